@@ -136,6 +136,21 @@ fn a_crate_inside_a_listed_folder_is_not_listed() {
 }
 
 #[test]
+fn a_listed_folder_lists_the_crates_in_it() {
+    let sound = Tree::new().member("tests/guest/crash", "");
+    none(check(
+        sound.write("tests/guest/crash/src/lib.rs", SOUND).root(),
+    ));
+    let beside = Tree::new().member("tests/guests", "");
+    assert!(
+        check(beside.write("tests/guests/src/lib.rs", SOUND).root())
+            .unwrap()
+            .len()
+            > 1
+    );
+}
+
+#[test]
 fn a_crate_must_refuse_unsafe() {
     let with = |attribute: &str| {
         Tree::new()
