@@ -41,6 +41,11 @@ fn reading_order_is_complete() {
 }
 
 #[test]
+fn invariants_are_numbered_and_owned() {
+    hold(house::invariants::check(&root()));
+}
+
+#[test]
 fn crates_are_furnished() {
     hold(house::manifests::check(&root()));
 }

@@ -1,7 +1,7 @@
 //! The rules about files, manifests and the reading order.
 
 use super::*;
-use crate::{manifests, names, reading, sizes};
+use crate::{invariants, manifests, names, reading, sizes};
 
 fn long_file(lines: usize, list: &str) -> Tree {
     let tree = Tree::new().write("abi/src/table.rs", &"// a line\n".repeat(lines));
@@ -189,4 +189,45 @@ fn what_git_ignores_is_not_looked_at() {
     none(names::check(
         Tree::new().write("target/src/util.rs", "").root(),
     ));
+}
+
+const INVARIANTS: &str =
+    "# Invariants\n\n1. **One.** Text. *Owner: core/space*\n2. **Two.** *Owner: abi*\n";
+
+#[test]
+fn invariants_are_numbered_owned_and_cited_rightly() {
+    let page = |text: &str| Tree::new().write("docs/invariants.md", text);
+    let code = |text: &str| page(INVARIANTS).write("abi/src/lib.rs", text);
+    none(invariants::check(page(INVARIANTS).root()));
+    none(invariants::check(
+        code("// SAFETY: per invariant 2 (frames)\nlet invariant = \"invariant 9\";").root(),
+    ));
+    assert!(
+        only(invariants::check(code("// by invariant 3\n").root()))
+            .starts_with("abi/src/lib.rs:1: there is no")
+    );
+    assert!(
+        only(invariants::check(
+            page(&INVARIANTS.replace("2. ", "3. ")).root()
+        ))
+        .contains("number 3 after 1")
+    );
+    assert!(
+        only(invariants::check(
+            page(&INVARIANTS.replace("2. ", "1. ")).root()
+        ))
+        .contains("number 1 after 1")
+    );
+    assert!(
+        only(invariants::check(
+            page(&INVARIANTS.replace(" *Owner: abi*", "")).root()
+        ))
+        .contains("Owner")
+    );
+    assert!(
+        only(invariants::check(
+            page(&INVARIANTS.replace("core/space", "lib/space")).root()
+        ))
+        .contains("Owner")
+    );
 }
