@@ -59,11 +59,13 @@ fn play(act: &str, timeout: u64) -> Finished {
         "{ACT}='{act}' exec '{}' exec::tests::a_guest --exact -q --nocapture",
         me.display()
     );
+    let lead = vec!["-c".into(), script.into()];
     let parts = Parts::read(&me, &[], Path::new("/nonexistent")).unwrap();
     let words = [b"true".to_vec()];
     let exec = Exec {
         emulator: Emulator {
-            program: script,
+            program: "/bin/sh".into(),
+            lead,
             guarded: false,
         },
         options: &Options::default(),
