@@ -20,7 +20,7 @@ pub enum Command {
     Run(MachineArgs),
     /// Run one command line in a fresh machine; print what it prints, exit with its status
     Exec(ExecArgs),
-    /// Run all tests, or those of the stages named: house, host, system
+    /// Run all tests, or some: house, host, system, system::s10_boot; bare (on a bare Debian, slow, as root)
     Test { stages: Vec<String> },
     /// Make a disk image that boots under BIOS and UEFI
     Image { file: PathBuf },

@@ -13,20 +13,24 @@ use verdict::{Heading, Mark, Reader, Results};
 const STAGES: [&str; 3] = ["house", "host", "system"];
 const SYSTEM_PACKAGE: &str = "musubi-system-tests";
 
-/// Runs the stages named, or all; returns the status of the front tool.
-pub fn run(workspace: &Workspace, stages: &[String]) -> Result<u8> {
-    for stage in stages {
+/// Runs the stages named, or all; returns the status of the front tool. Of the system tests some can be chosen by the
+/// beginning of their names.
+pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
+    for word in wanted {
         ensure!(
-            STAGES.contains(&stage.as_str()),
-            "there is no stage {stage}; there are {}",
+            STAGES.contains(&stage_of(word)) || word == "bare",
+            "there is no stage {word}; there are {}, and of system parts like system::s10_boot",
             STAGES.join(", ")
         );
     }
-    let full = stages.is_empty();
+    if wanted.iter().any(|word| word == "bare") {
+        return bare(workspace);
+    }
+    let full = wanted.is_empty();
     let packages = workspace.packages()?;
     let mut results = Results::default();
     for stage in STAGES {
-        if !full && !stages.iter().any(|wanted| wanted == stage) {
+        if !full && !wanted.iter().any(|word| stage_of(word) == stage) {
             continue;
         }
         println!("{stage}");
@@ -38,7 +42,7 @@ pub fn run(workspace: &Workspace, stages: &[String]) -> Result<u8> {
         let outcome = match stage {
             "house" => house(workspace, &packages, &mut results),
             "host" => libtests(workspace, &packages, Role::Host, &mut results),
-            _ => system(workspace, &mut results),
+            _ => system(workspace, wanted, &mut results),
         };
         if let Err(error) = outcome {
             println!("{error:#}");
@@ -65,6 +69,15 @@ pub fn run(workspace: &Workspace, stages: &[String]) -> Result<u8> {
     }
     println!("{}", results.summary());
     Ok(u8::from(!results.good()))
+}
+
+/// The stage that a word of the command line belongs to.
+fn stage_of(word: &str) -> &str {
+    if word.starts_with("system::") {
+        "system"
+    } else {
+        word
+    }
 }
 
 /// The format, if there is a formatter, and the architecture as a test.
@@ -217,11 +230,25 @@ fn names(
     Ok(names)
 }
 
+/// The whole of `./musubi test` on a bare Debian, which takes long and needs root: only when asked for.
+fn bare(workspace: &Workspace) -> Result<u8> {
+    let script = workspace.top().join("tests/bare-machine.sh");
+    let ended = Command::new("/bin/sh")
+        .arg(script)
+        .status()
+        .context("/bin/sh does not start")?;
+    Ok(u8::from(!ended.success()))
+}
+
 /// The tests that boot.
-fn system(workspace: &Workspace, results: &mut Results) -> Result<()> {
+fn system(workspace: &Workspace, wanted: &[String], results: &mut Results) -> Result<()> {
     workspace.build()?;
     let program = workspace.host_program(SYSTEM_PACKAGE)?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    if !wanted.iter().any(|word| word == "system") {
+        command.args(wanted.iter().filter(|word| stage_of(word) == "system"));
+    }
+    let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .context("the system tests do not start")?;
