@@ -3,4 +3,16 @@
 #![forbid(unsafe_code)]
 
 pub mod boot;
+pub mod calls;
+pub mod error;
+pub mod foreign;
+pub mod gate;
+pub mod info;
 pub mod layout;
+pub mod rights;
+pub mod section;
+pub mod start;
+pub mod task;
+
+pub use error::Error;
+pub use rights::{AclEntry, Rights};

@@ -1,0 +1,188 @@
+//! The table of kernel calls: the only place where a call has a number.
+//!
+//! Convention (full entry): `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or the number of
+//! an [`Error`], `rdx` = the value. Every other register keeps its value except `rcx` and `r11`.
+//! A call through a bound gate has its own numbers, see [`crate::gate`].
+
+use crate::error::Error;
+
+/// Which way into the kernel a call takes (architecture, section 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// May switch threads: the whole context is saved.
+    Full,
+}
+
+/// A row of the table, for traces, documentation and tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub number: u64,
+    pub entry: Entry,
+    pub name: &'static str,
+    pub arguments: &'static [&'static str],
+    pub doc: &'static str,
+}
+
+/// How a program enters the kernel; the SDK implements it with the `syscall` instruction.
+pub trait Kernel {
+    /// # Errors
+    /// Whatever the call refuses with.
+    fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error>;
+}
+
+const fn six<const N: usize>(given: [u64; N]) -> [u64; 6] {
+    let mut all = [0; 6];
+    let mut i = 0;
+    while i < N {
+        all[i] = given[i];
+        i += 1;
+    }
+    all
+}
+
+macro_rules! calls {
+    ($( $(#[doc = $doc:literal])+ $number:literal $entry:ident $name:ident $variant:ident ( $($arg:ident),* ); )*) => {
+        /// A decoded call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Call { $( $(#[doc = $doc])+ $variant { $($arg: u64),* }, )* }
+
+        impl Call {
+            /// The call of a number and six argument registers; `None` if there is none.
+            #[inline]
+            pub fn decode(number: u64, registers: [u64; 6]) -> Option<Call> {
+                match number {
+                    $( $number => {
+                        #[allow(unused_mut, unused_variables)]
+                        let mut next = registers.into_iter();
+                        $( let $arg = next.next().unwrap_or(0); )*
+                        Some(Call::$variant { $($arg),* })
+                    } )*
+                    _ => None,
+                }
+            }
+        }
+
+        /// All calls, in the order of their numbers.
+        pub const TABLE: &[Row] = &[ $( Row {
+            number: $number, entry: Entry::$entry, name: stringify!($name),
+            arguments: &[$(stringify!($arg)),*], doc: concat!($($doc, "\n"),+),
+        }, )* ];
+
+        /// A stub per call, over any [`Kernel`].
+        pub mod stub {
+            use super::{Error, Kernel, six};
+            $(
+                $(#[doc = $doc])+
+                /// # Errors
+                /// See [`Error`]; a refused call has changed nothing.
+                #[inline]
+                pub fn $name<K: Kernel + ?Sized>(kernel: &K, $($arg: u64),*) -> Result<u64, Error> {
+                    kernel.enter($number, six([$($arg),*]))
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Ends the calling thread. In a callee: ends the call; the caller gets `Dead`.
+    0x01 Full thread_exit ThreadExit(code);
+    /// Ends the task that owns the executing text, with all its threads and sections.
+    0x02 Full task_exit TaskExit(code);
+    /// A new thread at `entry` (in the executing text, argument in `rdi`) of the task that owns it; `stack_len` bytes of stack (0: default). Value: thread.
+    0x03 Full thread_create ThreadCreate(entry, argument, stack_len);
+    /// Waits until a thread of the own task has ended. `timeout` in ns, `u64::MAX` for ever. Value: its exit code.
+    0x04 Full thread_join ThreadJoin(thread, timeout);
+    /// Kills a thread of the own task. In a callee it waits until the callee returns, at most `task::CALLEE_GRACE_NS`.
+    0x05 Full thread_kill ThreadKill(thread);
+    /// Gives the processor to the next ready thread.
+    0x06 Full yield_now Yield();
+    /// Sleeps for at least `ns` nanoseconds of monotonic time.
+    0x07 Full sleep Sleep(ns);
+    /// Waits while the 32-bit word at `address` (readable, aligned) holds `expected`, until `wake`, or `timeout` ns. Errors: `Changed`, `TimedOut`.
+    0x08 Full wait Wait(address, expected, timeout);
+    /// Wakes up to `count` threads that wait on the word at `address` (writable). Value: how many.
+    0x09 Full wake Wake(address, count);
+    /// Nanoseconds. `which` 0: since boot, 1: since 1970 (UTC).
+    0x0a Full clock Clock(which);
+    /// Writes `task::Identity` of the caller to `out`.
+    0x0b Full identity Identity(out);
+    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits`; `name`: up to 32 bytes. Value: task.
+    0x0c Full task_create TaskCreate(limits, user, name, name_len);
+    /// Starts a thread of `task` in the native text section `text` at `entry` with `argument` in `rdi`. The caller must hold `CHANGE_ACL` on `text`. Value: thread.
+    0x0d Full task_start TaskStart(task, text, entry, argument, stack_len);
+    /// Ends a task of the same user (user 0: any task). Reason: killed.
+    0x0e Full task_kill TaskKill(task);
+    /// Waits until `task` (a child, or of the same user) has ended and writes `task::Exit` to `out`.
+    0x0f Full task_wait TaskWait(task, timeout, out);
+    /// Writes `task::TaskInfo` of the first task with a number above `after` to `out`. Value: its number. `NotFound` at the end.
+    0x10 Full task_list TaskList(after, out);
+    /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end.
+    0x11 Full thread_list ThreadList(after, out);
+
+    /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
+    0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);
+    /// Deletes a section: no access is possible any more on any processor when the call returns.
+    0x21 Full section_delete SectionDelete(base);
+    /// Changes the length up to what was reserved. Pages beyond the new end are gone.
+    0x22 Full section_resize SectionResize(base, len);
+    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text remembers its original. Value: base.
+    0x23 Full section_clone SectionClone(base, flags, at, room);
+    /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates.
+    0x24 Full section_seal SectionSeal(base);
+    /// Gives a section, and its charge, to another task.
+    0x25 Full section_give SectionGive(base, task);
+    /// Writes `section::SectionInfo` of the section that contains `address` to `out`. Value: its base.
+    0x26 Full section_info SectionInfo(address, out);
+    /// The same for the first section with a base above `after`. `NotFound` at the end.
+    0x27 Full section_list SectionList(after, out);
+    /// Sets (or with no rights removes) one ACL entry; effective on all processors when the call returns. Needs `CHANGE_ACL`.
+    0x28 Full acl_set AclSet(base, entry);
+    /// Writes up to `max` entries to `out`. Value: how many there are. Needs any right on the section.
+    0x29 Full acl_read AclRead(base, out, max);
+    /// Whether `who` may do `rights` to all of `[address, address + len)`. `who` 0: the executing domain; 1: the domain that called it. Value: 1 or 0.
+    0x2a Full may May(address, len, rights, who);
+    /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
+    0x2b Full section_name SectionName(base, name, len);
+
+    /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
+    0x30 Full gate_create GateCreate(entry, count, cookie, flags);
+    /// Takes a block of gates back.
+    0x31 Full gate_delete GateDelete(address);
+    /// Binds the executing text to the block of gates at `address`; makes an argument section of `args_len` bytes (0: none) that both texts may use. Writes `gate::Binding` to `out`. Value: binding number.
+    0x32 Full gate_bind GateBind(address, args_len, flags, out);
+    /// Ends a binding and deletes its argument section.
+    0x33 Full gate_unbind GateUnbind(binding);
+    /// Returns from the current call with two values.
+    0x34 Full gate_return GateReturn(value, value2);
+
+    /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator).
+    0x40 Full window_map WindowMap(task, address, section, offset, len, protection);
+    /// Removes window mappings.
+    0x41 Full window_unmap WindowUnmap(task, address, len);
+    /// Changes the protection of window mappings.
+    0x42 Full window_protect WindowProtect(task, address, len, protection);
+    /// Makes `gate` (of the executing text) the personality of `task`, and `text` the text that all code in its window counts as. Before its first thread only.
+    0x43 Full foreign_set ForeignSet(task, gate, text);
+    /// Starts a thread of `task` in its window with the registers of the `foreign::Frame` at `frame`. Value: thread.
+    0x44 Full foreign_start ForeignStart(task, frame);
+    /// Returns from a foreign upcall with the registers of the `foreign::Frame` at `frame`.
+    0x45 Full foreign_return ForeignReturn(frame);
+
+    /// Reads an I/O port of a section of kind ports (`port` counts from its first). `width` 1, 2 or 4. Value: what was read.
+    0x50 Full port_read PortRead(section, port, width);
+    /// Writes an I/O port.
+    0x51 Full port_write PortWrite(section, port, width, value);
+    /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written.
+    0x52 Full port_write_bytes PortWriteBytes(section, port, from, len);
+    /// Waits for the device's interrupt (or returns at once if one came since the last wait).
+    0x53 Full irq_wait IrqWait(section, timeout);
+    /// Appends text to the kernel's log. User 0 only.
+    0x54 Full log_write LogWrite(from, len);
+    /// Switches the machine off. User 0 only.
+    0x55 Full power_off PowerOff(code);
+    /// Writes `info::Processor` of processor `index` to `out`. Value: number of processors.
+    0x56 Full processor_info ProcessorInfo(index, out);
+    /// Writes `info::Memory` to `out`.
+    0x57 Full memory_info MemoryInfo(out);
+}

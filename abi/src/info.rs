@@ -1,0 +1,51 @@
+//! What the kernel tells about the machine.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Processor {
+    pub index: u64,
+    pub apic: u64,
+    /// Thread that runs there, 0: idle.
+    pub thread: u64,
+    /// Counters since boot.
+    pub entries: u64,
+    pub switches: u64,
+    pub view_switches: u64,
+    pub faults: u64,
+    pub interrupts: u64,
+    pub shootdowns: u64,
+    /// Nanoseconds spent idle.
+    pub idle: u64,
+    /// Bits of [`feature`].
+    pub features: u64,
+    pub epc: u64,
+}
+
+/// Features found at boot (and not hidden).
+pub mod feature {
+    pub const SMEP: u64 = 1;
+    pub const SMAP: u64 = 2;
+    pub const PKU: u64 = 4;
+    pub const X2APIC: u64 = 8;
+    pub const PCID: u64 = 16;
+    pub const FSGSBASE: u64 = 32;
+    pub const AVX: u64 = 64;
+    pub const UMIP: u64 = 128;
+}
+
+/// Bytes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Memory {
+    pub total: u64,
+    pub free: u64,
+    pub kernel_heap: u64,
+    pub kernel_heap_used: u64,
+    /// Frames that hold page tables of views, in bytes.
+    pub views: u64,
+    pub sections: u64,
+    pub tasks: u64,
+    pub threads: u64,
+}

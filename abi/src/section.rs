@@ -1,0 +1,55 @@
+//! Sections as programs see them (CUBIX-7, 8).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Kinds of section.
+pub mod kind {
+    pub const DATA: u64 = 0;
+    pub const TEXT: u64 = 1;
+    /// A device's memory: never cloned, never zeroed.
+    pub const DEVICE: u64 = 2;
+    /// A device's I/O ports: no memory behind its addresses, reached by `port_read` and `port_write`.
+    pub const PORTS: u64 = 3;
+    /// A stack: its second page is a guard, below it lies the thread's area for the text.
+    pub const STACK: u64 = 4;
+}
+
+/// Flags of `section_create` and `section_clone`.
+pub mod flag {
+    /// The first ACL entry names any principal in the executing text instead of the executing task in it: for what a
+    /// server must reach on every caller's thread.
+    pub const ANY_PRINCIPAL: u64 = 1;
+    /// `section_clone`: the clone of a text is a plain data section (for relocation before it is sealed).
+    pub const AS_DATA: u64 = 2;
+}
+
+/// Longest name of a section or task, in bytes.
+pub const NAME_LEN: usize = 32;
+
+/// What `section_info` writes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SectionInfo {
+    pub base: u64,
+    /// Length in bytes, and what is reserved.
+    pub len: u64,
+    pub reserve: u64,
+    /// One of [`kind`].
+    pub kind: u64,
+    /// Task that pays for it.
+    pub owner: u64,
+    /// The text that this one is a clone of (transitively), or its own base.
+    pub original: u64,
+    /// Pages with memory behind them, and how many of these are shared copy-on-write.
+    pub resident: u64,
+    pub shared: u64,
+    /// Entries in the ACL.
+    pub entries: u64,
+    /// Union of `Rights` that the asker has.
+    pub rights: u64,
+    /// First gate address and number of gates (texts).
+    pub gates: u64,
+    pub gate_count: u64,
+    /// NUL-padded.
+    pub name: [u8; NAME_LEN],
+}

@@ -1,0 +1,133 @@
+//! Tasks and threads as programs see them.
+
+use crate::section::NAME_LEN;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The user of the system's own servers; may kill any task and switch the machine off.
+pub const USER_SYSTEM: u64 = 0;
+/// The user of what is started from the shell.
+pub const USER_PERSON: u64 = 1;
+/// How long a callee may go on for a caller that has been killed, ns.
+pub const CALLEE_GRACE_NS: u64 = 1_000_000_000;
+/// Bytes of stack when `stack_len` is 0, and the most there can be (one granule).
+pub const STACK_DEFAULT: u64 = 256 << 10;
+pub const STACK_MAX: u64 = crate::layout::GRANULE;
+
+/// The quota ledger's limits: pages, sections, reserved bytes, threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Limits {
+    /// 4 KiB frames, page tables included.
+    pub frames: u64,
+    pub sections: u64,
+    /// Bytes of address space.
+    pub reserve: u64,
+    pub threads: u64,
+}
+
+/// Who is calling (architecture, section 14, Identity).
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Identity {
+    pub node: u64,
+    pub task: u64,
+    pub user: u64,
+    pub thread: u64,
+    /// The executing text section.
+    pub text: u64,
+    /// The task that owns it.
+    pub text_task: u64,
+    /// Calls that the thread is deep in.
+    pub depth: u64,
+    /// The text that called this one, 0 at depth 0.
+    pub caller_text: u64,
+}
+
+/// How a task ended.
+pub mod exit {
+    /// `code` is the program's own.
+    pub const EXITED: u64 = 0;
+    /// A fault; the other fields say which.
+    pub const FAULT: u64 = 1;
+    pub const KILLED: u64 = 2;
+}
+
+/// What went wrong, in [`Exit::cause`].
+pub mod cause {
+    /// The ACL (or W^X, or a stack's guard) does not allow the access.
+    pub const DENIED: u64 = 1;
+    /// No section there.
+    pub const NO_SECTION: u64 = 2;
+    pub const DIVIDE: u64 = 3;
+    /// An instruction that the processor refuses in user mode, or that does not exist.
+    pub const INSTRUCTION: u64 = 4;
+    pub const BREAKPOINT: u64 = 5;
+    /// Alignment, floating point, overflow and other processor exceptions; `address` is the vector.
+    pub const EXCEPTION: u64 = 6;
+    pub const NO_MEMORY: u64 = 7;
+    /// The stack's guard page was hit.
+    pub const STACK: u64 = 8;
+}
+
+/// What `task_wait` writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Exit {
+    /// One of [`exit`].
+    pub kind: u64,
+    pub code: u64,
+    /// One of [`cause`] if `kind` is FAULT.
+    pub cause: u64,
+    /// The address accessed, and the section there (0: none).
+    pub address: u64,
+    pub section: u64,
+    /// The missing right (bits of `Rights`).
+    pub right: u64,
+    /// The domain: thread and text.
+    pub thread: u64,
+    pub text: u64,
+    /// The instruction.
+    pub ip: u64,
+}
+
+/// States of a thread.
+pub mod state {
+    pub const READY: u64 = 0;
+    pub const RUNNING: u64 = 1;
+    pub const WAITING: u64 = 2;
+    pub const ENDED: u64 = 3;
+}
+
+/// What `task_list` writes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct TaskInfo {
+    pub task: u64,
+    pub parent: u64,
+    pub user: u64,
+    /// 1 when it runs Linux programs in a window.
+    pub foreign: u64,
+    pub threads: u64,
+    /// Nanoseconds of processor time.
+    pub time: u64,
+    pub used: Limits,
+    pub limits: Limits,
+    pub name: [u8; NAME_LEN],
+}
+
+/// What `thread_list` writes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ThreadInfo {
+    pub thread: u64,
+    pub task: u64,
+    /// One of [`state`].
+    pub state: u64,
+    /// Processor that it runs on or ran on last.
+    pub processor: u64,
+    /// The text as of its last entry to the kernel.
+    pub text: u64,
+    pub depth: u64,
+    pub time: u64,
+    pub faults: u64,
+}
