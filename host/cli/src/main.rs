@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod ledger;
+mod requirements;
 mod test;
 
 use anyhow::{Context, Result};
@@ -58,7 +58,7 @@ fn perform(command: Command) -> Result<u8> {
         }
         Command::Test { stages } => test::run(&workspace, &stages),
         Command::Image { file } => image(&workspace, &file),
-        Command::Requirements { words } => ledger::print(&workspace, &words),
+        Command::Requirements { words } => requirements::print(&workspace, &words),
         Command::Clean => clean(&workspace),
         Command::Doctor => {
             eprintln!("musubi: the front script answers this: ./musubi doctor");
