@@ -52,7 +52,8 @@ install() {
         || { say "apt could not install them"; exit 1; }
 }
 
-# Lists each needed thing; exits 1 if something is missing that some command would install.
+# Lists each needed thing; exits 1 if something is missing without which nothing runs. The rest is absent until the
+# command that needs it installs it.
 doctor() {
     outcome=0
     printf '%-9s %-20s %-8s %-34s %-10s %s\n' 'for' package state 'version here' tested why
@@ -67,13 +68,13 @@ doctor() {
             if [ "$package" = rustc-web ] && [ -n "$RUSTC" ]; then
                 version=$("$RUSTC" --version); version=${version#rustc }; version=${version%% *}
             fi
-        elif [ "$stage" = nice ]; then state=absent
-        else state=MISSING; outcome=1
+        else
+            case $stage in build|boot) state=MISSING; outcome=1 ;; *) state=absent ;; esac
         fi
         printf '%-9s %-20s %-8s %-34s %-10s %s\n' "$stage" "$package" "$state" "${version:--}" "$tested" "$why"
     done <"$top/host/packages.txt"
     if [ -n "$RUSTC" ]; then echo "compiler: $RUSTC"; else echo "compiler: none that is fit (1.96 or later, with rust-src)"; fi
-    if grep -qE '^flags.*\<(vmx|svm)\>' /proc/cpuinfo && [ -w /dev/kvm ]; then echo "accelerator: kvm"
+    if grep -qsE '^flags.*\<(vmx|svm)\>' /proc/cpuinfo && [ -w /dev/kvm ]; then echo "accelerator: kvm"
     else echo "accelerator: tcg (the processor shows neither vmx nor svm, or /dev/kvm is not usable)"; fi
     exit "$outcome"
 }
