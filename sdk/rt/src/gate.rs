@@ -1,7 +1,7 @@
 //! The server's side of a call: gates, and what stands between a gate and a Rust function.
 
 use abi::calls::stub;
-use abi::{AclEntry, Error, Rights, gate as contract, rights};
+use abi::{AclEntry, Error, Rights, rights};
 use alloc::boxed::Box;
 
 use crate::Trap;
@@ -165,5 +165,105 @@ mod machine {
     pub extern "C" fn enter() {}
 }
 
-#[doc(hidden)]
-pub use contract::GATE_STEP;
+
+/// A value that travels in one register.
+pub trait Word: Sized {
+    /// `None` if no value of the type looks like this.
+    fn from_word(word: u64) -> Option<Self>;
+    fn into_word(self) -> u64;
+}
+
+macro_rules! words {
+    ($($ty:ty),*) => { $(
+        impl Word for $ty {
+            #[inline]
+            fn from_word(word: u64) -> Option<$ty> {
+                <$ty>::try_from(word).ok()
+            }
+
+            #[inline]
+            fn into_word(self) -> u64 {
+                u64::from(self)
+            }
+        }
+    )* };
+}
+
+words!(u64, u32, u16, u8);
+
+impl Word for i64 {
+    #[inline]
+    fn from_word(word: u64) -> Option<i64> {
+        Some(word.cast_signed())
+    }
+
+    #[inline]
+    fn into_word(self) -> u64 {
+        self.cast_unsigned()
+    }
+}
+
+impl Word for i32 {
+    #[inline]
+    fn from_word(word: u64) -> Option<i32> {
+        i32::try_from(word.cast_signed()).ok()
+    }
+
+    #[inline]
+    fn into_word(self) -> u64 {
+        i64::from(self).cast_unsigned()
+    }
+}
+
+impl Word for bool {
+    #[inline]
+    fn from_word(word: u64) -> Option<bool> {
+        match word {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn into_word(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Word for () {
+    #[inline]
+    fn from_word(_: u64) -> Option<()> {
+        Some(())
+    }
+
+    #[inline]
+    fn into_word(self) -> u64 {
+        0
+    }
+}
+
+/// What an interface says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Interface {
+    pub name: &'static str,
+    pub methods: &'static [Method],
+}
+
+/// A method: its gate's index is its place in the interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    pub name: &'static str,
+    /// Names and types.
+    pub arguments: &'static [(&'static str, &'static str)],
+    pub returns: Returns,
+}
+
+/// What the two words of an answer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// 0 or the number of an error, and a value.
+    Status,
+    /// Two values.
+    Pair,
+}
