@@ -40,3 +40,6 @@ pub fn read(file: &[u8]) -> Result<Program<'_>, Refusal> {
         None => linux::read(&image).map(Program::Linux),
     }
 }
+
+#[cfg(test)]
+mod tests;
