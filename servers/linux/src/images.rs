@@ -2,13 +2,15 @@
 //! sealed originals (their frames are shared by all instances), the others are copied on the first write.
 
 use abi::Rights;
+use abi::layout::{PAGE, pages_up};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
+use elf_plan::Program;
 use window::Section;
 
 use crate::machine::Machine;
-use crate::program::{self, Program};
 use crate::server::Refusal;
 use crate::sync::Mutex;
 use crate::tree::File;
@@ -16,14 +18,42 @@ use crate::tree::File;
 /// Images that are kept.
 const IMAGES_MAX: usize = 16;
 
-/// A program in sections of this server, one for each segment.
+/// A segment as a section of this server, in whole pages.
+#[derive(Debug)]
+pub struct Segment {
+    pub original: Section,
+    /// As the file says; a program that may go anywhere is moved.
+    pub range: Range<u64>,
+    pub rights: Rights,
+}
+
+/// A program that was read.
 #[derive(Debug)]
 pub struct Image {
     file: (u64, u64),
-    pub program: Program,
-    pub originals: Vec<Section>,
-    /// Path of the dynamic linker, without the zero.
+    /// In ascending order; one at least may be executed.
+    pub segments: Vec<Segment>,
+    pub entry: u64,
+    /// Where the program headers are in memory (0: nowhere), and how many.
+    pub headers: u64,
+    pub header_count: u64,
+    /// Where to put a program that may go anywhere.
+    pub base: Option<u64>,
+    /// Path of its dynamic linker.
     pub interpreter: Option<Vec<u8>>,
+}
+
+impl Image {
+    /// From the first to the last byte.
+    #[must_use]
+    pub fn extent(&self) -> Range<u64> {
+        let start = self.segments.first().map_or(0, |s| s.range.start);
+        start..self.segments.last().map_or(start, |s| s.range.end)
+    }
+
+    fn delete<M: Machine>(&self, machine: &M) {
+        self.segments.iter().for_each(|segment| machine.section_delete(&segment.original));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +65,7 @@ impl Images {
     /// The image of a file, read now if it is not kept.
     ///
     /// # Errors
-    /// The file's defect, or what the machine refuses.
+    /// Why the file is no program, or what the machine refuses.
     pub fn get<M: Machine>(&self, machine: &M, file: File) -> Result<Arc<Image>, Refusal> {
         let key = (file.address, file.len);
         if let Some(image) = self.kept.lock().iter().find(|image| image.file == key) {
@@ -48,58 +78,55 @@ impl Images {
             kept.push_front(image.clone());
             if kept.len() > IMAGES_MAX { kept.pop_back() } else { None }
         };
-        // Whoever still uses it has cloned it or will keep it alive; then it is not deleted.
+        // If somebody is cloning it just now, its sections stay: a rare loss, bounded by that coincidence.
         if let Some(image) = dropped.and_then(Arc::into_inner) {
-            image.originals.iter().for_each(|section| machine.section_delete(section));
+            image.delete(machine);
         }
         Ok(image)
     }
 }
 
 fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
-    if !machine.readable(file.address, file.len) {
-        return Err(Refusal::NotReadable);
-    }
-    let mut head = alloc::vec![0; file.len.min(program::HEAD_LEN) as usize];
-    machine.read(file.address, &mut head)?;
-    let program = program::parse(&head, file.len)?;
-    let interpreter = match program.interpreter {
-        Some(extent) => {
-            let mut path = alloc::vec![0; extent.len as usize];
-            machine.read(file.address + extent.offset, &mut path)?;
-            let end = path.iter().position(|&c| c == 0).ok_or(program::Defect::BadInterpreter)?;
-            path.truncate(end);
-            Some(path)
-        }
-        None => None,
+    let bytes = machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?;
+    let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
+    let mut image = Image {
+        file: (file.address, file.len),
+        segments: Vec::new(),
+        entry: plan.entry,
+        headers: plan.phdr_vaddr,
+        header_count: plan.phnum,
+        base: plan.is_pie.then_some(plan.base_hint),
+        interpreter: plan.interpreter.map(<[u8]>::to_vec),
     };
-    let mut originals: Vec<Section> = Vec::new();
-    for segment in &program.segments {
-        match original(machine, file, segment) {
-            Ok(section) => originals.push(section),
-            Err(error) => {
-                originals.iter().for_each(|section| machine.section_delete(section));
-                return Err(error.into());
+    for segment in &plan.segments {
+        match original(machine, segment) {
+            Ok(segment) => image.segments.push(segment),
+            Err(refusal) => {
+                image.delete(machine);
+                return Err(refusal);
             }
         }
     }
-    Ok(Image { file: (file.address, file.len), program, originals, interpreter })
+    Ok(image)
 }
 
-fn original<M: Machine>(machine: &M, file: File, segment: &program::Segment) -> Result<Section, abi::Error> {
-    let section = machine.section_create(segment.len, segment.len + abi::layout::PAGE)?;
+fn original<M: Machine>(machine: &M, segment: &elf_plan::Segment<'_>) -> Result<Segment, Refusal> {
+    let start = segment.vaddr / PAGE * PAGE;
+    let end = pages_up(segment.vaddr + segment.memsz).ok_or(Refusal::Kernel(abi::Error::TooBig))?;
+    let mut rights = Rights::empty();
+    rights.set(Rights::READ, segment.read || segment.write);
+    rights.set(Rights::WRITE, segment.write);
+    rights.set(Rights::EXECUTE, segment.execute);
+    // A text's reserve leaves a page free for gates.
+    let original = machine.section_create(end - start, end - start + PAGE)?;
     let fill = || {
-        machine.section_load(&section, 0, file.address + segment.file_offset, segment.file_len)?;
-        if segment.rights.contains(Rights::EXECUTE) { machine.section_seal(&section) } else { Ok(()) }
+        machine.section_write(&original, segment.vaddr - start, segment.file)?;
+        if segment.execute { machine.section_seal(&original) } else { Ok(()) }
     };
-    match fill() {
-        Ok(()) => {
-            machine.section_name(&section, b"linux image");
-            Ok(section)
-        }
-        Err(error) => {
-            machine.section_delete(&section);
-            Err(error)
-        }
+    if let Err(error) = fill() {
+        machine.section_delete(&original);
+        return Err(error.into());
     }
+    machine.section_name(&original, b"linux image");
+    Ok(Segment { original, range: start..end, rights })
 }

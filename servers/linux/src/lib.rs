@@ -13,7 +13,6 @@ pub mod load;
 pub mod machine;
 pub mod map;
 pub mod process;
-pub mod program;
 pub mod record;
 pub mod server;
 pub mod signals;

@@ -12,8 +12,7 @@ use window::Section;
 
 use crate::images::Image;
 use crate::machine::Machine;
-use crate::map::{Backing, Map, Piece, PROGRAM_BASE, STACK_LEN, STACK_TOP};
-use crate::program::Position;
+use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
 use crate::server::{Refusal, Server};
 use crate::stack::{self, Start};
 use crate::tree::{File, Node, Tree};
@@ -123,32 +122,32 @@ impl<M: Machine> Loading<'_, M> {
         let machine = &self.server.machine;
         let image = self.server.images.get(machine, request.file)?;
         let bias = self.place(&image)?;
-        let end = image.program.extent().end + bias;
+        let end = image.extent().end + bias;
         self.map.heap = end..end;
 
-        let mut entry = image.program.entry + bias;
+        let mut entry = image.entry + bias;
         let mut linker_base = 0;
         if let Some(path) = &image.interpreter {
             let file = request.tree.walk(b"/", path).ok().and_then(|place| place.entry);
-            let Some(Node::File(file)) = file.map(|entry| entry.node) else { return Err(Refusal::NoInterpreter(path.clone())) };
-            let linker = self.server.images.get(machine, file)?;
+            let Some(Node::File(_)) = file.map(|entry| entry.node) else { return Err(Refusal::NoInterpreter(path.clone())) };
+            let linker = self.server.images.get(machine, machine.file_open(path)?)?;
             linker_base = self.place(&linker)?;
-            entry = linker.program.entry + linker_base;
+            entry = linker.entry + linker_base;
         }
 
         let mut random = [0; 16];
         machine.random(&mut random);
-        let headers = if image.program.headers == 0 { 0 } else { image.program.headers + bias };
+        let headers = if image.headers == 0 { 0 } else { image.headers + bias };
         let auxiliary = [
             (auxvec::AT_HWCAP, HWCAP),
             (auxvec::AT_PAGESZ, abi::layout::PAGE),
             (auxvec::AT_CLKTCK, CLOCK_TICKS),
             (auxvec::AT_PHDR, headers),
-            (auxvec::AT_PHENT, size_of::<elf::segment::Elf64_Phdr>() as u64),
-            (auxvec::AT_PHNUM, image.program.header_count),
+            (auxvec::AT_PHENT, size_of::<linux_raw_sys::elf::Elf_Phdr>() as u64),
+            (auxvec::AT_PHNUM, image.header_count),
             (auxvec::AT_BASE, linker_base),
             (auxvec::AT_FLAGS, 0),
-            (auxvec::AT_ENTRY, image.program.entry + bias),
+            (auxvec::AT_ENTRY, image.entry + bias),
             (auxvec::AT_UID, request.user),
             (auxvec::AT_EUID, request.user),
             (auxvec::AT_GID, request.user),
@@ -173,29 +172,22 @@ impl<M: Machine> Loading<'_, M> {
 
     /// Clones an image's segments and enters them in the map. Answers how far they were moved.
     fn place(&mut self, image: &Image) -> Result<u64, Refusal> {
-        let extent = image.program.extent();
-        let bias = match image.program.position {
-            Position::Fixed => 0,
-            Position::Anywhere(align) => {
-                let len = extent.end - extent.start;
-                // The program itself goes to a fixed place, what comes later (its linker) where there is room.
-                let at = if self.map.iter().next().is_none() {
-                    PROGRAM_BASE.checked_next_multiple_of(align)
-                } else {
-                    self.map.find(len + align).and_then(|at| at.checked_next_multiple_of(align))
-                };
-                at.and_then(|at| at.checked_sub(extent.start)).ok_or(Refusal::Kernel(abi::Error::NoMemory))?
+        let extent = image.extent();
+        let bias = match image.base {
+            None => 0,
+            // The program itself goes where it is best; what comes later (its linker) where there is room.
+            Some(base) if self.map.iter().next().is_none() => base,
+            Some(_) => {
+                let at = self.map.find(extent.end - extent.start).ok_or(Refusal::Kernel(abi::Error::NoMemory))?;
+                at.checked_sub(extent.start).ok_or(Refusal::Kernel(abi::Error::NoMemory))?
             }
         };
         let machine = &self.server.machine;
         // The text first: the other sections' ACLs name it.
-        let executable = |i: &usize| image.program.segments[*i].rights.contains(Rights::EXECUTE);
-        let all = 0..image.program.segments.len();
-        for i in all.clone().filter(executable).chain(all.filter(|i| !executable(i))) {
-            let segment = &image.program.segments[i];
-            let section = machine.section_clone(&image.originals[i])?;
-            let start = segment.address + bias;
-            let range = start..start + segment.len;
+        let (code, data): (Vec<_>, Vec<_>) = image.segments.iter().partition(|s| s.rights.contains(Rights::EXECUTE));
+        for segment in code.into_iter().chain(data) {
+            let section = machine.section_clone(&segment.original)?;
+            let range = segment.range.start + bias..segment.range.end + bias;
             if !self.map.is_free(&range) {
                 machine.section_delete(&section);
                 return Err(Refusal::Kernel(abi::Error::Exists));

@@ -87,12 +87,12 @@ pub trait Machine: Sync {
     fn window_load(&self, task: u64, to: Granted, from: u64) -> Result<(), Error>;
     fn window_zero(&self, task: u64, to: Granted) -> Result<(), Error>;
 
-    /// Reads at an address of the single space, such as a file's.
-    fn read(&self, from: u64, to: &mut [u8]) -> Result<(), Error>;
-    /// Whether this server may read there.
-    fn readable(&self, from: u64, len: u64) -> bool;
-    /// The flat table of files: calls `each` with every name and file.
-    fn files(&self, each: &mut dyn FnMut(&[u8], File)) -> Result<(), Error>;
+    /// What lies at an address of the single space, such as a file, if this server may read it.
+    fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;
+    /// The flat table of files.
+    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error>;
+    /// A file that is going to be read.
+    fn file_open(&self, path: &[u8]) -> Result<File, Error>;
 
     /// Reads what there is, at least one byte; 0 at the end of the stream.
     fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error>;
@@ -107,14 +107,4 @@ pub trait Machine: Sync {
     fn processors(&self) -> usize;
     fn memory(&self) -> MemoryState;
     fn random(&self, to: &mut [u8]);
-}
-
-/// All files, by name.
-///
-/// # Errors
-/// What the server of files answers.
-pub fn all_files<M: Machine + ?Sized>(machine: &M) -> Result<Vec<(Vec<u8>, File)>, Error> {
-    let mut all = Vec::new();
-    machine.files(&mut |name, file| all.push((name.to_vec(), file)))?;
-    Ok(all)
 }

@@ -20,8 +20,6 @@ pub const STACK_TOP: u64 = WINDOW_END - GRANULE;
 pub const STACK_LEN: u64 = 8 << 20;
 /// `mmap` looks for room downwards from here.
 pub const MAP_TOP: u64 = STACK_TOP - (64 << 20);
-/// Where programs go that may go anywhere.
-pub const PROGRAM_BASE: u64 = 0x1555_5555_4000;
 /// Address space set aside for the heap that `brk` grows. Allocators use `mmap` when it is full.
 pub const HEAP_RESERVE: u64 = 1 << 30;
 
@@ -129,6 +127,12 @@ impl Map {
         }
         let cut = |r: &Range<u64>| r.start.max(range.start)..r.end.min(range.end);
         self.pieces.overlapping(range).map(|(r, piece)| (cut(r), piece.clone())).collect()
+    }
+
+    /// All mapped ranges, for good.
+    #[must_use]
+    pub fn into_pieces(self) -> Vec<(Range<u64>, Piece)> {
+        self.pieces.into_iter().collect()
     }
 
     /// All mapped ranges.

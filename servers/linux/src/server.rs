@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
+use window::foreign::After;
 use linux_raw_sys::general as linux;
 
 use crate::answer::{Errno, Stop, errno};
@@ -15,9 +16,8 @@ use crate::coverage::{Coverage, What};
 use crate::descriptors::{Description, Descriptors, Object, OnExec};
 use crate::images::Images;
 use crate::load::Request;
-use crate::machine::{Machine, all_files};
+use crate::machine::Machine;
 use crate::process::{Call, Process, ProgramName};
-use crate::program::Defect;
 use crate::sync::Mutex;
 use crate::tree::{File, Node, Tree};
 use crate::{calls, trace};
@@ -43,16 +43,18 @@ pub struct Spawn<'a> {
 /// Why a program was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    Defect(Defect),
+    Defect(elf_plan::Refusal),
     NotReadable,
+    /// A program for Musubi.
+    Native,
     /// The dynamic linker of this path is not there.
     NoInterpreter(Vec<u8>),
     Arguments(Errno),
     Kernel(abi::Error),
 }
 
-impl From<Defect> for Refusal {
-    fn from(defect: Defect) -> Refusal {
+impl From<elf_plan::Refusal> for Refusal {
+    fn from(defect: elf_plan::Refusal) -> Refusal {
         Refusal::Defect(defect)
     }
 }
@@ -66,7 +68,7 @@ impl From<abi::Error> for Refusal {
 impl From<Refusal> for Errno {
     fn from(refusal: Refusal) -> Errno {
         match refusal {
-            Refusal::Defect(_) => Errno(errno::ENOEXEC),
+            Refusal::Defect(_) | Refusal::Native => Errno(errno::ENOEXEC),
             Refusal::NotReadable => Errno(errno::EACCES),
             Refusal::NoInterpreter(_) => Errno(errno::ENOENT),
             Refusal::Arguments(errno) => errno,
@@ -79,6 +81,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Defect(defect) => defect.fmt(f),
+            Refusal::Native => f.write_str("a program for Musubi"),
             Refusal::NotReadable => f.write_str("the file may not be read by the Linux personality"),
             Refusal::NoInterpreter(path) => {
                 write!(f, "its dynamic linker {} is not there", alloc::string::String::from_utf8_lossy(path))
@@ -87,15 +90,6 @@ impl fmt::Display for Refusal {
             Refusal::Kernel(error) => error.fmt(f),
         }
     }
-}
-
-/// How an upcall ends. The gate does it last, when nothing of the server is left on the thread's stack: a thread that
-/// ends there never comes back to free anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum After {
-    Return,
-    End { task: u64, code: u64 },
 }
 
 #[derive(Debug)]
@@ -129,7 +123,7 @@ impl<M: Machine> Server<M> {
     fn begin(&self, task: u64, spawn: &Spawn<'_>) -> Result<(), Refusal> {
         let mut tree = Tree::new();
         let mut file = File { address: spawn.file, len: spawn.len, ..File::default() };
-        for (name, known) in all_files(&self.machine)? {
+        for (name, known) in self.machine.files()? {
             if known.address == spawn.file && spawn.file != 0 {
                 file = known;
             }

@@ -70,8 +70,7 @@ fn describe<M: Machine>(call: &Call<'_, M>, path: &[u8], entry: Entry, flags: u3
         Node::Directory if writes => return fail(errno::EISDIR),
         Node::Directory => Object::Directory(names(call, path)),
         Node::File(_) if writes || flags & linux::O_TRUNC != 0 => return fail(errno::EROFS),
-        Node::File(file) if !call.machine().readable(file.address, file.len) => return fail(errno::EACCES),
-        Node::File(file) => Object::File(file),
+        Node::File(_) => Object::File(call.machine().file_open(path)?),
         Node::Device(Device::Terminal) => {
             let terminal = call.process.streams.iter().find(|&&s| call.machine().stream_terminal(s).is_some());
             let Some(stream) = terminal else { return fail(errno::ENXIO) };

@@ -273,11 +273,14 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
 
 fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, target: &Description) -> Answer {
     let len = len.min(file.len.saturating_sub(start));
-    let mut bytes = alloc::vec![0; len.min(CHUNK) as usize];
+    if len == 0 {
+        return Ok(0);
+    }
+    let bytes = call.machine().view(file.address + start, len).ok_or(Errno(errno::EIO))?;
     let mut sent = 0;
     while sent < len {
-        let chunk = &mut bytes[..(len - sent).min(CHUNK) as usize];
-        call.machine().read(file.address + start + sent, chunk)?;
+        let rest = &bytes[sent as usize..];
+        let chunk = &rest[..rest.len().min(CHUNK as usize)];
         match write_bytes(call, target, chunk) {
             Ok(n) => {
                 sent += n;

@@ -149,7 +149,8 @@ pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), u64> {
     let alt = call.process.signals.lock().alt_stack;
     let at = frame::address(call.frame.rsp, &action, alt);
     let record = frame::store(call.frame, signal, &action, sender, mask, alt);
-    if call.write(at, &record).is_err() || action.flags & u64::from(linux::SA_RESTORER) == 0 {
+    let back = action.flags & u64::from(linux::SA_RESTORER) != 0;
+    if call.write(at, &record).is_err() || !back || action.handler >= WINDOW_END {
         // No stack for the handler, or no way back from it: Linux ends the program, too.
         return Err(128 + u64::from(linux::SIGSEGV));
     }
