@@ -128,7 +128,7 @@ calls! {
     0x21 Full section_delete SectionDelete(base);
     /// Changes the length up to what was reserved. Pages beyond the new end are gone.
     0x22 Full section_resize SectionResize(base, len);
-    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text remembers its original. Value: base.
+    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text counts as its original in ACLs, if the caller holds `CHANGE_ACL` on that. Value: base.
     0x23 Full section_clone SectionClone(base, flags, at, room);
     /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates.
     0x24 Full section_seal SectionSeal(base);

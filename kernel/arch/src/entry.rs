@@ -38,9 +38,11 @@ extern "C" fn trap_entry() -> *const Registers {
     let end = percpu::block().context.load(Ordering::Relaxed);
     let registers = (end - size_of::<Registers>() as u64) as *const Registers;
     // SAFETY: the save area of the thread that was running; see `Area`.
-    let (vector, error) = unsafe { ((*registers).vector, (*registers).error) };
+    let (vector, error, rip) = unsafe { ((*registers).vector, (*registers).error, (*registers).rip) };
     let trap = match vector {
-        VECTOR_SYSCALL => Trap::Call,
+        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call,
+        // A `syscall` in the last bytes of the lower half: there is nowhere to return to.
+        VECTOR_SYSCALL => Trap::Exception { vector: 13, error: 0 },
         14 => Trap::PageFault { address: cpu::fault_address(), error },
         0..=31 => Trap::Exception { vector, error },
         _ => Trap::Interrupt { vector: vector as u8 },
