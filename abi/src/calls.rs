@@ -119,6 +119,8 @@ calls! {
     0x10 Full task_list TaskList(after, out);
     /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end.
     0x11 Full thread_list ThreadList(after, out);
+    /// Ends `task` with exit code `code`. Only for its personality (or, before its first thread, its creator).
+    0x12 Full task_end TaskEnd(task, code);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);

@@ -112,7 +112,7 @@ pub(crate) fn build(top: u64) {
     }
     // Make sure that every slot of the kernel's half that will ever be used exists before views copy them.
     tables.map(&mut Mem, DEVICES, 0, Prot { device: true, ..prot(true, false) }).expect("device slot");
-    tables.unmap(&mut Mem, DEVICES, PAGE);
+    let _ = tables.unmap(&mut Mem, DEVICES, PAGE);
     ROOT.call_once(|| tables.root());
     cpu::load_root(tables.root());
 }

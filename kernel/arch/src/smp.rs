@@ -37,7 +37,7 @@ pub fn start(index: usize, id: u32) -> bool {
         let begin = &raw const ap_begin;
         let len = (&raw const ap_end).offset_from(begin) as usize;
         place.copy_from_nonoverlapping(begin, len);
-        let mut set = |symbol: *const u8, value: u64| {
+        let set = |symbol: *const u8, value: u64| {
             place.add(symbol.offset_from(begin) as usize).cast::<u64>().write_unaligned(value);
         };
         set(&raw const ap_root, tables.root());
@@ -57,7 +57,7 @@ pub fn start(index: usize, id: u32) -> bool {
     }
     let up = STARTED.load(Ordering::SeqCst) != before;
     if up {
-        tables.unmap(&mut image::Mem, TRAMPOLINE, 4096);
+        let _ = tables.unmap(&mut image::Mem, TRAMPOLINE, 4096);
         tables.free_lower(&mut image::Mem);
     }
     up

@@ -1,0 +1,24 @@
+//! What is special about the console, beside its streams: for the shell.
+
+use derive::interface;
+use rt::{Caller, Error};
+
+/// Ways to read the console.
+pub mod mode {
+    /// Lines with echo; `^D` ends the input, `^C` kills the foreground.
+    pub const COOKED: u64 = 0;
+    /// Every key at once, without echo.
+    pub const RAW: u64 = 1;
+}
+
+#[interface]
+pub trait Console {
+    /// One of [`mode`].
+    fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error>;
+    /// Adds a task to what `^C` kills; 0 takes all away.
+    fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error>;
+    /// Columns and rows, as far as the console knows them.
+    fn size(&self) -> (u64, u64);
+    /// Entry address of the gates that the console is read and written by (interface `stream`): streams 0, 1 and 2.
+    fn streams(&self) -> u64;
+}

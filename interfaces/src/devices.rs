@@ -1,0 +1,14 @@
+//! The machine's devices, handed out by the loader to the system's drivers.
+
+use derive::interface;
+use rt::{Caller, Error};
+
+/// Bytes of a device record (abi: boot.rs).
+pub const RECORD: usize = size_of::<rt::abi::boot::DeviceRecord>();
+
+#[interface]
+pub trait Devices {
+    /// Gives the calling text the rights to use the device number `index` of `kind`, and writes its record. User 0 only;
+    /// `Busy` while another program that lives has it.
+    fn claim(&self, caller: &Caller, kind: u64, index: u64, record: &mut [u8; RECORD]) -> Result<(), Error>;
+}

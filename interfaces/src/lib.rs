@@ -1,0 +1,38 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod colour_map;
+pub mod console;
+pub mod counter;
+pub mod devices;
+pub mod files;
+pub mod linux;
+pub mod loader;
+pub mod measure;
+pub mod names;
+pub mod pipes;
+pub mod power;
+pub mod ready;
+pub mod request;
+pub mod stream;
+
+pub use rt::gate::Interface;
+
+/// Every interface, for programs that call what they do not know.
+pub const ALL: &[Interface] = &[
+    colour_map::ColourMapClient::INTERFACE,
+    console::ConsoleClient::INTERFACE,
+    counter::CounterClient::INTERFACE,
+    devices::DevicesClient::INTERFACE,
+    files::FilesClient::INTERFACE,
+    linux::LinuxClient::INTERFACE,
+    loader::LoaderClient::INTERFACE,
+    measure::MeasureClient::INTERFACE,
+    names::NamesClient::INTERFACE,
+    pipes::PipesClient::INTERFACE,
+    power::PowerClient::INTERFACE,
+    stream::StreamClient::INTERFACE,
+];

@@ -1,0 +1,20 @@
+//! Names of services.
+
+use derive::interface;
+use rt::{Caller, Error};
+
+/// Longest name in bytes.
+pub const NAME_MAX: usize = 64;
+
+#[interface]
+pub trait Names {
+    /// Makes `gate` known as `name`. The gate must be in a text of the task whose text is calling (user 0 may publish for
+    /// others); a name that another living task has published is refused with `Exists`.
+    fn publish(&self, caller: &Caller, name: &str, gate: u64) -> Result<(), Error>;
+    /// The entry address that a name stands for. `NotFound` if nobody published it, or whoever did has ended.
+    fn lookup(&self, name: &str) -> Result<u64, Error>;
+    /// Takes a name back.
+    fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error>;
+    /// Writes the name with the number `index` (from 0, by alphabet) to `name`. Value: its length. `NotFound` at the end.
+    fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error>;
+}

@@ -1,0 +1,10 @@
+//! The machine's switch.
+
+use derive::interface;
+use rt::{Caller, Error};
+
+#[interface]
+pub trait Power {
+    /// Switches the machine off.
+    fn off(&self, caller: &Caller, code: u64) -> Result<(), Error>;
+}

@@ -1,0 +1,253 @@
+//! The code that an interface becomes.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use crate::model::{Argument, Interface, Kind, Method, Outcome, WORDS};
+
+pub fn all(interface: &Interface) -> TokenStream {
+    let declared = &interface.declared;
+    let client = client(interface);
+    let server = server(interface);
+    quote! {
+        #declared
+        #client
+        #server
+    }
+}
+
+/// `ColourMap` as `colour-map` or `colour_map`.
+fn snake(name: &str, between: char) -> String {
+    let mut out = String::new();
+    for (i, c) in name.chars().enumerate() {
+        if c.is_uppercase() && i > 0 {
+            out.push(between);
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+fn client(interface: &Interface) -> TokenStream {
+    let vis = &interface.declared.vis;
+    let name = &interface.declared.ident;
+    let client = format_ident!("{name}Client");
+    let public_name = snake(&name.to_string(), '-');
+    let lends = interface.methods.iter().flat_map(|m| &m.arguments).any(|a| !matches!(a.kind, Kind::Word(_)));
+    let default_len = if lends { quote!(::rt::bound::ARGS_DEFAULT) } else { quote!(0) };
+    let stubs = interface.methods.iter().enumerate().map(|(i, m)| stub(i as u64, m));
+    let descriptions = interface.methods.iter().map(describe);
+    let docs = format!("Client of the interface `{name}`: every call may also fail because the server has ended.");
+    quote! {
+        #[doc = #docs]
+        #[derive(Debug)]
+        #vis struct #client {
+            bound: ::rt::Bound,
+        }
+
+        impl #client {
+            /// Name and methods, for programs that call what they do not know.
+            pub const INTERFACE: ::rt::gate::Interface =
+                ::rt::gate::Interface { name: #public_name, methods: &[#(#descriptions),*] };
+
+            /// Binds this program to the server's block of gates.
+            ///
+            /// # Errors
+            /// As `rt::Bound::bind`.
+            pub fn bind(gate: u64) -> ::core::result::Result<#client, ::rt::Error> {
+                Self::bind_with_args(gate, #default_len)
+            }
+
+            /// The same with an argument section of `len` bytes: the longest sum of slices that can be passed.
+            ///
+            /// # Errors
+            /// As `rt::Bound::bind`.
+            pub fn bind_with_args(gate: u64, len: u64) -> ::core::result::Result<#client, ::rt::Error> {
+                ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind(gate, len)? })
+            }
+
+            /// Calls by plain calls: no binding, and no memory is lent.
+            #[must_use]
+            pub fn plain(gate: u64) -> #client {
+                #client { bound: ::rt::Bound::plain(gate) }
+            }
+
+            /// The binding.
+            #[must_use]
+            pub fn bound(&self) -> &::rt::Bound {
+                &self.bound
+            }
+
+            /// Ends the binding.
+            ///
+            /// # Errors
+            /// As `rt::Bound::unbind`.
+            pub fn unbind(self) -> ::core::result::Result<(), ::rt::Error> {
+                self.bound.unbind()
+            }
+
+            /// Memory in the argument section: what is passed from there is not copied.
+            ///
+            /// # Errors
+            /// As `rt::Bound::alloc`.
+            pub fn alloc(&self, len: usize) -> ::core::result::Result<::rt::lend::Loan<'_>, ::rt::Error> {
+                self.bound.alloc(len)
+            }
+
+            #(#stubs)*
+        }
+    }
+}
+
+fn describe(method: &Method) -> TokenStream {
+    let name = method.name.to_string().replace('_', "-");
+    let words = method.arguments.iter().map(|a| {
+        let (name, ty) = (a.name.to_string(), &a.ty);
+        let ty = quote!(#ty).to_string().replace("& ", "&").replace(" ;", ";");
+        quote!((#name, #ty))
+    });
+    let result = match method.result {
+        Outcome::Pair => quote!(::rt::gate::Returns::Pair),
+        _ => quote!(::rt::gate::Returns::Status),
+    };
+    quote!(::rt::gate::Method { name: #name, arguments: &[#(#words),*], returns: #result })
+}
+
+fn value_type(outcome: &Outcome) -> TokenStream {
+    match outcome {
+        Outcome::Nothing => quote!(()),
+        Outcome::Word(ty) => quote!(#ty),
+        Outcome::Pair => quote!((u64, u64)),
+    }
+}
+
+fn stub(index: u64, method: &Method) -> TokenStream {
+    let Method { name, docs, .. } = method;
+    let parameters = method.arguments.iter().map(|Argument { name, ty, .. }| quote!(#name: #ty));
+    let value = value_type(&method.result);
+    let mut prepare = Vec::new();
+    let mut words = Vec::new();
+    let mut finish = Vec::new();
+    for Argument { name, kind, .. } in &method.arguments {
+        match kind {
+            Kind::Word(_) => words.push(quote!(::rt::gate::Word::into_word(#name))),
+            Kind::Bytes => prepare.push(quote!(let #name = self.bound.lend(#name)?;)),
+            Kind::Text => prepare.push(quote!(let #name = self.bound.lend(#name.as_bytes())?;)),
+            Kind::Array(_) => prepare.push(quote!(let #name = self.bound.lend(#name.as_slice())?;)),
+            Kind::BytesMut => prepare.push(quote!(let #name = self.bound.lend_mut(#name)?;)),
+            Kind::ArrayMut(_) => prepare.push(quote!(let #name = self.bound.lend_mut(#name.as_mut_slice())?;)),
+        }
+        match kind {
+            Kind::Word(_) => {}
+            Kind::Array(_) | Kind::ArrayMut(_) => words.push(quote!(#name.address())),
+            _ => words.extend([quote!(#name.address()), quote!(#name.len())]),
+        }
+        if matches!(kind, Kind::BytesMut | Kind::ArrayMut(_)) {
+            finish.push(quote!(#name.finish();));
+        }
+    }
+    words.resize(WORDS, quote!(0));
+    let answer = match method.result {
+        Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
+        _ => quote! {
+            ::rt::gate::Word::from_word(::rt::bound::result_of(__values)?).ok_or(::rt::Error::BadArgument)
+        },
+    };
+    quote! {
+        #(#docs)*
+        ///
+        /// # Errors
+        /// What the method answers; `Dead` or `Faulted` if the server ended; what the kernel answers.
+        #[allow(clippy::too_many_arguments)]
+        pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<#value, ::rt::Error> {
+            #(#prepare)*
+            let __values = self.bound.call(#index, [#(#words),*])?;
+            #(#finish)*
+            #answer
+        }
+    }
+}
+
+fn server(interface: &Interface) -> TokenStream {
+    let vis = &interface.declared.vis;
+    let name = &interface.declared.ident;
+    let serve = format_ident!("{}_serve", snake(&name.to_string(), '_'));
+    let count = interface.methods.len() as u64;
+    let arms = interface.methods.iter().enumerate().map(|(i, m)| arm(i as u64, m));
+    let docs = format!(
+        "Exports the gates of the interface `{name}`, served by `server` on its callers' threads. Nobody may call them \
+         before `Gates::admit`."
+    );
+    quote! {
+        #[doc = #docs]
+        ///
+        /// # Errors
+        /// As `rt::Gates::export`.
+        #vis fn #serve<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
+            struct Skeleton<S: 'static>(&'static S);
+
+            impl<S: #name + Sync> ::rt::gate::Skeleton for Skeleton<S> {
+                fn dispatch(&self, __caller: &::rt::Caller, __words: &[u64; 6]) -> ::rt::gate::Values {
+                    match __caller.index {
+                        #(#arms)*
+                        _ => ::rt::gate::Values::of(::core::result::Result::Err(::rt::Error::NoSuchCall)),
+                    }
+                }
+            }
+
+            ::rt::Gates::export(Skeleton(server), #count)
+        }
+    }
+}
+
+fn arm(index: u64, method: &Method) -> TokenStream {
+    let name = &method.name;
+    let caller = method.caller.then(|| quote!(__caller,));
+    let mut next = 0usize;
+    let mut decode = Vec::new();
+    let mut pass = Vec::new();
+    for Argument { name, kind, .. } in &method.arguments {
+        let (first, second) = (next, next + 1);
+        let how = match kind {
+            Kind::Word(_) => quote!(::rt::gate::Word::from_word(__words[#first]).ok_or(::rt::Error::Refused)?),
+            Kind::Bytes => quote!(__arguments.read(__words[#first], __words[#second])?),
+            Kind::BytesMut => quote!(__arguments.write(__words[#first], __words[#second])?),
+            Kind::Text => quote!(__arguments.text(__words[#first], __words[#second])?),
+            Kind::Array(n) => quote!(__arguments.read_array::<{ #n }>(__words[#first])?),
+            Kind::ArrayMut(n) => quote!(__arguments.write_array::<{ #n }>(__words[#first])?),
+        };
+        next += if matches!(kind, Kind::Bytes | Kind::BytesMut | Kind::Text) { 2 } else { 1 };
+        decode.push(quote!(let #name = #how;));
+        pass.push(quote!(#name));
+    }
+    if matches!(method.result, Outcome::Pair) {
+        // Every word is a valid argument here (model.rs), so there is nothing to decode.
+        let words = (0..method.arguments.len()).map(|i| quote!(__words[#i]));
+        let words = words.zip(&method.arguments).map(|(word, a)| {
+            let ty = &a.ty;
+            quote!(#word as #ty)
+        });
+        return quote! {
+            #[allow(clippy::unnecessary_cast)]
+            #index => {
+                let (first, second) = self.0.#name(#caller #(#words),*);
+                ::rt::gate::Values(first, second)
+            }
+        };
+    }
+    let pointers = method.arguments.iter().any(|a| !matches!(a.kind, Kind::Word(_)));
+    let arguments = pointers.then(|| quote!(let mut __arguments = ::rt::gate::Arguments::new(__caller);));
+    let question = method.fallible.then(|| quote!(?));
+    quote! {
+        #[allow(clippy::let_unit_value)]
+        #index => {
+            let __run = || -> ::core::result::Result<u64, ::rt::Error> {
+                #arguments
+                #(#decode)*
+                let __value = self.0.#name(#caller #(#pass),*) #question;
+                ::core::result::Result::Ok(::rt::gate::Word::into_word(__value))
+            };
+            ::rt::gate::Values::of(__run())
+        }
+    }
+}

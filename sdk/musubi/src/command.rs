@@ -1,0 +1,165 @@
+//! Starting a program.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use interfaces::loader::LoaderClient;
+use interfaces::request::{LEN_MAX, Request};
+use rt::abi::start::StreamRef;
+use rt::abi::task::{Exit, Limits};
+use rt::{Error, Once};
+
+static CLIENT: Once<LoaderClient> = Once::new();
+
+fn client() -> Result<&'static LoaderClient, Error> {
+    CLIENT.get_or_try(|| LoaderClient::bind(crate::names::lookup("loader")?))
+}
+
+/// A program to be started; what is not said is inherited.
+#[derive(Clone, Debug)]
+pub struct Command {
+    request: Request,
+}
+
+/// Why a program was not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub error: Error,
+    /// One line from whoever refused, or empty.
+    pub reason: String,
+}
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.reason.as_str() {
+            "" => write!(f, "{}", self.error),
+            reason => f.write_str(reason),
+        }
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused { error, reason: String::new() }
+    }
+}
+
+impl Command {
+    /// The program in the file `path`, called by that name.
+    #[must_use]
+    pub fn new(path: &[u8]) -> Command {
+        let start = rt::start();
+        let request = Request {
+            path: path.to_vec(),
+            args: alloc::vec![path.to_vec()],
+            env: start.env().map(<[u8]>::to_vec).collect(),
+            streams: [0, 1, 2].map(|i| start.stream(i)),
+            limits: Limits::default(),
+            user: start.user(),
+            names: start.names(),
+        };
+        Command { request }
+    }
+
+    /// All arguments, the name that the program is called by first.
+    #[must_use]
+    pub fn args<A: AsRef<[u8]>>(mut self, args: impl IntoIterator<Item = A>) -> Command {
+        self.request.args = args.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: &[u8]) -> Command {
+        self.request.args.push(arg.to_vec());
+        self
+    }
+
+    /// The whole environment.
+    #[must_use]
+    pub fn env(mut self, env: Vec<Vec<u8>>) -> Command {
+        self.request.env = env;
+        self
+    }
+
+    /// 0: input, 1: output, 2: errors.
+    #[must_use]
+    pub fn stream(mut self, number: usize, stream: StreamRef) -> Command {
+        self.request.streams[number] = stream;
+        self
+    }
+
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Command {
+        self.request.limits = limits;
+        self
+    }
+
+    /// As another user: user 0 only.
+    #[must_use]
+    pub fn user(mut self, user: u64) -> Command {
+        self.request.user = user;
+        self
+    }
+
+    #[must_use]
+    pub fn names(mut self, names: u64) -> Command {
+        self.request.names = names;
+        self
+    }
+
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// With the reason that the loader gives.
+    pub fn spawn(&self) -> Result<Child, Refused> {
+        self.spawn_by(client()?)
+    }
+
+    /// Starts the program by a loader that was found in another way than by name.
+    ///
+    /// # Errors
+    /// With the reason that the loader gives.
+    pub fn spawn_by(&self, loader: &LoaderClient) -> Result<Child, Refused> {
+        let request = self.request.encode();
+        if request.len() > LEN_MAX {
+            return Err(Refused { error: Error::TooBig, reason: "arguments too long".to_owned() });
+        }
+        let mut reason = [0; 256];
+        match loader.spawn(&request, &mut reason) {
+            Ok(task) => Ok(Child { task }),
+            Err(error) => {
+                let len = reason.iter().position(|&b| b == 0).unwrap_or(reason.len());
+                Err(Refused { error, reason: String::from_utf8_lossy(&reason[..len]).into_owned() })
+            }
+        }
+    }
+}
+
+/// A program that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    pub task: u64,
+}
+
+impl Child {
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn wait(self) -> Result<Exit, Error> {
+        rt::task::wait(self.task, u64::MAX)
+    }
+
+    /// # Errors
+    /// `TimedOut`; what the kernel answers.
+    pub fn wait_for(self, timeout_ns: u64) -> Result<Exit, Error> {
+        rt::task::wait(self.task, timeout_ns)
+    }
+
+    /// # Errors
+    /// What the kernel answers.
+    pub fn kill(self) -> Result<(), Error> {
+        rt::task::kill(self.task)
+    }
+}

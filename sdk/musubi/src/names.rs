@@ -1,0 +1,64 @@
+//! Finding and publishing services.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use interfaces::names::{NAME_MAX, NamesClient};
+use rt::gate::ANYBODY;
+use rt::{Error, Gates, Once};
+
+static CLIENT: Once<NamesClient> = Once::new();
+
+fn client() -> Result<&'static NamesClient, Error> {
+    CLIENT.get_or_try(|| match rt::start().names() {
+        0 => Err(Error::NotFound),
+        gate => NamesClient::bind_with_args(gate, 4096),
+    })
+}
+
+/// The entry address that a name stands for.
+///
+/// # Errors
+/// `NotFound`; what the name service answers.
+pub fn lookup(name: &str) -> Result<u64, Error> {
+    client()?.lookup(name)
+}
+
+/// Lets everybody call `gates` and makes them known as `name`.
+///
+/// # Errors
+/// `Exists` if another program has the name; what the name service answers.
+pub fn publish(name: &str, gates: &Gates) -> Result<(), Error> {
+    gates.admit(&ANYBODY)?;
+    client()?.publish(name, gates.address())
+}
+
+/// Waits until a name is known.
+///
+/// # Errors
+/// `TimedOut`.
+pub fn await_name(name: &str, timeout_ns: u64) -> Result<u64, Error> {
+    let until = rt::time::now_ns().saturating_add(timeout_ns);
+    loop {
+        match lookup(name) {
+            Err(Error::NotFound) if rt::time::now_ns() < until => rt::time::sleep_ns(1_000_000),
+            Err(Error::NotFound) => return Err(Error::TimedOut),
+            other => return other,
+        }
+    }
+}
+
+/// All names.
+///
+/// # Errors
+/// What the name service answers.
+pub fn list() -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    let mut name = [0; NAME_MAX];
+    loop {
+        match client()?.list(names.len() as u64, &mut name) {
+            Ok(len) => names.push(String::from_utf8_lossy(&name[..(len as usize).min(NAME_MAX)]).into_owned()),
+            Err(Error::NotFound) => return Ok(names),
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The program's streams, and printing.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+use interfaces::stream::StreamClient;
+use rt::abi::start::StreamRef;
+use rt::{Error, Mutex};
+
+/// Most bytes passed in one call: several calls fit into one argument section.
+const PART: usize = 8 << 10;
+
+/// One binding per server of streams, made at first use and kept.
+static CLIENTS: Mutex<Vec<(u64, &'static StreamClient)>> = Mutex::new(Vec::new());
+
+fn client(gate: u64) -> Result<&'static StreamClient, Error> {
+    if gate == 0 {
+        return Err(Error::NotFound);
+    }
+    let mut clients = CLIENTS.lock();
+    if let Some(known) = clients.iter().find(|c| c.0 == gate) {
+        return Ok(known.1);
+    }
+    let made: &'static StreamClient = Box::leak(Box::new(StreamClient::bind(gate)?));
+    clients.push((gate, made));
+    Ok(made)
+}
+
+/// A stream that can be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(pub StreamRef);
+
+/// Standard input.
+#[must_use]
+pub fn input() -> Stream {
+    Stream(rt::start().stream(0))
+}
+
+/// Standard output.
+#[must_use]
+pub fn output() -> Stream {
+    Stream(rt::start().stream(1))
+}
+
+/// Where errors are printed.
+#[must_use]
+pub fn errors() -> Stream {
+    Stream(rt::start().stream(2))
+}
+
+impl Stream {
+    /// Reads some bytes. Value: how many; 0 at the end.
+    ///
+    /// # Errors
+    /// `NotFound` if the stream is closed; what the server answers.
+    pub fn read(self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let len = buffer.len().min(PART);
+        let n = client(self.0.gate)?.read(self.0.id, &mut buffer[..len])?;
+        Ok((n as usize).min(len))
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Errors
+    /// `NotFound` if the stream is closed, `Dead` if nobody will read them; what the server answers.
+    pub fn write_all(self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let part = &bytes[..bytes.len().min(PART)];
+            let n = client(self.0.gate)?.write(self.0.id, part)?;
+            bytes = &bytes[(n as usize).clamp(1, part.len())..];
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// What the server answers.
+    pub fn close(self) -> Result<(), Error> {
+        client(self.0.gate)?.close(self.0.id)
+    }
+
+    /// Whether a person sits at the other end.
+    #[must_use]
+    pub fn is_console(self) -> bool {
+        client(self.0.gate).and_then(|c| c.is_console(self.0.id)).unwrap_or(false)
+    }
+}
+
+impl Write for Stream {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.write_all(s.as_bytes()).map_err(|_| fmt::Error)
+    }
+}
+
+/// What `print!` calls. The text is made first and written by one call, so that lines of several threads stay whole.
+#[doc(hidden)]
+pub fn print(stream: usize, arguments: fmt::Arguments<'_>) {
+    let to = Stream(rt::start().stream(stream));
+    match arguments.as_str() {
+        Some(text) => drop(to.write_all(text.as_bytes())),
+        None => {
+            let mut text = String::new();
+            let _ = text.write_fmt(arguments);
+            let _ = to.write_all(text.as_bytes());
+        }
+    }
+}
+
+#[doc(hidden)]
+pub fn print_line(stream: usize, arguments: fmt::Arguments<'_>) {
+    let mut text = String::new();
+    let _ = text.write_fmt(arguments);
+    text.push('\n');
+    let _ = Stream(rt::start().stream(stream)).write_all(text.as_bytes());
+}

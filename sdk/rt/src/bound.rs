@@ -1,0 +1,123 @@
+//! The client's side of a call: a text bound to a block of gates.
+
+use abi::calls::stub;
+use abi::gate::{Binding, GATE_STEP, grade};
+use abi::{Error, gate as contract};
+
+use crate::lend::{Lent, LentMut, Loan, Loans};
+use crate::{Trap, trap};
+
+/// Length of an argument section where the client asks for none in particular.
+pub const ARGS_DEFAULT: u64 = 64 << 10;
+
+/// A bound block of gates, with an argument section from which memory is lent to the called program.
+#[derive(Debug)]
+pub struct Bound {
+    gate: u64,
+    binding: Binding,
+    loans: Loans,
+}
+
+impl Bound {
+    /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none).
+    ///
+    /// # Errors
+    /// `Denied` without the right call, `NotFound`, or what the kernel answers.
+    pub fn bind(gate: u64, args_len: u64) -> Result<Bound, Error> {
+        Bound::bind_with(gate, args_len, 0)
+    }
+
+    /// The same on the caller's own stack, where both sides want it.
+    ///
+    /// # Errors
+    /// As [`Bound::bind`].
+    pub fn bind_on_own_stack(gate: u64, args_len: u64) -> Result<Bound, Error> {
+        Bound::bind_with(gate, args_len, contract::flag::CALLER_STACK)
+    }
+
+    fn bind_with(gate: u64, args_len: u64, flags: u64) -> Result<Bound, Error> {
+        let mut binding = Binding::default();
+        stub::gate_bind(&Trap, gate, args_len, flags, core::ptr::from_mut(&mut binding) as u64)?;
+        let loans = Loans::new(binding.args, binding.args_len);
+        Ok(Bound { gate, binding, loans })
+    }
+
+    /// Calls by plain `call` instructions, without a binding: pointers must lie where the called program may go.
+    #[must_use]
+    pub fn plain(gate: u64) -> Bound {
+        let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
+        Bound { gate, binding, loans: Loans::new(0, 0) }
+    }
+
+    /// Calls gate `index` of the block.
+    ///
+    /// # Errors
+    /// `Dead` or `Faulted` if the called program ended in the middle, or what the kernel answers.
+    #[inline]
+    pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
+        if self.binding.grade == grade::PLAIN {
+            trap::plain_call(self.gate + index * GATE_STEP, words)
+        } else {
+            trap::bound_call(self.binding.number, index, words)
+        }
+    }
+
+    #[must_use]
+    pub fn binding(&self) -> &Binding {
+        &self.binding
+    }
+
+    /// Entry address of the block.
+    #[must_use]
+    pub fn gate(&self) -> u64 {
+        self.gate
+    }
+
+    /// Memory in the argument section: what is passed from there is not copied.
+    ///
+    /// # Errors
+    /// `TooBig` if the argument section is not that long, `Busy` if it is in use.
+    pub fn alloc(&self, len: usize) -> Result<Loan<'_>, Error> {
+        self.loans.alloc(len)
+    }
+
+    /// `bytes` where the called program may read them: as they are if they lie in the argument section (or the call is
+    /// a plain one, which lends nothing), otherwise a copy.
+    ///
+    /// # Errors
+    /// `TooBig` if the argument section is not that long.
+    pub fn lend<'a>(&'a self, bytes: &'a [u8]) -> Result<Lent<'a>, Error> {
+        if self.binding.grade == grade::PLAIN { Ok(Lent::as_is(bytes)) } else { self.loans.lend(bytes) }
+    }
+
+    /// The same for memory that the called program writes.
+    ///
+    /// # Errors
+    /// `TooBig` if the argument section is not that long.
+    pub fn lend_mut<'a>(&'a self, bytes: &'a mut [u8]) -> Result<LentMut<'a>, Error> {
+        if self.binding.grade == grade::PLAIN { Ok(LentMut::as_is(bytes)) } else { self.loans.lend_mut(bytes) }
+    }
+
+    /// Ends the binding, and with it the argument section.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn unbind(self) -> Result<(), Error> {
+        if self.binding.grade == grade::PLAIN {
+            return Ok(());
+        }
+        stub::gate_unbind(&Trap, self.binding.number).map(drop)
+    }
+}
+
+/// The result in a pair (status, value), as skeletons return it.
+///
+/// # Errors
+/// What the status says.
+#[inline]
+pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
+    match values[0] {
+        0 => Ok(values[1]),
+        number => Err(Error::from_number(number).unwrap_or(Error::BadArgument)),
+    }
+}

@@ -1,0 +1,45 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![cfg_attr(target_os = "musubi", feature(allow_internal_unsafe))]
+#![cfg_attr(target_os = "musubi", expect(internal_features, reason = "lets `program!` export one symbol in crates that forbid unsafe"))]
+
+extern crate alloc;
+#[cfg(not(target_os = "musubi"))]
+extern crate std;
+
+pub use abi;
+
+mod arguments;
+pub mod bound;
+mod entry;
+pub mod gate;
+#[cfg(target_os = "musubi")]
+mod heap;
+#[cfg(not(target_os = "musubi"))]
+mod host;
+pub mod lend;
+mod panic;
+pub mod probe;
+pub mod section;
+mod start;
+pub mod sync;
+pub mod task;
+pub mod thread;
+pub mod time;
+mod trap;
+
+pub use abi::{AclEntry, Error, Rights};
+pub use bound::Bound;
+pub use gate::{Caller, Gates};
+pub use panic::set_panic_output;
+pub use section::Section;
+pub use start::{Start, start};
+pub use sync::{Condition, Mutex, Once};
+pub use trap::{Trap, plain_call};
+
+#[doc(hidden)]
+pub mod hidden {
+    #[cfg(not(target_os = "musubi"))]
+    pub use crate::entry::run_on_host;
+    pub use crate::entry::run;
+}

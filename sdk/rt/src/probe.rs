@@ -1,0 +1,80 @@
+//! Doing on purpose what programs must not: for tests and demonstrations of protection. Each of these ends the program
+//! if the system is as it should be, and is harmless if it is not.
+
+use abi::Rights;
+
+use crate::section::{Who, may};
+
+/// Loads the byte at `address`.
+pub fn read(address: u64) -> u8 {
+    let value: u8;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a load changes nothing; it gives some byte, or faults.
+    unsafe {
+        core::arch::asm!("mov {}, [{}]", out(reg_byte) value, in(reg) address, options(nostack, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        value = address as u8;
+    }
+    value
+}
+
+/// Makes a write access to the byte at `address` that leaves its value alone.
+pub fn write(address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: adding zero, atomically, changes nothing, whoever owns the byte; or the access faults.
+    unsafe {
+        core::arch::asm!("lock add byte ptr [{}], 0", in(reg) address, options(nostack));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Calls `address` as code. Returns, without having tried, if this program may execute there.
+pub fn execute(address: u64) {
+    if may(address, 1, Rights::EXECUTE, Who::Own) {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel says that this domain may not execute there, so the fetch faults.
+    unsafe {
+        core::arch::asm!("call {}", in(reg) address, clobber_abi("C"));
+    }
+}
+
+/// Ways to make the processor refuse an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// Division by zero.
+    Divide,
+    /// `hlt`, for the kernel only.
+    Privileged,
+    /// `ud2`, which does not exist.
+    Undefined,
+    /// `int3`.
+    Breakpoint,
+    /// A load from an address that is not canonical.
+    NonCanonical,
+    /// `in` from a port that is not ours.
+    Port,
+}
+
+/// Executes the instruction.
+pub fn instruction(which: Instruction) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: each of these raises an exception in user mode, without another effect.
+    unsafe {
+        use core::arch::asm;
+        match which {
+            Instruction::Divide => asm!("div {z}", z = in(reg) 0u64, inout("rax") 1u64 => _, inout("rdx") 0u64 => _),
+            Instruction::Privileged => asm!("hlt"),
+            Instruction::Undefined => asm!("ud2"),
+            Instruction::Breakpoint => asm!("int3"),
+            Instruction::NonCanonical => asm!("mov {}, [{}]", out(reg) _, in(reg) 1u64 << 63),
+            Instruction::Port => asm!("in al, dx", in("dx") 0x60u16, out("al") _),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = which;
+}

@@ -1,0 +1,265 @@
+//! Sections: making them, saying who may use them, looking at them.
+
+use abi::calls::stub;
+use abi::section::{NAME_LEN, SectionInfo, kind};
+use abi::{AclEntry, Error, Rights, layout};
+use alloc::vec::Vec;
+use core::ptr;
+
+use crate::Trap;
+
+/// A section that this program made and may write. It stays when this value goes: see [`Section::delete`].
+#[derive(Debug)]
+pub struct Section {
+    base: u64,
+    len: u64,
+}
+
+impl Section {
+    /// A new section of `len` bytes that may grow to `reserve`; `kind` and `flags` as in `abi::section`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn create(len: u64, reserve: u64, kind: u64, flags: u64) -> Result<Section, Error> {
+        Section::create_at(len, reserve, kind, flags, 0, 0)
+    }
+
+    /// The same at a place inside the room beside an own section, or with room beside it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn create_at(len: u64, reserve: u64, kind: u64, flags: u64, at: u64, room: u64) -> Result<Section, Error> {
+        let len = layout::pages_up(len).ok_or(Error::TooBig)?;
+        let base = stub::section_create(&Trap, len, reserve.max(len), kind, flags, at, room)?;
+        Ok(Section { base, len })
+    }
+
+    /// A copy-on-write clone of the section at `base`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn clone_of(base: u64, flags: u64, at: u64, room: u64) -> Result<Section, Error> {
+        let base = stub::section_clone(&Trap, base, flags, at, room)?;
+        Ok(Section { base, len: info(base)?.len })
+    }
+
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no section is empty")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the section is this program's own, `len` bytes long, and zero or written by it.
+        unsafe { core::slice::from_raw_parts(self.base as *const u8, self.len as usize) }
+    }
+
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `bytes`; the exclusive borrow of the only handle makes the slice exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.base as *mut u8, self.len as usize) }
+    }
+
+    /// # Errors
+    /// `TooBig` above what was reserved, or what the kernel answers.
+    pub fn resize(&mut self, len: u64) -> Result<(), Error> {
+        let len = layout::pages_up(len).ok_or(Error::TooBig)?;
+        stub::section_resize(&Trap, self.base, len)?;
+        self.len = len;
+        Ok(())
+    }
+
+    /// Makes it a text section; nobody can write it any more. Value: its base.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn seal(self) -> Result<u64, Error> {
+        stub::section_seal(&Trap, self.base)?;
+        Ok(self.base)
+    }
+
+    /// # Errors
+    /// What the kernel answers.
+    pub fn delete(self) -> Result<(), Error> {
+        delete(self.base)
+    }
+}
+
+/// # Errors
+/// What the kernel answers.
+pub fn delete(base: u64) -> Result<(), Error> {
+    stub::section_delete(&Trap, base).map(drop)
+}
+
+/// Gives a section, and its charge, to another task.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn give(base: u64, task: u64) -> Result<(), Error> {
+    stub::section_give(&Trap, base, task).map(drop)
+}
+
+/// Sets one entry of a section's ACL, or removes it if it has no rights.
+///
+/// # Errors
+/// `Denied` without the right change-acl, or what the kernel answers.
+pub fn grant(base: u64, entry: &AclEntry) -> Result<(), Error> {
+    stub::acl_set(&Trap, base, ptr::from_ref(entry) as u64).map(drop)
+}
+
+/// Names a section for people.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn name(base: u64, name: &[u8]) -> Result<(), Error> {
+    let name = &name[..name.len().min(NAME_LEN)];
+    stub::section_name(&Trap, base, name.as_ptr() as u64, name.len() as u64).map(drop)
+}
+
+/// What is known of the section that contains `address`.
+///
+/// # Errors
+/// `NotFound`, or what the kernel answers.
+pub fn info(address: u64) -> Result<SectionInfo, Error> {
+    let mut out = SectionInfo::default();
+    stub::section_info(&Trap, address, ptr::from_mut(&mut out) as u64)?;
+    Ok(out)
+}
+
+/// All sections, in the order of their addresses.
+pub fn list() -> impl Iterator<Item = SectionInfo> {
+    let mut after = 0;
+    core::iter::from_fn(move || {
+        let mut out = SectionInfo::default();
+        after = stub::section_list(&Trap, after, ptr::from_mut(&mut out) as u64).ok()?;
+        Some(out)
+    })
+}
+
+/// The ACL of a section.
+///
+/// # Errors
+/// `Denied` without any right on it, or what the kernel answers.
+pub fn acl(base: u64) -> Result<Vec<AclEntry>, Error> {
+    let mut entries = Vec::new();
+    let mut count = 16;
+    while count > entries.len() {
+        entries.resize(count, AclEntry { principal: 0, rights: 0, id: 0, text: 0 });
+        count = stub::acl_read(&Trap, base, entries.as_mut_ptr() as u64, entries.len() as u64)? as usize;
+        if count <= entries.len() {
+            entries.truncate(count);
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+/// Who a question about rights is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The executing domain.
+    Own = 0,
+    /// The domain that called it.
+    Caller = 1,
+}
+
+/// Whether `who` may do `rights` to all of `[address, address + len)`.
+#[must_use]
+pub fn may(address: u64, len: u64, rights: Rights, who: Who) -> bool {
+    stub::may(&Trap, address, len, u64::from(rights.bits()), who as u64) == Ok(1)
+}
+
+/// Memory of somebody else's section that this program may read: a file, for example. Whoever may write it may do so
+/// while it is being read here: copy before you decide on it.
+#[must_use]
+pub fn view(address: u64, len: u64) -> Option<&'static [u8]> {
+    if len == 0 {
+        return Some(&[]);
+    }
+    if address == 0 || isize::try_from(len).is_err() || !may(address, len, Rights::READ, Who::Own) {
+        return None;
+    }
+    // SAFETY: the kernel says that this domain may read all of it now; should that end, the access faults and the
+    // program ends. Bytes have no invalid values.
+    Some(unsafe { core::slice::from_raw_parts(address as *const u8, len as usize) })
+}
+
+/// A device's memory.
+#[derive(Debug)]
+pub struct Device {
+    base: u64,
+    len: u64,
+}
+
+impl Device {
+    /// # Errors
+    /// `NotSupported` if the section is not a device's memory, `Denied` if this program may not write it.
+    pub fn open(base: u64) -> Result<Device, Error> {
+        let info = info(base)?;
+        if info.kind != kind::DEVICE {
+            return Err(Error::NotSupported);
+        }
+        if !may(info.base, info.len, Rights::READ | Rights::WRITE, Who::Own) {
+            return Err(Error::Denied);
+        }
+        Ok(Device { base: info.base, len: info.len })
+    }
+
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no section is empty")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes bytes at an offset; what does not fit is left out.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let room = self.len.saturating_sub(offset).min(bytes.len() as u64);
+        // SAFETY: the range lies in the device's memory, which holds no Rust object.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset.min(self.len)) as *mut u8, room as usize) }
+    }
+}
+
+/// A device's I/O ports, with its interrupt.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports(pub u64);
+
+impl Ports {
+    /// # Errors
+    /// What the kernel answers.
+    pub fn read(self, port: u64, width: u64) -> Result<u64, Error> {
+        stub::port_read(&Trap, self.0, port, width)
+    }
+
+    /// # Errors
+    /// What the kernel answers.
+    pub fn write(self, port: u64, width: u64, value: u64) -> Result<(), Error> {
+        stub::port_write(&Trap, self.0, port, width, value).map(drop)
+    }
+
+    /// Writes all bytes to one byte-wide port.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn write_bytes(self, port: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let part = &bytes[..bytes.len().min(64 << 10)];
+            let n = stub::port_write_bytes(&Trap, self.0, port, part.as_ptr() as u64, part.len() as u64)?;
+            bytes = &bytes[(n as usize).clamp(1, part.len())..];
+        }
+        Ok(())
+    }
+
+    /// Waits for the device's interrupt.
+    ///
+    /// # Errors
+    /// `TimedOut`, or what the kernel answers.
+    pub fn wait(self, timeout_ns: u64) -> Result<(), Error> {
+        stub::irq_wait(&Trap, self.0, timeout_ns).map(drop)
+    }
+}

@@ -1,0 +1,153 @@
+//! Locks that many threads in one text share. A waiter spins for a moment and then gives up the processor: whoever
+//! holds the lock may be running now, or may not run before somebody else stops.
+
+use abi::Error;
+use abi::calls::stub;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::Trap;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and somebody may be waiting.
+const CONTENDED: u32 = 2;
+const SPINS: u32 = 100;
+
+/// The lock under [`Mutex`], three states in a word.
+#[derive(Debug)]
+pub struct RawLock(AtomicU32);
+
+// SAFETY: only the thread that changed the word from FREE to another value holds the lock, and only `unlock` makes it
+// FREE again.
+unsafe impl lock_api::RawMutex for RawLock {
+    const INIT: RawLock = RawLock(AtomicU32::new(FREE));
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_slowly();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            wake(&self.0, 1);
+        }
+    }
+}
+
+impl RawLock {
+    #[cold]
+    fn lock_slowly(&self) {
+        for _ in 0..SPINS {
+            if self.0.load(Ordering::Relaxed) == FREE
+                && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            // A killed thread is not put to sleep any more but must still get its lock, to leave the data whole.
+            if wait(&self.0, CONTENDED, u64::MAX) == Err(Error::Killed) {
+                let _ = stub::yield_now(&Trap);
+            }
+        }
+    }
+}
+
+/// Mutual exclusion of threads in one text.
+pub type Mutex<T> = lock_api::Mutex<RawLock, T>;
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
+
+/// Sleeps while `word` holds `expected`, until somebody wakes it or the time is over.
+///
+/// # Errors
+/// `Changed` if it held something else, `TimedOut`, `Killed`.
+pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Result<(), Error> {
+    stub::wait(&Trap, word.as_ptr() as u64, u64::from(expected), timeout_ns).map(|_| ())
+}
+
+/// Wakes up to `count` threads that wait on `word`.
+pub fn wake(word: &AtomicU32, count: u64) {
+    let _ = stub::wake(&Trap, word.as_ptr() as u64, count);
+}
+
+/// Something to wait for that a [`Mutex`] guards.
+#[derive(Debug, Default)]
+pub struct Condition(AtomicU32);
+
+impl Condition {
+    #[must_use]
+    pub const fn new() -> Condition {
+        Condition(AtomicU32::new(0))
+    }
+
+    /// Lets go of the lock, waits for a notification, takes the lock again. May return without a notification: check
+    /// again what is waited for.
+    ///
+    /// # Errors
+    /// `TimedOut`, or `Killed` when the thread is to end: leave what it was doing.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout_ns: u64) -> Result<(), Error> {
+        let seen = self.0.load(Ordering::Acquire);
+        let outcome = MutexGuard::unlocked(guard, || wait(&self.0, seen, timeout_ns));
+        match outcome {
+            Err(e @ (Error::TimedOut | Error::Killed)) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn notify_one(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        wake(&self.0, 1);
+    }
+
+    pub fn notify_all(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        wake(&self.0, u64::MAX);
+    }
+}
+
+/// A value made by the first who asks.
+pub struct Once<T: 'static> {
+    value: Mutex<Option<&'static T>>,
+}
+
+impl<T: 'static> Default for Once<T> {
+    fn default() -> Self {
+        Once::new()
+    }
+}
+
+impl<T: 'static> Once<T> {
+    #[must_use]
+    pub const fn new() -> Once<T> {
+        Once { value: Mutex::new(None) }
+    }
+
+    /// The value, if it was made.
+    pub fn get(&self) -> Option<&'static T> {
+        *self.value.lock()
+    }
+
+    /// The value; `make` is called, at most once with success, if there is none.
+    ///
+    /// # Errors
+    /// What `make` fails with; the next call tries again.
+    pub fn get_or_try<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
+        let mut value = self.value.lock();
+        if let Some(made) = *value {
+            return Ok(made);
+        }
+        let made: &'static T = alloc::boxed::Box::leak(alloc::boxed::Box::new(make()?));
+        *value = Some(made);
+        Ok(made)
+    }
+}

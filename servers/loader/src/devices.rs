@@ -1,0 +1,56 @@
+//! Who drives which device.
+
+use crate::manifest::Manifest;
+use alloc::vec::Vec;
+use musubi::abi::boot::DeviceRecord;
+use musubi::abi::rights::principal;
+use musubi::abi::task::USER_SYSTEM;
+use musubi::interfaces::devices::{Devices, RECORD};
+use musubi::rt::{Mutex, section};
+use musubi::{AclEntry, Caller, Error, Rights};
+use zerocopy::IntoBytes;
+
+pub struct DeviceTable {
+    /// A device, and the text that has it.
+    devices: Mutex<Vec<(DeviceRecord, u64)>>,
+}
+
+impl DeviceTable {
+    pub fn new(manifest: &Manifest, own_text: u64) -> DeviceTable {
+        let own = AclEntry {
+            principal: principal::ANY,
+            rights: (Rights::READ | Rights::WRITE | Rights::CHANGE_ACL).bits(),
+            id: 0,
+            text: own_text,
+        };
+        for device in &manifest.devices {
+            let _ = section::grant(device.section, &own);
+        }
+        DeviceTable { devices: Mutex::new(manifest.devices.iter().map(|d| (*d, 0)).collect()) }
+    }
+
+    fn give(&self, text: u64, kind: u64, index: u64) -> Result<DeviceRecord, Error> {
+        let mut devices = self.devices.lock();
+        let mut same = devices.iter_mut().filter(|d| d.0.kind == kind);
+        let (device, owner) = same.nth(usize::try_from(index).map_err(|_| Error::NotFound)?).ok_or(Error::NotFound)?;
+        if *owner != 0 && *owner != text && section::info(*owner).is_ok_and(|info| info.base == *owner) {
+            return Err(Error::Busy);
+        }
+        let rights = (Rights::READ | Rights::WRITE).bits();
+        let entry = AclEntry { principal: principal::ANY, rights, id: 0, text };
+        section::grant(device.section, &entry)?;
+        *owner = text;
+        Ok(*device)
+    }
+}
+
+impl Devices for DeviceTable {
+    fn claim(&self, caller: &Caller, kind: u64, index: u64, record: &mut [u8; RECORD]) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        let device = self.give(caller.text, kind, index)?;
+        record.copy_from_slice(device.as_bytes());
+        Ok(())
+    }
+}

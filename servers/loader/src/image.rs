@@ -1,0 +1,71 @@
+//! Originals: a program's file is checked and laid out once; instances are clones of that text.
+
+use alloc::vec::Vec;
+use elf_plan::{Native, Program};
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::{flag, kind};
+use musubi::rt::{Mutex, Section, section};
+use musubi::Error;
+
+/// Why a program is not started: the error, and one line for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub error: Error,
+    pub reason: alloc::string::String,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal { error, reason: alloc::string::String::new() }
+    }
+}
+
+/// A native program, ready to be cloned.
+#[derive(Clone, Debug)]
+pub struct Original {
+    /// Its sealed text section, and what that reserves.
+    pub text: u64,
+    pub reserve: u64,
+    pub plan: Native<'static>,
+}
+
+/// What a file turned out to be.
+pub enum Kind {
+    Native(Original),
+    Linux,
+}
+
+/// Originals by the number of their file.
+#[derive(Default)]
+pub struct Originals(Mutex<Vec<(usize, Original)>>);
+
+impl Originals {
+    /// Checks the file and makes its original text, or finds what was made before.
+    pub fn of(&self, number: usize, name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
+        let mut known = self.0.lock();
+        if let Some((_, original)) = known.iter().find(|o| o.0 == number) {
+            return Ok(Kind::Native(original.clone()));
+        }
+        let refused = |why: elf_plan::Refusal| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") };
+        let plan = match elf_plan::read(file).map_err(refused)? {
+            Program::Native(plan) => plan,
+            Program::Linux(_) => return Ok(Kind::Linux),
+        };
+        let original = lay_out(name, plan)?;
+        known.push((number, original.clone()));
+        Ok(Kind::Native(original))
+    }
+}
+
+fn lay_out(name: &[u8], plan: Native<'static>) -> Result<Original, Error> {
+    let mut section = Section::create(plan.text_len, plan.text_len + PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
+    section.bytes_mut()[..plan.text.len()].copy_from_slice(plan.text);
+    let _ = section::name(section.base(), name);
+    let text = section.seal()?;
+    let reserve = section::info(text)?.reserve;
+    // The data go to a fixed distance; a text that reserves more than that could never have an instance.
+    if plan.data_len > 0 && reserve > plan.data_offset {
+        return Err(Error::TooBig);
+    }
+    Ok(Original { text, reserve, plan })
+}

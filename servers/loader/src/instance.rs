@@ -1,0 +1,182 @@
+//! Instances: a clone of the text, the data at a fixed distance behind it, and the start record.
+
+use crate::image::{Original, Refusal};
+use alloc::format;
+use alloc::vec::Vec;
+use musubi::abi::layout::{GRANULE, PAGE};
+use musubi::abi::rights::principal;
+use musubi::abi::section::{flag, kind};
+use musubi::abi::start::{START_MAGIC, StartInfo, Str};
+use musubi::abi::task::Limits;
+use musubi::interfaces::request::Request;
+use musubi::rt::{self, Section, section, task};
+use musubi::{AclEntry, Error, Rights};
+use zerocopy::IntoBytes;
+
+/// Limits of a program for which nobody asked for others: half a gigabyte, 128 GiB of addresses.
+const LIMITS: Limits = Limits { frames: 128 << 10, sections: 512, reserve: 128 << 30, threads: 128 };
+
+/// What a request leaves open.
+pub fn limits(asked: &Limits) -> Limits {
+    let or = |asked: u64, usual: u64| if asked == 0 { usual } else { asked };
+    Limits {
+        frames: or(asked.frames, LIMITS.frames),
+        sections: or(asked.sections, LIMITS.sections),
+        reserve: or(asked.reserve, LIMITS.reserve),
+        threads: or(asked.threads, LIMITS.threads),
+    }
+}
+
+/// Sections made so far: they are deleted again unless the instance is completed.
+struct Parts {
+    bases: Vec<u64>,
+    task: u64,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for &base in self.bases.iter().rev() {
+            let _ = section::delete(base);
+        }
+        if self.task != 0 {
+            let _ = task::kill(self.task);
+        }
+    }
+}
+
+/// Starts an instance of `original`. Value: its task.
+pub fn start(original: &Original, request: &Request, name: &[u8]) -> Result<u64, Refusal> {
+    let plan = &original.plan;
+    let at_step = |step: &'static str| {
+        move |error: Error| Refusal { error, reason: format!("cannot start it: {step}: {error}") }
+    };
+    let mut parts = Parts { bases: Vec::new(), task: 0 };
+
+    let data_reserve = plan.data_len.next_multiple_of(GRANULE);
+    let room = if plan.data_len == 0 { 0 } else { plan.data_offset - original.reserve + data_reserve };
+    let text = rt::abi::calls::stub::section_clone(&rt::Trap, original.text, flag::ANY_PRINCIPAL, 0, room)
+        .map_err(at_step("text"))?;
+    parts.bases.push(text);
+    let _ = section::name(text, name);
+
+    let mut data_base = 0;
+    if plan.data_len > 0 {
+        let at = text + plan.data_offset;
+        let mut data = Section::create_at(plan.data_len, data_reserve, kind::DATA, flag::ANY_PRINCIPAL, at, 0)
+            .map_err(at_step("data"))?;
+        data_base = data.base();
+        parts.bases.push(data_base);
+        fill(&mut data, original, text);
+        let _ = section::name(data_base, b"data");
+    }
+
+    parts.task = task::create(&limits(&request.limits), request.user, name).map_err(at_step("task"))?;
+    let info = StartInfo {
+        magic: START_MAGIC,
+        task: parts.task,
+        user: request.user,
+        text,
+        data: data_base,
+        names: request.names,
+        streams: request.streams,
+        ..StartInfo::default()
+    };
+    let record = start_record(info, &request.args, &request.env);
+    let mut start = Section::create(record.len() as u64, record.len() as u64, kind::DATA, flag::ANY_PRINCIPAL)
+        .map_err(at_step("start record"))?;
+    parts.bases.push(start.base());
+    start.bytes_mut()[..record.len()].copy_from_slice(&record);
+    let _ = section::name(start.base(), b"start");
+
+    hand_over(&parts, [text, data_base, start.base()], plan.entry).map_err(at_step("hand-over"))?;
+    let task = parts.task;
+    parts.bases.clear();
+    parts.task = 0;
+    Ok(task)
+}
+
+/// The data as the file has them, with the base added where the file says so.
+fn fill(data: &mut Section, original: &Original, text: u64) {
+    let bytes = data.bytes_mut();
+    bytes[..original.plan.data.len()].copy_from_slice(original.plan.data);
+    for (offset, addend) in original.plan.relocations() {
+        let value = text.wrapping_add_signed(addend);
+        // Checked when the file was read; a damaged plan must not end the loader all the same.
+        if let Some(target) = bytes.get_mut(offset as usize..).and_then(|b| b.first_chunk_mut::<8>()) {
+            *target = value.to_le_bytes();
+        }
+    }
+}
+
+/// Gives the sections to the task, with rights for its text alone, and starts its first thread.
+fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result<(), Error> {
+    let any = |rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
+    // Threads of callers run in the text, too; only the program's own may change who is let in.
+    let own = AclEntry {
+        principal: principal::TASK,
+        rights: Rights::CHANGE_ACL.bits(),
+        id: parts.task,
+        text,
+    };
+    section::grant(text, &any(Rights::READ | Rights::EXECUTE))?;
+    section::grant(text, &own)?;
+    if data != 0 {
+        section::grant(data, &any(Rights::READ | Rights::WRITE))?;
+        section::grant(data, &own)?;
+    }
+    section::grant(start, &any(Rights::READ))?;
+    for &base in &parts.bases {
+        section::give(base, parts.task)?;
+    }
+    task::start(parts.task, text, text + entry, start, 0)?;
+    // From here on the loader has no more rights on the instance than anybody else.
+    let nothing = AclEntry { principal: principal::ANY, rights: 0, id: 0, text: rt::start().text() };
+    for &base in &parts.bases {
+        let _ = section::grant(base, &nothing);
+    }
+    Ok(())
+}
+
+/// The start record with its strings behind it.
+fn start_record(mut info: StartInfo, args: &[Vec<u8>], env: &[Vec<u8>]) -> Vec<u8> {
+    let table = size_of::<StartInfo>();
+    let mut offset = table + (args.len() + env.len()) * size_of::<Str>();
+    let strings = || args.iter().chain(env);
+    info.argc = args.len() as u64;
+    info.envc = env.len() as u64;
+    info.args_offset = table as u64;
+    info.len = (offset + strings().map(|s| s.len() + 1).sum::<usize>()) as u64;
+    let mut record = info.as_bytes().to_vec();
+    for string in strings() {
+        let place = Str { offset: offset as u64, len: string.len() as u64 };
+        record.extend_from_slice(place.as_bytes());
+        offset += string.len() + 1;
+    }
+    for string in strings() {
+        record.extend_from_slice(string);
+        record.push(0);
+    }
+    debug_assert!(record.len() as u64 == info.len && record.len() < PAGE as usize * 64);
+    record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromBytes;
+
+    #[test]
+    fn strings_lie_where_the_record_says() {
+        let args = [b"hello".to_vec(), Vec::new(), b"\xff\xfe".to_vec()];
+        let env = [b"A=b".to_vec()];
+        let record = start_record(StartInfo { magic: START_MAGIC, ..StartInfo::default() }, &args, &env);
+        let (info, _) = StartInfo::read_from_prefix(&record).unwrap();
+        assert_eq!((info.argc, info.envc, info.len), (3, 1, record.len() as u64));
+        let at = |i: usize| {
+            let place = info.args_offset as usize + i * size_of::<Str>();
+            let place = Str::read_from_prefix(&record[place..]).unwrap().0;
+            &record[place.offset as usize..][..place.len as usize]
+        };
+        assert_eq!([at(0), at(1), at(2), at(3)], [&b"hello"[..], b"", b"\xff\xfe", b"A=b"]);
+    }
+}
