@@ -156,3 +156,6 @@ impl Acl {
         self.entries.binary_search_by_key(&key(entry), key)
     }
 }
+
+#[cfg(test)]
+mod tests;

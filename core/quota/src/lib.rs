@@ -79,3 +79,6 @@ impl Ledger {
             && child.threads <= left(self.limits.threads, self.used.threads)
     }
 }
+
+#[cfg(test)]
+mod tests;

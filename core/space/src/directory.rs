@@ -194,3 +194,6 @@ impl<T: Clone> Slot<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,3 +90,6 @@ impl Slice {
         (last > base).then_some(last)
     }
 }
+
+#[cfg(test)]
+mod tests;
