@@ -187,13 +187,14 @@ fn name(d: &Domain, address: u64, len: u64) -> Result<[u8; NAME_LEN], Error> {
 }
 
 fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64, len: u64) -> Result<u64, Error> {
-    let limits: Limits = claim::read_record(d, limits)?;
+    let asked: Limits = claim::read_record(d, limits)?;
     let name = name(d, address, len)?;
     let maker = d.text.owner();
+    let limits = maker.limits_for(&asked);
     if maker.user != USER_SYSTEM && user != maker.user {
         return Err(Error::Denied);
     }
-    if !maker.fits(&limits) {
+    if !maker.fits(&asked) {
         return Err(Error::Quota);
     }
     Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)

@@ -93,6 +93,18 @@ impl Task {
         self.ledger.lock().fits(child)
     }
 
+    /// What a child gets that asks for this: 0 stands for as much as this task may have itself.
+    pub fn limits_for(&self, asked: &Limits) -> Limits {
+        let own = self.ledger.lock().limits();
+        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked };
+        Limits {
+            frames: pick(asked.frames, own.frames),
+            sections: pick(asked.sections, own.sections),
+            reserve: pick(asked.reserve, own.reserve),
+            threads: pick(asked.threads, own.threads),
+        }
+    }
+
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }

@@ -63,6 +63,7 @@ impl Found {
     }
 }
 
+// SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper: runs on the first processor when the machine is set up.
     safe fn kernel_main(info: Info) -> !;
@@ -205,7 +206,8 @@ fn read_pvh(address: u64, found: &mut Found) {
 
 fn read_multiboot(address: u64, found: &mut Found) {
     // SAFETY: the boot loader's magic says that its information lies here.
-    let info = unsafe { multiboot2::BootInformation::load(image::direct(address).cast()) }.expect("readable multiboot2 information");
+    let info = unsafe { multiboot2::BootInformation::load(image::direct(address).cast()) }
+        .expect("readable multiboot2 information");
     let map = info.memory_map_tag().expect("a memory map from the boot loader");
     for area in map.memory_areas() {
         if area.typ() == multiboot2::MemoryAreaType::Available {
@@ -219,7 +221,8 @@ fn read_multiboot(address: u64, found: &mut Found) {
         found.set_command_line(text);
     }
     // The RSDP is a copy inside the information: kept from the allocator until the tables have been read.
-    found.information = Range { base: address / 4096 * 4096, end: (address + info.total_size() as u64).next_multiple_of(4096) };
+    found.information =
+        Range { base: address / 4096 * 4096, end: (address + info.total_size() as u64).next_multiple_of(4096) };
     let copy = |at: *const u8| at as u64 - image::DIRECT;
     found.rsdp = if let Some(tag) = info.rsdp_v2_tag() {
         copy((tag as *const multiboot2::RsdpV2Tag).cast()) + 8

@@ -20,11 +20,41 @@ pub enum Trap {
     Interrupt { vector: u8 },
 }
 
+/// Names the three functions by which the kernel proper is entered: on the first processor with the machine set up, on
+/// every further processor, and on every trap of user code.
+#[macro_export]
+macro_rules! kernel {
+    (main: $main:path, processor: $processor:path, trap: $trap:path) => {
+        #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
+        mod entries {
+            #![allow(clippy::wildcard_imports)]
+            use super::*;
+            // SAFETY: no other symbol of the image has one of these names, and the types are those that arch declares.
+            #[unsafe(no_mangle)]
+            fn kernel_main(info: $crate::boot::Info) -> ! {
+                $main(info)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_processor(index: usize) -> ! {
+                $processor(index)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
+                $trap(trap)
+            }
+        }
+    };
+}
+
+// SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper. Serves the trap of the thread running on this processor and says how to go on.
     safe fn kernel_trap(trap: Trap) -> Resume;
 }
 
+// SAFETY: labels in `entry.S`.
 unsafe extern "C" {
     static syscall_entry: u8;
     static doorstep_begin: u8;
