@@ -43,8 +43,7 @@ pub fn run_on_host(_main: fn(&crate::Start) -> i32) {
 mod machine {
     use core::arch::naked_asm;
 
-    // SAFETY: labels in this crate's own assembly.
-unsafe extern "C" {
+    unsafe extern "C" {
         fn musubi_main() -> i32;
     }
 
