@@ -159,7 +159,8 @@ fn thread_create(d: &Domain, entry: u64, argument: u64, stack_len: u64) -> Resul
 
 fn thread_join(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64) {
     match machine().threads.find(number) {
-        None => thread.answer(Ok(0)),
+        // Ended: its code can be asked for once.
+        None => thread.answer(d.text.owner().ended.lock().remove(&number).ok_or(Error::NotFound)),
         Some(other) if other.task.number != d.text.owner().number => thread.answer(Err(Error::Denied)),
         Some(other) if other.number == thread.number => thread.answer(Err(Error::BadArgument)),
         Some(other) => match other.exit_code() {
@@ -186,13 +187,14 @@ fn name(d: &Domain, address: u64, len: u64) -> Result<[u8; NAME_LEN], Error> {
 }
 
 fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64, len: u64) -> Result<u64, Error> {
-    let limits: Limits = claim::read_record(d, limits)?;
+    let asked: Limits = claim::read_record(d, limits)?;
     let name = name(d, address, len)?;
     let maker = d.text.owner();
+    let limits = maker.limits_for(&asked);
     if maker.user != USER_SYSTEM && user != maker.user {
         return Err(Error::Denied);
     }
-    if !maker.fits(&limits) {
+    if !maker.fits(&asked) {
         return Err(Error::Quota);
     }
     Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
@@ -279,11 +281,14 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
 
 fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
     let section = Section::named(base)?;
-    if !section.rights(d).contains(Rights::READ) {
+    let rights = section.rights(d);
+    if !rights.contains(Rights::READ) {
         return Err(Error::Denied);
     }
     let entry = first_entry(d, flags)?;
-    section.clone_section(flags & flag::AS_DATA != 0, at, room, d.text.owner(), entry).map(|s| s.base)
+    // Who may only read a text can run a copy of it, but not in its name.
+    let keep_identity = rights.contains(Rights::CHANGE_ACL);
+    section.clone_section(flags & flag::AS_DATA != 0, keep_identity, at, room, d.text.owner(), entry).map(|s| s.base)
 }
 
 fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {

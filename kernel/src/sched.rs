@@ -33,7 +33,11 @@ pub fn ready(thread: Arc<Thread>) {
 }
 
 /// Begins a wait of the running thread; the ticket is what a waker must show.
-pub fn begin_wait(thread: &Thread) -> u64 {
+pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+    if thread.is_killed() {
+        // A killed thread that waits inside a callee waits no longer than its callee's time.
+        at(thread.kill_deadline(), Timeout::Grace(thread.clone()));
+    }
     let mut wait = thread.wait.lock();
     wait.state = state::WAITING;
     wait.ticket += 1;

@@ -230,8 +230,9 @@ impl Section {
         Ok(())
     }
 
-    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again.
-    pub fn clone_section(&self, as_data: bool, at: u64, room: u64, owner: Arc<Task>, entry: AclEntry) -> Result<Arc<Section>, Error> {
+    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. `keep_identity`: the
+    /// clone of a text counts as its original in ACLs.
+    pub fn clone_section(&self, as_data: bool, keep_identity: bool, at: u64, room: u64, owner: Arc<Task>, entry: AclEntry) -> Result<Arc<Section>, Error> {
         let kind = match self.kind() {
             kind::TEXT if as_data => kind::DATA,
             kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
@@ -260,7 +261,7 @@ impl Section {
             new.pages = state.pages.clone_shared();
             new.charged = resident;
             new.name = state.name;
-            if kind == kind::TEXT {
+            if kind == kind::TEXT && keep_identity {
                 clone.original.store(self.original(), Ordering::Release);
             }
         }

@@ -17,6 +17,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
 
+/// How many ends of threads or children are remembered for somebody who has not asked yet.
+const ENDED_MAX: usize = 1024;
+
 /// What a task with a window is served by.
 pub struct Foreign {
     pub gate: Gate,
@@ -35,6 +38,8 @@ pub struct Task {
     /// Bases of the sections that it pays for.
     pub sections: Mutex<BTreeSet<u64>>,
     pub threads: Mutex<BTreeMap<u64, Arc<Thread>>>,
+    /// Exit codes of threads that nobody has joined yet, the latest [`ENDED_MAX`].
+    pub ended: Mutex<BTreeMap<u64, u64>>,
     pub window: Mutex<Window>,
     pub foreign: Once<Foreign>,
     started: AtomicBool,
@@ -57,6 +62,7 @@ impl Task {
             ledger: Mutex::new(Ledger::new(limits)),
             sections: Mutex::default(),
             threads: Mutex::default(),
+            ended: Mutex::default(),
             window: Mutex::default(),
             foreign: Once::new(),
             started: AtomicBool::new(false),
@@ -85,6 +91,18 @@ impl Task {
     /// Whether a child with these limits asks for no more than this task may have itself.
     pub fn fits(&self, child: &Limits) -> bool {
         self.ledger.lock().fits(child)
+    }
+
+    /// What a child gets that asks for this: 0 stands for as much as this task may have itself.
+    pub fn limits_for(&self, asked: &Limits) -> Limits {
+        let own = self.ledger.lock().limits();
+        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked };
+        Limits {
+            frames: pick(asked.frames, own.frames),
+            sections: pick(asked.sections, own.sections),
+            reserve: pick(asked.reserve, own.reserve),
+            threads: pick(asked.threads, own.threads),
+        }
     }
 
     pub fn is_dead(&self) -> bool {
@@ -156,6 +174,12 @@ impl Task {
     /// A thread has gone. With the last one the task is over.
     pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
         let last = {
+            let mut ended = self.ended.lock();
+            ended.insert(thread, code);
+            if ended.len() > ENDED_MAX {
+                ended.pop_first();
+            }
+            drop(ended);
             let mut threads = self.threads.lock();
             threads.remove(&thread);
             threads.is_empty()
@@ -181,8 +205,7 @@ impl Task {
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
-        // A parent that never waits must not keep the number for ever: the parent's own end sweeps them.
-        sweep(self.number);
+        sweep(self);
     }
 
     pub fn info(&self) -> TaskInfo {
@@ -201,14 +224,27 @@ impl Task {
     }
 }
 
-/// Forgets finished tasks whose parent is gone, and the children of a task that has just finished.
-fn sweep(parent: u64) {
+/// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
+/// finished siblings if the parent never asks.
+fn sweep(task: &Task) {
+    let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
+    let mut siblings = 0;
+    let mut oldest = None;
     let mut after = 0;
-    while let Some((number, task)) = machine().tasks.after(after) {
+    while let Some((number, other)) = machine().tasks.after(after) {
         after = number;
-        if task.parent == parent && task.finished.load(Ordering::SeqCst) {
-            machine().tasks.remove(number);
+        if !other.finished.load(Ordering::SeqCst) {
+            continue;
         }
+        if other.parent == task.number || (orphan && number == task.number) {
+            machine().tasks.remove(number);
+        } else if other.parent == task.parent {
+            siblings += 1;
+            oldest.get_or_insert(number);
+        }
+    }
+    if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
+        machine().tasks.remove(number);
     }
 }
 

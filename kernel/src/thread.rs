@@ -236,8 +236,8 @@ impl Thread {
         drop(domains);
         *self.exit.lock() = Some(code);
         machine().threads.remove(self.number);
-        self.waiters.wake_all();
         self.task.thread_gone(self.number, code);
+        self.waiters.wake_all();
     }
 
     /// The exit code of a thread that has ended.

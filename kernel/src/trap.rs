@@ -1,5 +1,4 @@
 //! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
-#![expect(unsafe_code, reason = "the names by which arch finds the kernel")]
 
 use crate::machine::machine;
 use crate::{boot, call, device, epc, fault, foreign, processor, sched};
@@ -9,22 +8,20 @@ use arch::apic;
 use arch::context::Resume;
 use arch::entry::Trap;
 
+arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
+
 /// First processor, machine set up.
-#[unsafe(no_mangle)]
-fn kernel_main(info: arch::boot::Info) -> ! {
+fn first_processor(info: arch::boot::Info) -> ! {
     boot::run(info)
 }
 
 /// Every further processor.
-#[unsafe(no_mangle)]
-fn kernel_processor(index: usize) -> ! {
-    let _ = index;
+fn further_processor(_index: usize) -> ! {
     boot::join()
 }
 
 /// Every entry from user mode. The kernel runs with interrupts off and never blocks (architecture, section 7).
-#[unsafe(no_mangle)]
-fn kernel_trap(trap: Trap) -> Resume {
+fn trap(trap: Trap) -> Resume {
     let here = processor::here();
     here.left_user(&trap);
     let thread = here.current();

@@ -9,3 +9,6 @@ mod table;
 
 pub use frames::Frames;
 pub use table::{Block, GateTable};
+
+#[cfg(test)]
+mod tests;

@@ -189,3 +189,6 @@ impl<P: Page> PageMap<P> {
         Arc::make_mut(chunk).put(at, content)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,3 +13,6 @@ pub use entry::Prot;
 pub use map::{MapError, Mapped};
 pub use tables::{TableMem, Tables};
 pub use unmap::Unmapped;
+
+#[cfg(test)]
+mod tests;

@@ -8,11 +8,19 @@ use alloc::vec::Vec;
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the tables must be freed, after the shootdown"]
 pub struct Unmapped {
-    /// How many 4 KiB pages were mapped. If 0, no processor remembers anything.
+    /// How many 4 KiB pages were mapped.
     pub pages: u64,
     /// Tables that are not linked any more. A processor may be walking them until it has been told; then the caller
     /// frees them.
     pub tables: Vec<u64>,
+}
+
+impl Unmapped {
+    /// Whether nothing was taken out, so that no processor has anything to forget. (One that looked for a page and found
+    /// none does not remember that, but it may remember the table in which it looked.)
+    pub fn is_empty(&self) -> bool {
+        self.pages == 0 && self.tables.is_empty()
+    }
 }
 
 /// A part of one half of the address space, in the 48 bits that are translated. `last` belongs to it.
@@ -62,8 +70,8 @@ impl Tables {
         out
     }
 
-    /// Makes all pages that `[base, base + len)` touches read-only. Returns how many entries changed: if 0, no
-    /// processor can be writing there.
+    /// Makes all pages that `[base, base + len)` touches read-only, large ones as a whole (which the shootdown must then
+    /// cover). Returns how many entries changed: if 0, no processor can be writing there.
     pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
         Range::new(base, len).map_or(0, |range| write_protect(mem, self.root, ROOT, 0, range))
     }

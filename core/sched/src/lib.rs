@@ -12,3 +12,6 @@ pub use timers::{Key, Timers};
 
 /// How long a thread runs before the next one's turn, in nanoseconds.
 pub const QUANTUM_NS: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,7 @@ pub(crate) fn fingerprint(top: &Path, rustc: &Path) -> u64 {
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     if path.is_file() {
         files.push(path.to_path_buf());
+        return;
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_name() != "target" {

@@ -17,8 +17,8 @@ pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<()> {
     let boot = root.join("boot");
     fs::create_dir_all(boot.join("grub"))?;
     let kernel = &load.parts.kernel;
-    fs::copy(kernel, boot.join("kernel"))
-        .with_context(|| format!("cannot copy {}", kernel.display()))?;
+    let file = fs::read(kernel).with_context(|| format!("cannot read {}", kernel.display()))?;
+    fs::write(boot.join("kernel"), pack::strip::loaded(&file)?)?;
     load.write(&boot.join(PACK))?;
     fs::write(boot.join("grub/grub.cfg"), config(words))?;
     let made = Command::new("grub-mkrescue")

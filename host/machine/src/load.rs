@@ -23,19 +23,20 @@ const FIRST: &str = "loader";
 impl Parts {
     /// Reads the kernel, the programs by name, and the manifest of the machine if there is one.
     pub fn read(kernel: &Path, programs: &[(String, PathBuf)], manifest: &Path) -> Result<Self> {
-        let kernel_bytes =
-            fs::read(kernel).with_context(|| format!("cannot read {}", kernel.display()))?;
+        let kernel_bytes = read(kernel)?;
         let mut files = Vec::new();
         let mut first = None;
         for (name, path) in programs {
-            let data = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let data =
+                pack::strip::loaded(&read(path)?).with_context(|| path.display().to_string())?;
             if name == FIRST {
                 first = Some(data);
             } else {
                 files.push((format!("bin/{name}"), data, flag::EXECUTABLE, mtime(path)));
             }
         }
-        let hashed = [kernel_bytes.as_slice()]
+        let kernel_loaded = pack::strip::loaded(&kernel_bytes).context("the kernel")?;
+        let hashed = [kernel_loaded.as_slice()]
             .into_iter()
             .chain(files.iter().map(|file| file.1.as_slice()))
             .chain(first.as_deref());
@@ -91,6 +92,10 @@ impl Load<'_> {
         builder.write(&mut out).with_context(shown)?;
         out.flush().with_context(shown)
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn mtime(path: &Path) -> i64 {

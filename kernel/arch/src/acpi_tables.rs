@@ -56,6 +56,8 @@ fn search() -> u64 {
 struct Firmware;
 
 impl Handler for Firmware {
+    /// # Safety
+    /// The table must lie there.
     unsafe fn map_physical_region<T>(&self, address: usize, size: usize) -> PhysicalMapping<Self, T> {
         PhysicalMapping {
             physical_start: address,
@@ -67,30 +69,56 @@ impl Handler for Firmware {
     }
     fn unmap_physical_region<T>(_: &PhysicalMapping<Self, T>) {}
     // What follows serves AML, which the kernel does not run.
-    fn read_u8(&self, _: usize) -> u8 { 0 }
-    fn read_u16(&self, _: usize) -> u16 { 0 }
-    fn read_u32(&self, _: usize) -> u32 { 0 }
-    fn read_u64(&self, _: usize) -> u64 { 0 }
+    fn read_u8(&self, _: usize) -> u8 {
+        0
+    }
+    fn read_u16(&self, _: usize) -> u16 {
+        0
+    }
+    fn read_u32(&self, _: usize) -> u32 {
+        0
+    }
+    fn read_u64(&self, _: usize) -> u64 {
+        0
+    }
     fn write_u8(&self, _: usize, _: u8) {}
     fn write_u16(&self, _: usize, _: u16) {}
     fn write_u32(&self, _: usize, _: u32) {}
     fn write_u64(&self, _: usize, _: u64) {}
-    fn read_io_u8(&self, port: u16) -> u8 { ports::read(port, 1) as u8 }
-    fn read_io_u16(&self, port: u16) -> u16 { ports::read(port, 2) as u16 }
-    fn read_io_u32(&self, port: u16) -> u32 { ports::read(port, 4) }
+    fn read_io_u8(&self, port: u16) -> u8 {
+        ports::read(port, 1) as u8
+    }
+    fn read_io_u16(&self, port: u16) -> u16 {
+        ports::read(port, 2) as u16
+    }
+    fn read_io_u32(&self, port: u16) -> u32 {
+        ports::read(port, 4)
+    }
     fn write_io_u8(&self, _: u16, _: u8) {}
     fn write_io_u16(&self, _: u16, _: u16) {}
     fn write_io_u32(&self, _: u16, _: u32) {}
-    fn read_pci_u8(&self, _: PciAddress, _: u16) -> u8 { 0 }
-    fn read_pci_u16(&self, _: PciAddress, _: u16) -> u16 { 0 }
-    fn read_pci_u32(&self, _: PciAddress, _: u16) -> u32 { 0 }
+    fn read_pci_u8(&self, _: PciAddress, _: u16) -> u8 {
+        0
+    }
+    fn read_pci_u16(&self, _: PciAddress, _: u16) -> u16 {
+        0
+    }
+    fn read_pci_u32(&self, _: PciAddress, _: u16) -> u32 {
+        0
+    }
     fn write_pci_u8(&self, _: PciAddress, _: u16, _: u8) {}
     fn write_pci_u16(&self, _: PciAddress, _: u16, _: u16) {}
     fn write_pci_u32(&self, _: PciAddress, _: u16, _: u32) {}
-    fn nanos_since_boot(&self) -> u64 { 0 }
+    fn nanos_since_boot(&self) -> u64 {
+        0
+    }
     fn stall(&self, _: u64) {}
     fn sleep(&self, _: u64) {}
-    fn create_mutex(&self) -> Handle { Handle(0) }
-    fn acquire(&self, _: Handle, _: u16) -> Result<(), acpi::aml::AmlError> { Ok(()) }
+    fn create_mutex(&self) -> Handle {
+        Handle(0)
+    }
+    fn acquire(&self, _: Handle, _: u16) -> Result<(), acpi::aml::AmlError> {
+        Ok(())
+    }
     fn release(&self, _: Handle) {}
 }

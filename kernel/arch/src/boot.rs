@@ -41,6 +41,8 @@ struct Found {
     ram_count: usize,
     pack: Option<(u64, u64)>,
     rsdp: u64,
+    /// The boot loader's own record, which is still read when memory is already handed out.
+    information: Range,
     framebuffer: Option<Framebuffer>,
     command_line: [u8; 2048],
     command_line_len: usize,
@@ -61,6 +63,7 @@ impl Found {
     }
 }
 
+// SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper: runs on the first processor when the machine is set up.
     safe fn kernel_main(info: Info) -> !;
@@ -83,6 +86,7 @@ extern "C" fn kmain(magic: u32, address: u32) -> ! {
         ram_count: 0,
         pack: None,
         rsdp: 0,
+        information: Range::default(),
         framebuffer: None,
         command_line: [0; 2048],
         command_line_len: 0,
@@ -127,12 +131,13 @@ fn set_build_id(command_line: &str) {
 
 /// Hands usable memory to the frame allocator: not the first MiB, not the image, not the pack. Returns the top of RAM.
 fn add_memory(found: &Found) -> u64 {
-    let mut holes = [Range { base: 0, end: 0x10_0000 }; 3];
+    let mut holes = [Range { base: 0, end: 0x10_0000 }; 4];
     let (base, end) = image::physical();
     holes[1] = Range { base, end };
     if let Some((base, len)) = found.pack {
         holes[2] = Range { base, end: base + len };
     }
+    holes[3] = found.information;
     holes.sort_unstable_by_key(|h| h.base);
     let ram = &found.ram[..found.ram_count];
     for range in ram {
@@ -201,7 +206,8 @@ fn read_pvh(address: u64, found: &mut Found) {
 
 fn read_multiboot(address: u64, found: &mut Found) {
     // SAFETY: the boot loader's magic says that its information lies here.
-    let info = unsafe { multiboot2::BootInformation::load(image::direct(address).cast()) }.expect("readable multiboot2 information");
+    let info = unsafe { multiboot2::BootInformation::load(image::direct(address).cast()) }
+        .expect("readable multiboot2 information");
     let map = info.memory_map_tag().expect("a memory map from the boot loader");
     for area in map.memory_areas() {
         if area.typ() == multiboot2::MemoryAreaType::Available {
@@ -214,8 +220,9 @@ fn read_multiboot(address: u64, found: &mut Found) {
     if let Some(Ok(text)) = info.command_line_tag().map(|tag| tag.cmdline().map(str::as_bytes)) {
         found.set_command_line(text);
     }
-    // The boot loader copies the RSDP into its information, which the allocator will soon overwrite: keep its address
-    // only as far as the tables below are concerned, which are read before the first allocation that matters.
+    // The RSDP is a copy inside the information: kept from the allocator until the tables have been read.
+    found.information =
+        Range { base: address / 4096 * 4096, end: (address + info.total_size() as u64).next_multiple_of(4096) };
     let copy = |at: *const u8| at as u64 - image::DIRECT;
     found.rsdp = if let Some(tag) = info.rsdp_v2_tag() {
         copy((tag as *const multiboot2::RsdpV2Tag).cast()) + 8

@@ -47,7 +47,15 @@ pub const FLAGS_USER: u64 = 0xcd5;
 impl Registers {
     /// The registers of code about to start at `rip` on `rsp`, everything else zero.
     pub fn start(rip: u64, rsp: u64) -> Registers {
-        Registers { rip, rsp, cs: USER_CODE, ss: USER_DATA, rflags: FLAGS_DEFAULT, vector: VECTOR_FULL, ..Registers::default() }
+        Registers {
+            rip,
+            rsp,
+            cs: USER_CODE,
+            ss: USER_DATA,
+            rflags: FLAGS_DEFAULT,
+            vector: VECTOR_FULL,
+            ..Registers::default()
+        }
     }
 
     /// Whether it is safe to resume: user mode, interrupts on, no system flags, canonical lower-half addresses.
@@ -76,7 +84,10 @@ pub struct Resume(pub(crate) *const Registers);
 
 impl Area {
     pub fn new(registers: Registers) -> Area {
-        Area(Box::new(Inner { registers: UnsafeCell::new(registers), vector_state: UnsafeCell::new(fpu::State::clean()) }))
+        Area(Box::new(Inner {
+            registers: UnsafeCell::new(registers),
+            vector_state: UnsafeCell::new(fpu::State::clean()),
+        }))
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! What the processor offers and how it is set: features, control registers, model-specific registers.
 
+use abi::info::feature;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use abi::info::feature;
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr3, Cr4, Cr4Flags};
 use x86_64::registers::model_specific::{Efer, EferFlags};
 use x86_64::registers::xcontrol::{XCr0, XCr0Flags};

@@ -26,6 +26,7 @@ struct Gate {
 #[repr(C, align(4096))]
 struct Idt([Gate; 256]);
 
+// SAFETY: labels in `entry.S`; only their addresses are used.
 unsafe extern "C" {
     static vectors: u8;
     static fatal_vectors: u8;
@@ -73,7 +74,10 @@ pub(crate) fn set_up(index: usize) {
     let data = gdt.append(Descriptor::kernel_data_segment());
     let user_data = gdt.append(Descriptor::user_data_segment());
     let user_code = gdt.append(Descriptor::user_code_segment());
-    assert!(code.0 == 8 && data.0 == 16 && user_data.0 == 0x1b && user_code.0 == 0x23, "selectors are known to entry.S");
+    assert!(
+        code.0 == 8 && data.0 == 16 && user_data.0 == 0x1b && user_code.0 == 0x23,
+        "selectors are known to entry.S"
+    );
     // SAFETY: the TSS lives for ever.
     let task = gdt.append(unsafe { Descriptor::tss_segment_unchecked(tss) });
     gdt.load();

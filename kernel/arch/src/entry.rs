@@ -20,11 +20,41 @@ pub enum Trap {
     Interrupt { vector: u8 },
 }
 
+/// Names the three functions by which the kernel proper is entered: on the first processor with the machine set up, on
+/// every further processor, and on every trap of user code.
+#[macro_export]
+macro_rules! kernel {
+    (main: $main:path, processor: $processor:path, trap: $trap:path) => {
+        #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
+        mod entries {
+            #![allow(clippy::wildcard_imports)]
+            use super::*;
+            // SAFETY: no other symbol of the image has one of these names, and the types are those that arch declares.
+            #[unsafe(no_mangle)]
+            fn kernel_main(info: $crate::boot::Info) -> ! {
+                $main(info)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_processor(index: usize) -> ! {
+                $processor(index)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
+                $trap(trap)
+            }
+        }
+    };
+}
+
+// SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper. Serves the trap of the thread running on this processor and says how to go on.
     safe fn kernel_trap(trap: Trap) -> Resume;
 }
 
+// SAFETY: labels in `entry.S`.
 unsafe extern "C" {
     static syscall_entry: u8;
     static doorstep_begin: u8;
@@ -38,9 +68,11 @@ extern "C" fn trap_entry() -> *const Registers {
     let end = percpu::block().context.load(Ordering::Relaxed);
     let registers = (end - size_of::<Registers>() as u64) as *const Registers;
     // SAFETY: the save area of the thread that was running; see `Area`.
-    let (vector, error) = unsafe { ((*registers).vector, (*registers).error) };
+    let (vector, error, rip) = unsafe { ((*registers).vector, (*registers).error, (*registers).rip) };
     let trap = match vector {
-        VECTOR_SYSCALL => Trap::Call,
+        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call,
+        // A `syscall` in the last bytes of the lower half: there is nowhere to return to.
+        VECTOR_SYSCALL => Trap::Exception { vector: 13, error: 0 },
         14 => Trap::PageFault { address: cpu::fault_address(), error },
         0..=31 => Trap::Exception { vector, error },
         _ => Trap::Interrupt { vector: vector as u8 },

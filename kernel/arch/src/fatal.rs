@@ -30,8 +30,15 @@ fn end(mut out: log_out::Raw) -> ! {
 /// A fault of the kernel itself.
 pub(crate) fn exception(r: &Registers) -> ! {
     let mut out = begin();
-    let _ = writeln!(out, "\nmusubi: kernel fault: exception {} error {:#x} address {:#x}", r.vector, r.error, cpu::fault_address());
-    let _ = writeln!(out, "rip {:016x} rsp {:016x} rbp {:016x} flags {:08x} cs {:x}", r.rip, r.rsp, r.rbp, r.rflags, r.cs);
+    let _ = writeln!(
+        out,
+        "\nmusubi: kernel fault: exception {} error {:#x} address {:#x}",
+        r.vector,
+        r.error,
+        cpu::fault_address()
+    );
+    let _ =
+        writeln!(out, "rip {:016x} rsp {:016x} rbp {:016x} flags {:08x} cs {:x}", r.rip, r.rsp, r.rbp, r.rflags, r.cs);
     let _ = writeln!(out, "rax {:016x} rbx {:016x} rcx {:016x} rdx {:016x}", r.rax, r.rbx, r.rcx, r.rdx);
     let _ = writeln!(out, "rsi {:016x} rdi {:016x} r8  {:016x} r9  {:016x}", r.rsi, r.rdi, r.r8, r.r9);
     let _ = writeln!(out, "r10 {:016x} r11 {:016x} r12 {:016x} r13 {:016x}", r.r10, r.r11, r.r12, r.r13);
@@ -46,7 +53,9 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     let _ = writeln!(out, "\nmusubi: kernel panic: {info}");
     let (rip, rbp, rsp): (u64, u64, u64);
     // SAFETY: reads registers.
-    unsafe { core::arch::asm!("lea {}, [rip]", "mov {}, rbp", "mov {}, rsp", out(reg) rip, out(reg) rbp, out(reg) rsp) };
+    unsafe {
+        core::arch::asm!("lea {}, [rip]", "mov {}, rbp", "mov {}, rsp", out(reg) rip, out(reg) rbp, out(reg) rsp)
+    };
     let _ = writeln!(out, "rip {rip:016x} rsp {rsp:016x} rbp {rbp:016x} cr3 {:016x}", cpu::root());
     backtrace::print(&mut out, rip, rbp);
     end(out)

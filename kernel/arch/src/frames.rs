@@ -34,7 +34,8 @@ struct Cache {
     frames: [u64; CACHE],
     count: usize,
 }
-static CACHES: [Mutex<Cache>; PROCESSORS_MAX] = [const { Mutex::new(Cache { frames: [0; CACHE], count: 0 }) }; PROCESSORS_MAX];
+static CACHES: [Mutex<Cache>; PROCESSORS_MAX] =
+    [const { Mutex::new(Cache { frames: [0; CACHE], count: 0 }) }; PROCESSORS_MAX];
 
 /// Gives a range of usable memory to the allocator. Boot only. Ranges are added in ascending order.
 pub(crate) fn add(range: Range) {
@@ -247,4 +248,3 @@ pub fn foreign_bytes(base: u64, len: u64) -> &'static [u8] {
     // SAFETY: reserved memory that nobody writes while the kernel boots; the direct map covers it.
     unsafe { core::slice::from_raw_parts(direct(base), len as usize) }
 }
-

@@ -19,6 +19,7 @@ const STACK_SLOT: u64 = 128 << 10;
 /// What is mapped of a slot; the rest below it is guard.
 const STACK_LEN: [u64; 4] = [64 << 10, 16 << 10, 16 << 10, 16 << 10];
 
+// SAFETY: labels of the linker script; only their addresses are used.
 unsafe extern "C" {
     static image_start: u8;
     static text_end: u8;

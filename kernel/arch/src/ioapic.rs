@@ -37,7 +37,18 @@ impl Controller {
 
 pub(crate) fn set_up(machine: &Machine) {
     // The old controllers: moved away from the exceptions' vectors and masked.
-    for (port, value) in [(0x20, 0x11), (0xa0, 0x11), (0x21, 0xe0), (0xa1, 0xe8), (0x21, 4), (0xa1, 2), (0x21, 1), (0xa1, 1), (0x21, 0xff), (0xa1, 0xff)] {
+    for (port, value) in [
+        (0x20, 0x11),
+        (0xa0, 0x11),
+        (0x21, 0xe0),
+        (0xa1, 0xe8),
+        (0x21, 4),
+        (0xa1, 2),
+        (0x21, 1),
+        (0xa1, 1),
+        (0x21, 0xff),
+        (0xa1, 0xff),
+    ] {
         ports::write(port, 1, value);
     }
     let mut wiring = WIRING.lock();

@@ -7,9 +7,21 @@ pub fn read(port: u16, width: u64) -> u32 {
     // SAFETY: reading a port has no effect on memory. Which port is the caller's decision.
     unsafe {
         match width {
-            1 => { let v: u8; asm!("in al, dx", in("dx") port, out("al") v, options(nomem, nostack)); u32::from(v) }
-            2 => { let v: u16; asm!("in ax, dx", in("dx") port, out("ax") v, options(nomem, nostack)); u32::from(v) }
-            4 => { let v: u32; asm!("in eax, dx", in("dx") port, out("eax") v, options(nomem, nostack)); v }
+            1 => {
+                let v: u8;
+                asm!("in al, dx", in("dx") port, out("al") v, options(nomem, nostack));
+                u32::from(v)
+            }
+            2 => {
+                let v: u16;
+                asm!("in ax, dx", in("dx") port, out("ax") v, options(nomem, nostack));
+                u32::from(v)
+            }
+            4 => {
+                let v: u32;
+                asm!("in eax, dx", in("dx") port, out("eax") v, options(nomem, nostack));
+                v
+            }
             _ => 0,
         }
     }

@@ -10,6 +10,7 @@ global_asm!(include_str!("../../boot/processor.S"), options(att_syntax));
 /// Below 1 MiB, free on every machine that boots by BIOS, UEFI or PVH; the start-up interrupt names it as a page number.
 const TRAMPOLINE: u64 = 0x8000;
 
+// SAFETY: labels in `processor.S`; only their addresses are used.
 unsafe extern "C" {
     static ap_begin: u8;
     static ap_end: u8;
@@ -19,6 +20,7 @@ unsafe extern "C" {
     static ap_entry: u8;
 }
 
+// SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper: runs on each further processor.
     safe fn kernel_processor(index: usize) -> !;

@@ -69,7 +69,13 @@ impl ViewTables {
     ///
     /// # Errors
     /// No memory (or `charge` said no), or write and execute together.
-    pub fn map(&mut self, address: u64, frame: &Frame, prot: Prot, charge: &mut dyn FnMut() -> bool) -> Result<(), MapError> {
+    pub fn map(
+        &mut self,
+        address: u64,
+        frame: &Frame,
+        prot: Prot,
+        charge: &mut dyn FnMut() -> bool,
+    ) -> Result<(), MapError> {
         assert!(address < 1 << 47 && prot.user, "views map user pages only");
         let tables = self.tables.as_mut().expect("live tables");
         tables.map(&mut Charged(charge), address, frame.address(), prot).map(drop)

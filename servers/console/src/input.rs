@@ -1,0 +1,101 @@
+//! What was typed, until somebody reads it; and who is in the foreground.
+
+use crate::lines::Lines;
+use crate::output::Output;
+use alloc::vec;
+use alloc::vec::Vec;
+use musubi::interfaces::console::mode;
+use musubi::rt::{Condition, Mutex, section, task};
+use musubi::{Caller, Error};
+
+pub struct Input {
+    lines: Mutex<Lines>,
+    arrived: Condition,
+    /// Tasks that `^C` kills.
+    foreground: Mutex<Vec<u64>>,
+    /// The text that sets modes: the first that did, while it lives.
+    controller: Mutex<u64>,
+    at_end: bool,
+}
+
+impl Input {
+    /// `at_end`: nothing will ever be typed.
+    pub fn new(at_end: bool) -> Input {
+        Input {
+            lines: Mutex::new(Lines::new()),
+            arrived: Condition::new(),
+            foreground: Mutex::new(Vec::new()),
+            controller: Mutex::new(0),
+            at_end,
+        }
+    }
+
+    /// A byte from the serial line or the keyboard.
+    pub fn arrive(&self, byte: u8, output: &Output) {
+        let effect = self.lines.lock().take(byte);
+        self.arrived.notify_all();
+        if !effect.echo.is_empty() {
+            let _ = output.write(1, &effect.echo);
+        }
+        if effect.interrupt {
+            let tasks = core::mem::take(&mut *self.foreground.lock());
+            tasks.into_iter().for_each(|task| {
+                let _ = task::kill(task);
+            });
+        }
+    }
+
+    /// Waits for up to `max` bytes; none at the end of the input.
+    pub fn read(&self, max: usize) -> Result<Vec<u8>, Error> {
+        if self.at_end || max == 0 {
+            return Ok(Vec::new());
+        }
+        let mut part = vec![0; max.min(4096)];
+        let mut lines = self.lines.lock();
+        loop {
+            if let Some(n) = lines.give(&mut part) {
+                part.truncate(n);
+                return Ok(part);
+            }
+            self.arrived.wait(&mut lines, u64::MAX)?;
+        }
+    }
+
+    pub fn set_mode(&self, caller: &Caller, how: u64) -> Result<(), Error> {
+        self.control(caller)?;
+        if how != mode::COOKED && how != mode::RAW {
+            return Err(Error::BadArgument);
+        }
+        self.lines.lock().set_raw(how == mode::RAW);
+        self.arrived.notify_all();
+        Ok(())
+    }
+
+    pub fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        self.control(caller)?;
+        let mut foreground = self.foreground.lock();
+        if task == 0 {
+            foreground.clear();
+            return Ok(());
+        }
+        // This program may kill anybody: it does so for the controller only where that may, too.
+        let theirs = task::list().any(|t| t.task == task && t.user == caller.user);
+        if !theirs {
+            return Err(Error::Denied);
+        }
+        foreground.push(task);
+        Ok(())
+    }
+
+    fn control(&self, caller: &Caller) -> Result<(), Error> {
+        let mut controller = self.controller.lock();
+        if *controller != caller.text {
+            let lives = *controller != 0 && section::info(*controller).is_ok_and(|info| info.base == *controller);
+            if lives {
+                return Err(Error::Denied);
+            }
+            *controller = caller.text;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod devices;
+mod input;
+mod keys;
+mod lines;
+mod output;
+mod screen;
+mod serial;
+
+use alloc::vec::Vec;
+use devices::Devices;
+use input::Input;
+use musubi::abi::boot::device;
+use musubi::interfaces::console::{Console, console_serve};
+use musubi::interfaces::stream::{Stream, stream_serve};
+use musubi::rt::{Once, thread};
+use musubi::{Caller, Error, Start};
+use output::Output;
+
+musubi::program!(run);
+
+/// Most bytes taken over by one call.
+const PART: usize = 64 << 10;
+
+struct Service {
+    output: Output,
+    input: Input,
+    streams: Once<u64>,
+}
+
+static SERVICE: Once<Service> = Once::new();
+
+fn run(_: &Start) -> i32 {
+    match begin() {
+        Ok(()) => thread::park(),
+        Err(e) => e as i32,
+    }
+}
+
+fn begin() -> Result<(), Error> {
+    let devices = Devices::find()?;
+    let output = match (devices.ports(device::EXEC_OUT), devices.ports(device::EXEC_ERR)) {
+        (Ok(out), Ok(err)) => Output::exec(out, err),
+        _ => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
+    };
+    let keyboard = if output.is_exec() { None } else { devices.ports(device::PS2).ok() };
+    let service = SERVICE.get_or_try(|| {
+        Ok::<_, Error>(Service { input: Input::new(output.is_exec()), output, streams: Once::new() })
+    })?;
+    if let Some(serial) = service.output.serial() {
+        thread::spawn(move || serial::listen(serial, |byte| service.input.arrive(byte, &service.output)), 0)?;
+    }
+    if let Some(ports) = keyboard {
+        thread::spawn(move || keys::listen(ports, |byte| service.input.arrive(byte, &service.output)), 0)?;
+    }
+    let streams = stream_serve(service)?;
+    service.streams.get_or_try(|| Ok::<_, Error>(streams.address()))?;
+    musubi::names::publish("console", &console_serve(service)?)
+}
+
+impl Stream for Service {
+    fn write(&self, _caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
+        if id != 1 && id != 2 {
+            return Err(Error::NotSupported);
+        }
+        // Copied before a lock is taken: the caller's memory may go away at any moment.
+        let part: Vec<u8> = bytes[..bytes.len().min(PART)].to_vec();
+        self.output.write(id, &part)?;
+        Ok(part.len() as u64)
+    }
+
+    fn read(&self, _caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
+        if id != 0 {
+            return Err(Error::NotSupported);
+        }
+        let bytes = self.input.read(buffer.len().min(PART))?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len() as u64)
+    }
+
+    fn close(&self, _caller: &Caller, _id: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn is_console(&self, id: u64) -> bool {
+        id < 3 && !self.output.is_exec()
+    }
+}
+
+impl Console for Service {
+    fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error> {
+        self.input.set_mode(caller, mode)
+    }
+
+    fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        self.input.foreground(caller, task)
+    }
+
+    fn size(&self) -> (u64, u64) {
+        self.output.size()
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams.get().copied().unwrap_or(0)
+    }
+}

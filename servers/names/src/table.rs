@@ -1,0 +1,113 @@
+//! Who has which name. `owner` tells the task that answers for a gate, and that it is still there.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use musubi::Error;
+use musubi::interfaces::names::NAME_MAX;
+
+/// More names than any system of programs needs, so that none can use up the memory.
+const MAX: usize = 4096;
+
+struct Entry {
+    gate: u64,
+    task: u64,
+}
+
+pub struct Table(BTreeMap<String, Entry>);
+
+impl Table {
+    pub const fn new() -> Table {
+        Table(BTreeMap::new())
+    }
+
+    /// Gives `name` to `gate` of `task`, unless another task that is still there has it.
+    pub fn publish(
+        &mut self,
+        name: String,
+        gate: u64,
+        task: u64,
+        owner: impl Fn(u64) -> Option<u64>,
+    ) -> Result<(), Error> {
+        let proper = !name.is_empty() && name.chars().all(|c| !c.is_control() && !c.is_whitespace());
+        if !proper {
+            return Err(Error::BadArgument);
+        }
+        if name.len() > NAME_MAX {
+            return Err(Error::TooBig);
+        }
+        match self.0.get(&name) {
+            Some(entry) if entry.task != task && entry.alive(&owner) => return Err(Error::Exists),
+            None if self.0.len() >= MAX => {
+                self.0.retain(|_, entry| entry.alive(&owner));
+                if self.0.len() >= MAX {
+                    return Err(Error::Quota);
+                }
+            }
+            _ => {}
+        }
+        self.0.insert(name, Entry { gate, task });
+        Ok(())
+    }
+
+    pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let entry = self.0.get(name)?;
+        if entry.alive(&owner) {
+            return Some(entry.gate);
+        }
+        self.0.remove(name);
+        None
+    }
+
+    pub fn withdraw(&mut self, name: &str, task: u64) -> Result<(), Error> {
+        match self.0.get(name) {
+            None => Err(Error::NotFound),
+            Some(entry) if entry.task != task => Err(Error::Denied),
+            Some(_) => {
+                self.0.remove(name);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn nth(&mut self, index: u64, owner: impl Fn(u64) -> Option<u64>) -> Option<String> {
+        self.0.retain(|_, entry| entry.alive(&owner));
+        self.0.keys().nth(usize::try_from(index).ok()?).cloned()
+    }
+}
+
+impl Entry {
+    /// Addresses are not soon used again, and if one is, another task owns it.
+    fn alive(&self, owner: impl Fn(u64) -> Option<u64>) -> bool {
+        owner(self.gate) == Some(self.task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_belongs_to_its_task_while_that_lives() {
+        let alive = |gate: u64| Some(gate / 100);
+        let mut table = Table::new();
+        assert_eq!(table.publish("counter".into(), 100, 1, alive), Ok(()));
+        assert_eq!(table.publish("counter".into(), 200, 2, alive), Err(Error::Exists));
+        assert_eq!(table.publish("counter".into(), 101, 1, alive), Ok(()), "the owner may change it");
+        assert_eq!(table.lookup("counter", alive), Some(101));
+        assert_eq!(table.withdraw("counter", 2), Err(Error::Denied));
+        let one_is_dead = |gate: u64| (gate / 100 != 1).then_some(gate / 100);
+        assert_eq!(table.publish("counter".into(), 200, 2, one_is_dead), Ok(()));
+        assert_eq!(table.lookup("counter", alive), Some(200));
+        assert_eq!(table.lookup("counter", |_| None), None);
+        assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
+    }
+
+    #[test]
+    fn odd_names_are_refused() {
+        let mut table = Table::new();
+        for name in ["", "a b", "a\n", "\u{1b}[2J"] {
+            assert_eq!(table.publish(name.into(), 1, 0, |_| Some(0)), Err(Error::BadArgument), "{name:?}");
+        }
+        assert_eq!(table.publish("x".repeat(65), 1, 0, |_| Some(0)), Err(Error::TooBig));
+    }
+}

@@ -1,0 +1,142 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod ring;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use musubi::interfaces::pipes::{Pipes, pipes_serve};
+use musubi::interfaces::stream::{Stream, stream_serve};
+use musubi::rt::{Condition, Mutex, Once, section, thread};
+use musubi::{Caller, Error, Start};
+use ring::Ring;
+
+musubi::program!(run);
+
+/// Pipes of all programs together.
+const MAX: usize = 256;
+/// Most bytes moved while the lock is held.
+const PART: usize = 4096;
+
+struct Pipe {
+    ring: Mutex<Ring>,
+    changed: Condition,
+    /// The text that made it.
+    maker: u64,
+}
+
+struct Service {
+    pipes: Mutex<BTreeMap<u64, Arc<Pipe>>>,
+    next: Mutex<u64>,
+    streams: Once<u64>,
+}
+
+static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), next: Mutex::new(0), streams: Once::new() };
+
+fn run(_: &Start) -> i32 {
+    let offered = stream_serve(&SERVICE).and_then(|gates| {
+        SERVICE.streams.get_or_try(|| Ok::<_, Error>(gates.address()))?;
+        musubi::names::publish("pipes", &pipes_serve(&SERVICE)?)
+    });
+    if offered.is_err() {
+        return 1;
+    }
+    thread::park()
+}
+
+impl Service {
+    fn pipe(&self, id: u64) -> Result<Arc<Pipe>, Error> {
+        self.pipes.lock().get(&(id / 2)).cloned().ok_or(Error::NotFound)
+    }
+}
+
+impl Pipes for Service {
+    fn make(&self, caller: &Caller) -> Result<u64, Error> {
+        let mut pipes = self.pipes.lock();
+        if pipes.len() >= MAX {
+            pipes.retain(|_, pipe| section::info(pipe.maker).is_ok_and(|info| info.base == pipe.maker));
+            if pipes.len() >= MAX {
+                return Err(Error::Quota);
+            }
+        }
+        let mut next = self.next.lock();
+        let number = *next;
+        *next += 1;
+        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker: caller.text };
+        pipes.insert(number, Arc::new(pipe));
+        Ok(number * 2)
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams.get().copied().unwrap_or(0)
+    }
+}
+
+impl Stream for Service {
+    fn write(&self, _caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
+        if id % 2 == 0 {
+            return Err(Error::NotSupported);
+        }
+        let pipe = self.pipe(id)?;
+        // Copied before the lock is taken: the caller's memory may go away at any moment.
+        let part = bytes[..bytes.len().min(PART)].to_vec();
+        let mut ring = pipe.ring.lock();
+        loop {
+            if ring.no_reader {
+                return Err(Error::Dead);
+            }
+            let n = ring.push(&part);
+            if n > 0 || part.is_empty() {
+                pipe.changed.notify_all();
+                return Ok(n as u64);
+            }
+            pipe.changed.wait(&mut ring, u64::MAX)?;
+        }
+    }
+
+    fn read(&self, _caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
+        if id % 2 == 1 {
+            return Err(Error::NotSupported);
+        }
+        let pipe = self.pipe(id)?;
+        let mut part = vec![0; buffer.len().min(PART)];
+        let n = {
+            let mut ring = pipe.ring.lock();
+            loop {
+                let n = ring.pop(&mut part);
+                if n > 0 || ring.no_writer || part.is_empty() {
+                    pipe.changed.notify_all();
+                    break n;
+                }
+                pipe.changed.wait(&mut ring, u64::MAX)?;
+            }
+        };
+        buffer[..n].copy_from_slice(&part[..n]);
+        Ok(n as u64)
+    }
+
+    fn close(&self, caller: &Caller, id: u64) -> Result<(), Error> {
+        let pipe = self.pipe(id)?;
+        if pipe.maker != caller.text {
+            return Err(Error::Denied);
+        }
+        let over = {
+            let mut ring = pipe.ring.lock();
+            if id % 2 == 0 { ring.no_reader = true } else { ring.no_writer = true }
+            pipe.changed.notify_all();
+            ring.no_reader && ring.no_writer
+        };
+        if over {
+            self.pipes.lock().remove(&(id / 2));
+        }
+        Ok(())
+    }
+
+    fn is_console(&self, _id: u64) -> bool {
+        false
+    }
+}
