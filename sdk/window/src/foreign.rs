@@ -1,5 +1,6 @@
 //! Foreign threads: where they come in, and how they go on (`abi::foreign`).
 
+use alloc::boxed::Box;
 use rt::abi::calls::stub;
 pub use rt::abi::foreign::{Frame, reason};
 use rt::{Error, Trap};
@@ -18,14 +19,21 @@ pub enum After {
 }
 
 /// What serves upcalls.
-pub type Handler = fn(&mut Frame) -> After;
+pub trait Personality: Sync {
+    fn upcall(&self, frame: &mut Frame) -> After;
+}
+
+/// What a cookie points to.
+struct Handler(&'static dyn Personality);
 
 /// Exports a gate for upcalls. Value: its address.
 ///
 /// # Errors
 /// What the kernel answers.
-pub fn export(handler: Handler) -> Result<u64, Error> {
-    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, handler as usize as u64, 0)
+pub fn export(personality: &'static dyn Personality) -> Result<u64, Error> {
+    // Never freed: a call may be under way for as long as the program lives.
+    let cookie = core::ptr::from_ref(&*Box::leak(Box::new(Handler(personality)))) as u64;
+    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, cookie, 0)
 }
 
 /// Makes `gate` the personality of a task without threads; `text` is what all code in its window counts as.
@@ -44,15 +52,13 @@ pub fn start(task: u64, frame: &Frame) -> Result<(), Error> {
     stub::foreign_start(&Trap, task, core::ptr::from_ref(frame) as u64).map(drop)
 }
 
-/// Serves an upcall: `frame` is what the kernel wrote, `handler` the cookie of the gate.
+/// Serves an upcall: `frame` is what the kernel wrote, `handler` the cookie of the gate, which `export` made from a
+/// reference that never ends and no foreign program can choose.
 #[cfg_attr(not(target_os = "musubi"), allow(dead_code))]
-extern "C" fn serve(frame: *const Frame, handler: usize) -> ! {
-    // SAFETY: the kernel gives back the cookie of the gate, which `export` made from a function of this type; no foreign
-    // program can choose it.
-    let handler: Handler = unsafe { core::mem::transmute(handler) };
+extern "C" fn serve(frame: *const Frame, handler: &'static Handler) -> ! {
     // SAFETY: abi::foreign: the frame is on this thread's own stack for this text, above the stack pointer, and stays.
     let mut registers = unsafe { *frame };
-    let answer = match handler(&mut registers) {
+    let answer = match handler.0.upcall(&mut registers) {
         After::Return => stub::foreign_return(&Trap, core::ptr::from_ref(&registers) as u64),
         After::End { task, code } => stub::task_end(&Trap, task, code),
     };

@@ -32,7 +32,7 @@ pub struct Name {
 #[derive(Debug)]
 pub enum Object {
     /// A stream that the program was started with.
-    Stream { stream: StreamRef, terminal: bool },
+    Stream { input: StreamRef, output: StreamRef, terminal: bool },
     File(File),
     Directory(Vec<Name>),
     Device(Device),

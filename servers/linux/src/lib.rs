@@ -12,6 +12,7 @@ pub mod images;
 pub mod load;
 pub mod machine;
 pub mod map;
+pub mod musubi;
 pub mod process;
 pub mod record;
 pub mod server;

@@ -3,6 +3,7 @@
 
 use abi::foreign::Frame;
 use abi::start::StreamRef;
+use abi::task::Limits;
 use abi::{Error, Rights};
 use alloc::vec::Vec;
 use window::Section;
@@ -40,7 +41,7 @@ pub enum Clock {
 #[allow(clippy::missing_errors_doc, reason = "said once for the trait")]
 pub trait Machine: Sync {
     /// A new task without threads, whose personality this server is going to be.
-    fn task_create(&self, user: u64, name: &[u8]) -> Result<u64, Error>;
+    fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error>;
     /// Kills a task.
     fn task_kill(&self, task: u64) -> Result<(), Error>;
     /// `None` when it has ended.

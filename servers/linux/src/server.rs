@@ -3,12 +3,13 @@
 
 use abi::foreign::{Frame, reason};
 use abi::start::StreamRef;
+use abi::task::Limits;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
-use window::foreign::After;
+use window::foreign::{After, Personality};
 use linux_raw_sys::general as linux;
 
 use crate::answer::{Errno, Stop, errno};
@@ -36,6 +37,8 @@ pub struct Spawn<'a> {
     pub file: u64,
     pub len: u64,
     pub user: u64,
+    /// Limits that are 0 stand for the machine's own.
+    pub limits: Limits,
     /// The task that waits for it.
     pub parent: u64,
 }
@@ -111,7 +114,7 @@ impl<M: Machine> Server<M> {
     /// Why not; nothing is left of it then.
     pub fn spawn(&self, spawn: &Spawn<'_>) -> Result<u64, Refusal> {
         self.reap();
-        let task = self.machine.task_create(spawn.user, crate::tree::last(spawn.path))?;
+        let task = self.machine.task_create(spawn.user, &spawn.limits, crate::tree::last(spawn.path))?;
         let started = self.begin(task, spawn);
         if started.is_err() {
             self.forget(task);
@@ -163,7 +166,9 @@ impl<M: Machine> Server<M> {
         for (stream, flags) in streams.iter().zip([linux::O_RDONLY, linux::O_WRONLY, linux::O_WRONLY]) {
             let terminal = self.machine.stream_terminal(*stream).is_some();
             let flags = if terminal { linux::O_RDWR } else { flags };
-            let object = Object::Stream { stream: *stream, terminal };
+            // What is typed comes from the first, and what is printed goes to the second, whichever is used.
+            let (input, output) = if terminal { (streams[0], streams[1]) } else { (*stream, *stream) };
+            let object = Object::Stream { input, output, terminal };
             let path: &[u8] = if terminal { b"/dev/tty" } else { b"" };
             // The table is empty and has room for three.
             let _ = descriptors.add(Description::new(object, path, 0, flags), 0, OnExec::Keep);
@@ -172,7 +177,7 @@ impl<M: Machine> Server<M> {
     }
 
     /// Serves an entry of a program's thread; what it changes in the frame takes effect.
-    pub fn upcall(&self, frame: &mut Frame) -> After {
+    fn serve(&self, frame: &mut Frame) -> After {
         let task = frame.task;
         let Some(process) = self.processes.lock().get(&task).cloned() else {
             return After::End { task, code: 128 + u64::from(linux::SIGKILL) };
@@ -229,6 +234,12 @@ impl<M: Machine> Server<M> {
     #[must_use]
     pub fn process(&self, task: u64) -> Option<Arc<Process>> {
         self.processes.lock().get(&task).cloned()
+    }
+}
+
+impl<M: Machine> Personality for Server<M> {
+    fn upcall(&self, frame: &mut Frame) -> After {
+        self.serve(frame)
     }
 }
 

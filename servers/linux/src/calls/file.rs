@@ -72,9 +72,11 @@ fn describe<M: Machine>(call: &Call<'_, M>, path: &[u8], entry: Entry, flags: u3
         Node::File(_) if writes || flags & linux::O_TRUNC != 0 => return fail(errno::EROFS),
         Node::File(_) => Object::File(call.machine().file_open(path)?),
         Node::Device(Device::Terminal) => {
-            let terminal = call.process.streams.iter().find(|&&s| call.machine().stream_terminal(s).is_some());
-            let Some(stream) = terminal else { return fail(errno::ENXIO) };
-            Object::Stream { stream: *stream, terminal: true }
+            let terminal = |stream: &&abi::start::StreamRef| call.machine().stream_terminal(**stream).is_some();
+            let streams = &call.process.streams;
+            let (input, output) = (streams.iter().find(terminal), streams.iter().rfind(terminal));
+            let (Some(input), Some(output)) = (input, output) else { return fail(errno::ENXIO) };
+            Object::Stream { input: *input, output: *output, terminal: true }
         }
         Node::Device(device) => Object::Device(device),
         // As on Linux, the name of a descriptor that is not open leads nowhere.

@@ -63,13 +63,13 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
         },
         Object::PipeWriter(_) => fail(errno::EBADF),
         _ if at != At::Position => fail(errno::ESPIPE),
-        Object::Stream { stream, .. } => {
+        Object::Stream { input, .. } => {
             if len == 0 {
                 return Ok(0);
             }
             let to = call.grant(buffer, len.min(CHUNK), Rights::WRITE)?;
             let mut bytes = alloc::vec![0; to.len() as usize];
-            let n = match machine.stream_read(*stream, &mut bytes) {
+            let n = match machine.stream_read(*input, &mut bytes) {
                 Ok(n) => n.min(bytes.len()),
                 // Nobody is there to write any more.
                 Err(abi::Error::Dead | abi::Error::NotFound) => 0,
@@ -185,10 +185,10 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8])
         return fail(errno::EBADF);
     }
     match &open.object {
-        Object::Stream { stream, .. } => {
+        Object::Stream { output, .. } => {
             let mut done = 0;
             while done < bytes.len() {
-                match call.machine().stream_write(*stream, &bytes[done..]) {
+                match call.machine().stream_write(*output, &bytes[done..]) {
                     Ok(0) => break,
                     Ok(n) => done += n.min(bytes.len() - done),
                     Err(_) if done > 0 => break,

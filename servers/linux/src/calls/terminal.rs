@@ -45,7 +45,7 @@ pub fn ioctl<M: Machine>(call: &mut Call<'_, M>, fd: i32, request: u32, argument
         }
         _ => {}
     }
-    let Object::Stream { stream, terminal: true } = open.object else {
+    let Object::Stream { output, terminal: true, .. } = open.object else {
         // Programs ask whether they are at a terminal in this way, so this is no refusal.
         return fail(errno::ENOTTY);
     };
@@ -58,7 +58,7 @@ pub fn ioctl<M: Machine>(call: &mut Call<'_, M>, fd: i32, request: u32, argument
             }
         }
         ioctl::TIOCGWINSZ => {
-            let (columns, rows) = call.machine().stream_terminal(stream).unwrap_or((80, 25));
+            let (columns, rows) = call.machine().stream_terminal(output).unwrap_or((80, 25));
             call.write(argument, &record!(linux::winsize { ws_row: rows, ws_col: columns }))?;
         }
         // A program is a group of its own, and in the foreground while it reads.

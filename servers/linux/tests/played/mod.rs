@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use abi::foreign::{Frame, reason};
 use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
 use abi::start::StreamRef;
+use abi::task::Limits;
 use abi::{Error, Rights};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::ptrace::{self, Options};
@@ -25,7 +26,7 @@ use personality::map::Granted;
 use personality::server::{Server, Spawn};
 use personality::tree::{File, Mode};
 use window::Section;
-use window::foreign::After;
+use window::foreign::{After, Personality};
 
 /// What stands in for every new process until its own program is mapped. Statically linked, so that little is in the way.
 const STAND_IN: [&str; 3] = ["/bin/busybox", "sleep", "1000"];
@@ -154,7 +155,7 @@ fn ok(answer: i64) -> Result<(), Error> {
 }
 
 impl Machine for Played {
-    fn task_create(&self, _user: u64, _name: &[u8]) -> Result<u64, Error> {
+    fn task_create(&self, _user: u64, _limits: &Limits, _name: &[u8]) -> Result<u64, Error> {
         let child = Command::new(STAND_IN[0])
             .args(&STAND_IN[1..])
             // No restartable sequences: the host's kernel would write to memory that is about to go.
@@ -421,6 +422,7 @@ pub fn run_with(
             file: file.address,
             len: file.len,
             user: 0,
+            limits: Limits::default(),
             parent: 1,
         })
         .unwrap_or_else(|refusal| panic!("{refusal}"));
@@ -534,7 +536,7 @@ pub fn possible() -> bool {
         return false;
     }
     let machine = Played::new();
-    let made = machine.task_create(0, b"try");
+    let made = machine.task_create(0, &Limits::default(), b"try");
     if let Err(error) = &made {
         eprintln!("skipped: a process cannot be traced here: {error}");
     }
