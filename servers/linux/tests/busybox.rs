@@ -213,3 +213,124 @@ fn the_shell_runs_its_own_commands() {
         both.same(&["busybox", "sh", "-c", script]);
     }
 }
+
+/// Coreutils of this host with its C library: the loader and the libraries are files like others.
+#[test]
+fn dynamically_linked_programs_run() {
+    let files = ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/seq", "/usr/bin/sort", "/usr/bin/wc"];
+    if !possible() || !files.iter().all(|file| std::path::Path::new(file).exists()) {
+        return;
+    }
+    let machine = Played::new();
+    for file in files {
+        machine.put(file.as_bytes(), &std::fs::read(file).unwrap(), Mode::Executable, MTIME);
+    }
+    machine.put(b"lines", b"b\nc\na\n", Mode::Plain, MTIME);
+    let server = Server::new(machine);
+    let sections = |server: &Server<Played>| server.machine.sections();
+    for (arguments, output) in [
+        (&["/usr/bin/seq", "3"][..], &b"1\n2\n3\n"[..]),
+        (&["/usr/bin/sort", "-r", "lines"], b"c\nb\na\n"),
+        (&["/usr/bin/wc", "-l", "lines"], b"3 lines\n"),
+    ] {
+        let outcome = run(&server, arguments, b"");
+        assert_eq!((outcome.code, &outcome.output[..]), (0, output), "{}", String::from_utf8_lossy(&outcome.errors));
+    }
+    let kept = sections(&server);
+    run(&server, &["/usr/bin/seq", "3"], b"");
+    assert_eq!(sections(&server), kept, "a program leaves no section behind");
+    // Without its linker there is a reason.
+    let lonely = Played::new();
+    lonely.put(b"seq", &std::fs::read("/usr/bin/seq").unwrap(), Mode::Executable, MTIME);
+    let refusal = refused(&Server::new(lonely), "seq");
+    assert_eq!(refusal, "its dynamic linker /lib64/ld-linux-x86-64.so.2 is not there");
+}
+
+#[test]
+fn what_is_no_program_is_refused_with_a_reason() {
+    if !possible() {
+        return;
+    }
+    let machine = Played::new();
+    machine.put(b"text", b"just text", Mode::Executable, MTIME);
+    machine.put(b"empty", b"", Mode::Executable, MTIME);
+    let mut cut = std::fs::read("/bin/busybox").unwrap();
+    cut.truncate(100_000);
+    machine.put(b"cut", &cut, Mode::Executable, MTIME);
+    let server = Server::new(machine);
+    for (name, reason) in [
+        ("text", "not an ELF file"),
+        ("empty", "not an ELF file"),
+        ("cut", "segment 1 lies beyond the end of the file"),
+    ] {
+        assert_eq!(refused(&server, name), reason);
+    }
+    assert_eq!(server.machine.sections(), 0);
+}
+
+#[test]
+fn where_fork_is_missing_it_says_so() {
+    if !possible() {
+        return;
+    }
+    let both = Both::new("fork");
+    let outcome = run(&both.server, &["busybox", "sh", "-c", "echo one | cat; echo never"], b"");
+    let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
+    assert!(errors.starts_with("musubi: fork is not there yet: run the parts as separate commands\n"), "{errors}");
+    assert_ne!(outcome.code, 0);
+    assert!(both.server.coverage.lock().lines().contains("fork 0x38"), "{}", both.server.coverage.lock().lines());
+}
+
+#[test]
+fn faults_end_a_program_as_signals_do() {
+    if !possible() {
+        return;
+    }
+    // Instructions after the headers: divide by zero, an instruction that does not exist, a null pointer.
+    for (code, ends, says) in [
+        (&[0x31, 0xc9, 0xf7, 0xf1][..], 136, "arithmetic exception: exception 0 ip 0x400"),
+        (&[0x0f, 0x0b], 132, "illegal instruction: exception 6 ip 0x400"),
+        (&[0x31, 0xc0, 0x8b, 0x00], 139, "segmentation fault: read at 0x0 ip 0x400"),
+        (&[0xcc], 133, "breakpoint: exception 3 ip 0x400"),
+    ] {
+        let machine = Played::new();
+        machine.put(b"faulty", &tiny(code), Mode::Executable, MTIME);
+        let outcome = run(&Server::new(machine), &["faulty"], b"");
+        assert_eq!(outcome.code, ends);
+        let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
+        assert!(errors.starts_with(says), "{errors}");
+    }
+}
+
+fn refused(server: &Server<Played>, name: &str) -> String {
+    use personality::machine::Machine;
+    let file = server.machine.file_open(name.as_bytes()).unwrap();
+    let spawn = personality::server::Spawn {
+        path: name.as_bytes(),
+        arguments: &[name.as_bytes().to_vec()],
+        environment: &[],
+        streams: Default::default(),
+        file: file.address,
+        len: file.len,
+        user: 1,
+        limits: Default::default(),
+        parent: 1,
+    };
+    server.spawn(&spawn).expect_err("it is refused").to_string()
+}
+
+/// The smallest program: one segment at 0x400000 with the headers and this code.
+fn tiny(code: &[u8]) -> Vec<u8> {
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let len = 120 + code.len() as u64;
+    let mut put = |bytes: &[u8]| file.extend_from_slice(bytes);
+    [2u16, 62].iter().for_each(|half| put(&half.to_le_bytes()));
+    put(&1u32.to_le_bytes());
+    [0x40_0078u64, 64, 0].iter().for_each(|word| put(&word.to_le_bytes()));
+    put(&0u32.to_le_bytes());
+    [64u16, 56, 1, 64, 0, 0].iter().for_each(|half| put(&half.to_le_bytes()));
+    [1u32, 5].iter().for_each(|word| put(&word.to_le_bytes()));
+    [0, 0x40_0000, 0x40_0000, len, len, 0x1000].iter().for_each(|word: &u64| put(&word.to_le_bytes()));
+    put(code);
+    file
+}

@@ -293,7 +293,10 @@ pub fn mremap<M: Machine>(
             call.machine().section_delete(&backing.section);
             return Err(error.into());
         }
-        Piece { backing, origin: old.start, ..piece }
+        let (rights, most) = (piece.rights, piece.most);
+        // The map then holds the last reference to the old section, which is how `discard` knows.
+        drop(piece);
+        Piece { backing, origin: old.start, rights, most }
     } else {
         return fail(errno::ENOMEM);
     };
