@@ -107,7 +107,7 @@ calls! {
     0x0a Full clock Clock(which);
     /// Writes `task::Identity` of the caller to `out`.
     0x0b Full identity Identity(out);
-    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits`; `name`: up to 32 bytes. Value: task.
+    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits` (0 in a field: as much as the maker may have); `name`: up to 32 bytes. Value: task.
     0x0c Full task_create TaskCreate(limits, user, name, name_len);
     /// Starts a thread of `task` in the native text section `text` at `entry` with `argument` in `rdi`. The caller must hold `CHANGE_ACL` on `text`. Value: thread.
     0x0d Full task_start TaskStart(task, text, entry, argument, stack_len);
@@ -119,6 +119,8 @@ calls! {
     0x10 Full task_list TaskList(after, out);
     /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end.
     0x11 Full thread_list ThreadList(after, out);
+    /// Ends `task` with exit code `code`. Only for its personality (or, before its first thread, its creator).
+    0x12 Full task_end TaskEnd(task, code);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);
@@ -126,7 +128,7 @@ calls! {
     0x21 Full section_delete SectionDelete(base);
     /// Changes the length up to what was reserved. Pages beyond the new end are gone.
     0x22 Full section_resize SectionResize(base, len);
-    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text remembers its original. Value: base.
+    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text counts as its original in ACLs, if the caller holds `CHANGE_ACL` on that. Value: base.
     0x23 Full section_clone SectionClone(base, flags, at, room);
     /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates.
     0x24 Full section_seal SectionSeal(base);

@@ -14,7 +14,7 @@ use musubi::{AclEntry, Error, Rights};
 use zerocopy::IntoBytes;
 
 /// Limits of a program for which nobody asked for others: half a gigabyte, 128 GiB of addresses.
-const LIMITS: Limits = Limits { frames: 128 << 10, sections: 512, reserve: 128 << 30, threads: 128 };
+const LIMITS: Limits = Limits { frames: 0, sections: 512, reserve: 128 << 30, threads: 128 };
 
 /// What a request leaves open.
 pub fn limits(asked: &Limits) -> Limits {

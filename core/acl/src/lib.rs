@@ -1,0 +1,161 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use abi::rights::{ACL_MAX, ANY_TEXT, principal};
+use abi::{AclEntry, Error, Rights};
+use alloc::vec::Vec;
+
+/// Who acts: the identity that goes with every access, call and message (architecture, section 14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The machine that the thread belongs to.
+    pub node: u64,
+    /// The user of its task.
+    pub user: u64,
+    /// Its task.
+    pub task: u64,
+    /// The thread itself.
+    pub thread: u64,
+    /// The text section that it is executing.
+    pub text: u64,
+    /// The text that `text` is a clone of, or `text` itself.
+    pub original: u64,
+}
+
+impl Subject {
+    /// Whether an entry is about this subject: its principal and its text must both match.
+    pub fn matches(&self, entry: &AclEntry) -> bool {
+        let who = match entry.principal {
+            principal::ANY => true,
+            principal::THREAD => entry.id == self.thread,
+            principal::TASK => entry.id == self.task,
+            principal::USER => entry.id == self.user,
+            principal::NODE => entry.id == self.node,
+            _ => false,
+        };
+        who && (entry.text == ANY_TEXT || entry.text == self.text || entry.text == self.original)
+    }
+}
+
+/// What a change of an ACL did to the rights that it gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Change {
+    /// Nothing.
+    Same,
+    /// Somebody may have more rights than before, nobody has less: caches stay correct, a miss asks again.
+    Grew,
+    /// Somebody may have lost a right: what was cached from this ACL must be invalidated.
+    Shrank,
+}
+
+/// A change that was checked. Only [`Acl::check_set`] makes one.
+#[derive(Debug)]
+#[must_use]
+pub struct Plan {
+    entry: AclEntry,
+}
+
+/// The access control list of one section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acl {
+    /// Sorted by [`key`], no key twice, no entry without rights, at most [`ACL_MAX`].
+    entries: Vec<AclEntry>,
+}
+
+/// What an entry is found by when it is set again.
+fn key(entry: &AclEntry) -> (u32, u64, u64) {
+    (entry.principal, entry.id, entry.text)
+}
+
+impl Acl {
+    /// A list without entries: nobody has any right.
+    pub const fn new() -> Acl {
+        Acl { entries: Vec::new() }
+    }
+
+    /// A list of one entry, which the caller knows to be valid. (An invalid one gives no rights.)
+    pub fn with(entry: AclEntry) -> Acl {
+        let mut acl = Acl::new();
+        let set = acl.set(&entry);
+        debug_assert!(set.is_ok(), "{entry:?}: {set:?}");
+        acl
+    }
+
+    /// What `subject` may do: the union of the entries that match it.
+    pub fn rights(&self, subject: &Subject) -> Rights {
+        // A scan, because it is the definition itself and the list is short; ACL_MAX bounds it.
+        let matching = self.entries.iter().filter(|entry| subject.matches(entry));
+        matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
+    }
+
+    /// Whether `subject` has all of `rights`. (It always has all of no rights.)
+    pub fn allows(&self, subject: &Subject, rights: Rights) -> bool {
+        self.rights(subject).contains(rights)
+    }
+
+    /// Whether `entry` could be set (with no rights: removed).
+    ///
+    /// # Errors
+    /// `BadArgument`: a kind of principal or a right that does not exist, or a number with the principal "any".
+    /// `TooBig`: the list is full.
+    pub fn check_set(&self, entry: &AclEntry) -> Result<Plan, Error> {
+        let id_fits = match entry.principal {
+            principal::ANY => entry.id == 0,
+            principal::THREAD | principal::TASK | principal::USER | principal::NODE => true,
+            _ => false,
+        };
+        if !id_fits || Rights::from_bits(entry.rights).is_none() {
+            return Err(Error::BadArgument);
+        }
+        if entry.rights != 0 && self.entries.len() >= ACL_MAX && self.position(entry).is_err() {
+            return Err(Error::TooBig);
+        }
+        Ok(Plan { entry: *entry })
+    }
+
+    /// Does what was checked, on the list that it was checked on and that has not changed since.
+    pub fn apply(&mut self, plan: Plan) -> Change {
+        let entry = plan.entry;
+        let position = self.position(&entry);
+        let before = position.map_or(0, |at| self.entries[at].rights);
+        match position {
+            Ok(at) if entry.rights == 0 => drop(self.entries.remove(at)),
+            Ok(at) => self.entries[at] = entry,
+            Err(_) if entry.rights == 0 => {}
+            Err(at) => self.entries.insert(at, entry),
+        }
+        if before & !entry.rights != 0 {
+            Change::Shrank
+        } else if before != entry.rights {
+            Change::Grew
+        } else {
+            Change::Same
+        }
+    }
+
+    /// Checks and applies.
+    ///
+    /// # Errors
+    /// Those of [`check_set`](Self::check_set); nothing has changed then.
+    pub fn set(&mut self, entry: &AclEntry) -> Result<Change, Error> {
+        let plan = self.check_set(entry)?;
+        Ok(self.apply(plan))
+    }
+
+    /// All entries, in a fixed order.
+    pub fn entries(&self) -> &[AclEntry] {
+        &self.entries
+    }
+
+    /// Where the entry with the same principal, number and text is, or would be inserted.
+    fn position(&self, entry: &AclEntry) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&key(entry), key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

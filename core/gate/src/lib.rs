@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod frames;
+mod table;
+
+pub use frames::Frames;
+pub use table::{Block, GateTable};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod chunk;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use chunk::{CHUNK, Chunk};
+
+/// A counted reference to a page of memory. Cloning it makes another owner of the same page.
+pub trait Page: Clone {
+    /// Whether this is the only reference. Only its holder can make another one from it, so "yes" stays true for as
+    /// long as the holder's map is locked.
+    fn is_exclusive(&self) -> bool;
+}
+
+impl<T> Page for Arc<T> {
+    fn is_exclusive(&self) -> bool {
+        let one = Arc::strong_count(self) == 1;
+        // What former owners did with the page comes before what the only one does next.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        one
+    }
+}
+
+/// What [`PageMap::make_writable`] did.
+#[derive(Debug)]
+pub struct Wrote<'a, P> {
+    /// The page, which has no other owner now.
+    pub page: &'a P,
+    /// The page that was shared and of which `page` is a copy: mappings of it must go before it is dropped.
+    pub replaced: Option<P>,
+    /// There was no page before.
+    pub fresh: bool,
+}
+
+/// The resident pages of one section. Offsets are counted in pages.
+#[derive(Debug)]
+pub struct PageMap<P: Page> {
+    /// As many as were ever needed; a `None` and what lies beyond the end are chunks without a page.
+    chunks: Vec<Option<Arc<Chunk<P>>>>,
+    len_pages: u64,
+}
+
+/// The chunk of a page, and its place there.
+fn split(page: u64) -> (usize, usize) {
+    ((page / CHUNK) as usize, (page % CHUNK) as usize)
+}
+
+impl<P: Page> PageMap<P> {
+    /// A map of `len_pages` pages, none of them resident.
+    pub fn new(len_pages: u64) -> PageMap<P> {
+        PageMap { chunks: Vec::new(), len_pages }
+    }
+
+    /// The length of the section.
+    pub fn len_pages(&self) -> u64 {
+        self.len_pages
+    }
+
+    /// The page for reading; `None` if it is not resident or beyond the end.
+    pub fn get(&self, page: u64) -> Option<&P> {
+        let (chunk, at) = split(page);
+        self.chunk(chunk)?.get(at)
+    }
+
+    /// Whether the page is resident and nobody else can see it: it may be mapped writable.
+    pub fn writable(&self, page: u64) -> bool {
+        let (chunk, at) = split(page);
+        let Some(chunk) = self.chunk(chunk) else { return false };
+        chunk.is_exclusive() && chunk.get(at).is_some_and(P::is_exclusive)
+    }
+
+    /// Sees to it that the page is resident and exclusively owned. `make` is asked for one if it is not: with `None` for
+    /// a fresh page of zeroes, with the shared page for a copy of it.
+    ///
+    /// # Errors
+    /// That of `make`; the contents have not changed.
+    ///
+    /// # Panics
+    /// If the page lies beyond the end: the caller checks that.
+    pub fn make_writable<E>(
+        &mut self,
+        page: u64,
+        make: impl FnOnce(Option<&P>) -> Result<P, E>,
+    ) -> Result<Wrote<'_, P>, E> {
+        assert!(page < self.len_pages, "page {page} of {}", self.len_pages);
+        let old = self.get(page);
+        let fresh = old.is_none();
+        let mut replaced = None;
+        if !self.writable(page) {
+            let new = make(old)?;
+            replaced = self.put(page, new);
+        }
+        let page = self.get(page).expect("it was resident or has just been put there");
+        Ok(Wrote { page, replaced, fresh })
+    }
+
+    /// Puts a page there and returns the one that was there.
+    ///
+    /// # Panics
+    /// If the page lies beyond the end: the caller checks that.
+    pub fn supply(&mut self, page: u64, content: P) -> Option<P> {
+        assert!(page < self.len_pages, "page {page} of {}", self.len_pages);
+        self.put(page, content)
+    }
+
+    /// Sees to it that the page is resident, for reading; `make` is asked for one if it is not.
+    ///
+    /// # Errors
+    /// That of `make`; nothing has changed.
+    ///
+    /// # Panics
+    /// If the page lies beyond the end: the caller checks that.
+    pub fn ensure<E>(&mut self, page: u64, make: impl FnOnce() -> Result<P, E>) -> Result<&P, E> {
+        assert!(page < self.len_pages, "page {page} of {}", self.len_pages);
+        if self.get(page).is_none() {
+            let new = make()?;
+            self.put(page, new);
+        }
+        Ok(self.get(page).expect("it was resident or has just been put there"))
+    }
+
+    /// Changes the length. Returns the pages that were cut off; the caller drops them when no processor can reach them
+    /// any more. Pages that are gained read as zeroes, whatever was there before.
+    pub fn resize(&mut self, len_pages: u64) -> Vec<P> {
+        let mut cut = Vec::new();
+        let (chunk, at) = split(len_pages);
+        if len_pages < self.len_pages && chunk < self.chunks.len() {
+            let mut beyond = self.chunks.split_off(chunk).into_iter();
+            if at > 0
+                && let Some(Some(mut partly)) = beyond.next()
+            {
+                Arc::make_mut(&mut partly).cut(at, &mut cut);
+                self.chunks.push(Some(partly));
+            }
+            beyond.flatten().for_each(|chunk| Chunk::take(chunk, &mut cut));
+        }
+        self.len_pages = len_pages;
+        cut
+    }
+
+    /// A copy-on-write clone: both maps go on sharing every page until one of them writes. Mappings of this map's pages
+    /// that are writable must be made read-only before anybody uses the clone.
+    pub fn clone_shared(&self) -> PageMap<P> {
+        PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages }
+    }
+
+    /// How many pages are resident.
+    pub fn resident(&self) -> u64 {
+        self.chunks.iter().flatten().map(|chunk| chunk.resident()).sum()
+    }
+
+    /// How many of the resident pages somebody else holds too.
+    pub fn shared(&self) -> u64 {
+        let shared = |chunk: &Arc<Chunk<P>>| match chunk.is_exclusive() {
+            true => chunk.pages().filter(|page| !page.is_exclusive()).count() as u64,
+            false => chunk.resident(),
+        };
+        self.chunks.iter().flatten().map(shared).sum()
+    }
+
+    /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.
+    pub fn take_all(&mut self) -> Vec<P> {
+        let mut all = Vec::new();
+        self.chunks.drain(..).flatten().for_each(|chunk| Chunk::take(chunk, &mut all));
+        all
+    }
+
+    /// The same, at the end of the map.
+    pub fn drain(mut self) -> impl Iterator<Item = P> {
+        self.take_all().into_iter()
+    }
+
+    fn chunk(&self, index: usize) -> Option<&Arc<Chunk<P>>> {
+        self.chunks.get(index)?.as_ref()
+    }
+
+    /// Puts a page into a chunk of our own.
+    fn put(&mut self, page: u64, content: P) -> Option<P> {
+        let (chunk, at) = split(page);
+        if chunk >= self.chunks.len() {
+            self.chunks.resize_with(chunk + 1, || None);
+        }
+        let chunk = self.chunks[chunk].get_or_insert_with(|| Arc::new(Chunk::new()));
+        Arc::make_mut(chunk).put(at, content)
+    }
+}
+
+#[cfg(test)]
+mod tests;

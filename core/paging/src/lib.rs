@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod entry;
+mod map;
+mod tables;
+mod unmap;
+
+pub use entry::Prot;
+pub use map::{MapError, Mapped};
+pub use tables::{TableMem, Tables};
+pub use unmap::Unmapped;
+
+#[cfg(test)]
+mod tests;

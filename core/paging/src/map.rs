@@ -1,0 +1,123 @@
+//! Entering pages.
+
+use crate::entry::{Entry, Prot, span};
+use crate::tables::{ROOT, TableMem, Tables, canonical, index, read};
+use core::fmt;
+
+/// What a mapping did to what was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// Nothing was mapped there: no processor can have remembered anything.
+    New,
+    /// The same was mapped there.
+    Same,
+    /// Something else was mapped there: processors may remember it.
+    Replaced,
+}
+
+/// Why a page was not mapped. Nothing that was mapped has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// There is no memory for a table.
+    NoMemory,
+    /// No page is ever both.
+    WriteAndExecute,
+    /// The processor has no such address.
+    NotCanonical,
+    /// The address or the frame is not a multiple of the page's size, or the size is none that the processor has.
+    Unaligned,
+    /// A larger page is mapped there, or smaller ones where a large one should go.
+    InTheWay,
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MapError::NoMemory => "no memory for a page table",
+            MapError::WriteAndExecute => "writable and executable",
+            MapError::NotCanonical => "not an address",
+            MapError::Unaligned => "not aligned",
+            MapError::InTheWay => "pages of another size are in the way",
+        })
+    }
+}
+
+impl core::error::Error for MapError {}
+
+impl Tables {
+    /// Maps the 4 KiB page at `address` to `frame`, in place of what was there.
+    ///
+    /// # Errors
+    /// [`MapError`]; nothing that was mapped has changed.
+    pub fn map(&mut self, mem: &mut impl TableMem, address: u64, frame: u64, prot: Prot) -> Result<Mapped, MapError> {
+        self.map_at(mem, 1, address, frame, prot)
+    }
+
+    /// Maps a large page of `size` bytes, 2 MiB or 1 GiB (for the kernel's direct map).
+    ///
+    /// # Errors
+    /// [`MapError`]; nothing that was mapped has changed.
+    pub fn map_large(
+        &mut self,
+        mem: &mut impl TableMem,
+        address: u64,
+        frame: u64,
+        size: u64,
+        prot: Prot,
+    ) -> Result<Mapped, MapError> {
+        let level = [2, 3].into_iter().find(|&level| span(level) == size).ok_or(MapError::Unaligned)?;
+        self.map_at(mem, level, address, frame, prot)
+    }
+
+    fn map_at(
+        &mut self,
+        mem: &mut impl TableMem,
+        level: u32,
+        address: u64,
+        frame: u64,
+        prot: Prot,
+    ) -> Result<Mapped, MapError> {
+        let new = Entry::page(level, frame, prot);
+        if prot.write && prot.execute {
+            return Err(MapError::WriteAndExecute);
+        }
+        if !canonical(address) {
+            return Err(MapError::NotCanonical);
+        }
+        if !(address | frame).is_multiple_of(span(level)) || new.frame() != frame {
+            return Err(MapError::Unaligned);
+        }
+        let table = self.table_for(mem, level, address)?;
+        let at = index(address, level);
+        let old = read(mem, table, at);
+        if old.present() && !old.maps(level) {
+            return Err(MapError::InTheWay);
+        }
+        if old == new {
+            return Ok(Mapped::Same);
+        }
+        mem.write(table, at, new.0);
+        Ok(if old.present() { Mapped::Replaced } else { Mapped::New })
+    }
+
+    /// The table at `level` that covers `address`; made, with those above it, if it is not there.
+    fn table_for(&mut self, mem: &mut impl TableMem, level: u32, address: u64) -> Result<u64, MapError> {
+        let user = address >> 47 == 0;
+        let mut table = self.root;
+        for above in (level + 1..=ROOT).rev() {
+            let at = index(address, above);
+            let entry = read(mem, table, at);
+            if entry.maps(above) {
+                return Err(MapError::InTheWay);
+            }
+            table = if entry.present() {
+                entry.frame()
+            } else {
+                let below = mem.alloc().ok_or(MapError::NoMemory)?;
+                mem.write(table, at, Entry::link(below, user).0);
+                below
+            };
+        }
+        Ok(table)
+    }
+}

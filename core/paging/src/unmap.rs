@@ -1,0 +1,115 @@
+//! Taking pages out, and taking away the right to write.
+
+use crate::entry::{Entry, span};
+use crate::tables::{ENTRIES, ROOT, TRANSLATED, TableMem, Tables, UPPER, index, read};
+use alloc::vec::Vec;
+
+/// What [`Tables::unmap`] took out.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use = "the tables must be freed, after the shootdown"]
+pub struct Unmapped {
+    /// How many 4 KiB pages were mapped.
+    pub pages: u64,
+    /// Tables that are not linked any more. A processor may be walking them until it has been told; then the caller
+    /// frees them.
+    pub tables: Vec<u64>,
+}
+
+impl Unmapped {
+    /// Whether nothing was taken out, so that no processor has anything to forget. (One that looked for a page and found
+    /// none does not remember that, but it may remember the table in which it looked.)
+    pub fn is_empty(&self) -> bool {
+        self.pages == 0 && self.tables.is_empty()
+    }
+}
+
+/// A part of one half of the address space, in the 48 bits that are translated. `last` belongs to it.
+#[derive(Clone, Copy)]
+struct Range {
+    first: u64,
+    last: u64,
+}
+
+impl Range {
+    /// The pages that `[base, base + len)` touches, as far as they lie in the half of `base`.
+    fn new(base: u64, len: u64) -> Option<Range> {
+        let last = base.saturating_add(len.checked_sub(1)?);
+        let half = TRANSLATED / 2;
+        let end_of_half = if base <= half { half } else { u64::MAX };
+        if base > half && base < !half {
+            return None;
+        }
+        let page = span(1) - 1;
+        Some(Range { first: base & TRANSLATED & !page, last: (last.min(end_of_half) & TRANSLATED) | page })
+    }
+
+    /// The part of it that lies in the entry at `first` of a table at `level`.
+    fn covers(self, first: u64, level: u32) -> bool {
+        self.first <= first && first + (span(level) - 1) <= self.last
+    }
+
+    /// The entries of a table at `level`, whose first address is `first`, that the range touches, with the first
+    /// address of each.
+    fn entries(self, first: u64, level: u32) -> impl Iterator<Item = (usize, u64)> {
+        let from = if self.first > first { index(self.first, level) } else { 0 };
+        let end_of_table = first + (span(level) * ENTRIES as u64 - 1);
+        let to = if self.last < end_of_table { index(self.last, level) } else { ENTRIES - 1 };
+        (from..=to).map(move |index| (index, first + index as u64 * span(level)))
+    }
+}
+
+impl Tables {
+    /// Takes out all pages that `[base, base + len)` touches, and the tables that it covers wholly (but none that hangs
+    /// on the upper half of the root, which all roots share). A large page is taken out only if the range covers it;
+    /// the direct map is not unmapped in parts.
+    pub fn unmap(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Unmapped {
+        let mut out = Unmapped::default();
+        if let Some(range) = Range::new(base, len) {
+            unmap(mem, self.root, ROOT, 0, range, &mut out);
+        }
+        out
+    }
+
+    /// Makes all pages that `[base, base + len)` touches read-only, large ones as a whole (which the shootdown must then
+    /// cover). Returns how many entries changed: if 0, no processor can be writing there.
+    pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
+        Range::new(base, len).map_or(0, |range| write_protect(mem, self.root, ROOT, 0, range))
+    }
+}
+
+fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, out: &mut Unmapped) {
+    for (at, first) in range.entries(first, level) {
+        let entry = read(mem, table, at);
+        let covered = range.covers(first, level);
+        if entry.maps(level) {
+            if covered {
+                mem.write(table, at, Entry::EMPTY.0);
+                out.pages += span(level) / span(1);
+            }
+        } else if entry.present() {
+            unmap(mem, entry.frame(), level - 1, first, range, out);
+            // What hangs on the upper half of a root hangs on all roots.
+            let shared = level == ROOT && at >= UPPER;
+            if covered && !shared {
+                mem.write(table, at, Entry::EMPTY.0);
+                out.tables.push(entry.frame());
+            }
+        }
+    }
+}
+
+fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range) -> u64 {
+    let mut changed = 0;
+    for (at, first) in range.entries(first, level) {
+        let entry = read(mem, table, at);
+        if entry.maps(level) {
+            if entry.writable() {
+                mem.write(table, at, entry.read_only().0);
+                changed += 1;
+            }
+        } else if entry.present() {
+            changed += write_protect(mem, entry.frame(), level - 1, first, range);
+        }
+    }
+    changed
+}

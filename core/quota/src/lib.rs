@@ -1,0 +1,84 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+use abi::Error;
+use abi::task::Limits;
+
+/// What is counted. The units are those of [`Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// 4 KiB frames, page tables included.
+    Frames,
+    /// Sections.
+    Sections,
+    /// Bytes of address space.
+    Reserve,
+    /// Threads.
+    Threads,
+}
+
+/// The ledger of one task. What is used never exceeds the limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    used: Limits,
+    limits: Limits,
+}
+
+/// The field of a record that counts a resource.
+fn field(limits: &mut Limits, what: Resource) -> &mut u64 {
+    match what {
+        Resource::Frames => &mut limits.frames,
+        Resource::Sections => &mut limits.sections,
+        Resource::Reserve => &mut limits.reserve,
+        Resource::Threads => &mut limits.threads,
+    }
+}
+
+impl Ledger {
+    /// A ledger with nothing used.
+    pub fn new(limits: Limits) -> Ledger {
+        Ledger { used: Limits::default(), limits }
+    }
+
+    /// Takes `amount` more.
+    ///
+    /// # Errors
+    /// `Quota` if that were more than the limit; nothing was taken.
+    pub fn charge(&mut self, what: Resource, amount: u64) -> Result<(), Error> {
+        let limit = *field(&mut self.limits, what);
+        let used = field(&mut self.used, what);
+        let after = used.checked_add(amount).filter(|&after| after <= limit).ok_or(Error::Quota)?;
+        *used = after;
+        Ok(())
+    }
+
+    /// Gives `amount` back. To give back more than was taken is a mistake of the caller; nothing is used then.
+    pub fn release(&mut self, what: Resource, amount: u64) {
+        let used = field(&mut self.used, what);
+        debug_assert!(*used >= amount, "{what:?}: {amount} given back of {used}");
+        *used = used.saturating_sub(amount);
+    }
+
+    /// What is used.
+    pub fn used(&self) -> Limits {
+        self.used
+    }
+
+    /// What may be used.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Whether all of `child` would fit into what is not used: a task cannot give a child more than it has left.
+    pub fn fits(&self, child: &Limits) -> bool {
+        let left = |limit: u64, used: u64| limit.saturating_sub(used);
+        child.frames <= left(self.limits.frames, self.used.frames)
+            && child.sections <= left(self.limits.sections, self.used.sections)
+            && child.reserve <= left(self.limits.reserve, self.used.reserve)
+            && child.threads <= left(self.limits.threads, self.used.threads)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The allocator against a plain list of granules.
+
+use super::*;
+use proptest::prelude::*;
+
+const BASE: u64 = 1 << 46;
+
+/// A slice of so few granules that everything happens in it.
+const SMALL: u64 = 16;
+
+#[test]
+fn lengths_are_rounded_up_and_nothing_is_not_taken() {
+    let mut slice = Slice::new(BASE, SMALL * GRANULE);
+    assert_eq!(slice.take(0), None);
+    assert_eq!(slice.take(1), Some(Extent { base: BASE, len: GRANULE }));
+    assert_eq!(slice.take(GRANULE + 1), Some(Extent { base: BASE + GRANULE, len: 2 * GRANULE }));
+    assert_eq!(slice.take(SMALL * GRANULE), None);
+    assert_eq!(slice.take(u64::MAX), None);
+    assert_eq!(slice.take(u64::MAX - GRANULE), None);
+}
+
+#[test]
+fn long_ranges_begin_at_a_gib() {
+    let mut slice = Slice::new(BASE, 8 * GIB);
+    assert_eq!(slice.take(GRANULE).unwrap().base, BASE);
+    assert_eq!(slice.take(GIB).unwrap().base, BASE + GIB);
+    assert_eq!(slice.take(GIB - GRANULE).unwrap().base, BASE + 2 * GIB);
+    assert_eq!(slice.take(GIB + GRANULE).unwrap(), Extent { base: BASE + 3 * GIB, len: GIB + GRANULE });
+    assert_eq!(slice.take(GRANULE).unwrap().base, BASE + 4 * GIB + GRANULE);
+}
+
+#[test]
+fn what_was_given_back_waits_for_the_next_lap() {
+    let mut slice = Slice::new(BASE, SMALL * GRANULE);
+    for number in 0..3 * SMALL {
+        let extent = slice.take(GRANULE).unwrap();
+        assert_eq!(extent.base, BASE + number % SMALL * GRANULE);
+        slice.give(extent);
+    }
+}
+
+#[test]
+fn a_fixed_place_is_taken_whole_or_not_at_all() {
+    let mut slice = Slice::new(BASE, SMALL * GRANULE);
+    assert!(slice.take_at(BASE + 2 * GRANULE, 2 * GRANULE).is_some());
+    for (base, len) in [
+        (BASE + GRANULE, 2 * GRANULE),
+        (BASE + 3 * GRANULE, GRANULE),
+        (BASE, SMALL * GRANULE),
+        (BASE - GRANULE, GRANULE),
+        (BASE + SMALL * GRANULE, GRANULE),
+        (BASE + (SMALL - 1) * GRANULE, 2 * GRANULE),
+        (BASE + 1, GRANULE),
+        (BASE, 0),
+        (BASE, 4096),
+        (BASE, u64::MAX - BASE + 1 - GRANULE),
+        (u64::MAX - GRANULE + 1, GRANULE),
+    ] {
+        assert_eq!(slice.take_at(base, len), None, "{base:x} {len:x}");
+    }
+    assert!(slice.take_at(BASE, 2 * GRANULE).is_some());
+    assert!(slice.take_at(BASE + 4 * GRANULE, (SMALL - 4) * GRANULE).is_some());
+    assert_eq!(slice.take(GRANULE), None);
+}
+
+#[test]
+fn only_whole_granules_belong_to_a_slice() {
+    let mut slice = Slice::new(BASE + 1, 2 * GRANULE);
+    assert_eq!(slice.take(GRANULE).unwrap().base, BASE + GRANULE);
+    assert_eq!(slice.take(GRANULE), None);
+    assert_eq!(Slice::new(BASE + 1, GRANULE).take(1), None);
+    // At the end of 64 bits, too.
+    let mut last = Slice::new(u64::MAX - 3 * GRANULE + 1, u64::MAX);
+    assert!(last.take(2 * GRANULE).is_some());
+    assert_eq!(last.take(GRANULE), None);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(u64),
+    TakeAt(u64, u64),
+    Give(prop::sample::Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1..6u64).prop_map(Step::Take),
+        1 => (0..SMALL + 2, 1..6u64).prop_map(|(at, len)| Step::TakeAt(at, len)),
+        3 => any::<prop::sample::Index>().prop_map(Step::Give),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Against a list that says of each granule whether it is taken: what is handed out was free, room that is there is
+    /// found, and the search starts where the last one ended.
+    #[test]
+    fn agrees_with_a_list_of_granules(steps in prop::collection::vec(step(), 0..200)) {
+        let mut slice = Slice::new(BASE, SMALL * GRANULE);
+        let mut taken = [false; SMALL as usize];
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut cursor = 0;
+        for step in steps {
+            let range = |at: u64, len: u64| at as usize..(at + len) as usize;
+            let free = |taken: &[bool], at: u64, len: u64| {
+                taken.get(range(at, len)).is_some_and(|range| range.iter().all(|taken| !taken))
+            };
+            let got = match step {
+                Step::Take(len) => {
+                    let expected = (cursor..SMALL).chain(0..SMALL).find(|&at| free(&taken, at, len));
+                    let got = slice.take(len * GRANULE);
+                    prop_assert_eq!(got.map(|extent| (extent.base - BASE) / GRANULE), expected);
+                    cursor = expected.map_or(cursor, |at| at + len);
+                    got
+                }
+                Step::TakeAt(at, len) => {
+                    let got = slice.take_at(BASE + at * GRANULE, len * GRANULE);
+                    prop_assert_eq!(got.is_some(), free(&taken, at, len));
+                    got
+                }
+                Step::Give(which) => {
+                    if !extents.is_empty() {
+                        let extent = extents.swap_remove(which.index(extents.len()));
+                        slice.give(extent);
+                        taken[range((extent.base - BASE) / GRANULE, extent.len / GRANULE)].fill(false);
+                    }
+                    None
+                }
+            };
+            if let Some(extent) = got {
+                taken[range((extent.base - BASE) / GRANULE, extent.len / GRANULE)].fill(true);
+                extents.push(extent);
+            }
+        }
+    }
+}

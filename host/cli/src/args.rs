@@ -1,0 +1,188 @@
+//! What is typed after `./musubi`.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+use machine::{Options, Put, Via, Wish};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Musubi: an address is enough.
+#[derive(Debug, Parser)]
+#[command(name = "musubi", bin_name = "./musubi", max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build, and boot to a prompt in this terminal
+    Run(MachineArgs),
+    /// Run one command line in a fresh machine; print what it prints, exit with its status
+    Exec(ExecArgs),
+    /// Run all tests, or some: house, host, system, system::s10_boot; bare (on a bare Debian, slow, as root)
+    Test { stages: Vec<String> },
+    /// Make a disk image that boots under BIOS and UEFI
+    Image { file: PathBuf },
+    /// Build the kernel and the programs
+    Build,
+    /// Run a measurement, in exact instructions
+    Bench { name: Vec<OsString> },
+    /// Show what is promised, and which test shows it
+    Requirements {
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Say what this machine lacks, and which versions were tested
+    Doctor,
+    /// Remove everything that was built
+    Clean,
+}
+
+#[derive(Debug, Default, clap::Args)]
+pub struct MachineArgs {
+    /// Number of processors [default: 2; 1 with --icount]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// Memory: 512M, 2G
+    #[arg(long, value_name = "SIZE", default_value = "512M")]
+    mem: String,
+    /// Processors without protection keys
+    #[arg(long)]
+    no_pku: bool,
+    /// Instructions are time: exact and repeatable
+    #[arg(long)]
+    icount: bool,
+    /// Put a file of the host into the machine (repeatable)
+    #[arg(long, value_name = "HOSTFILE[:GUESTPATH]")]
+    put: Vec<OsString>,
+    /// Use hardware virtualisation, or fail
+    #[arg(long, conflicts_with = "tcg")]
+    kvm: bool,
+    /// Do not use hardware virtualisation
+    #[arg(long)]
+    tcg: bool,
+    /// Boot by QEMU's own loader, or from a disk image
+    #[arg(long, value_enum, default_value = "kernel")]
+    via: ViaArg,
+    /// A further word for the kernel's command line
+    #[arg(long, value_name = "WORD", hide = true)]
+    append: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ViaArg {
+    #[default]
+    Kernel,
+    Bios,
+    Uefi,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ExecArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Seconds until the machine is stopped (status 124)
+    #[arg(long, value_name = "S", default_value = "120")]
+    pub timeout: f64,
+    /// One word is a command line for the guest's shell; several are the words of one command
+    #[arg(last = true, required = true, value_name = "COMMAND LINE")]
+    pub words: Vec<OsString>,
+}
+
+impl MachineArgs {
+    pub fn options(&self) -> Options {
+        Options {
+            via: match self.via {
+                ViaArg::Kernel => Via::Kernel,
+                ViaArg::Bios => Via::Bios,
+                ViaArg::Uefi => Via::Uefi,
+            },
+            cpus: self.cpus,
+            mem: self.mem.clone(),
+            pku: !self.no_pku,
+            icount: self.icount,
+            wish: match (self.kvm, self.tcg) {
+                (true, _) => Wish::Kvm,
+                (_, true) => Wish::Tcg,
+                _ => Wish::Any,
+            },
+            append: self.append.clone(),
+        }
+    }
+
+    pub fn puts(&self) -> Result<Vec<Put>> {
+        self.put
+            .iter()
+            .map(|argument| Put::parse(argument))
+            .collect()
+    }
+}
+
+impl ExecArgs {
+    /// The measurement program, with time counted in instructions.
+    pub fn bench(name: &[OsString]) -> Self {
+        let words = std::iter::once(OsString::from("bench")).chain(name.iter().cloned());
+        Self {
+            machine: MachineArgs {
+                icount: true,
+                mem: Options::default().mem,
+                ..MachineArgs::default()
+            },
+            timeout: 600.0,
+            words: words.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(line: &[&str]) -> Result<ExecArgs, clap::Error> {
+        let parsed = Args::try_parse_from(["musubi", "exec"].iter().chain(line));
+        parsed.map(|args| match args.command {
+            Command::Exec(exec) => exec,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn everything_after_the_dashes_is_the_guests() {
+        let args = exec(&[
+            "--cpus",
+            "4",
+            "--no-pku",
+            "--timeout",
+            "5",
+            "--",
+            "ls",
+            "--cpus",
+            "--",
+            "a b",
+        ])
+        .unwrap();
+        assert_eq!(args.words, ["ls", "--cpus", "--", "a b"]);
+        assert_eq!(args.timeout, 5.0);
+        let options = args.machine.options();
+        assert_eq!(
+            (options.cpus(), options.pku, options.mem.as_str()),
+            (4, false, "512M")
+        );
+    }
+
+    #[test]
+    fn what_does_not_make_sense_is_refused() {
+        assert!(exec(&[]).is_err(), "no command line");
+        assert!(exec(&["--"]).is_err(), "an empty command line");
+        assert!(exec(&["echo"]).is_err(), "a word before the dashes");
+        assert!(exec(&["--kvm", "--tcg", "--", "true"]).is_err());
+        assert!(exec(&["--cpus", "two", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn the_parser_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

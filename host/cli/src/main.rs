@@ -1,0 +1,166 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod args;
+mod requirements;
+mod test;
+
+use anyhow::{Context, Result};
+use args::{Args, Command, ExecArgs, MachineArgs};
+use build::Workspace;
+use clap::Parser;
+use machine::{Emulator, Exec, Finished, Load, Outcome, Parts, Sink};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What `exec` exits with when it is not the guest's command that failed.
+const OURS: u8 = 125;
+
+fn main() -> ExitCode {
+    machine::guard::enter();
+    let exec = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "exec" || word == "bench");
+    let failure = if exec { OURS } else { 1 };
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // The same channel as the user's own mistake or question: standard error or output.
+            let _ = error.print();
+            return if error.use_stderr() {
+                failure.into()
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match perform(args.command) {
+        Ok(status) => status.into(),
+        Err(error) => {
+            eprintln!("musubi: {error:#}");
+            failure.into()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<u8> {
+    let workspace = Workspace::find();
+    match command {
+        Command::Run(machine) => run(&workspace, &machine),
+        Command::Exec(args) => exec(&workspace, &args),
+        Command::Bench { name } => exec(&workspace, &ExecArgs::bench(&name)),
+        Command::Build => {
+            workspace.build_anyway()?;
+            Ok(0)
+        }
+        Command::Test { stages } => test::run(&workspace, &stages),
+        Command::Image { file } => image(&workspace, &file),
+        Command::Requirements { words } => requirements::print(&workspace, &words),
+        Command::Clean => clean(&workspace),
+        Command::Doctor => {
+            eprintln!("musubi: the front script answers this: ./musubi doctor");
+            Ok(1)
+        }
+    }
+}
+
+/// Builds what has changed and reads it.
+fn parts(workspace: &Workspace) -> Result<Parts> {
+    let built = workspace.build()?;
+    Parts::read(
+        &built.kernel,
+        &built.programs,
+        &workspace.top().join("system.toml"),
+    )
+}
+
+fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
+    let (options, puts) = (args.options(), args.puts()?);
+    options.check()?;
+    let parts = parts(workspace)?;
+    eprintln!("musubi: starting the machine; C-a x leaves it, C-a h shows what else C-a does");
+    machine::run(
+        &Emulator::default(),
+        &options,
+        &Load {
+            parts: &parts,
+            puts: &puts,
+            words: None,
+        },
+    )
+}
+
+fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
+    let (options, puts) = (args.machine.options(), args.machine.puts()?);
+    options.check()?;
+    let timeout = Duration::try_from_secs_f64(args.timeout).context("--timeout takes seconds")?;
+    let words: Vec<Vec<u8>> = args.words.iter().cloned().map(OsString::into_vec).collect();
+    let parts = parts(workspace)?;
+    let exec = Exec {
+        emulator: Emulator::default(),
+        options: &options,
+        load: Load {
+            parts: &parts,
+            puts: &puts,
+            words: Some(&words),
+        },
+        timeout,
+        sink: Sink::Pass,
+    };
+    let finished = exec.finish()?;
+    explain(&finished);
+    Ok(finished.outcome.status())
+}
+
+/// Says what went wrong with the machine, and nothing if nothing did.
+fn explain(finished: &Finished) {
+    let what = match &finished.outcome {
+        Outcome::Exited(_) | Outcome::Unread => return,
+        Outcome::TimedOut => format!("the time was up after {:.1} s", finished.took.as_secs_f64()),
+        Outcome::Panicked => "the kernel panicked".into(),
+        Outcome::Died(how) => format!("the machine died: {how}"),
+    };
+    eprintln!(
+        "musubi: {what}; the end of its console:\n{}",
+        finished.tail(40)
+    );
+}
+
+fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
+    let parts = parts(workspace)?;
+    let words = format!("build={:016x}", parts.build_id);
+    let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let out = std::path::absolute(file)?;
+    machine::make_image(
+        &Load {
+            parts: &parts,
+            puts: &[],
+            words: None,
+        },
+        &words,
+        dir.path(),
+        &out,
+    )?;
+    let len = std::fs::metadata(&out)
+        .with_context(|| out.display().to_string())?
+        .len();
+    println!(
+        "{}: {:.1} MB, boots under BIOS and UEFI",
+        file.display(),
+        len as f64 / 1e6
+    );
+    Ok(0)
+}
+
+fn clean(workspace: &Workspace) -> Result<u8> {
+    let target = workspace.top().join("target");
+    match std::fs::remove_dir_all(&target) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", target.display()))
+        }
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,260 @@
+//! One command line in a fresh machine.
+
+use crate::accel::Accel;
+use crate::guard::Farewell;
+use crate::load::Load;
+use crate::options::Options;
+use crate::outcome::{Outcome, told};
+use crate::qemu::{self, CONSOLE, Console, Emulator, STREAMS};
+use crate::{run, rundir};
+use anyhow::{Context, Result};
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What becomes of the guest's standard output and error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Passed on to our own as they come.
+    Pass,
+    /// Kept for [`Finished`].
+    Keep,
+}
+
+pub struct Exec<'a> {
+    pub emulator: Emulator,
+    pub options: &'a Options,
+    /// With the words of the command line in it.
+    pub load: Load<'a>,
+    pub timeout: Duration,
+    pub sink: Sink,
+}
+
+pub struct Finished {
+    pub outcome: Outcome,
+    /// Standard output and error, if they were kept.
+    pub out: Vec<u8>,
+    pub err: Vec<u8>,
+    /// The kernel's log, and what QEMU itself said.
+    pub console: String,
+    pub took: Duration,
+}
+
+/// How long a guest that has told its outcome may take to power off.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often QEMU is looked at.
+const TICK: Duration = Duration::from_millis(4);
+const QEMU_LOG: &str = "qemu.log";
+
+/// What the readers of the streams tell the main thread.
+enum Event {
+    /// The outcome has been told.
+    Told,
+    /// Nobody reads our own output any more.
+    Unread,
+}
+
+impl Exec<'_> {
+    /// Boots, runs, waits for the end. Errors are those of the host; the guest's are in the outcome.
+    pub fn finish(&self) -> Result<Finished> {
+        self.options.check()?;
+        let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
+        let dir = rundir::make()?;
+        let words = qemu::kernel_words(self.options, self.load.parts.build_id, true);
+        run::stow(self.options, &self.load, &words, dir.path())?;
+
+        let mut listeners = Vec::new();
+        for (name, _) in STREAMS {
+            let listener =
+                UnixListener::bind(dir.path().join(name)).context("cannot make a socket")?;
+            listener.set_nonblocking(true)?;
+            listeners.push(listener);
+        }
+        let mut command = self.emulator.command(Farewell::Kill)?;
+        command.args(qemu::arguments(
+            self.options,
+            accel,
+            &self.load.parts.kernel,
+            &words,
+            Console::Log,
+        ));
+        command.current_dir(dir.path()).stdin(Stdio::null());
+        command
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(dir.path().join(QEMU_LOG))?);
+        let start = Instant::now();
+        let mut child = command.spawn().context("QEMU does not start")?;
+
+        let over = AtomicBool::new(false);
+        let (events, inbox) = channel();
+        let [out, err, status] = listeners.try_into().expect("there are three streams");
+        let (kept, end) = thread::scope(|scope| {
+            let over = &over;
+            let reader = |listener: UnixListener, to: To| {
+                let events = events.clone();
+                scope.spawn(move || read(&listener, to, over, &events))
+            };
+            let pass = |to: To| {
+                if self.sink == Sink::Pass {
+                    to
+                } else {
+                    To::Memory
+                }
+            };
+            let readers = [
+                reader(out, pass(To::Stdout)),
+                reader(err, pass(To::Stderr)),
+                reader(status, To::Status),
+            ];
+            let end = watch(&mut child, start + self.timeout, &inbox);
+            over.store(true, Ordering::Release);
+            let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
+            (kept, end)
+        });
+        let [out, err, status] = kept;
+        let end = end?;
+        let outcome = if end.unread {
+            Outcome::Unread
+        } else {
+            Outcome::judge(&status, end.qemu, end.timed_out)
+        };
+        Ok(Finished {
+            outcome,
+            out,
+            err,
+            console: console(dir.path()),
+            took: start.elapsed(),
+        })
+    }
+}
+
+impl Finished {
+    /// The last lines of the console.
+    pub fn tail(&self, lines: usize) -> String {
+        let all: Vec<&str> = self.console.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+fn console(dir: &Path) -> String {
+    let read =
+        |name| String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap_or_default()).into_owned();
+    let (mut console, qemu) = (read(CONSOLE), read(QEMU_LOG));
+    if !qemu.is_empty() {
+        console.push_str(&format!("\n--- QEMU said:\n{qemu}"));
+    }
+    console
+}
+
+/// How the machine ended.
+struct End {
+    /// QEMU's exit status if it ended by itself (`None` inside: by a signal).
+    qemu: Option<Option<i32>>,
+    timed_out: bool,
+    unread: bool,
+}
+
+/// Waits until QEMU has ended, and sees to it that it does.
+fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Result<End> {
+    let mut deadline = deadline;
+    let (mut was_told, mut unread) = (false, false);
+    loop {
+        if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
+            return Ok(End {
+                qemu: Some(ended.code()),
+                timed_out: false,
+                unread,
+            });
+        }
+        if unread || Instant::now() >= deadline {
+            // The error would be that it has ended by itself in between.
+            let _ = child.kill();
+            child.wait().context("waiting for QEMU")?;
+            return Ok(End {
+                qemu: None,
+                timed_out: !was_told,
+                unread,
+            });
+        }
+        match inbox.recv_timeout(TICK) {
+            Ok(Event::Told) => {
+                was_told = true;
+                deadline = Instant::now() + PATIENCE;
+            }
+            Ok(Event::Unread) => unread = true,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(TICK),
+        }
+    }
+}
+
+/// Where a stream goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Stdout,
+    Stderr,
+    Memory,
+    Status,
+}
+
+/// Reads one stream to its end, which comes when QEMU is gone; returns what was kept.
+fn read(listener: &UnixListener, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut stream) = accept(listener, over) else {
+        return kept;
+    };
+    let mut buffer = [0; 64 << 10];
+    let mut broken = false;
+    loop {
+        let bytes = match stream.read(&mut buffer) {
+            Ok(0) => return kept,
+            Ok(len) => &buffer[..len],
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return kept,
+        };
+        let written = match to {
+            To::Stdout => pass(bytes, &mut std::io::stdout().lock()),
+            To::Stderr => pass(bytes, &mut std::io::stderr().lock()),
+            To::Memory | To::Status => {
+                let before = told(&kept).is_some();
+                kept.extend_from_slice(bytes);
+                if to == To::Status && !before && told(&kept).is_some() {
+                    let _ = events.send(Event::Told);
+                }
+                Ok(())
+            }
+        };
+        if written.is_err() && !broken {
+            // Reading goes on, so that the guest does not hang before it is stopped.
+            broken = true;
+            let _ = events.send(Event::Unread);
+        }
+    }
+}
+
+fn pass(bytes: &[u8], to: &mut impl Write) -> std::io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// QEMU's end of the stream; `None` if QEMU ended before it came.
+fn accept(listener: &UnixListener, over: &AtomicBool) -> Option<UnixStream> {
+    loop {
+        // Read before the attempt: a stream that was connected before the end is not missed.
+        let last = over.load(Ordering::Acquire);
+        match listener.accept() {
+            Ok((stream, _)) => return stream.set_nonblocking(false).is_ok().then_some(stream),
+            Err(_) if last => return None,
+            Err(_) => thread::sleep(TICK),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

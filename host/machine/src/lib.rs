@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod accel;
+mod exec;
+pub mod guard;
+mod image;
+mod load;
+mod options;
+mod outcome;
+mod put;
+mod qemu;
+mod run;
+mod rundir;
+
+pub use accel::{Accel, Wish};
+pub use exec::{Exec, Finished, Sink};
+pub use image::make as make_image;
+pub use load::{Load, Parts};
+pub use options::{Options, Via};
+pub use outcome::Outcome;
+pub use put::Put;
+pub use qemu::Emulator;
+pub use run::run;

@@ -1,0 +1,107 @@
+//! What goes into the machine: the pack, from the kernel, the programs and what the user adds.
+
+use crate::put::Put;
+use abi::boot::flag;
+use anyhow::{Context, Result};
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// What was built. Read once, used for any number of machines.
+pub struct Parts {
+    pub kernel: PathBuf,
+    pub build_id: u64,
+    symbols: Vec<u8>,
+    files: Vec<(String, Vec<u8>, u32, i64)>,
+    first: Option<Vec<u8>>,
+}
+
+/// The program that the kernel starts.
+const FIRST: &str = "loader";
+
+impl Parts {
+    /// Reads the kernel, the programs by name, and the manifest of the machine if there is one.
+    pub fn read(kernel: &Path, programs: &[(String, PathBuf)], manifest: &Path) -> Result<Self> {
+        let kernel_bytes = read(kernel)?;
+        let mut files = Vec::new();
+        let mut first = None;
+        for (name, path) in programs {
+            let data =
+                pack::strip::loaded(&read(path)?).with_context(|| path.display().to_string())?;
+            if name == FIRST {
+                first = Some(data);
+            } else {
+                files.push((format!("bin/{name}"), data, flag::EXECUTABLE, mtime(path)));
+            }
+        }
+        let kernel_loaded = pack::strip::loaded(&kernel_bytes).context("the kernel")?;
+        let hashed = [kernel_loaded.as_slice()]
+            .into_iter()
+            .chain(files.iter().map(|file| file.1.as_slice()))
+            .chain(first.as_deref());
+        let build_id = pack::build_id(hashed);
+        if manifest.exists() {
+            files.push((
+                "system.toml".into(),
+                fs::read(manifest)?,
+                0,
+                mtime(manifest),
+            ));
+        }
+        let symbols = pack::symbols::table(&kernel_bytes)?;
+        Ok(Self {
+            kernel: kernel.to_path_buf(),
+            build_id,
+            symbols,
+            files,
+            first,
+        })
+    }
+}
+
+/// The load of one machine.
+pub struct Load<'a> {
+    pub parts: &'a Parts,
+    pub puts: &'a [Put],
+    /// The command line of an `exec`.
+    pub words: Option<&'a [Vec<u8>]>,
+}
+
+impl Load<'_> {
+    /// Writes the pack to `path`.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut builder = pack::Builder::new(self.parts.build_id);
+        if let Some(first) = &self.parts.first {
+            builder.first(pack::first::lay_out(first).with_context(|| format!("bin/{FIRST}"))?);
+        }
+        for (name, data, flags, mtime) in &self.parts.files {
+            builder.file(name.as_bytes(), data.clone(), *flags, *mtime)?;
+        }
+        for put in self.puts {
+            let (data, executable, mtime) = put.read()?;
+            let flags = flag::PUT | if executable { flag::EXECUTABLE } else { 0 };
+            builder.file(&put.guest, data, flags, mtime)?;
+        }
+        if let Some(words) = self.words {
+            builder.exec(words)?;
+        }
+        builder.symbols(self.parts.symbols.clone());
+        let shown = || format!("cannot write {}", path.display());
+        let mut out = BufWriter::new(fs::File::create(path).with_context(shown)?);
+        builder.write(&mut out).with_context(shown)?;
+        out.flush().with_context(shown)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn mtime(path: &Path) -> i64 {
+    let time = fs::metadata(path)
+        .and_then(|meta| meta.modified())
+        .unwrap_or(UNIX_EPOCH);
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs() as i64)
+}

@@ -1,0 +1,133 @@
+//! The saved state of a thread: registers as `entry.S` saves them, and vector state.
+
+use crate::fpu;
+use alloc::boxed::Box;
+use core::cell::UnsafeCell;
+
+/// General registers in the order in which `entry.S` pushes them (lowest address first).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(16))]
+pub struct Registers {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub rdx: u64,
+    pub rcx: u64,
+    pub rax: u64,
+    pub vector: u64,
+    pub error: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+/// Mark in [`Registers::vector`] of a context saved by the `syscall` instruction.
+pub const VECTOR_SYSCALL: u64 = 0x100;
+/// Mark of a context that was made or changed by the kernel and must be resumed in full.
+pub const VECTOR_FULL: u64 = 0x101;
+
+const USER_CODE: u64 = 0x23;
+const USER_DATA: u64 = 0x1b;
+/// Interrupts on, and the bit that is always 1.
+pub const FLAGS_DEFAULT: u64 = 0x202;
+/// Flags that a program may choose for itself: CF PF AF ZF SF DF OF.
+pub const FLAGS_USER: u64 = 0xcd5;
+
+impl Registers {
+    /// The registers of code about to start at `rip` on `rsp`, everything else zero.
+    pub fn start(rip: u64, rsp: u64) -> Registers {
+        Registers {
+            rip,
+            rsp,
+            cs: USER_CODE,
+            ss: USER_DATA,
+            rflags: FLAGS_DEFAULT,
+            vector: VECTOR_FULL,
+            ..Registers::default()
+        }
+    }
+
+    /// Whether it is safe to resume: user mode, interrupts on, no system flags, canonical lower-half addresses.
+    fn is_safe(&self) -> bool {
+        self.cs == USER_CODE
+            && self.ss == USER_DATA
+            && self.rflags & !(FLAGS_USER | 0x10100 | 0x40000 | 0x200000) == FLAGS_DEFAULT
+            && self.rip < 1 << 47
+    }
+}
+
+struct Inner {
+    registers: UnsafeCell<Registers>,
+    vector_state: UnsafeCell<fpu::State>,
+}
+
+/// Where a thread's state is saved. While the thread runs on a processor, only that processor touches the area: its
+/// entry code writes it, and the kernel code that follows reads and changes it under the thread's lock.
+pub struct Area(Box<Inner>);
+
+// SAFETY: the area is plain memory; exclusive use is the rule above, kept by the thread's lock and state.
+unsafe impl Send for Area {}
+
+/// Permission to leave the kernel with a certain area's registers: the end of every trap.
+pub struct Resume(pub(crate) *const Registers);
+
+impl Area {
+    pub fn new(registers: Registers) -> Area {
+        Area(Box::new(Inner {
+            registers: UnsafeCell::new(registers),
+            vector_state: UnsafeCell::new(fpu::State::clean()),
+        }))
+    }
+
+    #[inline]
+    pub fn registers(&self) -> &Registers {
+        // SAFETY: no `&mut` exists while `&self` does; assembly writes only while user code runs.
+        unsafe { &*self.0.registers.get() }
+    }
+
+    #[inline]
+    pub fn registers_mut(&mut self) -> &mut Registers {
+        self.0.registers.get_mut()
+    }
+
+    /// Saves this processor's vector state here. The thread of this area must be the one that ran last.
+    pub fn save_vector_state(&mut self) {
+        self.0.vector_state.get_mut().save();
+    }
+
+    /// Loads the vector state from here.
+    pub fn restore_vector_state(&self) {
+        // SAFETY: as for `registers`.
+        unsafe { &*self.0.vector_state.get() }.restore();
+    }
+
+    /// A copy of the saved vector state (the thread must not be running).
+    pub fn copy_vector_state(&mut self, from: &Area) {
+        // SAFETY: as for `registers`.
+        *self.0.vector_state.get_mut() = unsafe { &*from.0.vector_state.get() }.clone();
+    }
+
+    /// The registers to leave the kernel with. Makes the area this processor's save area for the next entry.
+    ///
+    /// # Panics
+    /// When the registers would not lead to user mode: a bug in the kernel.
+    pub fn resume(&mut self) -> Resume {
+        let registers = self.0.registers.get();
+        // SAFETY: exclusive through `&mut self`.
+        let safe = unsafe { (*registers).is_safe() };
+        assert!(safe, "a thread would leave the kernel with unsafe registers: {:#x?}", self.registers());
+        crate::entry::set_save_area(registers);
+        Resume(registers)
+    }
+}

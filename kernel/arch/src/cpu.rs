@@ -1,0 +1,170 @@
+//! What the processor offers and how it is set: features, control registers, model-specific registers.
+
+use abi::info::feature;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+use x86_64::registers::control::{Cr0, Cr0Flags, Cr3, Cr4, Cr4Flags};
+use x86_64::registers::model_specific::{Efer, EferFlags};
+use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
+
+/// Processors that the kernel keeps state for.
+pub const PROCESSORS_MAX: usize = 32;
+
+static FEATURES: AtomicU64 = AtomicU64::new(0);
+
+/// Union of [`feature`] bits that the machine has and the user did not hide.
+pub fn features() -> u64 {
+    FEATURES.load(Ordering::Relaxed)
+}
+
+/// Whether all of these features are there.
+pub fn has(bits: u64) -> bool {
+    features() & bits == bits
+}
+
+/// Finds the features once, on the first processor.
+pub(crate) fn detect() {
+    let cpuid = raw_cpuid::CpuId::new();
+    let mut found = 0;
+    let mut note = |there: bool, bit: u64| {
+        if there {
+            found |= bit;
+        }
+    };
+    if let Some(f) = cpuid.get_feature_info() {
+        note(f.has_x2apic(), feature::X2APIC);
+        note(f.has_pcid(), feature::PCID);
+        note(f.has_avx() && f.has_xsave(), feature::AVX);
+    }
+    if let Some(f) = cpuid.get_extended_feature_info() {
+        note(f.has_smep(), feature::SMEP);
+        note(f.has_smap(), feature::SMAP);
+        note(f.has_pku(), feature::PKU);
+        note(f.has_fsgsbase(), feature::FSGSBASE);
+        note(f.has_umip(), feature::UMIP);
+    }
+    FEATURES.store(found, Ordering::Relaxed);
+}
+
+/// Sets this processor's control registers: write protection, SMEP, SMAP, UMIP, no-execute, vector state.
+pub(crate) fn set_up() {
+    // SAFETY: long mode is on; every bit set here is one that CPUID says exists, and none changes the meaning of
+    // memory that Rust uses. The kernel never touches user pages through user mappings, so SMAP and SMEP are free.
+    unsafe {
+        Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
+        Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS | EferFlags::NO_EXECUTE_ENABLE));
+        Cr4::update(|f| {
+            f.insert(Cr4Flags::PAGE_GLOBAL | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE);
+            for (bit, flag) in [
+                (feature::SMEP, Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
+                (feature::SMAP, Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
+                (feature::UMIP, Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
+                (feature::AVX, Cr4Flags::OSXSAVE),
+            ] {
+                if has(bit) {
+                    f.insert(flag);
+                }
+            }
+        });
+        if has(feature::AVX) {
+            // x87, SSE and AVX only: no key register, no AVX-512 (pitfalls, H16).
+            XCr0::write(XCr0Flags::X87 | XCr0Flags::SSE | XCr0Flags::AVX);
+        }
+        // AC may be set from boot code; with SMAP it would open user pages.
+        if has(feature::SMAP) {
+            asm!("clac", options(nomem, nostack));
+        }
+    }
+}
+
+/// Makes a page-table root current; flushes what was cached of the old one.
+///
+/// The root must come from [`crate::tables`], whose tables all share the kernel's upper half.
+pub fn load_root(root: u64) {
+    // SAFETY: every root made by `tables` maps the kernel, so execution continues.
+    unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) }
+}
+
+/// The current page-table root.
+pub fn root() -> u64 {
+    Cr3::read().0.start_address().as_u64()
+}
+
+/// Forgets everything cached of the current view on this processor.
+pub fn flush_tlb() {
+    load_root(root());
+}
+
+/// Cycles since reset.
+#[inline]
+pub fn tsc() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// A pause in a spin loop.
+#[inline]
+pub fn relax() {
+    core::hint::spin_loop();
+}
+
+/// Waits for an interrupt with interrupts on, then turns them off again. Only the idle loop calls this: interrupts
+/// taken here are noted in the per-processor block and served by the caller.
+pub fn idle_wait() {
+    // SAFETY: `sti; hlt` is atomic, handlers entered from kernel mode only note the vector.
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) }
+}
+
+/// Stops this processor for good.
+pub fn stop() -> ! {
+    loop {
+        // SAFETY: nothing runs after this.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) }
+    }
+}
+
+/// Writes a model-specific register.
+///
+/// # Safety
+/// The register must exist and the value must keep what the kernel rests on.
+pub(crate) unsafe fn wrmsr(register: u32, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("wrmsr", in("ecx") register, in("eax") value as u32, in("edx") (value >> 32) as u32,
+             options(nostack, preserves_flags));
+    }
+}
+
+/// Reads a model-specific register.
+///
+/// # Safety
+/// The register must exist.
+pub(crate) unsafe fn rdmsr(register: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+const FS_BASE: u32 = 0xc000_0100;
+const USER_GS_BASE: u32 = 0xc000_0102;
+
+/// Sets the FS and GS bases that user code will see. Both must be canonical lower-half addresses.
+pub fn set_segment_bases(fs: u64, gs: u64) {
+    debug_assert!(fs < 1 << 47 && gs < 1 << 47);
+    // SAFETY: canonical; while the kernel runs, the user's GS base waits in KERNEL_GS_BASE.
+    unsafe {
+        wrmsr(FS_BASE, fs);
+        wrmsr(USER_GS_BASE, gs);
+    }
+}
+
+/// The faulting address of the last page fault on this processor.
+pub(crate) fn fault_address() -> u64 {
+    let address: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) }
+    address
+}

@@ -1,0 +1,104 @@
+//! Segment, task-state and interrupt descriptors of each processor.
+
+use crate::cpu::PROCESSORS_MAX;
+use crate::image;
+use alloc::boxed::Box;
+use core::arch::asm;
+use spin::Once;
+use x86_64::VirtAddr;
+use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
+use x86_64::instructions::tables::load_tss;
+use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
+use x86_64::structures::tss::TaskStateSegment;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Gate {
+    low: u16,
+    selector: u16,
+    ist: u8,
+    attributes: u8,
+    middle: u16,
+    high: u32,
+    reserved: u32,
+}
+
+#[repr(C, align(4096))]
+struct Idt([Gate; 256]);
+
+// SAFETY: labels in `entry.S`; only their addresses are used.
+unsafe extern "C" {
+    static vectors: u8;
+    static fatal_vectors: u8;
+}
+
+static IDT: Once<Box<Idt>> = Once::new();
+static TSS: [Once<usize>; PROCESSORS_MAX] = [const { Once::new() }; PROCESSORS_MAX];
+
+fn gate(handler: u64, ist: u8, user: bool) -> Gate {
+    Gate {
+        low: handler as u16,
+        selector: 8,
+        ist,
+        attributes: if user { 0xee } else { 0x8e },
+        middle: (handler >> 16) as u16,
+        high: (handler >> 32) as u32,
+        reserved: 0,
+    }
+}
+
+fn idt() -> &'static Idt {
+    IDT.call_once(|| {
+        let (base, fatal) = (&raw const vectors as u64, &raw const fatal_vectors as u64);
+        let mut table = Idt([gate(0, 0, false); 256]);
+        for (i, entry) in table.0.iter_mut().enumerate() {
+            // `int3` and `into` may be executed by programs; everything else that they `int` is a protection fault.
+            *entry = gate(base + 16 * i as u64, 0, i == 3 || i == 4);
+        }
+        table.0[2] = gate(fatal, 1, false);
+        table.0[8] = gate(fatal + 16, 2, false);
+        table.0[18] = gate(fatal + 32, 3, false);
+        Box::new(table)
+    })
+}
+
+/// Loads this processor's tables. Its kernel stack and exception stacks are already mapped.
+pub(crate) fn set_up(index: usize) {
+    let tss: &'static mut TaskStateSegment = Box::leak(Box::new(TaskStateSegment::new()));
+    for ist in 0..3 {
+        tss.interrupt_stack_table[ist] = VirtAddr::new(image::stack_top(index, ist + 1));
+    }
+    TSS[index].call_once(|| tss as *mut TaskStateSegment as usize);
+    let gdt: &'static mut GlobalDescriptorTable<8> = Box::leak(Box::new(GlobalDescriptorTable::empty()));
+    let code = gdt.append(Descriptor::kernel_code_segment());
+    let data = gdt.append(Descriptor::kernel_data_segment());
+    let user_data = gdt.append(Descriptor::user_data_segment());
+    let user_code = gdt.append(Descriptor::user_code_segment());
+    assert!(
+        code.0 == 8 && data.0 == 16 && user_data.0 == 0x1b && user_code.0 == 0x23,
+        "selectors are known to entry.S"
+    );
+    // SAFETY: the TSS lives for ever.
+    let task = gdt.append(unsafe { Descriptor::tss_segment_unchecked(tss) });
+    gdt.load();
+    #[repr(C, packed)]
+    struct Pointer(u16, u64);
+    let pointer = Pointer(size_of::<Idt>() as u16 - 1, idt() as *const Idt as u64);
+    // SAFETY: the descriptors just loaded are what these selectors and tables mean.
+    unsafe {
+        CS::set_reg(code);
+        SS::set_reg(data);
+        DS::set_reg(data);
+        ES::set_reg(data);
+        load_tss(task);
+        asm!("lidt [{}]", in(reg) &raw const pointer, options(readonly, nostack, preserves_flags));
+    }
+}
+
+/// Where the processor pushes when an interrupt comes from user mode.
+pub(crate) fn set_entry_stack(index: usize, top: u64) {
+    if let Some(&tss) = TSS[index].get() {
+        // SAFETY: only this processor reads or writes its TSS's first stack pointer.
+        unsafe { (*(tss as *mut TaskStateSegment)).privilege_stack_table[0] = VirtAddr::new(top) };
+    }
+}

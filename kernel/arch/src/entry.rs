@@ -1,0 +1,132 @@
+//! The Rust side of `entry.S`: what a trap is, and the single function of the kernel that serves it.
+
+use crate::context::{Registers, Resume, VECTOR_SYSCALL};
+use crate::{apic, cpu, descriptors, fatal, percpu};
+use core::arch::global_asm;
+use core::sync::atomic::Ordering;
+
+global_asm!(include_str!("entry.S"), options(att_syntax));
+
+/// Why the running thread entered the kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Trap {
+    /// The `syscall` instruction.
+    Call,
+    /// A page fault: address, and the processor's error code.
+    PageFault { address: u64, error: u64 },
+    /// Another exception: vector and error code.
+    Exception { vector: u64, error: u64 },
+    /// An interrupt, not yet acknowledged.
+    Interrupt { vector: u8 },
+}
+
+/// Names the three functions by which the kernel proper is entered: on the first processor with the machine set up, on
+/// every further processor, and on every trap of user code.
+#[macro_export]
+macro_rules! kernel {
+    (main: $main:path, processor: $processor:path, trap: $trap:path) => {
+        #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
+        mod entries {
+            #![allow(clippy::wildcard_imports)]
+            use super::*;
+            // SAFETY: no other symbol of the image has one of these names, and the types are those that arch declares.
+            #[unsafe(no_mangle)]
+            fn kernel_main(info: $crate::boot::Info) -> ! {
+                $main(info)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_processor(index: usize) -> ! {
+                $processor(index)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
+                $trap(trap)
+            }
+        }
+    };
+}
+
+// SAFETY: `kernel!` defines it with this type.
+unsafe extern "Rust" {
+    /// Defined by the kernel proper. Serves the trap of the thread running on this processor and says how to go on.
+    safe fn kernel_trap(trap: Trap) -> Resume;
+}
+
+// SAFETY: labels in `entry.S`.
+unsafe extern "C" {
+    static syscall_entry: u8;
+    static doorstep_begin: u8;
+    static doorstep_end: u8;
+    fn resume() -> !;
+}
+
+/// Called by `entry.S` with the running thread's registers saved.
+#[unsafe(no_mangle)]
+extern "C" fn trap_entry() -> *const Registers {
+    let end = percpu::block().context.load(Ordering::Relaxed);
+    let registers = (end - size_of::<Registers>() as u64) as *const Registers;
+    // SAFETY: the save area of the thread that was running; see `Area`.
+    let (vector, error, rip) = unsafe { ((*registers).vector, (*registers).error, (*registers).rip) };
+    let trap = match vector {
+        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call,
+        // A `syscall` in the last bytes of the lower half: there is nowhere to return to.
+        VECTOR_SYSCALL => Trap::Exception { vector: 13, error: 0 },
+        14 => Trap::PageFault { address: cpu::fault_address(), error },
+        0..=31 => Trap::Exception { vector, error },
+        _ => Trap::Interrupt { vector: vector as u8 },
+    };
+    kernel_trap(trap).0
+}
+
+/// An interrupt in the idle loop, or a fault of the kernel itself.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_interrupt(registers: &Registers) {
+    let vector = registers.vector as u8;
+    if vector < apic::FIRST_VECTOR {
+        fatal::exception(registers);
+    }
+    percpu::block().pending.fetch_or(1 << ((vector - apic::FIRST_VECTOR) & 63), Ordering::Relaxed);
+    apic::acknowledge(vector);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kernel_fatal(registers: &Registers) -> ! {
+    fatal::exception(registers)
+}
+
+/// Points the processor's next entry from user mode at these registers.
+pub(crate) fn set_save_area(registers: *mut Registers) {
+    let end = registers as u64 + size_of::<Registers>() as u64;
+    percpu::block().context.store(end, Ordering::Relaxed);
+    descriptors::set_entry_stack(percpu::index(), end);
+}
+
+/// Leaves the kernel for the first time on this processor.
+pub fn enter(how: Resume) -> ! {
+    // SAFETY: `Resume` is only made by `Area::resume`, which checked the registers.
+    unsafe { core::arch::asm!("jmp {}", sym resume, in("rax") how.0, options(noreturn)) }
+}
+
+/// Sets up the `syscall` instruction on this processor.
+pub(crate) fn set_up() {
+    const STAR: u32 = 0xc000_0081;
+    const LSTAR: u32 = 0xc000_0082;
+    const SFMASK: u32 = 0xc000_0084;
+    // SAFETY: selectors as in `descriptors`; TF IF DF NT AC and the rest are cleared on entry (pitfalls, H15).
+    unsafe {
+        cpu::wrmsr(STAR, 0x0013_0008 << 32);
+        cpu::wrmsr(LSTAR, &raw const syscall_entry as u64);
+        cpu::wrmsr(SFMASK, 0x0025_7fd5 & !2);
+    }
+}
+
+/// The machine code of the doorstep page.
+pub fn doorstep() -> &'static [u8] {
+    // SAFETY: both symbols delimit constant bytes in `entry.S`.
+    unsafe {
+        let begin = &raw const doorstep_begin;
+        core::slice::from_raw_parts(begin, (&raw const doorstep_end).offset_from(begin) as usize)
+    }
+}

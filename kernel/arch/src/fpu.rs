@@ -1,0 +1,100 @@
+//! Vector and floating-point state: saved per thread in full, scrubbed when a call crosses protection (pitfalls, H16).
+
+use crate::cpu::has;
+use abi::info::feature;
+use core::arch::asm;
+
+/// Room for x87, SSE and AVX state in XSAVE's standard form.
+#[derive(Clone)]
+#[repr(C, align(64))]
+pub(crate) struct State([u8; 832]);
+
+const MXCSR_CLEAN: u32 = 0x1f80;
+const FCW_CLEAN: u16 = 0x037f;
+const X87_SSE_AVX: u32 = 7;
+
+impl State {
+    /// The state in which programs start.
+    pub(crate) fn clean() -> State {
+        let mut state = State([0; 832]);
+        state.0[0..2].copy_from_slice(&FCW_CLEAN.to_le_bytes());
+        state.0[24..28].copy_from_slice(&MXCSR_CLEAN.to_le_bytes());
+        // XSTATE_BV: x87 and SSE are present (their zeroes and control words), AVX is in its initial state.
+        state.0[512] = 3;
+        state
+    }
+
+    pub(crate) fn save(&mut self) {
+        // SAFETY: the area is aligned and large enough for the components in XCR0; without XSAVE, for FXSAVE.
+        unsafe {
+            if has(feature::AVX) {
+                asm!("xsave64 [{}]", in(reg) self.0.as_mut_ptr(), in("eax") X87_SSE_AVX, in("edx") 0, options(nostack));
+            } else {
+                asm!("fxsave64 [{}]", in(reg) self.0.as_mut_ptr(), options(nostack));
+            }
+        }
+    }
+
+    pub(crate) fn restore(&self) {
+        // SAFETY: the area was written by `save` or `clean`, so no reserved bit is set.
+        unsafe {
+            if has(feature::AVX) {
+                asm!("xrstor64 [{}]", in(reg) self.0.as_ptr(), in("eax") X87_SSE_AVX, in("edx") 0, options(nostack));
+            } else {
+                asm!("fxrstor64 [{}]", in(reg) self.0.as_ptr(), options(nostack));
+            }
+        }
+    }
+}
+
+/// The control words that the C ABI makes a callee keep: MXCSR and the x87 control word.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Control {
+    mxcsr: u32,
+    fcw: u16,
+}
+
+/// Reads the control words.
+#[inline]
+pub fn control() -> Control {
+    let mut control = Control::default();
+    // SAFETY: both instructions store to the two fields.
+    unsafe {
+        asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut control.mxcsr, in(reg) &raw mut control.fcw, options(nostack));
+    }
+    control
+}
+
+/// Clears all vector and x87 registers and loads `control` (or the clean words): nothing of one program's state reaches
+/// the next.
+#[inline]
+pub fn scrub(control: Option<Control>) {
+    let Control { mxcsr, fcw } = control.unwrap_or(Control { mxcsr: MXCSR_CLEAN, fcw: FCW_CLEAN });
+    // SAFETY: the kernel keeps nothing in vector registers. MXCSR was read from the register or is the clean value.
+    unsafe {
+        if has(feature::AVX) {
+            asm!("vzeroall", options(nomem, nostack, preserves_flags));
+        } else {
+            asm!(
+                "xorps xmm0, xmm0",
+                "xorps xmm1, xmm1",
+                "xorps xmm2, xmm2",
+                "xorps xmm3, xmm3",
+                "xorps xmm4, xmm4",
+                "xorps xmm5, xmm5",
+                "xorps xmm6, xmm6",
+                "xorps xmm7, xmm7",
+                "xorps xmm8, xmm8",
+                "xorps xmm9, xmm9",
+                "xorps xmm10, xmm10",
+                "xorps xmm11, xmm11",
+                "xorps xmm12, xmm12",
+                "xorps xmm13, xmm13",
+                "xorps xmm14, xmm14",
+                "xorps xmm15, xmm15",
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        asm!("fninit", "fldcw [{}]", "ldmxcsr [{}]", in(reg) &raw const fcw, in(reg) &raw const mxcsr, options(nostack));
+    }
+}

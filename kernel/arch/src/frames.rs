@@ -1,0 +1,250 @@
+//! Physical memory in 4 KiB frames: who owns one, and the allocator. Each processor keeps a small cache, so that the
+//! common path takes no lock that another processor holds.
+
+use crate::cpu::PROCESSORS_MAX;
+use crate::image::direct;
+use crate::percpu;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use spin::Mutex;
+
+const PAGE: u64 = 4096;
+const CACHE: usize = 64;
+const RANGES: usize = 64;
+
+/// A range of physical addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Range {
+    pub base: u64,
+    pub end: u64,
+}
+
+struct Pool {
+    /// Ranges never handed out yet, in ascending order.
+    fresh: [Range; RANGES],
+    count: usize,
+    /// First frame of the list of returned frames; each holds the next one's address in its first word.
+    returned: u64,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { fresh: [Range { base: 0, end: 0 }; RANGES], count: 0, returned: 0 });
+static FREE: AtomicU64 = AtomicU64::new(0);
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+
+struct Cache {
+    frames: [u64; CACHE],
+    count: usize,
+}
+static CACHES: [Mutex<Cache>; PROCESSORS_MAX] =
+    [const { Mutex::new(Cache { frames: [0; CACHE], count: 0 }) }; PROCESSORS_MAX];
+
+/// Gives a range of usable memory to the allocator. Boot only. Ranges are added in ascending order.
+pub(crate) fn add(range: Range) {
+    let base = range.base.next_multiple_of(PAGE);
+    let end = range.end / PAGE * PAGE;
+    let mut pool = POOL.lock();
+    if base >= end || pool.count == RANGES {
+        return;
+    }
+    let at = pool.count;
+    pool.fresh[at] = Range { base, end };
+    pool.count += 1;
+    FREE.fetch_add((end - base) / PAGE, Ordering::Relaxed);
+    TOTAL.fetch_add((end - base) / PAGE, Ordering::Relaxed);
+}
+
+/// A contiguous run of memory below 4 GiB for the kernel's heap. Boot only.
+pub(crate) fn take_run(len: u64) -> Option<u64> {
+    let mut pool = POOL.lock();
+    for i in 0..pool.count {
+        let range = pool.fresh[i];
+        if range.end - range.base >= len && range.base + len <= 4 << 30 {
+            pool.fresh[i].base += len;
+            FREE.fetch_sub(len / PAGE, Ordering::Relaxed);
+            return Some(range.base);
+        }
+    }
+    None
+}
+
+impl Pool {
+    fn take(&mut self) -> Option<u64> {
+        if self.returned != 0 {
+            let frame = self.returned;
+            // SAFETY: a returned frame belongs to the pool, which wrote the link.
+            self.returned = unsafe { (direct(frame) as *const u64).read() };
+            return Some(frame);
+        }
+        let range = self.fresh[..self.count].iter_mut().find(|r| r.base < r.end)?;
+        range.base += PAGE;
+        Some(range.base - PAGE)
+    }
+
+    fn give(&mut self, frame: u64) {
+        // SAFETY: the frame has no owner but the pool now.
+        unsafe { (direct(frame) as *mut u64).write(self.returned) };
+        self.returned = frame;
+    }
+}
+
+/// Takes one frame, contents unknown.
+fn take() -> Option<u64> {
+    let mut cache = CACHES[percpu::index()].lock();
+    if cache.count == 0 {
+        let mut pool = POOL.lock();
+        while cache.count < CACHE / 2 {
+            let Some(frame) = pool.take() else { break };
+            let at = cache.count;
+            cache.frames[at] = frame;
+            cache.count += 1;
+        }
+    }
+    if cache.count == 0 {
+        drop(cache);
+        return steal();
+    }
+    cache.count -= 1;
+    FREE.fetch_sub(1, Ordering::Relaxed);
+    Some(cache.frames[cache.count])
+}
+
+/// The pool is empty: what other processors keep in their caches is still memory.
+fn steal() -> Option<u64> {
+    for cache in &CACHES {
+        let mut cache = cache.lock();
+        if cache.count > 0 {
+            cache.count -= 1;
+            FREE.fetch_sub(1, Ordering::Relaxed);
+            return Some(cache.frames[cache.count]);
+        }
+    }
+    None
+}
+
+/// Takes one zeroed frame.
+pub(crate) fn take_zeroed() -> Option<u64> {
+    let frame = take()?;
+    // SAFETY: the frame is ours.
+    unsafe { direct(frame).write_bytes(0, PAGE as usize) };
+    Some(frame)
+}
+
+/// Returns a frame.
+pub(crate) fn give(frame: u64) {
+    FREE.fetch_add(1, Ordering::Relaxed);
+    let mut cache = CACHES[percpu::index()].lock();
+    if cache.count == CACHE {
+        let mut pool = POOL.lock();
+        while cache.count > CACHE / 2 {
+            cache.count -= 1;
+            pool.give(cache.frames[cache.count]);
+        }
+    }
+    let at = cache.count;
+    cache.frames[at] = frame;
+    cache.count += 1;
+}
+
+/// Free and all frames.
+pub fn count() -> (u64, u64) {
+    (FREE.load(Ordering::Relaxed), TOTAL.load(Ordering::Relaxed))
+}
+
+/// One frame of memory, owned. Its contents are reached by copying: user code may write them at any time.
+#[derive(Debug)]
+pub struct Frame {
+    /// Physical address; bit 0: not the allocator's (a device's, or the boot pack's).
+    tagged: u64,
+}
+
+impl Frame {
+    /// A frame of zeroes; `None` when memory is used up.
+    pub fn zeroed() -> Option<Frame> {
+        take_zeroed().map(|tagged| Frame { tagged })
+    }
+
+    /// A copy of another frame.
+    pub fn copy_of(other: &Frame) -> Option<Frame> {
+        let frame = take()?;
+        // SAFETY: two different frames, the new one ours.
+        unsafe { direct(frame).copy_from_nonoverlapping(direct(other.address()), PAGE as usize) };
+        Some(Frame { tagged: frame })
+    }
+
+    /// Memory that is not the allocator's: a device's, or the boot pack's. Never freed.
+    ///
+    /// # Panics
+    /// If `address` is not the start of a page, or lies in memory that the allocator hands out.
+    pub fn foreign(address: u64) -> Frame {
+        assert!(address.is_multiple_of(PAGE) && address < 1 << 52 && !is_ours(address));
+        Frame { tagged: address | 1 }
+    }
+
+    /// Whether the allocator hands this frame out.
+    pub fn is_memory(&self) -> bool {
+        self.tagged & 1 == 0
+    }
+
+    /// Physical address.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        self.tagged & !1
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Panics
+    /// Beyond the frame's end.
+    pub fn read(&self, offset: usize, to: &mut [u8]) {
+        assert!(offset <= 4096 && to.len() <= 4096 - offset);
+        // SAFETY: within a frame that cannot be freed while `self` lives.
+        unsafe { direct(self.address()).add(offset).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Panics
+    /// Beyond the frame's end.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        assert!(offset <= 4096 && from.len() <= 4096 - offset);
+        // SAFETY: as above.
+        unsafe { direct(self.address()).add(offset).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
+    /// Reads an aligned 32-bit word at once, after all earlier writes of other processors.
+    pub fn load(&self, offset: usize) -> u32 {
+        assert!(offset <= 4092 && offset.is_multiple_of(4));
+        // SAFETY: aligned and within the frame.
+        unsafe { &*(direct(self.address()).add(offset) as *const AtomicU32) }.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if self.is_memory() {
+            give(self.tagged);
+        }
+    }
+}
+
+static OURS: Mutex<([Range; RANGES], usize)> = Mutex::new(([Range { base: 0, end: 0 }; RANGES], 0));
+
+/// Remembers what the allocator was given, before anything is taken. Boot only.
+pub(crate) fn seal_ranges() {
+    let pool = POOL.lock();
+    *OURS.lock() = (pool.fresh, pool.count);
+}
+
+fn is_ours(address: u64) -> bool {
+    let ours = OURS.lock();
+    ours.0[..ours.1].iter().any(|r| (r.base..r.end).contains(&address))
+}
+
+/// Reads the boot pack or a firmware table through the direct map.
+///
+/// # Panics
+/// If any of it lies in memory that the allocator hands out.
+pub fn foreign_bytes(base: u64, len: u64) -> &'static [u8] {
+    assert!(!is_ours(base) && !is_ours(base + len.max(1) - 1));
+    // SAFETY: reserved memory that nobody writes while the kernel boots; the direct map covers it.
+    unsafe { core::slice::from_raw_parts(direct(base), len as usize) }
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "none", no_std)]
+#![cfg(target_os = "none")]
+
+extern crate alloc;
+
+mod acpi_tables;
+pub mod apic;
+mod backtrace;
+pub mod boot;
+pub mod context;
+pub mod cpu;
+mod descriptors;
+pub mod entry;
+mod fatal;
+pub mod fpu;
+pub mod frames;
+mod heap;
+mod image;
+pub mod ioapic;
+pub mod log_out;
+pub mod percpu;
+pub mod ports;
+pub mod power;
+pub mod smp;
+pub mod symbols;
+pub mod tables;
+pub mod time;
+
+pub use heap::usage as heap_usage;

@@ -1,0 +1,258 @@
+//! From the machine that `arch` has set up to the first program: makes the machine's tables, unpacks the boot pack into
+//! sections, starts the first thread.
+
+use crate::claim;
+use crate::machine::{Machine, Table, machine, make};
+use crate::processor::{Processor, here};
+use crate::sched;
+use crate::section::{New, Ports, Section};
+use crate::task::Task;
+use crate::thread::{Begin, Thread};
+use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
+use abi::layout::{DOORSTEP, FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, UNNAMED_NODE, slice_base};
+use abi::rights::{ANY_TEXT, principal};
+use abi::section::kind;
+use abi::start::{START_MAGIC, StartInfo};
+use abi::task::{Limits, USER_SYSTEM};
+use abi::{AclEntry, Rights};
+use ::space::{Directory, Slice};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::frames::{Frame, foreign_bytes};
+use core::sync::atomic::{AtomicU64, Ordering};
+use spin::Mutex;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Sections, reserved space and threads that the first task may hand on; frames are what the machine has.
+const LIMITS: Limits = Limits { frames: 0, sections: 1 << 20, reserve: SLICE_LEN, threads: 1 << 16 };
+
+/// The first processor's way. The order is the point of this function.
+pub fn run(info: arch::boot::Info) -> ! {
+    let base = slice_base(UNNAMED_NODE);
+    let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic)).collect();
+    make(|| Machine {
+        node: UNNAMED_NODE,
+        slice: Mutex::new(Slice::new(base, SLICE_LEN)),
+        sections: Directory::new(base, SLICE_LEN),
+        section_count: AtomicU64::new(0),
+        tasks: Table::new(),
+        threads: Table::new(),
+        processors,
+        view_frames: AtomicU64::new(0),
+        boot_time: info.clock,
+    });
+    let here = here();
+    here.online.store(true, Ordering::SeqCst);
+    let (free, total) = arch::frames::count();
+    log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
+    start_processors();
+    let (address, len) = info.pack.expect("a boot pack (the boot loader's module)");
+    let pack = Pack::read(address, foreign_bytes(address, len));
+    if let Some(symbols) = pack.members(boot::kind::SYMBOLS).next() {
+        arch::symbols::set(pack.bytes(&symbols));
+    }
+    let interactive = !info.command_line.split(' ').any(|word| word == "exec");
+    let task = Task::create(0, 0, USER_SYSTEM, Limits { frames: free, ..LIMITS }, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let thread = first_thread(&task, &pack, &info);
+    log::info!("starting the first program");
+    arch::log_out::set_quiet(interactive);
+    thread.start();
+    arch::entry::enter(sched::leave())
+}
+
+/// A further processor's way.
+pub fn join() -> ! {
+    here().online.store(true, Ordering::SeqCst);
+    arch::entry::enter(sched::leave())
+}
+
+fn start_processors() {
+    for processor in &machine().processors[1..] {
+        if !arch::smp::start(processor.index, processor.apic) {
+            log::warn!("processor {} does not start", processor.apic);
+        }
+    }
+}
+
+struct Pack {
+    address: u64,
+    bytes: &'static [u8],
+    header: PackHeader,
+}
+
+impl Pack {
+    fn read(address: u64, bytes: &'static [u8]) -> Pack {
+        let (header, _) = PackHeader::read_from_prefix(bytes).expect("a whole boot pack");
+        assert!(header.magic == boot::PACK_MAGIC && header.first_text == FIRST_TEXT, "the boot pack is of another version");
+        Pack { address, bytes, header }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = PackEntry> {
+        let table = &self.bytes[size_of::<PackHeader>()..];
+        let count = self.header.count as usize;
+        (0..count).map(|i| PackEntry::read_from_prefix(&table[i * size_of::<PackEntry>()..]).expect("a whole boot pack").0)
+    }
+
+    fn members(&self, kind: u32) -> impl Iterator<Item = PackEntry> {
+        self.entries().filter(move |e| e.kind == kind)
+    }
+
+    fn bytes(&self, entry: &PackEntry) -> &'static [u8] {
+        &self.bytes[entry.offset as usize..(entry.offset + entry.len) as usize]
+    }
+
+    /// Shows a member as the pages of a section, without copying.
+    fn supply(&self, entry: &PackEntry, section: &Section) {
+        let mut state = section.state.lock();
+        for page in 0..entry.len.div_ceil(PAGE) {
+            let frame = Frame::foreign(self.address + entry.offset + page * PAGE);
+            state.pages.supply(page, Arc::new(frame));
+        }
+    }
+}
+
+const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::EXECUTE).union(Rights::CALL).union(Rights::CHANGE_ACL);
+
+/// All rights for the first program on whatever thread.
+const FOR_FIRST: AclEntry = AclEntry { principal: principal::ANY, rights: ALL.bits(), id: 0, text: FIRST_TEXT };
+
+fn section(owner: &Arc<Task>, len: u64, kind: u64, ports: Option<Ports>) -> Arc<Section> {
+    Section::create(New { len, reserve: 0, kind, at: 0, room: 0, owner: owner.clone(), entry: FOR_FIRST, ports })
+        .expect("room for the first sections")
+}
+
+fn first_thread(task: &Arc<Task>, pack: &Pack, info: &arch::boot::Info) -> Arc<Thread> {
+    doorstep(task);
+    let text = first_text(task, pack);
+    let manifest = manifest(task, pack, info);
+    let start = StartInfo {
+        magic: START_MAGIC,
+        len: size_of::<StartInfo>() as u64,
+        task: task.number,
+        user: task.user,
+        text: text.base,
+        data: pack.header.first_data,
+        names: 0,
+        streams: Default::default(),
+        argc: 0,
+        envc: 0,
+        args_offset: 0,
+        manifest,
+    };
+    let place = section(task, PAGE, kind::DATA, None);
+    claim::fill(&place, 0, start.as_bytes()).expect("memory for the first program");
+    let begin = Begin::Native { entry: pack.header.first_entry, argument: place.base, stack_len: 0 };
+    Thread::create(task, &text, begin).expect("memory for the first thread")
+}
+
+/// The page that callees return to: everyone may execute it, nobody may change it.
+fn doorstep(task: &Arc<Task>) {
+    let entry = AclEntry { principal: principal::ANY, rights: (Rights::READ | Rights::EXECUTE).bits(), id: 0, text: ANY_TEXT };
+    let new = New { len: PAGE, reserve: 0, kind: kind::TEXT, at: 0, room: 0, owner: task.clone(), entry, ports: None };
+    let section = Section::create(new).expect("the doorstep");
+    assert!(section.base == DOORSTEP, "the doorstep is the first section of the slice");
+    claim::fill(&section, 0, arch::entry::doorstep()).expect("memory for the doorstep");
+    section.state.lock().name[..8].copy_from_slice(b"doorstep");
+}
+
+/// The first program's text and data, at the addresses for which the host tool has laid them out.
+fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
+    let header = &pack.header;
+    let distance = header.first_data - header.first_text;
+    assert!(distance.is_multiple_of(GRANULE) && distance > 0, "the first program's data begins at a granule");
+    let text_entry = pack.members(boot::kind::FIRST_TEXT).next().expect("the first program");
+    let room = header.first_data_len;
+    let new = New { len: text_entry.len, reserve: distance, kind: kind::TEXT, at: 0, room, owner: task.clone(), entry: FOR_FIRST, ports: None };
+    let text = Section::create(new).expect("the first text");
+    assert!(text.base == FIRST_TEXT, "the first text is the second section of the slice");
+    pack.supply(&text_entry, &text);
+    let new = New { len: room, reserve: 0, kind: kind::DATA, at: header.first_data, room: 0, owner: task.clone(), entry: FOR_FIRST, ports: None };
+    let data = Section::create(new).expect("the first data");
+    if let Some(entry) = pack.members(boot::kind::FIRST_DATA).next() {
+        pack.supply(&entry, &data);
+    }
+    for (section, name) in [(&text, *b"loader text"), (&data, *b"loader data")] {
+        section.state.lock().name[..11].copy_from_slice(&name);
+    }
+    text
+}
+
+/// Tells the first program what there is. Returns the address of the manifest.
+fn manifest(task: &Arc<Task>, pack: &Pack, info: &arch::boot::Info) -> u64 {
+    let mut names: Vec<u8> = Vec::new();
+    let mut files: Vec<FileRecord> = Vec::new();
+    for entry in pack.members(boot::kind::FILE) {
+        let base = if entry.len == 0 {
+            0
+        } else {
+            let section = section(task, entry.len, kind::DATA, None);
+            pack.supply(&entry, &section);
+            section.base
+        };
+        let name = &entry.name[..(entry.name_len as usize).min(boot::NAME_LEN)];
+        files.push(FileRecord {
+            section: base,
+            len: entry.len,
+            name_offset: names.len() as u64,
+            name_len: name.len() as u64,
+            mtime: entry.mtime,
+            flags: u64::from(entry.flags),
+        });
+        names.extend_from_slice(name);
+    }
+    let devices = devices(task, info);
+    let words: &[u8] = pack.members(boot::kind::EXEC).next().map_or(&[], |entry| pack.bytes(&entry));
+    let head = size_of::<Manifest>() + files.len() * size_of::<FileRecord>() + devices.len() * size_of::<DeviceRecord>();
+    files.iter_mut().for_each(|file| file.name_offset += head as u64);
+    let exec_offset = head + names.len();
+    let len = exec_offset + words.len();
+    let manifest = Manifest {
+        len: len as u64,
+        files: files.len() as u64,
+        devices: devices.len() as u64,
+        exec_offset: if words.is_empty() { 0 } else { exec_offset as u64 },
+        exec_len: words.len() as u64,
+        boot_time: info.clock,
+        build_id: pack.header.build_id,
+    };
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend_from_slice(manifest.as_bytes());
+    bytes.extend_from_slice(files.as_bytes());
+    bytes.extend_from_slice(devices.as_bytes());
+    bytes.extend_from_slice(&names);
+    bytes.extend_from_slice(words);
+    let section = section(task, bytes.len() as u64, kind::DATA, None);
+    for (page, part) in bytes.chunks(PAGE as usize).enumerate() {
+        claim::fill(&section, page as u64 * PAGE, part).expect("memory for the manifest");
+    }
+    section.base
+}
+
+fn devices(task: &Arc<Task>, info: &arch::boot::Info) -> Vec<DeviceRecord> {
+    let record = |kind: u64, section: u64| DeviceRecord { kind, section, a: 0, b: 0, c: 0, d: 0 };
+    let mut list = Vec::new();
+    let mut ports = |kind: u64, first: u16, count: u16, interrupt: Option<u8>| {
+        let section = section(task, 0, abi::section::kind::PORTS, Some(Ports { first, count, interrupt }));
+        list.push(record(kind, section.base));
+    };
+    ports(device::SERIAL, 0x3f8, 8, Some(4));
+    ports(device::PS2, 0x60, 5, Some(1));
+    if info.command_line.split(' ').any(|word| word == "exec") {
+        for (kind, port) in [(device::EXEC_OUT, 0xe0), (device::EXEC_ERR, 0xe1), (device::EXEC_STATUS, 0xe2)] {
+            ports(kind, port, 1, None);
+        }
+    }
+    if let Some(screen) = info.framebuffer {
+        let len = screen.pitch * screen.height;
+        let section = section(task, len, kind::DEVICE, None);
+        let mut state = section.state.lock();
+        for page in 0..len.div_ceil(PAGE) {
+            state.pages.supply(page, Arc::new(Frame::foreign(screen.address / PAGE * PAGE + page * PAGE)));
+        }
+        drop(state);
+        let mut entry = record(device::FRAMEBUFFER, section.base);
+        (entry.a, entry.b, entry.c, entry.d) = (screen.width, screen.height, screen.pitch, screen.bits);
+        list.push(entry);
+    }
+    list
+}

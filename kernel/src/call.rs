@@ -1,0 +1,362 @@
+//! The calls: decode (done by `abi`), check, apply, answer. What is more than a few lines lives with its word.
+
+use crate::claim;
+use crate::device;
+use crate::domain::Domain;
+use crate::epc;
+use crate::foreign;
+use crate::info;
+use crate::machine::machine;
+use crate::processor::here;
+use crate::section::{New, Section};
+use crate::task::{self, Task};
+use crate::thread::{Begin, Thread};
+use crate::wait;
+use crate::window;
+use abi::calls::Call;
+use abi::rights::principal;
+use abi::section::{NAME_LEN, flag, kind};
+use abi::task::{Identity, Limits, USER_SYSTEM, exit};
+use abi::{AclEntry, Error, Rights};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+/// Serves a call of the running thread.
+pub fn serve(thread: &Arc<Thread>, call: Call) {
+    let domain = thread.domain();
+    let d = &*domain;
+    let result = match call {
+        // Calls that do not simply answer.
+        Call::ThreadExit { code } => return thread_exit(thread, code),
+        Call::TaskExit { code } => return d.text.owner().exit_with(exit::EXITED, code),
+        Call::Yield {} => {
+            here().reschedule.store(true, Ordering::Relaxed);
+            Ok(0)
+        }
+        Call::Sleep { ns } => return wait::sleep(thread, ns),
+        Call::Wait { address, expected, timeout } => return wait::on_word(thread, d, address, expected as u32, timeout),
+        Call::ThreadJoin { thread: number, timeout } => return thread_join(thread, d, number, timeout),
+        Call::TaskWait { task, timeout, out } => return task_wait(thread, d, task, timeout, out),
+        Call::GateReturn { value, value2 } => return epc::give_back(thread, [value, value2]),
+        Call::ForeignReturn { frame } => match foreign::give_back(thread, d, frame) {
+            Ok(()) => return,
+            Err(error) => Err(error),
+        },
+        Call::IrqWait { section, timeout } => return device::wait(thread, d, section, timeout),
+
+        Call::Wake { address, count } => wait::wake_word(d, address, count),
+        Call::Clock { which } => match which {
+            0 => Ok(arch::time::now()),
+            1 => Ok(machine().boot_time * 1_000_000_000 + arch::time::now()),
+            _ => Err(Error::BadArgument),
+        },
+        Call::Identity { out } => claim::write_record(d, out, &identity(thread, d)),
+        Call::ThreadCreate { entry, argument, stack_len } => thread_create(d, entry, argument, stack_len),
+        Call::ThreadKill { thread } => thread_kill(d, thread),
+        Call::TaskCreate { limits, user, name, name_len } => task_create(thread, d, limits, user, name, name_len),
+        Call::TaskStart { task, text, entry, argument, stack_len } => task_start(d, task, text, entry, argument, stack_len),
+        Call::TaskKill { task } => task_kill(thread, task),
+        Call::TaskEnd { task, code } => task_end(d, task, code),
+        Call::TaskList { after, out } => match machine().tasks.after(after) {
+            Some((number, task)) => claim::write_record(d, out, &task.info()).map(|_| number),
+            None => Err(Error::NotFound),
+        },
+        Call::ThreadList { after, out } => match machine().threads.after(after) {
+            Some((number, other)) => claim::write_record(d, out, &other.info()).map(|_| number),
+            None => Err(Error::NotFound),
+        },
+
+        Call::SectionCreate { len, reserve, kind, flags, at, room } => section_create(d, [len, reserve, kind, flags, at, room]),
+        Call::SectionDelete { base } => own_section(d, base).map(|s| s.delete()).map(|()| 0),
+        Call::SectionResize { base, len } => own_section(d, base).and_then(|s| s.resize(len)).map(|()| 0),
+        Call::SectionClone { base, flags, at, room } => section_clone(d, base, flags, at, room),
+        Call::SectionSeal { base } => own_section(d, base).and_then(|s| s.seal()).map(|()| 0),
+        Call::SectionGive { base, task } => section_give(d, base, task),
+        Call::SectionInfo { address, out } => match Section::find(address) {
+            Some(section) => claim::write_record(d, out, &section.info(d)).map(|_| section.base),
+            None => Err(Error::NotFound),
+        },
+        Call::SectionList { after, out } => match machine().sections.after(after) {
+            Some((base, section)) => claim::write_record(d, out, &section.info(d)).map(|_| base),
+            None => Err(Error::NotFound),
+        },
+        Call::AclSet { base, entry } => acl_set(d, base, entry),
+        Call::AclRead { base, out, max } => acl_read(d, base, out, max),
+        Call::May { address, len, rights, who } => may(thread, d, address, len, rights, who),
+        Call::SectionName { base, name, len } => section_name(d, base, name, len),
+
+        Call::GateCreate { entry, count, cookie, flags } => epc::create(d, entry, count, cookie, flags),
+        Call::GateDelete { address } => epc::delete(d, address),
+        Call::GateBind { address, args_len, flags, out } => gate_bind(d, address, args_len, flags, out),
+        Call::GateUnbind { binding } => epc::unbind(d, binding),
+
+        Call::WindowMap { task, address, section, offset, len, protection } => {
+            Task::find(task).and_then(|task| window::map(d, &task, address, section, offset, len, protection))
+        }
+        Call::WindowUnmap { task, address, len } => Task::find(task).and_then(|task| window::unmap(d, &task, address, len)),
+        Call::WindowProtect { task, address, len, protection } => {
+            Task::find(task).and_then(|task| window::protect(d, &task, address, len, protection))
+        }
+        Call::ForeignSet { task, gate, text } => Task::find(task).and_then(|task| foreign::set(d, &task, gate, text)),
+        Call::ForeignStart { task, frame } => Task::find(task).and_then(|task| foreign::start(d, &task, frame)),
+
+        Call::PortRead { section, port, width } => device::read(d, section, port, width),
+        Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
+        Call::PortWriteBytes { section, port, from, len } => device::write_bytes(d, section, port, from, len),
+        Call::LogWrite { from, len } => system_only(d).and_then(|()| log_write(d, from, len)),
+        Call::PowerOff { code } => system_only(d).map(|()| power_off(code)),
+        Call::ProcessorInfo { index, out } => match info::processor(index) {
+            Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
+            None => Err(Error::NotFound),
+        },
+        Call::MemoryInfo { out } => claim::write_record(d, out, &info::memory()),
+    };
+    thread.answer(result);
+}
+
+/// The section of this name, if the domain may change it.
+fn own_section(d: &Domain, base: u64) -> Result<Arc<Section>, Error> {
+    let section = Section::named(base)?;
+    section.check_change(d)?;
+    Ok(section)
+}
+
+/// Refuses programs whose text does not belong to the system's own user.
+fn system_only(d: &Domain) -> Result<(), Error> {
+    if d.text.owner().user == USER_SYSTEM { Ok(()) } else { Err(Error::Denied) }
+}
+
+fn identity(thread: &Thread, d: &Domain) -> Identity {
+    let inner = thread.inner.lock();
+    Identity {
+        node: machine().node,
+        task: thread.task.number,
+        user: thread.task.user,
+        thread: thread.number,
+        text: d.text.base,
+        text_task: d.text.owner().number,
+        depth: inner.frames.depth() as u64,
+        caller_text: inner.frames.top().map_or(0, |f| f.domain.text.base),
+    }
+}
+
+fn thread_exit(thread: &Arc<Thread>, code: u64) {
+    if !epc::unwind(thread, Error::Dead) {
+        thread.end(code);
+    }
+}
+
+fn thread_create(d: &Domain, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
+    if d.in_window || !d.text.contains(entry) {
+        return Err(Error::BadAddress);
+    }
+    let thread = Thread::create(&d.text.owner(), &d.text, Begin::Native { entry, argument, stack_len })?;
+    let number = thread.number;
+    thread.start();
+    Ok(number)
+}
+
+fn thread_join(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64) {
+    match machine().threads.find(number) {
+        // Ended: its code can be asked for once.
+        None => thread.answer(d.text.owner().ended.lock().remove(&number).ok_or(Error::NotFound)),
+        Some(other) if other.task.number != d.text.owner().number => thread.answer(Err(Error::Denied)),
+        Some(other) if other.number == thread.number => thread.answer(Err(Error::BadArgument)),
+        Some(other) => match other.exit_code() {
+            Some(code) => thread.answer(Ok(code)),
+            None => other.waiters.wait(thread, timeout, || other.exit_code().is_some()),
+        },
+    }
+}
+
+fn thread_kill(d: &Domain, number: u64) -> Result<u64, Error> {
+    let other = machine().threads.find(number).ok_or(Error::NotFound)?;
+    if other.task.number != d.text.owner().number {
+        return Err(Error::Denied);
+    }
+    other.kill();
+    Ok(0)
+}
+
+fn name(d: &Domain, address: u64, len: u64) -> Result<[u8; NAME_LEN], Error> {
+    let bytes = claim::read_bytes(d, address, len, NAME_LEN as u64)?;
+    let mut name = [0; NAME_LEN];
+    name[..bytes.len()].copy_from_slice(&bytes);
+    Ok(name)
+}
+
+fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64, len: u64) -> Result<u64, Error> {
+    let asked: Limits = claim::read_record(d, limits)?;
+    let name = name(d, address, len)?;
+    let maker = d.text.owner();
+    let limits = maker.limits_for(&asked);
+    if maker.user != USER_SYSTEM && user != maker.user {
+        return Err(Error::Denied);
+    }
+    if !maker.fits(&asked) {
+        return Err(Error::Quota);
+    }
+    Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
+}
+
+fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
+    let task = Task::find(number)?;
+    task.check_creator(d)?;
+    if task.has_started() {
+        return Err(Error::Busy);
+    }
+    let text = Section::named(text)?;
+    task::check_start(d, &text)?;
+    let thread = Thread::create(&task, &text, Begin::Native { entry, argument, stack_len })?;
+    let number = thread.number;
+    thread.start();
+    Ok(number)
+}
+
+fn task_kill(thread: &Thread, number: u64) -> Result<u64, Error> {
+    let task = Task::find(number)?;
+    if !task.is_open_to(&thread.task) {
+        return Err(Error::Denied);
+    }
+    if task.exit_status().is_some() {
+        return Err(Error::NotFound);
+    }
+    task.exit_with(exit::KILLED, 0);
+    Ok(0)
+}
+
+fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
+    let task = Task::find(number)?;
+    let personality = task.foreign.get().is_some_and(|f| Arc::ptr_eq(&f.gate.text, &d.text));
+    let unstarted = !task.has_started() && task.check_creator(d).is_ok();
+    if !personality && !unstarted {
+        return Err(Error::Denied);
+    }
+    task.exit_with(exit::EXITED, code);
+    // The personality is the callee here, and it has said that it is done with the thread.
+    for thread in task.threads.lock().values() {
+        thread.end_of_grace();
+    }
+    Ok(0)
+}
+
+fn task_wait(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64, out: u64) {
+    let task = match Task::find(number) {
+        Ok(task) if task.is_open_to(&thread.task) => task,
+        Ok(_) => return thread.answer(Err(Error::Denied)),
+        Err(error) => return thread.answer(Err(error)),
+    };
+    if task.exit_status().is_none() {
+        return task.waiters.wait(thread, timeout, || task.exit_status().is_some());
+    }
+    let told = task.exit_status().ok_or(Error::NotFound).and_then(|status| claim::write_record(d, out, &status));
+    if told.is_ok() {
+        task::collect(&thread.task, &task);
+    }
+    thread.answer(told);
+}
+
+/// The one entry that a new section has: its creating task (or anybody) in its creating text, all rights.
+fn first_entry(d: &Domain, flags: u64) -> Result<AclEntry, Error> {
+    let rights = (Rights::READ | Rights::WRITE | Rights::EXECUTE | Rights::CALL | Rights::CHANGE_ACL).bits();
+    if flags & !(flag::ANY_PRINCIPAL | flag::AS_DATA) != 0 {
+        return Err(Error::BadArgument);
+    }
+    Ok(if flags & flag::ANY_PRINCIPAL != 0 {
+        AclEntry { principal: principal::ANY, rights, id: 0, text: d.text.base }
+    } else {
+        AclEntry { principal: principal::TASK, rights, id: d.subject.task, text: d.text.base }
+    })
+}
+
+fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6]) -> Result<u64, Error> {
+    // Texts are made by sealing, devices by the kernel, stacks with threads.
+    if wanted != kind::DATA || flags & flag::AS_DATA != 0 {
+        return Err(Error::BadArgument);
+    }
+    let entry = first_entry(d, flags)?;
+    Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None }).map(|s| s.base)
+}
+
+fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
+    let section = Section::named(base)?;
+    let rights = section.rights(d);
+    if !rights.contains(Rights::READ) {
+        return Err(Error::Denied);
+    }
+    let entry = first_entry(d, flags)?;
+    // Who may only read a text can run a copy of it, but not in its name.
+    let keep_identity = rights.contains(Rights::CHANGE_ACL);
+    section.clone_section(flags & flag::AS_DATA != 0, keep_identity, at, room, d.text.owner(), entry).map(|s| s.base)
+}
+
+fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {
+    let section = own_section(d, base)?;
+    let task = Task::find(task)?;
+    // Nobody is made to pay against his will: only a task that has not begun, one of the giver's own user, or the
+    // caller on whose thread this runs.
+    let maker = d.text.owner();
+    if task.has_started() && maker.user != USER_SYSTEM && maker.user != task.user && task.number != d.subject.task {
+        return Err(Error::Denied);
+    }
+    section.give(&task)?;
+    Ok(0)
+}
+
+fn acl_set(d: &Domain, base: u64, entry: u64) -> Result<u64, Error> {
+    let section = own_section(d, base)?;
+    let entry: AclEntry = claim::read_record(d, entry)?;
+    section.set_entry(&entry)?;
+    Ok(0)
+}
+
+fn acl_read(d: &Domain, base: u64, out: u64, max: u64) -> Result<u64, Error> {
+    let section = Section::named(base)?;
+    let entries: Vec<AclEntry> = {
+        let state = section.state.lock();
+        if state.acl.rights(&d.subject).is_empty() && d.text.owner().user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        state.acl.entries().to_vec()
+    };
+    let count = entries.len().min(usize::try_from(max).unwrap_or(usize::MAX));
+    for (i, entry) in entries[..count].iter().enumerate() {
+        claim::write_record(d, out + (i * size_of::<AclEntry>()) as u64, entry)?;
+    }
+    Ok(entries.len() as u64)
+}
+
+fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u64) -> Result<u64, Error> {
+    let rights = u32::try_from(rights).ok().and_then(Rights::from_bits).ok_or(Error::BadArgument)?;
+    let subject = match who {
+        0 => None,
+        1 => Some(thread.inner.lock().frames.top().map(|f| f.domain.clone()).ok_or(Error::NotFound)?),
+        _ => return Err(Error::BadArgument),
+    };
+    Ok(u64::from(claim::may(subject.as_deref().unwrap_or(d), address, len, rights)))
+}
+
+fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Error> {
+    let section = own_section(d, base)?;
+    let name = name(d, address, len)?;
+    section.state.lock().name = name;
+    Ok(0)
+}
+
+fn gate_bind(d: &Domain, address: u64, args_len: u64, flags: u64, out: u64) -> Result<u64, Error> {
+    let binding = epc::bind(d, address, args_len, flags)?;
+    claim::write_record(d, out, &binding).map(|_| binding.number).inspect_err(|_| {
+        let _ = epc::unbind(d, binding.number);
+    })
+}
+
+fn log_write(d: &Domain, from: u64, len: u64) -> Result<u64, Error> {
+    let bytes = claim::read_bytes(d, from, len, 1024)?;
+    log::warn!("{}", alloc::string::String::from_utf8_lossy(&bytes));
+    Ok(len)
+}
+
+fn power_off(code: u64) -> u64 {
+    arch::power::off(code as u8)
+}

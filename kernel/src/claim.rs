@@ -1,0 +1,200 @@
+//! The only way for the kernel to a program's memory: an address from a program is a claim, checked with that domain's
+//! rights page by page and reached through the kernel's own mapping, never through the program's (pitfalls, H14).
+
+use crate::domain::{Domain, Place};
+use crate::section::{Section, State};
+use crate::view::{self, Change, Stale};
+use abi::layout::PAGE;
+use abi::section::kind;
+use abi::{Error, Rights};
+use ::view::Access;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use arch::frames::Frame;
+use quota::Resource;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// What became of a page that was made present.
+pub struct Present {
+    pub frame: Arc<Frame>,
+    /// To flush after the lock: other mappings of a page that was copied.
+    pub stale: Stale,
+}
+
+/// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
+pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
+    let mut stale = Stale::default();
+    let charge = |state_charged: &mut u64, owner: &crate::task::Task| -> Result<(), Error> {
+        owner.charge(Resource::Frames, 1)?;
+        *state_charged += 1;
+        Ok(())
+    };
+    let State { pages, owner, charged, mapped, .. } = state;
+    if !write {
+        let frame = pages.ensure(page, || {
+            charge(charged, owner)?;
+            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
+        })?;
+        return Ok(Present { frame: frame.clone(), stale });
+    }
+    let wrote = pages.make_writable(page, |old| match old {
+        None => {
+            charge(charged, owner)?;
+            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
+        }
+        Some(old) => Frame::copy_of(old).map(Arc::new).ok_or(Error::NoMemory),
+    })?;
+    let frame = wrote.page.clone();
+    if let Some(replaced) = wrote.replaced {
+        stale = view::change(mapped, page * PAGE, PAGE, Change::Unmap);
+        stale.frames.push(replaced);
+    }
+    let _ = section;
+    Ok(Present { frame, stale })
+}
+
+fn uncharge(charged: &mut u64, owner: &crate::task::Task) -> Error {
+    *charged -= 1;
+    owner.release(Resource::Frames, 1);
+    Error::NoMemory
+}
+
+/// Checks one page's worth of a claim; the state's lock is held.
+fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
+    if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
+        return Err(Error::BadAddress);
+    }
+    if place.section.kind() == kind::STACK && place.offset / PAGE == 1 {
+        return Err(Error::BadAddress);
+    }
+    let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
+    ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window).map_err(|_| Error::Denied)?;
+    Ok(())
+}
+
+/// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's
+/// lock, so that a right that was taken away is not used after its taker has been told.
+fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+    address.checked_add(len).ok_or(Error::BadAddress)?;
+    let mut done = 0;
+    while done < len {
+        let at = address + done;
+        let part = (PAGE - at % PAGE).min(len - done);
+        let place = domain.locate(at).ok_or(Error::BadAddress)?;
+        let write = rights.contains(Rights::WRITE);
+        let stale = loop {
+            let mut state = place.section.state.lock();
+            check(domain, &place, &state, rights)?;
+            if write && state.cloning {
+                drop(state);
+                arch::cpu::relax();
+                continue;
+            }
+            let page = present(&place.section, &mut state, place.offset / PAGE, write)?;
+            each(&page.frame, (at % PAGE) as usize, done as usize, part as usize);
+            break page.stale;
+        };
+        stale.flush();
+        done += part;
+    }
+    Ok(())
+}
+
+/// Copies bytes from a program's memory.
+pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
+    let len = to.len() as u64;
+    walk(domain, address, len, Rights::READ, |frame, offset, at, part| frame.read(offset, &mut to[at..at + part]))
+}
+
+/// Copies bytes to a program's memory. (A failure may come after part of it.)
+pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
+    let len = from.len() as u64;
+    walk(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| frame.write(offset, &from[at..at + part]))
+}
+
+/// Reads a record of the ABI.
+pub fn read_record<T: FromBytes + IntoBytes>(domain: &Domain, address: u64) -> Result<T, Error> {
+    let mut record = T::new_zeroed();
+    read(domain, address, record.as_mut_bytes())?;
+    Ok(record)
+}
+
+/// Writes a record of the ABI.
+pub fn write_record<T: IntoBytes + Immutable>(domain: &Domain, address: u64, record: &T) -> Result<u64, Error> {
+    write(domain, address, record.as_bytes())?;
+    Ok(0)
+}
+
+/// Reads at most `most` bytes into the kernel.
+pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<Vec<u8>, Error> {
+    if len > most {
+        return Err(Error::TooBig);
+    }
+    let mut bytes = vec![0; len as usize];
+    read(domain, address, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether the domain may do all of `rights` in a whole range.
+pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights) -> bool {
+    let Some(end) = address.checked_add(len) else { return false };
+    let mut at = address;
+    while at < end {
+        let Some(place) = domain.locate(at) else { return false };
+        let state = place.section.state.lock();
+        let dead = place.section.is_text() && place.section.is_dead();
+        let held = state.acl.rights(&domain.subject) & place.window.unwrap_or(Rights::all());
+        let kind = place.section.kind();
+        let possible = match kind {
+            kind::TEXT => !rights.contains(Rights::WRITE),
+            _ => !rights.contains(Rights::EXECUTE),
+        };
+        if dead || place.offset >= state.len || !held.contains(rights) || !possible {
+            return false;
+        }
+        // On to the end of the mapping or of the section, whichever comes first.
+        at = (place.at + place.len).min(at + (state.len - place.offset));
+    }
+    true
+}
+
+/// Writes into a section on the kernel's own behalf, within one page.
+pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    let mut state = section.state.lock();
+    let page = present(section, &mut state, offset / PAGE, true)?;
+    page.frame.write((offset % PAGE) as usize, bytes);
+    drop(state);
+    page.stale.flush();
+    Ok(())
+}
+
+/// An aligned 32-bit word of a program's memory.
+pub struct Word {
+    section: Arc<Section>,
+    offset: u64,
+    address: u64,
+}
+
+impl Word {
+    /// The same for everyone who means this word.
+    pub fn key(&self) -> (u64, u64) {
+        (self.section.base, self.offset)
+    }
+
+    /// Its value now.
+    pub fn load(&self, domain: &Domain) -> Result<u32, Error> {
+        let mut value = 0;
+        walk(domain, self.address, 4, Rights::READ, |frame, offset, _, _| value = frame.load(offset))?;
+        Ok(value)
+    }
+}
+
+pub fn word(domain: &Domain, address: u64, rights: Rights) -> Result<Word, Error> {
+    if !address.is_multiple_of(4) {
+        return Err(Error::BadAddress);
+    }
+    let place = domain.locate(address).ok_or(Error::BadAddress)?;
+    check(domain, &place, &place.section.state.lock(), rights)?;
+    Ok(Word { section: place.section, offset: place.offset, address })
+}

@@ -1,0 +1,97 @@
+//! Devices as sections: I/O ports reached by calls, interrupts waited for. Which program may is the section's ACL.
+
+use crate::claim;
+use crate::domain::Domain;
+use crate::machine::machine;
+use crate::processor::here;
+use crate::section::{Ports, Section};
+use crate::thread::Thread;
+use crate::wait::Waiters;
+use abi::section::kind;
+use abi::{Error, Rights};
+use alloc::sync::Arc;
+use arch::{apic, ioapic, ports};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Most bytes that one call writes to a port: the kernel's time is bounded.
+const BYTES_MAX: u64 = 64 << 10;
+
+struct Line {
+    /// An interrupt came that nobody has waited for yet.
+    pending: AtomicBool,
+    waiters: Waiters,
+}
+
+static LINES: spin::Once<[Line; apic::LINES as usize]> = spin::Once::new();
+
+fn lines() -> &'static [Line; apic::LINES as usize] {
+    LINES.call_once(|| core::array::from_fn(|_| Line { pending: AtomicBool::new(false), waiters: Waiters::default() }))
+}
+
+fn section(domain: &Domain, base: u64, right: Rights) -> Result<(Arc<Section>, Ports), Error> {
+    let section = Section::named(base)?;
+    if section.kind() != kind::PORTS {
+        return Err(Error::NotSupported);
+    }
+    if !section.rights(domain).contains(right) {
+        return Err(Error::Denied);
+    }
+    let ports = section.ports.ok_or(Error::NotSupported)?;
+    Ok((section, ports))
+}
+
+fn port(ports: &Ports, port: u64, width: u64) -> Result<u16, Error> {
+    if !matches!(width, 1 | 2 | 4) || port.checked_add(width).is_none_or(|end| end > u64::from(ports.count)) {
+        return Err(Error::BadArgument);
+    }
+    Ok(ports.first + port as u16)
+}
+
+pub fn read(domain: &Domain, base: u64, number: u64, width: u64) -> Result<u64, Error> {
+    let (_, range) = section(domain, base, Rights::READ)?;
+    Ok(u64::from(ports::read(port(&range, number, width)?, width)))
+}
+
+pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) -> Result<u64, Error> {
+    let (_, range) = section(domain, base, Rights::WRITE)?;
+    ports::write(port(&range, number, width)?, width, value as u32);
+    Ok(0)
+}
+
+pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64) -> Result<u64, Error> {
+    let (_, range) = section(domain, base, Rights::WRITE)?;
+    let port = port(&range, number, 1)?;
+    let mut page = [0; 4096];
+    let len = len.min(BYTES_MAX);
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(4096) as usize;
+        claim::read(domain, from + done, &mut page[..part])?;
+        ports::write_bytes(port, &page[..part]);
+        done += part as u64;
+    }
+    Ok(done)
+}
+
+/// `irq_wait`.
+pub fn wait(thread: &Arc<Thread>, domain: &Domain, base: u64, timeout: u64) {
+    let isa = match section(domain, base, Rights::READ) {
+        Ok((_, ports)) => ports.interrupt,
+        Err(error) => return thread.answer(Err(error)),
+    };
+    let Some(vector) = isa.and_then(|isa| ioapic::set(isa, Some(machine().processors[here().index].apic))) else {
+        return thread.answer(Err(Error::NotSupported));
+    };
+    let line = &lines()[usize::from(vector - apic::LINE)];
+    if line.pending.swap(false, Ordering::SeqCst) {
+        return thread.answer(Ok(0));
+    }
+    line.waiters.wait(thread, timeout, || line.pending.load(Ordering::SeqCst));
+}
+
+/// An interrupt from a device.
+pub fn interrupt(vector: u8) {
+    let line = &lines()[usize::from(vector - apic::LINE)];
+    line.pending.store(true, Ordering::SeqCst);
+    line.waiters.wake_all();
+}

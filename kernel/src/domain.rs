@@ -1,0 +1,55 @@
+//! A domain: a thread while it executes a text. What it may touch is asked of ACLs and cached in its view.
+
+use crate::epc::Bound;
+use crate::section::Section;
+use crate::task::Task;
+use crate::view::View;
+use abi::Rights;
+use abi::layout::{SPACE_BASE, SPACE_END, WINDOW_END};
+use ::acl::Subject;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use spin::Mutex;
+
+pub struct Domain {
+    pub subject: Subject,
+    pub text: Arc<Section>,
+    pub view: Arc<View>,
+    /// The thread's task, whose window this is.
+    pub task: Arc<Task>,
+    /// The text is that of the task's window: it sees the window only (pitfalls, R6).
+    pub in_window: bool,
+    /// The stack of this thread for this text: base, and first address beyond it.
+    pub stack: (u64, u64),
+    /// How many frames of the thread's call stack belong to this domain.
+    pub active: AtomicU64,
+    /// Checked bindings, by number.
+    pub bound: Mutex<Vec<Option<Bound>>>,
+}
+
+/// Where an address leads.
+pub struct Place {
+    pub section: Arc<Section>,
+    pub offset: u64,
+    /// Protection of the window mapping by which it came.
+    pub window: Option<Rights>,
+    /// The mapping: `[at, at + len)` shows the section from `from` on.
+    pub at: u64,
+    pub from: u64,
+    pub len: u64,
+}
+
+impl Domain {
+    /// The section behind an address, as this domain sees the space.
+    pub fn locate(&self, address: u64) -> Option<Place> {
+        if address < WINDOW_END {
+            return self.task.window.lock().locate(address);
+        }
+        if self.in_window || !(SPACE_BASE..SPACE_END).contains(&address) {
+            return None;
+        }
+        let section = Section::find(address)?;
+        Some(Place { offset: address - section.base, at: section.base, from: 0, len: section.reserve, window: None, section })
+    }
+}

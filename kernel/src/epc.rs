@@ -1,0 +1,446 @@
+//! EPC: calling another program on the same thread, through a gate (CUBIX-26 to 38, 64). Plain calls come here by a page
+//! fault on an entry address, bound calls by `syscall`; both push a frame that neither side can write, change the
+//! domain, and go on at the gate's entry.
+
+use crate::claim;
+use crate::domain::Domain;
+use crate::processor::{count, here};
+use crate::section::{New, Section};
+use crate::thread::{Inner, Thread};
+use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag};
+use abi::layout::{DOORSTEP, PAGE};
+use abi::rights::principal;
+use abi::section::kind;
+use abi::{AclEntry, Error, Rights};
+use ::gate::Block;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use arch::context::{Registers, VECTOR_SYSCALL};
+use arch::fpu;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// A block of gates, found.
+pub struct Gate {
+    pub text: Arc<Section>,
+    pub block: Block,
+}
+
+/// What a text is bound to.
+pub struct Binding {
+    target: Arc<Section>,
+    pub address: u64,
+    block: Block,
+    args: Option<Arc<Section>>,
+    args_len: u64,
+    caller_stack: bool,
+    ended: AtomicBool,
+}
+
+impl Binding {
+    pub fn end(&self) {
+        if !self.ended.swap(true, Ordering::SeqCst)
+            && let Some(args) = &self.args
+        {
+            args.delete();
+        }
+    }
+}
+
+/// A binding as one domain has checked it.
+pub struct Bound {
+    binding: Arc<Binding>,
+    domain: Arc<Domain>,
+    /// The target's generation at the check.
+    generation: u64,
+}
+
+/// How a frame is returned into.
+pub enum Kind {
+    Call,
+    /// Code of a window that its personality serves: all its registers.
+    Foreign(Box<Registers>),
+}
+
+/// Where a thread returns to: in kernel memory, by text, never by rights (pitfalls, H3).
+pub struct CallFrame {
+    pub domain: Arc<Domain>,
+    /// `domain.active` before this call.
+    before: u64,
+    rip: u64,
+    rsp: u64,
+    kept: [u64; 6],
+    control: fpu::Control,
+    pub kind: Kind,
+}
+
+/// What a call brings along.
+struct Arrival {
+    block: Block,
+    index: u64,
+    args: (u64, u64),
+    words: [u64; 6],
+    caller_stack: bool,
+    rip: u64,
+    rsp: u64,
+}
+
+/// The block of gates that contains an entry address.
+pub fn find_gate(address: u64) -> Option<(Arc<Section>, Block, u64)> {
+    let text = Section::find(address).filter(|s| s.is_gate_address(address) && !s.is_dead())?;
+    let (block, index) = text.gates.lock().find(address)?;
+    Some((text, block, index))
+}
+
+/// `gate_create`.
+pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) -> Result<u64, Error> {
+    let text = &domain.text;
+    let len = text.state.lock().len;
+    if !(text.base..text.base + len).contains(&entry) || domain.in_window {
+        return Err(Error::BadAddress);
+    }
+    if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
+        return Err(Error::BadArgument);
+    }
+    text.gates.lock().create(Block { entry, count: gates, cookie, flags })
+}
+
+/// `gate_delete`: of the executing text only.
+pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
+    if !domain.text.is_gate_address(address) || !domain.text.contains(address) {
+        return Err(Error::BadAddress);
+    }
+    domain.text.gates.lock().delete(address)?;
+    domain.text.changed();
+    Ok(0)
+}
+
+/// `gate_bind`.
+pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
+    let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
+    if index != 0 || flags & !flag::CALLER_STACK != 0 || domain.in_window {
+        return Err(Error::BadArgument);
+    }
+    let caller_stack = flags & flag::CALLER_STACK != 0;
+    if caller_stack && block.flags & flag::CALLER_STACK == 0 {
+        return Err(Error::NotSupported);
+    }
+    if !target.rights(domain).contains(Rights::CALL) {
+        return Err(Error::Denied);
+    }
+    let text = &domain.text;
+    let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
+    let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
+    let binding = Arc::new(Binding {
+        target: target.clone(),
+        address,
+        block: Block { ..block },
+        args,
+        args_len,
+        caller_stack,
+        ended: AtomicBool::new(false),
+    });
+    let mut bindings = text.bindings.lock();
+    let number = bindings.iter().position(Option::is_none).unwrap_or(bindings.len());
+    if number as u64 >= BINDINGS_MAX {
+        drop(bindings);
+        binding.end();
+        return Err(Error::TooBig);
+    }
+    if number == bindings.len() {
+        bindings.push(None);
+    }
+    bindings[number] = Some(binding);
+    Ok(abi::gate::Binding {
+        number: number as u64,
+        count: block.count,
+        args: args_base,
+        args_len,
+        grade: abi::gate::grade::EPC_S,
+        text: target.base,
+    })
+}
+
+/// A section that the binding and the bound text may use, on whatever thread: reached only while executing one of them.
+fn make_args(domain: &Domain, target: &Section, len: u64) -> Result<Arc<Section>, Error> {
+    let entry = |text: u64, rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
+    let both = Rights::READ | Rights::WRITE;
+    let owner = domain.text.owner();
+    let first = entry(domain.text.base, both | Rights::CHANGE_ACL);
+    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry: first, ports: None })?;
+    section.set_entry(&entry(target.base, both))?;
+    Ok(section)
+}
+
+/// `gate_unbind`.
+pub fn unbind(domain: &Domain, number: u64) -> Result<u64, Error> {
+    let binding = {
+        let mut bindings = domain.text.bindings.lock();
+        bindings.get_mut(number as usize).and_then(Option::take).ok_or(Error::NotFound)?
+    };
+    binding.end();
+    Ok(0)
+}
+
+/// A bound call: EPC-S.
+pub fn bound_call(thread: &Thread, number: u64) {
+    let inner = &mut *thread.inner.lock();
+    if let Err(error) = enter_bound(thread, inner, number) {
+        let registers = inner.area.registers_mut();
+        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+    }
+}
+
+fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Error> {
+    let (slot, index) = ((number & 0xffff) as usize, number >> 16 & 0xffff);
+    let caller = inner.domain.clone();
+    let (binding, target) = checked(thread, inner, &caller, slot)?;
+    if index >= binding.block.count {
+        return Err(Error::BadArgument);
+    }
+    let r = inner.area.registers();
+    let arrival = Arrival {
+        block: Block { ..binding.block },
+        index,
+        args: (binding.args.as_ref().map_or(0, |s| s.base), binding.args_len),
+        words: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
+        caller_stack: binding.caller_stack,
+        rip: r.rip,
+        rsp: r.rsp,
+    };
+    enter(thread, inner, caller, target, arrival)
+}
+
+/// The binding in a slot and the domain that it leads to: from the domain's own list if nothing changed since the last
+/// check, else checked anew.
+fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize) -> Result<(Arc<Binding>, Arc<Domain>), Error> {
+    if let Some(Some(bound)) = caller.bound.lock().get(slot)
+        && bound.generation == bound.binding.target.generation.load(Ordering::SeqCst)
+        && !bound.binding.ended.load(Ordering::Relaxed)
+    {
+        return Ok((bound.binding.clone(), bound.domain.clone()));
+    }
+    let binding = caller.text.bindings.lock().get(slot).cloned().flatten().ok_or(Error::NotFound)?;
+    let target = &binding.target;
+    let generation = target.generation.load(Ordering::SeqCst);
+    if target.is_dead() || target.gates.lock().find(binding.address).is_none() {
+        return Err(Error::Dead);
+    }
+    if !target.rights(caller).contains(Rights::CALL) {
+        return Err(Error::Denied);
+    }
+    let domain = thread.domain_for(inner, target)?;
+    let mut bound = caller.bound.lock();
+    if bound.len() <= slot {
+        bound.resize_with(slot + 1, || None);
+    }
+    bound[slot] = Some(Bound { binding: binding.clone(), domain: domain.clone(), generation });
+    drop(bound);
+    Ok((binding, domain))
+}
+
+/// A plain call: the fetch at an entry address faulted.
+///
+/// # Errors
+/// `Denied` when the domain lacks `CALL`, `NotFound` when there is no gate: the fetch is a fault of the caller.
+pub fn plain_call(thread: &Thread, address: u64) -> Result<(), Error> {
+    let (text, block, index) = find_gate(address).ok_or(Error::NotFound)?;
+    let inner = &mut *thread.inner.lock();
+    let caller = inner.domain.clone();
+    if caller.in_window || !text.rights(&caller).contains(Rights::CALL) {
+        return Err(Error::Denied);
+    }
+    let r = inner.area.registers();
+    let words = [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9];
+    let rsp = r.rsp;
+    let mut back = [0; 8];
+    claim::read(&caller, rsp, &mut back)?;
+    let arrival =
+        Arrival { block, index, args: (0, 0), words, caller_stack: false, rip: u64::from_le_bytes(back), rsp: rsp + 8 };
+    let (rip, rsp) = (arrival.rip, arrival.rsp);
+    let entered = thread.domain_for(inner, &text).and_then(|target| enter(thread, inner, caller, target, arrival));
+    if let Err(error) = entered {
+        // The call was allowed but cannot be made: it returns at once, with the error.
+        let registers = inner.area.registers_mut();
+        (registers.rip, registers.rsp) = (rip, rsp);
+        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+    }
+    Ok(())
+}
+
+fn enter(thread: &Thread, inner: &mut Inner, caller: Arc<Domain>, target: Arc<Domain>, arrival: Arrival) -> Result<(), Error> {
+    if target.text.is_dead() {
+        return Err(Error::Dead);
+    }
+    let r = *inner.area.registers();
+    let stack = callee_stack(thread, &caller, &target, &arrival)?;
+    let frame = CallFrame {
+        before: caller.active.load(Ordering::Relaxed),
+        domain: caller.clone(),
+        rip: arrival.rip,
+        rsp: arrival.rsp,
+        kept: [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15],
+        control: fpu::control(),
+        kind: Kind::Call,
+    };
+    inner.frames.push(frame)?;
+    caller.active.store(arrival.rsp, Ordering::Relaxed);
+    let [rdi, rsi, rdx, rcx, r8, r9] = arrival.words;
+    *inner.area.registers_mut() = Registers {
+        rdi,
+        rsi,
+        rdx,
+        rcx,
+        r8,
+        r9,
+        rax: arrival.index,
+        rbx: arrival.args.0,
+        r12: arrival.args.1,
+        r13: arrival.block.cookie,
+        r10: caller.subject.task,
+        r11: caller.text.base,
+        r14: caller.subject.user,
+        ..Registers::start(arrival.block.entry, stack)
+    };
+    inner.domain = target;
+    fpu::scrub(None);
+    count(&here().counters.epc);
+    Ok(())
+}
+
+/// The callee's stack pointer, with the doorstep as its return address.
+fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arrival) -> Result<u64, Error> {
+    if arrival.caller_stack {
+        // Only the caller's own stack, which one thread may write (pitfalls, H11).
+        let (base, top) = caller.stack;
+        if !(base + 3 * PAGE..=top).contains(&arrival.rsp) {
+            return Err(Error::BadAddress);
+        }
+        let rights = Rights::READ | Rights::WRITE;
+        let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: target.text.base };
+        let stack = Section::named(base)?;
+        if !stack.rights(target).contains(rights) {
+            stack.set_entry(&entry)?;
+        }
+        let at = (arrival.rsp & !15) - 8;
+        claim::write(caller, at, &DOORSTEP.to_le_bytes())?;
+        return Ok(at);
+    }
+    let left = if core::ptr::eq(caller, target) { arrival.rsp } else { target.active.load(Ordering::Relaxed) };
+    if left == 0 {
+        return Ok(target.stack.1 - 8);
+    }
+    // The thread is inside this text already: go on below where it left.
+    let (base, top) = target.stack;
+    if left > top || left < base {
+        return Err(Error::BadAddress);
+    }
+    if left < base + 3 * PAGE {
+        return Err(Error::TooDeep);
+    }
+    let at = (left & !15) - 8;
+    claim::write(target, at, &DOORSTEP.to_le_bytes())?;
+    Ok(at)
+}
+
+/// `gate_return`.
+pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
+    if thread.inner.lock().frames.depth() == 0 {
+        return thread.answer(Err(Error::NotFound));
+    }
+    leave(thread, Ok(values));
+}
+
+/// Ends the current call with an error; the caller's caller if that one has died, too. Whether there was a call.
+pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
+    if thread.inner.lock().frames.depth() == 0 {
+        return false;
+    }
+    leave(thread, Err(error));
+    true
+}
+
+/// Returns into the top frame, or the first one below whose text still lives.
+fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
+    let mut guard = thread.inner.lock();
+    let inner = &mut *guard;
+    let frame = loop {
+        let Some(frame) = inner.frames.pop() else {
+            // Nobody is left to return to: the thread's own program has ended.
+            drop(guard);
+            return thread.end(Error::Dead as u64);
+        };
+        frame.domain.active.store(frame.before, Ordering::Relaxed);
+        if !frame.domain.text.is_dead() {
+            break frame;
+        }
+        result = Err(Error::Dead);
+    };
+    inner.domain = frame.domain;
+    match frame.kind {
+        Kind::Call => {
+            let [rbx, rbp, r12, r13, r14, r15] = frame.kept;
+            let ([rax, rdx], status) = match result {
+                Ok(values) => (values, 0),
+                Err(error) => ([0; 2], error as u64),
+            };
+            *inner.area.registers_mut() = Registers {
+                rax,
+                rdx,
+                r10: status,
+                rbx,
+                rbp,
+                r12,
+                r13,
+                r14,
+                r15,
+                vector: VECTOR_SYSCALL,
+                ..Registers::start(frame.rip, frame.rsp)
+            };
+            if frame.rip >= 1 << 47 {
+                // A return address that no code can have: let the fetch fault in the caller.
+                inner.area.registers_mut().rip = 0;
+            }
+            fpu::scrub(Some(frame.control));
+        }
+        Kind::Foreign(mut registers) => {
+            match result {
+                Ok([rax, _]) => registers.rax = rax,
+                Err(Error::Dead) => {
+                    drop(guard);
+                    let task = thread.task.clone();
+                    return task.exit_with(abi::task::exit::KILLED, 0);
+                }
+                // The personality failed in this one call: EFAULT.
+                Err(_) => registers.rax = (-14i64).cast_unsigned(),
+            }
+            *inner.area.registers_mut() = *registers;
+            crate::foreign::restore_vectors(inner);
+        }
+    }
+}
+
+/// Pushes a frame for window code and enters its personality with `frame_at` as the only argument.
+pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, registers: Registers, stack: u64, frame_at: u64) -> Result<(), Error> {
+    let caller = inner.domain.clone();
+    inner.frames.push(CallFrame {
+        before: caller.active.load(Ordering::Relaxed),
+        domain: caller.clone(),
+        rip: registers.rip,
+        rsp: registers.rsp,
+        kept: [0; 6],
+        control: fpu::control(),
+        kind: Kind::Foreign(Box::new(registers)),
+    })?;
+    *inner.area.registers_mut() = Registers {
+        rdi: frame_at,
+        r13: gate.block.cookie,
+        r10: caller.subject.task,
+        r11: caller.text.base,
+        r14: caller.subject.user,
+        ..Registers::start(gate.block.entry, stack)
+    };
+    inner.domain = target;
+    Ok(())
+}
+
+const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);

@@ -1,0 +1,164 @@
+//! Faults: a miss of the view asks the ACL and fills it; what the ACL does not allow stops the program that tried, with
+//! the section, the right and the (thread, text) pair named (CUBIX-12, 15).
+
+use crate::claim;
+use crate::domain::Domain;
+use crate::epc;
+use crate::foreign;
+use crate::thread::Thread;
+use abi::layout::{PAGE, SPACE_BASE};
+use abi::section::kind;
+use abi::task::{Exit, cause, exit};
+use abi::{Error, Rights};
+use ::view::{Access, while_shared};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+/// Why an access cannot be made.
+struct Denial {
+    cause: u64,
+    section: u64,
+    right: Rights,
+}
+
+fn right_of(access: Access) -> Rights {
+    match access {
+        Access::Read => Rights::READ,
+        Access::Write => Rights::WRITE,
+        Access::Execute => Rights::EXECUTE,
+    }
+}
+
+/// A page fault of user code.
+pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
+    thread.faults.fetch_add(1, Ordering::Relaxed);
+    let domain = thread.domain();
+    if domain.text.is_dead() {
+        return ended(thread);
+    }
+    let access = if error & 16 != 0 {
+        Access::Execute
+    } else if error & 2 != 0 {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    if access == Access::Execute && address >= SPACE_BASE && epc::find_gate(address).is_some() {
+        match epc::plain_call(thread, address) {
+            Ok(()) => return,
+            Err(_) => {
+                let section = crate::section::Section::find(address).map_or(0, |s| s.base);
+                return stop(thread, &domain, address, Denial { cause: cause::DENIED, section, right: Rights::CALL });
+            }
+        }
+    }
+    if let Err(denial) = fill(&domain, address, access) {
+        if domain.text.is_dead() {
+            return ended(thread);
+        }
+        stop(thread, &domain, address, denial);
+    }
+}
+
+/// The text that the thread executed is no more: its caller hears of it, or the thread is over.
+fn ended(thread: &Arc<Thread>) {
+    if !epc::unwind(thread, Error::Dead) {
+        thread.end(Error::Dead as u64);
+    }
+}
+
+/// Fills the domain's view for one access, as far as the ACL allows.
+fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
+    let right = right_of(access);
+    let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
+    let section = &place.section;
+    let denied = |cause, right| Denial { cause, section: section.base, right };
+    let mut state = section.state.lock();
+    if place.offset >= state.len || (section.is_text() && section.is_dead()) {
+        return Err(denied(cause::NO_SECTION, right));
+    }
+    let section_kind = section.kind();
+    if section_kind == kind::STACK && place.offset / PAGE == 1 {
+        return Err(denied(cause::STACK, right));
+    }
+    let rights = state.acl.rights(&domain.subject);
+    let prot = ::view::decide(rights, section_kind, access, place.window).map_err(|missing| {
+        // Reading goes with every access; people want to hear of the right that was used.
+        denied(cause::DENIED, if missing.contains(right) { right } else { missing })
+    })?;
+    if access == Access::Write && state.cloning {
+        // The store waits: it is tried again until the clone is made.
+        return Ok(());
+    }
+    let page = place.offset / PAGE;
+    let store = access == Access::Write;
+    let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
+    let present = claim::present(section, &mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
+    let prot = while_shared(prot, !state.cloning && (store || !shared_before));
+    let at = address / PAGE * PAGE;
+    let mapped = domain.view.map(at, &present.frame, prot);
+    domain.view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
+    drop(state);
+    present.stale.flush();
+    mapped.map_err(|_| denied(cause::NO_MEMORY, right))
+}
+
+/// An access that is not allowed.
+fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: Denial) {
+    let how = Exit {
+        kind: exit::FAULT,
+        code: 0,
+        cause: denial.cause,
+        address,
+        section: denial.section,
+        right: u64::from(denial.right.bits()),
+        thread: thread.number,
+        text: domain.text.base,
+        ip: thread.registers(|r| r.rip),
+    };
+    if domain.in_window {
+        return foreign::fault(thread, address, denial.right);
+    }
+    end_program(thread, how);
+}
+
+/// A processor exception of user code.
+pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
+    let domain = thread.domain();
+    if domain.text.is_dead() {
+        return ended(thread);
+    }
+    let cause = match vector {
+        0 => cause::DIVIDE,
+        3 => cause::BREAKPOINT,
+        6 | 13 => cause::INSTRUCTION,
+        _ => cause::EXCEPTION,
+    };
+    if domain.in_window {
+        return foreign::exception(thread, vector);
+    }
+    let how = Exit {
+        kind: exit::FAULT,
+        code: error,
+        cause,
+        address: vector,
+        section: 0,
+        right: 0,
+        thread: thread.number,
+        text: domain.text.base,
+        ip: thread.registers(|r| r.rip),
+    };
+    end_program(thread, how);
+}
+
+/// A fault in a callee ends the call; in a program's own text, the program.
+fn end_program(thread: &Arc<Thread>, how: Exit) {
+    log::info!(
+        "fault: thread {} in text {:#x} at {:#x}: cause {} address {:#x} section {:#x} right {}",
+        how.thread, how.text, how.ip, how.cause, how.address, how.section, Rights::from_bits_truncate(how.right as u32)
+    );
+    if epc::unwind(thread, Error::Faulted) {
+        return;
+    }
+    thread.task.end(how);
+}

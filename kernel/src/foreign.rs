@@ -1,0 +1,172 @@
+//! Foreign entry: a thread in its task's window is served by the personality, on the same thread, by an upcall
+//! (architecture, sections 7 and 11).
+
+use crate::claim;
+use crate::domain::Domain;
+use crate::epc::{self, Gate, Kind};
+use crate::section::Section;
+use crate::task::{Foreign, Task};
+use crate::thread::{Begin, Inner, Thread};
+use abi::foreign::{Frame, reason};
+use abi::{Error, Rights};
+use alloc::sync::Arc;
+use arch::context::{Area, FLAGS_DEFAULT, FLAGS_USER, Registers};
+use arch::fpu;
+
+/// `foreign_set`.
+pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u64, Error> {
+    task.check_creator(domain)?;
+    if task.has_started() {
+        return Err(Error::Busy);
+    }
+    let (owner, block, _) = epc::find_gate(gate).ok_or(Error::NotFound)?;
+    if !Arc::ptr_eq(&owner, &domain.text) {
+        return Err(Error::Denied);
+    }
+    let text = Section::named(text)?;
+    crate::task::check_start(domain, &text)?;
+    let mut fresh = false;
+    task.foreign.call_once(|| {
+        fresh = true;
+        Foreign { gate: Gate { text: owner, block }, text }
+    });
+    if fresh { Ok(0) } else { Err(Error::Exists) }
+}
+
+/// Registers that a personality asks for, with nothing in them that a program may not choose.
+fn registers_of(frame: &Frame) -> Result<(Registers, (u64, u64)), Error> {
+    const END: u64 = abi::layout::WINDOW_END;
+    if frame.rip >= END || frame.fs_base >= 1 << 47 || frame.gs_base >= 1 << 47 {
+        return Err(Error::BadAddress);
+    }
+    let registers = Registers {
+        rax: frame.rax,
+        rbx: frame.rbx,
+        rcx: frame.rcx,
+        rdx: frame.rdx,
+        rsi: frame.rsi,
+        rdi: frame.rdi,
+        rbp: frame.rbp,
+        r8: frame.r8,
+        r9: frame.r9,
+        r10: frame.r10,
+        r11: frame.r11,
+        r12: frame.r12,
+        r13: frame.r13,
+        r14: frame.r14,
+        r15: frame.r15,
+        rflags: FLAGS_DEFAULT | frame.rflags & FLAGS_USER,
+        ..Registers::start(frame.rip, frame.rsp)
+    };
+    Ok((registers, (frame.fs_base, frame.gs_base)))
+}
+
+/// `foreign_start`.
+pub fn start(domain: &Domain, task: &Arc<Task>, frame: u64) -> Result<u64, Error> {
+    match task.foreign.get() {
+        Some(foreign) if Arc::ptr_eq(&foreign.gate.text, &domain.text) => {
+            let frame: Frame = claim::read_record(domain, frame)?;
+            let (registers, segments) = registers_of(&frame)?;
+            let thread = Thread::create(task, &foreign.text, Begin::Window { registers, segments })?;
+            let number = thread.number;
+            thread.start();
+            Ok(number)
+        }
+        _ => Err(Error::Denied),
+    }
+}
+
+/// The `syscall` instruction in window code.
+pub fn system_call(thread: &Arc<Thread>) {
+    upcall(thread, reason::SYSCALL, 0, Rights::empty());
+}
+
+/// An access in the window that its mappings do not allow.
+pub fn fault(thread: &Arc<Thread>, address: u64, right: Rights) {
+    upcall(thread, reason::FAULT, address, right);
+}
+
+/// Another exception of window code.
+pub fn exception(thread: &Arc<Thread>, vector: u64) {
+    upcall(thread, reason::EXCEPTION, vector, Rights::empty());
+}
+
+fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
+    let entered = enter(thread, &mut thread.inner.lock(), reason, address, right);
+    if entered.is_err() {
+        // Without a personality window code cannot go on.
+        thread.task.exit_with(abi::task::exit::KILLED, 0);
+    }
+}
+
+fn enter(thread: &Thread, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
+    let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
+    let gate = &foreign.gate;
+    if gate.text.is_dead() {
+        return Err(Error::Dead);
+    }
+    let target = thread.domain_for(inner, &gate.text)?;
+    let r = *inner.area.registers();
+    let frame = Frame {
+        rax: r.rax,
+        rbx: r.rbx,
+        rcx: r.rcx,
+        rdx: r.rdx,
+        rsi: r.rsi,
+        rdi: r.rdi,
+        rbp: r.rbp,
+        rsp: r.rsp,
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        rip: r.rip,
+        rflags: r.rflags,
+        fs_base: inner.segments.0,
+        gs_base: inner.segments.1,
+        reason,
+        address,
+        right: u64::from(right.bits()),
+        task: thread.task.number,
+        thread: thread.number,
+    };
+    // The frame lies above the personality's first stack frame; below it, where a call's return address would be,
+    // nothing: the gate ends with `foreign_return`.
+    let top = target.stack.1 - 16;
+    let at = (top - size_of::<Frame>() as u64) & !15;
+    claim::write_record(&target, at, &frame)?;
+    claim::write(&target, at - 8, &abi::layout::DOORSTEP.to_le_bytes())?;
+    let vectors = inner.window_vectors.get_or_insert_with(|| Area::new(Registers::default()));
+    vectors.save_vector_state();
+    epc::enter_personality(inner, gate, target, r, at - 8, at)?;
+    fpu::scrub(None);
+    Ok(())
+}
+
+/// `foreign_return`.
+pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<(), Error> {
+    let frame: Frame = claim::read_record(domain, frame)?;
+    let (registers, segments) = registers_of(&frame)?;
+    let inner = &mut *thread.inner.lock();
+    match inner.frames.top() {
+        Some(top) if matches!(top.kind, Kind::Foreign(_)) => {}
+        _ => return Err(Error::NotFound),
+    }
+    let top = inner.frames.pop().expect("just seen");
+    inner.domain = top.domain;
+    *inner.area.registers_mut() = registers;
+    inner.segments = segments;
+    restore_vectors(inner);
+    Ok(())
+}
+
+/// Window code goes on with its own vector state.
+pub fn restore_vectors(inner: &mut Inner) {
+    if let Some(vectors) = &inner.window_vectors {
+        vectors.restore_vector_state();
+    }
+}

@@ -1,0 +1,101 @@
+//! What there is one of: the tables in which every object of this machine is found.
+
+use crate::processor::Processor;
+use crate::section::Section;
+use crate::task::Task;
+use crate::thread::Thread;
+use ::space::{Directory, Extent, Slice};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use spin::{Mutex, Once};
+
+/// Objects by number. Numbers are never used again. Sharded, so that no lock is everybody's.
+pub struct Table<T> {
+    shards: [Mutex<BTreeMap<u64, Arc<T>>>; 16],
+    next: AtomicU64,
+}
+
+impl<T> Table<T> {
+    pub const fn new() -> Table<T> {
+        Table { shards: [const { Mutex::new(BTreeMap::new()) }; 16], next: AtomicU64::new(1) }
+    }
+
+    /// A number for a new object.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn shard(&self, number: u64) -> &Mutex<BTreeMap<u64, Arc<T>>> {
+        &self.shards[number as usize % 16]
+    }
+
+    pub fn insert(&self, number: u64, object: Arc<T>) {
+        self.shard(number).lock().insert(number, object);
+    }
+
+    pub fn remove(&self, number: u64) {
+        let gone = self.shard(number).lock().remove(&number);
+        drop(gone);
+    }
+
+    pub fn find(&self, number: u64) -> Option<Arc<T>> {
+        self.shard(number).lock().get(&number).cloned()
+    }
+
+    /// The first object with a number above `after`.
+    pub fn after(&self, after: u64) -> Option<(u64, Arc<T>)> {
+        let first = |shard: &Mutex<BTreeMap<u64, Arc<T>>>| {
+            shard.lock().range(after.saturating_add(1)..).next().map(|(&n, o)| (n, o.clone()))
+        };
+        self.shards.iter().filter_map(first).min_by_key(|(number, _)| *number)
+    }
+
+    pub fn len(&self) -> u64 {
+        self.shards.iter().map(|s| s.lock().len() as u64).sum()
+    }
+}
+
+pub struct Machine {
+    pub node: u64,
+    /// Addresses not in use.
+    pub slice: Mutex<Slice>,
+    pub sections: Directory<Arc<Section>>,
+    pub section_count: AtomicU64,
+    pub tasks: Table<Task>,
+    pub threads: Table<Thread>,
+    pub processors: Vec<Processor>,
+    /// Page tables of views, in frames.
+    pub view_frames: AtomicU64,
+    /// Seconds since 1970 at boot.
+    pub boot_time: u64,
+}
+
+static MACHINE: Once<Machine> = Once::new();
+
+/// The machine, once [`crate::boot`] has made it.
+pub fn machine() -> &'static Machine {
+    MACHINE.get().expect("the machine is made before anything runs")
+}
+
+/// Makes the machine. Boot only.
+pub fn make(machine: impl FnOnce() -> Machine) {
+    MACHINE.call_once(machine);
+}
+
+/// A range of the single space, given back when the last section in it is gone.
+pub struct Hold(pub Extent);
+
+impl Hold {
+    /// Takes `len` bytes (rounded up to granules) from this node's slice.
+    pub fn take(len: u64) -> Option<Arc<Hold>> {
+        machine().slice.lock().take(len).map(|extent| Arc::new(Hold(extent)))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        machine().slice.lock().give(self.0);
+    }
+}

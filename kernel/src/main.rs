@@ -1,0 +1,36 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![deny(unsafe_code)]
+
+macro_rules! on_the_machine {
+    ($($item:item)*) => { $( #[cfg(target_os = "none")] $item )* };
+}
+
+on_the_machine! {
+    extern crate alloc;
+
+    mod boot;
+    mod call;
+    mod claim;
+    mod device;
+    mod domain;
+    mod epc;
+    mod fault;
+    mod foreign;
+    mod info;
+    mod machine;
+    mod processor;
+    mod sched;
+    mod section;
+    mod task;
+    mod thread;
+    mod trap;
+    mod view;
+    mod wait;
+    mod window;
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!("the kernel runs on the bare machine: ./musubi run");
+}

@@ -1,0 +1,146 @@
+//! What the kernel keeps for each processor, and how others make it forget (architecture, section 14).
+
+use crate::machine::machine;
+use crate::sched::Timeout;
+use crate::thread::Thread;
+use crate::view::View;
+use ::sched::{Ring, Timers};
+use alloc::sync::Arc;
+use arch::entry::Trap;
+use arch::{apic, cpu};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use spin::Mutex;
+
+#[derive(Default)]
+pub struct Counters {
+    pub entries: AtomicU64,
+    pub switches: AtomicU64,
+    pub view_switches: AtomicU64,
+    pub faults: AtomicU64,
+    pub interrupts: AtomicU64,
+    pub shootdowns: AtomicU64,
+    pub idle_ns: AtomicU64,
+    pub epc: AtomicU64,
+}
+
+/// What only the processor itself touches.
+#[derive(Default)]
+pub struct Local {
+    pub current: Option<Arc<Thread>>,
+    /// The view whose root is loaded; `None`: the kernel's.
+    pub view: Option<Arc<View>>,
+    pub segments: (u64, u64),
+    pub quantum_end: u64,
+    pub switched_at: u64,
+    pub alarm: Option<u64>,
+}
+
+pub struct Processor {
+    pub index: usize,
+    pub apic: u32,
+    pub local: Mutex<Local>,
+    pub queue: Mutex<Ring<Arc<Thread>>>,
+    pub timers: Mutex<Timers<Timeout>>,
+    /// Set when the running thread should make room.
+    pub reschedule: AtomicBool,
+    pub idle: AtomicBool,
+    pub online: AtomicBool,
+    /// User code may be running, with whatever the TLB holds.
+    in_user: AtomicBool,
+    /// Somebody changed tables that this processor may have cached.
+    stale: AtomicBool,
+    pub counters: Counters,
+}
+
+impl Processor {
+    pub fn new(index: usize, apic: u32) -> Processor {
+        Processor {
+            index,
+            apic,
+            local: Mutex::default(),
+            queue: Mutex::new(Ring::new()),
+            timers: Mutex::new(Timers::new()),
+            reschedule: AtomicBool::new(false),
+            idle: AtomicBool::new(false),
+            online: AtomicBool::new(false),
+            in_user: AtomicBool::new(false),
+            stale: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The thread that entered the kernel here.
+    pub fn current(&self) -> Arc<Thread> {
+        self.local.lock().current.clone().expect("user code runs on a thread")
+    }
+
+    /// First thing on every entry: from now on this processor counts as having acknowledged invalidations.
+    pub fn left_user(&self, trap: &Trap) {
+        self.in_user.store(false, Ordering::SeqCst);
+        count(&self.counters.entries);
+        match trap {
+            Trap::PageFault { .. } | Trap::Exception { .. } => count(&self.counters.faults),
+            Trap::Interrupt { .. } => count(&self.counters.interrupts),
+            Trap::Call => {}
+        }
+    }
+
+    /// Last thing before user code: forgets what became stale while the kernel ran.
+    pub fn enter_user(&self) {
+        loop {
+            self.in_user.store(true, Ordering::SeqCst);
+            if !self.stale.load(Ordering::SeqCst) {
+                return;
+            }
+            self.in_user.store(false, Ordering::SeqCst);
+            self.stale.store(false, Ordering::SeqCst);
+            cpu::flush_tlb();
+        }
+    }
+
+    /// Marks this processor as stale and interrupts it if user code runs there.
+    fn invalidate(&self) {
+        self.stale.store(true, Ordering::SeqCst);
+        if self.in_user.load(Ordering::SeqCst) {
+            count(&self.counters.shootdowns);
+            apic::interrupt(self.apic, apic::SHOOTDOWN);
+        }
+    }
+
+    /// Asks the processor to look at its queue.
+    pub fn poke(&self) {
+        if self.index != here().index {
+            apic::interrupt(self.apic, apic::RESCHEDULE);
+        }
+    }
+}
+
+/// Adds one to a counter that only this processor writes.
+pub fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// The processor that executes this.
+#[inline]
+pub fn here() -> &'static Processor {
+    &machine().processors[arch::percpu::index()]
+}
+
+/// Makes the processors in `mask` forget, and waits until each has, or is in the kernel (where it will before it
+/// returns to user code). Call without holding locks.
+pub fn make_forget(mask: u64) {
+    if mask == 0 {
+        return;
+    }
+    let me = here();
+    let others = || machine().processors.iter().filter(|p| mask >> p.index & 1 != 0 && p.index != me.index);
+    if mask >> me.index & 1 != 0 {
+        cpu::flush_tlb();
+    }
+    others().for_each(Processor::invalidate);
+    for other in others() {
+        while other.in_user.load(Ordering::SeqCst) && other.stale.load(Ordering::SeqCst) {
+            cpu::relax();
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The kernel's plain round robin: ready queues, waiting and waking, time-outs, and leaving the kernel. Policy will come
+//! from outside; this stays as what runs when a scheduler has failed (architecture, section 15).
+
+use crate::machine::machine;
+use crate::processor::{Processor, count, here};
+use crate::task::account;
+use crate::thread::{Thread, answer};
+use crate::trap;
+use abi::Error;
+use abi::task::state;
+use ::sched::QUANTUM_NS;
+use alloc::sync::Arc;
+use arch::context::Resume;
+use arch::{cpu, time};
+use core::sync::atomic::Ordering;
+
+/// What a timer does.
+pub enum Timeout {
+    Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
+    /// A killed thread's callee has had its time.
+    Grace(Arc<Thread>),
+}
+
+/// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
+pub fn ready(thread: Arc<Thread>) {
+    let processors = &machine().processors;
+    let last = thread.processor.load(Ordering::Relaxed);
+    let idle = |p: &&Processor| p.idle.load(Ordering::Relaxed) && p.online.load(Ordering::Relaxed);
+    let chosen = if idle(&&processors[last]) { Some(&processors[last]) } else { processors.iter().find(idle) };
+    let chosen = chosen.unwrap_or(&processors[last]);
+    chosen.queue.lock().push_back(thread);
+    chosen.poke();
+}
+
+/// Begins a wait of the running thread; the ticket is what a waker must show.
+pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+    if thread.is_killed() {
+        // A killed thread that waits inside a callee waits no longer than its callee's time.
+        at(thread.kill_deadline(), Timeout::Grace(thread.clone()));
+    }
+    let mut wait = thread.wait.lock();
+    wait.state = state::WAITING;
+    wait.ticket += 1;
+    wait.ticket
+}
+
+/// Makes a waiting thread ready with the result of its call. Whether it was waiting for this.
+pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bool {
+    wake_with(thread, ticket, |registers| answer(registers, result))
+}
+
+/// Makes a waiting thread ready to make its call once more: what it waited for may have come.
+pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
+    // `syscall` is two bytes long, and rax still holds the number.
+    wake_with(thread, ticket, |registers| registers.rip -= 2)
+}
+
+fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::context::Registers)) -> bool {
+    {
+        let mut wait = thread.wait.lock();
+        if wait.state != state::WAITING || wait.ticket != ticket {
+            return false;
+        }
+        wait.state = state::READY;
+    }
+    change(thread.inner.lock().area.registers_mut());
+    ready(thread.clone());
+    true
+}
+
+/// Wakes every thread that waits while it executes a text that has ended.
+pub fn wake_inside(text: u64) {
+    let mut after = 0;
+    while let Some((number, thread)) = machine().threads.after(after) {
+        after = number;
+        let ticket = {
+            let wait = thread.wait.lock();
+            (wait.state == state::WAITING).then_some(wait.ticket)
+        };
+        if let Some(ticket) = ticket
+            && thread.domain().text.base == text
+        {
+            wake(&thread, ticket, Err(Error::Dead));
+        }
+    }
+}
+
+/// Something to happen at `deadline` (ns since boot), on this processor.
+pub fn at(deadline: u64, what: Timeout) {
+    here().timers.lock().add(deadline, what);
+}
+
+/// The timer interrupt.
+pub fn tick() {
+    let here = here();
+    here.local.lock().alarm = None;
+    let now = time::now();
+    loop {
+        let expired = here.timers.lock().expired(now);
+        match expired {
+            Some(Timeout::Wake { thread, ticket, result }) => {
+                wake(&thread, ticket, result);
+            }
+            Some(Timeout::Grace(thread)) => thread.grace_over(),
+            None => break,
+        }
+    }
+    if now >= here.local.lock().quantum_end && !here.queue.lock().is_empty() {
+        here.reschedule.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The way out of the kernel: goes on with the running thread, or with the next one.
+pub fn leave() -> Resume {
+    let here = here();
+    loop {
+        let current = here.local.lock().current.clone();
+        if let Some(thread) = &current {
+            if thread.may_end() {
+                thread.end(abi::Error::Killed as u64);
+            }
+            let running = thread.wait.lock().state == state::RUNNING;
+            if running && !here.reschedule.swap(false, Ordering::Relaxed) {
+                return go(here, thread);
+            }
+        }
+        let next = take(here);
+        match (current, next) {
+            // Nobody else is ready: a thread that gives way goes on.
+            (Some(thread), None) if thread.wait.lock().state == state::RUNNING => return go(here, &thread),
+            (current, Some(next)) => switch(here, current, Some(next)),
+            (current, None) => {
+                switch(here, current, None);
+                idle(here);
+            }
+        }
+    }
+}
+
+fn take(here: &Processor) -> Option<Arc<Thread>> {
+    if let Some(thread) = here.queue.lock().pop_front() {
+        return Some(thread);
+    }
+    let others = machine().processors.iter().filter(|p| p.index != here.index);
+    others.filter_map(|p| p.queue.try_lock().and_then(|mut queue| queue.steal())).next()
+}
+
+/// Lets go of the old thread first, then takes up the new one: so two processors that swap threads cannot wait in a circle.
+fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) {
+    let now = time::now();
+    if let Some(old) = &old {
+        account(old, here.local.lock().switched_at);
+        old.inner.lock().area.save_vector_state();
+        let give_way = {
+            let mut wait = old.wait.lock();
+            let running = wait.state == state::RUNNING;
+            if running {
+                wait.state = state::READY;
+            }
+            running
+        };
+        here.local.lock().current = None;
+        old.on_processor.store(false, Ordering::Release);
+        if give_way {
+            here.queue.lock().push_back(old.clone());
+        }
+    }
+    if let Some(new) = new {
+        while new.on_processor.swap(true, Ordering::Acquire) {
+            cpu::relax();
+        }
+        new.wait.lock().state = state::RUNNING;
+        new.processor.store(here.index, Ordering::Relaxed);
+        new.inner.lock().area.restore_vector_state();
+        let mut local = here.local.lock();
+        local.current = Some(new);
+        local.quantum_end = now + QUANTUM_NS;
+        local.switched_at = now;
+        count(&here.counters.switches);
+    }
+    here.reschedule.store(false, Ordering::Relaxed);
+}
+
+/// Waits for a ready thread, with no view loaded and interrupts on.
+fn idle(here: &Processor) {
+    let since = time::now();
+    load(here, None);
+    here.idle.store(true, Ordering::SeqCst);
+    loop {
+        let mut pending = arch::percpu::take_pending();
+        while pending != 0 {
+            let bit = pending.trailing_zeros() as u8;
+            pending &= pending - 1;
+            count(&here.counters.interrupts);
+            trap::interrupt(arch::apic::FIRST_VECTOR + bit);
+        }
+        let any = machine().processors.iter().any(|p| !p.queue.lock().is_empty());
+        if any {
+            break;
+        }
+        set_alarm(here, None);
+        cpu::idle_wait();
+    }
+    here.idle.store(false, Ordering::SeqCst);
+    let idle = &here.counters.idle_ns;
+    idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
+}
+
+/// Leaves the kernel as this thread.
+fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
+    let grace = thread.is_killed().then(|| thread.kill_deadline());
+    set_alarm(here, grace);
+    let mut inner = thread.inner.lock();
+    load(here, Some(&inner.domain.view));
+    let segments = if inner.domain.in_window { inner.segments } else { (0, 0) };
+    {
+        let mut local = here.local.lock();
+        if local.segments != segments {
+            local.segments = segments;
+            cpu::set_segment_bases(segments.0, segments.1);
+        }
+    }
+    let resume = inner.area.resume();
+    drop(inner);
+    here.enter_user();
+    resume
+}
+
+/// Loads a view's root (or the kernel's), and only then lets go of the old view.
+fn load(here: &Processor, view: Option<&Arc<crate::view::View>>) {
+    let mut local = here.local.lock();
+    let same = match (&local.view, view) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (None, None) => true,
+        _ => false,
+    };
+    if same {
+        return;
+    }
+    match view {
+        Some(view) => view.load(here.index),
+        None => cpu::load_root(arch::tables::kernel_root()),
+    }
+    count(&here.counters.view_switches);
+    let old = core::mem::replace(&mut local.view, view.cloned());
+    drop(local);
+    if let Some(old) = old {
+        old.unloaded(here.index);
+    }
+}
+
+/// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.
+fn set_alarm(here: &Processor, also: Option<u64>) {
+    let timer = here.timers.lock().next();
+    let mut local = here.local.lock();
+    let quantum = (local.current.is_some() && !here.queue.lock().is_empty()).then_some(local.quantum_end);
+    let alarm = [timer, quantum, also].into_iter().flatten().min();
+    if local.alarm != alarm {
+        local.alarm = alarm;
+        time::set_alarm(alarm);
+    }
+}

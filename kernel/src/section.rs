@@ -1,0 +1,371 @@
+//! Sections: the unit of naming, protection and memory (CUBIX-7, 8). Glue between `core/space`, `core/acl`,
+//! `core/pages` and the views that show them.
+
+use crate::domain::Domain;
+use crate::epc::Binding;
+use crate::machine::{Hold, machine};
+use crate::sched;
+use crate::task::Task;
+use crate::view::{self, Change, Mapping, Stale};
+use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
+use abi::section::{NAME_LEN, SectionInfo, kind};
+use abi::{AclEntry, Error, Rights};
+use ::acl::Acl;
+use ::gate::GateTable;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::frames::Frame;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pages::PageMap;
+use quota::Resource;
+use spin::Mutex;
+
+/// I/O ports behind a section of kind ports.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    pub first: u16,
+    pub count: u16,
+    /// ISA interrupt of the device.
+    pub interrupt: Option<u8>,
+}
+
+/// What the section's lock protects.
+pub struct State {
+    pub len: u64,
+    pub owner: Arc<Task>,
+    pub acl: Acl,
+    pub pages: PageMap<Arc<Frame>>,
+    pub mapped: Vec<Mapping>,
+    /// Frames charged to the owner.
+    pub charged: u64,
+    /// In the middle of being cloned: stores wait (pitfalls, R5).
+    pub cloning: bool,
+    pub name: [u8; NAME_LEN],
+}
+
+pub struct Section {
+    pub base: u64,
+    pub reserve: u64,
+    hold: Arc<Hold>,
+    charged_reserve: u64,
+    kind: AtomicU64,
+    original: AtomicU64,
+    pub state: Mutex<State>,
+    /// Texts: what they export, and what they are bound to.
+    pub gates: Mutex<GateTable>,
+    pub bindings: Mutex<Vec<Option<Arc<Binding>>>>,
+    dead: AtomicBool,
+    /// Counts what may make a checked binding wrong: changes of the ACL, of the gates, death.
+    pub generation: AtomicU64,
+    pub ports: Option<Ports>,
+}
+
+/// What a new section is to be.
+pub struct New {
+    pub len: u64,
+    pub reserve: u64,
+    pub kind: u64,
+    pub at: u64,
+    pub room: u64,
+    pub owner: Arc<Task>,
+    pub entry: AclEntry,
+    pub ports: Option<Ports>,
+}
+
+impl Section {
+    /// Makes a section and puts it into the directory. Checks, then charges, then makes.
+    pub fn create(new: New) -> Result<Arc<Section>, Error> {
+        let len = pages_up(new.len).ok_or(Error::TooBig)?;
+        let reserve = new.reserve.max(len).max(1).checked_next_multiple_of(GRANULE).ok_or(Error::TooBig)?;
+        let room = new.room.checked_next_multiple_of(GRANULE).ok_or(Error::TooBig)?;
+        if reserve > RESERVE_MAX || room > RESERVE_MAX {
+            return Err(Error::TooBig);
+        }
+        let charged_reserve = if new.at == 0 { reserve + room } else { 0 };
+        new.owner.charge(Resource::Sections, 1)?;
+        let undo_section = || new.owner.release(Resource::Sections, 1);
+        new.owner.charge(Resource::Reserve, charged_reserve).inspect_err(|_| undo_section())?;
+        let undo = || {
+            new.owner.release(Resource::Reserve, charged_reserve);
+            undo_section();
+        };
+        let place = if new.at == 0 { Hold::take(reserve + room).ok_or(Error::NoMemory) } else { room_at(&new.owner, new.at, reserve) };
+        let hold = place.inspect_err(|_| undo())?;
+        let base = if new.at == 0 { hold.0.base } else { new.at };
+        let section = Arc::new(Section {
+            base,
+            reserve,
+            hold,
+            charged_reserve,
+            kind: AtomicU64::new(new.kind),
+            original: AtomicU64::new(base),
+            state: Mutex::new(State {
+                len,
+                owner: new.owner.clone(),
+                acl: Acl::with(new.entry),
+                pages: PageMap::new(len / PAGE),
+                mapped: Vec::new(),
+                charged: 0,
+                cloning: false,
+                name: [0; NAME_LEN],
+            }),
+            gates: Mutex::new(GateTable::new(base + reserve - PAGE)),
+            bindings: Mutex::default(),
+            dead: AtomicBool::new(false),
+            generation: AtomicU64::new(1),
+            ports: new.ports,
+        });
+        if machine().sections.insert(base, reserve, section.clone()).is_err() {
+            undo();
+            return Err(Error::Exists);
+        }
+        machine().section_count.fetch_add(1, Ordering::Relaxed);
+        new.owner.sections.lock().insert(base);
+        Ok(section)
+    }
+
+    pub fn find(address: u64) -> Option<Arc<Section>> {
+        machine().sections.find(address)
+    }
+
+    /// The section whose name is exactly this.
+    pub fn named(base: u64) -> Result<Arc<Section>, Error> {
+        Section::find(base).filter(|s| s.base == base).ok_or(Error::NotFound)
+    }
+
+    pub fn kind(&self) -> u64 {
+        self.kind.load(Ordering::Acquire)
+    }
+
+    pub fn is_text(&self) -> bool {
+        self.kind() == kind::TEXT
+    }
+
+    /// The text that this one is a clone of, or itself.
+    pub fn original(&self) -> u64 {
+        self.original.load(Ordering::Acquire)
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    pub fn owner(&self) -> Arc<Task> {
+        self.state.lock().owner.clone()
+    }
+
+    pub fn contains(&self, address: u64) -> bool {
+        (self.base..self.base + self.reserve).contains(&address)
+    }
+
+    /// What a domain may do here.
+    pub fn rights(&self, domain: &Domain) -> Rights {
+        self.state.lock().acl.rights(&domain.subject)
+    }
+
+    /// Refuses a domain that may not change the section.
+    pub fn check_change(&self, domain: &Domain) -> Result<(), Error> {
+        if self.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
+    }
+
+    /// Something that bindings rest on has changed.
+    pub fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Sets one ACL entry; effective everywhere when this returns.
+    pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let plan = state.acl.check_set(entry)?;
+        let change = state.acl.apply(plan);
+        self.changed();
+        let stale = match ::view::Invalidate::after(change, 0, self.reserve) {
+            Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
+            None => Stale::default(),
+        };
+        drop(state);
+        stale.flush();
+        Ok(())
+    }
+
+    /// Makes the section shorter or longer within its reserve.
+    pub fn resize(&self, len: u64) -> Result<(), Error> {
+        let len = pages_up(len).ok_or(Error::TooBig)?;
+        let most = if self.is_text() { self.reserve - PAGE } else { self.reserve };
+        if len > most {
+            return Err(Error::TooBig);
+        }
+        if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
+            return Err(Error::NotSupported);
+        }
+        let mut state = self.state.lock();
+        let mut stale = Stale::default();
+        if len < state.len {
+            stale = view::change(&mut state.mapped, len, self.reserve - len, Change::Unmap);
+        }
+        let cut = state.pages.resize(len / PAGE);
+        let freed = (cut.len() as u64).min(state.charged);
+        state.charged -= freed;
+        state.owner.release(Resource::Frames, freed);
+        stale.frames.extend(cut);
+        state.len = len;
+        drop(state);
+        stale.flush();
+        Ok(())
+    }
+
+    /// Makes a data section a text section: nobody can write it from now on.
+    pub fn seal(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if self.kind() != kind::DATA {
+            return Err(Error::BadArgument);
+        }
+        if state.len > self.reserve - PAGE {
+            return Err(Error::TooBig);
+        }
+        self.kind.store(kind::TEXT, Ordering::Release);
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        drop(state);
+        stale.flush();
+        Ok(())
+    }
+
+    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. `keep_identity`: the
+    /// clone of a text counts as its original in ACLs.
+    pub fn clone_section(&self, as_data: bool, keep_identity: bool, at: u64, room: u64, owner: Arc<Task>, entry: AclEntry) -> Result<Arc<Section>, Error> {
+        let kind = match self.kind() {
+            kind::TEXT if as_data => kind::DATA,
+            kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
+            _ => return Err(Error::NotSupported),
+        };
+        let (len, resident) = {
+            let mut state = self.state.lock();
+            if state.cloning {
+                return Err(Error::Busy);
+            }
+            state.cloning = true;
+            let stale = view::change(&mut state.mapped, 0, self.reserve, Change::WriteProtect);
+            let (len, resident) = (state.len, state.pages.resident());
+            drop(state);
+            // From here no processor can store to the pages without a fault, and faults wait for us.
+            stale.flush();
+            (len, resident)
+        };
+        let made = owner.charge(Resource::Frames, resident).and_then(|()| {
+            Section::create(New { len, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
+                .inspect_err(|_| owner.release(Resource::Frames, resident))
+        });
+        let mut state = self.state.lock();
+        if let Ok(clone) = &made {
+            let mut new = clone.state.lock();
+            new.pages = state.pages.clone_shared();
+            new.charged = resident;
+            new.name = state.name;
+            if kind == kind::TEXT && keep_identity {
+                clone.original.store(self.original(), Ordering::Release);
+            }
+        }
+        state.cloning = false;
+        made
+    }
+
+    /// Gives the section and its charge to another task.
+    pub fn give(&self, to: &Arc<Task>) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if to.is_dead() {
+            return Err(Error::Dead);
+        }
+        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged)];
+        for (i, (what, amount)) in bill.into_iter().enumerate() {
+            if let Err(error) = to.charge(what, amount) {
+                bill[..i].iter().for_each(|&(what, amount)| to.release(what, amount));
+                return Err(error);
+            }
+        }
+        bill.into_iter().for_each(|(what, amount)| state.owner.release(what, amount));
+        state.owner.sections.lock().remove(&self.base);
+        to.sections.lock().insert(self.base);
+        state.owner = to.clone();
+        Ok(())
+    }
+
+    /// Ends a text: nobody can enter it, threads in it fall out with an error. The section still exists for its owner.
+    pub fn end_text(&self) {
+        if !self.is_text() || self.dead.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.changed();
+        let mut state = self.state.lock();
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        drop(state);
+        stale.flush();
+        sched::wake_inside(self.base);
+    }
+
+    /// Deletes the section: no access is possible any more when this returns.
+    pub fn delete(&self) {
+        self.end_text();
+        machine().sections.remove(self.base, self.reserve);
+        let mut state = self.state.lock();
+        if self.dead.swap(true, Ordering::SeqCst) && !self.is_text() {
+            return;
+        }
+        let owner = state.owner.clone();
+        if !owner.sections.lock().remove(&self.base) {
+            return;
+        }
+        let mut stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        stale.frames.extend(state.pages.take_all());
+        owner.release(Resource::Frames, state.charged);
+        state.charged = 0;
+        state.len = 0;
+        drop(state);
+        owner.release(Resource::Reserve, self.charged_reserve);
+        owner.release(Resource::Sections, 1);
+        machine().section_count.fetch_sub(1, Ordering::Relaxed);
+        stale.flush();
+        // What this text was bound to ends with it; argument sections belong to the bound task.
+        let bindings = core::mem::take(&mut *self.bindings.lock());
+        bindings.into_iter().flatten().for_each(|binding| binding.end());
+    }
+
+    pub fn info(&self, domain: &Domain) -> SectionInfo {
+        let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
+        let state = self.state.lock();
+        SectionInfo {
+            base: self.base,
+            len: state.len,
+            reserve: self.reserve,
+            kind: self.kind(),
+            owner: state.owner.number,
+            original: self.original(),
+            resident: state.pages.resident(),
+            shared: state.pages.shared(),
+            entries: state.acl.entries().len() as u64,
+            rights: u64::from(state.acl.rights(&domain.subject).bits()),
+            gates: gates.0,
+            gate_count: gates.1,
+            name: state.name,
+        }
+    }
+
+    /// Whether an address lies in the page of gates, where nothing is ever mapped.
+    pub fn is_gate_address(&self, address: u64) -> bool {
+        self.is_text() && address >= self.base + self.reserve - PAGE
+    }
+}
+
+/// The room beside a section of the owner that `[at, at + reserve)` lies in.
+fn room_at(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error> {
+    if !at.is_multiple_of(GRANULE) {
+        return Err(Error::BadAddress);
+    }
+    let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;
+    let sibling = Section::named(sibling)?;
+    let extent = sibling.hold.0;
+    let end = at.checked_add(reserve).ok_or(Error::BadAddress)?;
+    if at < sibling.base + sibling.reserve || end > extent.base + extent.len {
+        return Err(Error::BadAddress);
+    }
+    Ok(sibling.hold.clone())
+}

@@ -1,0 +1,273 @@
+//! Tasks: a group of threads with a common identity and quota.
+
+use crate::domain::Domain;
+use crate::epc::Gate;
+use crate::machine::machine;
+use crate::section::Section;
+use crate::thread::Thread;
+use crate::wait::Waiters;
+use crate::window::Window;
+use abi::section::NAME_LEN;
+use abi::task::{Exit, Limits, TaskInfo, exit};
+use abi::{Error, Rights};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use quota::{Ledger, Resource};
+use spin::{Mutex, Once};
+
+/// How many ends of threads or children are remembered for somebody who has not asked yet.
+const ENDED_MAX: usize = 1024;
+
+/// What a task with a window is served by.
+pub struct Foreign {
+    pub gate: Gate,
+    /// The text that all code in the window counts as.
+    pub text: Arc<Section>,
+}
+
+pub struct Task {
+    pub number: u64,
+    pub parent: u64,
+    pub user: u64,
+    /// The task whose text made it: it may build the window before the first thread runs.
+    creator: u64,
+    pub name: [u8; NAME_LEN],
+    ledger: Mutex<Ledger>,
+    /// Bases of the sections that it pays for.
+    pub sections: Mutex<BTreeSet<u64>>,
+    pub threads: Mutex<BTreeMap<u64, Arc<Thread>>>,
+    /// Exit codes of threads that nobody has joined yet, the latest [`ENDED_MAX`].
+    pub ended: Mutex<BTreeMap<u64, u64>>,
+    pub window: Mutex<Window>,
+    pub foreign: Once<Foreign>,
+    started: AtomicBool,
+    dead: AtomicBool,
+    exit: Mutex<Option<Exit>>,
+    finished: AtomicBool,
+    pub waiters: Waiters,
+    pub time_ns: AtomicU64,
+}
+
+impl Task {
+    pub fn create(parent: u64, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Arc<Task> {
+        let number = machine().tasks.number();
+        let task = Arc::new(Task {
+            number,
+            parent,
+            user,
+            creator,
+            name,
+            ledger: Mutex::new(Ledger::new(limits)),
+            sections: Mutex::default(),
+            threads: Mutex::default(),
+            ended: Mutex::default(),
+            window: Mutex::default(),
+            foreign: Once::new(),
+            started: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            exit: Mutex::default(),
+            finished: AtomicBool::new(false),
+            waiters: Waiters::default(),
+            time_ns: AtomicU64::new(0),
+        });
+        machine().tasks.insert(number, task.clone());
+        task
+    }
+
+    pub fn find(number: u64) -> Result<Arc<Task>, Error> {
+        machine().tasks.find(number).ok_or(Error::NotFound)
+    }
+
+    pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
+        self.ledger.lock().charge(what, amount)
+    }
+
+    pub fn release(&self, what: Resource, amount: u64) {
+        self.ledger.lock().release(what, amount);
+    }
+
+    /// Whether a child with these limits asks for no more than this task may have itself.
+    pub fn fits(&self, child: &Limits) -> bool {
+        self.ledger.lock().fits(child)
+    }
+
+    /// What a child gets that asks for this: 0 stands for as much as this task may have itself.
+    pub fn limits_for(&self, asked: &Limits) -> Limits {
+        let own = self.ledger.lock().limits();
+        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked };
+        Limits {
+            frames: pick(asked.frames, own.frames),
+            sections: pick(asked.sections, own.sections),
+            reserve: pick(asked.reserve, own.reserve),
+            threads: pick(asked.threads, own.threads),
+        }
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    /// Whether somebody of task `asker` may end or wait for this one.
+    pub fn is_open_to(&self, asker: &Task) -> bool {
+        asker.user == abi::task::USER_SYSTEM || asker.user == self.user || self.parent == asker.number
+    }
+
+    /// Before its first thread only its creator builds a task; afterwards only its personality changes the window.
+    pub fn check_window(&self, domain: &Domain) -> Result<(), Error> {
+        let executing = domain.text.owner().number;
+        let may = match self.foreign.get() {
+            Some(foreign) if self.started.load(Ordering::SeqCst) => Arc::ptr_eq(&foreign.gate.text, &domain.text),
+            _ => !self.started.load(Ordering::SeqCst) && executing == self.creator,
+        };
+        if may { Ok(()) } else { Err(Error::Denied) }
+    }
+
+    /// Whether the executing text's task made this one and has not yet started it.
+    pub fn check_creator(&self, domain: &Domain) -> Result<(), Error> {
+        if domain.text.owner().number == self.creator { Ok(()) } else { Err(Error::Denied) }
+    }
+
+    pub fn start(&self) {
+        self.started.store(true, Ordering::SeqCst);
+    }
+
+    pub fn has_started(&self) -> bool {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    /// How the task ended, once it has.
+    pub fn exit_status(&self) -> Option<Exit> {
+        if self.finished.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
+    }
+
+    /// Ends the task: its texts at once, its threads as soon as they are in its own text (or their callees' time is
+    /// over), then everything else. The first reason given is the one that is reported.
+    pub fn end(self: &Arc<Task>, how: Exit) {
+        self.exit.lock().get_or_insert(how);
+        if self.dead.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for section in self.own_sections() {
+            section.end_text();
+        }
+        let threads: Vec<_> = self.threads.lock().values().cloned().collect();
+        if threads.is_empty() {
+            self.finish();
+        }
+        for thread in threads {
+            thread.kill();
+        }
+    }
+
+    /// Ends it from a line of its own that is short: its exit code.
+    pub fn exit_with(self: &Arc<Task>, kind: u64, code: u64) {
+        self.end(Exit { kind, code, ..Exit::default() });
+    }
+
+    fn own_sections(&self) -> Vec<Arc<Section>> {
+        let bases: Vec<u64> = self.sections.lock().iter().copied().collect();
+        bases.into_iter().filter_map(|base| Section::named(base).ok()).collect()
+    }
+
+    /// A thread has gone. With the last one the task is over.
+    pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
+        let last = {
+            let mut ended = self.ended.lock();
+            ended.insert(thread, code);
+            if ended.len() > ENDED_MAX {
+                ended.pop_first();
+            }
+            drop(ended);
+            let mut threads = self.threads.lock();
+            threads.remove(&thread);
+            threads.is_empty()
+        };
+        self.release(Resource::Threads, 1);
+        if last {
+            self.exit.lock().get_or_insert(Exit { kind: exit::EXITED, code, ..Exit::default() });
+            self.dead.store(true, Ordering::SeqCst);
+            self.finish();
+        }
+    }
+
+    fn finish(self: &Arc<Task>) {
+        if self.finished.load(Ordering::SeqCst) {
+            return;
+        }
+        for section in self.own_sections() {
+            section.delete();
+        }
+        *self.window.lock() = Window::default();
+        self.finished.store(true, Ordering::SeqCst);
+        self.waiters.wake_all();
+        if self.parent == 0 {
+            panic!("the first task has ended: {:?}", self.exit.lock());
+        }
+        sweep(self);
+    }
+
+    pub fn info(&self) -> TaskInfo {
+        let ledger = self.ledger.lock();
+        TaskInfo {
+            task: self.number,
+            parent: self.parent,
+            user: self.user,
+            foreign: u64::from(self.foreign.get().is_some()),
+            threads: self.threads.lock().len() as u64,
+            time: self.time_ns.load(Ordering::Relaxed),
+            used: ledger.used(),
+            limits: ledger.limits(),
+            name: self.name,
+        }
+    }
+}
+
+/// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
+/// finished siblings if the parent never asks.
+fn sweep(task: &Task) {
+    let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
+    let mut siblings = 0;
+    let mut oldest = None;
+    let mut after = 0;
+    while let Some((number, other)) = machine().tasks.after(after) {
+        after = number;
+        if !other.finished.load(Ordering::SeqCst) {
+            continue;
+        }
+        if other.parent == task.number || (orphan && number == task.number) {
+            machine().tasks.remove(number);
+        } else if other.parent == task.parent {
+            siblings += 1;
+            oldest.get_or_insert(number);
+        }
+    }
+    if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
+        machine().tasks.remove(number);
+    }
+}
+
+/// `task_wait`: whether it is over; forgets it when a parent has been told.
+pub fn collect(waiter: &Task, task: &Arc<Task>) -> Option<Exit> {
+    let status = task.exit_status()?;
+    if task.parent == waiter.number {
+        machine().tasks.remove(task.number);
+    }
+    Some(status)
+}
+
+/// The rights that the executing domain needs to start a thread in a text.
+pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
+    if !text.is_text() || text.is_dead() {
+        return Err(Error::BadArgument);
+    }
+    if text.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
+}
+
+/// Processor time since the last switch goes to the thread and its task.
+pub fn account(thread: &Thread, since: u64) {
+    let ns = arch::time::now().saturating_sub(since);
+    thread.time_ns.fetch_add(ns, Ordering::Relaxed);
+    thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
+}

@@ -1,0 +1,62 @@
+//! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
+
+use crate::machine::machine;
+use crate::{boot, call, device, epc, fault, foreign, processor, sched};
+use abi::calls::Call;
+use abi::gate::CALL_BASE;
+use arch::apic;
+use arch::context::Resume;
+use arch::entry::Trap;
+
+arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
+
+/// First processor, machine set up.
+fn first_processor(info: arch::boot::Info) -> ! {
+    boot::run(info)
+}
+
+/// Every further processor.
+fn further_processor(_index: usize) -> ! {
+    boot::join()
+}
+
+/// Every entry from user mode. The kernel runs with interrupts off and never blocks (architecture, section 7).
+fn trap(trap: Trap) -> Resume {
+    let here = processor::here();
+    here.left_user(&trap);
+    let thread = here.current();
+    match trap {
+        Trap::Call => {
+            let number = thread.registers(|r| r.rax);
+            if thread.is_foreign_now() {
+                foreign::system_call(&thread);
+            } else if number >= CALL_BASE {
+                epc::bound_call(&thread, number);
+            } else {
+                let (number, arguments) = thread.registers(|r| (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]));
+                match Call::decode(number, arguments) {
+                    Some(call) => call::serve(&thread, call),
+                    None => thread.answer(Err(abi::Error::NoSuchCall)),
+                }
+            }
+        }
+        Trap::PageFault { address, error } => fault::page(&thread, address, error),
+        Trap::Exception { vector, error } => fault::exception(&thread, vector, error),
+        Trap::Interrupt { vector } => {
+            interrupt(vector);
+            apic::acknowledge(vector);
+        }
+    }
+    drop(thread);
+    sched::leave()
+}
+
+/// An interrupt, taken from user mode or noted while idle.
+pub fn interrupt(vector: u8) {
+    match vector {
+        apic::TIMER => sched::tick(),
+        apic::RESCHEDULE | apic::SHOOTDOWN => {}
+        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => device::interrupt(line),
+        other => log::warn!("interrupt {other:#x} from nowhere on processor {}", machine().processors[processor::here().index].apic),
+    }
+}

@@ -1,0 +1,165 @@
+//! Views: page tables as caches of ACLs, one per domain, filled on demand, emptied when an ACL or a page changes.
+//! The only file that knows what a view is made of; keys will come in here.
+
+use crate::machine::machine;
+use crate::processor;
+use crate::task::Task;
+use alloc::collections::BTreeSet;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use arch::frames::Frame;
+use arch::tables::{Retired, ViewTables};
+use core::sync::atomic::{AtomicU64, Ordering};
+use paging::{MapError, Prot};
+use quota::Resource;
+use spin::Mutex;
+
+pub struct View {
+    tables: Mutex<ViewTables>,
+    root: u64,
+    /// Processors that have the root loaded.
+    active: AtomicU64,
+    /// Who pays for the tables.
+    task: Arc<Task>,
+    charged: AtomicU64,
+    /// Section mappings that this view is registered in: section, address, offset, length.
+    known: Mutex<BTreeSet<[u64; 4]>>,
+}
+
+/// Where a view maps part of a section: what invalidation walks.
+pub struct Mapping {
+    view: Weak<View>,
+    /// `[at, at + len)` shows the section from `offset` on.
+    at: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// What processors must forget before a change counts as done. Frames and tables in it are freed after that.
+#[derive(Default)]
+#[must_use = "flush it after dropping the section's lock"]
+pub struct Stale {
+    processors: u64,
+    tables: Vec<Retired>,
+    pub frames: Vec<Arc<Frame>>,
+}
+
+impl Stale {
+    /// Waits until every processor has forgotten, then frees. Call without locks.
+    pub fn flush(self) {
+        processor::make_forget(self.processors);
+    }
+
+    pub fn join(&mut self, other: Stale) {
+        self.processors |= other.processors;
+        self.tables.extend(other.tables);
+        self.frames.extend(other.frames);
+    }
+}
+
+impl View {
+    pub fn new(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+        task.charge(Resource::Frames, 1)?;
+        let Some(tables) = ViewTables::new() else {
+            task.release(Resource::Frames, 1);
+            return Err(abi::Error::NoMemory);
+        };
+        machine().view_frames.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(View {
+            root: tables.root(),
+            tables: Mutex::new(tables),
+            active: AtomicU64::new(0),
+            task: task.clone(),
+            charged: AtomicU64::new(1),
+            known: Mutex::default(),
+        }))
+    }
+
+    /// Maps one page. The section's lock is held by the caller, which has decided `prot`.
+    pub fn map(&self, address: u64, frame: &Frame, prot: Prot) -> Result<(), abi::Error> {
+        let mut charge = || {
+            let ok = self.task.charge(Resource::Frames, 1).is_ok();
+            if ok {
+                self.charged.fetch_add(1, Ordering::Relaxed);
+                machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            }
+            ok
+        };
+        self.tables.lock().map(address, frame, prot, &mut charge).map_err(|error| match error {
+            MapError::NoMemory => abi::Error::NoMemory,
+            _ => abi::Error::Denied,
+        })
+    }
+
+    /// Registers this view in a section's list, once per place.
+    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) {
+        if self.known.lock().insert([section, at, offset, len]) {
+            mapped.retain(|m| m.view.strong_count() > 0);
+            mapped.push(Mapping { view: Arc::downgrade(self), at, offset, len });
+        }
+    }
+
+    /// Makes this view the processor's. The caller keeps a reference until the next one is loaded.
+    pub fn load(&self, processor: usize) {
+        self.active.fetch_or(1 << processor, Ordering::SeqCst);
+        arch::cpu::load_root(self.root);
+    }
+
+    /// The processor has loaded another root.
+    pub fn unloaded(&self, processor: usize) {
+        self.active.fetch_and(!(1 << processor), Ordering::SeqCst);
+    }
+
+    /// Removes what the view holds of a range of addresses.
+    pub fn forget(&self, at: u64, len: u64) -> Stale {
+        let (any, retired) = self.tables.lock().unmap(at, len);
+        self.returned(retired.len() as u64);
+        let processors = if any || !retired.is_empty() { self.active.load(Ordering::SeqCst) } else { 0 };
+        Stale { processors, tables: [retired].into(), frames: Vec::new() }
+    }
+
+    fn returned(&self, tables: u64) {
+        if tables > 0 {
+            self.task.release(Resource::Frames, tables);
+            self.charged.fetch_sub(tables, Ordering::Relaxed);
+            machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.returned(self.charged.load(Ordering::Relaxed));
+    }
+}
+
+/// What to do to the mappings of a section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Unmap,
+    /// Stores must fault again: the pages are about to be shared.
+    WriteProtect,
+}
+
+/// Applies a change to `[offset, offset + len)` of a section in all views that map any of it.
+pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) -> Stale {
+    let mut stale = Stale::default();
+    let end = offset.saturating_add(len);
+    mapped.retain(|mapping| {
+        let Some(view) = mapping.view.upgrade() else { return false };
+        let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
+        if from < to {
+            let at = mapping.at + (from - mapping.offset);
+            match what {
+                Change::Unmap => stale.join(view.forget(at, to - from)),
+                Change::WriteProtect => {
+                    if view.tables.lock().write_protect(at, to - from) {
+                        stale.processors |= view.active.load(Ordering::SeqCst);
+                    }
+                }
+            }
+        }
+        true
+    });
+    stale
+}

@@ -1,0 +1,121 @@
+//! Waiting: lists of waiters of one object, and waits on a word of memory.
+
+use crate::claim;
+use crate::domain::Domain;
+use crate::sched::{self, Timeout};
+use crate::thread::Thread;
+use abi::{Error, Rights};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use spin::Mutex;
+
+/// Threads that wait for one event of one object; each repeats its call when woken.
+#[derive(Default)]
+pub struct Waiters(Mutex<Vec<(Arc<Thread>, u64)>>);
+
+impl Waiters {
+    /// The thread waits until [`Waiters::wake_all`] or the time-out, unless `done` already holds.
+    pub fn wait(&self, thread: &Arc<Thread>, timeout: u64, done: impl Fn() -> bool) {
+        let mut list = self.0.lock();
+        if timeout == 0 && !done() {
+            drop(list);
+            return thread.answer(Err(Error::TimedOut));
+        }
+        let ticket = sched::begin_wait(thread);
+        list.push((thread.clone(), ticket));
+        drop(list);
+        // The event may have come before we were on the list.
+        if thread.is_killed() || (timeout != 0 && done()) {
+            sched::wake_to_repeat(thread, ticket);
+            return;
+        }
+        set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+    }
+
+    pub fn wake_all(&self) {
+        let list = core::mem::take(&mut *self.0.lock());
+        for (thread, ticket) in list {
+            sched::wake_to_repeat(&thread, ticket);
+        }
+    }
+}
+
+/// Ends a wait with `result` after `timeout` ns; `u64::MAX`: never.
+pub fn set_timeout(thread: &Arc<Thread>, ticket: u64, timeout: u64, result: Result<u64, Error>) {
+    if let Some(deadline) = arch::time::now().checked_add(timeout).filter(|_| timeout != u64::MAX) {
+        sched::at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result });
+    }
+}
+
+/// `sleep`.
+pub fn sleep(thread: &Arc<Thread>, ns: u64) {
+    let ticket = sched::begin_wait(thread);
+    set_timeout(thread, ticket, ns, Ok(0));
+    if thread.is_killed() {
+        sched::wake(thread, ticket, Err(Error::Killed));
+    }
+}
+
+/// A word of memory, by the section it lies in: the same word for everyone.
+type Key = (u64, u64);
+const BUCKETS: usize = 64;
+
+struct Waiter {
+    key: Key,
+    thread: Arc<Thread>,
+    ticket: u64,
+}
+
+static WORDS: [Mutex<VecDeque<Waiter>>; BUCKETS] = [const { Mutex::new(VecDeque::new()) }; BUCKETS];
+
+fn bucket(key: Key) -> &'static Mutex<VecDeque<Waiter>> {
+    &WORDS[(key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS]
+}
+
+/// `wait`: sleeps while the word holds `expected`. The word is read under the bucket's lock, which a waker takes after
+/// it has changed the word: no wake-up is lost.
+pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u32, timeout: u64) {
+    let word = match claim::word(domain, address, Rights::READ) {
+        Ok(word) => word,
+        Err(error) => return thread.answer(Err(error)),
+    };
+    let key = word.key();
+    let mut list = bucket(key).lock();
+    let value = match word.load(domain) {
+        Ok(value) => value,
+        Err(error) => return thread.answer(Err(error)),
+    };
+    if value != expected {
+        return thread.answer(Err(Error::Changed));
+    }
+    if timeout == 0 {
+        return thread.answer(Err(Error::TimedOut));
+    }
+    let ticket = sched::begin_wait(thread);
+    list.push_back(Waiter { key, thread: thread.clone(), ticket });
+    drop(list);
+    set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+    if thread.is_killed() && thread.may_end() {
+        sched::wake(thread, ticket, Err(Error::Killed));
+    }
+}
+
+/// `wake`: how many were woken.
+pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error> {
+    let key = claim::word(domain, address, Rights::WRITE)?.key();
+    let mut woken = 0;
+    while woken < count {
+        let waiter = {
+            let mut list = bucket(key).lock();
+            // Entries of waits that are over (time-outs, kills) are swept on the way.
+            list.retain(|w| w.thread.wait.lock().ticket == w.ticket);
+            list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
+        };
+        let Some(waiter) = waiter else { break };
+        if sched::wake(&waiter.thread, waiter.ticket, Ok(0)) {
+            woken += 1;
+        }
+    }
+    Ok(woken)
+}

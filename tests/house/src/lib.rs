@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod arrows;
+pub mod invariants;
+pub mod ledger_rows;
+pub mod manifests;
+pub mod names;
+pub mod reading;
+pub mod sizes;
+pub mod source;
+pub mod tree;
+pub mod unsafety;
+
+#[cfg(test)]
+mod tests;
+
+/// What a check found: one line each, with the place and what to do about it.
+pub type Problems = Vec<String>;

@@ -1,0 +1,398 @@
+//! How a test is declared.
+
+use crate::lab::{Failure, Lab};
+use machine::{Finished, Options, Via};
+use std::time::Duration;
+
+/// One test: a machine, a command line, and what is expected of it.
+pub struct Case {
+    pub stage: &'static str,
+    pub name: &'static str,
+    matrix: bool,
+    by_name: bool,
+    times: u32,
+    does: Does,
+    options: Options,
+    timeout: Duration,
+    files: Vec<File>,
+    out: Text,
+    err: Text,
+    status: u8,
+}
+
+/// What a test does.
+enum Does {
+    /// Runs these words, as `./musubi exec -- WORDS` does.
+    Words(Vec<Vec<u8>>),
+    /// Whatever the function does; for what one command line cannot show.
+    Function(fn(&Lab, &Options) -> Result<(), Failure>),
+}
+
+/// A file that is put into the machine.
+pub enum File {
+    /// A file of the host; without it the test is skipped.
+    Host {
+        host: &'static str,
+        guest: &'static str,
+    },
+    /// These bytes, executable or not.
+    Made {
+        guest: &'static str,
+        data: Vec<u8>,
+        executable: bool,
+    },
+}
+
+/// What is expected of a stream.
+pub enum Text {
+    Exact(Vec<u8>),
+    Contains(Vec<&'static str>),
+    /// True if it is as it should be.
+    Check(fn(&str) -> bool),
+    /// The same as this command prints on the host.
+    AsHost(Vec<&'static str>),
+    Any,
+}
+
+/// One run of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `None`: as the test itself says.
+    machine: Option<(u32, bool)>,
+}
+
+/// A test that runs one word as a command line of the guest's shell. It is expected to print nothing and to end
+/// with status 0, unless said otherwise.
+pub fn sh(name: &'static str, line: &str) -> Case {
+    words(name, &[line])
+}
+
+/// A test that runs several words as one command.
+pub fn words(name: &'static str, words: &[&str]) -> Case {
+    Case::new(
+        name,
+        Does::Words(words.iter().map(|word| word.as_bytes().to_vec()).collect()),
+    )
+}
+
+/// A test that does more than one command line can show.
+pub fn function(name: &'static str, function: fn(&Lab, &Options) -> Result<(), Failure>) -> Case {
+    Case::new(name, Does::Function(function))
+}
+
+impl Case {
+    fn new(name: &'static str, does: Does) -> Self {
+        Self {
+            stage: "",
+            name,
+            matrix: false,
+            by_name: false,
+            times: 1,
+            does,
+            options: Options::default(),
+            timeout: Duration::from_secs(120),
+            files: Vec::new(),
+            out: Text::Exact(Vec::new()),
+            err: Text::Exact(Vec::new()),
+            status: 0,
+        }
+    }
+
+    /// Runs on 1, 2 and 4 processors, each with and without protection keys.
+    pub fn matrix(mut self) -> Self {
+        self.matrix = true;
+        self
+    }
+
+    /// Runs only if its full name is asked for.
+    pub fn by_name(mut self) -> Self {
+        self.by_name = true;
+        self
+    }
+
+    /// Runs this many times, in a fresh machine each.
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = times;
+        self
+    }
+
+    pub fn cpus(mut self, cpus: u32) -> Self {
+        self.options.cpus = Some(cpus);
+        self
+    }
+
+    pub fn mem(mut self, mem: &str) -> Self {
+        self.options.mem = mem.into();
+        self
+    }
+
+    pub fn icount(mut self) -> Self {
+        self.options.icount = true;
+        self
+    }
+
+    pub fn via(mut self, via: Via) -> Self {
+        self.options.via = via;
+        self
+    }
+
+    pub fn timeout(mut self, seconds: u64) -> Self {
+        self.timeout = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Puts a file of the host in; where there is none, the test is skipped.
+    pub fn put(mut self, host: &'static str, guest: &'static str) -> Self {
+        self.files.push(File::Host { host, guest });
+        self
+    }
+
+    /// Puts a file with these bytes in.
+    pub fn file(mut self, guest: &'static str, data: impl Into<Vec<u8>>) -> Self {
+        self.files.push(File::Made {
+            guest,
+            data: data.into(),
+            executable: false,
+        });
+        self
+    }
+
+    /// Standard output, exactly.
+    pub fn out(mut self, out: impl Into<Vec<u8>>) -> Self {
+        self.out = Text::Exact(out.into());
+        self
+    }
+
+    /// Standard output has all of these in it.
+    pub fn out_has(mut self, parts: &[&'static str]) -> Self {
+        self.out = Text::Contains(parts.to_vec());
+        self
+    }
+
+    /// Standard output satisfies this.
+    pub fn out_check(mut self, check: fn(&str) -> bool) -> Self {
+        self.out = Text::Check(check);
+        self
+    }
+
+    /// Standard output is what this command prints on the host, in a folder that holds the files put in.
+    pub fn out_as_host(mut self, command: &[&'static str]) -> Self {
+        self.out = Text::AsHost(command.to_vec());
+        self
+    }
+
+    /// Standard error has all of these in it.
+    pub fn err_has(mut self, parts: &[&'static str]) -> Self {
+        self.err = Text::Contains(parts.to_vec());
+        self
+    }
+
+    pub fn err_any(mut self) -> Self {
+        self.err = Text::Any;
+        self
+    }
+
+    pub fn status(mut self, status: u8) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Whether the user means this test: no names mean all, a name means what begins with it.
+    pub fn is_meant(&self, names: &[String]) -> bool {
+        let full = self.full_name(Variant { machine: None });
+        if self.by_name {
+            return names.contains(&full);
+        }
+        let begins = |name: &String| {
+            full.strip_prefix(name.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        names.is_empty() || names.iter().any(begins)
+    }
+
+    pub fn variants(&self) -> Vec<Variant> {
+        if !self.matrix {
+            return vec![Variant { machine: None }];
+        }
+        let pairs = [1, 2, 4]
+            .into_iter()
+            .flat_map(|cpus| [(cpus, true), (cpus, false)]);
+        pairs
+            .map(|pair| Variant {
+                machine: Some(pair),
+            })
+            .collect()
+    }
+
+    pub fn full_name(&self, variant: Variant) -> String {
+        let name = format!("system::{}::{}", self.stage, self.name);
+        match variant.machine {
+            Some((cpus, pku)) => {
+                format!("{name}[cpus={cpus},{}]", if pku { "pku" } else { "no-pku" })
+            }
+            None => name,
+        }
+    }
+
+    pub fn run(&self, lab: &Lab, variant: Variant) -> Result<(), Failure> {
+        let mut options = self.options.clone();
+        if let Some((cpus, pku)) = variant.machine {
+            (options.cpus, options.pku) = (Some(cpus), pku);
+        }
+        let words = match &self.does {
+            Does::Function(function) => return function(lab, &options),
+            Does::Words(words) => words,
+        };
+        let folder = lab.folder(&self.files)?;
+        for time in 1..=self.times {
+            let finished = lab.exec(&options, &folder, words, self.timeout)?;
+            let complaints = self.complaints(&finished, lab.host_out(&self.out, &folder)?);
+            if !complaints.is_empty() {
+                let report = report(words, time, &complaints, &finished);
+                return Err(Failure::Failed(report));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not as expected.
+    fn complaints(&self, finished: &Finished, host: Option<Vec<u8>>) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if finished.outcome.status() != self.status {
+            complaints.push(format!(
+                "status {}, not {}: {:?}",
+                finished.outcome.status(),
+                self.status,
+                finished.outcome
+            ));
+        }
+        for (name, text, got) in [
+            ("standard output", &self.out, &finished.out),
+            ("standard error", &self.err, &finished.err),
+        ] {
+            let shown = String::from_utf8_lossy(got);
+            let exact = |wanted: &[u8]| {
+                (wanted != got).then(|| {
+                    format!(
+                        "{name} should be ({} bytes):\n{}",
+                        wanted.len(),
+                        excerpt(wanted)
+                    )
+                })
+            };
+            match text {
+                Text::Any => {}
+                Text::Exact(wanted) => complaints.extend(exact(wanted)),
+                Text::AsHost(_) => complaints.extend(exact(host.as_deref().unwrap_or_default())),
+                Text::Check(check) if check(&shown) => {}
+                Text::Check(_) => complaints.push(format!("{name} is not as it should be")),
+                Text::Contains(parts) => {
+                    let absent = parts.iter().filter(|part| !shown.contains(**part));
+                    complaints.extend(absent.map(|part| format!("{name} lacks {part:?}")));
+                }
+            }
+        }
+        complaints
+    }
+}
+
+fn report(words: &[Vec<u8>], time: u32, complaints: &[String], finished: &Finished) -> String {
+    let words: Vec<_> = words
+        .iter()
+        .map(|word| String::from_utf8_lossy(word))
+        .collect();
+    let time = if time > 1 {
+        format!(" (run {time})")
+    } else {
+        String::new()
+    };
+    format!(
+        "command: {words:?}{time}\n{}\nstandard output ({} bytes):\n{}\nstandard error ({} bytes):\n{}\nconsole:\n{}",
+        complaints.join("\n"),
+        finished.out.len(),
+        excerpt(&finished.out),
+        finished.err.len(),
+        excerpt(&finished.err),
+        finished.tail(200),
+    )
+}
+
+/// Text as far as a reader wants it.
+fn excerpt(bytes: &[u8]) -> String {
+    const MUCH: usize = 4000;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MUCH)]).into_owned();
+    if bytes.len() > MUCH {
+        format!("{text}\n... and {} bytes more", bytes.len() - MUCH)
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Outcome;
+
+    fn finished(out: &str, status: u8) -> Finished {
+        let (outcome, out) = (Outcome::Exited(status), out.as_bytes().to_vec());
+        Finished {
+            outcome,
+            out,
+            err: Vec::new(),
+            console: String::new(),
+            took: Duration::ZERO,
+        }
+    }
+
+    fn staged(mut case: Case) -> Case {
+        case.stage = "s10_boot";
+        case
+    }
+
+    #[test]
+    fn a_matrix_is_six_machines() {
+        let case = staged(sh("echo", "echo").matrix());
+        let names: Vec<String> = case
+            .variants()
+            .into_iter()
+            .map(|variant| case.full_name(variant))
+            .collect();
+        assert_eq!(names.len(), 6);
+        assert_eq!(names[0], "system::s10_boot::echo[cpus=1,pku]");
+        assert_eq!(names[5], "system::s10_boot::echo[cpus=4,no-pku]");
+    }
+
+    #[test]
+    fn names_choose_whole_parts() {
+        let case = staged(sh("echo", "echo"));
+        let meant = |case: &Case, name: &str| case.is_meant(&[name.to_string()]);
+        assert!(
+            case.is_meant(&[])
+                && meant(&case, "system::s10_boot")
+                && meant(&case, "system::s10_boot::echo")
+        );
+        assert!(!meant(&case, "system::s1") && !meant(&case, "system::s10_boot::ec"));
+        let slow = staged(sh("slow", "echo").by_name());
+        assert!(
+            !slow.is_meant(&[])
+                && !meant(&slow, "system::s10_boot")
+                && meant(&slow, "system::s10_boot::slow")
+        );
+    }
+
+    #[test]
+    fn what_is_not_as_expected_is_said() {
+        let case = sh("echo", "echo hi").out("hi\n");
+        assert!(case.complaints(&finished("hi\n", 0), None).is_empty());
+        assert_eq!(case.complaints(&finished("ho\n", 1), None).len(), 2);
+        let case = sh("ps", "ps").out_has(&["shell", "loader"]);
+        assert_eq!(
+            case.complaints(&finished("shell\n", 0), None),
+            ["standard output lacks \"loader\""]
+        );
+        assert_eq!(
+            sh("x", "x").complaints(&finished("unasked", 0), None).len(),
+            1
+        );
+    }
+}

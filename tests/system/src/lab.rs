@@ -1,0 +1,131 @@
+//! Where tests run: the machine, the files put into it, and the host that it is compared with.
+
+use crate::case::{File, Text};
+use anyhow::{Context, Error};
+use machine::{Emulator, Exec, Finished, Load, Options, Parts, Put, Sink};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub enum Failure {
+    Failed(String),
+    /// It cannot run on this host.
+    Skipped(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
+pub struct Lab<'a> {
+    parts: &'a Parts,
+    dir: TempDir,
+}
+
+/// The files of a test, in a folder of the host.
+pub struct Folder {
+    dir: TempDir,
+    puts: Vec<Put>,
+}
+
+impl<'a> Lab<'a> {
+    pub fn new(parts: &'a Parts) -> Result<Self, Error> {
+        Ok(Self {
+            parts,
+            dir: tempfile::tempdir().context("cannot make a temporary folder")?,
+        })
+    }
+
+    /// Makes the files of a test.
+    pub fn folder(&self, files: &[File]) -> Result<Folder, Failure> {
+        let dir =
+            tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
+        let mut puts = Vec::new();
+        for file in files {
+            let (guest, made) = match file {
+                File::Host { host, guest } if Path::new(host).exists() => (
+                    guest,
+                    make(dir.path(), guest, |path| fs::copy(host, path).map(drop)),
+                ),
+                File::Host { host, .. } => {
+                    return Err(Failure::Skipped(format!("this machine has no {host}")));
+                }
+                File::Made {
+                    guest,
+                    data,
+                    executable,
+                } => (
+                    guest,
+                    make(dir.path(), guest, |path| {
+                        fs::write(path, data)?;
+                        let mode = if *executable { 0o755 } else { 0o644 };
+                        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+                    }),
+                ),
+            };
+            let host = made.with_context(|| format!("cannot make {guest}"))?;
+            puts.push(Put {
+                host,
+                guest: guest.as_bytes().to_vec(),
+            });
+        }
+        Ok(Folder { dir, puts })
+    }
+
+    /// Runs a command line as `./musubi exec` does.
+    pub fn exec(
+        &self,
+        options: &Options,
+        folder: &Folder,
+        words: &[Vec<u8>],
+        timeout: Duration,
+    ) -> Result<Finished, Failure> {
+        let load = Load {
+            parts: self.parts,
+            puts: &folder.puts,
+            words: Some(words),
+        };
+        let exec = Exec {
+            emulator: Emulator::default(),
+            options,
+            load,
+            timeout,
+            sink: Sink::Keep,
+        };
+        Ok(exec.finish()?)
+    }
+
+    /// What the host prints, where a test compares with it.
+    pub fn host_out(&self, text: &Text, folder: &Folder) -> Result<Option<Vec<u8>>, Failure> {
+        let Text::AsHost(command) = text else {
+            return Ok(None);
+        };
+        let output = Command::new(command[0])
+            .args(&command[1..])
+            .current_dir(folder.dir.path())
+            .output()
+            .map_err(|error| {
+                Failure::Skipped(format!("{} on this machine: {error}", command[0]))
+            })?;
+        Ok(Some(output.stdout))
+    }
+}
+
+/// Makes a file with its folders, named as in the guest.
+fn make(
+    dir: &Path,
+    guest: &str,
+    write: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> std::io::Result<PathBuf> {
+    let path = dir.join(guest.trim_start_matches('/'));
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    write(&path)?;
+    Ok(path)
+}
