@@ -82,7 +82,10 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
         return Err(denied(cause::STACK, right));
     }
     let rights = state.acl.rights(&domain.subject);
-    let prot = ::view::decide(rights, section_kind, access, place.window).map_err(|missing| denied(cause::DENIED, missing))?;
+    let prot = ::view::decide(rights, section_kind, access, place.window).map_err(|missing| {
+        // Reading goes with every access; people want to hear of the right that was used.
+        denied(cause::DENIED, if missing.contains(right) { right } else { missing })
+    })?;
     if access == Access::Write && state.cloning {
         // The store waits: it is tried again until the clone is made.
         return Ok(());

@@ -73,7 +73,7 @@ fn plain(mut path: &[u8]) -> &[u8] {
 
 impl Files for FileTable {
     fn lookup(&self, _caller: &Caller, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error> {
-        let number = self.find(&path.to_vec()).ok_or(Error::NotFound)?;
+        let number = self.find(path).ok_or(Error::NotFound)?;
         self.share(number)?;
         record.copy_from_slice(self.info(number).as_bytes());
         Ok(())

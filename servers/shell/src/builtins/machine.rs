@@ -1,0 +1,116 @@
+//! Memory, processors, the switch.
+
+use super::table::{Table, bytes, time};
+use crate::io::Io;
+use crate::say;
+use crate::shell::Shell;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::Error;
+use musubi::abi::info::feature;
+use musubi::abi::layout::PAGE;
+use musubi::interfaces::linux::LinuxClient;
+use musubi::interfaces::power::PowerClient;
+use musubi::rt::task;
+
+pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
+    let memory = match task::memory() {
+        Ok(memory) => memory,
+        Err(e) => {
+            io.complain("mem", format_args!("{e}"));
+            return 1;
+        }
+    };
+    say!(io, "memory    {} of {} free", bytes(memory.free), bytes(memory.total));
+    say!(io, "kernel    heap {} of {}, views {}", bytes(memory.kernel_heap_used), bytes(memory.kernel_heap), bytes(memory.views));
+    say!(io, "objects   {} sections, {} tasks, {} threads\n", memory.sections, memory.tasks, memory.threads);
+    let mut table = Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
+    for t in task::list() {
+        table.row([
+            format!("{}", t.task),
+            bytes(t.used.frames * PAGE),
+            bytes(t.limits.frames.saturating_mul(PAGE)),
+            bytes(t.used.reserve),
+            bytes(t.limits.reserve),
+            format!("{}", t.used.sections),
+            format!("{}", t.limits.sections),
+            musubi::ended::text(&t.name),
+        ]);
+    }
+    table.print(io);
+    0
+}
+
+pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
+    let mut table = Table::new(
+        &["cpu", "thread", "entries", "calls", "switches", "views", "faults", "interrupts", "shootdowns", "idle"],
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    );
+    let mut features = 0;
+    for p in task::processors() {
+        features = p.features;
+        let count = |n: u64| format!("{n}");
+        table.row([
+            count(p.index),
+            if p.thread == 0 { "idle".into() } else { count(p.thread) },
+            count(p.entries),
+            count(p.epc),
+            count(p.switches),
+            count(p.view_switches),
+            count(p.faults),
+            count(p.interrupts),
+            count(p.shootdowns),
+            time(p.idle),
+        ]);
+    }
+    table.print(io);
+    let all = [
+        (feature::SMEP, "smep"),
+        (feature::SMAP, "smap"),
+        (feature::PKU, "pku"),
+        (feature::X2APIC, "x2apic"),
+        (feature::PCID, "pcid"),
+        (feature::FSGSBASE, "fsgsbase"),
+        (feature::AVX, "avx"),
+        (feature::UMIP, "umip"),
+    ];
+    let found: Vec<&str> = all.iter().filter(|f| features & f.0 != 0).map(|f| f.1).collect();
+    say!(io, "features: {}", found.join(" "));
+    0
+}
+
+pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
+    let list = || -> Result<Vec<String>, Error> {
+        let linux = LinuxClient::bind_with_args(musubi::names::lookup("linux")?, 0)?;
+        let mut lines = Vec::new();
+        loop {
+            match linux.unknown(lines.len() as u64)? {
+                (_, 0) => break,
+                (number, times) => lines.push(format!("system call {number}: {times} times")),
+            }
+        }
+        let _ = linux.unbind();
+        Ok(lines)
+    };
+    match list() {
+        Ok(lines) if lines.is_empty() => say!(io, "none so far"),
+        Ok(lines) => say!(io, "{}", lines.join("\n")),
+        Err(e) => {
+            io.complain("linux-unknown", format_args!("{e}"));
+            return 1;
+        }
+    }
+    0
+}
+
+pub fn poweroff(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
+    let off = musubi::names::lookup("power").and_then(PowerClient::bind).and_then(|power| power.off(0));
+    match off {
+        Ok(()) => musubi::rt::thread::park(),
+        Err(e) => {
+            io.complain("poweroff", format_args!("{e}"));
+            1
+        }
+    }
+}

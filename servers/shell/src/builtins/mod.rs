@@ -1,0 +1,156 @@
+//! The commands that are built in.
+
+mod access;
+mod basic;
+mod call;
+mod files;
+mod help;
+mod machine;
+mod processes;
+mod sections;
+mod table;
+mod tour;
+
+use crate::io::Io;
+use crate::shell::Shell;
+use alloc::vec::Vec;
+
+/// A built-in command.
+pub struct Builtin {
+    pub name: &'static str,
+    /// What may follow the name.
+    pub usage: &'static str,
+    pub about: &'static str,
+    pub run: fn(&mut Shell, &[Vec<u8>], &mut Io) -> i32,
+}
+
+/// Commands that belong together.
+pub struct Group {
+    pub title: &'static str,
+    pub builtins: &'static [Builtin],
+}
+
+const fn command(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    run: fn(&mut Shell, &[Vec<u8>], &mut Io) -> i32,
+) -> Builtin {
+    Builtin { name, usage, about, run }
+}
+
+pub const GROUPS: &[Group] = &[
+    Group {
+        title: "Look at the system",
+        builtins: &[
+            command("tour", "", "one minute that shows what is different here", tour::tour),
+            command("ps", "[-t]", "tasks (-t: threads)", processes::ps),
+            command("sections", "[TASK]", "address, length, kind, owner and ACL of each section", sections::sections),
+            command("acl", "ADDRESS [set WHO TEXT RIGHTS]", "who may do what to a section", access::acl),
+            command("names", "", "services that have a name", call::names),
+            command("call", "[--grade plain|epc-s] NAME [METHOD [N...]]", "calls a method of a service", call::call),
+            command("mem", "", "memory of the machine and of each task", machine::mem),
+            command("cpus", "", "processors and what they did", machine::cpus),
+            command("linux-unknown", "", "Linux system calls that programs made and nobody answers", machine::linux_unknown),
+        ],
+    },
+    Group {
+        title: "Programs",
+        builtins: &[
+            command("jobs", "", "what was started with &", processes::jobs),
+            command("kill", "TASK|%JOB...", "ends a task", processes::kill),
+            command("time", "COMMAND...", "how long a command takes", processes::time),
+            command("sleep", "SECONDS", "waits", basic::sleep),
+        ],
+    },
+    Group {
+        title: "Files and text",
+        builtins: &[
+            command("ls", "[PREFIX]", "files: length, section, name", files::ls),
+            command("cat", "[FILE...]", "copies files, or the input, to the output", files::cat),
+            command("echo", "[-n] [WORD...]", "prints words", basic::echo),
+            command("env", "", "the environment of programs; NAME=VALUE sets it", basic::env),
+        ],
+    },
+    Group {
+        title: "The shell",
+        builtins: &[
+            command("help", "[COMMAND]", "this list", help::help),
+            command("history", "", "lines typed before", basic::history),
+            command("true", "", "succeeds", |_, _, _| 0),
+            command("false", "", "fails", |_, _, _| 1),
+            command("exit", "[STATUS]", "leaves the shell", basic::exit),
+            command("poweroff", "", "switches the machine off", machine::poweroff),
+        ],
+    },
+];
+
+pub fn find(name: &[u8]) -> Option<&'static Builtin> {
+    GROUPS.iter().flat_map(|g| g.builtins).find(|b| b.name.as_bytes() == name)
+}
+
+/// The word as text, for what cannot be anything else.
+fn text(word: &[u8]) -> &str {
+    core::str::from_utf8(word).unwrap_or("?")
+}
+
+/// A number as people write them: 12, -3, 0x4000, 64k.
+fn number(word: &[u8]) -> Option<u64> {
+    let word = core::str::from_utf8(word).ok()?;
+    if let Some(rest) = word.strip_prefix('-') {
+        return number(rest.as_bytes())?.checked_neg_signed();
+    }
+    if let Some(hex) = word.strip_prefix("0x") {
+        return u64::from_str_radix(&hex.replace('_', ""), 16).ok();
+    }
+    for (suffix, shift) in [("k", 10), ("M", 20), ("G", 30)] {
+        if let Some(rest) = word.strip_suffix(suffix) {
+            return rest.parse::<u64>().ok()?.checked_mul(1 << shift);
+        }
+    }
+    word.parse().ok()
+}
+
+trait NegSigned {
+    fn checked_neg_signed(self) -> Option<u64>;
+}
+
+impl NegSigned for u64 {
+    fn checked_neg_signed(self) -> Option<u64> {
+        i64::try_from(self).ok().map(|n| (-n).cast_unsigned())
+    }
+}
+
+/// Says how a command is used. Value: its status.
+fn misused(words: &[Vec<u8>], io: &mut Io) -> i32 {
+    let name = text(&words[0]);
+    let usage = find(&words[0]).map_or("", |b| b.usage);
+    io.complain(name, format_args!("usage: {name} {usage}"));
+    2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        assert_eq!(number(b"12"), Some(12));
+        assert_eq!(number(b"-3"), Some(u64::MAX - 2));
+        assert_eq!(number(b"0x4000_0000_0000"), Some(1 << 46));
+        assert_eq!(number(b"64k"), Some(65536));
+        assert_eq!(number(b""), None);
+        assert_eq!(number(b"-"), None);
+        assert_eq!(number(b"12x"), None);
+        assert_eq!(number(b"99999999999999999999G"), None);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = GROUPS.iter().flat_map(|g| g.builtins).map(|b| b.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,87 @@
+//! What a command reads and writes.
+
+use alloc::vec::Vec;
+use core::fmt;
+use musubi::Error;
+use musubi::abi::start::StreamRef;
+use musubi::stream::Stream;
+
+/// Where a built-in command's output goes.
+pub enum Output {
+    Stream(Stream),
+    /// Into the next command, which is built in, too.
+    Kept(Vec<u8>),
+}
+
+pub struct Io {
+    pub input: Input,
+    pub output: Output,
+    pub errors: Stream,
+}
+
+pub enum Input {
+    Stream(Stream),
+    Kept(Vec<u8>),
+}
+
+impl Io {
+    /// The shell's own.
+    pub fn own() -> Io {
+        Io {
+            input: Input::Stream(musubi::stream::input()),
+            output: Output::Stream(musubi::stream::output()),
+            errors: musubi::stream::errors(),
+        }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.output {
+            Output::Stream(stream) => stream.write_all(bytes),
+            Output::Kept(kept) => {
+                kept.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Prints text; nobody who reads it any more is no error of the command's.
+    pub fn print(&mut self, text: fmt::Arguments<'_>) {
+        let _ = self.write(alloc::fmt::format(text).as_bytes());
+    }
+
+    /// Prints a line of errors, with the name of the command.
+    pub fn complain(&mut self, who: &str, what: fmt::Arguments<'_>) {
+        let _ = self.errors.write_all(alloc::format!("{who}: {what}\n").as_bytes());
+    }
+
+    /// Reads all there is.
+    pub fn read_all(&mut self, mut each: impl FnMut(&mut Io, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let stream = match &mut self.input {
+            Input::Kept(kept) => {
+                let all = core::mem::take(kept);
+                return each(self, &all);
+            }
+            Input::Stream(stream) => *stream,
+        };
+        let mut part = alloc::vec![0; 4096];
+        loop {
+            match stream.read(&mut part)? {
+                0 => return Ok(()),
+                n => each(self, &part[..n])?,
+            }
+        }
+    }
+
+    /// The stream that a started program gets for its input and output.
+    pub fn streams(&self) -> [StreamRef; 3] {
+        let input = if let Input::Stream(s) = &self.input { s.0 } else { StreamRef::default() };
+        let output = if let Output::Stream(s) = &self.output { s.0 } else { StreamRef::default() };
+        [input, output, self.errors.0]
+    }
+}
+
+/// `writeln!` for [`Io`].
+#[macro_export]
+macro_rules! say {
+    ($io:expr, $($arg:tt)*) => { $io.print(::core::format_args!("{}\n", ::core::format_args!($($arg)*))) };
+}
