@@ -46,6 +46,8 @@ const WAYS: &[Way] = &[
         }
     }),
     ("sections", "makes sections until it may not", |_| {
+        // Printing needs sections of its own, so the first comes before there are none left.
+        println!("making sections");
         let mut count = 0u64;
         let why = loop {
             match Section::create(4096, 4096, 0, 0) {
