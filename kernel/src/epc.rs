@@ -509,10 +509,6 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
                 vector: VECTOR_SYSCALL,
                 ..Registers::start(frame.rip, frame.rsp)
             };
-            if frame.rip >= 1 << 47 {
-                // A return address that no code can have: let the fetch fault in the caller.
-                inner.area.registers_mut().rip = 0;
-            }
             fpu::scrub(Some(frame.control));
         }
         Kind::Foreign(mut registers) => {
