@@ -40,6 +40,8 @@ pub struct State {
     pub charged: u64,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
+    /// Not in the directory any more, and without pages for ever.
+    deleted: bool,
     pub name: [u8; NAME_LEN],
 }
 
@@ -107,6 +109,7 @@ impl Section {
                 mapped: Vec::new(),
                 charged: 0,
                 cloning: false,
+                deleted: false,
                 name: [0; NAME_LEN],
             }),
             gates: Mutex::new(GateTable::new(base + reserve - PAGE)),
@@ -121,6 +124,11 @@ impl Section {
         }
         machine().section_count.fetch_add(1, Ordering::Relaxed);
         new.owner.sections.lock().insert(base);
+        if new.owner.is_finished() {
+            // The task ended meanwhile and may not have seen this section.
+            section.delete();
+            return Err(Error::Dead);
+        }
         Ok(section)
     }
 
@@ -199,6 +207,13 @@ impl Section {
             return Err(Error::NotSupported);
         }
         let mut state = self.state.lock();
+        if self.is_dead() {
+            return Err(Error::NotFound);
+        }
+        if state.cloning {
+            // The clone is made as long as this section was when it began.
+            return Err(Error::Busy);
+        }
         let mut stale = Stale::default();
         if len < state.len {
             stale = view::change(&mut state.mapped, len, self.reserve - len, Change::Unmap);
@@ -272,6 +287,9 @@ impl Section {
     /// Gives the section and its charge to another task.
     pub fn give(&self, to: &Arc<Task>) -> Result<(), Error> {
         let mut state = self.state.lock();
+        if self.is_dead() {
+            return Err(Error::NotFound);
+        }
         if to.is_dead() {
             return Err(Error::Dead);
         }
@@ -286,6 +304,12 @@ impl Section {
         state.owner.sections.lock().remove(&self.base);
         to.sections.lock().insert(self.base);
         state.owner = to.clone();
+        drop(state);
+        if to.is_finished() {
+            // It ended meanwhile and may not have seen this section.
+            self.delete();
+            return Err(Error::Dead);
+        }
         Ok(())
     }
 
@@ -305,16 +329,17 @@ impl Section {
     /// Deletes the section: no access is possible any more when this returns.
     pub fn delete(&self) {
         self.end_text();
-        machine().sections.remove(self.base, self.reserve);
         let mut state = self.state.lock();
-        if self.dead.swap(true, Ordering::SeqCst) && !self.is_text() {
-            return;
-        }
         let owner = state.owner.clone();
-        if !owner.sections.lock().remove(&self.base) {
+        // Of several that delete it one goes on: by now another section may have this address, which must stay.
+        if core::mem::replace(&mut state.deleted, true) {
             return;
         }
+        self.dead.store(true, Ordering::SeqCst);
+        owner.sections.lock().remove(&self.base);
+        machine().sections.remove(self.base, self.reserve);
         let mut stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        view::disown(&mut state.mapped, self.base);
         stale.frames.extend(state.pages.take_all());
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;

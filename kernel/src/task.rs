@@ -132,6 +132,11 @@ impl Task {
         self.started.load(Ordering::SeqCst)
     }
 
+    /// Whether the task is over and owns nothing any more.
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
     /// How the task ended, once it has.
     pub fn exit_status(&self) -> Option<Exit> {
         if self.finished.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
@@ -191,11 +196,11 @@ impl Task {
         if self.finished.load(Ordering::SeqCst) {
             return;
         }
-        for section in self.own_sections() {
-            section.delete();
-        }
+        self.own_sections().iter().for_each(|section| section.delete());
         *self.window.lock() = Window::default();
         self.finished.store(true, Ordering::SeqCst);
+        // Whoever makes or gives a section from here on sees that we have finished; these came just before.
+        self.own_sections().iter().for_each(|section| section.delete());
         self.waiters.wake_all();
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
