@@ -22,6 +22,8 @@ pub struct Domain {
     pub in_window: bool,
     /// The stack of this thread for this text: base, and first address beyond it.
     pub stack: (u64, u64),
+    /// The section that it was made in, by itself and not by its address, where the thread may have put another one.
+    pub stack_section: Option<Arc<Section>>,
     /// How many frames of the thread's call stack belong to this domain.
     pub active: AtomicU64,
     /// Checked bindings, by number.

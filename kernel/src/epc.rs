@@ -334,7 +334,8 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     let binding = caller.text.bindings.lock().get(slot).cloned().flatten().ok_or(Error::NotFound)?;
     let target = &binding.target;
     let generation = target.generation.load(Ordering::SeqCst);
-    if target.is_dead() || target.gates.lock().find(binding.address).is_none() {
+    // Another block of gates may have come to the address meanwhile: that is not what was bound.
+    if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
     }
     if !target.rights(caller).contains(Rights::CALL) {
@@ -430,7 +431,7 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
         }
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: target.text.base };
-        let stack = Section::named(base)?;
+        let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
         if !stack.rights(target).contains(rights) {
             stack.set_entry(&entry)?;
         }

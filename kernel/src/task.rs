@@ -171,15 +171,18 @@ impl Task {
         bases.into_iter().filter_map(|base| Section::named(base).ok()).collect()
     }
 
+    /// Keeps the exit code of a thread for who joins it later.
+    pub fn remember_end(&self, thread: u64, code: u64) {
+        let mut ended = self.ended.lock();
+        ended.insert(thread, code);
+        if ended.len() > ENDED_MAX {
+            ended.pop_first();
+        }
+    }
+
     /// A thread has gone. With the last one the task is over.
     pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
         let last = {
-            let mut ended = self.ended.lock();
-            ended.insert(thread, code);
-            if ended.len() > ENDED_MAX {
-                ended.pop_first();
-            }
-            drop(ended);
             let mut threads = self.threads.lock();
             threads.remove(&thread);
             threads.is_empty()
