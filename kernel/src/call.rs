@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::epc;
 use crate::foreign;
 use crate::info;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
@@ -191,6 +191,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
     if maker.user != USER_SYSTEM && user != maker.user {
         return Err(Error::Denied);
     }
+    spare_heap()?;
     Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
 }
 

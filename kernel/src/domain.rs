@@ -42,6 +42,13 @@ pub struct Place {
     pub len: u64,
 }
 
+impl Place {
+    /// Whether both lead to the same page with the same protection.
+    pub fn is_same_page(&self, other: &Place) -> bool {
+        Arc::ptr_eq(&self.section, &other.section) && self.offset == other.offset && self.window == other.window
+    }
+}
+
 impl Domain {
     /// The section behind an address, as this domain sees the space.
     pub fn locate(&self, address: u64) -> Option<Place> {

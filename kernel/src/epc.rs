@@ -4,6 +4,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::machine::spare_heap;
 use crate::processor::{Processor, count, here};
 use crate::sched;
 use crate::section::{New, Section};
@@ -103,6 +104,7 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
     if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
         return Err(Error::BadArgument);
     }
+    spare_heap()?;
     text.gates.lock().create(Block { entry, count: gates, cookie, flags })
 }
 
@@ -118,6 +120,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 
 /// `gate_bind`.
 pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
+    spare_heap()?;
     let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     if index != 0 || flags & !flag::CALLER_STACK != 0 || domain.in_window {
         return Err(Error::BadArgument);
@@ -344,6 +347,7 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     let domain = thread.domain_for(inner, target)?;
     let mut bound = caller.bound.lock();
     if bound.len() <= slot {
+        spare_heap()?;
         bound.resize_with(slot + 1, || None);
     }
     let args_base = binding.args.as_ref().map_or(0, |s| s.base);

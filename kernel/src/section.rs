@@ -3,7 +3,7 @@
 
 use crate::domain::Domain;
 use crate::epc::Binding;
-use crate::machine::{Hold, machine};
+use crate::machine::{Hold, machine, spare_heap};
 use crate::sched;
 use crate::task::Task;
 use crate::view::{self, Change, Mapping, Stale};
@@ -45,6 +45,14 @@ pub struct State {
     pub name: [u8; NAME_LEN],
 }
 
+impl State {
+    /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
+    /// has not been charged for.
+    pub fn must_wait(&self, page: u64, write: bool) -> bool {
+        self.cloning && (write || self.pages.get(page).is_none())
+    }
+}
+
 pub struct Section {
     pub base: u64,
     pub reserve: u64,
@@ -83,7 +91,10 @@ impl Section {
         if reserve > RESERVE_MAX || room > RESERVE_MAX {
             return Err(Error::TooBig);
         }
-        let charged_reserve = if new.at == 0 { reserve + room } else { 0 };
+        spare_heap()?;
+        let beside = (new.at != 0).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
+        // Sections in one range each pay for the whole range: any of them alone keeps it.
+        let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.0.len);
         new.owner.charge(Resource::Sections, 1)?;
         let undo_section = || new.owner.release(Resource::Sections, 1);
         new.owner.charge(Resource::Reserve, charged_reserve).inspect_err(|_| undo_section())?;
@@ -91,7 +102,7 @@ impl Section {
             new.owner.release(Resource::Reserve, charged_reserve);
             undo_section();
         };
-        let place = if new.at == 0 { Hold::take(reserve + room).ok_or(Error::NoMemory) } else { room_at(&new.owner, new.at, reserve) };
+        let place = beside.or_else(|| Hold::take(reserve + room)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.0.base } else { new.at };
         let section = Arc::new(Section {
@@ -183,6 +194,9 @@ impl Section {
 
     /// Sets one ACL entry; effective everywhere when this returns.
     pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
+        if entry.rights != 0 {
+            spare_heap()?;
+        }
         let mut state = self.state.lock();
         let plan = state.acl.check_set(entry)?;
         let change = state.acl.apply(plan);
@@ -273,9 +287,13 @@ impl Section {
         let mut state = self.state.lock();
         if let Ok(clone) = &made {
             let mut new = clone.state.lock();
-            new.pages = state.pages.clone_shared();
-            new.charged = resident;
-            new.name = state.name;
+            if new.deleted {
+                owner.release(Resource::Frames, resident);
+            } else {
+                new.pages = state.pages.clone_shared();
+                new.charged = resident;
+                new.name = state.name;
+            }
             if kind == kind::TEXT && keep_identity {
                 clone.original.store(self.original(), Ordering::Release);
             }

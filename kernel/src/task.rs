@@ -208,7 +208,10 @@ impl Task {
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
-        sweep(self);
+        // A child that never ran has none of its own, and the sweep that ends it goes on by itself.
+        if self.has_started() || !is_gone(self.creator) {
+            sweep(self);
+        }
     }
 
     pub fn info(&self) -> TaskInfo {
@@ -230,12 +233,16 @@ impl Task {
 /// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
 /// finished siblings if the parent never asks.
 fn sweep(task: &Task) {
-    let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
+    let orphan = is_gone(task.parent);
     let mut siblings = 0;
     let mut oldest = None;
     let mut after = 0;
     while let Some((number, other)) = machine().tasks.after(after) {
         after = number;
+        if other.creator == task.number && !other.has_started() {
+            // Nobody is left who could start it.
+            other.exit_with(exit::KILLED, 0);
+        }
         if !other.finished.load(Ordering::SeqCst) {
             continue;
         }
@@ -249,6 +256,11 @@ fn sweep(task: &Task) {
     if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
         machine().tasks.remove(number);
     }
+}
+
+/// Whether a task has finished, or is forgotten already.
+fn is_gone(number: u64) -> bool {
+    machine().tasks.find(number).is_none_or(|task| task.is_finished())
 }
 
 /// `task_wait`: whether it is over; forgets it when a parent has been told.

@@ -3,7 +3,7 @@
 use crate::claim;
 use crate::domain::Domain;
 use crate::epc::CallFrame;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched::{self, Timeout};
 use crate::section::{New, Section};
@@ -304,6 +304,7 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
 /// Makes a domain of a thread: a view, and for native code a stack.
 fn domain(task: &Arc<Task>, thread: u64, text: &Arc<Section>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
     let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
+    spare_heap()?;
     let view = View::new(task)?;
     let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
     let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
