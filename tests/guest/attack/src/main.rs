@@ -3,11 +3,13 @@
 
 extern crate alloc;
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
-use musubi::abi::section::kind;
-use musubi::abi::task::Limits;
+use musubi::abi::AclEntry;
+use musubi::abi::rights::principal;
+use musubi::abi::section::{SectionInfo, kind};
+use musubi::abi::task::{Exit, Limits, exit};
 use musubi::rt::{Trap, thread};
 use musubi::{Start, println};
 
@@ -103,7 +105,7 @@ fn clone_resize() {
     for _ in 0..20_000 {
         poke(base, 1);
         let Ok(clone) = stub::section_clone(&Trap, base, 0, 0, 0) else { continue };
-        let mut info = musubi::abi::section::SectionInfo::default();
+        let mut info = SectionInfo::default();
         let _ = stub::section_info(&Trap, clone, &raw mut info as u64);
         if info.len == LONG {
             poke(clone + LONG - 4096, 1);
@@ -161,29 +163,15 @@ fn timers() {
 
 fn sections() {
     println!("attack: making sections");
-    let mut count = 0u64;
-    let why = loop {
-        match stub::section_create(&Trap, 0, 0, kind::DATA, 0, 0, 0) {
-            Ok(_) => count += 1,
-            Err(why) => break why,
-        }
-    };
-    // SAFETY: ends the program without needing anything more.
-    let _ = (count, why);
+    while stub::section_create(&Trap, 0, 0, kind::DATA, 0, 0, 0).is_ok() {}
     let _ = stub::task_exit(&Trap, 0);
 }
 
 fn tasks() {
     println!("attack: making tasks");
     let limits = Limits::default();
-    let mut last = 0;
-    while let Ok(task) = stub::task_create(&Trap, &raw const limits as u64, 1, 0x0040_0000, 0) {
-        last = task;
-        if last > 2_000_000 {
-            break;
-        }
-    }
-    let _ = last;
+    let user = musubi::start().user();
+    while stub::task_create(&Trap, &raw const limits as u64, user, 0, 0).is_ok_and(|task| task < 2_000_000) {}
     let _ = stub::task_exit(&Trap, 0);
 }
 
@@ -198,21 +186,43 @@ fn chunks() {
     let _ = stub::task_exit(&Trap, 0);
 }
 
-static GATE: AtomicU64 = AtomicU64::new(0);
+// Makes a gate at itself, whose address it is given, and calls it by `jmp` with a return address that none can be, until
+// that is too deep. In a clone of this text there are no data, so it has none.
+global_asm!(
+    "deeper: mov r13, rdi",
+    "mov eax, 0x30",
+    "lea rdi, [rip + 2f]",
+    "mov esi, 1",
+    "mov rdx, r13",
+    "xor r10d, r10d",
+    "syscall",
+    "2: mov rax, -1",
+    "shl rax, 47",
+    "push rax",
+    "jmp r13",
+);
 
-/// Calls itself through its own gate until it cannot, each time with a return address that is none.
-extern "C" fn deeper() {
-    // SAFETY: the call faults into the kernel; what comes back goes to an address that ends this program.
-    unsafe {
-        asm!("push {bad}", "jmp {gate}", bad = in(reg) u64::MAX << 47, gate = in(reg) GATE.load(Ordering::SeqCst), options(noreturn));
-    }
+// SAFETY: the label above; only its address is used.
+unsafe extern "C" {
+    static deeper: u8;
 }
 
 fn wild_return() {
-    let gate = stub::gate_create(&Trap, deeper as *const () as u64, 1, 0, 0).expect("a gate");
-    GATE.store(gate, Ordering::SeqCst);
-    println!("attack: the right end is a fault");
-    deeper();
+    // A clone, because this program must not call itself.
+    let text = musubi::start().text();
+    let clone = stub::section_clone(&Trap, text, 0, 0, 0).expect("a clone");
+    let entry = AclEntry { principal: principal::ANY, rights: 0xf & !2, id: 0, text: clone };
+    stub::acl_set(&Trap, clone, &raw const entry as u64).expect("to set its list");
+    let mut info = SectionInfo::default();
+    stub::section_info(&Trap, clone, &raw mut info as u64).expect("its gates");
+    let limits = Limits::default();
+    let task = stub::task_create(&Trap, &raw const limits as u64, musubi::start().user(), 0, 0).expect("a task");
+    let start = &raw const deeper as u64 - text + clone;
+    stub::task_start(&Trap, task, clone, start, info.gates, 0).expect("to start it");
+    let mut end = Exit::default();
+    stub::task_wait(&Trap, task, u64::MAX, &raw mut end as u64).expect("its end");
+    println!("attack: it ended by {end:x?}");
+    assert_eq!(end.kind, exit::FAULT);
 }
 
 fn kernel_jump() {
