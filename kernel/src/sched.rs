@@ -73,9 +73,7 @@ fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::c
 
 /// Wakes every thread that waits while it executes a text that has ended.
 pub fn wake_inside(text: u64) {
-    let mut after = 0;
-    while let Some((number, thread)) = machine().threads.after(after) {
-        after = number;
+    for thread in machine().threads.all() {
         let ticket = {
             let wait = thread.wait.lock();
             (wait.state == state::WAITING).then_some(wait.ticket)
