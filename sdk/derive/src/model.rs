@@ -3,8 +3,8 @@
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, Result, ReturnType, TraitItem,
-    TraitItemFn, Type,
+    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, Result, ReturnType,
+    TraitItem, TraitItemFn, Type,
 };
 
 /// Argument registers.
@@ -121,7 +121,9 @@ fn method(function: &TraitItemFn) -> Result<Method> {
     }
     match signature.inputs.first() {
         Some(FnArg::Receiver(r)) if r.reference.is_some() && r.mutability.is_none() && r.colon_token.is_none() => {}
-        _ => errors.at(signature.inputs.span(), "a method takes `&self` first: callers enter from many threads at once"),
+        _ => {
+            errors.at(signature.inputs.span(), "a method takes `&self` first: callers enter from many threads at once")
+        }
     }
     let mut caller = false;
     let mut arguments = Vec::new();
