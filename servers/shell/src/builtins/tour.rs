@@ -21,7 +21,7 @@ pub fn tour(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let outcome = tour.walk();
     let started = core::mem::take(&mut tour.started);
     for child in started {
-        let _ = child.kill();
+        let _ = child.kill().and_then(|()| child.wait());
     }
     match outcome {
         Ok(()) => 0,
