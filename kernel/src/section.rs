@@ -20,6 +20,9 @@ use pages::PageMap;
 use quota::Resource;
 use spin::Mutex;
 
+/// What is freed of a section with interrupts off: 512 pages (architecture, section 14, bounded calls).
+const SLICE: u64 = 512 * PAGE;
+
 /// I/O ports behind a section of kind ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
@@ -220,17 +223,32 @@ impl Section {
         if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
             return Err(Error::NotSupported);
         }
-        let mut state = self.state.lock();
-        if self.is_dead() {
-            return Err(Error::NotFound);
+        let mut before = self.state.lock().len;
+        loop {
+            let mut state = self.state.lock();
+            if self.is_dead() {
+                return Err(Error::NotFound);
+            }
+            if state.len != before {
+                // Somebody else changes the length, too; without this the two could keep each other here for ever.
+                return Err(Error::Busy);
+            }
+            before = len.max(state.len.saturating_sub(SLICE));
+            let stale = self.set_len(&mut state, before);
+            drop(state);
+            stale.flush();
+            if before == len {
+                return Ok(());
+            }
+            sched::breathe();
         }
-        if state.cloning {
-            // The clone is made as long as this section was when it began.
-            return Err(Error::Busy);
-        }
+    }
+
+    /// Sets the length; pages beyond it leave all views, and are freed when what is returned is flushed.
+    fn set_len(&self, state: &mut State, len: u64) -> Stale {
         let mut stale = Stale::default();
         if len < state.len {
-            stale = view::change(&mut state.mapped, len, self.reserve - len, Change::Unmap);
+            stale = view::change(&mut state.mapped, len, state.len - len, Change::Unmap);
         }
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
@@ -238,9 +256,7 @@ impl Section {
         state.owner.release(Resource::Frames, freed);
         stale.frames.extend(cut);
         state.len = len;
-        drop(state);
-        stale.flush();
-        Ok(())
+        stale
     }
 
     /// Makes a data section a text section: nobody can write it from now on.
@@ -267,39 +283,46 @@ impl Section {
             kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
             _ => return Err(Error::NotSupported),
         };
-        let (len, resident) = {
+        let resident = {
             let mut state = self.state.lock();
             if state.cloning {
                 return Err(Error::Busy);
             }
             state.cloning = true;
             let stale = view::change(&mut state.mapped, 0, self.reserve, Change::WriteProtect);
-            let (len, resident) = (state.len, state.pages.resident());
+            let resident = state.pages.resident();
             drop(state);
             // From here no processor can store to the pages without a fault, and faults wait for us.
             stale.flush();
-            (len, resident)
+            resident
         };
         let made = owner.charge(Resource::Frames, resident).and_then(|()| {
-            Section::create(New { len, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
+            // Without length: others know its address already, and must not make pages in it that the clone's would replace.
+            Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
                 .inspect_err(|_| owner.release(Resource::Frames, resident))
         });
         let mut state = self.state.lock();
-        if let Ok(clone) = &made {
+        state.cloning = false;
+        let clone = made?;
+        {
             let mut new = clone.state.lock();
-            if new.deleted {
-                owner.release(Resource::Frames, resident);
-            } else {
+            if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
+                // As long as this one is now: it may have become shorter.
+                new.len = state.len;
                 new.pages = state.pages.clone_shared();
                 new.charged = resident;
                 new.name = state.name;
-            }
-            if kind == kind::TEXT && keep_identity {
-                clone.original.store(self.original(), Ordering::Release);
+                if kind == kind::TEXT && keep_identity {
+                    clone.original.store(self.original(), Ordering::Release);
+                }
+                return Ok(clone.clone());
             }
         }
-        state.cloning = false;
-        made
+        drop(state);
+        // Somebody has spoilt it meanwhile.
+        owner.release(Resource::Frames, resident);
+        clone.delete();
+        Err(Error::Busy)
     }
 
     /// Gives the section and its charge to another task.
@@ -356,12 +379,20 @@ impl Section {
         self.dead.store(true, Ordering::SeqCst);
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);
-        let mut stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        while state.len > 0 {
+            let len = state.len.saturating_sub(SLICE);
+            let stale = self.set_len(&mut state, len);
+            drop(state);
+            stale.flush();
+            if len > 0 {
+                sched::breathe();
+            }
+            state = self.state.lock();
+        }
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
         view::disown(&mut state.mapped, self.base);
-        stale.frames.extend(state.pages.take_all());
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;
-        state.len = 0;
         drop(state);
         owner.release(Resource::Reserve, self.charged_reserve);
         owner.release(Resource::Sections, 1);
