@@ -96,8 +96,15 @@ pub fn at(deadline: u64, what: Timeout) {
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
-    here.local.lock().alarm = None;
     let now = time::now();
+    {
+        let mut local = here.local.lock();
+        local.alarm = None;
+        if let Some(thread) = &local.current {
+            account(thread, local.switched_at);
+        }
+        local.switched_at = now;
+    }
     loop {
         let expired = here.timers.lock().expired(now);
         match expired {
