@@ -115,10 +115,17 @@ pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
-    here.local.lock().alarm = None;
     // The way out sets the next alarm, whatever this one was for.
     here.attend();
     let now = time::now();
+    {
+        let mut local = here.local.lock();
+        local.alarm = None;
+        if let Some(thread) = &local.current {
+            account(thread, local.switched_at);
+        }
+        local.switched_at = now;
+    }
     loop {
         let expired = here.timers.lock().expired(now);
         match expired {
