@@ -132,6 +132,11 @@ impl Task {
         self.started.load(Ordering::SeqCst)
     }
 
+    /// Whether the task is over and owns nothing any more.
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
     /// How the task ended, once it has.
     pub fn exit_status(&self) -> Option<Exit> {
         if self.finished.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
@@ -166,15 +171,18 @@ impl Task {
         bases.into_iter().filter_map(|base| Section::named(base).ok()).collect()
     }
 
+    /// Keeps the exit code of a thread for who joins it later.
+    pub fn remember_end(&self, thread: u64, code: u64) {
+        let mut ended = self.ended.lock();
+        ended.insert(thread, code);
+        if ended.len() > ENDED_MAX {
+            ended.pop_first();
+        }
+    }
+
     /// A thread has gone. With the last one the task is over.
     pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
         let last = {
-            let mut ended = self.ended.lock();
-            ended.insert(thread, code);
-            if ended.len() > ENDED_MAX {
-                ended.pop_first();
-            }
-            drop(ended);
             let mut threads = self.threads.lock();
             threads.remove(&thread);
             threads.is_empty()
@@ -191,16 +199,19 @@ impl Task {
         if self.finished.load(Ordering::SeqCst) {
             return;
         }
-        for section in self.own_sections() {
-            section.delete();
-        }
+        self.own_sections().iter().for_each(|section| section.delete());
         *self.window.lock() = Window::default();
         self.finished.store(true, Ordering::SeqCst);
+        // Whoever makes or gives a section from here on sees that we have finished; these came just before.
+        self.own_sections().iter().for_each(|section| section.delete());
         self.waiters.wake_all();
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
-        sweep(self);
+        // A child that never ran has none of its own, and the sweep that ends it goes on by itself.
+        if self.has_started() || !is_gone(self.creator) {
+            sweep(self);
+        }
     }
 
     pub fn info(&self) -> TaskInfo {
@@ -222,25 +233,32 @@ impl Task {
 /// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
 /// finished siblings if the parent never asks.
 fn sweep(task: &Task) {
-    let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
+    let orphan = is_gone(task.parent);
     let mut siblings = 0;
-    let mut oldest = None;
-    let mut after = 0;
-    while let Some((number, other)) = machine().tasks.after(after) {
-        after = number;
+    let mut oldest: Option<u64> = None;
+    for other in machine().tasks.all() {
+        if other.creator == task.number && !other.has_started() {
+            // Nobody is left who could start it.
+            other.exit_with(exit::KILLED, 0);
+        }
         if !other.finished.load(Ordering::SeqCst) {
             continue;
         }
-        if other.parent == task.number || (orphan && number == task.number) {
-            machine().tasks.remove(number);
+        if other.parent == task.number || (orphan && other.number == task.number) {
+            machine().tasks.remove(other.number);
         } else if other.parent == task.parent {
             siblings += 1;
-            oldest.get_or_insert(number);
+            oldest = Some(oldest.map_or(other.number, |number| number.min(other.number)));
         }
     }
     if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
         machine().tasks.remove(number);
     }
+}
+
+/// Whether a task has finished, or is forgotten already.
+fn is_gone(number: u64) -> bool {
+    machine().tasks.find(number).is_none_or(|task| task.is_finished())
 }
 
 /// `task_wait`: whether it is over; forgets it when a parent has been told.

@@ -2,12 +2,13 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::sched::{self, Timeout};
+use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use spin::Mutex;
 
 /// Threads that wait for one event of one object; each repeats its call when woken.
@@ -22,6 +23,8 @@ impl Waiters {
             drop(list);
             return thread.answer(Err(Error::TimedOut));
         }
+        // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
+        list.retain(|(other, ticket)| other.is_in_wait(*ticket));
         let ticket = sched::begin_wait(thread);
         list.push((thread.clone(), ticket));
         drop(list);
@@ -44,7 +47,7 @@ impl Waiters {
 /// Ends a wait with `result` after `timeout` ns; `u64::MAX`: never.
 pub fn set_timeout(thread: &Arc<Thread>, ticket: u64, timeout: u64, result: Result<u64, Error>) {
     if let Some(deadline) = arch::time::now().checked_add(timeout).filter(|_| timeout != u64::MAX) {
-        sched::at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result });
+        sched::wake_at(deadline, thread, ticket, result);
     }
 }
 
@@ -69,8 +72,18 @@ struct Waiter {
 
 static WORDS: [Mutex<VecDeque<Waiter>>; BUCKETS] = [const { Mutex::new(VecDeque::new()) }; BUCKETS];
 
+fn number(key: Key) -> usize {
+    (key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS
+}
+
 fn bucket(key: Key) -> &'static Mutex<VecDeque<Waiter>> {
-    &WORDS[(key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS]
+    &WORDS[number(key)]
+}
+
+/// A thread has ended: no list keeps it.
+pub fn forget(thread: &Thread) {
+    let bucket = &WORDS[thread.word_bucket.load(Ordering::Relaxed)];
+    bucket.lock().retain(|w| w.thread.number != thread.number);
 }
 
 /// `wait`: sleeps while the word holds `expected`. The word is read under the bucket's lock, which a waker takes after
@@ -92,8 +105,11 @@ pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u3
     if timeout == 0 {
         return thread.answer(Err(Error::TimedOut));
     }
+    // Waits that were ended by something else than a wake-up: time-outs, kills.
+    list.retain(|w| w.thread.is_in_wait(w.ticket));
     let ticket = sched::begin_wait(thread);
     list.push_back(Waiter { key, thread: thread.clone(), ticket });
+    thread.word_bucket.store(number(key), Ordering::Relaxed);
     drop(list);
     set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
     if thread.is_killed() && thread.may_end() {
@@ -109,7 +125,7 @@ pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error
         let waiter = {
             let mut list = bucket(key).lock();
             // Entries of waits that are over (time-outs, kills) are swept on the way.
-            list.retain(|w| w.thread.wait.lock().ticket == w.ticket);
+            list.retain(|w| w.thread.is_in_wait(w.ticket));
             list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
         };
         let Some(waiter) = waiter else { break };
