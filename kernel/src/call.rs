@@ -192,7 +192,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
         return Err(Error::Denied);
     }
     spare_heap()?;
-    Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
+    Task::create(Some(&thread.task), maker.number, user, limits, name).map(|task| task.number)
 }
 
 fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
