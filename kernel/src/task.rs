@@ -1,7 +1,7 @@
 //! Tasks: a group of threads with a common identity and quota.
 
 use crate::domain::Domain;
-use crate::epc::Gate;
+use crate::gate::Gate;
 use crate::machine::machine;
 use crate::section::Section;
 use crate::thread::Thread;
