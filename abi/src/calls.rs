@@ -107,7 +107,7 @@ calls! {
     0x0a Full clock Clock(which);
     /// Writes `task::Identity` of the caller to `out`.
     0x0b Full identity Identity(out);
-    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits` (0 in a field: as much as the maker may have); `name`: up to 32 bytes. Value: task.
+    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. Value: task.
     0x0c Full task_create TaskCreate(limits, user, name, name_len);
     /// Starts a thread of `task` in the native text section `text` at `entry` with `argument` in `rdi`. The caller must hold `CHANGE_ACL` on `text`. Value: thread.
     0x0d Full task_start TaskStart(task, text, entry, argument, stack_len);

@@ -26,6 +26,9 @@ pub const BINDINGS_MAX: u64 = 4096;
 /// Numbers from here on are bound calls.
 pub const CALL_BASE: u64 = 1 << 32;
 
+/// Number of the call `gate_return`, which the doorstep makes.
+pub const RETURN: u64 = 0x34;
+
 /// The number in `rax` for a bound call of gate `index` in the block of `binding`.
 pub const fn call_number(binding: u64, index: u64) -> u64 {
     CALL_BASE | (index << 16) | binding

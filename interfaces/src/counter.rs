@@ -8,6 +8,6 @@ pub trait Counter {
     fn add(&self, n: u64) -> u64;
     /// The sum so far.
     fn get(&self) -> u64;
-    /// Divides the sum by `n`, and is not careful about 0: the server dies of it and its caller does not.
+    /// Divides the sum by `n`, and is not careful about 0: that call faults, and neither side dies of it.
     fn divide(&self, n: u64) -> u64;
 }

@@ -20,18 +20,15 @@ use abi::task::{Identity, Limits, USER_SYSTEM, exit};
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 /// Serves a call of the running thread.
-pub fn serve(thread: &Arc<Thread>, call: Call) {
-    let domain = thread.domain();
-    let d = &*domain;
+pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
     let result = match call {
         // Calls that do not simply answer.
         Call::ThreadExit { code } => return thread_exit(thread, code),
         Call::TaskExit { code } => return d.text.owner().exit_with(exit::EXITED, code),
         Call::Yield {} => {
-            here().reschedule.store(true, Ordering::Relaxed);
+            here().make_room();
             Ok(0)
         }
         Call::Sleep { ns } => return wait::sleep(thread, ns),
@@ -193,9 +190,6 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
     let limits = maker.limits_for(&asked);
     if maker.user != USER_SYSTEM && user != maker.user {
         return Err(Error::Denied);
-    }
-    if !maker.fits(&asked) {
-        return Err(Error::Quota);
     }
     Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
 }

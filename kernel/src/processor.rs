@@ -6,7 +6,6 @@ use crate::thread::Thread;
 use crate::view::View;
 use ::sched::{Ring, Timers};
 use alloc::sync::Arc;
-use arch::entry::Trap;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
@@ -42,7 +41,9 @@ pub struct Processor {
     pub queue: Mutex<Ring<Arc<Thread>>>,
     pub timers: Mutex<Timers<Timeout>>,
     /// Set when the running thread should make room.
-    pub reschedule: AtomicBool,
+    reschedule: AtomicBool,
+    /// Set when the way out of the kernel must look around: at the queue, the timers, the state of the running thread.
+    attention: AtomicBool,
     pub idle: AtomicBool,
     pub online: AtomicBool,
     /// User code may be running, with whatever the TLB holds.
@@ -61,6 +62,7 @@ impl Processor {
             queue: Mutex::new(Ring::new()),
             timers: Mutex::new(Timers::new()),
             reschedule: AtomicBool::new(false),
+            attention: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             online: AtomicBool::new(false),
             in_user: AtomicBool::new(false),
@@ -69,23 +71,47 @@ impl Processor {
         }
     }
 
+    /// Before it returns to user code, this processor looks around.
+    pub fn attend(&self) {
+        self.attention.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it must look around.
+    pub fn must_attend(&self) -> bool {
+        self.attention.load(Ordering::SeqCst)
+    }
+
+    /// It is about to look around.
+    pub fn attending(&self) {
+        self.attention.store(false, Ordering::SeqCst);
+    }
+
+    /// The running thread is to make room for the next one.
+    pub fn make_room(&self) {
+        self.reschedule.store(true, Ordering::Relaxed);
+        self.attend();
+    }
+
+    /// Takes that wish back; whether there was one.
+    pub fn take_make_room(&self) -> bool {
+        self.reschedule.swap(false, Ordering::Relaxed)
+    }
+
     /// The thread that entered the kernel here.
     pub fn current(&self) -> Arc<Thread> {
         self.local.lock().current.clone().expect("user code runs on a thread")
     }
 
     /// First thing on every entry: from now on this processor counts as having acknowledged invalidations.
-    pub fn left_user(&self, trap: &Trap) {
-        self.in_user.store(false, Ordering::SeqCst);
+    #[inline]
+    pub fn left_user(&self) {
+        // No kernel access depends on it: a release is enough, others only wait a moment longer.
+        self.in_user.store(false, Ordering::Release);
         count(&self.counters.entries);
-        match trap {
-            Trap::PageFault { .. } | Trap::Exception { .. } => count(&self.counters.faults),
-            Trap::Interrupt { .. } => count(&self.counters.interrupts),
-            Trap::Call => {}
-        }
     }
 
     /// Last thing before user code: forgets what became stale while the kernel ran.
+    #[inline]
     pub fn enter_user(&self) {
         loop {
             self.in_user.store(true, Ordering::SeqCst);

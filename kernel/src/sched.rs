@@ -2,10 +2,11 @@
 //! from outside; this stays as what runs when a scheduler has failed (architecture, section 15).
 
 use crate::machine::machine;
-use crate::processor::{Processor, count, here};
+use crate::processor::{Local, Processor, count, here};
 use crate::task::account;
 use crate::thread::{Thread, answer};
 use crate::trap;
+use crate::view::View;
 use abi::Error;
 use abi::task::state;
 use ::sched::QUANTUM_NS;
@@ -29,6 +30,7 @@ pub fn ready(thread: Arc<Thread>) {
     let chosen = if idle(&&processors[last]) { Some(&processors[last]) } else { processors.iter().find(idle) };
     let chosen = chosen.unwrap_or(&processors[last]);
     chosen.queue.lock().push_back(thread);
+    chosen.attend();
     chosen.poke();
 }
 
@@ -38,6 +40,7 @@ pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
         // A killed thread that waits inside a callee waits no longer than its callee's time.
         at(thread.kill_deadline(), Timeout::Grace(thread.clone()));
     }
+    here().attend();
     let mut wait = thread.wait.lock();
     wait.state = state::WAITING;
     wait.ticket += 1;
@@ -87,7 +90,9 @@ pub fn wake_inside(text: u64) {
 
 /// Something to happen at `deadline` (ns since boot), on this processor.
 pub fn at(deadline: u64, what: Timeout) {
-    here().timers.lock().add(deadline, what);
+    let here = here();
+    here.timers.lock().add(deadline, what);
+    here.attend();
 }
 
 /// The timer interrupt.
@@ -106,21 +111,25 @@ pub fn tick() {
         }
     }
     if now >= here.local.lock().quantum_end && !here.queue.lock().is_empty() {
-        here.reschedule.store(true, Ordering::Relaxed);
+        here.make_room();
     }
 }
 
 /// The way out of the kernel: goes on with the running thread, or with the next one.
 pub fn leave() -> Resume {
     let here = here();
+    if !here.must_attend() {
+        return go_on(here, &mut here.local.lock());
+    }
     loop {
+        here.attending();
         let current = here.local.lock().current.clone();
         if let Some(thread) = &current {
             if thread.may_end() {
                 thread.end(abi::Error::Killed as u64);
             }
             let running = thread.wait.lock().state == state::RUNNING;
-            if running && !here.reschedule.swap(false, Ordering::Relaxed) {
+            if running && !here.take_make_room() {
                 return go(here, thread);
             }
         }
@@ -178,13 +187,13 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) 
         local.switched_at = now;
         count(&here.counters.switches);
     }
-    here.reschedule.store(false, Ordering::Relaxed);
+    here.take_make_room();
 }
 
 /// Waits for a ready thread, with no view loaded and interrupts on.
 fn idle(here: &Processor) {
     let since = time::now();
-    load(here, None);
+    load(here, &mut here.local.lock().view, None);
     here.idle.store(true, Ordering::SeqCst);
     loop {
         let mut pending = arch::percpu::take_pending();
@@ -206,30 +215,34 @@ fn idle(here: &Processor) {
     idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
 }
 
-/// Leaves the kernel as this thread.
+/// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let grace = thread.is_killed().then(|| thread.kill_deadline());
     set_alarm(here, grace);
-    let mut inner = thread.inner.lock();
-    load(here, Some(&inner.domain.view));
-    let segments = if inner.domain.in_window { inner.segments } else { (0, 0) };
-    {
-        let mut local = here.local.lock();
-        if local.segments != segments {
-            local.segments = segments;
-            cpu::set_segment_bases(segments.0, segments.1);
-        }
+    go_on(here, &mut here.local.lock())
+}
+
+/// Leaves the kernel as the running thread: its view, its segment bases, its registers.
+#[inline]
+pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
+    let Local { current, view, segments, .. } = local;
+    let thread = current.as_ref().expect("user code runs on a thread");
+    let inner = &mut *thread.inner.lock();
+    load(here, view, Some(&inner.domain.view));
+    let wanted = if inner.domain.in_window { inner.segments } else { (0, 0) };
+    if *segments != wanted {
+        *segments = wanted;
+        cpu::set_segment_bases(wanted.0, wanted.1);
     }
     let resume = inner.area.resume();
-    drop(inner);
     here.enter_user();
     resume
 }
 
 /// Loads a view's root (or the kernel's), and only then lets go of the old view.
-fn load(here: &Processor, view: Option<&Arc<crate::view::View>>) {
-    let mut local = here.local.lock();
-    let same = match (&local.view, view) {
+#[inline]
+fn load(here: &Processor, loaded: &mut Option<Arc<View>>, view: Option<&Arc<View>>) {
+    let same = match (&*loaded, view) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new),
         (None, None) => true,
         _ => false,
@@ -242,9 +255,7 @@ fn load(here: &Processor, view: Option<&Arc<crate::view::View>>) {
         None => cpu::load_root(arch::tables::kernel_root()),
     }
     count(&here.counters.view_switches);
-    let old = core::mem::replace(&mut local.view, view.cloned());
-    drop(local);
-    if let Some(old) = old {
+    if let Some(old) = core::mem::replace(loaded, view.cloned()) {
         old.unloaded(here.index);
     }
 }

@@ -88,15 +88,10 @@ impl Task {
         self.ledger.lock().release(what, amount);
     }
 
-    /// Whether a child with these limits asks for no more than this task may have itself.
-    pub fn fits(&self, child: &Limits) -> bool {
-        self.ledger.lock().fits(child)
-    }
-
-    /// What a child gets that asks for this: 0 stands for as much as this task may have itself.
+    /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
     pub fn limits_for(&self, asked: &Limits) -> Limits {
         let own = self.ledger.lock().limits();
-        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked };
+        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked.min(own) };
         Limits {
             frames: pick(asked.frames, own.frames),
             sections: pick(asked.sections, own.sections),

@@ -142,11 +142,6 @@ impl Thread {
         self.inner.lock().domain.clone()
     }
 
-    /// Whether the thread executes code of its task's window.
-    pub fn is_foreign_now(&self) -> bool {
-        self.inner.lock().domain.in_window
-    }
-
     /// The thread's domain for a text, made on its first call there.
     pub fn domain_for(&self, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
         if let Some(domain) = inner.domains.get(&text.base)
@@ -181,6 +176,8 @@ impl Thread {
         }
         let deadline = arch::time::now() + CALLEE_GRACE_NS;
         self.kill_deadline.store(deadline, Ordering::SeqCst);
+        let processor = &machine().processors[self.processor.load(Ordering::Relaxed)];
+        processor.attend();
         let ticket = {
             let wait = self.wait.lock();
             (wait.state == state::WAITING).then_some(wait.ticket)
@@ -190,7 +187,7 @@ impl Thread {
                 sched::wake(self, ticket, Err(Error::Killed));
             }
             Some(_) => sched::at(deadline, Timeout::Grace(self.clone())),
-            None => machine().processors[self.processor.load(Ordering::Relaxed)].poke(),
+            None => processor.poke(),
         }
     }
 
@@ -216,6 +213,7 @@ impl Thread {
     /// The callee itself has said that it is done with this killed thread.
     pub fn end_of_grace(&self) {
         self.kill_deadline.store(0, Ordering::SeqCst);
+        machine().processors[self.processor.load(Ordering::Relaxed)].attend();
     }
 
     /// Ends the thread, on the processor that it runs on.
@@ -227,6 +225,7 @@ impl Thread {
             }
             wait.state = state::ENDED;
         }
+        here().attend();
         let domains = {
             let mut inner = self.inner.lock();
             while inner.frames.pop().is_some() {}

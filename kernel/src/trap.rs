@@ -1,9 +1,12 @@
 //! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
 
 use crate::machine::machine;
+use crate::processor::count;
+use crate::thread::Thread;
 use crate::{boot, call, device, epc, fault, foreign, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
+use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
 use arch::entry::Trap;
@@ -23,32 +26,49 @@ fn further_processor(_index: usize) -> ! {
 /// Every entry from user mode. The kernel runs with interrupts off and never blocks (architecture, section 7).
 fn trap(trap: Trap) -> Resume {
     let here = processor::here();
-    here.left_user(&trap);
+    here.left_user();
+    if let Trap::Call = trap
+        && let Some(resume) = epc::quick(here)
+    {
+        return resume;
+    }
     let thread = here.current();
     match trap {
-        Trap::Call => {
-            let number = thread.registers(|r| r.rax);
-            if thread.is_foreign_now() {
-                foreign::system_call(&thread);
-            } else if number >= CALL_BASE {
-                epc::bound_call(&thread, number);
-            } else {
-                let (number, arguments) = thread.registers(|r| (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]));
-                match Call::decode(number, arguments) {
-                    Some(call) => call::serve(&thread, call),
-                    None => thread.answer(Err(abi::Error::NoSuchCall)),
-                }
-            }
+        Trap::Call => system_call(&thread),
+        Trap::PageFault { address, error } => {
+            count(&here.counters.faults);
+            fault::page(&thread, address, error);
         }
-        Trap::PageFault { address, error } => fault::page(&thread, address, error),
-        Trap::Exception { vector, error } => fault::exception(&thread, vector, error),
+        Trap::Exception { vector, error } => {
+            count(&here.counters.faults);
+            fault::exception(&thread, vector, error);
+        }
         Trap::Interrupt { vector } => {
+            count(&here.counters.interrupts);
             interrupt(vector);
             apic::acknowledge(vector);
         }
     }
     drop(thread);
     sched::leave()
+}
+
+fn system_call(thread: &Arc<Thread>) {
+    let (domain, number, arguments) = {
+        let inner = thread.inner.lock();
+        let r = inner.area.registers();
+        (inner.domain.clone(), r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
+    };
+    if domain.in_window {
+        foreign::system_call(thread);
+    } else if number >= CALL_BASE {
+        epc::bound_call(thread, number);
+    } else {
+        match Call::decode(number, arguments) {
+            Some(call) => call::serve(thread, &domain, call),
+            None => thread.answer(Err(abi::Error::NoSuchCall)),
+        }
+    }
 }
 
 /// An interrupt, taken from user mode or noted while idle.

@@ -17,22 +17,22 @@ const NOWHERE: u64 = musubi::abi::layout::SPACE_END - musubi::abi::layout::PAGE;
 type Way = (&'static str, &'static str, fn(Option<&str>));
 
 const WAYS: &[Way] = &[
-    ("null", "reads address 0", |_| drop(black_box(probe::read(0)))),
+    ("null", "reads address 0", |_| look(0)),
     ("null-write", "writes address 0", |_| probe::write(0)),
-    ("wild-read", "reads where there is no section", |_| drop(black_box(probe::read(NOWHERE)))),
+    ("wild-read", "reads where there is no section", |_| look(NOWHERE)),
     ("wild-jump", "jumps to where there is no section", |_| probe::execute(NOWHERE)),
     ("jump-data", "jumps into its own data", |_| {
         static DATA: [u64; 4] = [0; 4];
         let heap = alloc::boxed::Box::new(DATA);
         probe::execute(heap.as_ptr() as u64);
     }),
-    ("kernel", "reads the kernel's half of the addresses", |_| {
-        black_box(probe::read(0xffff_8000_0000_0000));
-    }),
+    ("kernel", "reads the kernel's half of the addresses", |_| look(0xffff_8000_0000_0000)),
     ("non-canonical", "reads an address that the processor does not have", |_| {
         probe::instruction(Instruction::NonCanonical);
     }),
-    ("stack", "recurses without end", |_| drop(black_box(recurse(1)))),
+    ("stack", "recurses without end", |_| {
+        black_box(recurse(1));
+    }),
     ("divide", "divides by zero", |_| probe::instruction(Instruction::Divide)),
     ("privileged", "executes an instruction of the kernel's", |_| probe::instruction(Instruction::Privileged)),
     ("undefined", "executes an instruction that does not exist", |_| probe::instruction(Instruction::Undefined)),
@@ -46,6 +46,8 @@ const WAYS: &[Way] = &[
         }
     }),
     ("sections", "makes sections until it may not", |_| {
+        // Printing needs sections of its own, so the first comes before there are none left.
+        println!("making sections");
         let mut count = 0u64;
         let why = loop {
             match Section::create(4096, 4096, 0, 0) {
@@ -105,6 +107,10 @@ fn run(start: &Start) -> i32 {
     }
     println!("crash: {name}: still here");
     3
+}
+
+fn look(address: u64) {
+    black_box(probe::read(address));
 }
 
 /// Ends by a fault, for ways whose crash is that they got far.

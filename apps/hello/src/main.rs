@@ -28,7 +28,7 @@ fn run(start: &Start) -> i32 {
 fn pi(terms: u32) -> f64 {
     let sum: f64 = (0..terms).rev().map(|k| if k % 2 == 0 { 1.0 } else { -1.0 } / f64::from(2 * k + 1)).sum();
     // The mean of two partial sums is far closer than either.
-    4.0 * (sum + if terms % 2 == 0 { 0.5 } else { -0.5 } / f64::from(2 * terms + 1))
+    4.0 * (sum + if terms.is_multiple_of(2) { 0.5 } else { -0.5 } / f64::from(2 * terms + 1))
 }
 
 #[cfg(test)]

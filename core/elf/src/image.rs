@@ -13,6 +13,9 @@ use elf::segment::{ProgramHeader, SegmentTable};
 /// More segments than any program needs; it bounds the work.
 const SEGMENTS_MAX: u16 = 128;
 
+/// The longest path of an interpreter.
+const PATH_MAX: usize = 4096;
+
 /// A file whose headers make sense.
 pub(crate) struct Image<'a> {
     pub(crate) file: &'a [u8],
@@ -72,9 +75,6 @@ impl<'a> Image<'a> {
             return Err(Refusal::NotAProgram);
         }
         let segments = segments(file, &header)?;
-        if segments.iter().any(|segment| segment.p_type == record::PT_INTERP) {
-            return Err(Refusal::Interpreter);
-        }
         Ok(Image { file, header, segments })
     }
 
@@ -136,6 +136,18 @@ impl<'a> Image<'a> {
             write: has(record::PF_W),
             execute: has(record::PF_X),
         })
+    }
+
+    /// Path of the interpreter that the file names, without the zero at its end.
+    pub(crate) fn interpreter(&self) -> Result<Option<&'a [u8]>, Refusal> {
+        let Some(segment) = self.segments.iter().find(|segment| segment.p_type == record::PT_INTERP) else {
+            return Ok(None);
+        };
+        let path = self.bytes(segment).and_then(|path| path.strip_suffix(b"\0"));
+        match path.filter(|path| !path.is_empty() && path.len() < PATH_MAX && !path.contains(&0)) {
+            Some(path) => Ok(Some(path)),
+            None => Err(Refusal::BadInterpreter),
+        }
     }
 
     /// A segment's bytes in the file.

@@ -24,7 +24,7 @@ pub const ABI_VERSION: u32 = 1;
 pub enum Program<'a> {
     /// A program for Musubi.
     Native(Native<'a>),
-    /// A program for Linux that needs no interpreter.
+    /// A program for Linux.
     Linux(Linux<'a>),
 }
 

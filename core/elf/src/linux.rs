@@ -36,6 +36,8 @@ pub struct Linux<'a> {
     pub is_pie: bool,
     /// It asks for a stack that can be executed, which it cannot have.
     pub stack_executable: bool,
+    /// Path of the program that is to link it (with shared libraries) and is loaded beside it.
+    pub interpreter: Option<&'a [u8]>,
 }
 
 /// One segment. Neither its address nor its length need be multiples of the page size; the rest of its last page is
@@ -79,6 +81,7 @@ pub(crate) fn read<'a>(image: &Image<'a>) -> Result<Linux<'a>, Refusal> {
     }
     Ok(Linux {
         entry,
+        interpreter: image.interpreter()?,
         phdr_vaddr: phdr_vaddr(image, &loads).unwrap_or(0),
         phnum: image.segments.len() as u64,
         // PIE_BASE is a multiple of the greatest alignment.

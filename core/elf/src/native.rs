@@ -39,6 +39,9 @@ pub(crate) fn read<'a>(image: &Image<'a>) -> Result<Native<'a>, Refusal> {
     if image.header.e_type != record::ET_DYN {
         return Err(Refusal::FixedAddress);
     }
+    if image.interpreter()?.is_some() {
+        return Err(Refusal::Interpreter);
+    }
     if image.segments.iter().any(|segment| segment.p_type == record::PT_TLS) {
         return Err(Refusal::ThreadLocal);
     }

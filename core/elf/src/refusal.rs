@@ -37,8 +37,10 @@ pub enum Refusal {
     Overlap(usize),
     /// The program starts where nothing is executable.
     BadEntry,
-    /// The program names an interpreter: it is linked dynamically.
+    /// A native program that names an interpreter: it is linked dynamically.
     Interpreter,
+    /// The path of the interpreter is not in the file, or not a path.
+    BadInterpreter,
     /// A native program for another version of the contract.
     AbiVersion(u32),
     /// A native program at a fixed address.
@@ -79,6 +81,7 @@ impl fmt::Display for Refusal {
             Refusal::Overlap(n) => write!(f, "segment {n} overlaps another one"),
             Refusal::BadEntry => f.write_str("it starts where nothing is executable"),
             Refusal::Interpreter => f.write_str("needs an interpreter (dynamic linking)"),
+            Refusal::BadInterpreter => f.write_str("broken path of an interpreter"),
             Refusal::AbiVersion(n) => write!(f, "made for version {n} of Musubi's calls"),
             Refusal::FixedAddress => f.write_str("a Musubi program must be position independent"),
             Refusal::Unexpected(n) => write!(f, "segment {n} is neither the text nor the data of a Musubi program"),

@@ -45,6 +45,7 @@ fn a_linux_program_is_planned_as_it_says() {
     let data = &plan.segments[2];
     assert_eq!((data.vaddr, data.memsz, data.file), (0x60_1500, 0x2000, &bytes[0x500..0x600]));
     assert_eq!((data.read, data.write, data.execute), (true, true, false));
+    assert_eq!(plan.interpreter, None);
 }
 
 #[test]
@@ -61,9 +62,11 @@ fn a_position_independent_linux_program_gets_a_base() {
 }
 
 #[test]
-fn this_very_test_needs_an_interpreter() {
+fn this_very_test_names_its_interpreter() {
     let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    assert_eq!(read(&file).expect_err("the host links dynamically"), Refusal::Interpreter);
+    let Ok(Program::Linux(plan)) = read(&file) else { panic!("{:?}", read(&file)) };
+    let path = plan.interpreter.expect("the host links dynamically");
+    assert!(path.starts_with(b"/") && std::fs::exists(std::str::from_utf8(path).unwrap()).unwrap());
 }
 
 #[test]
@@ -99,7 +102,11 @@ fn native_programs_that_are_refused() {
     type Spoil = fn(&mut File);
     let cases: &[(Refusal, Spoil)] = &[
         (Refusal::AbiVersion(2), |f| f.parts[0].1 = note(2)),
-        (Refusal::Interpreter, |f| f.rows.push((INTERP, R, 0, 0, 8, 8, 1))),
+        (Refusal::Interpreter, |f| {
+            f.parts.push((0x1180, b"/ld\0".to_vec()));
+            f.rows.push((INTERP, R, 0x1180, 0x1180, 4, 4, 1));
+        }),
+        (Refusal::BadInterpreter, |f| f.rows.push((INTERP, R, 0, 0, 5, 5, 1))),
         (Refusal::ThreadLocal, |f| f.rows.push((TLS, R, 0, 0, 8, 8, 8))),
         (Refusal::WriteAndExecute(0), |f| f.rows[0].1 = RWX),
         (Refusal::WriteAndExecute(1), |f| f.rows[1].1 = RWX),
@@ -149,7 +156,8 @@ fn native_programs_that_are_refused() {
 fn linux_programs_that_are_refused() {
     type Spoil = fn(&mut File);
     let cases: &[(Refusal, Spoil)] = &[
-        (Refusal::Interpreter, |f| f.rows.push((INTERP, R, 0, 0, 8, 8, 1))),
+        (Refusal::BadInterpreter, |f| f.rows.push((INTERP, R, 0, 0, 8, 8, 1))),
+        (Refusal::BadInterpreter, |f| f.rows.push((INTERP, R, 0, 0, 0, 0, 1))),
         (Refusal::WriteAndExecute(1), |f| f.rows[1].1 = RWX),
         (Refusal::Overlap(1), |f| f.rows[0].5 = 0x1001),
         (Refusal::Overlap(2), |f| f.rows[2].3 = 0x40_0500),
@@ -187,6 +195,7 @@ fn each_refusal_says_something_else() {
         Refusal::BeyondFile(3),
         Refusal::WriteAndExecute(2),
         Refusal::Interpreter,
+        Refusal::BadInterpreter,
     ];
     let texts: std::collections::BTreeSet<String> = all.iter().map(Refusal::to_string).collect();
     assert_eq!(texts.len(), all.len());

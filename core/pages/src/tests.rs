@@ -26,6 +26,7 @@ type Map = PageMap<Arc<Content>>;
 struct Memory(Rc<Cell<usize>>);
 
 impl Memory {
+    #[expect(clippy::arc_with_non_send_sync, reason = "`Page` is for `Arc`; the count of pages is not shared")]
     fn page(&self, value: u8) -> Arc<Content> {
         self.0.set(self.0.get() + 1);
         Arc::new(Content { value: Cell::new(value), live: self.0.clone() })

@@ -217,7 +217,8 @@ impl Run {
             }
             Err(other) => prop_assert!(false, "{}", other),
             Ok(mapped) => {
-                prop_assert!(!other_size && !(prot.write && prot.execute));
+                prop_assert!(!other_size);
+                prop_assert!(!(prot.write && prot.execute));
                 let expected = match there.len() {
                     0 => Mapped::New,
                     _ if same => Mapped::Same,

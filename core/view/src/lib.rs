@@ -81,3 +81,6 @@ pub fn decide(
 pub fn while_shared(prot: Prot, exclusive: bool) -> Prot {
     Prot { write: prot.write && exclusive, ..prot }
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,6 +122,7 @@ impl Area {
     ///
     /// # Panics
     /// When the registers would not lead to user mode: a bug in the kernel.
+    #[inline]
     pub fn resume(&mut self) -> Resume {
         let registers = self.0.registers.get();
         // SAFETY: exclusive through `&mut self`.

@@ -13,11 +13,13 @@ pub const PROCESSORS_MAX: usize = 32;
 static FEATURES: AtomicU64 = AtomicU64::new(0);
 
 /// Union of [`feature`] bits that the machine has and the user did not hide.
+#[inline]
 pub fn features() -> u64 {
     FEATURES.load(Ordering::Relaxed)
 }
 
 /// Whether all of these features are there.
+#[inline]
 pub fn has(bits: u64) -> bool {
     features() & bits == bits
 }
@@ -80,6 +82,7 @@ pub(crate) fn set_up() {
 /// Makes a page-table root current; flushes what was cached of the old one.
 ///
 /// The root must come from [`crate::tables`], whose tables all share the kernel's upper half.
+#[inline]
 pub fn load_root(root: u64) {
     // SAFETY: every root made by `tables` maps the kernel, so execution continues.
     unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) }

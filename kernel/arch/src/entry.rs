@@ -97,10 +97,14 @@ extern "C" fn kernel_fatal(registers: &Registers) -> ! {
 }
 
 /// Points the processor's next entry from user mode at these registers.
+#[inline]
 pub(crate) fn set_save_area(registers: *mut Registers) {
     let end = registers as u64 + size_of::<Registers>() as u64;
-    percpu::block().context.store(end, Ordering::Relaxed);
-    descriptors::set_entry_stack(percpu::index(), end);
+    let block = percpu::block();
+    if block.context.load(Ordering::Relaxed) != end {
+        block.context.store(end, Ordering::Relaxed);
+        descriptors::set_entry_stack(percpu::index(), end);
+    }
 }
 
 /// Leaves the kernel for the first time on this processor.

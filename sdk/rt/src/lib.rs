@@ -20,6 +20,7 @@ mod host;
 pub mod lend;
 mod panic;
 pub mod probe;
+pub mod random;
 pub mod section;
 mod start;
 pub mod sync;

@@ -36,3 +36,18 @@ pub fn ticks() -> u64 {
     #[cfg(not(target_arch = "x86_64"))]
     0
 }
+
+/// Whether one tick is one instruction, as under `--icount`: found out by counting a loop of known length.
+#[must_use]
+pub fn ticks_are_instructions() -> bool {
+    const ROUNDS: u64 = 1000;
+    (0..3).any(|_| {
+        let began = ticks();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: counts a register down to zero: two instructions a round, no memory.
+        unsafe {
+            core::arch::asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) ROUNDS => _, options(nomem, nostack));
+        }
+        (2 * ROUNDS..2 * ROUNDS + 32).contains(&(ticks() - began))
+    })
+}

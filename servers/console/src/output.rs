@@ -2,6 +2,7 @@
 
 use crate::screen::Screen;
 use crate::serial;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::rt::Mutex;
@@ -10,7 +11,7 @@ use musubi::rt::section::{Device, Ports};
 pub enum Output {
     /// Two debug consoles, byte for byte.
     Exec { out: Ports, err: Ports },
-    Terminal { serial: Option<Ports>, line: Mutex<()>, screen: Option<Mutex<(Device, Screen)>> },
+    Terminal { serial: Option<Ports>, line: Mutex<()>, screen: Option<Box<Mutex<(Device, Screen)>>> },
 }
 
 impl Output {
@@ -22,7 +23,7 @@ impl Output {
         if let Some(ports) = serial {
             serial::begin(ports);
         }
-        Output::Terminal { serial, line: Mutex::new(()), screen: screen.map(Mutex::new) }
+        Output::Terminal { serial, line: Mutex::new(()), screen: screen.map(|s| Box::new(Mutex::new(s))) }
     }
 
     pub fn is_exec(&self) -> bool {

@@ -267,7 +267,7 @@ mod tests {
         s.show(|_, _| drawn += 1);
         assert_eq!(drawn, 2 * ROW_HEIGHT, "the letter and the cursor");
         // Whatever is sent, nothing breaks.
-        s.write(&(0..5000u32).map(|n| (n * 7919 >> 3) as u8).collect::<Vec<u8>>());
+        s.write(&(0..5000u32).map(|n| ((n * 7919) >> 3) as u8).collect::<Vec<u8>>());
     }
 
     fn s_len() -> usize {

@@ -4,6 +4,7 @@ use crate::manifest::Manifest;
 use alloc::vec::Vec;
 use musubi::abi::boot::FileRecord;
 use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::section::NAME_LEN;
 use musubi::interfaces::files::{FileInfo, Files, RECORD};
 use musubi::rt::{Mutex, section};
 use musubi::{AclEntry, Caller, Error, Rights};
@@ -24,8 +25,10 @@ impl FileTable {
             text: own_text,
         };
         // This program works on its callers' threads, so its rights must not depend on the thread.
-        for (_, file) in manifest.files.iter().filter(|f| f.1.section != 0) {
+        for (name, file) in manifest.files.iter().filter(|f| f.1.section != 0) {
             let _ = section::grant(file.section, &own);
+            // For people; the end of a long name says more than its beginning.
+            let _ = section::name(file.section, &name[name.len().saturating_sub(NAME_LEN)..]);
         }
         FileTable { files: manifest.files.clone(), open: Mutex::new(alloc::vec![false; manifest.files.len()]) }
     }
@@ -73,7 +76,7 @@ fn plain(mut path: &[u8]) -> &[u8] {
 
 impl Files for FileTable {
     fn lookup(&self, _caller: &Caller, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error> {
-        let number = self.find(&path.to_vec()).ok_or(Error::NotFound)?;
+        let number = self.find(path).ok_or(Error::NotFound)?;
         self.share(number)?;
         record.copy_from_slice(self.info(number).as_bytes());
         Ok(())

@@ -78,7 +78,7 @@ impl Pipes for Service {
 
 impl Stream for Service {
     fn write(&self, _caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
-        if id % 2 == 0 {
+        if id.is_multiple_of(2) {
             return Err(Error::NotSupported);
         }
         let pipe = self.pipe(id)?;
@@ -126,7 +126,7 @@ impl Stream for Service {
         }
         let over = {
             let mut ring = pipe.ring.lock();
-            if id % 2 == 0 { ring.no_reader = true } else { ring.no_writer = true }
+            if id.is_multiple_of(2) { ring.no_reader = true } else { ring.no_writer = true }
             pipe.changed.notify_all();
             ring.no_reader && ring.no_writer
         };

@@ -4,11 +4,13 @@ use crate::io::{Input, Io, Output};
 use crate::shell::{Shell, assignment, describe};
 use crate::{builtins, terminal};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::start::StreamRef;
+use musubi::abi::task::Exit;
 use musubi::command::Child;
 use musubi::interfaces::pipes::PipesClient;
-use musubi::rt::Once;
+use musubi::rt::{Condition, Mutex, Once, thread};
 use musubi::stream::Stream;
 use musubi::{Error, ended};
 
@@ -21,31 +23,78 @@ fn pipe() -> Result<(Stream, Stream), Error> {
     Ok((Stream(StreamRef { gate, id }), Stream(StreamRef { gate, id: id + 1 })))
 }
 
+/// How a program ended, for whoever waits for it.
+#[derive(Default)]
+struct Ending {
+    exit: Mutex<Option<Result<Exit, Error>>>,
+    changed: Condition,
+}
+
 /// A command of a pipeline.
 struct Stage {
     name: String,
     child: Option<Child>,
+    /// Where a program stands in a pipeline with others, a thread waits for it, so that its ends of pipes are closed at
+    /// once.
+    ending: Option<Arc<Ending>>,
     status: Option<i32>,
-    /// Ends of pipes that are closed when it is over.
-    ends: Vec<Stream>,
 }
 
 impl Stage {
-    fn over(&mut self, status: i32) {
-        self.status = Some(status);
-        self.ends.drain(..).for_each(|end| {
-            let _ = end.close();
-        });
+    fn new(words: &[Vec<u8>]) -> Stage {
+        Stage { name: describe(&[words[..1].to_vec()]), child: None, ending: None, status: None }
+    }
+
+    /// Closes `ends` as soon as the program has ended.
+    fn watch(&mut self, ends: Vec<Stream>) {
+        let Some(child) = self.child.filter(|_| !ends.is_empty()) else {
+            return close(&ends);
+        };
+        let ending = Arc::new(Ending::default());
+        let seen = ending.clone();
+        let kept = ends.clone();
+        let watcher = thread::spawn(
+            move || {
+                let exit = child.wait();
+                close(&ends);
+                *seen.exit.lock() = Some(exit);
+                seen.changed.notify_all();
+            },
+            0,
+        );
+        match watcher {
+            Ok(_) => self.ending = Some(ending),
+            Err(e) => {
+                musubi::eprintln!("{}: cannot be watched: {e}", self.name);
+                let _ = child.kill();
+                close(&kept);
+            }
+        }
+    }
+
+    fn exit(&self, timeout_ns: u64) -> Result<Exit, Error> {
+        let Some(ending) = &self.ending else {
+            return self.child.map_or(Err(Error::NotFound), |child| child.wait_for(timeout_ns));
+        };
+        let mut exit = ending.exit.lock();
+        loop {
+            if let Some(exit) = *exit {
+                return exit;
+            }
+            ending.changed.wait(&mut exit, timeout_ns)?;
+        }
     }
 
     /// Waits for the program, and says so if it did not end by itself.
     fn wait(&mut self, timeout_ns: u64) {
-        let Some(child) = self.child.filter(|_| self.status.is_none()) else { return };
-        match child.wait_for(timeout_ns) {
+        if self.status.is_some() {
+            return;
+        }
+        match self.exit(timeout_ns) {
             Err(Error::TimedOut) => {}
             Err(e) => {
                 musubi::eprintln!("{}: cannot be waited for: {e}", self.name);
-                self.over(ended::REFUSED);
+                self.status = Some(ended::REFUSED);
             }
             Ok(exit) => {
                 // The program's own sections are gone by now, so its name stands for its text.
@@ -56,9 +105,15 @@ impl Stage {
                 if !line.is_empty() {
                     musubi::eprintln!("{}: {line}", self.name);
                 }
-                self.over(ended::status(&exit));
+                self.status = Some(ended::status(&exit));
             }
         }
+    }
+}
+
+fn close(ends: &[Stream]) {
+    for end in ends {
+        let _ = end.close();
     }
 }
 
@@ -94,11 +149,8 @@ impl Running {
     }
 
     fn wait(mut self) -> i32 {
-        // In turns: a stage that ends closes its ends, which may be what another one waits for.
         while !self.over() {
-            let several = self.stages.iter().filter(|s| s.status.is_none()).count() > 1;
-            let patience = if several { 2_000_000 } else { u64::MAX };
-            self.stages.iter_mut().for_each(|s| s.wait(patience));
+            self.stages.iter_mut().for_each(|s| s.wait(u64::MAX));
         }
         self.status()
     }
@@ -119,49 +171,86 @@ pub fn start(shell: &mut Shell, commands: &[Vec<Vec<u8>>], foreground: bool) -> 
     let mut stages = Vec::new();
     let mut builtin = Vec::new();
     let mut input = if foreground { Io::own().input } else { Input::Stream(Stream(StreamRef::default())) };
-    let mut ends = Vec::new();
+    // The end of the last pipe that the next command reads.
+    let mut reads: Option<Stream> = None;
     for (i, words) in commands.iter().enumerate() {
-        let mut stage =
-            Stage { name: describe(&[words[..1].to_vec()]), child: None, status: None, ends: core::mem::take(&mut ends) };
         let mut io = Io { input, ..Io::own() };
         input = Io::own().input;
+        let mut ends: Vec<Stream> = reads.take().into_iter().collect();
+        let is_builtin = Shell::is_builtin(words);
+        let mut feed = None;
         if let Some(next) = commands.get(i + 1) {
-            if Shell::is_builtin(words) && Shell::is_builtin(next) {
-                // Both run here, one after the other: what lies between them is kept.
+            // What a built-in command prints is kept until it is over: it runs on this thread, which has others to run.
+            if is_builtin {
                 io.output = Output::Kept(Vec::new());
-            } else {
+            }
+            if !(is_builtin && Shell::is_builtin(next)) {
                 let (from, to) = pipe().map_err(|e| {
                     musubi::eprintln!("shell: no pipe: {e}");
                     ended::REFUSED
                 })?;
-                io.output = Output::Stream(to);
-                stage.ends.push(to);
+                if is_builtin {
+                    feed = Some(to);
+                } else {
+                    io.output = Output::Stream(to);
+                    ends.push(to);
+                }
                 input = Input::Stream(from);
-                ends.push(from);
+                reads = Some(from);
             }
         }
-        if Shell::is_builtin(words) {
-            builtin.push((i, io));
+        let mut stage = Stage::new(words);
+        if is_builtin {
+            builtin.push(Builtin { stage: i, io, ends, feed });
         } else {
             match shell.spawn(words, &mut io, foreground) {
                 Ok(child) => stage.child = Some(child),
-                Err(status) => stage.over(status),
+                Err(status) => stage.status = Some(status),
             }
+            stage.watch(ends);
         }
         stages.push(stage);
     }
     let mut kept = None;
-    for (i, mut io) in builtin {
+    for mut command in builtin {
         if let Some(bytes) = kept.take() {
-            io.input = Input::Kept(bytes);
+            command.io.input = Input::Kept(bytes);
         }
-        let status = run_builtin(shell, &commands[i], &mut io);
-        if let Output::Kept(bytes) = io.output {
-            kept = Some(bytes);
+        let status = run_builtin(shell, &commands[command.stage], &mut command.io);
+        close(&command.ends);
+        stages[command.stage].status = Some(status);
+        match (command.io.output, command.feed) {
+            (Output::Kept(bytes), Some(to)) => feed(to, bytes),
+            (Output::Kept(bytes), None) => kept = Some(bytes),
+            _ => {}
         }
-        stages[i].over(status);
     }
     Ok(Running { stages })
+}
+
+/// A built-in command of a pipeline, before it runs.
+struct Builtin {
+    stage: usize,
+    io: Io,
+    /// Ends of pipes to close when it is over.
+    ends: Vec<Stream>,
+    /// Where its output goes then, if a program reads it.
+    feed: Option<Stream>,
+}
+
+/// Writes bytes into a pipe on a thread of their own, as fast as they are read.
+fn feed(to: Stream, bytes: Vec<u8>) {
+    let writer = thread::spawn(
+        move || {
+            let _ = to.write_all(&bytes);
+            let _ = to.close();
+        },
+        0,
+    );
+    if let Err(e) = writer {
+        musubi::eprintln!("shell: no thread for a pipe: {e}");
+        let _ = to.close();
+    }
 }
 
 /// Runs a built-in command here and now.

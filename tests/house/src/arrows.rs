@@ -49,7 +49,7 @@ enum Place<'a> {
     Core(usize),
     Arch,
     Kernel,
-    /// `sdk/rt` and `sdk/derive`, which know no interface.
+    /// `sdk/rt`, `sdk/derive` and `sdk/window`, which know no interface.
     SdkBelow,
     Interface(&'a str),
     /// `sdk/musubi`, what programs import.
@@ -75,7 +75,7 @@ impl Place<'_> {
             },
             ("kernel", "arch") => Ok(Place::Arch),
             ("kernel", "") => Ok(Place::Kernel),
-            ("sdk", "rt" | "derive") => Ok(Place::SdkBelow),
+            ("sdk", "rt" | "derive" | "window") => Ok(Place::SdkBelow),
             ("sdk", "musubi") => Ok(Place::Sdk),
             ("interfaces", _) => Ok(Place::Interface(dir)),
             ("servers" | "apps", name) if !name.is_empty() => Ok(Place::Program(dir)),

@@ -14,6 +14,7 @@ const LISTED: &[(&str, &str)] = &[
         "assembly, page tables and registers of the machine, behind a safe interface",
     ),
     ("sdk/rt", "start-up, gates and the heap of a program"),
+    ("sdk/window", "a foreign program's memory and registers"),
     ("core/sync", "cells behind locks, checked by models"),
     (
         "tests/guest",

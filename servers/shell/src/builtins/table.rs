@@ -49,7 +49,7 @@ impl Table {
 pub fn bytes(n: u64) -> String {
     for (unit, shift) in [("G", 30u32), ("M", 20), ("K", 10)] {
         if n >= 1 << shift {
-            let tenths = (n as u128 * 10 >> shift) as u64;
+            let tenths = ((n as u128 * 10) >> shift) as u64;
             return match tenths % 10 {
                 0 => alloc::format!("{}{unit}", tenths / 10),
                 part if tenths < 100 => alloc::format!("{}.{part}{unit}", tenths / 10),

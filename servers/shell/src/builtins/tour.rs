@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
+use musubi::abi::start::StreamRef;
 use musubi::command::{Child, Command};
 use musubi::interfaces::colour_map::ColourMapClient;
 use musubi::interfaces::counter::CounterClient;
@@ -111,7 +112,9 @@ impl Tour<'_> {
 
     fn denied(&mut self) -> Result<(), String> {
         self.title(4, "No right, no access");
-        let child = Command::new(b"bin/denied").arg(b"write").spawn().map_err(|e| format!("bin/denied: {e}"))?;
+        // What it prints itself is left out.
+        let command = Command::new(b"bin/denied").arg(b"write").stream(1, StreamRef::default());
+        let child = command.spawn().map_err(|e| format!("bin/denied: {e}"))?;
         let exit = child.wait().map_err(|e| format!("bin/denied: {e}"))?;
         say!(self.io, "   A program tried to write where it must not. How it ended (status {}):", ended::status(&exit));
         say!(self.io, "   {}", ended::describe(&exit, ended::section_name));
@@ -119,13 +122,18 @@ impl Tour<'_> {
     }
 
     fn death(&mut self, counter: &CounterClient) -> Result<(), String> {
-        self.title(5, "A dead server is an error, not an end");
+        self.title(5, "A fault, or a dead server, is an error and not an end");
         match counter.divide(0) {
-            Err(e) => say!(self.io, "   counter.divide(0): the server died of it, on our thread. We got: {e}."),
+            Err(e) => say!(self.io, "   counter.divide(0) faulted in the server, on our thread. We got: {e}."),
             Ok(value) => return Err(format!("a division by zero gave {value}")),
         }
+        let sum = counter.get().map_err(|e| format!("counter: {e}"))?;
+        say!(self.io, "   Only that call ended. The server still knows its sum: {sum}.");
+        let server = self.started.first().ok_or("no counter was started")?;
+        let task = server.task;
+        server.kill().and_then(|()| server.wait()).map_err(|e| format!("counter: {e}"))?;
         match counter.get() {
-            Err(e) => say!(self.io, "   Calling it again: {e}. This shell goes on."),
+            Err(e) => say!(self.io, "   Now task {task} was killed. Calling it: {e}. This shell goes on."),
             Ok(value) => return Err(format!("a dead server said {value}")),
         }
         Ok(())

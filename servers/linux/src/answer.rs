@@ -1,0 +1,60 @@
+//! What a system call answers: a value, an error number, or that the program does not go on as usual.
+
+pub use linux_raw_sys::errno;
+
+/// A Linux error number (`errno`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub u32);
+
+/// Why a call has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    Error(Errno),
+    /// The program ends with this exit code.
+    End(u64),
+    /// The frame was replaced as a whole (`execve`, `rt_sigreturn`): `rax` is not touched.
+    Resume,
+}
+
+pub type Answer = Result<u64, Stop>;
+
+/// `Err` of an error number, for `return fail(errno::EINVAL)`.
+///
+/// # Errors
+/// Always.
+pub fn fail<T, E: From<Errno>>(number: u32) -> Result<T, E> {
+    Err(Errno(number).into())
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Stop {
+        Stop::Error(errno)
+    }
+}
+
+impl From<abi::Error> for Errno {
+    /// The nearest word that Linux has for a refused call of the kernel.
+    fn from(error: abi::Error) -> Errno {
+        use abi::Error as E;
+        Errno(match error {
+            E::Denied | E::Refused => errno::EACCES,
+            E::NotFound => errno::ENOENT,
+            E::BadArgument | E::TooBig | E::TooDeep => errno::EINVAL,
+            E::BadAddress => errno::EFAULT,
+            E::NoMemory | E::Quota => errno::ENOMEM,
+            E::Dead | E::Faulted => errno::EPIPE,
+            E::Busy | E::Changed => errno::EAGAIN,
+            E::TimedOut => errno::ETIMEDOUT,
+            E::NotSupported | E::NoSuchCall => errno::ENOSYS,
+            E::Exists => errno::EEXIST,
+            E::Killed => errno::EINTR,
+            E::BadProgram => errno::ENOEXEC,
+        })
+    }
+}
+
+impl From<abi::Error> for Stop {
+    fn from(error: abi::Error) -> Stop {
+        Stop::Error(error.into())
+    }
+}

@@ -1,0 +1,230 @@
+//! The table of system calls: the only place where a call has a number. From it come the dispatch, the names for traces
+//! and the list of what is covered. Calls of one family live in one file; a call that is not here answers `ENOSYS` and
+//! is counted (`coverage.rs`). The tests compare numbers and names with `linux-raw-sys` and `syscalls`.
+
+use crate::answer::Answer;
+use crate::machine::Machine;
+use crate::process::Call;
+
+pub mod directory;
+pub mod exec;
+pub mod file;
+pub mod io;
+pub mod memory;
+pub mod process;
+pub mod signal;
+pub mod status;
+pub mod system;
+pub mod terminal;
+pub mod time;
+
+/// A register as an argument's type: C's conversion.
+trait Argument {
+    fn of(register: u64) -> Self;
+}
+
+macro_rules! arguments {
+    ($($type:ty),*) => { $( impl Argument for $type {
+        fn of(register: u64) -> $type {
+            register as $type
+        }
+    } )* };
+}
+
+arguments!(u64, i64, u32, i32);
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub number: u64,
+    pub name: &'static str,
+    /// File that it is implemented in.
+    pub family: &'static str,
+    pub arguments: &'static [&'static str],
+}
+
+macro_rules! calls {
+    ($( $family:ident { $( $name:ident = $number:literal => $function:ident ( $($argument:ident),* ); )* } )*) => {
+        /// Does the call of a number; `None` if there is none.
+        pub fn dispatch<M: Machine>(call: &mut Call<'_, M>, number: u64, registers: [u64; 6]) -> Option<Answer> {
+            match number {
+                $($( $number => {
+                    #[allow(unused_mut, unused_variables)]
+                    let mut next = registers.into_iter();
+                    $( let $argument = Argument::of(next.next().unwrap_or(0)); )*
+                    Some($family::$function(call, $($argument),*))
+                } )*)*
+                _ => None,
+            }
+        }
+
+        /// All calls.
+        pub const TABLE: &[Row] = &[ $($( Row {
+            number: $number, name: stringify!($name), family: stringify!($family),
+            arguments: &[$(stringify!($argument)),*],
+        }, )*)* ];
+    };
+}
+
+calls! {
+    io {
+        READ = 0 => read(fd, buffer, len);
+        WRITE = 1 => write(fd, buffer, len);
+        LSEEK = 8 => lseek(fd, offset, whence);
+        PREAD64 = 17 => pread64(fd, buffer, len, offset);
+        PWRITE64 = 18 => pwrite64(fd, buffer, len, offset);
+        READV = 19 => readv(fd, buffers, count);
+        WRITEV = 20 => writev(fd, buffers, count);
+        SENDFILE = 40 => sendfile(to, from, offset, len);
+        FSYNC = 74 => fsync(fd);
+        FDATASYNC = 75 => fsync(fd);
+        SYNC = 162 => sync();
+        FADVISE64 = 221 => fadvise64(fd, offset, len, advice);
+        COPY_FILE_RANGE = 326 => copy_file_range(from, from_offset, to, to_offset, len, flags);
+    }
+    file {
+        OPEN = 2 => open(path, flags, mode);
+        CLOSE = 3 => close(fd);
+        PIPE = 22 => pipe(fds);
+        DUP = 32 => dup(fd);
+        DUP2 = 33 => dup2(from, to);
+        FCNTL = 72 => fcntl(fd, command, argument);
+        FTRUNCATE = 77 => ftruncate(fd, len);
+        CREAT = 85 => creat(path, mode);
+        OPENAT = 257 => openat(directory, path, flags, mode);
+        DUP3 = 292 => dup3(from, to, flags);
+        PIPE2 = 293 => pipe2(fds, flags);
+        CLOSE_RANGE = 436 => close_range(first, last, flags);
+    }
+    status {
+        STAT = 4 => stat(path, buffer);
+        FSTAT = 5 => fstat(fd, buffer);
+        LSTAT = 6 => lstat(path, buffer);
+        ACCESS = 21 => access(path, mode);
+        STATFS = 137 => statfs(path, buffer);
+        FSTATFS = 138 => fstatfs(fd, buffer);
+        NEWFSTATAT = 262 => newfstatat(directory, path, buffer, flags);
+        FACCESSAT = 269 => faccessat(directory, path, mode);
+        STATX = 332 => statx(directory, path, flags, mask, buffer);
+        FACCESSAT2 = 439 => faccessat2(directory, path, mode, flags);
+    }
+    directory {
+        GETCWD = 79 => getcwd(buffer, len);
+        CHDIR = 80 => chdir(path);
+        FCHDIR = 81 => fchdir(fd);
+        RENAME = 82 => rename(from, to);
+        MKDIR = 83 => mkdir(path, mode);
+        RMDIR = 84 => rmdir(path);
+        LINK = 86 => link(from, to);
+        UNLINK = 87 => unlink(path);
+        SYMLINK = 88 => symlink(target, path);
+        READLINK = 89 => readlink(path, buffer, len);
+        CHMOD = 90 => chmod(path, mode);
+        CHOWN = 92 => chown(path, user, group);
+        GETDENTS64 = 217 => getdents64(fd, buffer, len);
+        MKDIRAT = 258 => mkdirat(directory, path, mode);
+        FCHOWNAT = 260 => fchownat(directory, path, user, group, flags);
+        UNLINKAT = 263 => unlinkat(directory, path, flags);
+        RENAMEAT = 264 => renameat(from_directory, from, to_directory, to);
+        LINKAT = 265 => linkat(from_directory, from, to_directory, to, flags);
+        SYMLINKAT = 266 => symlinkat(target, directory, path);
+        READLINKAT = 267 => readlinkat(directory, path, buffer, len);
+        FCHMODAT = 268 => fchmodat(directory, path, mode);
+        UTIMENSAT = 280 => utimensat(directory, path, times, flags);
+        RENAMEAT2 = 316 => renameat2(from_directory, from, to_directory, to, flags);
+    }
+    terminal {
+        POLL = 7 => poll(fds, count, timeout);
+        IOCTL = 16 => ioctl(fd, request, argument);
+        PPOLL = 271 => ppoll(fds, count, timeout, mask, mask_len);
+    }
+    memory {
+        MMAP = 9 => mmap(address, len, protection, flags, fd, offset);
+        MPROTECT = 10 => mprotect(address, len, protection);
+        MUNMAP = 11 => munmap(address, len);
+        BRK = 12 => brk(end);
+        MREMAP = 25 => mremap(address, len, new_len, flags, new_address);
+        MADVISE = 28 => madvise(address, len, advice);
+    }
+    signal {
+        RT_SIGACTION = 13 => rt_sigaction(number, new, old, mask_len);
+        RT_SIGPROCMASK = 14 => rt_sigprocmask(how, new, old, mask_len);
+        RT_SIGRETURN = 15 => rt_sigreturn();
+        KILL = 62 => kill(target, number);
+        RT_SIGPENDING = 127 => rt_sigpending(mask, mask_len);
+        SIGALTSTACK = 131 => sigaltstack(new, old);
+        TKILL = 200 => tkill(thread, number);
+        TGKILL = 234 => tgkill(target, thread, number);
+    }
+    process {
+        SCHED_YIELD = 24 => sched_yield();
+        GETPID = 39 => getpid();
+        CLONE = 56 => clone();
+        FORK = 57 => fork();
+        VFORK = 58 => fork();
+        EXIT = 60 => exit(code);
+        WAIT4 = 61 => wait4();
+        UMASK = 95 => umask(mask);
+        GETRLIMIT = 97 => getrlimit(resource, limit);
+        GETUID = 102 => getuid();
+        GETGID = 104 => getuid();
+        SETUID = 105 => setuid(user);
+        SETGID = 106 => setuid(user);
+        GETEUID = 107 => getuid();
+        GETEGID = 108 => getuid();
+        SETPGID = 109 => setpgid(process, group);
+        GETPPID = 110 => getppid();
+        GETPGRP = 111 => getpid();
+        SETSID = 112 => setsid();
+        GETGROUPS = 115 => getgroups(count, list);
+        GETRESUID = 118 => getresuid(real, effective, saved);
+        GETRESGID = 120 => getresuid(real, effective, saved);
+        GETPGID = 121 => getpgid(process);
+        GETSID = 124 => getpgid(process);
+        PRCTL = 157 => prctl(option, argument);
+        ARCH_PRCTL = 158 => arch_prctl(code, address);
+        SETRLIMIT = 160 => setrlimit(resource, limit);
+        GETTID = 186 => getpid();
+        SCHED_GETAFFINITY = 204 => sched_getaffinity(process, len, mask);
+        SET_TID_ADDRESS = 218 => set_tid_address(address);
+        EXIT_GROUP = 231 => exit(code);
+        SET_ROBUST_LIST = 273 => set_robust_list(head, len);
+        PRLIMIT64 = 302 => prlimit64(process, resource, new, old);
+        GETCPU = 309 => getcpu(processor, node);
+        CLONE3 = 435 => fork();
+    }
+    exec {
+        EXECVE = 59 => execve(path, arguments, environment);
+    }
+    time {
+        NANOSLEEP = 35 => nanosleep(request, remaining);
+        GETTIMEOFDAY = 96 => gettimeofday(time, zone);
+        GETRUSAGE = 98 => getrusage(who, usage);
+        TIMES = 100 => times(buffer);
+        TIME = 201 => time(time);
+        CLOCK_GETTIME = 228 => clock_gettime(clock, time);
+        CLOCK_GETRES = 229 => clock_getres(clock, resolution);
+        CLOCK_NANOSLEEP = 230 => clock_nanosleep(clock, flags, request, remaining);
+    }
+    system {
+        UNAME = 63 => uname(buffer);
+        SYSINFO = 99 => sysinfo(buffer);
+        GETRANDOM = 318 => getrandom(buffer, len, flags);
+        RSEQ = 334 => rseq();
+    }
+}
+
+/// The row of a call.
+#[must_use]
+pub fn row(number: u64) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.number == number)
+}
+
+/// The name of any call that Linux has.
+#[must_use]
+pub fn name(number: u64) -> &'static str {
+    usize::try_from(number).ok().and_then(syscalls::Sysno::new).map_or("?", |call| call.name())
+}
+
+#[cfg(test)]
+mod tests;

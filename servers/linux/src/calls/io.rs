@@ -1,0 +1,335 @@
+//! Reading and writing. A file is memory at an address: reading it is one copy from there into the window.
+
+use abi::Rights;
+use alloc::vec::Vec;
+use linux_raw_sys::general as linux;
+
+use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::descriptors::{Description, Object, PIPE_MAX};
+use crate::machine::Machine;
+use crate::process::Call;
+use crate::signals::Sender;
+use crate::tree::{Device, File};
+
+/// Bytes that go to or come from a stream at a time.
+const CHUNK: u64 = 64 << 10;
+
+/// Where a transfer starts: the description's own position, or a given one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Position,
+    Offset(u64),
+}
+
+pub fn read<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
+    read_from(call, fd, buffer, len, At::Position)
+}
+
+pub fn pread64<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64, offset: i64) -> Answer {
+    let offset = u64::try_from(offset).map_err(|_| Errno(errno::EINVAL))?;
+    read_from(call, fd, buffer, len, At::Offset(offset))
+}
+
+fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at: At) -> Answer {
+    let open = call.description(fd)?;
+    if open.flags() & linux::O_ACCMODE == linux::O_WRONLY {
+        return fail(errno::EBADF);
+    }
+    let (task, machine) = (call.process.task, call.machine());
+    match &open.object {
+        Object::File(file) => {
+            let mut position = open.position.lock();
+            let from = if let At::Offset(offset) = at { offset } else { *position };
+            let len = len.min(file.len.saturating_sub(from));
+            let to = call.grant(buffer, len, Rights::WRITE)?;
+            if len > 0 {
+                machine.window_load(task, to, file.address + from)?;
+            }
+            if at == At::Position {
+                *position += len;
+            }
+            Ok(len)
+        }
+        Object::Directory(_) => fail(errno::EISDIR),
+        Object::Device(device) => match device {
+            Device::Null => Ok(0),
+            Device::Zero | Device::Full => {
+                machine.window_zero(task, call.grant(buffer, len, Rights::WRITE)?)?;
+                Ok(len)
+            }
+            Device::Random => fill_random(call, buffer, len),
+            // Opened, it is a stream.
+            Device::Terminal => fail(errno::EIO),
+        },
+        Object::PipeWriter(_) => fail(errno::EBADF),
+        _ if at != At::Position => fail(errno::ESPIPE),
+        Object::Stream { input, .. } => {
+            if len == 0 {
+                return Ok(0);
+            }
+            let to = call.grant(buffer, len.min(CHUNK), Rights::WRITE)?;
+            let mut bytes = alloc::vec![0; to.len() as usize];
+            let n = match machine.stream_read(*input, &mut bytes) {
+                Ok(n) => n.min(bytes.len()),
+                // Nobody is there to write any more.
+                Err(abi::Error::Dead | abi::Error::NotFound) => 0,
+                Err(error) => return Err(Errno::from(error).into()),
+            };
+            machine.window_write(task, to.part(0, n as u64), &bytes[..n])?;
+            Ok(n as u64)
+        }
+        Object::PipeReader(pipe) => {
+            let taken: Vec<u8> = {
+                let mut held = pipe.bytes.lock();
+                let n = held.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+                let to = call.grant(buffer, n as u64, Rights::WRITE)?;
+                let taken: Vec<u8> = held.drain(..n).collect();
+                machine.window_write(task, to, &taken)?;
+                taken
+            };
+            let writers = alloc::sync::Arc::strong_count(pipe) > 1;
+            if taken.is_empty() && len > 0 && writers {
+                // Without fork only this program could still write, and it waits here: better an error than for ever.
+                return call.refuse("read from an empty pipe of one's own, fd", fd as u64, errno::EAGAIN);
+            }
+            Ok(taken.len() as u64)
+        }
+    }
+}
+
+/// Fills a buffer with random bytes, a chunk at a time.
+pub fn fill_random<M: Machine>(call: &Call<'_, M>, buffer: u64, len: u64) -> Answer {
+    let to = call.grant(buffer, len, Rights::WRITE)?;
+    let mut chunk = [0; 256];
+    let mut done = 0;
+    while done < len {
+        let part = to.part(done, chunk.len() as u64);
+        let bytes = &mut chunk[..part.len() as usize];
+        call.machine().random(bytes);
+        call.machine().window_write(call.process.task, part, bytes)?;
+        done += part.len();
+    }
+    Ok(len)
+}
+
+pub fn readv<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffers: u64, count: u64) -> Answer {
+    transfer_each(call, buffers, count, |call, buffer, len| read_from(call, fd, buffer, len, At::Position))
+}
+
+pub fn write<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
+    write_to(call, fd, buffer, len)
+}
+
+pub fn pwrite64<M: Machine>(call: &mut Call<'_, M>, fd: i32, _buffer: u64, _len: u64, _offset: i64) -> Answer {
+    // What can be written has no positions: streams, pipes, and devices, which take a write anywhere.
+    let open = call.description(fd)?;
+    match &open.object {
+        Object::Stream { .. } | Object::PipeReader(_) | Object::PipeWriter(_) => fail(errno::ESPIPE),
+        _ => write_to(call, fd, _buffer, _len),
+    }
+}
+
+pub fn writev<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffers: u64, count: u64) -> Answer {
+    transfer_each(call, buffers, count, |call, buffer, len| write_to(call, fd, buffer, len))
+}
+
+/// One transfer after the other, until one is short. An error counts only if nothing was moved before it.
+fn transfer_each<M: Machine>(
+    call: &mut Call<'_, M>,
+    buffers: u64,
+    count: u64,
+    mut one: impl FnMut(&mut Call<'_, M>, u64, u64) -> Answer,
+) -> Answer {
+    let mut total = 0;
+    for (buffer, len) in call.buffers(buffers, count)? {
+        match one(call, buffer, len) {
+            Ok(moved) => {
+                total += moved;
+                if moved < len {
+                    break;
+                }
+            }
+            Err(Stop::Error(_)) if total > 0 => break,
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(total)
+}
+
+fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
+    let open = call.description(fd)?;
+    let from = call.grant(buffer, len, Rights::READ)?;
+    let mut bytes = alloc::vec![0; len.min(CHUNK) as usize];
+    let mut done = 0;
+    while done < len {
+        let part = from.part(done, CHUNK);
+        let chunk = &mut bytes[..part.len() as usize];
+        call.machine().window_read(call.process.task, part, chunk)?;
+        match write_bytes(call, &open, chunk) {
+            Ok(n) => {
+                done += n;
+                if n < part.len() {
+                    break;
+                }
+            }
+            Err(Stop::Error(_)) if done > 0 => break,
+            Err(stop) => return Err(stop),
+        }
+    }
+    if len == 0 { write_bytes(call, &open, &[]) } else { Ok(done) }
+}
+
+/// Writes bytes of this server's own memory. Answers how many were taken.
+fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8]) -> Answer {
+    if open.flags() & linux::O_ACCMODE == linux::O_RDONLY {
+        return fail(errno::EBADF);
+    }
+    match &open.object {
+        Object::Stream { output, .. } => {
+            let mut done = 0;
+            while done < bytes.len() {
+                match call.machine().stream_write(*output, &bytes[done..]) {
+                    Ok(0) => break,
+                    Ok(n) => done += n.min(bytes.len() - done),
+                    Err(_) if done > 0 => break,
+                    Err(abi::Error::Dead | abi::Error::NotFound) => return broken_pipe(call),
+                    Err(error) => return Err(Errno::from(error).into()),
+                }
+            }
+            Ok(done as u64)
+        }
+        Object::PipeWriter(pipe) => {
+            if alloc::sync::Arc::strong_count(pipe) == 1 {
+                return broken_pipe(call);
+            }
+            let mut held = pipe.bytes.lock();
+            let n = bytes.len().min(PIPE_MAX - held.len());
+            held.extend(&bytes[..n]);
+            drop(held);
+            if n == 0 && !bytes.is_empty() {
+                // Without fork only this program could read, and it waits here.
+                return call.refuse("write to a full pipe of one's own, bytes", bytes.len() as u64, errno::EAGAIN);
+            }
+            Ok(n as u64)
+        }
+        Object::Device(Device::Full) if !bytes.is_empty() => fail(errno::ENOSPC),
+        Object::Device(_) => Ok(bytes.len() as u64),
+        Object::File(_) | Object::Directory(_) | Object::PipeReader(_) => fail(errno::EBADF),
+    }
+}
+
+/// Nobody reads any more: an error, and the signal that ends most programs.
+fn broken_pipe<M: Machine>(call: &Call<'_, M>) -> Answer {
+    let sender = Sender { code: linux::SI_USER as i32, task: call.process.task, user: call.process.user };
+    call.process.signals.lock().raise(u64::from(linux::SIGPIPE), sender);
+    fail(errno::EPIPE)
+}
+
+pub fn lseek<M: Machine>(call: &mut Call<'_, M>, fd: i32, offset: i64, whence: u32) -> Answer {
+    let open = call.description(fd)?;
+    let len = match &open.object {
+        Object::File(file) => file.len,
+        Object::Directory(names) => names.len() as u64 + 2,
+        // Devices have one place.
+        Object::Device(_) => return Ok(0),
+        _ => return fail(errno::ESPIPE),
+    };
+    let mut position = open.position.lock();
+    let base = match whence {
+        linux::SEEK_SET => 0,
+        linux::SEEK_CUR => *position,
+        linux::SEEK_END => len,
+        // A file is data from its beginning to its end.
+        linux::SEEK_DATA | linux::SEEK_HOLE => {
+            let from = u64::try_from(offset).ok().filter(|&from| from < len).ok_or(Errno(errno::ENXIO))?;
+            *position = if whence == linux::SEEK_DATA { from } else { len };
+            return Ok(*position);
+        }
+        _ => return fail(errno::EINVAL),
+    };
+    let new = base.checked_add_signed(offset).filter(|&new| i64::try_from(new).is_ok()).ok_or(Errno(errno::EINVAL))?;
+    *position = new;
+    Ok(new)
+}
+
+pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: u64, len: u64) -> Answer {
+    let (source, target) = (call.description(from)?, call.description(to)?);
+    let Object::File(file) = source.object else { return fail(errno::EINVAL) };
+    if source.flags() & linux::O_ACCMODE == linux::O_WRONLY {
+        return fail(errno::EBADF);
+    }
+    let start = if offset == 0 { *source.position.lock() } else { call.read_word(offset)? };
+    if i64::try_from(start).is_err() {
+        return fail(errno::EINVAL);
+    }
+    let sent = send(call, &file, start, len, &target)?;
+    if offset == 0 {
+        *source.position.lock() = start + sent;
+    } else {
+        call.write(offset, &(start + sent).to_le_bytes())?;
+    }
+    Ok(sent)
+}
+
+fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, target: &Description) -> Answer {
+    let len = len.min(file.len.saturating_sub(start));
+    if len == 0 {
+        return Ok(0);
+    }
+    let bytes = call.machine().view(file.address + start, len).ok_or(Errno(errno::EIO))?;
+    let mut sent = 0;
+    while sent < len {
+        let rest = &bytes[sent as usize..];
+        let chunk = &rest[..rest.len().min(CHUNK as usize)];
+        match write_bytes(call, target, chunk) {
+            Ok(n) => {
+                sent += n;
+                if n < chunk.len() as u64 {
+                    break;
+                }
+            }
+            Err(Stop::Error(_)) if sent > 0 => break,
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(sent)
+}
+
+pub fn copy_file_range<M: Machine>(
+    call: &mut Call<'_, M>,
+    from: i32,
+    _from_offset: u64,
+    to: i32,
+    _to_offset: u64,
+    _len: u64,
+    _flags: u32,
+) -> Answer {
+    call.description(from)?;
+    // Nothing that can be written is a regular file, and only between those does Linux copy.
+    match call.description(to)?.object {
+        Object::Directory(_) => fail(errno::EISDIR),
+        Object::File(_) => fail(errno::EBADF),
+        _ => fail(errno::EINVAL),
+    }
+}
+
+/// Nothing that is written is kept back here.
+pub fn fsync<M: Machine>(call: &mut Call<'_, M>, fd: i32) -> Answer {
+    match call.description(fd)?.object {
+        Object::File(_) | Object::Directory(_) => Ok(0),
+        _ => fail(errno::EINVAL),
+    }
+}
+
+pub fn sync<M: Machine>(_call: &mut Call<'_, M>) -> Answer {
+    Ok(0)
+}
+
+pub fn fadvise64<M: Machine>(call: &mut Call<'_, M>, fd: i32, _offset: u64, _len: u64, advice: u32) -> Answer {
+    match call.description(fd)?.object {
+        Object::Stream { .. } | Object::PipeReader(_) | Object::PipeWriter(_) => fail(errno::ESPIPE),
+        // Files are in memory already; all six kinds of advice come true.
+        _ if advice <= linux::POSIX_FADV_NOREUSE => Ok(0),
+        _ => fail(errno::EINVAL),
+    }
+}

@@ -1,0 +1,176 @@
+//! Signals that a program raises itself, and their handlers.
+
+use abi::layout::WINDOW_END;
+use linux_raw_sys::general as linux;
+
+use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::machine::Machine;
+use crate::process::Call;
+use crate::signals::{self, AltStack, COUNT, Delivery, Sender, frame};
+
+/// `mask_len` of all these calls.
+const MASK_LEN: u64 = 8;
+const SS_DISABLE: u32 = 2;
+const MINSIGSTKSZ: u64 = 2048;
+
+pub fn rt_sigaction<M: Machine>(call: &mut Call<'_, M>, number: u64, new: u64, old: u64, mask_len: u64) -> Answer {
+    if mask_len != MASK_LEN {
+        return fail(errno::EINVAL);
+    }
+    let before = call.process.signals.lock().action(number).ok_or(Errno(errno::EINVAL))?;
+    if new != 0 {
+        let action = signals::Action::load(&call.read_array(new)?);
+        if action.unknown_flags() != 0 {
+            return call.refuse("rt_sigaction flags", action.unknown_flags(), errno::EINVAL);
+        }
+        call.process.signals.lock().set_action(number, action).ok_or(Errno(errno::EINVAL))?;
+    }
+    if old != 0 {
+        call.write(old, &before.store())?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigprocmask<M: Machine>(call: &mut Call<'_, M>, how: u32, new: u64, old: u64, mask_len: u64) -> Answer {
+    if mask_len != MASK_LEN {
+        return fail(errno::EINVAL);
+    }
+    let before = call.process.signals.lock().mask;
+    if new != 0 {
+        let mask = call.read_word(new)?;
+        let mask = match how {
+            linux::SIG_BLOCK => before | mask,
+            linux::SIG_UNBLOCK => before & !mask,
+            linux::SIG_SETMASK => mask,
+            _ => return fail(errno::EINVAL),
+        };
+        call.process.signals.lock().set_mask(mask);
+    }
+    if old != 0 {
+        call.write(old, &before.to_le_bytes())?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigpending<M: Machine>(call: &mut Call<'_, M>, mask: u64, mask_len: u64) -> Answer {
+    if mask_len > MASK_LEN {
+        return fail(errno::EINVAL);
+    }
+    let pending = call.process.signals.lock().pending().to_le_bytes();
+    call.write(mask, &pending[..mask_len as usize])?;
+    Ok(0)
+}
+
+pub fn sigaltstack<M: Machine>(call: &mut Call<'_, M>, new: u64, old: u64) -> Answer {
+    let before = call.process.signals.lock().alt_stack;
+    if new != 0 {
+        let (address, flags, len) = (call.read_word(new)?, call.read_word(new + 8)? as u32, call.read_word(new + 16)?);
+        let stack = match flags {
+            SS_DISABLE => None,
+            0 if len < MINSIGSTKSZ => return fail(errno::ENOMEM),
+            0 if address.checked_add(len).is_none_or(|end| end > WINDOW_END) => return fail(errno::EFAULT),
+            0 => Some(AltStack { address, len }),
+            _ => return call.refuse("sigaltstack flags", flags.into(), errno::EINVAL),
+        };
+        call.process.signals.lock().alt_stack = stack;
+    }
+    if old != 0 {
+        let (address, flags, len) = before.map_or((0, SS_DISABLE, 0), |s| (s.address, 0, s.len));
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&address.to_le_bytes());
+        bytes[8..12].copy_from_slice(&flags.to_le_bytes());
+        bytes[16..].copy_from_slice(&len.to_le_bytes());
+        call.write(old, &bytes)?;
+    }
+    Ok(0)
+}
+
+pub fn kill<M: Machine>(call: &mut Call<'_, M>, target: i32, number: u64) -> Answer {
+    let own = call.process.task as i32;
+    // 0 and the negative own number: the own group, of which there is one member.
+    if target == own || target == 0 || target == -own || target == -1 {
+        return raise(call, number, linux::SI_USER as i32);
+    }
+    let other = u64::try_from(target).ok().and_then(|task| call.server.process(task)).ok_or(Errno(errno::ESRCH))?;
+    if other.user != call.process.user && call.process.user != abi::task::USER_SYSTEM {
+        return fail(errno::EPERM);
+    }
+    match number {
+        0 => Ok(0),
+        n if n == u64::from(linux::SIGKILL) => {
+            call.machine().task_kill(other.task)?;
+            Ok(0)
+        }
+        _ => call.refuse("kill of another program, signal", number, errno::EPERM),
+    }
+}
+
+pub fn tkill<M: Machine>(call: &mut Call<'_, M>, thread: i32, number: u64) -> Answer {
+    let own = call.process.task as i32;
+    tgkill(call, own, thread, number)
+}
+
+pub fn tgkill<M: Machine>(call: &mut Call<'_, M>, target: i32, thread: i32, number: u64) -> Answer {
+    let own = call.process.task as i32;
+    if target <= 0 || thread <= 0 {
+        return fail(errno::EINVAL);
+    }
+    if (target, thread) != (own, own) {
+        return fail(errno::ESRCH);
+    }
+    raise(call, number, linux::SI_TKILL)
+}
+
+fn raise<M: Machine>(call: &Call<'_, M>, number: u64, code: i32) -> Answer {
+    if number > COUNT {
+        return fail(errno::EINVAL);
+    }
+    if signals::stops(number) {
+        return call.refuse("stopping oneself, signal", number, errno::ENOSYS);
+    }
+    if number != 0 {
+        let sender = Sender { code, task: call.process.task, user: call.process.user };
+        call.process.signals.lock().raise(number, sender);
+    }
+    Ok(0)
+}
+
+/// After a call: takes a signal that waits. `Err` with the exit code if it ends the program.
+///
+/// # Errors
+/// 128 and the signal.
+pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), u64> {
+    let delivery = call.process.signals.lock().take();
+    let (signal, action, sender, mask) = match delivery {
+        Delivery::Nothing => return Ok(()),
+        Delivery::End(signal) => return Err(128 + signal),
+        Delivery::Handle { signal, action, sender, mask } => (signal, action, sender, mask),
+    };
+    let alt = call.process.signals.lock().alt_stack;
+    let at = frame::address(call.frame.rsp, &action, alt);
+    let record = frame::store(call.frame, signal, &action, sender, mask, alt);
+    let back = action.flags & u64::from(linux::SA_RESTORER) != 0;
+    if call.write(at, &record).is_err() || !back || action.handler >= WINDOW_END {
+        // No stack for the handler, or no way back from it: Linux ends the program, too.
+        return Err(128 + u64::from(linux::SIGSEGV));
+    }
+    let f = &mut *call.frame;
+    (f.rdi, f.rsi, f.rdx) = (signal, at + frame::INFO_AT, at + frame::CONTEXT_AT);
+    (f.rip, f.rsp, f.rax) = (action.handler, at, 0);
+    // The direction flag, as the C ABI has it.
+    f.rflags &= !(1 << 10);
+    Ok(())
+}
+
+/// The handler has returned: its return address was taken off the stack, the record begins below.
+pub fn rt_sigreturn<M: Machine>(call: &mut Call<'_, M>) -> Answer {
+    let at = call.frame.rsp.wrapping_sub(8);
+    let bad = Stop::End(128 + u64::from(linux::SIGSEGV));
+    let Ok(record) = call.read_array::<{ frame::LEN as usize }>(at) else { return Err(bad) };
+    let mask = frame::load(&record, call.frame);
+    if call.frame.rip >= WINDOW_END || call.frame.rsp >= WINDOW_END {
+        return Err(bad);
+    }
+    call.process.signals.lock().set_mask(mask);
+    Err(Stop::Resume)
+}

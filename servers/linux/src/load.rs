@@ -1,0 +1,216 @@
+//! Makes a program ready to run in a task's window: sections for its segments and its stack, the record of what goes
+//! where, and the registers to begin with. Nothing is mapped before all of it is there, so that a program that cannot be
+//! loaded leaves the caller of `execve` as it was.
+
+use abi::Rights;
+use abi::foreign::Frame;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use linux_raw_sys::auxvec;
+use window::Section;
+
+use crate::images::Image;
+use crate::machine::Machine;
+use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
+use crate::server::{Refusal, Server};
+use crate::stack::{self, Start};
+use crate::tree::{File, Node, Tree};
+
+/// CPUID leaf 1, edx, as Linux gives it in `AT_HWCAP`: what every 64-bit processor has.
+const HWCAP: u64 = 0x078b_fbff;
+/// Ticks of `times` in a second.
+pub const CLOCK_TICKS: u64 = 100;
+
+/// Which program, for whom.
+pub struct Request<'a> {
+    pub task: u64,
+    pub user: u64,
+    pub tree: &'a Tree,
+    pub path: &'a [u8],
+    pub file: File,
+    pub arguments: &'a [Vec<u8>],
+    pub environment: &'a [Vec<u8>],
+    /// The window's text; `None`: the first executable segment becomes it.
+    pub text: Option<Arc<Backing>>,
+}
+
+/// A program that is ready.
+pub struct Loaded {
+    pub map: Map,
+    pub frame: Frame,
+    pub text: Arc<Backing>,
+}
+
+/// The sections made so far: what a failure deletes again.
+struct Loading<'a, M: Machine> {
+    server: &'a Server<M>,
+    task: u64,
+    text: Option<Arc<Backing>>,
+    made: Vec<Arc<Backing>>,
+    map: Map,
+}
+
+impl<M: Machine> Server<M> {
+    /// # Errors
+    /// Why the program is not run. No section is left over.
+    pub fn load(&self, request: &Request<'_>) -> Result<Loaded, Refusal> {
+        let mut loading =
+            Loading { server: self, task: request.task, text: request.text.clone(), made: Vec::new(), map: Map::default() };
+        match loading.run(request) {
+            Ok(frame) => {
+                let Loading { map, text, .. } = loading;
+                // An image has an executable segment, or it would have been refused.
+                text.map(|text| Loaded { map, frame, text }).ok_or(Refusal::Kernel(abi::Error::BadProgram))
+            }
+            Err(refusal) => {
+                loading.made.iter().for_each(|backing| self.machine.section_delete(&backing.section));
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Maps all of a map into the task's window.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn install(&self, task: u64, map: &Map) -> Result<(), abi::Error> {
+        for (range, piece) in map.iter() {
+            self.window_set(task, range, piece)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the window agree with a piece of the map.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn window_set(&self, task: u64, range: &Range<u64>, piece: &Piece) -> Result<(), abi::Error> {
+        let len = range.end - range.start;
+        if piece.rights.is_empty() {
+            return self.machine.window_unmap(task, range.start, len);
+        }
+        let (section, offset) = (&piece.backing.section, piece.offset(range.start));
+        self.machine.window_map(task, range.start, section, offset, len, piece.rights)
+    }
+
+    /// Lets a program use a section, and pay for it.
+    ///
+    /// # Errors
+    /// What the kernel answers; the section is deleted then.
+    pub fn adopt(&self, section: Section, len: u64, task: u64, text: u64, rights: Rights) -> Result<Arc<Backing>, abi::Error> {
+        let given = self.machine.section_allow(&section, task, text, rights);
+        match given.and_then(|()| self.machine.section_give(&section, task)) {
+            Ok(()) => Ok(Backing::new(section, len)),
+            Err(error) => {
+                self.machine.section_delete(&section);
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes the sections of pieces that nothing else refers to.
+    pub fn discard(&self, pieces: Vec<(Range<u64>, Piece)>) {
+        for backing in pieces.into_iter().filter_map(|(_, piece)| Arc::into_inner(piece.backing)) {
+            self.machine.section_delete(&backing.section);
+        }
+    }
+}
+
+impl<M: Machine> Loading<'_, M> {
+    fn run(&mut self, request: &Request<'_>) -> Result<Frame, Refusal> {
+        let machine = &self.server.machine;
+        let image = self.server.images.get(machine, request.file)?;
+        let bias = self.place(&image)?;
+        let end = image.extent().end + bias;
+        self.map.heap = end..end;
+
+        let mut entry = image.entry + bias;
+        let mut linker_base = 0;
+        if let Some(path) = &image.interpreter {
+            let file = request.tree.walk(b"/", path).ok().and_then(|place| place.entry);
+            let Some(Node::File(_)) = file.map(|entry| entry.node) else { return Err(Refusal::NoInterpreter(path.clone())) };
+            let linker = self.server.images.get(machine, machine.file_open(path)?)?;
+            linker_base = self.place(&linker)?;
+            entry = linker.entry + linker_base;
+        }
+
+        let mut random = [0; 16];
+        machine.random(&mut random);
+        let headers = if image.headers == 0 { 0 } else { image.headers + bias };
+        let auxiliary = [
+            (auxvec::AT_HWCAP, HWCAP),
+            (auxvec::AT_PAGESZ, abi::layout::PAGE),
+            (auxvec::AT_CLKTCK, CLOCK_TICKS),
+            (auxvec::AT_PHDR, headers),
+            (auxvec::AT_PHENT, size_of::<linux_raw_sys::elf::Elf_Phdr>() as u64),
+            (auxvec::AT_PHNUM, image.header_count),
+            (auxvec::AT_BASE, linker_base),
+            (auxvec::AT_FLAGS, 0),
+            (auxvec::AT_ENTRY, image.entry + bias),
+            (auxvec::AT_UID, request.user),
+            (auxvec::AT_EUID, request.user),
+            (auxvec::AT_GID, request.user),
+            (auxvec::AT_EGID, request.user),
+            (auxvec::AT_SECURE, 0),
+            // No FSGSBASE: programs are to set their bases by arch_prctl.
+            (auxvec::AT_HWCAP2, 0),
+        ];
+        let (arguments, environment) = (request.arguments, request.environment);
+        let start = Start { arguments, environment, path: request.path, random, auxiliary: &auxiliary };
+        let stack = stack::build(STACK_TOP, &start).map_err(Refusal::Arguments)?;
+        let section = machine.section_create(STACK_LEN, STACK_LEN)?;
+        let bottom = STACK_TOP - STACK_LEN;
+        if let Err(error) = machine.section_write(&section, stack.pointer - bottom, &stack.bytes) {
+            machine.section_delete(&section);
+            return Err(error.into());
+        }
+        let rights = Rights::READ | Rights::WRITE;
+        self.enter(section, bottom..STACK_TOP, rights)?;
+        Ok(Frame { rip: entry, rsp: stack.pointer, rflags: 0x202, task: request.task, ..Frame::default() })
+    }
+
+    /// Clones an image's segments and enters them in the map. Answers how far they were moved.
+    fn place(&mut self, image: &Image) -> Result<u64, Refusal> {
+        let extent = image.extent();
+        let bias = match image.base {
+            None => 0,
+            // The program itself goes where it is best; what comes later (its linker) where there is room.
+            Some(base) if self.map.iter().next().is_none() => base,
+            Some(_) => {
+                let at = self.map.find(extent.end - extent.start).ok_or(Refusal::Kernel(abi::Error::NoMemory))?;
+                at.checked_sub(extent.start).ok_or(Refusal::Kernel(abi::Error::NoMemory))?
+            }
+        };
+        let machine = &self.server.machine;
+        // The text first: the other sections' ACLs name it.
+        let (code, data): (Vec<_>, Vec<_>) = image.segments.iter().partition(|s| s.rights.contains(Rights::EXECUTE));
+        for segment in code.into_iter().chain(data) {
+            let section = machine.section_clone(&segment.original)?;
+            let range = segment.range.start + bias..segment.range.end + bias;
+            if !self.map.is_free(&range) {
+                machine.section_delete(&section);
+                return Err(Refusal::Kernel(abi::Error::Exists));
+            }
+            self.enter(section, range, segment.rights)?;
+        }
+        Ok(bias)
+    }
+
+    fn enter(&mut self, section: Section, range: Range<u64>, rights: Rights) -> Result<(), Refusal> {
+        let len = range.end - range.start;
+        let most = most_rights(rights);
+        let text = self.text.as_ref().map_or(section.base(), |text| text.section.base());
+        let backing = self.server.adopt(section, len, self.task, text, most)?;
+        self.made.push(backing.clone());
+        self.text.get_or_insert_with(|| backing.clone());
+        self.map.insert(range.clone(), Piece { backing, origin: range.start, rights, most });
+        Ok(())
+    }
+}
+
+/// What `mprotect` may later give: code stays code, everything else may be written.
+#[must_use]
+pub fn most_rights(rights: Rights) -> Rights {
+    if rights.contains(Rights::EXECUTE) { Rights::READ | Rights::EXECUTE } else { Rights::READ | Rights::WRITE }
+}

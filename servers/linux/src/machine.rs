@@ -1,0 +1,111 @@
+//! What the personality asks of the machine below it. On Musubi these are kernel calls and calls of other servers
+//! (`musubi.rs`); in the tests on a host a traced process plays the part. Nothing else here knows where it runs.
+
+use abi::foreign::Frame;
+use abi::start::StreamRef;
+use abi::task::Limits;
+use abi::{Error, Rights};
+use alloc::vec::Vec;
+use window::Section;
+
+use crate::map::Granted;
+use crate::tree::File;
+
+/// What is known of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskState {
+    pub parent: u64,
+    /// Nanoseconds of processor time.
+    pub time_ns: u64,
+    /// Bytes of memory in use.
+    pub memory: u64,
+}
+
+/// The machine's memory, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryState {
+    pub total: u64,
+    pub free: u64,
+    pub tasks: u64,
+}
+
+/// Which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    SinceBoot,
+    Since1970,
+}
+
+/// # Errors
+/// Every method that returns a result fails with what the kernel, or the server that was called, answers.
+#[allow(clippy::missing_errors_doc, reason = "said once for the trait")]
+pub trait Machine: Sync {
+    /// A new task without threads, whose personality this server is going to be.
+    fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error>;
+    /// Kills a task.
+    fn task_kill(&self, task: u64) -> Result<(), Error>;
+    /// `None` when it has ended.
+    fn task_state(&self, task: u64) -> Option<TaskState>;
+    /// Makes this server the personality of a task; `text` is what all code in its window counts as.
+    fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error>;
+    /// Starts the task's thread.
+    fn foreign_start(&self, task: u64, frame: &Frame) -> Result<(), Error>;
+
+    /// A new section of zeroes that only this server reaches so far, on any thread.
+    fn section_create(&self, len: u64, reserve: u64) -> Result<Section, Error>;
+    /// A copy-on-write clone, likewise.
+    fn section_clone(&self, original: &Section) -> Result<Section, Error>;
+    /// Makes a section of data one of code.
+    fn section_seal(&self, section: &Section) -> Result<(), Error>;
+    fn section_resize(&self, section: &Section, len: u64) -> Result<(), Error>;
+    fn section_delete(&self, section: &Section);
+    fn section_name(&self, section: &Section, name: &[u8]);
+    /// An ACL entry for (task, text).
+    fn section_allow(&self, section: &Section, task: u64, text: u64, rights: Rights) -> Result<(), Error>;
+    /// Lets a task pay for a section.
+    fn section_give(&self, section: &Section, task: u64) -> Result<(), Error>;
+    /// Writes to a section of this server.
+    fn section_write(&self, section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+    /// Writes to a section of this server what lies at an address, such as a file.
+    fn section_load(&self, section: &Section, offset: u64, from: u64, len: u64) -> Result<(), Error>;
+
+    fn window_map(
+        &self,
+        task: u64,
+        address: u64,
+        section: &Section,
+        offset: u64,
+        len: u64,
+        rights: Rights,
+    ) -> Result<(), Error>;
+    fn window_unmap(&self, task: u64, address: u64, len: u64) -> Result<(), Error>;
+    fn window_protect(&self, task: u64, address: u64, len: u64, rights: Rights) -> Result<(), Error>;
+
+    /// Reads from the window of the calling thread, which belongs to `task`; and so on.
+    fn window_read(&self, task: u64, from: Granted, to: &mut [u8]) -> Result<(), Error>;
+    fn window_write(&self, task: u64, to: Granted, bytes: &[u8]) -> Result<(), Error>;
+    /// Writes what lies at an address of the single space, such as a file.
+    fn window_load(&self, task: u64, to: Granted, from: u64) -> Result<(), Error>;
+    fn window_zero(&self, task: u64, to: Granted) -> Result<(), Error>;
+
+    /// What lies at an address of the single space, such as a file, if this server may read it.
+    fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;
+    /// The flat table of files.
+    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error>;
+    /// A file that is going to be read.
+    fn file_open(&self, path: &[u8]) -> Result<File, Error>;
+
+    /// Reads what there is, at least one byte; 0 at the end of the stream.
+    fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error>;
+    fn stream_write(&self, stream: StreamRef, bytes: &[u8]) -> Result<usize, Error>;
+    /// Columns and rows if a person sits there.
+    fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)>;
+
+    /// Nanoseconds.
+    fn clock(&self, clock: Clock) -> u64;
+    fn sleep(&self, ns: u64) -> Result<(), Error>;
+    fn yield_now(&self);
+    fn processors(&self) -> usize;
+    fn memory(&self) -> MemoryState;
+    fn random(&self, to: &mut [u8]);
+}

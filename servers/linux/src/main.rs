@@ -1,0 +1,103 @@
+//! The service `linux`: what the loader and the shell call.
+
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use abi::task::USER_SYSTEM;
+use alloc::boxed::Box;
+use alloc::format;
+use musubi::interfaces::linux::{Linux, linux_serve};
+use musubi::interfaces::request::{LEN_MAX, Request};
+use musubi::{Caller, Error, Rights, Start};
+use personality::coverage::What;
+use personality::musubi::Musubi;
+use personality::server::{Refusal, Server, Spawn};
+use rt::section::{Who, may};
+
+musubi::program!(run);
+
+struct Service(&'static Server<Musubi>);
+
+fn run(_start: &Start) -> i32 {
+    let ready = personality::musubi::begin().and_then(|server| {
+        let service: &'static Service = Box::leak(Box::new(Service(server)));
+        let gates = linux_serve(service)?;
+        musubi::names::publish("linux", &gates)
+    });
+    match ready {
+        Ok(()) => rt::thread::park(),
+        Err(error) => {
+            musubi::eprintln!("linux: {error}");
+            1
+        }
+    }
+}
+
+/// What a refusal is among the errors of calls.
+fn error_of(refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Defect(_) | Refusal::Native | Refusal::NoInterpreter(_) => Error::BadProgram,
+        Refusal::NotReadable => Error::Denied,
+        Refusal::Arguments(_) => Error::TooBig,
+        Refusal::Kernel(error) => *error,
+    }
+}
+
+/// Puts a line into a buffer, ended by a zero if there is room.
+fn put_line(to: &mut [u8], line: &[u8]) -> u64 {
+    let len = line.len().min(to.len().saturating_sub(1));
+    to[..len].copy_from_slice(&line[..len]);
+    if let Some(end) = to.get_mut(len) {
+        *end = 0;
+    }
+    len as u64
+}
+
+impl Linux for Service {
+    fn spawn(&self, caller: &Caller, request: &[u8], section: u64, len: u64, reason: &mut [u8]) -> Result<u64, Error> {
+        if request.len() > LEN_MAX {
+            return Err(Error::TooBig);
+        }
+        // A copy: the caller's other threads could change it between check and use.
+        let request = Request::decode(&request.to_vec())?;
+        if request.user != caller.user && caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        // This server reads more than its callers may: what it runs for one of them is what that one may read.
+        if len > 0 && !may(section, len, Rights::READ, Who::Caller) {
+            return Err(Error::Denied);
+        }
+        let spawn = Spawn {
+            path: &request.path,
+            arguments: &request.args,
+            environment: &request.env,
+            streams: request.streams,
+            file: section,
+            len,
+            user: request.user,
+            limits: request.limits,
+            parent: caller.task,
+        };
+        self.0.spawn(&spawn).map_err(|refusal| {
+            put_line(reason, format!("{refusal}").as_bytes());
+            error_of(&refusal)
+        })
+    }
+
+    fn unknown(&self, index: u64) -> (u64, u64) {
+        let coverage = self.0.coverage.lock();
+        let calls = coverage.iter().filter_map(|(what, count)| match what {
+            What::Call(number) => Some((*number, count.count)),
+            _ => None,
+        });
+        usize::try_from(index).ok().and_then(|index| calls.skip(index).next()).unwrap_or((0, 0))
+    }
+
+    fn refused(&self, index: u64, line: &mut [u8]) -> Result<u64, Error> {
+        let lines = self.0.coverage.lock().lines();
+        let found = usize::try_from(index).ok().and_then(|index| lines.lines().nth(index));
+        found.map(|found| put_line(line, found.as_bytes())).ok_or(Error::NotFound)
+    }
+}

@@ -1,0 +1,213 @@
+//! The machine below, on Musubi: kernel calls through `sdk/window`, and the services of other servers.
+
+use abi::foreign::Frame;
+use abi::start::StreamRef;
+use abi::task::{Limits, TaskInfo};
+use abi::{Error, Rights};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::interfaces::console::ConsoleClient;
+use musubi::interfaces::files::FileInfo;
+use musubi::stream::Stream;
+use rt::Trap;
+use rt::abi::calls::stub;
+use window::foreign::Personality;
+use window::{Section, foreign, memory};
+
+use crate::machine::{Clock, Machine, MemoryState, TaskState};
+use crate::map::Granted;
+use crate::server::Server;
+use crate::tree::{File, Mode};
+
+/// Limits of a program for which nobody asked for others: half a gigabyte, 128 GiB of addresses, and a section for each
+/// of many mappings.
+const LIMITS: Limits = Limits { frames: 128 << 10, sections: 8192, reserve: 128 << 30, threads: 128 };
+/// What is said of a terminal that does not know its size.
+const SIZE: (u16, u16) = (80, 25);
+
+/// This machine.
+#[derive(Debug, Default)]
+pub struct Musubi {
+    /// Where programs' threads come in.
+    gate: AtomicU64,
+}
+
+/// Makes the server, and the gate through which programs come in.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn begin() -> Result<&'static Server<Musubi>, Error> {
+    let server: &'static Server<Musubi> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Server::new(Musubi::default())));
+    let gate = foreign::export(server as &dyn Personality)?;
+    server.machine.gate.store(gate, Ordering::Release);
+    Ok(server)
+}
+
+fn file(info: &FileInfo) -> File {
+    let mode = if info.flags & u64::from(abi::boot::flag::EXECUTABLE) != 0 { Mode::Executable } else { Mode::Plain };
+    File { address: info.section, len: info.len, mtime: info.mtime, mode }
+}
+
+impl Machine for Musubi {
+    fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
+        let or = |asked: u64, usual: u64| if asked == 0 { usual } else { asked };
+        let limits = Limits {
+            frames: or(limits.frames, LIMITS.frames),
+            sections: or(limits.sections, LIMITS.sections),
+            reserve: or(limits.reserve, LIMITS.reserve),
+            threads: or(limits.threads, LIMITS.threads),
+        };
+        rt::task::create(&limits, user, name)
+    }
+
+    fn task_kill(&self, task: u64) -> Result<(), Error> {
+        rt::task::kill(task)
+    }
+
+    fn task_state(&self, task: u64) -> Option<TaskState> {
+        // The list goes on from a number: the first one above the number before is the task itself.
+        let mut info = TaskInfo::default();
+        let found = stub::task_list(&Trap, task.checked_sub(1)?, core::ptr::from_mut(&mut info) as u64);
+        let memory = info.used.frames.saturating_mul(abi::layout::PAGE);
+        (found == Ok(task)).then_some(TaskState { parent: info.parent, time_ns: info.time, memory })
+    }
+
+    fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error> {
+        foreign::set(task, self.gate.load(Ordering::Acquire), text)
+    }
+
+    fn foreign_start(&self, task: u64, frame: &Frame) -> Result<(), Error> {
+        foreign::start(task, frame)
+    }
+
+    fn section_create(&self, len: u64, reserve: u64) -> Result<Section, Error> {
+        Section::create(len, reserve)
+    }
+
+    fn section_clone(&self, original: &Section) -> Result<Section, Error> {
+        Section::clone_of(original)
+    }
+
+    fn section_seal(&self, section: &Section) -> Result<(), Error> {
+        section.seal()
+    }
+
+    fn section_resize(&self, section: &Section, len: u64) -> Result<(), Error> {
+        section.resize(len)
+    }
+
+    fn section_delete(&self, section: &Section) {
+        // It may have ended with its task already.
+        let _ = section.delete();
+    }
+
+    fn section_name(&self, section: &Section, name: &[u8]) {
+        // A name is for people; without one the section works as well.
+        let _ = section.name(name);
+    }
+
+    fn section_allow(&self, section: &Section, task: u64, text: u64, rights: Rights) -> Result<(), Error> {
+        section.allow(task, text, rights)
+    }
+
+    fn section_give(&self, section: &Section, task: u64) -> Result<(), Error> {
+        section.give(task)
+    }
+
+    fn section_write(&self, section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        section.write(offset, bytes)
+    }
+
+    fn section_load(&self, section: &Section, offset: u64, from: u64, len: u64) -> Result<(), Error> {
+        section.load(offset, from, len)
+    }
+
+    fn window_map(&self, task: u64, at: u64, section: &Section, offset: u64, len: u64, rights: Rights) -> Result<(), Error> {
+        window::map(task, at, section, offset, len, rights)
+    }
+
+    fn window_unmap(&self, task: u64, address: u64, len: u64) -> Result<(), Error> {
+        window::unmap(task, address, len)
+    }
+
+    fn window_protect(&self, task: u64, address: u64, len: u64, rights: Rights) -> Result<(), Error> {
+        window::protect(task, address, len, rights)
+    }
+
+    fn window_read(&self, _task: u64, from: Granted, to: &mut [u8]) -> Result<(), Error> {
+        memory::read_window(from.address(), to)
+    }
+
+    fn window_write(&self, _task: u64, to: Granted, bytes: &[u8]) -> Result<(), Error> {
+        memory::write_window(to.address(), bytes)
+    }
+
+    fn window_load(&self, _task: u64, to: Granted, from: u64) -> Result<(), Error> {
+        memory::load_window(to.address(), from, to.len())
+    }
+
+    fn window_zero(&self, _task: u64, to: Granted) -> Result<(), Error> {
+        memory::zero_window(to.address(), to.len())
+    }
+
+    fn view(&self, from: u64, len: u64) -> Option<&'static [u8]> {
+        rt::section::view(from, len)
+    }
+
+    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error> {
+        Ok(musubi::files::list()?.into_iter().map(|(name, info)| (name, file(&info))).collect())
+    }
+
+    fn file_open(&self, path: &[u8]) -> Result<File, Error> {
+        musubi::files::find(path).map(|info| file(&info))
+    }
+
+    fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error> {
+        Stream(stream).read(to)
+    }
+
+    fn stream_write(&self, stream: StreamRef, bytes: &[u8]) -> Result<usize, Error> {
+        Stream(stream).write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)> {
+        Stream(stream).is_console().then(|| console_size().unwrap_or(SIZE))
+    }
+
+    fn clock(&self, clock: Clock) -> u64 {
+        match clock {
+            Clock::SinceBoot => rt::time::now_ns(),
+            Clock::Since1970 => rt::time::unix_ns(),
+        }
+    }
+
+    fn sleep(&self, ns: u64) -> Result<(), Error> {
+        stub::sleep(&Trap, ns).map(drop)
+    }
+
+    fn yield_now(&self) {
+        rt::thread::yield_now();
+    }
+
+    fn processors(&self) -> usize {
+        rt::task::processors().count()
+    }
+
+    fn memory(&self) -> MemoryState {
+        let memory = rt::task::memory().unwrap_or_default();
+        MemoryState { total: memory.total, free: memory.free, tasks: memory.tasks }
+    }
+
+    fn random(&self, to: &mut [u8]) {
+        rt::random::fill(to);
+    }
+}
+
+fn console_size() -> Option<(u16, u16)> {
+    let console = ConsoleClient::bind_with_args(musubi::names::lookup("console").ok()?, 0).ok()?;
+    let size = console.size();
+    // Asked for rarely enough not to keep the binding.
+    let _ = console.unbind();
+    let (columns, rows) = size.ok()?;
+    Some((u16::try_from(columns).ok()?, u16::try_from(rows).ok()?))
+}

@@ -1,0 +1,263 @@
+//! Signals of one program: what it wants done about each, which wait, and the record on its stack that a handler
+//! returns through. A signal is taken at the end of a system call; there is no other moment, as long as only the
+//! program itself can raise one.
+
+use alloc::vec::Vec;
+
+use abi::foreign::Frame;
+use linux_raw_sys::general as linux;
+
+use crate::field;
+
+/// Signals are numbered from 1.
+pub const COUNT: u64 = 64;
+/// Cannot be caught, blocked or ignored.
+const UNTOUCHABLE: u64 = bit(linux::SIGKILL as u64) | bit(linux::SIGSTOP as u64);
+pub const ACTION_LEN: usize = size_of::<linux::kernel_sigaction>();
+pub const DEFAULT: u64 = 0;
+pub const IGNORE: u64 = 1;
+/// Only these flags of a handler do anything here.
+const FLAGS_KNOWN: u64 = (linux::SA_NOCLDSTOP
+    | linux::SA_NOCLDWAIT
+    | linux::SA_SIGINFO
+    | linux::SA_ONSTACK
+    | linux::SA_RESTART
+    | linux::SA_NODEFER
+    | linux::SA_RESETHAND
+    | linux::SA_RESTORER) as u64;
+
+/// The bit of a signal in a mask.
+#[must_use]
+pub const fn bit(signal: u64) -> u64 {
+    1 << (signal - 1)
+}
+
+/// What a program wants done about a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// [`DEFAULT`], [`IGNORE`] or the address of a handler.
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+impl Action {
+    #[must_use]
+    pub fn load(bytes: &[u8; ACTION_LEN]) -> Action {
+        // The first and third field are function pointers, so they are read as words.
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+        Action {
+            handler: word(core::mem::offset_of!(linux::kernel_sigaction, sa_handler_kernel)),
+            flags: field!(bytes, linux::kernel_sigaction, sa_flags),
+            restorer: word(core::mem::offset_of!(linux::kernel_sigaction, sa_restorer)),
+            mask: word(core::mem::offset_of!(linux::kernel_sigaction, sa_mask)),
+        }
+    }
+
+    #[must_use]
+    pub fn store(&self) -> [u8; ACTION_LEN] {
+        let mut bytes = [0; ACTION_LEN];
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        put(core::mem::offset_of!(linux::kernel_sigaction, sa_handler_kernel), self.handler);
+        put(core::mem::offset_of!(linux::kernel_sigaction, sa_flags), self.flags);
+        put(core::mem::offset_of!(linux::kernel_sigaction, sa_restorer), self.restorer);
+        put(core::mem::offset_of!(linux::kernel_sigaction, sa_mask), self.mask);
+        bytes
+    }
+
+    /// Flags that nothing here implements.
+    #[must_use]
+    pub fn unknown_flags(&self) -> u64 {
+        self.flags & !FLAGS_KNOWN
+    }
+}
+
+/// An alternative stack for handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AltStack {
+    pub address: u64,
+    pub len: u64,
+}
+
+/// Who raised a signal, for `siginfo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    pub code: i32,
+    pub task: u64,
+    pub user: u64,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    Nothing,
+    /// The program ends by this signal.
+    End(u64),
+    Handle { signal: u64, action: Action, sender: Sender, mask: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub struct Signals {
+    actions: [Action; COUNT as usize],
+    pub mask: u64,
+    pub alt_stack: Option<AltStack>,
+    pending: Vec<(u64, Sender)>,
+}
+
+impl Default for Signals {
+    fn default() -> Signals {
+        Signals { actions: [Action::default(); COUNT as usize], mask: 0, alt_stack: None, pending: Vec::new() }
+    }
+}
+
+impl Signals {
+    /// The action of a signal; `None` if there is no such signal.
+    #[must_use]
+    pub fn action(&self, signal: u64) -> Option<Action> {
+        self.actions.get(signal.checked_sub(1)? as usize).copied()
+    }
+
+    /// Whether the action was taken: not for signals that do not exist or cannot be caught.
+    #[must_use]
+    pub fn set_action(&mut self, signal: u64, action: Action) -> Option<()> {
+        if signal == 0 || signal > COUNT || bit(signal) & UNTOUCHABLE != 0 {
+            return None;
+        }
+        self.actions[signal as usize - 1] = Action { mask: action.mask & !UNTOUCHABLE, ..action };
+        Some(())
+    }
+
+    pub fn set_mask(&mut self, mask: u64) {
+        self.mask = mask & !UNTOUCHABLE;
+    }
+
+    /// A signal arrives. It waits at most once.
+    pub fn raise(&mut self, signal: u64, sender: Sender) {
+        if !self.pending.iter().any(|(s, _)| *s == signal) {
+            self.pending.push((signal, sender));
+        }
+    }
+
+    /// The mask of the signals that wait.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.pending.iter().fold(0, |mask, (signal, _)| mask | bit(*signal))
+    }
+
+    /// Takes the next signal that is not blocked, and answers what is to be done. For a handler the mask has been set
+    /// as it is while the handler runs; `mask` in the answer is the one to come back to.
+    pub fn take(&mut self) -> Delivery {
+        while let Some(at) = self.pending.iter().position(|(signal, _)| self.mask & bit(*signal) == 0) {
+            let (signal, sender) = self.pending.remove(at);
+            let action = self.action(signal).unwrap_or_default();
+            match action.handler {
+                IGNORE => {}
+                DEFAULT if ignored_by_default(signal) => {}
+                DEFAULT => return Delivery::End(signal),
+                _ => {
+                    let mask = self.mask;
+                    let own = if action.flags & u64::from(linux::SA_NODEFER) == 0 { bit(signal) } else { 0 };
+                    self.set_mask(mask | action.mask | own);
+                    if action.flags & u64::from(linux::SA_RESETHAND) != 0 {
+                        self.actions[signal as usize - 1] = Action::default();
+                    }
+                    return Delivery::Handle { signal, action, sender, mask };
+                }
+            }
+        }
+        Delivery::Nothing
+    }
+
+    /// Another program takes over: handlers are gone, what is ignored stays ignored.
+    pub fn exec(&mut self) {
+        for action in &mut self.actions {
+            if action.handler != IGNORE {
+                *action = Action::default();
+            }
+        }
+        self.alt_stack = None;
+    }
+}
+
+fn ignored_by_default(signal: u64) -> bool {
+    matches!(signal as u32, linux::SIGCHLD | linux::SIGCONT | linux::SIGURG | linux::SIGWINCH)
+}
+
+/// Whether the default is to stop the program, which is not implemented.
+#[must_use]
+pub fn stops(signal: u64) -> bool {
+    matches!(signal as u32, linux::SIGSTOP | linux::SIGTSTP | linux::SIGTTIN | linux::SIGTTOU)
+}
+
+/// The record that a handler finds and `rt_sigreturn` reads (`struct rt_sigframe` of Linux: return address, `ucontext`,
+/// `siginfo`), as words. `linux-raw-sys` does not have it.
+pub mod frame {
+    use super::{Action, AltStack, Frame, Sender, Vec, linux};
+
+    /// Bytes of the record.
+    pub const LEN: u64 = 8 * WORDS as u64;
+    const WORDS: usize = INFO + 16;
+    const STACK: usize = 3;
+    const REGISTERS: usize = 6;
+    const FLAGS: usize = REGISTERS + 17;
+    const SEGMENTS: usize = REGISTERS + 18;
+    const MASK: usize = REGISTERS + 32;
+    const INFO: usize = MASK + 1;
+    /// Address of `ucontext` and of `siginfo` in the record.
+    pub const CONTEXT_AT: u64 = 8;
+    pub const INFO_AT: u64 = 8 * INFO as u64;
+    /// The program's code and stack selectors, as Linux has them.
+    const SELECTORS: u64 = 0x33 | 0x2b << 48;
+
+    /// General registers in the order of `struct sigcontext`.
+    fn registers(f: &mut Frame) -> [&mut u64; 17] {
+        [
+            &mut f.r8, &mut f.r9, &mut f.r10, &mut f.r11, &mut f.r12, &mut f.r13, &mut f.r14, &mut f.r15, &mut f.rdi,
+            &mut f.rsi, &mut f.rbp, &mut f.rbx, &mut f.rdx, &mut f.rax, &mut f.rcx, &mut f.rsp, &mut f.rip,
+        ]
+    }
+
+    /// Where the record goes: below the red zone, so that the handler's stack is aligned as after a call.
+    #[must_use]
+    pub fn address(rsp: u64, action: &Action, alt: Option<AltStack>) -> u64 {
+        let on_alt = alt.filter(|a| action.flags & u64::from(linux::SA_ONSTACK) != 0 && rsp.wrapping_sub(a.address) > a.len);
+        let top = on_alt.map_or(rsp.wrapping_sub(128), |a| a.address + a.len);
+        (top.wrapping_sub(LEN) & !15).wrapping_sub(8)
+    }
+
+    #[must_use]
+    pub fn store(f: &Frame, signal: u64, action: &Action, sender: Sender, mask: u64, alt: Option<AltStack>) -> Vec<u8> {
+        let mut words = [0u64; WORDS];
+        words[0] = action.restorer;
+        if let Some(alt) = alt {
+            words[STACK] = alt.address;
+            words[STACK + 2] = alt.len;
+        }
+        for (word, register) in words[REGISTERS..].iter_mut().zip(registers(&mut f.clone())) {
+            *word = *register;
+        }
+        words[FLAGS] = f.rflags;
+        words[SEGMENTS] = SELECTORS;
+        words[MASK] = mask;
+        words[INFO] = signal;
+        words[INFO + 1] = u64::from(sender.code as u32);
+        words[INFO + 2] = sender.task & 0xffff_ffff | sender.user << 32;
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    /// Puts the registers of a record back and answers the mask. There is no record of vector registers: a signal is
+    /// taken at a call, where nothing is in them.
+    #[must_use]
+    pub fn load(record: &[u8; LEN as usize], f: &mut Frame) -> u64 {
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| record[8 * at + i]));
+        for (i, register) in registers(f).into_iter().enumerate() {
+            *register = word(REGISTERS + i);
+        }
+        f.rflags = word(FLAGS);
+        word(MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests;

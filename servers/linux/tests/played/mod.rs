@@ -1,0 +1,310 @@
+//! A machine played by this host: a task is a traced process whose system calls the host's kernel hands to the tracer
+//! instead of doing them, a section is a range of one shared file, and a window is what of it is mapped in the process.
+//! So programs of this host run under the personality, with the real instructions and the real memory.
+
+#![allow(dead_code, unused_imports, reason = "each file of tests uses its own part")]
+
+mod process;
+mod puppet;
+mod run;
+
+pub use puppet::Puppet;
+pub use run::{Outcome, on_host, possible, run, run_with};
+
+use std::collections::HashMap;
+use std::fs::File as HostFile;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+
+use abi::foreign::Frame;
+use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
+use abi::start::StreamRef;
+use abi::task::Limits;
+use abi::{Error, Rights};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use personality::machine::{Clock, Machine, MemoryState, TaskState};
+use personality::map::Granted;
+use personality::tree::{File, Mode};
+use process::{Task, ok};
+use window::Section;
+
+/// One stream: what was written to it, or what is to be read.
+#[derive(Default)]
+pub struct Stream {
+    pub bytes: Vec<u8>,
+    pub closed: bool,
+    pub terminal: bool,
+}
+
+pub struct Played {
+    space: HostFile,
+    space_fd: OwnedFd,
+    next: Mutex<u64>,
+    live: Mutex<HashMap<u64, (u64, Option<u64>)>>,
+    tasks: Mutex<HashMap<u64, Task>>,
+    files: Mutex<Vec<(Vec<u8>, File)>>,
+    pub streams: Mutex<HashMap<u64, Stream>>,
+    views: Mutex<HashMap<(u64, u64), &'static [u8]>>,
+}
+
+impl Played {
+    pub fn new() -> Played {
+        // Inherited by the traced processes, which map it.
+        let space_fd = memfd_create("space", MFdFlags::empty()).unwrap();
+        let space = HostFile::from(space_fd.try_clone().unwrap());
+        space.set_len(1 << 40).unwrap();
+        Played {
+            space,
+            space_fd,
+            next: Mutex::new(SPACE_BASE + GRANULE),
+            live: Mutex::default(),
+            tasks: Mutex::default(),
+            files: Mutex::default(),
+            streams: Mutex::default(),
+            views: Mutex::default(),
+        }
+    }
+
+    fn allocate(&self, len: u64) -> u64 {
+        let mut next = self.next.lock().unwrap();
+        let base = *next;
+        *next += len.max(1).next_multiple_of(GRANULE);
+        base
+    }
+
+    pub fn put(&self, name: &[u8], bytes: &[u8], mode: Mode, mtime: i64) -> File {
+        let address = if bytes.is_empty() { 0 } else { self.allocate(bytes.len() as u64) };
+        if address != 0 {
+            self.space.write_all_at(bytes, address - SPACE_BASE).unwrap();
+        }
+        let file = File { address, len: bytes.len() as u64, mtime, mode };
+        self.files.lock().unwrap().push((name.to_vec(), file));
+        file
+    }
+
+    /// Sections that exist, but for files.
+    pub fn sections(&self) -> usize {
+        self.live.lock().unwrap().len()
+    }
+
+    fn base_of(&self, section: &Section) -> Result<u64, Error> {
+        let live = self.live.lock().unwrap();
+        if live.contains_key(&section.base()) { Ok(section.base() - SPACE_BASE) } else { Err(Error::NotFound) }
+    }
+
+    fn copy(&self, to: u64, from: u64, len: u64) {
+        let mut bytes = vec![0; len as usize];
+        self.space.read_exact_at(&mut bytes, from).unwrap();
+        self.space.write_all_at(&bytes, to).unwrap();
+    }
+
+    fn task<T>(&self, task: u64, act: impl FnOnce(&mut Task) -> T) -> Result<T, Error> {
+        self.tasks.lock().unwrap().get_mut(&task).map(act).ok_or(Error::NotFound)
+    }
+}
+
+impl Machine for Played {
+    fn task_create(&self, _user: u64, _limits: &Limits, _name: &[u8]) -> Result<u64, Error> {
+        let task = Task::start()?;
+        let number = task.pid().as_raw() as u64;
+        self.tasks.lock().unwrap().insert(number, task);
+        Ok(number)
+    }
+
+    fn task_kill(&self, task: u64) -> Result<(), Error> {
+        self.tasks.lock().unwrap().remove(&task).map(drop).ok_or(Error::NotFound)?;
+        self.live.lock().unwrap().retain(|_, (_, owner)| *owner != Some(task));
+        Ok(())
+    }
+
+    fn task_state(&self, task: u64) -> Option<TaskState> {
+        self.task(task, |_| TaskState { parent: 1, time_ns: 20_000_000, memory: 1 << 20 }).ok()
+    }
+
+    fn foreign_set(&self, task: u64, _text: &Section) -> Result<(), Error> {
+        self.task(task, |_| ())
+    }
+
+    fn foreign_start(&self, task: u64, frame: &Frame) -> Result<(), Error> {
+        self.task(task, |task| task.start = Some(*frame))
+    }
+
+    fn section_create(&self, len: u64, reserve: u64) -> Result<Section, Error> {
+        let base = self.allocate(reserve);
+        self.live.lock().unwrap().insert(base, (len, None));
+        Ok(Section::played(base, reserve))
+    }
+
+    fn section_clone(&self, original: &Section) -> Result<Section, Error> {
+        let from = self.base_of(original)?;
+        let len = self.live.lock().unwrap()[&original.base()].0;
+        let clone = self.section_create(len, len + 4096)?;
+        self.copy(clone.base() - SPACE_BASE, from, len);
+        Ok(clone)
+    }
+
+    fn section_seal(&self, section: &Section) -> Result<(), Error> {
+        self.base_of(section).map(drop)
+    }
+
+    fn section_resize(&self, section: &Section, len: u64) -> Result<(), Error> {
+        let base = self.base_of(section)?;
+        let room = section.reserve().next_multiple_of(GRANULE);
+        let mut live = self.live.lock().unwrap();
+        let entry = live.get_mut(&section.base()).ok_or(Error::NotFound)?;
+        if len > room {
+            return Err(Error::TooBig);
+        }
+        if len < entry.0 {
+            self.space.write_all_at(&vec![0; (entry.0 - len) as usize], base + len).unwrap();
+        }
+        entry.0 = len;
+        Ok(())
+    }
+
+    fn section_delete(&self, section: &Section) {
+        let gone = self.live.lock().unwrap().remove(&section.base());
+        assert!(gone.is_some(), "a section is deleted once");
+    }
+
+    fn section_name(&self, _section: &Section, _name: &[u8]) {}
+
+    fn section_allow(&self, section: &Section, _task: u64, _text: u64, _rights: Rights) -> Result<(), Error> {
+        self.base_of(section).map(drop)
+    }
+
+    fn section_give(&self, section: &Section, task: u64) -> Result<(), Error> {
+        let mut live = self.live.lock().unwrap();
+        live.get_mut(&section.base()).ok_or(Error::NotFound)?.1 = Some(task);
+        Ok(())
+    }
+
+    fn section_write(&self, section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let base = self.base_of(section)?;
+        self.space.write_all_at(bytes, base + offset).unwrap();
+        Ok(())
+    }
+
+    fn section_load(&self, section: &Section, offset: u64, from: u64, len: u64) -> Result<(), Error> {
+        let base = self.base_of(section)?;
+        if len > 0 {
+            self.copy(base + offset, from - SPACE_BASE, len);
+        }
+        Ok(())
+    }
+
+    fn window_map(&self, task: u64, at: u64, section: &Section, offset: u64, len: u64, rights: Rights) -> Result<(), Error> {
+        let base = self.base_of(section)?;
+        assert!(at + len <= WINDOW_END && offset + len <= self.live.lock().unwrap()[&section.base()].0);
+        let fd = self.space_fd.as_raw_fd() as u64;
+        let flags = (nix::libc::MAP_SHARED | nix::libc::MAP_FIXED) as u64;
+        let arguments = [at, len, u64::from(rights.bits()), flags, fd, base + offset];
+        self.task(task, |task| ok(task.host_call(nix::libc::SYS_mmap, arguments)))?
+    }
+
+    fn window_unmap(&self, task: u64, address: u64, len: u64) -> Result<(), Error> {
+        self.task(task, |task| ok(task.host_call(nix::libc::SYS_munmap, [address, len, 0, 0, 0, 0])))?
+    }
+
+    fn window_protect(&self, task: u64, address: u64, len: u64, rights: Rights) -> Result<(), Error> {
+        let arguments = [address, len, u64::from(rights.bits()), 0, 0, 0];
+        self.task(task, |task| ok(task.host_call(nix::libc::SYS_mprotect, arguments)))?
+    }
+
+    fn window_read(&self, task: u64, from: Granted, to: &mut [u8]) -> Result<(), Error> {
+        assert_eq!(from.len(), to.len() as u64);
+        self.task(task, |task| task.memory.read_exact_at(to, from.address()).expect("what was granted is mapped"))
+    }
+
+    fn window_write(&self, task: u64, to: Granted, bytes: &[u8]) -> Result<(), Error> {
+        assert_eq!(to.len(), bytes.len() as u64);
+        self.task(task, |task| task.memory.write_all_at(bytes, to.address()).expect("what was granted is mapped"))
+    }
+
+    fn window_load(&self, task: u64, to: Granted, from: u64) -> Result<(), Error> {
+        let mut bytes = vec![0; to.len() as usize];
+        self.space.read_exact_at(&mut bytes, from - SPACE_BASE).unwrap();
+        self.window_write(task, to, &bytes)
+    }
+
+    fn window_zero(&self, task: u64, to: Granted) -> Result<(), Error> {
+        self.window_write(task, to, &vec![0; to.len() as usize])
+    }
+
+    fn view(&self, from: u64, len: u64) -> Option<&'static [u8]> {
+        if len == 0 {
+            return Some(&[]);
+        }
+        let from = from.checked_sub(SPACE_BASE)?;
+        // Kept for ever, like a file on Musubi.
+        Some(*self.views.lock().unwrap().entry((from, len)).or_insert_with(|| {
+            let mut bytes = vec![0; len as usize];
+            self.space.read_exact_at(&mut bytes, from).unwrap();
+            bytes.leak()
+        }))
+    }
+
+    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error> {
+        Ok(self.files.lock().unwrap().clone())
+    }
+
+    fn file_open(&self, path: &[u8]) -> Result<File, Error> {
+        let plain = |name: &[u8]| name.strip_prefix(b"/").unwrap_or(name).to_vec();
+        let files = self.files.lock().unwrap();
+        files.iter().find(|(name, _)| plain(name) == plain(path)).map(|(_, file)| *file).ok_or(Error::NotFound)
+    }
+
+    fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error> {
+        let mut streams = self.streams.lock().unwrap();
+        let stream = streams.get_mut(&stream.id).ok_or(Error::NotFound)?;
+        let n = to.len().min(stream.bytes.len());
+        to[..n].copy_from_slice(&stream.bytes[..n]);
+        stream.bytes.drain(..n);
+        Ok(n)
+    }
+
+    fn stream_write(&self, stream: StreamRef, bytes: &[u8]) -> Result<usize, Error> {
+        let mut streams = self.streams.lock().unwrap();
+        let stream = streams.get_mut(&stream.id).ok_or(Error::NotFound)?;
+        if stream.closed {
+            return Err(Error::Dead);
+        }
+        // Some only, as a pipe may do.
+        let n = bytes.len().min(5000);
+        stream.bytes.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)> {
+        let streams = self.streams.lock().unwrap();
+        streams.get(&stream.id).filter(|stream| stream.terminal).map(|_| (80, 25))
+    }
+
+    fn clock(&self, clock: Clock) -> u64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        match clock {
+            Clock::Since1970 => now,
+            Clock::SinceBoot => now % (1 << 40),
+        }
+    }
+
+    fn sleep(&self, ns: u64) -> Result<(), Error> {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
+        Ok(())
+    }
+
+    fn yield_now(&self) {}
+
+    fn processors(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn memory(&self) -> MemoryState {
+        MemoryState { total: 1 << 30, free: 1 << 29, tasks: 1 }
+    }
+
+    fn random(&self, to: &mut [u8]) {
+        to.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8 ^ 0x5a);
+    }
+}

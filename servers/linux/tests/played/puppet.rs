@@ -1,0 +1,114 @@
+//! A program that stands still while the test makes its system calls.
+
+use std::os::unix::fs::FileExt;
+
+use abi::Rights;
+use abi::foreign::Frame;
+use abi::layout::WINDOW_END;
+use abi::start::StreamRef;
+use abi::task::Limits;
+use personality::machine::Machine;
+use personality::server::{Server, Spawn};
+use window::foreign::{After, Personality};
+
+use super::{Played, Stream};
+
+/// A program that is loaded but does not run: the test makes its system calls for it.
+pub struct Puppet<'a> {
+    pub server: &'a Server<Played>,
+    pub task: u64,
+    frame: Frame,
+}
+
+impl Puppet<'_> {
+    pub fn new(server: &Server<Played>) -> Puppet<'_> {
+        {
+            let mut streams = server.machine.streams.lock().unwrap();
+            (0..3).for_each(|id| drop(streams.insert(id, Stream::default())));
+        }
+        let file = server.machine.file_open(b"busybox").unwrap();
+        let task = server
+            .spawn(&Spawn {
+                path: b"busybox",
+                arguments: &[b"busybox".to_vec()],
+                environment: &[],
+                streams: [0, 1, 2].map(|id| StreamRef { gate: 1, id }),
+                file: file.address,
+                len: file.len,
+                user: 1,
+                limits: Limits::default(),
+                parent: 1,
+            })
+            .unwrap();
+        let frame = server.machine.task(task, |task| task.start.take().unwrap()).unwrap();
+        Puppet { server, task, frame }
+    }
+
+    /// One call. `Err` with the exit code if it ended the program.
+    pub fn try_call(&mut self, number: u64, arguments: &[u64]) -> Result<i64, u64> {
+        let mut six = [0; 6];
+        six[..arguments.len()].copy_from_slice(arguments);
+        let mut frame = Frame { rax: number, task: self.task, thread: self.task, ..self.frame };
+        [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9] = six;
+        match self.server.upcall(&mut frame) {
+            After::Return => Ok(frame.rax as i64),
+            After::End { code, .. } => Err(code),
+        }
+    }
+
+    pub fn call(&mut self, number: u64, arguments: &[u64]) -> i64 {
+        self.try_call(number, arguments).expect("it does not end the program")
+    }
+
+    pub fn peek(&self, address: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.server.machine.task(self.task, |task| task.memory.read_exact_at(&mut bytes, address).unwrap()).unwrap();
+        bytes
+    }
+
+    pub fn poke(&self, address: u64, bytes: &[u8]) {
+        self.server.machine.task(self.task, |task| task.memory.write_all_at(bytes, address).unwrap()).unwrap();
+    }
+
+    /// What the host says is mapped in the window: (start, end, rights).
+    pub fn mapped(&self) -> Vec<(u64, u64, Rights)> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.task)).unwrap();
+        let mut ranges: Vec<(u64, u64, Rights)> = Vec::new();
+        for line in maps.lines() {
+            let (range, rest) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let at = |s: &str| u64::from_str_radix(s, 16).unwrap();
+            let mut rights = Rights::empty();
+            rights.set(Rights::READ, rest.as_bytes()[0] == b'r');
+            rights.set(Rights::WRITE, rest.as_bytes()[1] == b'w');
+            rights.set(Rights::EXECUTE, rest.as_bytes()[2] == b'x');
+            if at(start) < WINDOW_END {
+                join(&mut ranges, (at(start), at(end), rights));
+            }
+        }
+        ranges
+    }
+
+    /// What the personality has on record.
+    pub fn recorded(&self) -> Vec<(u64, u64, Rights)> {
+        let process = self.server.process(self.task).unwrap();
+        let mut ranges = Vec::new();
+        for (range, piece) in process.map.lock().iter().filter(|(_, piece)| !piece.rights.is_empty()) {
+            join(&mut ranges, (range.start, range.end, piece.rights));
+        }
+        ranges
+    }
+}
+
+fn join(ranges: &mut Vec<(u64, u64, Rights)>, next: (u64, u64, Rights)) {
+    match ranges.last_mut() {
+        Some(last) if last.1 == next.0 && last.2 == next.2 => last.1 = next.1,
+        _ => ranges.push(next),
+    }
+}
+
+impl Drop for Puppet<'_> {
+    fn drop(&mut self) {
+        let _ = self.server.machine.task_kill(self.task);
+    }
+}
