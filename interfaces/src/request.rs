@@ -53,12 +53,8 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<Request, Error> {
         let mut rest = Reader(bytes);
         let mut request = Request { user: rest.word()?, names: rest.word()?, ..Request::default() };
-        request.limits = Limits {
-            frames: rest.word()?,
-            sections: rest.word()?,
-            reserve: rest.word()?,
-            threads: rest.word()?,
-        };
+        request.limits =
+            Limits { frames: rest.word()?, sections: rest.word()?, reserve: rest.word()?, threads: rest.word()? };
         for stream in &mut request.streams {
             *stream = StreamRef { gate: rest.word()?, id: rest.word()? };
         }

@@ -34,7 +34,7 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     thread.faults.fetch_add(1, Ordering::Relaxed);
     let domain = thread.domain();
     if domain.text.is_dead() {
-        return ended(thread);
+        return ended(thread, &domain);
     }
     let access = if error & 16 != 0 {
         Access::Execute
@@ -54,17 +54,30 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     }
     if let Err(denial) = fill(&domain, address, access) {
         if domain.text.is_dead() {
-            return ended(thread);
+            return ended(thread, &domain);
         }
         stop(thread, &domain, address, denial);
     }
 }
 
-/// The text that the thread executed is no more: its caller hears of it, or the thread is over.
-fn ended(thread: &Arc<Thread>) {
-    if !epc::unwind(thread, Error::Dead) {
-        thread.end(Error::Dead as u64);
+/// The text that the thread executed is no more: its caller hears of it, or the program is over.
+fn ended(thread: &Arc<Thread>, domain: &Domain) {
+    if epc::unwind(thread, Error::Dead) {
+        return;
     }
+    let ip = thread.registers(|r| r.rip);
+    let how = Exit {
+        kind: exit::FAULT,
+        cause: cause::NO_SECTION,
+        address: ip,
+        right: u64::from(Rights::EXECUTE.bits()),
+        thread: thread.number,
+        text: domain.text.base,
+        ip,
+        ..Exit::default()
+    };
+    thread.task.end(how);
+    thread.kill();
 }
 
 /// Fills the domain's view for one access, as far as the ACL allows.
@@ -126,7 +139,7 @@ fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: Denial
 pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
     let domain = thread.domain();
     if domain.text.is_dead() {
-        return ended(thread);
+        return ended(thread, &domain);
     }
     let cause = match vector {
         0 => cause::DIVIDE,

@@ -52,6 +52,11 @@ impl<T> Table<T> {
         self.shards.iter().filter_map(first).min_by_key(|(number, _)| *number)
     }
 
+    /// All objects there are now, in no order.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
     pub fn len(&self) -> u64 {
         self.shards.iter().map(|s| s.lock().len() as u64).sum()
     }

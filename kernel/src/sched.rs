@@ -73,9 +73,7 @@ fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::c
 
 /// Wakes every thread that waits while it executes a text that has ended.
 pub fn wake_inside(text: u64) {
-    let mut after = 0;
-    while let Some((number, thread)) = machine().threads.after(after) {
-        after = number;
+    for thread in machine().threads.all() {
         let ticket = {
             let wait = thread.wait.lock();
             (wait.state == state::WAITING).then_some(wait.ticket)
@@ -98,8 +96,15 @@ pub fn at(deadline: u64, what: Timeout) {
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
-    here.local.lock().alarm = None;
     let now = time::now();
+    {
+        let mut local = here.local.lock();
+        local.alarm = None;
+        if let Some(thread) = &local.current {
+            account(thread, local.switched_at);
+        }
+        local.switched_at = now;
+    }
     loop {
         let expired = here.timers.lock().expired(now);
         match expired {
@@ -190,19 +195,31 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) 
     here.take_make_room();
 }
 
+/// Serves the interrupts that were noted while kernel code ran with interrupts on.
+fn serve_noted(here: &Processor) {
+    let mut pending = arch::percpu::take_pending();
+    while pending != 0 {
+        let bit = pending.trailing_zeros() as u8;
+        pending &= pending - 1;
+        count(&here.counters.interrupts);
+        trap::interrupt(arch::apic::FIRST_VECTOR + bit);
+    }
+}
+
+/// Between the slices of a long operation: interrupts are served, so that their latency does not grow with the length of
+/// a section (pitfalls, R5). No locks may be held.
+pub fn breathe() {
+    cpu::let_interrupts_in();
+    serve_noted(here());
+}
+
 /// Waits for a ready thread, with no view loaded and interrupts on.
 fn idle(here: &Processor) {
     let since = time::now();
     load(here, &mut here.local.lock().view, None);
     here.idle.store(true, Ordering::SeqCst);
     loop {
-        let mut pending = arch::percpu::take_pending();
-        while pending != 0 {
-            let bit = pending.trailing_zeros() as u8;
-            pending &= pending - 1;
-            count(&here.counters.interrupts);
-            trap::interrupt(arch::apic::FIRST_VECTOR + bit);
-        }
+        serve_noted(here);
         let any = machine().processors.iter().any(|p| !p.queue.lock().is_empty());
         if any {
             break;

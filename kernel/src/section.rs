@@ -20,6 +20,9 @@ use pages::PageMap;
 use quota::Resource;
 use spin::Mutex;
 
+/// What is freed of a section with interrupts off: 512 pages (architecture, section 14, bounded calls).
+const SLICE: u64 = 512 * PAGE;
+
 /// I/O ports behind a section of kind ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
@@ -198,10 +201,25 @@ impl Section {
         if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
             return Err(Error::NotSupported);
         }
-        let mut state = self.state.lock();
+        loop {
+            let mut state = self.state.lock();
+            let slice = len.max(state.len.saturating_sub(SLICE));
+            let stale = self.set_len(&mut state, slice);
+            let done = state.len == len;
+            drop(state);
+            stale.flush();
+            if done {
+                return Ok(());
+            }
+            sched::breathe();
+        }
+    }
+
+    /// Sets the length; pages beyond it leave all views, and are freed when what is returned is flushed.
+    fn set_len(&self, state: &mut State, len: u64) -> Stale {
         let mut stale = Stale::default();
         if len < state.len {
-            stale = view::change(&mut state.mapped, len, self.reserve - len, Change::Unmap);
+            stale = view::change(&mut state.mapped, len, state.len - len, Change::Unmap);
         }
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
@@ -209,9 +227,7 @@ impl Section {
         state.owner.release(Resource::Frames, freed);
         stale.frames.extend(cut);
         state.len = len;
-        drop(state);
-        stale.flush();
-        Ok(())
+        stale
     }
 
     /// Makes a data section a text section: nobody can write it from now on.
@@ -314,11 +330,17 @@ impl Section {
         if !owner.sections.lock().remove(&self.base) {
             return;
         }
-        let mut stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        stale.frames.extend(state.pages.take_all());
+        while state.len > 0 {
+            let len = state.len.saturating_sub(SLICE);
+            let stale = self.set_len(&mut state, len);
+            drop(state);
+            stale.flush();
+            sched::breathe();
+            state = self.state.lock();
+        }
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;
-        state.len = 0;
         drop(state);
         owner.release(Resource::Reserve, self.charged_reserve);
         owner.release(Resource::Sections, 1);

@@ -224,18 +224,16 @@ impl Task {
 fn sweep(task: &Task) {
     let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
     let mut siblings = 0;
-    let mut oldest = None;
-    let mut after = 0;
-    while let Some((number, other)) = machine().tasks.after(after) {
-        after = number;
+    let mut oldest: Option<u64> = None;
+    for other in machine().tasks.all() {
         if !other.finished.load(Ordering::SeqCst) {
             continue;
         }
-        if other.parent == task.number || (orphan && number == task.number) {
-            machine().tasks.remove(number);
+        if other.parent == task.number || (orphan && other.number == task.number) {
+            machine().tasks.remove(other.number);
         } else if other.parent == task.parent {
             siblings += 1;
-            oldest.get_or_insert(number);
+            oldest = Some(oldest.map_or(other.number, |number| number.min(other.number)));
         }
     }
     if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {

@@ -9,7 +9,7 @@ use crate::sched::{self, Timeout};
 use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
-use crate::wait::Waiters;
+use crate::wait::{self, Waiters};
 use abi::layout::{DOORSTEP, PAGE};
 use abi::rights::principal;
 use abi::section::kind;
@@ -61,6 +61,8 @@ pub struct Thread {
     kill_deadline: AtomicU64,
     exit: Mutex<Option<u64>>,
     pub waiters: Waiters,
+    /// The list of word waits that may hold this thread.
+    pub word_bucket: AtomicUsize,
     pub time_ns: AtomicU64,
     pub faults: AtomicU64,
 }
@@ -110,6 +112,7 @@ impl Thread {
             kill_deadline: AtomicU64::new(u64::MAX),
             exit: Mutex::default(),
             waiters: Waiters::default(),
+            word_bucket: AtomicUsize::new(0),
             time_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         });
@@ -233,6 +236,7 @@ impl Thread {
         };
         domains.values().for_each(drop_stack);
         drop(domains);
+        wait::forget(self);
         *self.exit.lock() = Some(code);
         machine().threads.remove(self.number);
         self.task.thread_gone(self.number, code);

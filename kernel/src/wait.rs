@@ -8,6 +8,7 @@ use abi::{Error, Rights};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use spin::Mutex;
 
 /// Threads that wait for one event of one object; each repeats its call when woken.
@@ -69,8 +70,18 @@ struct Waiter {
 
 static WORDS: [Mutex<VecDeque<Waiter>>; BUCKETS] = [const { Mutex::new(VecDeque::new()) }; BUCKETS];
 
+fn number(key: Key) -> usize {
+    (key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS
+}
+
 fn bucket(key: Key) -> &'static Mutex<VecDeque<Waiter>> {
-    &WORDS[(key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS]
+    &WORDS[number(key)]
+}
+
+/// A thread has ended: no list keeps it.
+pub fn forget(thread: &Thread) {
+    let bucket = &WORDS[thread.word_bucket.load(Ordering::Relaxed)];
+    bucket.lock().retain(|w| w.thread.number != thread.number);
 }
 
 /// `wait`: sleeps while the word holds `expected`. The word is read under the bucket's lock, which a waker takes after
@@ -93,7 +104,10 @@ pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u3
         return thread.answer(Err(Error::TimedOut));
     }
     let ticket = sched::begin_wait(thread);
+    // An earlier wait of this thread that was ended by something else than a wake-up.
+    list.retain(|w| !Arc::ptr_eq(&w.thread, thread));
     list.push_back(Waiter { key, thread: thread.clone(), ticket });
+    thread.word_bucket.store(number(key), Ordering::Relaxed);
     drop(list);
     set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
     if thread.is_killed() && thread.may_end() {

@@ -98,8 +98,11 @@ fn calls(report: &Report, way: &str, client: MeasureClient) -> Result<(), Error>
             back.add((ended - left).saturating_sub(overhead));
         }
     }
-    let mut steps =
-        [("stub, kernel and skeleton, to the body", there), ("body", inside), ("back, to the value in the caller", back)];
+    let mut steps = [
+        ("stub, kernel and skeleton, to the body", there),
+        ("body", inside),
+        ("back, to the value in the caller", back),
+    ];
     report.case("null", way, &mut total, &mut steps, Some((counts, CALLS as u64)));
     let _ = client.unbind();
     Ok(())

@@ -35,7 +35,14 @@ impl Report {
     }
 
     /// A case with its steps, whose sum is the case; and the events of `rounds` rounds.
-    pub fn case(&self, case: &str, way: &str, total: &mut Samples, steps: &mut [(&str, Samples)], events: Option<(Counts, u64)>) {
+    pub fn case(
+        &self,
+        case: &str,
+        way: &str,
+        total: &mut Samples,
+        steps: &mut [(&str, Samples)],
+        events: Option<(Counts, u64)>,
+    ) {
         let (value, min, max) = total.summary();
         let n = total.len();
         if self.json {

@@ -49,7 +49,6 @@ fn foreign_section() -> Result<u64, String> {
     section::list().find(secret).map(|info| info.base).ok_or_else(|| "every section is open to us".into())
 }
 
-
 /// A load, store or jump without the right. Does not come back if all is well.
 fn denied_access(right: Rights) -> Result<(), String> {
     let target = foreign_section()?;

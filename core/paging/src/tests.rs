@@ -105,6 +105,18 @@ fn a_root_is_enough() {
     assert_eq!(Tables::from_root(tables.root()).translate(&memory, 0x5123), Some((0x1000, RX)));
 }
 
+/// In the entry of a large page, bit 12 chooses how it is cached. We never set it; tables of a boot loader may.
+#[test]
+fn a_caching_bit_is_no_address() {
+    let mut memory = memory();
+    let mut tables = Tables::new(&mut memory).unwrap();
+    tables.map_large(&mut memory, MIB2, 3 * MIB2, MIB2, R).unwrap();
+    let (found, pages) = survey(&memory, tables.root());
+    let (directory, _) = found.iter().find(|(_, (level, _))| *level == 2).unwrap();
+    memory.write(*directory, 1, pages[0] | 1 << 12);
+    assert_eq!(tables.translate(&memory, MIB2 + 0x5678), Some((3 * MIB2 + 0x5000, R)));
+}
+
 /// An address made of indices at the borders of tables, so that histories meet.
 fn place() -> impl Strategy<Value = u64> {
     let at = |indices: &'static [u64]| prop::sample::select(indices);

@@ -126,11 +126,10 @@ impl<T: Clone> Directory<T> {
 
     /// Empties what `base` holds of the granules `[first, end)`.
     fn clear(&self, first: u64, end: u64, base: u64) {
-        // One copy outlives all locks: dropping the last one may be work, which must not be done under them.
-        let mut last = None;
         for part in parts(first, end) {
             let taken = self.slots[part.index].write().take(&part, base);
-            last = last.or(taken);
+            // Not under the lock: dropping the last copy may be work.
+            drop(taken);
         }
     }
 }
@@ -169,7 +168,8 @@ impl<T: Clone> Slot<T> {
         true
     }
 
-    /// Takes out the object that was entered at `base`, as far as it lies in `part`. Returns one copy of it.
+    /// Takes out the object that was entered at `base`, as far as it lies in `part`. Returns one copy of it, so that the
+    /// last one is not dropped here.
     fn take(&mut self, part: &Part, base: u64) -> Option<T> {
         match self {
             Slot::Empty => None,

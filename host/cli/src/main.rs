@@ -81,7 +81,7 @@ fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
     let (options, puts) = (args.options(), args.puts()?);
     options.check()?;
     let parts = parts(workspace)?;
-    eprintln!("musubi: starting the machine; C-a x leaves it, C-a h shows what else C-a does");
+    eprintln!("musubi: starting the machine; C-] x leaves it, C-] h shows what else C-] does");
     machine::run(
         &Emulator::default(),
         &options,

@@ -101,7 +101,7 @@ pub(crate) fn arguments(
     match console {
         Console::Terminal => {
             add(
-                "-chardev stdio,id=tty,signal=off,mux=on -serial chardev:tty -mon chardev=tty,mode=readline",
+                "-chardev stdio,id=tty,signal=off,mux=on -serial chardev:tty -mon chardev=tty,mode=readline -echr 0x1d",
             );
         }
         Console::Log => {

@@ -30,7 +30,7 @@ pub fn run(emulator: &Emulator, options: &Options, load: &Load) -> Result<u8> {
         .context("QEMU does not start")?;
     let ended = child.wait().context("waiting for QEMU")?;
     Ok(match ended.code() {
-        // Powered off, or left by C-a x.
+        // Powered off, or left by C-] x.
         Some(0 | 1) => 0,
         _ => 125,
     })

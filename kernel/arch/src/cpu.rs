@@ -118,6 +118,12 @@ pub fn idle_wait() {
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) }
 }
 
+/// Lets pending interrupts in for one instruction; they are noted as in [`idle_wait`]. No locks may be held.
+pub fn let_interrupts_in() {
+    // SAFETY: as for `idle_wait`; the instruction after `sti` still runs with interrupts off, the one after it does not.
+    unsafe { asm!("sti", "nop", "nop", "cli", options(nostack)) }
+}
+
 /// Stops this processor for good.
 pub fn stop() -> ! {
     loop {

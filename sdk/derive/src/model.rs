@@ -1,10 +1,9 @@
 //! What a declaration says, or why it cannot be an interface.
 
-use proc_macro2::Span;
-use syn::spanned::Spanned;
+use quote::ToTokens;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, Result, ReturnType, TraitItem,
-    TraitItemFn, Type,
+    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, Result, ReturnType,
+    TraitItem, TraitItemFn, Type,
 };
 
 /// Argument registers.
@@ -72,18 +71,19 @@ impl Errors {
         }
     }
 
-    fn at(&mut self, span: Span, message: &str) {
-        self.add(Error::new(span, message));
+    fn at(&mut self, what: &impl ToTokens, message: &str) {
+        // Marks all of it, also where spans cannot be joined.
+        self.add(Error::new_spanned(what, message));
     }
 }
 
 pub fn read(declared: ItemTrait) -> Result<Interface> {
     let mut errors = Errors(None);
     if !declared.generics.params.is_empty() {
-        errors.at(declared.generics.span(), "an interface cannot be generic: a gate has one fixed meaning");
+        errors.at(&declared.generics, "an interface cannot be generic: a gate has one fixed meaning");
     }
     if !declared.supertraits.is_empty() {
-        errors.at(declared.supertraits.span(), "an interface stands alone: no supertraits");
+        errors.at(&declared.supertraits, "an interface stands alone: no supertraits");
     }
     let mut methods = Vec::new();
     for item in &declared.items {
@@ -92,11 +92,11 @@ pub fn read(declared: ItemTrait) -> Result<Interface> {
                 Ok(m) => methods.push(m),
                 Err(e) => errors.add(e),
             },
-            other => errors.at(other.span(), "an interface holds methods only"),
+            other => errors.at(&other, "an interface holds methods only"),
         }
     }
     if methods.len() > 256 {
-        errors.at(declared.ident.span(), "at most 256 methods: a text exports no more gates");
+        errors.at(&declared.ident, "at most 256 methods: a text exports no more gates");
     }
     match errors.0 {
         Some(e) => Err(e),
@@ -108,20 +108,20 @@ fn method(function: &TraitItemFn) -> Result<Method> {
     let mut errors = Errors(None);
     let signature = &function.sig;
     if let Some(keyword) = &signature.asyncness {
-        errors.at(keyword.span(), "a call runs on its caller's thread and returns to it: methods cannot be async");
+        errors.at(&keyword, "a call runs on its caller's thread and returns to it: methods cannot be async");
     }
     if let Some(keyword) = &signature.unsafety {
-        errors.at(keyword.span(), "the skeleton checks every argument: methods cannot be unsafe");
+        errors.at(&keyword, "the skeleton checks every argument: methods cannot be unsafe");
     }
     if !signature.generics.params.is_empty() {
-        errors.at(signature.generics.span(), "a method cannot be generic: its gate has one fixed meaning");
+        errors.at(&signature.generics, "a method cannot be generic: its gate has one fixed meaning");
     }
     if let Some(body) = &function.default {
-        errors.at(body.span(), "a method has no default body: the server implements it");
+        errors.at(&body, "a method has no default body: the server implements it");
     }
     match signature.inputs.first() {
         Some(FnArg::Receiver(r)) if r.reference.is_some() && r.mutability.is_none() && r.colon_token.is_none() => {}
-        _ => errors.at(signature.inputs.span(), "a method takes `&self` first: callers enter from many threads at once"),
+        _ => errors.at(&signature.inputs, "a method takes `&self` first: callers enter from many threads at once"),
     }
     let mut caller = false;
     let mut arguments = Vec::new();
@@ -132,7 +132,7 @@ fn method(function: &TraitItemFn) -> Result<Method> {
             continue;
         }
         let Pat::Ident(name) = &*input.pat else {
-            errors.at(input.pat.span(), "an argument has a plain name");
+            errors.at(&input.pat, "an argument has a plain name");
             continue;
         };
         match kind(&input.ty) {
@@ -143,7 +143,7 @@ fn method(function: &TraitItemFn) -> Result<Method> {
     let words: usize = arguments.iter().map(Argument::words).sum();
     if words > WORDS {
         errors.at(
-            signature.inputs.span(),
+            &signature.inputs,
             &format!(
                 "{words} argument words, but a call carries at most {WORDS} (a slice or string is two: address and \
                  length): pass a pointer to a record instead"
@@ -158,7 +158,7 @@ fn method(function: &TraitItemFn) -> Result<Method> {
         && let Some(partial) = arguments.iter().find(|a| !a.total())
     {
         errors.at(
-            partial.ty.span(),
+            &partial.ty,
             "a result `(u64, u64)` fills both words and leaves none to refuse this argument with: return one word, or \
              take only `u64` and `i64`",
         );
@@ -191,8 +191,8 @@ fn word(ty: &Type) -> Option<Ident> {
 
 fn kind(ty: &Type) -> Result<Kind> {
     let refused = || {
-        Error::new(
-            ty.span(),
+        Error::new_spanned(
+            ty,
             "cannot be passed in a call: use an integer, `bool`, `&[u8]`, `&mut [u8]`, `&str`, `&[u8; N]` or \
              `&mut [u8; N]`",
         )
@@ -223,15 +223,15 @@ fn outcome(output: &ReturnType) -> Result<(Outcome, bool)> {
         let types: Vec<&Type> =
             given.args.iter().filter_map(|a| if let GenericArgument::Type(t) = a { Some(t) } else { None }).collect();
         let [value, error] = types.as_slice() else {
-            return Err(Error::new(ty.span(), "write `Result<_, Error>` with the error of calls"));
+            return Err(Error::new_spanned(ty, "write `Result<_, Error>` with the error of calls"));
         };
         let is_error = matches!(error, Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Error"));
         if !is_error {
-            return Err(Error::new(error.span(), "the error of a call is `Error` (abi::Error)"));
+            return Err(Error::new_spanned(error, "the error of a call is `Error` (abi::Error)"));
         }
         return match plain_outcome(value)? {
-            Outcome::Pair => Err(Error::new(
-                value.span(),
+            Outcome::Pair => Err(Error::new_spanned(
+                value,
                 "a call returns two words, and the first of a `Result` is its status: `Result` of a pair does not fit",
             )),
             one => Ok((one, true)),
@@ -252,8 +252,8 @@ fn plain_outcome(ty: &Type) -> Result<Outcome> {
             return Ok(Outcome::Pair);
         }
     }
-    Err(Error::new(
-        ty.span(),
+    Err(Error::new_spanned(
+        ty,
         "cannot be returned from a call: use `()`, an integer, `bool`, `(u64, u64)`, or a `Result` of one of the first \
          three; what is longer goes into a `&mut [u8]` argument",
     ))

@@ -30,8 +30,13 @@ pub fn describe(ended: &Exit, name_of: impl Fn(u64) -> Option<String>) -> String
     match ended.kind {
         exit::EXITED => String::new(),
         exit::KILLED => "killed".to_string(),
-        _ => format!("fault: {}, by (thread {}, text {}) at {:#x}", cause_of(ended, &name_of), ended.thread,
-            named(ended.text, &name_of), ended.ip),
+        _ => format!(
+            "fault: {}, by (thread {}, text {}) at {:#x}",
+            cause_of(ended, &name_of),
+            ended.thread,
+            named(ended.text, &name_of),
+            ended.ip
+        ),
     }
 }
 

@@ -43,6 +43,7 @@ pub fn run_on_host(_main: fn(&crate::Start) -> i32) {
 mod machine {
     use core::arch::naked_asm;
 
+    // SAFETY: `program!` defines it, with this signature, in every program.
     unsafe extern "C" {
         fn musubi_main() -> i32;
     }

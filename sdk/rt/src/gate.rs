@@ -165,7 +165,6 @@ mod machine {
     pub extern "C" fn enter() {}
 }
 
-
 /// A value that travels in one register.
 pub trait Word: Sized {
     /// `None` if no value of the type looks like this.

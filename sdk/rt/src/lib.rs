@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 #![cfg_attr(target_os = "musubi", feature(allow_internal_unsafe))]
-#![cfg_attr(target_os = "musubi", expect(internal_features, reason = "lets `program!` export one symbol in crates that forbid unsafe"))]
+#![cfg_attr(
+    target_os = "musubi",
+    expect(internal_features, reason = "lets `program!` export one symbol in crates that forbid unsafe")
+)]
 
 extern crate alloc;
 #[cfg(not(target_os = "musubi"))]
@@ -40,7 +43,7 @@ pub use trap::{Trap, plain_call};
 
 #[doc(hidden)]
 pub mod hidden {
+    pub use crate::entry::run;
     #[cfg(not(target_os = "musubi"))]
     pub use crate::entry::run_on_host;
-    pub use crate::entry::run;
 }

@@ -221,7 +221,9 @@ impl Device {
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         let room = self.len.saturating_sub(offset).min(bytes.len() as u64);
         // SAFETY: the range lies in the device's memory, which holds no Rust object.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset.min(self.len)) as *mut u8, room as usize) }
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset.min(self.len)) as *mut u8, room as usize)
+        }
     }
 }
 

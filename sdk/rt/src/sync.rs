@@ -35,6 +35,8 @@ unsafe impl lock_api::RawMutex for RawLock {
         self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
+    /// # Safety
+    /// The calling thread holds the lock.
     #[inline]
     unsafe fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {

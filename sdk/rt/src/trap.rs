@@ -53,6 +53,7 @@ fn status_of(status: u64) -> Result<(), Error> {
 mod machine {
     use core::arch::asm;
 
+    // SAFETY: the linker defines both (program.ld); only their addresses are used.
     unsafe extern "C" {
         /// Where this program's code ends (program.ld).
         static musubi_text_end: u8;

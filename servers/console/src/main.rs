@@ -49,9 +49,8 @@ fn begin() -> Result<(), Error> {
         _ => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
     };
     let keyboard = if output.is_exec() { None } else { devices.ports(device::PS2).ok() };
-    let service = SERVICE.get_or_try(|| {
-        Ok::<_, Error>(Service { input: Input::new(output.is_exec()), output, streams: Once::new() })
-    })?;
+    let service = SERVICE
+        .get_or_try(|| Ok::<_, Error>(Service { input: Input::new(output.is_exec()), output, streams: Once::new() }))?;
     if let Some(serial) = service.output.serial() {
         thread::spawn(move || serial::listen(serial, |byte| service.input.arrive(byte, &service.output)), 0)?;
     }

@@ -10,8 +10,15 @@ use musubi::rt::section::{Device, Ports};
 
 pub enum Output {
     /// Two debug consoles, byte for byte.
-    Exec { out: Ports, err: Ports },
-    Terminal { serial: Option<Ports>, line: Mutex<()>, screen: Option<Box<Mutex<(Device, Screen)>>> },
+    Exec {
+        out: Ports,
+        err: Ports,
+    },
+    Terminal {
+        serial: Option<Ports>,
+        line: Mutex<()>,
+        screen: Option<Box<Mutex<(Device, Screen)>>>,
+    },
 }
 
 impl Output {

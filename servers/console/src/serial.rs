@@ -20,8 +20,16 @@ const PATIENCE: usize = 1_000_000;
 
 /// 115200 bits a second, eight bits, an interrupt for each byte received.
 pub fn begin(ports: Ports) {
-    let steps =
-        [(INTERRUPTS, 0), (LINE, 0x80), (DATA, 1), (INTERRUPTS, 0), (LINE, 3), (FIFO, 7), (MODEM, 0x0b), (INTERRUPTS, 1)];
+    let steps = [
+        (INTERRUPTS, 0),
+        (LINE, 0x80),
+        (DATA, 1),
+        (INTERRUPTS, 0),
+        (LINE, 3),
+        (FIFO, 7),
+        (MODEM, 0x0b),
+        (INTERRUPTS, 1),
+    ];
     for (port, value) in steps {
         let _ = ports.write(port, 1, value);
     }

@@ -99,7 +99,8 @@ impl System {
         };
         let names = NamesClient::bind_with_args(names_gate, 4096).map_err(doing("names"))?;
         let devices = gate(start, "DEVICES")?;
-        for (name, gate) in [("loader", gate(start, "LOADER")?), ("files", gate(start, "FILES")?), ("devices", devices)] {
+        for (name, gate) in [("loader", gate(start, "LOADER")?), ("files", gate(start, "FILES")?), ("devices", devices)]
+        {
             names.publish(name, gate).map_err(doing(name))?;
         }
         let power = power_serve(&SWITCH).map_err(doing("gates"))?;

@@ -19,9 +19,6 @@ use crate::map::Granted;
 use crate::server::Server;
 use crate::tree::{File, Mode};
 
-/// Limits of a program for which nobody asked for others: half a gigabyte, 128 GiB of addresses, and a section for each
-/// of many mappings.
-const LIMITS: Limits = Limits { frames: 128 << 10, sections: 8192, reserve: 128 << 30, threads: 128 };
 /// What is said of a terminal that does not know its size.
 const SIZE: (u16, u16) = (80, 25);
 
@@ -50,14 +47,7 @@ fn file(info: &FileInfo) -> File {
 
 impl Machine for Musubi {
     fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
-        let or = |asked: u64, usual: u64| if asked == 0 { usual } else { asked };
-        let limits = Limits {
-            frames: or(limits.frames, LIMITS.frames),
-            sections: or(limits.sections, LIMITS.sections),
-            reserve: or(limits.reserve, LIMITS.reserve),
-            threads: or(limits.threads, LIMITS.threads),
-        };
-        rt::task::create(&limits, user, name)
+        rt::task::create(limits, user, name)
     }
 
     fn task_kill(&self, task: u64) -> Result<(), Error> {
@@ -65,11 +55,9 @@ impl Machine for Musubi {
     }
 
     fn task_state(&self, task: u64) -> Option<TaskState> {
-        // The list goes on from a number: the first one above the number before is the task itself.
-        let mut info = TaskInfo::default();
-        let found = stub::task_list(&Trap, task.checked_sub(1)?, core::ptr::from_mut(&mut info) as u64);
+        let info = task_info(task)?;
         let memory = info.used.frames.saturating_mul(abi::layout::PAGE);
-        (found == Ok(task)).then_some(TaskState { parent: info.parent, time_ns: info.time, memory })
+        Some(TaskState { parent: info.parent, time_ns: info.time, memory })
     }
 
     fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error> {
@@ -201,6 +189,13 @@ impl Machine for Musubi {
     fn random(&self, to: &mut [u8]) {
         rt::random::fill(to);
     }
+}
+
+fn task_info(task: u64) -> Option<TaskInfo> {
+    // The list goes on from a number: the first one above the number before is the task itself.
+    let mut info = TaskInfo::default();
+    let found = stub::task_list(&Trap, task.checked_sub(1)?, core::ptr::from_mut(&mut info) as u64);
+    (found == Ok(task)).then_some(info)
 }
 
 fn console_size() -> Option<(u16, u16)> {

@@ -37,7 +37,7 @@ pub struct Spawn<'a> {
     pub file: u64,
     pub len: u64,
     pub user: u64,
-    /// Limits that are 0 stand for the machine's own.
+    /// Limits that are 0 stand for as much as this server may have.
     pub limits: Limits,
     /// The task that waits for it.
     pub parent: u64,

@@ -52,8 +52,7 @@ impl FileTable {
         let mut open = self.open.lock();
         let section = self.files[number].1.section;
         if !open[number] && section != 0 {
-            let all =
-                AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+            let all = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
             section::grant(section, &all)?;
         }
         open[number] = true;

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 use elf_plan::{Native, Program};
+use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{flag, kind};
 use musubi::rt::{Mutex, Section, section};
-use musubi::Error;
 
 /// Why a program is not started: the error, and one line for people.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,9 +47,8 @@ impl Drop for Parts {
 /// Starts an instance of `original`. Value: its task.
 pub fn start(original: &Original, request: &Request, name: &[u8]) -> Result<u64, Refusal> {
     let plan = &original.plan;
-    let at_step = |step: &'static str| {
-        move |error: Error| Refusal { error, reason: format!("cannot start it: {step}: {error}") }
-    };
+    let at_step =
+        |step: &'static str| move |error: Error| Refusal { error, reason: format!("cannot start it: {step}: {error}") };
     let mut parts = Parts { bases: Vec::new(), task: 0 };
 
     let data_reserve = plan.data_len.next_multiple_of(GRANULE);
@@ -112,12 +111,7 @@ fn fill(data: &mut Section, original: &Original, text: u64) {
 fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result<(), Error> {
     let any = |rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
     // Threads of callers run in the text, too; only the program's own may change who is let in.
-    let own = AclEntry {
-        principal: principal::TASK,
-        rights: Rights::CHANGE_ACL.bits(),
-        id: parts.task,
-        text,
-    };
+    let own = AclEntry { principal: principal::TASK, rights: Rights::CHANGE_ACL.bits(), id: parts.task, text };
     section::grant(text, &any(Rights::READ | Rights::EXECUTE))?;
     section::grant(text, &own)?;
     if data != 0 {

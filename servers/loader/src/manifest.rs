@@ -49,7 +49,8 @@ mod tests {
         let names = b"bin/init/data";
         let words = b"echo\0a b\0\0";
         let start = (size_of::<Header>() + 2 * size_of::<FileRecord>() + size_of::<DeviceRecord>()) as u64;
-        let file = |at, len| FileRecord { section: 1, len: 2, name_offset: start + at, name_len: len, mtime: 3, flags: 0 };
+        let file =
+            |at, len| FileRecord { section: 1, len: 2, name_offset: start + at, name_len: len, mtime: 3, flags: 0 };
         let mut header = Header {
             len: 0,
             files: 2,

@@ -126,7 +126,11 @@ impl Stream for Service {
         }
         let over = {
             let mut ring = pipe.ring.lock();
-            if id.is_multiple_of(2) { ring.no_reader = true } else { ring.no_writer = true }
+            if id.is_multiple_of(2) {
+                ring.no_reader = true
+            } else {
+                ring.no_writer = true
+            }
             pipe.changed.notify_all();
             ring.no_reader && ring.no_writer
         };

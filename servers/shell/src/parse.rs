@@ -212,15 +212,10 @@ mod tests {
 
     #[test]
     fn quotes_and_escapes() {
-        assert_eq!(words(r#"a 'b  c' "d'e" f\ g '' "x\"y" h'i'"j""#), [
-            text("a"),
-            text("b  c"),
-            text("d'e"),
-            text("f g"),
-            text(""),
-            text("x\"y"),
-            text("hij"),
-        ]);
+        assert_eq!(
+            words(r#"a 'b  c' "d'e" f\ g '' "x\"y" h'i'"j""#),
+            [text("a"), text("b  c"), text("d'e"), text("f g"), text(""), text("x\"y"), text("hij"),]
+        );
         assert_eq!(words(r#"'$x \n'"#), [text(r"$x \n")]);
     }
 
@@ -236,13 +231,16 @@ mod tests {
     fn connectors_and_pipes() {
         let all = parse(b"a|b && c || d; e & f # not this ; x").unwrap();
         let whens: Vec<_> = all.iter().map(|p| (p.when, p.commands.len(), p.background)).collect();
-        assert_eq!(whens, [
-            (When::Always, 2, false),
-            (When::IfTrue, 1, false),
-            (When::IfFalse, 1, false),
-            (When::Always, 1, true),
-            (When::Always, 1, false),
-        ]);
+        assert_eq!(
+            whens,
+            [
+                (When::Always, 2, false),
+                (When::IfTrue, 1, false),
+                (When::IfFalse, 1, false),
+                (When::Always, 1, true),
+                (When::Always, 1, false),
+            ]
+        );
         assert_eq!(parse(b"  ;; # nothing").unwrap(), []);
         assert_eq!(parse(b"a;").unwrap().len(), 1);
         assert_eq!(parse(b"a\\;b").unwrap().len(), 1);

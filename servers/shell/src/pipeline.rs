@@ -98,9 +98,8 @@ impl Stage {
             }
             Ok(exit) => {
                 // The program's own sections are gone by now, so its name stands for its text.
-                let name_of = |base: u64| {
-                    ended::section_name(base).or_else(|| (base == exit.text).then(|| self.name.clone()))
-                };
+                let name_of =
+                    |base: u64| ended::section_name(base).or_else(|| (base == exit.text).then(|| self.name.clone()));
                 let line = ended::describe(&exit, name_of);
                 if !line.is_empty() {
                     musubi::eprintln!("{}: {line}", self.name);

@@ -42,10 +42,12 @@ fn read_edited(editor: &mut Editor) -> Option<alloc::string::String> {
             match editor.key(key) {
                 Event::Nothing => {}
                 Event::Changed => draw = true,
-                Event::Line(line) => done = Some(match done.take() {
-                    None => line,
-                    Some(earlier) => alloc::format!("{earlier}\n{line}"),
-                }),
+                Event::Line(line) => {
+                    done = Some(match done.take() {
+                        None => line,
+                        Some(earlier) => alloc::format!("{earlier}\n{line}"),
+                    })
+                }
                 Event::Cancelled => {
                     musubi::println!("^C");
                     draw = true;

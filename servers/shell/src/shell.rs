@@ -168,15 +168,17 @@ impl Shell {
 pub fn assignment(words: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
     let [word] = words else { return None };
     let at = word.iter().position(|&b| b == b'=')?;
-    let proper = word[..at].iter().enumerate().all(|(i, b)| {
-        *b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit())
-    });
+    let proper = word[..at]
+        .iter()
+        .enumerate()
+        .all(|(i, b)| *b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()));
     (at > 0 && proper).then(|| (&word[..at], &word[at + 1..]))
 }
 
 /// A command as somebody could have typed it.
 pub fn describe(commands: &[Vec<Vec<u8>>]) -> String {
-    let command = |words: &Vec<Vec<u8>>| words.iter().map(|w| String::from_utf8_lossy(w).into_owned()).collect::<Vec<_>>();
+    let command =
+        |words: &Vec<Vec<u8>>| words.iter().map(|w| String::from_utf8_lossy(w).into_owned()).collect::<Vec<_>>();
     commands.iter().map(|c| command(c).join(" ")).collect::<Vec<_>>().join(" | ")
 }
 

@@ -153,6 +153,10 @@ proptest! {
         }
         list.sort();
         prop_assert_eq!(listed, list.iter().map(|(at, ..)| *at).collect::<Vec<_>>());
+        for (at, len, _) in list {
+            directory.remove(BASE + at * GRANULE, len * GRANULE);
+        }
+        prop_assert!(directory.slots.iter().all(|slot| matches!(*slot.read(), Slot::Empty)), "memory is kept");
     }
 }
 

@@ -41,7 +41,9 @@ pub fn acl(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             let Some(entry) = entry(text(who), text(via), text(rights)) else {
                 io.complain(
                     "acl",
-                    format_args!("WHO: any, thread:N, task:N, user:N, node:N. TEXT: any or an address. RIGHTS: of rwxcad, or -"),
+                    format_args!(
+                        "WHO: any, thread:N, task:N, user:N, node:N. TEXT: any or an address. RIGHTS: of rwxcad, or -"
+                    ),
                 );
                 return 2;
             };
@@ -61,7 +63,14 @@ pub fn acl(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 fn show(address: u64, io: &mut Io) -> Result<(), musubi::Error> {
     let info = section::info(address)?;
     let yours = Rights::from_bits_truncate(info.rights as u32);
-    say!(io, "{:#x} {} {} of task {}; you: {yours}", info.base, kind_text(&info), musubi::ended::text(&info.name), info.owner);
+    say!(
+        io,
+        "{:#x} {} {} of task {}; you: {yours}",
+        info.base,
+        kind_text(&info),
+        musubi::ended::text(&info.name),
+        info.owner
+    );
     for entry in section::acl(info.base)? {
         say!(io, "  {}", entry_text(&entry));
     }
@@ -108,7 +117,9 @@ mod tests {
         let e = entry("task:7", "0x400000", "rw").unwrap();
         assert_eq!((e.principal, e.id, e.text, e.rights), (principal::TASK, 7, 0x40_0000, 3));
         assert_eq!(entry("any", "any", "-").unwrap().rights, 0);
-        for (who, via, rights) in [("all", "any", "r"), ("task:x", "any", "r"), ("any", "here", "r"), ("any", "any", "q")] {
+        for (who, via, rights) in
+            [("all", "any", "r"), ("task:x", "any", "r"), ("any", "here", "r"), ("any", "any", "q")]
+        {
             assert_eq!(entry(who, via, rights), None);
         }
     }

@@ -68,7 +68,8 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
     let mut registers = [0; 6];
     registers[..numbers.len()].copy_from_slice(&numbers);
-    let bound = musubi::names::lookup(name).and_then(|gate| if plain { Ok(Bound::plain(gate)) } else { Bound::bind(gate, 0) });
+    let bound =
+        musubi::names::lookup(name).and_then(|gate| if plain { Ok(Bound::plain(gate)) } else { Bound::bind(gate, 0) });
     let outcome = bound.and_then(|bound| {
         let began = time::ticks();
         let values = bound.call(index, registers);

@@ -39,6 +39,9 @@ pub fn help(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     ] {
         say!(io, "  {line:<44} {about}");
     }
-    say!(io, "\nKeys: arrows, ^A ^E ^U ^K ^W ^L; ^C kills what runs, ^D leaves. `a; b`, `a && b`, `a || b`, `a | b`, `a &`, $?");
+    say!(
+        io,
+        "\nKeys: arrows, ^A ^E ^U ^K ^W ^L; ^C kills what runs, ^D leaves. `a; b`, `a && b`, `a || b`, `a | b`, `a &`, $?"
+    );
     0
 }

@@ -23,9 +23,16 @@ pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         }
     };
     say!(io, "memory    {} of {} free", bytes(memory.free), bytes(memory.total));
-    say!(io, "kernel    heap {} of {}, views {}", bytes(memory.kernel_heap_used), bytes(memory.kernel_heap), bytes(memory.views));
+    say!(
+        io,
+        "kernel    heap {} of {}, views {}",
+        bytes(memory.kernel_heap_used),
+        bytes(memory.kernel_heap),
+        bytes(memory.views)
+    );
     say!(io, "objects   {} sections, {} tasks, {} threads\n", memory.sections, memory.tasks, memory.threads);
-    let mut table = Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
+    let mut table =
+        Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
     for t in task::list() {
         table.row([
             format!("{}", t.task),

@@ -23,8 +23,10 @@ pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 }
 
 fn tasks(io: &mut Io) {
-    let mut table =
-        Table::new(&["task", "parent", "user", "threads", "sections", "memory", "time", "name"], &[0, 1, 2, 3, 4, 5, 6]);
+    let mut table = Table::new(
+        &["task", "parent", "user", "threads", "sections", "memory", "time", "name"],
+        &[0, 1, 2, 3, 4, 5, 6],
+    );
     for t in task::list() {
         let name = musubi::ended::text(&t.name);
         let name = if t.foreign != 0 { format!("{name} (Linux)") } else { name };
@@ -43,10 +45,8 @@ fn tasks(io: &mut Io) {
 }
 
 fn threads(io: &mut Io) {
-    let mut table = Table::new(
-        &["thread", "task", "state", "processor", "depth", "faults", "time", "text"],
-        &[0, 1, 3, 4, 5, 6],
-    );
+    let mut table =
+        Table::new(&["thread", "task", "state", "processor", "depth", "faults", "time", "text"], &[0, 1, 3, 4, 5, 6]);
     for t in task::threads() {
         let how = match t.state {
             state::READY => "ready",

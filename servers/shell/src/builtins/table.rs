@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn units() {
-        assert_eq!([bytes(5), bytes(4096), bytes(1536), bytes(2 << 20), bytes(40 << 30)], ["5", "4K", "1.5K", "2M", "40G"]);
+        assert_eq!(
+            [bytes(5), bytes(4096), bytes(1536), bytes(2 << 20), bytes(40 << 30)],
+            ["5", "4K", "1.5K", "2M", "40G"]
+        );
         assert_eq!([time(5), time(1500), time(2_500_000_000)], ["5ns", "1.5us", "2.50s"]);
     }
 }

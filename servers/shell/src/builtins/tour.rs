@@ -21,7 +21,7 @@ pub fn tour(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let outcome = tour.walk();
     let started = core::mem::take(&mut tour.started);
     for child in started {
-        let _ = child.kill();
+        let _ = child.kill().and_then(|()| child.wait());
     }
     match outcome {
         Ok(()) => 0,
@@ -81,15 +81,28 @@ impl Tour<'_> {
         self.title(2, "A call into another program");
         let gate = self.serve("counter")?;
         let text = section::info(gate).map_err(|e| format!("counter: {e}"))?;
-        say!(self.io, "   `counter` is another task ({}), its code at {:#x}. It exports gates from {gate:#x} on.", text.owner, text.base);
+        say!(
+            self.io,
+            "   `counter` is another task ({}), its code at {:#x}. It exports gates from {gate:#x} on.",
+            text.owner,
+            text.base
+        );
         let bad = |e: Error| format!("counter: {e}");
         let bound = CounterClient::bind(gate).map_err(bad)?;
         bound.add(40).map_err(bad)?;
         let (sum, ticks) = timed(|| bound.add(2));
-        say!(self.io, "   Bound call: add(40), add(2) gives {}. Our own thread went there and back: {ticks} ticks.", sum.map_err(bad)?);
+        say!(
+            self.io,
+            "   Bound call: add(40), add(2) gives {}. Our own thread went there and back: {ticks} ticks.",
+            sum.map_err(bad)?
+        );
         let plain = CounterClient::plain(gate);
         let (sum, ticks) = timed(|| plain.add(100));
-        say!(self.io, "   Plain call, just the instruction `call` to its address: add(100) gives {}, {ticks} ticks.", sum.map_err(bad)?);
+        say!(
+            self.io,
+            "   Plain call, just the instruction `call` to its address: add(100) gives {}, {ticks} ticks.",
+            sum.map_err(bad)?
+        );
         Ok(bound)
     }
 
@@ -104,7 +117,11 @@ impl Tour<'_> {
         table.iter_mut().zip(0..).for_each(|(t, i): (&mut u8, u8)| *t = 255 - i);
         let address = picture.address();
         client.map(&mut picture, &table).map_err(bad)?;
-        say!(self.io, "   8192 pixels at {address:#x} were 3; `colour-map` changed them where they lie: now {}.", picture[8191]);
+        say!(
+            self.io,
+            "   8192 pixels at {address:#x} were 3; `colour-map` changed them where they lie: now {}.",
+            picture[8191]
+        );
         drop(picture);
         let _ = client.unbind();
         Ok(())
