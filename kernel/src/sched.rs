@@ -96,6 +96,8 @@ pub fn at(deadline: u64, what: Timeout) {
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
+    // The next alarm must be set, whoever was woken by this one; and a killed thread's time may be over.
+    here.attend();
     let now = time::now();
     {
         let mut local = here.local.lock();
