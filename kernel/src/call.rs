@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::epc;
 use crate::foreign;
 use crate::info;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
@@ -53,7 +53,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::ThreadKill { thread } => thread_kill(d, thread),
         Call::TaskCreate { limits, user, name, name_len } => task_create(thread, d, limits, user, name, name_len),
         Call::TaskStart { task, text, entry, argument, stack_len } => task_start(d, task, text, entry, argument, stack_len),
-        Call::TaskKill { task } => task_kill(thread, task),
+        Call::TaskKill { task } => task_kill(thread, d, task),
         Call::TaskEnd { task, code } => task_end(d, task, code),
         Call::TaskList { after, out } => match machine().tasks.after(after) {
             Some((number, task)) => claim::write_record(d, out, &task.info()).map(|_| number),
@@ -191,7 +191,8 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
     if maker.user != USER_SYSTEM && user != maker.user {
         return Err(Error::Denied);
     }
-    Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
+    spare_heap()?;
+    Task::create(Some(&thread.task), maker.number, user, limits, name).map(|task| task.number)
 }
 
 fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
@@ -208,9 +209,10 @@ fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, sta
     Ok(number)
 }
 
-fn task_kill(thread: &Thread, number: u64) -> Result<u64, Error> {
+fn task_kill(thread: &Thread, d: &Domain, number: u64) -> Result<u64, Error> {
     let task = Task::find(number)?;
-    if !task.is_open_to(&thread.task) {
+    // Both: a server must not kill in the name of who happens to call it, nor a caller in a server's.
+    if !task.is_open_to(&thread.task) || !task.is_open_to(&d.text.owner()) {
         return Err(Error::Denied);
     }
     if task.exit_status().is_some() {
@@ -292,6 +294,10 @@ fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {
     // caller on whose thread this runs.
     let maker = d.text.owner();
     if task.has_started() && maker.user != USER_SYSTEM && maker.user != task.user && task.number != d.subject.task {
+        return Err(Error::Denied);
+    }
+    // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
+    if section.is_text() && maker.user != USER_SYSTEM && maker.user != task.user {
         return Err(Error::Denied);
     }
     section.give(&task)?;

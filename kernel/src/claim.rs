@@ -2,6 +2,7 @@
 //! rights page by page and reached through the kernel's own mapping, never through the program's (pitfalls, H14).
 
 use crate::domain::{Domain, Place};
+use crate::machine::spare_heap_for_page;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
 use abi::layout::PAGE;
@@ -31,6 +32,9 @@ pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> 
         *state_charged += 1;
         Ok(())
     };
+    if state.pages.get(page).is_none() {
+        spare_heap_for_page()?;
+    }
     let State { pages, owner, charged, mapped, .. } = state;
     if !write {
         let frame = pages.ensure(page, || {
@@ -87,7 +91,7 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
         let stale = loop {
             let mut state = place.section.state.lock();
             check(domain, &place, &state, rights)?;
-            if write && state.cloning {
+            if state.must_wait(place.offset / PAGE, write) {
                 drop(state);
                 arch::cpu::relax();
                 continue;

@@ -22,6 +22,8 @@ pub struct Domain {
     pub in_window: bool,
     /// The stack of this thread for this text: base, and first address beyond it.
     pub stack: (u64, u64),
+    /// The section that it was made in, by itself and not by its address, where the thread may have put another one.
+    pub stack_section: Option<Arc<Section>>,
     /// How many frames of the thread's call stack belong to this domain.
     pub active: AtomicU64,
     /// Checked bindings, by number.
@@ -38,6 +40,13 @@ pub struct Place {
     pub at: u64,
     pub from: u64,
     pub len: u64,
+}
+
+impl Place {
+    /// Whether both lead to the same page with the same protection.
+    pub fn is_same_page(&self, other: &Place) -> bool {
+        Arc::ptr_eq(&self.section, &other.section) && self.offset == other.offset && self.window == other.window
+    }
 }
 
 impl Domain {

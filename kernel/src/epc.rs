@@ -4,6 +4,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::machine::spare_heap;
 use crate::processor::{Processor, count, here};
 use crate::sched;
 use crate::section::{New, Section};
@@ -103,6 +104,7 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
     if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
         return Err(Error::BadArgument);
     }
+    spare_heap()?;
     text.gates.lock().create(Block { entry, count: gates, cookie, flags })
 }
 
@@ -118,6 +120,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 
 /// `gate_bind`.
 pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
+    spare_heap()?;
     let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     if index != 0 || flags & !flag::CALLER_STACK != 0 || domain.in_window {
         return Err(Error::BadArgument);
@@ -334,7 +337,8 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     let binding = caller.text.bindings.lock().get(slot).cloned().flatten().ok_or(Error::NotFound)?;
     let target = &binding.target;
     let generation = target.generation.load(Ordering::SeqCst);
-    if target.is_dead() || target.gates.lock().find(binding.address).is_none() {
+    // Another block of gates may have come to the address meanwhile: that is not what was bound.
+    if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
     }
     if !target.rights(caller).contains(Rights::CALL) {
@@ -343,6 +347,7 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     let domain = thread.domain_for(inner, target)?;
     let mut bound = caller.bound.lock();
     if bound.len() <= slot {
+        spare_heap()?;
         bound.resize_with(slot + 1, || None);
     }
     let args_base = binding.args.as_ref().map_or(0, |s| s.base);
@@ -430,7 +435,7 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
         }
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: target.text.base };
-        let stack = Section::named(base)?;
+        let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
         if !stack.rights(target).contains(rights) {
             stack.set_entry(&entry)?;
         }
@@ -518,10 +523,6 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
                 vector: VECTOR_SYSCALL,
                 ..Registers::start(frame.rip, frame.rsp)
             };
-            if frame.rip >= 1 << 47 {
-                // A return address that no code can have: let the fetch fault in the caller.
-                inner.area.registers_mut().rip = 0;
-            }
             fpu::scrub(Some(frame.control));
         }
         Kind::Foreign(mut registers) => {

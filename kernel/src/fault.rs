@@ -99,12 +99,12 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
         // Reading goes with every access; people want to hear of the right that was used.
         denied(cause::DENIED, if missing.contains(right) { right } else { missing })
     })?;
-    if access == Access::Write && state.cloning {
-        // The store waits: it is tried again until the clone is made.
-        return Ok(());
-    }
     let page = place.offset / PAGE;
     let store = access == Access::Write;
+    if state.must_wait(page, store) {
+        // It is tried again until the clone is made.
+        return Ok(());
+    }
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
         claim::present(section, &mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
@@ -117,6 +117,10 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
     drop(frame);
     drop(state);
     stale.flush();
+    if place.window.is_some() && !domain.locate(address).is_some_and(|now| now.is_same_page(&place)) {
+        // The window's mapping was changed meanwhile, perhaps before there was anything in the view to be forgotten.
+        domain.view.forget(at, PAGE).flush();
+    }
     mapped.map_err(|_| denied(cause::NO_MEMORY, right))
 }
 

@@ -4,6 +4,7 @@ use crate::processor::Processor;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
+use abi::Error;
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -82,6 +83,19 @@ static MACHINE: Once<Machine> = Once::new();
 /// The machine, once [`crate::boot`] has made it.
 pub fn machine() -> &'static Machine {
     MACHINE.get().expect("the machine is made before anything runs")
+}
+
+/// Refuses what makes a new object when little is left of the kernel's heap: an allocation that fails stops the kernel, and
+/// the rest is for what cannot be refused.
+pub fn spare_heap() -> Result<(), Error> {
+    let (size, used) = arch::heap_usage();
+    if used < size / 4 * 3 { Ok(()) } else { Err(Error::NoMemory) }
+}
+
+/// The same for the bookkeeping of a page: it may take more, because refusing ends a program.
+pub fn spare_heap_for_page() -> Result<(), Error> {
+    let (size, used) = arch::heap_usage();
+    if used < size / 8 * 7 { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// Makes the machine. Boot only.

@@ -36,15 +36,21 @@ pub fn ready(thread: Arc<Thread>) {
 
 /// Begins a wait of the running thread; the ticket is what a waker must show.
 pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
-    if thread.is_killed() {
+    here().attend();
+    let ticket = {
+        let mut wait = thread.wait.lock();
+        wait.state = state::WAITING;
+        wait.ticket += 1;
+        wait.ticket
+    };
+    // Only now: who kills the thread or ends the text from here on finds it waiting, and wakes it.
+    if thread.domain().text.is_dead() {
+        at(0, Timeout::Grace(thread.clone()));
+    } else if thread.is_killed() {
         // A killed thread that waits inside a callee waits no longer than its callee's time.
         at(thread.kill_deadline(), Timeout::Grace(thread.clone()));
     }
-    here().attend();
-    let mut wait = thread.wait.lock();
-    wait.state = state::WAITING;
-    wait.ticket += 1;
-    wait.ticket
+    ticket
 }
 
 /// Makes a waiting thread ready with the result of its call. Whether it was waiting for this.
@@ -65,6 +71,10 @@ fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::c
             return false;
         }
         wait.state = state::READY;
+        if let Some((processor, key)) = wait.timer.take() {
+            // Its time-out would stay until it is due, which may be never.
+            machine().processors[processor].timers.lock().cancel(key);
+        }
     }
     change(thread.inner.lock().area.registers_mut());
     ready(thread.clone());
@@ -87,16 +97,25 @@ pub fn wake_inside(text: u64) {
 }
 
 /// Something to happen at `deadline` (ns since boot), on this processor.
-pub fn at(deadline: u64, what: Timeout) {
+pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
     let here = here();
-    here.timers.lock().add(deadline, what);
+    let key = here.timers.lock().add(deadline, what);
     here.attend();
+    (here.index, key)
+}
+
+/// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
+pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
+    let mut wait = thread.wait.lock();
+    if wait.state == state::WAITING && wait.ticket == ticket {
+        wait.timer = Some(at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result }));
+    }
 }
 
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
-    // The next alarm must be set, whoever was woken by this one; and a killed thread's time may be over.
+    // The way out sets the next alarm, whatever this one was for.
     here.attend();
     let now = time::now();
     {
@@ -237,6 +256,10 @@ fn idle(here: &Processor) {
 /// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let grace = thread.is_killed().then(|| thread.kill_deadline());
+    if grace.is_some() {
+        // On each way out from now on: the callee may have returned.
+        here.attend();
+    }
     set_alarm(here, grace);
     go_on(here, &mut here.local.lock())
 }

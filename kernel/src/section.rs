@@ -3,7 +3,7 @@
 
 use crate::domain::Domain;
 use crate::epc::Binding;
-use crate::machine::{Hold, machine};
+use crate::machine::{Hold, machine, spare_heap};
 use crate::sched;
 use crate::task::Task;
 use crate::view::{self, Change, Mapping, Stale};
@@ -43,7 +43,17 @@ pub struct State {
     pub charged: u64,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
+    /// Not in the directory any more, and without pages for ever.
+    deleted: bool,
     pub name: [u8; NAME_LEN],
+}
+
+impl State {
+    /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
+    /// has not been charged for.
+    pub fn must_wait(&self, page: u64, write: bool) -> bool {
+        self.cloning && (write || self.pages.get(page).is_none())
+    }
 }
 
 pub struct Section {
@@ -84,7 +94,10 @@ impl Section {
         if reserve > RESERVE_MAX || room > RESERVE_MAX {
             return Err(Error::TooBig);
         }
-        let charged_reserve = if new.at == 0 { reserve + room } else { 0 };
+        spare_heap()?;
+        let beside = (new.at != 0).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
+        // Sections in one range each pay for the whole range: any of them alone keeps it.
+        let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.0.len);
         new.owner.charge(Resource::Sections, 1)?;
         let undo_section = || new.owner.release(Resource::Sections, 1);
         new.owner.charge(Resource::Reserve, charged_reserve).inspect_err(|_| undo_section())?;
@@ -92,7 +105,7 @@ impl Section {
             new.owner.release(Resource::Reserve, charged_reserve);
             undo_section();
         };
-        let place = if new.at == 0 { Hold::take(reserve + room).ok_or(Error::NoMemory) } else { room_at(&new.owner, new.at, reserve) };
+        let place = beside.or_else(|| Hold::take(reserve + room)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.0.base } else { new.at };
         let section = Arc::new(Section {
@@ -110,6 +123,7 @@ impl Section {
                 mapped: Vec::new(),
                 charged: 0,
                 cloning: false,
+                deleted: false,
                 name: [0; NAME_LEN],
             }),
             gates: Mutex::new(GateTable::new(base + reserve - PAGE)),
@@ -124,6 +138,11 @@ impl Section {
         }
         machine().section_count.fetch_add(1, Ordering::Relaxed);
         new.owner.sections.lock().insert(base);
+        if new.owner.is_finished() {
+            // The task ended meanwhile and may not have seen this section.
+            section.delete();
+            return Err(Error::Dead);
+        }
         Ok(section)
     }
 
@@ -178,6 +197,9 @@ impl Section {
 
     /// Sets one ACL entry; effective everywhere when this returns.
     pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
+        if entry.rights != 0 {
+            spare_heap()?;
+        }
         let mut state = self.state.lock();
         let plan = state.acl.check_set(entry)?;
         let change = state.acl.apply(plan);
@@ -201,14 +223,21 @@ impl Section {
         if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
             return Err(Error::NotSupported);
         }
+        let mut before = self.state.lock().len;
         loop {
             let mut state = self.state.lock();
-            let slice = len.max(state.len.saturating_sub(SLICE));
-            let stale = self.set_len(&mut state, slice);
-            let done = state.len == len;
+            if self.is_dead() {
+                return Err(Error::NotFound);
+            }
+            if state.len != before {
+                // Somebody else changes the length, too; without this the two could keep each other here for ever.
+                return Err(Error::Busy);
+            }
+            before = len.max(state.len.saturating_sub(SLICE));
+            let stale = self.set_len(&mut state, before);
             drop(state);
             stale.flush();
-            if done {
+            if before == len {
                 return Ok(());
             }
             sched::breathe();
@@ -254,40 +283,54 @@ impl Section {
             kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
             _ => return Err(Error::NotSupported),
         };
-        let (len, resident) = {
+        let resident = {
             let mut state = self.state.lock();
             if state.cloning {
                 return Err(Error::Busy);
             }
             state.cloning = true;
             let stale = view::change(&mut state.mapped, 0, self.reserve, Change::WriteProtect);
-            let (len, resident) = (state.len, state.pages.resident());
+            let resident = state.pages.resident();
             drop(state);
             // From here no processor can store to the pages without a fault, and faults wait for us.
             stale.flush();
-            (len, resident)
+            resident
         };
         let made = owner.charge(Resource::Frames, resident).and_then(|()| {
-            Section::create(New { len, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
+            // Without length: others know its address already, and must not make pages in it that the clone's would replace.
+            Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
                 .inspect_err(|_| owner.release(Resource::Frames, resident))
         });
         let mut state = self.state.lock();
-        if let Ok(clone) = &made {
+        state.cloning = false;
+        let clone = made?;
+        {
             let mut new = clone.state.lock();
-            new.pages = state.pages.clone_shared();
-            new.charged = resident;
-            new.name = state.name;
-            if kind == kind::TEXT && keep_identity {
-                clone.original.store(self.original(), Ordering::Release);
+            if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
+                // As long as this one is now: it may have become shorter.
+                new.len = state.len;
+                new.pages = state.pages.clone_shared();
+                new.charged = resident;
+                new.name = state.name;
+                if kind == kind::TEXT && keep_identity {
+                    clone.original.store(self.original(), Ordering::Release);
+                }
+                return Ok(clone.clone());
             }
         }
-        state.cloning = false;
-        made
+        drop(state);
+        // Somebody has spoilt it meanwhile.
+        owner.release(Resource::Frames, resident);
+        clone.delete();
+        Err(Error::Busy)
     }
 
     /// Gives the section and its charge to another task.
     pub fn give(&self, to: &Arc<Task>) -> Result<(), Error> {
         let mut state = self.state.lock();
+        if self.is_dead() {
+            return Err(Error::NotFound);
+        }
         if to.is_dead() {
             return Err(Error::Dead);
         }
@@ -302,6 +345,12 @@ impl Section {
         state.owner.sections.lock().remove(&self.base);
         to.sections.lock().insert(self.base);
         state.owner = to.clone();
+        drop(state);
+        if to.is_finished() {
+            // It ended meanwhile and may not have seen this section.
+            self.delete();
+            return Err(Error::Dead);
+        }
         Ok(())
     }
 
@@ -321,24 +370,27 @@ impl Section {
     /// Deletes the section: no access is possible any more when this returns.
     pub fn delete(&self) {
         self.end_text();
-        machine().sections.remove(self.base, self.reserve);
         let mut state = self.state.lock();
-        if self.dead.swap(true, Ordering::SeqCst) && !self.is_text() {
-            return;
-        }
         let owner = state.owner.clone();
-        if !owner.sections.lock().remove(&self.base) {
+        // Of several that delete it one goes on: by now another section may have this address, which must stay.
+        if core::mem::replace(&mut state.deleted, true) {
             return;
         }
+        self.dead.store(true, Ordering::SeqCst);
+        owner.sections.lock().remove(&self.base);
+        machine().sections.remove(self.base, self.reserve);
         while state.len > 0 {
             let len = state.len.saturating_sub(SLICE);
             let stale = self.set_len(&mut state, len);
             drop(state);
             stale.flush();
-            sched::breathe();
+            if len > 0 {
+                sched::breathe();
+            }
             state = self.state.lock();
         }
         let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        view::disown(&mut state.mapped, self.base);
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;
         drop(state);

@@ -8,7 +8,7 @@ use crate::thread::Thread;
 use crate::wait::Waiters;
 use crate::window::Window;
 use abi::section::NAME_LEN;
-use abi::task::{Exit, Limits, TaskInfo, exit};
+use abi::task::{Exit, Limits, TaskInfo, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -18,7 +18,10 @@ use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
 
 /// How many ends of threads or children are remembered for somebody who has not asked yet.
-const ENDED_MAX: usize = 1024;
+const ENDED_MAX: usize = 64;
+
+/// How deep tasks of persons may be nested.
+const DEPTH_MAX: u64 = 32;
 
 /// What a task with a window is served by.
 pub struct Foreign {
@@ -35,6 +38,11 @@ pub struct Task {
     creator: u64,
     pub name: [u8; NAME_LEN],
     ledger: Mutex<Ledger>,
+    /// The parent, if it is not of the system's: what this task uses, it uses of its parent's quota, too. So nobody gets
+    /// more by making children.
+    payer: Option<Arc<Task>>,
+    /// Payers above this task.
+    depth: u64,
     /// Bases of the sections that it pays for.
     pub sections: Mutex<BTreeSet<u64>>,
     pub threads: Mutex<BTreeMap<u64, Arc<Thread>>>,
@@ -51,15 +59,26 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn create(parent: u64, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Arc<Task> {
+    /// A new task without threads. Counts as one of its parent's threads until it is forgotten.
+    pub fn create(parent: Option<&Arc<Task>>, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Result<Arc<Task>, Error> {
+        let payer = parent.filter(|parent| parent.user != USER_SYSTEM).cloned();
+        let depth = payer.as_ref().map_or(0, |payer| payer.depth + 1);
+        if depth > DEPTH_MAX {
+            return Err(Error::TooDeep);
+        }
+        if let Some(payer) = &payer {
+            payer.charge(Resource::Threads, 1)?;
+        }
         let number = machine().tasks.number();
         let task = Arc::new(Task {
             number,
-            parent,
+            parent: parent.map_or(0, |parent| parent.number),
             user,
             creator,
             name,
             ledger: Mutex::new(Ledger::new(limits)),
+            payer,
+            depth,
             sections: Mutex::default(),
             threads: Mutex::default(),
             ended: Mutex::default(),
@@ -73,19 +92,44 @@ impl Task {
             time_ns: AtomicU64::new(0),
         });
         machine().tasks.insert(number, task.clone());
-        task
+        Ok(task)
     }
 
     pub fn find(number: u64) -> Result<Arc<Task>, Error> {
         machine().tasks.find(number).ok_or(Error::NotFound)
     }
 
+    /// Charges this task and its payers: all or none.
     pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
-        self.ledger.lock().charge(what, amount)
+        let mut task = Some(self);
+        while let Some(payer) = task {
+            if let Err(error) = payer.ledger.lock().charge(what, amount) {
+                self.release_below(payer, what, amount);
+                return Err(error);
+            }
+            task = payer.payer.as_deref();
+        }
+        Ok(())
     }
 
     pub fn release(&self, what: Resource, amount: u64) {
-        self.ledger.lock().release(what, amount);
+        let mut task = Some(self);
+        while let Some(payer) = task {
+            payer.ledger.lock().release(what, amount);
+            task = payer.payer.as_deref();
+        }
+    }
+
+    /// Takes a charge back from this task and its payers below `end`.
+    fn release_below(&self, end: &Task, what: Resource, amount: u64) {
+        let mut task = self;
+        while !core::ptr::eq(task, end) {
+            task.ledger.lock().release(what, amount);
+            match task.payer.as_deref() {
+                Some(payer) => task = payer,
+                None => return,
+            }
+        }
     }
 
     /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
@@ -132,6 +176,11 @@ impl Task {
         self.started.load(Ordering::SeqCst)
     }
 
+    /// Whether the task is over and owns nothing any more.
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
     /// How the task ended, once it has.
     pub fn exit_status(&self) -> Option<Exit> {
         if self.finished.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
@@ -166,15 +215,18 @@ impl Task {
         bases.into_iter().filter_map(|base| Section::named(base).ok()).collect()
     }
 
+    /// Keeps the exit code of a thread for who joins it later.
+    pub fn remember_end(&self, thread: u64, code: u64) {
+        let mut ended = self.ended.lock();
+        ended.insert(thread, code);
+        if ended.len() > ENDED_MAX {
+            ended.pop_first();
+        }
+    }
+
     /// A thread has gone. With the last one the task is over.
     pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
         let last = {
-            let mut ended = self.ended.lock();
-            ended.insert(thread, code);
-            if ended.len() > ENDED_MAX {
-                ended.pop_first();
-            }
-            drop(ended);
             let mut threads = self.threads.lock();
             threads.remove(&thread);
             threads.is_empty()
@@ -191,16 +243,19 @@ impl Task {
         if self.finished.load(Ordering::SeqCst) {
             return;
         }
-        for section in self.own_sections() {
-            section.delete();
-        }
+        self.own_sections().iter().for_each(|section| section.delete());
         *self.window.lock() = Window::default();
         self.finished.store(true, Ordering::SeqCst);
+        // Whoever makes or gives a section from here on sees that we have finished; these came just before.
+        self.own_sections().iter().for_each(|section| section.delete());
         self.waiters.wake_all();
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
-        sweep(self);
+        // A child that never ran has none of its own, and the sweep that ends it goes on by itself.
+        if self.has_started() || !is_gone(self.creator) {
+            sweep(self);
+        }
     }
 
     pub fn info(&self) -> TaskInfo {
@@ -219,13 +274,25 @@ impl Task {
     }
 }
 
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(payer) = &self.payer {
+            payer.release(Resource::Threads, 1);
+        }
+    }
+}
+
 /// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
 /// finished siblings if the parent never asks.
 fn sweep(task: &Task) {
-    let orphan = machine().tasks.find(task.parent).is_none_or(|parent| parent.finished.load(Ordering::SeqCst));
+    let orphan = is_gone(task.parent);
     let mut siblings = 0;
     let mut oldest: Option<u64> = None;
     for other in machine().tasks.all() {
+        if other.creator == task.number && !other.has_started() {
+            // Nobody is left who could start it.
+            other.exit_with(exit::KILLED, 0);
+        }
         if !other.finished.load(Ordering::SeqCst) {
             continue;
         }
@@ -239,6 +306,11 @@ fn sweep(task: &Task) {
     if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
         machine().tasks.remove(number);
     }
+}
+
+/// Whether a task has finished, or is forgotten already.
+fn is_gone(number: u64) -> bool {
+    machine().tasks.find(number).is_none_or(|task| task.is_finished())
 }
 
 /// `task_wait`: whether it is over; forgets it when a parent has been told.

@@ -3,7 +3,7 @@
 use crate::claim;
 use crate::domain::Domain;
 use crate::epc::CallFrame;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched::{self, Timeout};
 use crate::section::{New, Section};
@@ -47,6 +47,8 @@ pub struct Wait {
     pub state: u64,
     /// Number of the current or last wait: a late waker finds another one.
     pub ticket: u64,
+    /// Its time-out, and the processor that keeps it.
+    pub timer: Option<(usize, ::sched::Key)>,
 }
 
 pub struct Thread {
@@ -105,7 +107,7 @@ impl Thread {
                 segments,
                 window_vectors: None,
             }),
-            wait: Mutex::new(Wait { state: state::WAITING, ticket: 0 }),
+            wait: Mutex::new(Wait { state: state::WAITING, ticket: 0, timer: None }),
             on_processor: AtomicBool::new(false),
             processor: AtomicUsize::new(here().index),
             killed: AtomicBool::new(false),
@@ -124,8 +126,18 @@ impl Thread {
 
     /// Makes a new thread ready.
     pub fn start(self: &Arc<Thread>) {
-        self.wait.lock().state = state::READY;
-        sched::ready(self.clone());
+        // Whoever ends its task may have been faster: then it is in a queue already.
+        let waits = {
+            let mut wait = self.wait.lock();
+            let waits = wait.state == state::WAITING && wait.ticket == 0;
+            if waits {
+                wait.state = state::READY;
+            }
+            waits
+        };
+        if waits {
+            sched::ready(self.clone());
+        }
         if self.task.is_dead() {
             self.kill();
         }
@@ -156,12 +168,21 @@ impl Thread {
         let gone: Vec<u64> = inner.domains.iter().filter(|(_, d)| d.text.is_dead() && d.active.load(Ordering::Relaxed) == 0).map(|(&base, _)| base).collect();
         for base in gone {
             if let Some(domain) = inner.domains.remove(&base) && !Arc::ptr_eq(&domain, &inner.domain) {
-                drop_stack(&domain);
+                retire(&domain);
             }
         }
         let domain = domain(&self.task, self.number, text, Some(CALLEE_STACK))?;
-        inner.domains.insert(text.base, domain.clone());
+        if let Some(old) = inner.domains.insert(text.base, domain.clone()) {
+            // An earlier text at the same address, which nobody executes any more.
+            retire(&old);
+        }
         Ok(domain)
+    }
+
+    /// Whether it still waits, and for what it began to wait for with this ticket.
+    pub fn is_in_wait(&self, ticket: u64) -> bool {
+        let wait = self.wait.lock();
+        wait.state == state::WAITING && wait.ticket == ticket
     }
 
     pub fn is_killed(&self) -> bool {
@@ -189,7 +210,9 @@ impl Thread {
             Some(ticket) if self.in_own_text(&self.inner.lock()) => {
                 sched::wake(self, ticket, Err(Error::Killed));
             }
-            Some(_) => sched::at(deadline, Timeout::Grace(self.clone())),
+            Some(_) => {
+                sched::at(deadline, Timeout::Grace(self.clone()));
+            }
             None => processor.poke(),
         }
     }
@@ -234,10 +257,12 @@ impl Thread {
             while inner.frames.pop().is_some() {}
             core::mem::take(&mut inner.domains)
         };
-        domains.values().for_each(drop_stack);
+        domains.values().for_each(retire);
         drop(domains);
         wait::forget(self);
         *self.exit.lock() = Some(code);
+        // First its task knows the code, then the thread is gone: who asks finds one or the other.
+        self.task.remember_end(self.number, code);
         machine().threads.remove(self.number);
         self.task.thread_gone(self.number, code);
         self.waiters.wake_all();
@@ -283,11 +308,10 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
 /// Makes a domain of a thread: a view, and for native code a stack.
 fn domain(task: &Arc<Task>, thread: u64, text: &Arc<Section>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
     let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
+    spare_heap()?;
     let view = View::new(task)?;
-    let stack = match stack_len {
-        Some(len) => make_stack(task, thread, text, len)?,
-        None => (0, 0),
-    };
+    let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
+    let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
     if task.foreign.get().is_some() {
         task.window.lock().register(&view);
     }
@@ -298,26 +322,29 @@ fn domain(task: &Arc<Task>, thread: u64, text: &Arc<Section>, stack_len: Option<
         task: task.clone(),
         in_window: stack_len.is_none(),
         stack,
+        stack_section,
         active: AtomicU64::new(0),
         bound: Mutex::default(),
     }))
 }
 
 /// A stack that belongs to one thread in one text. Its topmost word is the doorstep, where a callee returns to.
-fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result<(u64, u64), Error> {
+fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result<Arc<Section>, Error> {
     let len = len.clamp(8 * PAGE, STACK_MAX);
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
     let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
-    let top = stack.base + stack.state.lock().len;
-    claim::fill(&stack, top - 8 - stack.base, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
-    Ok((stack.base, top))
+    let len = stack.state.lock().len;
+    claim::fill(&stack, len - 8, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
+    Ok(stack)
 }
 
-fn drop_stack(domain: &Arc<Domain>) {
-    if domain.stack.0 != 0
-        && let Ok(stack) = Section::named(domain.stack.0)
-    {
+/// The thread will not execute in this domain again: its stack goes, and its checked bindings, which may lead round in
+/// a circle to the domain itself.
+fn retire(domain: &Arc<Domain>) {
+    if let Some(stack) = &domain.stack_section {
         stack.delete();
     }
+    let bound = core::mem::take(&mut *domain.bound.lock());
+    drop(bound);
 }

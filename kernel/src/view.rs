@@ -9,7 +9,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
 use arch::tables::{Retired, ViewTables};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
 use quota::Resource;
 use spin::Mutex;
@@ -114,8 +114,15 @@ impl View {
     pub fn forget(&self, at: u64, len: u64) -> Stale {
         let (any, retired) = self.tables.lock().unmap(at, len);
         self.returned(retired.len() as u64);
-        let processors = if any || !retired.is_empty() { self.active.load(Ordering::SeqCst) } else { 0 };
+        let processors = if any || !retired.is_empty() { self.users() } else { 0 };
         Stale { processors, tables: [retired].into(), frames: Vec::new() }
+    }
+
+    /// Processors that may remember what the tables said before they were changed just now. One that loads the root later
+    /// reads what they say now: the fence puts our stores to the tables before our look at who has it loaded.
+    fn users(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        self.active.load(Ordering::SeqCst)
     }
 
     fn returned(&self, tables: u64) {
@@ -130,6 +137,15 @@ impl View {
 impl Drop for View {
     fn drop(&mut self) {
         self.returned(self.charged.load(Ordering::Relaxed));
+    }
+}
+
+/// The section at `base` is no more: no view counts as registered with it. (The next one at its address is another.)
+pub fn disown(mapped: &mut Vec<Mapping>, base: u64) {
+    for mapping in mapped.drain(..) {
+        if let Some(view) = mapping.view.upgrade() {
+            view.known.lock().remove(&[base, mapping.at, mapping.offset, mapping.len]);
+        }
     }
 }
 
@@ -154,7 +170,7 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
                 Change::Unmap => stale.join(view.forget(at, to - from)),
                 Change::WriteProtect => {
                     if view.tables.lock().write_protect(at, to - from) {
-                        stale.processors |= view.active.load(Ordering::SeqCst);
+                        stale.processors |= view.users();
                     }
                 }
             }

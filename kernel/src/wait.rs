@@ -2,7 +2,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::sched::{self, Timeout};
+use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
 use alloc::collections::VecDeque;
@@ -23,6 +23,8 @@ impl Waiters {
             drop(list);
             return thread.answer(Err(Error::TimedOut));
         }
+        // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
+        list.retain(|(other, ticket)| other.is_in_wait(*ticket));
         let ticket = sched::begin_wait(thread);
         list.push((thread.clone(), ticket));
         drop(list);
@@ -45,7 +47,7 @@ impl Waiters {
 /// Ends a wait with `result` after `timeout` ns; `u64::MAX`: never.
 pub fn set_timeout(thread: &Arc<Thread>, ticket: u64, timeout: u64, result: Result<u64, Error>) {
     if let Some(deadline) = arch::time::now().checked_add(timeout).filter(|_| timeout != u64::MAX) {
-        sched::at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result });
+        sched::wake_at(deadline, thread, ticket, result);
     }
 }
 
@@ -103,9 +105,9 @@ pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u3
     if timeout == 0 {
         return thread.answer(Err(Error::TimedOut));
     }
+    // Waits that were ended by something else than a wake-up: time-outs, kills.
+    list.retain(|w| w.thread.is_in_wait(w.ticket));
     let ticket = sched::begin_wait(thread);
-    // An earlier wait of this thread that was ended by something else than a wake-up.
-    list.retain(|w| !Arc::ptr_eq(&w.thread, thread));
     list.push_back(Waiter { key, thread: thread.clone(), ticket });
     thread.word_bucket.store(number(key), Ordering::Relaxed);
     drop(list);
@@ -123,7 +125,7 @@ pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error
         let waiter = {
             let mut list = bucket(key).lock();
             // Entries of waits that are over (time-outs, kills) are swept on the way.
-            list.retain(|w| w.thread.wait.lock().ticket == w.ticket);
+            list.retain(|w| w.thread.is_in_wait(w.ticket));
             list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
         };
         let Some(waiter) = waiter else { break };

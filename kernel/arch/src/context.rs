@@ -43,6 +43,10 @@ const USER_DATA: u64 = 0x1b;
 pub const FLAGS_DEFAULT: u64 = 0x202;
 /// Flags that a program may choose for itself: CF PF AF ZF SF DF OF.
 pub const FLAGS_USER: u64 = 0xcd5;
+/// Flags that a program can set besides, with `popf`: TF NT RF AC ID.
+const FLAGS_HARMLESS: u64 = 0x25_4100;
+/// The first address beyond the lower half.
+const HALF: u64 = 1 << 47;
 
 impl Registers {
     /// The registers of code about to start at `rip` on `rsp`, everything else zero.
@@ -62,8 +66,8 @@ impl Registers {
     fn is_safe(&self) -> bool {
         self.cs == USER_CODE
             && self.ss == USER_DATA
-            && self.rflags & !(FLAGS_USER | 0x10100 | 0x40000 | 0x200000) == FLAGS_DEFAULT
-            && self.rip < 1 << 47
+            && self.rflags & !(FLAGS_USER | FLAGS_HARMLESS) == FLAGS_DEFAULT
+            && self.rip < HALF
     }
 }
 
@@ -124,6 +128,10 @@ impl Area {
     /// When the registers would not lead to user mode: a bug in the kernel.
     #[inline]
     pub fn resume(&mut self) -> Resume {
+        if self.registers().rip >= HALF {
+            // The program jumped, or returns, to where no code can be: the fetch at 0 faults in its own name.
+            self.registers_mut().rip = 0;
+        }
         let registers = self.0.registers.get();
         // SAFETY: exclusive through `&mut self`.
         let safe = unsafe { (*registers).is_safe() };

@@ -64,10 +64,8 @@ extern "C" fn serve(frame: *const Frame, handler: &'static Handler) -> ! {
     };
     // Neither comes back unless it is refused: registers that cannot be, or a task that is ending already.
     let _ = answer;
-    loop {
-        let _ = rt::task::kill(registers.task);
-        rt::thread::exit(0);
-    }
+    let _ = rt::task::kill(registers.task);
+    rt::thread::exit(0)
 }
 
 #[cfg(target_os = "musubi")]

@@ -47,7 +47,12 @@ fn file(info: &FileInfo) -> File {
 
 impl Machine for Musubi {
     fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
-        rt::task::create(limits, user, name)
+        // A program that takes all that it may must leave enough for its personality to tell it so.
+        let frames = match limits.frames {
+            0 => self.memory().free / abi::layout::PAGE / 4 * 3,
+            asked => asked,
+        };
+        rt::task::create(&Limits { frames, ..*limits }, user, name)
     }
 
     fn task_kill(&self, task: u64) -> Result<(), Error> {

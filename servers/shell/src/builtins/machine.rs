@@ -89,12 +89,14 @@ pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
 
 pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let list = || -> Result<Vec<String>, Error> {
-        let linux = LinuxClient::bind_with_args(musubi::names::lookup("linux")?, 0)?;
+        let linux = LinuxClient::bind_with_args(musubi::names::lookup("linux")?, 4096)?;
         let mut lines = Vec::new();
+        let mut line = [0; 256];
         loop {
-            match linux.unknown(lines.len() as u64)? {
-                (_, 0) => break,
-                (number, times) => lines.push(format!("system call {number}: {times} times")),
+            match linux.refused(lines.len() as u64, &mut line) {
+                Ok(len) => lines.push(String::from_utf8_lossy(&line[..(len as usize).min(line.len())]).into_owned()),
+                Err(Error::NotFound) => break,
+                Err(e) => return Err(e),
             }
         }
         let _ = linux.unbind();

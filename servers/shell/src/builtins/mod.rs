@@ -51,12 +51,7 @@ pub const GROUPS: &[Group] = &[
             command("call", "[--grade plain|epc-s] NAME [METHOD [N...]]", "calls a method of a service", call::call),
             command("mem", "", "memory of the machine and of each task", machine::mem),
             command("cpus", "", "processors and what they did", machine::cpus),
-            command(
-                "linux-unknown",
-                "",
-                "Linux system calls that programs made and nobody answers",
-                machine::linux_unknown,
-            ),
+            command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
         ],
     },
     Group {
