@@ -232,10 +232,19 @@ pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
 
 /// Ends the current call with an error; the caller's caller if that one has died, too. Whether there was a call.
 pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
-    if thread.inner.lock().frames.depth() == 0 {
-        return false;
-    }
+    let domain = {
+        let inner = thread.inner.lock();
+        if inner.frames.depth() == 0 {
+            return false;
+        }
+        inner.domain.clone()
+    };
     leave(thread, Err(error));
+    // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep.
+    // It may be gone, and its stack with it.
+    if domain.stack.1 != 0 {
+        let _ = claim::write(&domain, domain.stack.1 - 8, &DOORSTEP.to_le_bytes());
+    }
     true
 }
 
