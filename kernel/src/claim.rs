@@ -25,7 +25,7 @@ pub struct Present {
 }
 
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
-pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
+pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
     let charge = |state_charged: &mut u64, owner: &crate::task::Task| -> Result<(), Error> {
         owner.charge(Resource::Frames, 1)?;
@@ -55,7 +55,6 @@ pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> 
         stale = view::change(mapped, page * PAGE, PAGE, Change::Unmap);
         stale.frames.push(replaced);
     }
-    let _ = section;
     Ok(Present { frame, stale })
 }
 
@@ -96,7 +95,7 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
                 arch::cpu::relax();
                 continue;
             }
-            let page = present(&place.section, &mut state, place.offset / PAGE, write)?;
+            let page = present(&mut state, place.offset / PAGE, write)?;
             each(&page.frame, (at % PAGE) as usize, done as usize, part as usize);
             break page.stale;
         };
@@ -167,7 +166,7 @@ pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights) -> bool {
 /// Writes into a section on the kernel's own behalf, within one page.
 pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut state = section.state.lock();
-    let page = present(section, &mut state, offset / PAGE, true)?;
+    let page = present(&mut state, offset / PAGE, true)?;
     page.frame.write((offset % PAGE) as usize, bytes);
     let Present { frame, stale } = page;
     drop(frame);

@@ -252,18 +252,18 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
-    let frame = loop {
-        let Some(frame) = inner.frames.pop() else {
-            // Nobody is left to return to: the thread's own program has ended.
-            drop(guard);
-            return thread.end(Error::Dead as u64);
-        };
+    let living = inner.frames.unwind(|frame| {
         frame.domain.active.store(frame.before, Ordering::Relaxed);
-        if !frame.domain.text.is_dead() {
-            break frame;
-        }
-        result = Err(Error::Dead);
+        frame.domain.text.is_dead()
+    });
+    let Some((frame, dropped)) = living else {
+        // Nobody is left to return to: the thread's own program has ended.
+        drop(guard);
+        return thread.end(Error::Dead as u64);
     };
+    if dropped > 0 {
+        result = Err(Error::Dead);
+    }
     inner.domain = frame.domain;
     match frame.kind {
         Kind::Call => {

@@ -24,15 +24,29 @@ pub struct View {
     charged: AtomicU64,
     /// Section mappings that this view is registered in: section, address, offset, length.
     known: Mutex<BTreeSet<[u64; 4]>>,
+    /// Counts how often the view was emptied because it knew too much; registrations of before are void.
+    epoch: AtomicU64,
 }
+
+/// Most registrations of one view.
+const KNOWN_MAX: usize = 4096;
 
 /// Where a view maps part of a section: what invalidation walks.
 pub struct Mapping {
     view: Weak<View>,
+    epoch: u64,
     /// `[at, at + len)` shows the section from `offset` on.
     at: u64,
     offset: u64,
     len: u64,
+}
+
+impl Mapping {
+    /// Whether the view still lives and still counts this registration.
+    fn counts(&self) -> bool {
+        self.view.strong_count() > 0
+            && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
+    }
 }
 
 /// What processors must forget before a change counts as done. Frames and tables in it are freed after that.
@@ -72,6 +86,7 @@ impl View {
             task: task.clone(),
             charged: AtomicU64::new(1),
             known: Mutex::default(),
+            epoch: AtomicU64::new(0),
         }))
     }
 
@@ -91,12 +106,22 @@ impl View {
         })
     }
 
-    /// Registers this view in a section's list, once per place.
-    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) {
-        if self.known.lock().insert([section, at, offset, len]) {
-            mapped.retain(|m| m.view.strong_count() > 0);
-            mapped.push(Mapping { view: Arc::downgrade(self), at, offset, len });
+    /// Registers this view in a section's list, once per place. A view that knows too many places is emptied first.
+    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) -> Stale {
+        let mut known = self.known.lock();
+        let mut stale = Stale::default();
+        if known.len() >= KNOWN_MAX {
+            // Emptied before it stops counting: who changes a section meanwhile finds nothing left to take away.
+            stale = self.forget(0, abi::layout::SPACE_END);
+            known.clear();
+            self.epoch.fetch_add(1, Ordering::SeqCst);
         }
+        if known.insert([section, at, offset, len]) {
+            mapped.retain(Mapping::counts);
+            let epoch = self.epoch.load(Ordering::SeqCst);
+            mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
+        }
+        stale
     }
 
     /// Makes this view the processor's. The caller keeps a reference until the next one is loaded.
@@ -162,7 +187,9 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
     let mut stale = Stale::default();
     let end = offset.saturating_add(len);
     mapped.retain(|mapping| {
-        let Some(view) = mapping.view.upgrade() else { return false };
+        let Some(view) = mapping.view.upgrade().filter(|view| view.epoch.load(Ordering::SeqCst) == mapping.epoch) else {
+            return false;
+        };
         let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
         if from < to {
             let at = mapping.at + (from - mapping.offset);
