@@ -52,7 +52,8 @@ pub fn run(info: arch::boot::Info) -> ! {
         arch::symbols::set(pack.bytes(&symbols));
     }
     let interactive = !info.command_line.split(' ').any(|word| word == "exec");
-    let task = Task::create(0, 0, USER_SYSTEM, Limits { frames: free, ..LIMITS }, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let limits = Limits { frames: free, ..LIMITS };
+    let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
     log::info!("starting the first program");
     arch::log_out::set_quiet(interactive);

@@ -5,6 +5,7 @@ use crate::device;
 use crate::domain::Domain;
 use crate::epc;
 use crate::foreign;
+use crate::gate;
 use crate::info;
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
@@ -83,10 +84,10 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::May { address, len, rights, who } => may(thread, d, address, len, rights, who),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 
-        Call::GateCreate { entry, count, cookie, flags } => epc::create(d, entry, count, cookie, flags),
-        Call::GateDelete { address } => epc::delete(d, address),
+        Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
+        Call::GateDelete { address } => gate::delete(d, address),
         Call::GateBind { address, args_len, flags, out } => gate_bind(d, address, args_len, flags, out),
-        Call::GateUnbind { binding } => epc::unbind(d, binding),
+        Call::GateUnbind { binding } => gate::unbind(d, binding),
 
         Call::WindowMap { task, address, section, offset, len, protection } => {
             Task::find(task).and_then(|task| window::map(d, &task, address, section, offset, len, protection))
@@ -192,7 +193,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
         return Err(Error::Denied);
     }
     spare_heap()?;
-    Ok(Task::create(thread.task.number, maker.number, user, limits, name).number)
+    Task::create(Some(&thread.task), maker.number, user, limits, name).map(|task| task.number)
 }
 
 fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
@@ -293,7 +294,9 @@ fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {
     // Nobody is made to pay against his will: only a task that has not begun, one of the giver's own user, or the
     // caller on whose thread this runs.
     let maker = d.text.owner();
-    if task.has_started() && maker.user != USER_SYSTEM && maker.user != task.user && task.number != d.subject.task {
+    if !task.has_started() {
+        task.check_creator(d)?;
+    } else if maker.user != USER_SYSTEM && maker.user != task.user && task.number != d.subject.task {
         return Err(Error::Denied);
     }
     // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
@@ -345,9 +348,9 @@ fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Er
 }
 
 fn gate_bind(d: &Domain, address: u64, args_len: u64, flags: u64, out: u64) -> Result<u64, Error> {
-    let binding = epc::bind(d, address, args_len, flags)?;
+    let binding = gate::bind(d, address, args_len, flags)?;
     claim::write_record(d, out, &binding).map(|_| binding.number).inspect_err(|_| {
-        let _ = epc::unbind(d, binding.number);
+        let _ = gate::unbind(d, binding.number);
     })
 }
 

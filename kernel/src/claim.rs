@@ -18,6 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// What became of a page that was made present.
 pub struct Present {
+    /// To be dropped before the section's lock: a page with two holders counts as shared.
     pub frame: Arc<Frame>,
     /// To flush after the lock: other mappings of a page that was copied.
     pub stale: Stale,
@@ -168,8 +169,10 @@ pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut state = section.state.lock();
     let page = present(section, &mut state, offset / PAGE, true)?;
     page.frame.write((offset % PAGE) as usize, bytes);
+    let Present { frame, stale } = page;
+    drop(frame);
     drop(state);
-    page.stale.flush();
+    stale.flush();
     Ok(())
 }
 

@@ -4,57 +4,27 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::gate::{Binding, Gate, find_gate};
 use crate::machine::spare_heap;
-use crate::processor::{Processor, count, here};
-use crate::sched;
-use crate::section::{New, Section};
+use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
-use abi::gate::{BINDINGS_MAX, CALL_BASE, DEPTH_MAX, GATE_STEP, GATES_MAX, RETURN, flag};
 use abi::layout::{DOORSTEP, PAGE};
 use abi::rights::principal;
-use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use arch::context::{FLAGS_DEFAULT, Registers, Resume, VECTOR_FULL, VECTOR_SYSCALL};
+use arch::context::{Registers, VECTOR_SYSCALL};
 use arch::fpu;
-use core::sync::atomic::{AtomicBool, Ordering};
-
-/// A block of gates, found.
-pub struct Gate {
-    pub text: Arc<Section>,
-    pub block: Block,
-}
-
-/// What a text is bound to.
-pub struct Binding {
-    target: Arc<Section>,
-    pub address: u64,
-    block: Block,
-    args: Option<Arc<Section>>,
-    args_len: u64,
-    caller_stack: bool,
-    ended: AtomicBool,
-}
-
-impl Binding {
-    pub fn end(&self) {
-        if !self.ended.swap(true, Ordering::SeqCst)
-            && let Some(args) = &self.args
-        {
-            args.delete();
-        }
-    }
-}
+use core::sync::atomic::Ordering;
 
 /// A binding as one domain has checked it.
 pub struct Bound {
-    binding: Arc<Binding>,
-    domain: Arc<Domain>,
-    args_base: u64,
+    pub binding: Arc<Binding>,
+    pub domain: Arc<Domain>,
+    pub args_base: u64,
     /// The target's generation at the check.
-    generation: u64,
+    pub generation: u64,
 }
 
 /// How a frame is returned into.
@@ -68,11 +38,12 @@ pub enum Kind {
 pub struct CallFrame {
     pub domain: Arc<Domain>,
     /// `domain.active` before this call.
-    before: u64,
-    rip: u64,
-    rsp: u64,
-    kept: [u64; 6],
-    control: fpu::Control,
+    pub before: u64,
+    pub rip: u64,
+    pub rsp: u64,
+    /// rbx rbp r12 r13 r14 r15.
+    pub kept: [u64; 6],
+    pub control: fpu::Control,
     pub kind: Kind,
 }
 
@@ -85,215 +56,6 @@ struct Arrival {
     caller_stack: bool,
     rip: u64,
     rsp: u64,
-}
-
-/// The block of gates that contains an entry address.
-pub fn find_gate(address: u64) -> Option<(Arc<Section>, Block, u64)> {
-    let text = Section::find(address).filter(|s| s.is_gate_address(address) && !s.is_dead())?;
-    let (block, index) = text.gates.lock().find(address)?;
-    Some((text, block, index))
-}
-
-/// `gate_create`.
-pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) -> Result<u64, Error> {
-    let text = &domain.text;
-    let len = text.state.lock().len;
-    if !(text.base..text.base + len).contains(&entry) || domain.in_window {
-        return Err(Error::BadAddress);
-    }
-    if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
-        return Err(Error::BadArgument);
-    }
-    spare_heap()?;
-    text.gates.lock().create(Block { entry, count: gates, cookie, flags })
-}
-
-/// `gate_delete`: of the executing text only.
-pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
-    if !domain.text.is_gate_address(address) || !domain.text.contains(address) {
-        return Err(Error::BadAddress);
-    }
-    domain.text.gates.lock().delete(address)?;
-    domain.text.changed();
-    Ok(0)
-}
-
-/// `gate_bind`.
-pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
-    spare_heap()?;
-    let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
-    if index != 0 || flags & !flag::CALLER_STACK != 0 || domain.in_window {
-        return Err(Error::BadArgument);
-    }
-    let caller_stack = flags & flag::CALLER_STACK != 0;
-    if caller_stack && block.flags & flag::CALLER_STACK == 0 {
-        return Err(Error::NotSupported);
-    }
-    if !target.rights(domain).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
-    let text = &domain.text;
-    let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
-    let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
-    let binding = Arc::new(Binding {
-        target: target.clone(),
-        address,
-        block: Block { ..block },
-        args,
-        args_len,
-        caller_stack,
-        ended: AtomicBool::new(false),
-    });
-    let mut bindings = text.bindings.lock();
-    let number = bindings.iter().position(Option::is_none).unwrap_or(bindings.len());
-    if number as u64 >= BINDINGS_MAX {
-        drop(bindings);
-        binding.end();
-        return Err(Error::TooBig);
-    }
-    if number == bindings.len() {
-        bindings.push(None);
-    }
-    bindings[number] = Some(binding);
-    Ok(abi::gate::Binding {
-        number: number as u64,
-        count: block.count,
-        args: args_base,
-        args_len,
-        grade: abi::gate::grade::EPC_S,
-        text: target.base,
-    })
-}
-
-/// A section that the binding and the bound text may use, on whatever thread: reached only while executing one of them.
-fn make_args(domain: &Domain, target: &Section, len: u64) -> Result<Arc<Section>, Error> {
-    let entry = |text: u64, rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
-    let both = Rights::READ | Rights::WRITE;
-    let owner = domain.text.owner();
-    let first = entry(domain.text.base, both | Rights::CHANGE_ACL);
-    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry: first, ports: None })?;
-    section.set_entry(&entry(target.base, both))?;
-    Ok(section)
-}
-
-/// `gate_unbind`.
-pub fn unbind(domain: &Domain, number: u64) -> Result<u64, Error> {
-    let binding = {
-        let mut bindings = domain.text.bindings.lock();
-        bindings.get_mut(number as usize).and_then(Option::take).ok_or(Error::NotFound)?
-    };
-    binding.end();
-    Ok(0)
-}
-
-/// The short way of a bound call and of its return: everything was checked before and nothing has changed since. `None`:
-/// nothing was done, take the long way.
-#[inline]
-pub fn quick(here: &Processor) -> Option<Resume> {
-    let mut local = here.local.lock();
-    let thread = local.current.as_ref()?;
-    {
-        let inner = &mut *thread.inner.lock();
-        let number = inner.area.registers().rax;
-        let done = match number {
-            CALL_BASE.. => quick_call(inner, number),
-            RETURN => quick_return(inner),
-            _ => false,
-        };
-        if !done {
-            return None;
-        }
-    }
-    count(&here.counters.epc);
-    if here.must_attend() {
-        drop(local);
-        return Some(sched::leave());
-    }
-    Some(sched::go_on(here, &mut local))
-}
-
-#[inline]
-fn quick_call(inner: &mut Inner, number: u64) -> bool {
-    if inner.frames.depth() >= DEPTH_MAX {
-        return false;
-    }
-    let (slot, index) = ((number & 0xffff) as usize, number >> 16 & 0xffff);
-    let target = {
-        let bound = inner.domain.bound.lock();
-        let Some(Some(bound)) = bound.get(slot) else { return false };
-        let binding = &*bound.binding;
-        let unchanged = bound.generation == binding.target.generation.load(Ordering::SeqCst)
-            && !binding.ended.load(Ordering::Relaxed)
-            && !binding.caller_stack
-            && index < binding.block.count
-            && bound.domain.active.load(Ordering::Relaxed) == 0
-            && !Arc::ptr_eq(&bound.domain, &inner.domain);
-        if !unchanged {
-            return false;
-        }
-        Arrived {
-            domain: bound.domain.clone(),
-            entry: binding.block.entry,
-            cookie: binding.block.cookie,
-            args: (bound.args_base, binding.args_len),
-        }
-    };
-    let r = inner.area.registers_mut();
-    let stack = target.domain.stack.1 - 8;
-    let caller = core::mem::replace(&mut inner.domain, target.domain);
-    let (task, text, user) = (caller.subject.task, caller.text.base, caller.subject.user);
-    let before = caller.active.load(Ordering::Relaxed);
-    caller.active.store(r.rsp, Ordering::Relaxed);
-    let frame = CallFrame {
-        before,
-        domain: caller,
-        rip: r.rip,
-        rsp: r.rsp,
-        kept: [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15],
-        control: fpu::control(),
-        kind: Kind::Call,
-    };
-    if inner.frames.push(frame).is_err() {
-        unreachable!("the depth was checked");
-    }
-    // rdi rsi rdx r8 r9 pass as they are.
-    r.rcx = r.r10;
-    (r.rax, r.r13) = (index, target.cookie);
-    (r.rbx, r.r12) = target.args;
-    (r.r10, r.r11, r.r14) = (task, text, user);
-    (r.rbp, r.r15) = (0, 0);
-    (r.rip, r.rsp) = (target.entry, stack);
-    (r.rflags, r.vector) = (FLAGS_DEFAULT, VECTOR_FULL);
-    fpu::scrub(None);
-    true
-}
-
-#[inline]
-fn quick_return(inner: &mut Inner) -> bool {
-    match inner.frames.top() {
-        Some(frame) if matches!(frame.kind, Kind::Call) && !frame.domain.text.is_dead() && frame.rip < 1 << 47 => {}
-        _ => return false,
-    }
-    let Some(frame) = inner.frames.pop() else { return false };
-    frame.domain.active.store(frame.before, Ordering::Relaxed);
-    inner.domain = frame.domain;
-    let r = inner.area.registers_mut();
-    (r.rax, r.rdx) = (r.rdi, r.rsi);
-    [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15] = frame.kept;
-    (r.rdi, r.rsi, r.r8, r.r9, r.r10) = (0, 0, 0, 0, 0);
-    (r.rip, r.rsp) = (frame.rip, frame.rsp);
-    // rcx and r11 are lost on this way out; everything else was set.
-    (r.rflags, r.vector) = (FLAGS_DEFAULT, VECTOR_SYSCALL);
-    fpu::scrub(Some(frame.control));
-    true
-}
-
-/// What a quick call takes from its binding.
-struct Arrived {
-    domain: Arc<Domain>,
-    entry: u64,
-    cookie: u64,
-    args: (u64, u64),
 }
 
 /// A bound call: EPC-S.
@@ -316,7 +78,7 @@ fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Er
     let arrival = Arrival {
         block: Block { ..binding.block },
         index,
-        args: (binding.args.as_ref().map_or(0, |s| s.base), binding.args_len),
+        args: (binding.args_base(), binding.args_len),
         words: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
         caller_stack: binding.caller_stack,
         rip: r.rip,
@@ -330,7 +92,7 @@ fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Er
 fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize) -> Result<(Arc<Binding>, Arc<Domain>), Error> {
     if let Some(Some(bound)) = caller.bound.lock().get(slot)
         && bound.generation == bound.binding.target.generation.load(Ordering::SeqCst)
-        && !bound.binding.ended.load(Ordering::Relaxed)
+        && !bound.binding.has_ended()
     {
         return Ok((bound.binding.clone(), bound.domain.clone()));
     }
@@ -350,7 +112,7 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
         spare_heap()?;
         bound.resize_with(slot + 1, || None);
     }
-    let args_base = binding.args.as_ref().map_or(0, |s| s.base);
+    let args_base = binding.args_base();
     bound[slot] = Some(Bound { binding: binding.clone(), domain: domain.clone(), args_base, generation });
     drop(bound);
     Ok((binding, domain))
@@ -470,10 +232,19 @@ pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
 
 /// Ends the current call with an error; the caller's caller if that one has died, too. Whether there was a call.
 pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
-    if thread.inner.lock().frames.depth() == 0 {
-        return false;
-    }
+    let domain = {
+        let inner = thread.inner.lock();
+        if inner.frames.depth() == 0 {
+            return false;
+        }
+        inner.domain.clone()
+    };
     leave(thread, Err(error));
+    // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep.
+    // It may be gone, and its stack with it.
+    if domain.stack.1 != 0 {
+        let _ = claim::write(&domain, domain.stack.1 - 8, &DOORSTEP.to_le_bytes());
+    }
     true
 }
 
@@ -556,5 +327,3 @@ pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, re
     inner.domain = target;
     Ok(())
 }
-
-const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);

@@ -5,6 +5,7 @@ use crate::claim;
 use crate::domain::Domain;
 use crate::epc;
 use crate::foreign;
+use crate::gate;
 use crate::thread::Thread;
 use abi::layout::{PAGE, SPACE_BASE};
 use abi::section::kind;
@@ -12,7 +13,10 @@ use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Faults that are logged.
+const LINES_MAX: u64 = 100;
 
 /// Why an access cannot be made.
 struct Denial {
@@ -43,7 +47,7 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     } else {
         Access::Read
     };
-    if access == Access::Execute && address >= SPACE_BASE && epc::find_gate(address).is_some() {
+    if access == Access::Execute && address >= SPACE_BASE && gate::find_gate(address).is_some() {
         match epc::plain_call(thread, address) {
             Ok(()) => return,
             Err(_) => {
@@ -106,13 +110,17 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
         return Ok(());
     }
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
-    let present = claim::present(section, &mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
+    let claim::Present { frame, stale } =
+        claim::present(section, &mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
     let prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
-    let mapped = domain.view.map(at, &present.frame, prot);
+    let mapped = domain.view.map(at, &frame, prot);
     domain.view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
+    // Before the lock: as long as we hold the frame it looks shared, and the next store would make a copy of a page that
+    // others can write.
+    drop(frame);
     drop(state);
-    present.stale.flush();
+    stale.flush();
     if place.window.is_some() && !domain.locate(address).is_some_and(|now| now.is_same_page(&place)) {
         // The window's mapping was changed meanwhile, perhaps before there was anything in the view to be forgotten.
         domain.view.forget(at, PAGE).flush();
@@ -170,10 +178,14 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
 
 /// A fault in a callee ends the call; in a program's own text, the program.
 fn end_program(thread: &Arc<Thread>, how: Exit) {
-    log::info!(
+    // A program may fault as often as it likes; the serial line is slow.
+    static LINES: AtomicU64 = AtomicU64::new(0);
+    if LINES.fetch_add(1, Ordering::Relaxed) < LINES_MAX {
+        log::info!(
         "fault: thread {} in text {:#x} at {:#x}: cause {} address {:#x} section {:#x} right {}",
         how.thread, how.text, how.ip, how.cause, how.address, how.section, Rights::from_bits_truncate(how.right as u32)
     );
+    }
     if epc::unwind(thread, Error::Faulted) {
         return;
     }

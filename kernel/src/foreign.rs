@@ -3,7 +3,8 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::epc::{self, Gate, Kind};
+use crate::epc::{self, Kind};
+use crate::gate::{self, Gate};
 use crate::section::Section;
 use crate::task::{Foreign, Task};
 use crate::thread::{Begin, Inner, Thread};
@@ -19,7 +20,7 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     if task.has_started() {
         return Err(Error::Busy);
     }
-    let (owner, block, _) = epc::find_gate(gate).ok_or(Error::NotFound)?;
+    let (owner, block, _) = gate::find_gate(gate).ok_or(Error::NotFound)?;
     if !Arc::ptr_eq(&owner, &domain.text) {
         return Err(Error::Denied);
     }

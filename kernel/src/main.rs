@@ -17,9 +17,11 @@ on_the_machine! {
     mod epc;
     mod fault;
     mod foreign;
+    mod gate;
     mod info;
     mod machine;
     mod processor;
+    mod quick;
     mod sched;
     mod section;
     mod task;

@@ -2,7 +2,7 @@
 //! `core/pages` and the views that show them.
 
 use crate::domain::Domain;
-use crate::epc::Binding;
+use crate::gate::Binding;
 use crate::machine::{Hold, machine, spare_heap};
 use crate::sched;
 use crate::task::Task;
@@ -379,6 +379,11 @@ impl Section {
         self.dead.store(true, Ordering::SeqCst);
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);
+        if self.is_text() {
+            drop(state);
+            forget_text(self.base);
+            state = self.state.lock();
+        }
         while state.len > 0 {
             let len = state.len.saturating_sub(SLICE);
             let stale = self.set_len(&mut state, len);
@@ -426,6 +431,25 @@ impl Section {
     /// Whether an address lies in the page of gates, where nothing is ever mapped.
     pub fn is_gate_address(&self, address: u64) -> bool {
         self.is_text() && address >= self.base + self.reserve - PAGE
+    }
+}
+
+/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights.
+fn forget_text(text: u64) {
+    let mut after = 0;
+    while let Some((base, section)) = machine().sections.after(after) {
+        after = base;
+        let mut state = section.state.lock();
+        let change = state.acl.forget_text(text);
+        let stale = match ::view::Invalidate::after(change, 0, section.reserve) {
+            Some(range) => {
+                section.changed();
+                view::change(&mut state.mapped, range.base, range.len, Change::Unmap)
+            }
+            None => Stale::default(),
+        };
+        drop(state);
+        stale.flush();
     }
 }
 

@@ -1,14 +1,14 @@
 //! Tasks: a group of threads with a common identity and quota.
 
 use crate::domain::Domain;
-use crate::epc::Gate;
+use crate::gate::Gate;
 use crate::machine::machine;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
 use crate::window::Window;
 use abi::section::NAME_LEN;
-use abi::task::{Exit, Limits, TaskInfo, exit};
+use abi::task::{Exit, Limits, TaskInfo, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -18,7 +18,10 @@ use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
 
 /// How many ends of threads or children are remembered for somebody who has not asked yet.
-const ENDED_MAX: usize = 1024;
+const ENDED_MAX: usize = 64;
+
+/// How deep tasks of persons may be nested.
+const DEPTH_MAX: u64 = 32;
 
 /// What a task with a window is served by.
 pub struct Foreign {
@@ -35,6 +38,11 @@ pub struct Task {
     creator: u64,
     pub name: [u8; NAME_LEN],
     ledger: Mutex<Ledger>,
+    /// The parent, if it is not of the system's: what this task uses, it uses of its parent's quota, too. So nobody gets
+    /// more by making children.
+    payer: Option<Arc<Task>>,
+    /// Payers above this task.
+    depth: u64,
     /// Bases of the sections that it pays for.
     pub sections: Mutex<BTreeSet<u64>>,
     pub threads: Mutex<BTreeMap<u64, Arc<Thread>>>,
@@ -51,15 +59,26 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn create(parent: u64, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Arc<Task> {
+    /// A new task without threads. Counts as one of its parent's threads until it is forgotten.
+    pub fn create(parent: Option<&Arc<Task>>, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Result<Arc<Task>, Error> {
+        let payer = parent.filter(|parent| parent.user != USER_SYSTEM).cloned();
+        let depth = payer.as_ref().map_or(0, |payer| payer.depth + 1);
+        if depth > DEPTH_MAX {
+            return Err(Error::TooDeep);
+        }
+        if let Some(payer) = &payer {
+            payer.charge(Resource::Threads, 1)?;
+        }
         let number = machine().tasks.number();
         let task = Arc::new(Task {
             number,
-            parent,
+            parent: parent.map_or(0, |parent| parent.number),
             user,
             creator,
             name,
             ledger: Mutex::new(Ledger::new(limits)),
+            payer,
+            depth,
             sections: Mutex::default(),
             threads: Mutex::default(),
             ended: Mutex::default(),
@@ -73,19 +92,44 @@ impl Task {
             time_ns: AtomicU64::new(0),
         });
         machine().tasks.insert(number, task.clone());
-        task
+        Ok(task)
     }
 
     pub fn find(number: u64) -> Result<Arc<Task>, Error> {
         machine().tasks.find(number).ok_or(Error::NotFound)
     }
 
+    /// Charges this task and its payers: all or none.
     pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
-        self.ledger.lock().charge(what, amount)
+        let mut task = Some(self);
+        while let Some(payer) = task {
+            if let Err(error) = payer.ledger.lock().charge(what, amount) {
+                self.release_below(payer, what, amount);
+                return Err(error);
+            }
+            task = payer.payer.as_deref();
+        }
+        Ok(())
     }
 
     pub fn release(&self, what: Resource, amount: u64) {
-        self.ledger.lock().release(what, amount);
+        let mut task = Some(self);
+        while let Some(payer) = task {
+            payer.ledger.lock().release(what, amount);
+            task = payer.payer.as_deref();
+        }
+    }
+
+    /// Takes a charge back from this task and its payers below `end`.
+    fn release_below(&self, end: &Task, what: Resource, amount: u64) {
+        let mut task = self;
+        while !core::ptr::eq(task, end) {
+            task.ledger.lock().release(what, amount);
+            match task.payer.as_deref() {
+                Some(payer) => task = payer,
+                None => return,
+            }
+        }
     }
 
     /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
@@ -226,6 +270,14 @@ impl Task {
             used: ledger.used(),
             limits: ledger.limits(),
             name: self.name,
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(payer) = &self.payer {
+            payer.release(Resource::Threads, 1);
         }
     }
 }

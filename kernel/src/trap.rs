@@ -3,7 +3,7 @@
 use crate::machine::machine;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, processor, sched};
+use crate::{boot, call, device, epc, fault, foreign, processor, quick, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use alloc::sync::Arc;
@@ -28,7 +28,7 @@ fn trap(trap: Trap) -> Resume {
     let here = processor::here();
     here.left_user();
     if let Trap::Call = trap
-        && let Some(resume) = epc::quick(here)
+        && let Some(resume) = quick::quick(here)
     {
         return resume;
     }

@@ -146,6 +146,13 @@ impl Acl {
         Ok(self.apply(plan))
     }
 
+    /// Drops the entries that name a text which is no more, before another one may lie at its address.
+    pub fn forget_text(&mut self, text: u64) -> Change {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.text != text);
+        if self.entries.len() == before { Change::Same } else { Change::Shrank }
+    }
+
     /// All entries, in a fixed order.
     pub fn entries(&self) -> &[AclEntry] {
         &self.entries

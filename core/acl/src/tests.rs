@@ -173,4 +173,20 @@ proptest! {
         prop_assert_eq!(first.rights(&subject), second.rights(&subject));
         prop_assert_eq!(first, second);
     }
+
+    /// Forgetting a text is removing each entry that names it, and nothing else.
+    #[test]
+    fn a_forgotten_text_has_no_entry(entries in prop::collection::vec(any_entry(), 0..12), at in 0usize..12) {
+        let mut acl = Acl::new();
+        for entry in &entries {
+            let _ = acl.set(entry);
+        }
+        let Some(text) = entries.get(at).map(|e| e.text).filter(|&text| text != abi::rights::ANY_TEXT) else { return Ok(()) };
+        let before = acl.entries().len();
+        let kept: Vec<AclEntry> = acl.entries().iter().copied().filter(|e| e.text != text).collect();
+        let change = acl.forget_text(text);
+        prop_assert_eq!(change == Change::Same, before == kept.len());
+        prop_assert_eq!(acl.entries(), &kept[..]);
+        prop_assert_eq!(acl.forget_text(text), Change::Same);
+    }
 }

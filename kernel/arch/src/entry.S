@@ -157,6 +157,12 @@ fatal_vectors:
     push $18
 fatal:
     save
+    mov $0xc0000101, %ecx                           # GS base: the user's, if it came from user mode or from the first
+    rdmsr                                           # instructions of an entry. The kernel's is in the upper half.
+    test %edx, %edx
+    js 1f
+    swapgs
+1:
     mov %rsp, %rdi
     and $~15, %rsp
     cld

@@ -9,6 +9,9 @@ use core::arch::asm;
 #[repr(C, align(64))]
 pub(crate) struct State([u8; 832]);
 
+/// An area that says of every component that it is in its initial state.
+static NOTHING: State = State([0; 832]);
+
 const MXCSR_CLEAN: u32 = 0x1f80;
 const FCW_CLEAN: u16 = 0x037f;
 const X87_SSE_AVX: u32 = 7;
@@ -95,6 +98,13 @@ pub fn scrub(control: Option<Control>) {
                 options(nomem, nostack, preserves_flags)
             );
         }
-        asm!("fninit", "fldcw [{}]", "ldmxcsr [{}]", in(reg) &raw const fcw, in(reg) &raw const mxcsr, options(nostack));
+        if has(feature::AVX) {
+            // Zeroes in the header mean the initial state. `fninit` alone leaves the contents of the x87 registers, which
+            // can be read as MMX registers.
+            asm!("xrstor64 [{}]", in(reg) NOTHING.0.as_ptr(), in("eax") 1, in("edx") 0, options(nostack));
+        } else {
+            asm!("fninit", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fninit", options(nomem, nostack));
+        }
+        asm!("fldcw [{}]", "ldmxcsr [{}]", in(reg) &raw const fcw, in(reg) &raw const mxcsr, options(nostack));
     }
 }

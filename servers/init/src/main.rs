@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::{Exit, USER_PERSON, exit};
+use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
@@ -167,6 +167,7 @@ impl System {
         let mut command = Command::new(system::SHELL.as_bytes())
             .env(system::ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect())
             .user(USER_PERSON)
+            .limits(limits_of_a_person().map_err(doing("memory"))?)
             .names(self.names_gate);
         for id in 0..3 {
             command = command.stream(id, StreamRef { gate: streams, id: id as u64 });
@@ -217,4 +218,10 @@ fn finish(status: Option<Ports>, code: i32, power_code: u64) -> ! {
     }
     let _ = task::power_off(power_code);
     thread::park()
+}
+
+/// What a person's shell and everything started from it may use together: the rest is the system's own.
+fn limits_of_a_person() -> Result<Limits, Error> {
+    let memory = task::memory()?;
+    Ok(Limits { frames: memory.total / 4096 / 8 * 7, sections: 16384, reserve: 1 << 40, threads: 4096 })
 }

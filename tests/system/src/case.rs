@@ -1,5 +1,6 @@
 //! How a test is declared.
 
+use crate::checks;
 use crate::lab::{Failure, Lab};
 use machine::{Finished, Options, Via};
 use std::time::Duration;
@@ -24,23 +25,21 @@ pub struct Case {
 enum Does {
     /// Runs these words, as `./musubi exec -- WORDS` does.
     Words(Vec<Vec<u8>>),
+    /// Runs this command line of the guest program `check`, with the names of checks behind it; see [`crate::checks`].
+    Checks(&'static str, Vec<&'static str>),
     /// Whatever the function does; for what one command line cannot show.
     Function(fn(&Lab, &Options) -> Result<(), Failure>),
 }
 
+/// What a test found, by the full name.
+pub type Found = (String, Result<(), Failure>);
+
 /// A file that is put into the machine.
 pub enum File {
     /// A file of the host; without it the test is skipped.
-    Host {
-        host: &'static str,
-        guest: &'static str,
-    },
+    Host { host: &'static str, guest: &'static str },
     /// These bytes, executable or not.
-    Made {
-        guest: &'static str,
-        data: Vec<u8>,
-        executable: bool,
-    },
+    Made { guest: &'static str, data: Vec<u8>, executable: bool },
 }
 
 /// What is expected of a stream.
@@ -69,10 +68,13 @@ pub fn sh(name: &'static str, line: &str) -> Case {
 
 /// A test that runs several words as one command.
 pub fn words(name: &'static str, words: &[&str]) -> Case {
-    Case::new(
-        name,
-        Does::Words(words.iter().map(|word| word.as_bytes().to_vec()).collect()),
-    )
+    Case::new(name, Does::Words(words.iter().map(|word| word.as_bytes().to_vec()).collect()))
+}
+
+/// Many tests of one theme in one machine: the guest program `check` runs them, each in a task of its own, and says for
+/// each name how it went. The test of the name `name` is that the machine came through all of them.
+pub fn checks(name: &'static str, line: &'static str, names: &[&'static str]) -> Case {
+    Case::new(name, Does::Checks(line, names.to_vec()))
 }
 
 /// A test that does more than one command line can show.
@@ -149,11 +151,7 @@ impl Case {
 
     /// Puts a file with these bytes in.
     pub fn file(mut self, guest: &'static str, data: impl Into<Vec<u8>>) -> Self {
-        self.files.push(File::Made {
-            guest,
-            data: data.into(),
-            executable: false,
-        });
+        self.files.push(File::Made { guest, data: data.into(), executable: false });
         self
     }
 
@@ -214,8 +212,7 @@ impl Case {
             return names.contains(&full);
         }
         let begins = |name: &String| {
-            full.strip_prefix(name.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+            full.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
         names.is_empty() || names.iter().any(begins)
     }
@@ -224,38 +221,69 @@ impl Case {
         if !self.matrix {
             return vec![Variant { machine: None }];
         }
-        let pairs = [1, 2, 4]
-            .into_iter()
-            .flat_map(|cpus| [(cpus, true), (cpus, false)]);
-        pairs
-            .map(|pair| Variant {
-                machine: Some(pair),
-            })
-            .collect()
+        let pairs = [1, 2, 4].into_iter().flat_map(|cpus| [(cpus, true), (cpus, false)]);
+        pairs.map(|pair| Variant { machine: Some(pair) }).collect()
     }
 
     pub fn full_name(&self, variant: Variant) -> String {
-        let name = format!("system::{}::{}", self.stage, self.name);
-        match variant.machine {
-            Some((cpus, pku)) => {
-                format!("{name}[cpus={cpus},{}]", if pku { "pku" } else { "no-pku" })
-            }
-            None => name,
-        }
+        named(self.stage, self.name, variant)
     }
 
-    pub fn run(&self, lab: &Lab, variant: Variant) -> Result<(), Failure> {
+    /// Leaves only those checks that are meant, if the user means some by their names. Whether anything is left.
+    pub fn narrow(&mut self, names: &[String]) -> bool {
+        let whole = self.is_meant(names);
+        let stage = self.stage;
+        if let (false, Does::Checks(_, checks)) = (whole, &mut self.does) {
+            checks.retain(|check| names.contains(&format!("system::{stage}::{check}")));
+            return !checks.is_empty();
+        }
+        whole
+    }
+
+    /// The names that this test has results for.
+    #[cfg(test)]
+    pub fn names(&self) -> Vec<&'static str> {
+        let checks: &[&str] = match &self.does {
+            Does::Checks(_, checks) => checks,
+            _ => &[],
+        };
+        [self.name].iter().chain(checks).copied().collect()
+    }
+
+    pub fn run(&self, lab: &Lab, variant: Variant) -> Vec<Found> {
         let mut options = self.options.clone();
         if let Some((cpus, pku)) = variant.machine {
             (options.cpus, options.pku) = (Some(cpus), pku);
         }
-        let words = match &self.does {
-            Does::Function(function) => return function(lab, &options),
-            Does::Words(words) => words,
+        let full = |name| named(self.stage, name, variant);
+        let outcome = match &self.does {
+            Does::Function(function) => function(lab, &options),
+            Does::Words(words) => self.run_words(lab, &options, words),
+            Does::Checks(line, names) => match self.run_checks(lab, &options, line, names) {
+                Ok(found) => return found.into_iter().map(|(name, result)| (full(name), result)).collect(),
+                Err(failure) => Err(failure),
+            },
         };
+        vec![(full(self.name), outcome)]
+    }
+
+    fn run_checks(
+        &self,
+        lab: &Lab,
+        options: &Options,
+        line: &str,
+        names: &[&'static str],
+    ) -> Result<Vec<checks::Found>, Failure> {
+        let folder = lab.folder(&self.files)?;
+        let line = format!("{line} {}", names.join(" "));
+        let finished = lab.exec(options, &folder, &[line.clone().into_bytes()], self.timeout)?;
+        Ok(checks::judge(self.name, &line, names, &finished))
+    }
+
+    fn run_words(&self, lab: &Lab, options: &Options, words: &[Vec<u8>]) -> Result<(), Failure> {
         let folder = lab.folder(&self.files)?;
         for time in 1..=self.times {
-            let finished = lab.exec(&options, &folder, words, self.timeout)?;
+            let finished = lab.exec(options, &folder, words, self.timeout)?;
             let complaints = self.complaints(&finished, lab.host_out(&self.out, &folder)?);
             if !complaints.is_empty() {
                 let report = report(words, time, &complaints, &finished);
@@ -263,6 +291,12 @@ impl Case {
             }
         }
         Ok(())
+    }
+
+    /// A file with these bytes that may be executed.
+    pub fn program(mut self, guest: &'static str, data: impl Into<Vec<u8>>) -> Self {
+        self.files.push(File::Made { guest, data: data.into(), executable: true });
+        self
     }
 
     /// What is not as expected.
@@ -276,19 +310,12 @@ impl Case {
                 finished.outcome
             ));
         }
-        for (name, text, got) in [
-            ("standard output", &self.out, &finished.out),
-            ("standard error", &self.err, &finished.err),
-        ] {
+        for (name, text, got) in
+            [("standard output", &self.out, &finished.out), ("standard error", &self.err, &finished.err)]
+        {
             let shown = String::from_utf8_lossy(got);
             let exact = |wanted: &[u8]| {
-                (wanted != got).then(|| {
-                    format!(
-                        "{name} should be ({} bytes):\n{}",
-                        wanted.len(),
-                        excerpt(wanted)
-                    )
-                })
+                (wanted != got).then(|| format!("{name} should be ({} bytes):\n{}", wanted.len(), excerpt(wanted)))
             };
             match text {
                 Text::Any => {}
@@ -306,16 +333,17 @@ impl Case {
     }
 }
 
+fn named(stage: &str, name: &str, variant: Variant) -> String {
+    let name = format!("system::{stage}::{name}");
+    match variant.machine {
+        Some((cpus, pku)) => format!("{name}[cpus={cpus},{}]", if pku { "pku" } else { "no-pku" }),
+        None => name,
+    }
+}
+
 fn report(words: &[Vec<u8>], time: u32, complaints: &[String], finished: &Finished) -> String {
-    let words: Vec<_> = words
-        .iter()
-        .map(|word| String::from_utf8_lossy(word))
-        .collect();
-    let time = if time > 1 {
-        format!(" (run {time})")
-    } else {
-        String::new()
-    };
+    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let time = if time > 1 { format!(" (run {time})") } else { String::new() };
     format!(
         "command: {words:?}{time}\n{}\nstandard output ({} bytes):\n{}\nstandard error ({} bytes):\n{}\nconsole:\n{}",
         complaints.join("\n"),
@@ -331,11 +359,7 @@ fn report(words: &[Vec<u8>], time: u32, complaints: &[String], finished: &Finish
 fn excerpt(bytes: &[u8]) -> String {
     const MUCH: usize = 4000;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MUCH)]).into_owned();
-    if bytes.len() > MUCH {
-        format!("{text}\n... and {} bytes more", bytes.len() - MUCH)
-    } else {
-        text
-    }
+    if bytes.len() > MUCH { format!("{text}\n... and {} bytes more", bytes.len() - MUCH) } else { text }
 }
 
 #[cfg(test)]
@@ -345,13 +369,7 @@ mod tests {
 
     fn finished(out: &str, status: u8) -> Finished {
         let (outcome, out) = (Outcome::Exited(status), out.as_bytes().to_vec());
-        Finished {
-            outcome,
-            out,
-            err: Vec::new(),
-            console: String::new(),
-            took: Duration::ZERO,
-        }
+        Finished { outcome, out, err: Vec::new(), console: String::new(), took: Duration::ZERO }
     }
 
     fn staged(mut case: Case) -> Case {
@@ -362,11 +380,7 @@ mod tests {
     #[test]
     fn a_matrix_is_six_machines() {
         let case = staged(sh("echo", "echo").matrix());
-        let names: Vec<String> = case
-            .variants()
-            .into_iter()
-            .map(|variant| case.full_name(variant))
-            .collect();
+        let names: Vec<String> = case.variants().into_iter().map(|variant| case.full_name(variant)).collect();
         assert_eq!(names.len(), 6);
         assert_eq!(names[0], "system::s10_boot::echo[cpus=1,pku]");
         assert_eq!(names[5], "system::s10_boot::echo[cpus=4,no-pku]");
@@ -376,18 +390,10 @@ mod tests {
     fn names_choose_whole_parts() {
         let case = staged(sh("echo", "echo"));
         let meant = |case: &Case, name: &str| case.is_meant(&[name.to_string()]);
-        assert!(
-            case.is_meant(&[])
-                && meant(&case, "system::s10_boot")
-                && meant(&case, "system::s10_boot::echo")
-        );
+        assert!(case.is_meant(&[]) && meant(&case, "system::s10_boot") && meant(&case, "system::s10_boot::echo"));
         assert!(!meant(&case, "system::s1") && !meant(&case, "system::s10_boot::ec"));
         let slow = staged(sh("slow", "echo").by_name());
-        assert!(
-            !slow.is_meant(&[])
-                && !meant(&slow, "system::s10_boot")
-                && meant(&slow, "system::s10_boot::slow")
-        );
+        assert!(!slow.is_meant(&[]) && !meant(&slow, "system::s10_boot") && meant(&slow, "system::s10_boot::slow"));
     }
 
     #[test]
@@ -396,13 +402,7 @@ mod tests {
         assert!(case.complaints(&finished("hi\n", 0), None).is_empty());
         assert_eq!(case.complaints(&finished("ho\n", 1), None).len(), 2);
         let case = sh("ps", "ps").out_has(&["shell", "loader"]);
-        assert_eq!(
-            case.complaints(&finished("shell\n", 0), None),
-            ["standard output lacks \"loader\""]
-        );
-        assert_eq!(
-            sh("x", "x").complaints(&finished("unasked", 0), None).len(),
-            1
-        );
+        assert_eq!(case.complaints(&finished("shell\n", 0), None), ["standard output lacks \"loader\""]);
+        assert_eq!(sh("x", "x").complaints(&finished("unasked", 0), None).len(), 1);
     }
 }

@@ -35,31 +35,22 @@ pub struct Folder {
 
 impl<'a> Lab<'a> {
     pub fn new(parts: &'a Parts) -> Result<Self, Error> {
-        Ok(Self {
-            parts,
-            dir: tempfile::tempdir().context("cannot make a temporary folder")?,
-        })
+        Ok(Self { parts, dir: tempfile::tempdir().context("cannot make a temporary folder")? })
     }
 
     /// Makes the files of a test.
     pub fn folder(&self, files: &[File]) -> Result<Folder, Failure> {
-        let dir =
-            tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
+        let dir = tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
         let mut puts = Vec::new();
         for file in files {
             let (guest, made) = match file {
-                File::Host { host, guest } if Path::new(host).exists() => (
-                    guest,
-                    make(dir.path(), guest, |path| fs::copy(host, path).map(drop)),
-                ),
+                File::Host { host, guest } if Path::new(host).exists() => {
+                    (guest, make(dir.path(), guest, |path| fs::copy(host, path).map(drop)))
+                }
                 File::Host { host, .. } => {
                     return Err(Failure::Skipped(format!("this machine has no {host}")));
                 }
-                File::Made {
-                    guest,
-                    data,
-                    executable,
-                } => (
+                File::Made { guest, data, executable } => (
                     guest,
                     make(dir.path(), guest, |path| {
                         fs::write(path, data)?;
@@ -69,10 +60,7 @@ impl<'a> Lab<'a> {
                 ),
             };
             let host = made.with_context(|| format!("cannot make {guest}"))?;
-            puts.push(Put {
-                host,
-                guest: guest.as_bytes().to_vec(),
-            });
+            puts.push(Put { host, guest: guest.as_bytes().to_vec() });
         }
         Ok(Folder { dir, puts })
     }
@@ -85,18 +73,8 @@ impl<'a> Lab<'a> {
         words: &[Vec<u8>],
         timeout: Duration,
     ) -> Result<Finished, Failure> {
-        let load = Load {
-            parts: self.parts,
-            puts: &folder.puts,
-            words: Some(words),
-        };
-        let exec = Exec {
-            emulator: Emulator::default(),
-            options,
-            load,
-            timeout,
-            sink: Sink::Keep,
-        };
+        let load = Load { parts: self.parts, puts: &folder.puts, words: Some(words) };
+        let exec = Exec { emulator: Emulator::default(), options, load, timeout, sink: Sink::Keep };
         Ok(exec.finish()?)
     }
 
@@ -109,19 +87,13 @@ impl<'a> Lab<'a> {
             .args(&command[1..])
             .current_dir(folder.dir.path())
             .output()
-            .map_err(|error| {
-                Failure::Skipped(format!("{} on this machine: {error}", command[0]))
-            })?;
+            .map_err(|error| Failure::Skipped(format!("{} on this machine: {error}", command[0])))?;
         Ok(Some(output.stdout))
     }
 }
 
 /// Makes a file with its folders, named as in the guest.
-fn make(
-    dir: &Path,
-    guest: &str,
-    write: impl FnOnce(&Path) -> std::io::Result<()>,
-) -> std::io::Result<PathBuf> {
+fn make(dir: &Path, guest: &str, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<PathBuf> {
     let path = dir.join(guest.trim_start_matches('/'));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

@@ -7,10 +7,7 @@ use crate::case::Case;
 
 /// All tests.
 pub fn all() -> Vec<Case> {
-    let stages = [
-        ("s10_boot", s10_boot::cases()),
-        ("s70_linux", s70_linux::cases()),
-    ];
+    let stages = [("s10_boot", s10_boot::cases()), ("s70_linux", s70_linux::cases())];
     let mut all = Vec::new();
     for (stage, cases) in stages {
         all.extend(cases.into_iter().map(|mut case| {
@@ -25,10 +22,8 @@ pub fn all() -> Vec<Case> {
 mod tests {
     #[test]
     fn names_are_used_once() {
-        let mut names: Vec<_> = super::all()
-            .iter()
-            .map(|case| (case.stage, case.name))
-            .collect();
+        let mut names: Vec<_> =
+            super::all().iter().flat_map(|case| case.names().into_iter().map(|name| (case.stage, name))).collect();
         let count = names.len();
         names.sort();
         names.dedup();

@@ -1,0 +1,106 @@
+//! Deaths in a row, under load: nothing is lost by any of them.
+
+use crate::memory::data;
+use crate::peer::{Peer, in_call, op};
+use crate::report::{Check, Outcome, doing};
+use crate::sections::everybody;
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::info::Memory;
+use musubi::abi::layout::PAGE;
+use musubi::rt::{section, task, thread};
+use musubi::{Error, Rights};
+
+pub const CHECKS: &[Check] =
+    &[("thousand_faults_under_load", || under_load(faults)), ("thousand_deaths_under_load", || under_load(deaths))];
+
+static OVER: AtomicBool = AtomicBool::new(false);
+
+/// Others call another server all the while, and every call of theirs must go through.
+fn under_load(body: fn() -> Outcome) -> Outcome {
+    let busy: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let calls: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    let load = move || {
+        while !OVER.load(Ordering::Relaxed) && busy.call(op::ADD, &[1]).is_ok() {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let threads: Result<Vec<_>, _> = (0..3).map(|_| thread::spawn(load, 0)).collect();
+    let threads = threads.map_err(doing("thread"))?;
+    let outcome = body();
+    OVER.store(true, Ordering::SeqCst);
+    for thread in threads {
+        thread.join().map_err(doing("join"))?;
+    }
+    outcome?;
+    let sum = calls.load(Ordering::SeqCst);
+    same!(busy.call(op::ADD, &[0]), Ok(sum), "the calls of the others");
+    holds!(sum > 1000, "the others made only {sum} calls");
+    Ok(())
+}
+
+/// Does `once` until everything that grows has grown, then `count` times, and compares.
+fn lose_nothing(count: usize, mut once: impl FnMut() -> Outcome) -> Outcome {
+    for _ in 0..count / 10 {
+        once()?;
+    }
+    let before = settled()?;
+    for n in 0..count {
+        once().map_err(|why| format!("number {n}: {why}"))?;
+    }
+    let after = settled()?;
+    same!(
+        (after.sections, after.tasks, after.threads, after.views),
+        (before.sections, before.tasks, before.threads, before.views),
+        "sections, tasks, threads, views"
+    );
+    let lost = before.free.saturating_sub(after.free);
+    // Less than one page for a death: what is left is heaps that grow in steps.
+    holds!(lost < 32 * PAGE, "{lost} bytes of memory were lost in {count}");
+    let heap = after.kernel_heap_used.saturating_sub(before.kernel_heap_used);
+    holds!(heap < 16 * count as u64, "{heap} bytes of the kernel's heap were lost in {count}");
+    Ok(())
+}
+
+/// What is in use when those who end have ended.
+fn settled() -> Result<Memory, String> {
+    musubi::rt::time::sleep_ns(20_000_000);
+    task::memory().map_err(doing("memory"))
+}
+
+fn faults() -> Outcome {
+    let peer = Peer::start()?;
+    lose_nothing(1000, || {
+        same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "a call that faults");
+        Ok(())
+    })?;
+    peer.end()
+}
+
+/// The callee's program ends in the middle of a call, in each way in turn.
+fn deaths() -> Outcome {
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let mut n = 0u64;
+    lose_nothing(1000, || {
+        n += 1;
+        let peer = Peer::start()?;
+        if n % 4 == 0 {
+            // The thread that is inside uses the peer until it has ended.
+            // SAFETY: it is joined before the peer goes.
+            let lent: &'static Peer = unsafe { &*core::ptr::from_ref(&peer) };
+            let (thread, outcome) = in_call(lent, op::LOOP, flags.base(), 0)?;
+            peer.child.kill().map_err(doing("kill"))?;
+            thread.join().map_err(doing("join"))?;
+            same!(outcome.load(Ordering::SeqCst), Error::Dead as u64, "the call into one that is killed");
+        } else {
+            same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits");
+        }
+        peer.child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+        peer.bound.unbind().map_err(doing("unbind"))
+    })
+}

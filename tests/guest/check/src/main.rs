@@ -1,0 +1,59 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+
+extern crate alloc;
+
+mod acl;
+mod calls;
+mod deaths;
+mod fuzz;
+mod memory;
+mod peer;
+mod programs;
+mod quota;
+mod registers;
+mod report;
+mod revoke;
+mod roles;
+mod sections;
+mod threads;
+
+use alloc::vec::Vec;
+use musubi::{Start, eprintln, println};
+use report::Group;
+
+musubi::program!(run);
+
+const GROUPS: &[Group] = &[
+    Group { name: "sections", checks: sections::CHECKS },
+    Group { name: "acl", checks: acl::CHECKS },
+    Group { name: "revoke", checks: revoke::CHECKS },
+    Group { name: "quota", checks: quota::CHECKS },
+    Group { name: "fuzz", checks: fuzz::CHECKS },
+    Group { name: "calls", checks: calls::CHECKS },
+    Group { name: "registers", checks: registers::CHECKS },
+    Group { name: "deaths", checks: deaths::CHECKS },
+    Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "programs", checks: programs::CHECKS },
+];
+
+fn run(start: &Start) -> i32 {
+    let words: Vec<&str> = start.words().collect();
+    let group = |name: &str| GROUPS.iter().find(|g| g.name == name);
+    match words.as_slice() {
+        [] => {
+            for group in GROUPS {
+                group.checks.iter().for_each(|check| println!("{} {}", group.name, check.0));
+            }
+            0
+        }
+        ["peer", name] => peer::serve(name),
+        ["as", role, rest @ ..] => roles::run(role, rest),
+        ["one", name, check] if group(name).is_some() => group(name).map_or(2, |g| report::run_here(g, check)),
+        [name, checks @ ..] if group(name).is_some() => group(name).map_or(2, |g| report::run(g, checks)),
+        _ => {
+            eprintln!("usage: check [GROUP [NAME...]]");
+            2
+        }
+    }
+}

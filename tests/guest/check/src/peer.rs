@@ -1,0 +1,289 @@
+//! The other program. Its gates do what checks want done in another text: on the caller's thread, with the rights that
+//! (that thread, this text) has.
+
+use crate::memory::{await_word, call, load, store, word};
+use crate::registers;
+use crate::report::doing;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::gate::{GATE_STEP, flag};
+use musubi::command::{Child, Command};
+use musubi::rt::bound::result_of;
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::{Bound, Gates, Mutex, Trap, plain_call, probe, section, sync, task, thread, time};
+use musubi::{AclEntry, Caller, Error, eprintln, names};
+
+/// What the gate does, by the first word of the call; `w0` and so on are the words behind it.
+pub mod op {
+    /// Loads a byte at `w0`.
+    pub const PEEK: u64 = 0;
+    /// Stores the word `w1` at `w0`.
+    pub const POKE: u64 = 1;
+    /// Calls the code at `w0`.
+    pub const RUN: u64 = 2;
+    /// Changes the section `w0` in a way that takes the right change-acl.
+    pub const CHANGE: u64 = 3;
+    /// Makes a plain call of the gate at `w0` with the words `w1`...
+    pub const RELAY: u64 = 4;
+    pub const FAULT: u64 = 5;
+    /// Ends the task, with `w0`.
+    pub const EXIT: u64 = 6;
+    pub const THREAD_EXIT: u64 = 7;
+    /// Stores 1 at `w0` and loops for ever.
+    pub const LOOP: u64 = 8;
+    /// Stores 1 at `w0` and sleeps `w1` ns.
+    pub const SLEEP: u64 = 9;
+    /// Adds `w0` to the sum; value: the sum.
+    pub const ADD: u64 = 10;
+    /// Counts at `w0` and then at `w1`, again and again.
+    pub const HAMMER: u64 = 11;
+    /// Reads at `w0` and then counts at `w1`, again and again.
+    pub const WATCH: u64 = 12;
+    /// The sum of a list of (value, address of the next) that begins at `w0`.
+    pub const SUM_LIST: u64 = 13;
+    /// Values: thread and text that execute this.
+    pub const WHO: u64 = 14;
+    /// Has the program's own thread do [`own`] `w0` with `w1`.
+    pub const OWN: u64 = 15;
+    /// Writes `w0` to the first half of a pair, stores 1 at `w1`, takes its time, writes the second half.
+    pub const UPDATE: u64 = 16;
+    /// The two halves.
+    pub const PAIR: u64 = 17;
+    /// Exports a gate of [`registers::RAW`] number `w0` with the flags `w1`; value: its address.
+    pub const RAW: u64 = 18;
+    /// Calls the same of the peer whose gates are at `w0`, with `w0` and `w1` exchanged and `w2` one more. Value: how deep
+    /// it came.
+    pub const BOUNCE: u64 = 19;
+    /// Exports these gates once more, for callers who bring their stack. Value: the address.
+    pub const ON_CALLERS_STACK: u64 = 20;
+    /// Binds this text to the gates at `w0`. Value: a number for [`CALL_BOUND`].
+    pub const BIND: u64 = 21;
+    /// Calls gate `w1` of binding `w0` with the words `w2`...
+    pub const CALL_BOUND: u64 = 22;
+    /// Value: an address in this program's data.
+    pub const ADDRESS_OF_DATA: u64 = 23;
+}
+
+/// What only the program's own thread may do.
+pub mod own {
+    pub const DELETE_TEXT: u64 = 1;
+    /// Nobody may call any more.
+    pub const SHUT: u64 = 2;
+    pub const OPEN: u64 = 3;
+    /// Takes the gates at `w1` back.
+    pub const CLOSE: u64 = 4;
+}
+
+struct Ops;
+
+static SUM: AtomicU64 = AtomicU64::new(0);
+static PAIR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// 0: nothing to do; 1: asked; 2: done.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static WHAT: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static BOUND: Mutex<[Option<&'static Bound>; 4]> = Mutex::new([None; 4]);
+
+fn value(result: Result<u64, Error>) -> Values {
+    Values::of(result)
+}
+
+impl Skeleton for Ops {
+    fn dispatch(&self, _: &Caller, w: &[u64; 6]) -> Values {
+        let [what, w @ ..] = *w;
+        match what {
+            op::PEEK => Values(0, u64::from(probe::read(w[0]))),
+            op::POKE => {
+                store(w[0], w[1]);
+                Values(0, 0)
+            }
+            op::RUN => Values(0, call(w[0])),
+            op::CHANGE => value(section::name(w[0], b"changed").map(|()| 0)),
+            op::RELAY => {
+                let words = [w[1], w[2], w[3], w[4], 0, 0];
+                value(plain_call(w[0], words).and_then(result_of))
+            }
+            op::FAULT => {
+                probe::write(8);
+                Values(0, 0)
+            }
+            op::EXIT => task::exit(w[0] as i32),
+            op::THREAD_EXIT => thread::exit(w[0]),
+            op::LOOP => {
+                store(w[0], 1);
+                loop {
+                    core::hint::spin_loop();
+                }
+            }
+            op::SLEEP => {
+                store(w[0], 1);
+                time::sleep_ns(w[1]);
+                Values(0, 0)
+            }
+            op::ADD => Values(0, SUM.fetch_add(w[0], Ordering::Relaxed).wrapping_add(w[0])),
+            op::HAMMER => loop {
+                word(w[0]).fetch_add(1, Ordering::SeqCst);
+                word(w[1]).fetch_add(1, Ordering::SeqCst);
+            },
+            op::WATCH => loop {
+                load(w[0]);
+                word(w[1]).fetch_add(1, Ordering::SeqCst);
+            },
+            op::SUM_LIST => {
+                let (mut at, mut sum) = (w[0], 0u64);
+                while at != 0 {
+                    sum = sum.wrapping_add(load(at));
+                    at = load(at + 8);
+                }
+                Values(0, sum)
+            }
+            op::WHO => {
+                let who = task::identity();
+                Values(who.thread, who.text)
+            }
+            op::OWN => value(ask(w[0], w[1])),
+            op::UPDATE => {
+                PAIR[0].store(w[0], Ordering::SeqCst);
+                store(w[1], 1);
+                time::sleep_ns(200_000_000);
+                PAIR[1].store(w[0], Ordering::SeqCst);
+                Values(0, 0)
+            }
+            op::PAIR => Values(PAIR[0].load(Ordering::SeqCst), PAIR[1].load(Ordering::SeqCst)),
+            op::RAW => value(stub::gate_create(&Trap, registers::raw(w[0]), 1, registers::COOKIE, w[1])),
+            op::BOUNCE => match plain_call(w[0], [op::BOUNCE, w[1], w[0], w[2] + 1, 0, 0]).and_then(result_of) {
+                Err(Error::TooDeep) => Values(0, w[2]),
+                other => value(other),
+            },
+            op::ON_CALLERS_STACK => value(Gates::export_with(Ops, 1, flag::CALLER_STACK).map(|g| g.address())),
+            op::BIND => value(Bound::bind(w[0], 0).and_then(|bound| {
+                let mut slots = BOUND.lock();
+                let free = slots.iter().position(Option::is_none).ok_or(Error::TooBig)?;
+                slots[free] = Some(Box::leak(Box::new(bound)));
+                Ok(free as u64)
+            })),
+            op::CALL_BOUND => {
+                let bound = BOUND.lock().get(w[0] as usize).copied().flatten();
+                let call = |b: &Bound| b.call(0, [w[1], w[2], w[3], w[4], 0, 0]).and_then(result_of);
+                value(bound.ok_or(Error::NotFound).and_then(call))
+            }
+            op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
+            _ => Values(Error::NoSuchCall as u64, 0),
+        }
+    }
+}
+
+/// Lets the program's own thread do something, and waits until it has.
+fn ask(what: u64, with: u64) -> Result<u64, Error> {
+    WHAT[0].store(what, Ordering::SeqCst);
+    WHAT[1].store(with, Ordering::SeqCst);
+    ASKED.store(1, Ordering::SeqCst);
+    sync::wake(&ASKED, 1);
+    while ASKED.load(Ordering::SeqCst) == 1 {
+        let _ = sync::wait(&ASKED, 1, 1_000_000);
+    }
+    Ok(WHAT[2].load(Ordering::SeqCst))
+}
+
+/// The program.
+pub fn serve(name: &str) -> i32 {
+    let gates = match Gates::export(Ops, 1).and_then(|gates| names::publish(name, &gates).map(|()| gates)) {
+        Ok(gates) => gates,
+        Err(e) => {
+            eprintln!("peer {name}: {e}");
+            return 1;
+        }
+    };
+    let own_text = musubi::start().text();
+    loop {
+        while ASKED.load(Ordering::SeqCst) != 1 {
+            let _ = sync::wait(&ASKED, ASKED.load(Ordering::SeqCst) & !1, u64::MAX);
+        }
+        let with = WHAT[1].load(Ordering::SeqCst);
+        let nobody = AclEntry { rights: 0, ..ANYBODY };
+        let done = match WHAT[0].load(Ordering::SeqCst) {
+            own::DELETE_TEXT => section::delete(own_text),
+            own::SHUT => section::grant(own_text, &nobody),
+            own::OPEN => gates.admit(&ANYBODY),
+            own::CLOSE => stub::gate_delete(&Trap, with).map(drop),
+            _ => Err(Error::BadArgument),
+        };
+        WHAT[2].store(done.map_or_else(|e| e as u64, |()| 0), Ordering::SeqCst);
+        ASKED.store(2, Ordering::SeqCst);
+        sync::wake(&ASKED, u64::MAX);
+    }
+}
+
+/// A peer that was started, and a binding to it.
+pub struct Peer {
+    pub child: Child,
+    pub gate: u64,
+    pub text: u64,
+    pub bound: Bound,
+}
+
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+impl Peer {
+    pub fn start() -> Result<Peer, String> {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("peer-{}-{number}", musubi::start().task());
+        let child = Command::new(b"bin/check").args(["check", "peer", &name]).spawn().map_err(doing("peer"))?;
+        let gate = names::await_name(&name, 20_000_000_000).map_err(doing("peer's name"))?;
+        let bound = Bound::bind(gate, 4096).map_err(doing("binding to the peer"))?;
+        Ok(Peer { child, gate, text: bound.binding().text, bound })
+    }
+
+    /// A bound call of an [`op`].
+    pub fn call(&self, what: u64, words: &[u64]) -> Result<u64, Error> {
+        self.bound.call(0, six(what, words)).and_then(result_of)
+    }
+
+    /// The same by a plain call.
+    pub fn plain(&self, what: u64, words: &[u64]) -> Result<u64, Error> {
+        plain_call(self.gate, six(what, words)).and_then(result_of)
+    }
+
+    /// An [`op`] whose two values are not an error and a value.
+    pub fn pair(&self, what: u64) -> Result<[u64; 2], Error> {
+        self.bound.call(0, six(what, &[]))
+    }
+
+    /// An address in the peer's page of gates where there is no gate.
+    pub fn no_gate(&self) -> u64 {
+        self.gate + 200 * GATE_STEP
+    }
+
+    /// Ends it and waits until it is over.
+    pub fn end(self) -> Result<(), String> {
+        let _ = self.child.kill();
+        self.child.wait_for(20_000_000_000).map_err(doing("the peer's end"))?;
+        self.bound.unbind().map_err(doing("unbinding"))
+    }
+}
+
+fn six(what: u64, words: &[u64]) -> [u64; 6] {
+    let mut all = [what, 0, 0, 0, 0, 0];
+    all[1..=words.len()].copy_from_slice(words);
+    all
+}
+
+/// Starts a thread that makes one call, and waits until the call has begun: the op stores 1 at `flag` first.
+pub fn in_call(
+    peer: &'static Peer,
+    what: u64,
+    flag: u64,
+    more: u64,
+) -> Result<(thread::Thread, &'static AtomicU64), String> {
+    let outcome: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(u64::MAX)));
+    store(flag, 0);
+    let body = move || {
+        let result = peer.call(what, &[flag, more]);
+        outcome.store(result.map_or_else(|e| e as u64, |_| 0), Ordering::SeqCst);
+    };
+    let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
+    await_word(flag);
+    Ok((thread, outcome))
+}

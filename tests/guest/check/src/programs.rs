@@ -1,0 +1,169 @@
+//! Starting programs: what they are given, what is left when they are over, and what happens when they are ended.
+
+use crate::report::{Check, Outcome, doing};
+use crate::sections::role;
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::layout::PAGE;
+use musubi::abi::start::StreamRef;
+use musubi::abi::task::{Limits, exit};
+use musubi::command::Command;
+use musubi::interfaces::pipes::PipesClient;
+use musubi::rt::{task, time};
+use musubi::stream::Stream;
+use musubi::{Error, eprintln, names};
+
+pub const CHECKS: &[Check] = &[
+    ("arguments_and_environment", arguments_and_environment),
+    ("arguments_too_long", arguments_too_long),
+    ("statuses", statuses),
+    ("two_hundred_spawns", two_hundred_spawns),
+    ("many_at_once", many_at_once),
+    ("what_is_not_there", what_is_not_there),
+    ("endless_loop_is_killed", endless_loop_is_killed),
+    ("another_user", another_user),
+    ("limits_are_given", limits_are_given),
+];
+
+/// The arguments and environment of kind `seed`: the maker and the program make the same.
+fn given(seed: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let count = [0, 1, 3, 100, 400][seed as usize % 5];
+    let bytes = |n: u64| -> Vec<u8> {
+        let len = n * 7 % 61;
+        // Everything but NUL, which ends a string in other places.
+        (0..len).map(|i| ((n * 31 + i * 17 + seed) % 255 + 1) as u8).collect()
+    };
+    let args = [b"check", &b"as"[..], b"arguments"].into_iter().map(<[u8]>::to_vec);
+    let args = args.chain([format!("{seed}").into_bytes()]).chain((0..count).map(bytes));
+    let env = (0..count / 2).map(|n| [format!("V{n}=").as_bytes(), &bytes(n + 5)].concat());
+    (args.collect(), env.collect())
+}
+
+/// The program: whether it was given what it should have been. Value: its status.
+pub fn arguments(seed: u64) -> i32 {
+    let start = musubi::start();
+    let found = (start.args().map(<[u8]>::to_vec).collect(), start.env().map(<[u8]>::to_vec).collect());
+    let right = found == given(seed);
+    if !right {
+        eprintln!("arguments {seed}: {} arguments, {} of the environment", found.0.len(), found.1.len());
+    }
+    if right { 7 } else { 1 }
+}
+
+fn arguments_and_environment() -> Outcome {
+    for seed in 0..5 {
+        let (args, env) = given(seed);
+        let child = Command::new(b"bin/check").args(args).env(env).spawn().map_err(doing("start"))?;
+        let exit = child.wait().map_err(doing("wait"))?;
+        same!((exit.kind, exit.code), (exit::EXITED, 7), "the program with arguments {seed}");
+    }
+    Ok(())
+}
+
+fn arguments_too_long() -> Outcome {
+    let long = alloc::vec![b'x'; 100_000];
+    let refused = Command::new(b"bin/check").arg(&long).spawn();
+    same!(refused.err().map(|r| r.error), Some(Error::TooBig), "100 000 bytes of argument");
+    let nearly = alloc::vec![b'x'; 40_000];
+    let child = Command::new(b"bin/check").args([&b"check"[..], b"as", b"status", b"3", &nearly]).spawn();
+    let exit = child.map_err(doing("40 000 bytes of argument"))?.wait().map_err(doing("wait"))?;
+    same!(exit.code, 3, "its status");
+    Ok(())
+}
+
+fn statuses() -> Outcome {
+    for status in ["0", "1", "42", "255"] {
+        let exit = role(&["status", status])?;
+        same!((exit.kind, format!("{}", exit.code)), (exit::EXITED, String::from(status)), "status");
+    }
+    let exit = role(&["run-data"])?;
+    same!(exit.kind, exit::FAULT, "a program that executes data");
+    Ok(())
+}
+
+fn two_hundred_spawns() -> Outcome {
+    let once = || -> Outcome {
+        let exit = role(&["status", "5"])?;
+        same!((exit.kind, exit.code), (exit::EXITED, 5), "the program");
+        Ok(())
+    };
+    for _ in 0..20 {
+        once()?;
+    }
+    let before = task::memory().map_err(doing("memory"))?;
+    for n in 0..200 {
+        once().map_err(|why| format!("spawn {n}: {why}"))?;
+    }
+    let after = task::memory().map_err(doing("memory"))?;
+    same!(
+        (after.sections, after.tasks, after.threads, after.views),
+        (before.sections, before.tasks, before.threads, before.views),
+        "sections, tasks, threads, views"
+    );
+    let lost = before.free.saturating_sub(after.free);
+    holds!(lost <= 16 * PAGE, "{lost} bytes were lost by 200 programs");
+    Ok(())
+}
+
+fn many_at_once() -> Outcome {
+    let command = |n: u64| Command::new(b"bin/check").args(["check", "as", "status", &format!("{n}")]);
+    let all: Result<Vec<_>, _> = (0..40).map(|n| command(n).spawn()).collect();
+    for (n, child) in (0..).zip(all.map_err(doing("start"))?) {
+        same!(child.wait().map_err(doing("wait"))?.code, n, "the status of program {n}");
+    }
+    Ok(())
+}
+
+fn what_is_not_there() -> Outcome {
+    for path in [&b"bin/no-such"[..], b"", b"/", b"\xff\xfe", &[b'x'; 5000]] {
+        let refused = Command::new(path).spawn();
+        same!(refused.err().map(|r| r.error), Some(Error::NotFound), "a path of {} bytes", path.len());
+    }
+    Ok(())
+}
+
+fn endless_loop_is_killed() -> Outcome {
+    let all: Result<Vec<_>, _> =
+        (0..6).map(|_| Command::new(b"bin/check").args(["check", "as", "spin"]).spawn()).collect();
+    let all = all.map_err(doing("start"))?;
+    time::sleep_ns(30_000_000);
+    for child in all {
+        child.kill().map_err(doing("kill"))?;
+        let exit = child.wait_for(10_000_000_000).map_err(doing("wait"))?;
+        same!(exit.kind, exit::KILLED, "how it ended");
+    }
+    Ok(())
+}
+
+fn another_user() -> Outcome {
+    let system = Command::new(b"bin/check").args(["check", "as", "status", "0"]).user(0).spawn();
+    same!(system.err().map(|r| r.error), Some(Error::Denied), "as the system's user");
+    let server = task::list().find(|t| t.user == 0).ok_or("no server")?;
+    same!(task::kill(server.task), Err(Error::Denied), "killing a server");
+    same!(task::wait(server.task, 0).err(), Some(Error::Denied), "waiting for a server");
+    same!(task::power_off(0), Err(Error::Denied), "switching the machine off");
+    Ok(())
+}
+
+fn limits_are_given() -> Outcome {
+    let limits = Limits { frames: 1000, sections: 60, reserve: 8 << 30, threads: 9 };
+    let child =
+        Command::new(b"bin/check").args(["check", "as", "park"]).limits(limits).spawn().map_err(doing("start"))?;
+    let listed = task::list().find(|t| t.task == child.task).ok_or("it is not listed")?;
+    same!(listed.limits, limits, "limits");
+    same!(listed.parent, musubi::start().task(), "parent");
+    same!(musubi::ended::text(&listed.name), "check", "name");
+    child.kill().map_err(doing("kill"))
+}
+
+/// Reads from a pipe that nobody writes to.
+pub fn read_nothing() -> i32 {
+    let read = || -> Result<usize, Error> {
+        let pipes = PipesClient::bind(names::lookup("pipes")?)?;
+        let stream = Stream(StreamRef { gate: pipes.streams()?, id: pipes.make()? });
+        stream.read(&mut [0; 8])
+    };
+    i32::from(read().is_err())
+}

@@ -1,0 +1,100 @@
+//! Programs that a check starts to see how they end, or to have a task with limits of its own.
+
+use crate::memory::{CODE_42, store};
+use crate::peer::op;
+use crate::{fuzz, quota};
+use alloc::vec::Vec;
+use musubi::rt::{Bound, plain_call, probe, task, thread};
+use musubi::stream;
+
+/// The status of a role whose forbidden access went through.
+pub const WENT_THROUGH: i32 = 99;
+
+fn number(word: &str) -> u64 {
+    match word.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).unwrap_or(0),
+        None => word.parse().unwrap_or(0),
+    }
+}
+
+pub fn run(role: &str, words: &[&str]) -> i32 {
+    let at = |i: usize| words.get(i).map_or(0, |w| number(w));
+    match role {
+        // The byte at an address.
+        "peek" => i32::from(probe::read(at(0))),
+        // Jumps to an address where there is nothing to execute.
+        "jump" => {
+            probe::execute(at(0));
+            WENT_THROUGH
+        }
+        "plain-call" => match plain_call(at(0), [op::ADD, 0, 0, 0, 0, 0]) {
+            Ok(_) => WENT_THROUGH,
+            Err(e) => e as i32,
+        },
+        // Calls the peer at this gate with an op and two words, and says how it went.
+        "call" => match Bound::bind(at(0), 0).and_then(|b| b.call(0, [at(1), at(2), at(3), 0, 0, 0])) {
+            Ok(_) => 0,
+            Err(e) => 100 + e as i32,
+        },
+        "status" => at(0) as i32,
+        // Ends by the main thread while others are busy in every way that there is.
+        "exit-busy" => {
+            for n in 0..12 {
+                let body = move || match n % 3 {
+                    0 => thread::park(),
+                    1 => loop {
+                        core::hint::spin_loop();
+                    },
+                    _ => loop {
+                        let _ = task::memory();
+                    },
+                };
+                if thread::spawn(body, 0).is_err() {
+                    return 1;
+                }
+            }
+            task::exit(33)
+        }
+        "sleep-long" => {
+            musubi::rt::time::sleep_ns(u64::MAX / 4);
+            WENT_THROUGH
+        }
+        "park" => thread::park(),
+        // Another's gate, whose callee sleeps.
+        "read-nothing" => crate::programs::read_nothing(),
+        "spin" => loop {
+            core::hint::spin_loop();
+        },
+        "arguments" => crate::programs::arguments(at(0)),
+        "quota" => quota::limited(words.first().copied().unwrap_or("")),
+        "fuzz" => fuzz::wild(at(0), at(1), at(2)),
+        "bytes" => bytes(words.first().copied().unwrap_or(""), at(1) as usize),
+        // `mov eax, 42; ret` in memory that is data, called through a plain function pointer.
+        "run-data" => {
+            let code: Vec<u8> = CODE_42.to_vec();
+            crate::memory::call(code.as_ptr() as u64);
+            WENT_THROUGH
+        }
+        "store" => {
+            store(at(0), 1);
+            WENT_THROUGH
+        }
+        "ticks" => {
+            for _ in 0..20 {
+                musubi::println!("{} {}", musubi::rt::time::ticks(), musubi::rt::time::now_ns());
+                thread::yield_now();
+            }
+            0
+        }
+        _ => 2,
+    }
+}
+
+/// Every value of a byte, over and over, on a stream; on both, the second half goes to the errors, complemented.
+fn bytes(to: &str, count: usize) -> i32 {
+    let all: Vec<u8> = (0..count).map(|n| (n % 256) as u8 ^ (n / 256) as u8).collect();
+    let complement: Vec<u8> = all.iter().map(|b| !b).collect();
+    let out = if to == "err" { Ok(()) } else { stream::output().write_all(&all) };
+    let err = if to == "out" { Ok(()) } else { stream::errors().write_all(&complement) };
+    i32::from(out.is_err() || err.is_err())
+}
