@@ -155,16 +155,6 @@ impl Case {
         self
     }
 
-    /// Puts a program with these bytes in.
-    pub fn program(mut self, guest: &'static str, data: impl Into<Vec<u8>>) -> Self {
-        self.files.push(File::Made {
-            guest,
-            data: data.into(),
-            executable: true,
-        });
-        self
-    }
-
     /// Standard output, exactly.
     pub fn out(mut self, out: impl Into<Vec<u8>>) -> Self {
         self.out = Text::Exact(out.into());
