@@ -27,27 +27,31 @@ pub struct Present {
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
-    let charge = |state_charged: &mut u64, owner: &crate::task::Task| -> Result<(), Error> {
-        owner.charge(Resource::Frames, 1)?;
-        *state_charged += 1;
-        Ok(())
-    };
     if state.pages.get(page).is_none() {
         spare_heap_for_page()?;
     }
-    let State { pages, owner, charged, mapped, .. } = state;
+    let State { pages, owner, charged, mapped, is_stack, .. } = state;
+    let mut fresh = || {
+        let paid = owner.charge(Resource::Frames, 1);
+        // A stack is short, and who has used up its quota must still be able to run a callee that knows what to do.
+        if paid.is_err() && !*is_stack {
+            return Err(Error::Quota);
+        }
+        *charged += u64::from(paid.is_ok());
+        Frame::zeroed().map(Arc::new).ok_or_else(|| {
+            if paid.is_ok() {
+                *charged -= 1;
+                owner.release(Resource::Frames, 1);
+            }
+            Error::NoMemory
+        })
+    };
     if !write {
-        let frame = pages.ensure(page, || {
-            charge(charged, owner)?;
-            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
-        })?;
+        let frame = pages.ensure(page, fresh)?;
         return Ok(Present { frame: frame.clone(), stale });
     }
     let wrote = pages.make_writable(page, |old| match old {
-        None => {
-            charge(charged, owner)?;
-            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
-        }
+        None => fresh(),
         Some(old) => Frame::copy_of(old).map(Arc::new).ok_or(Error::NoMemory),
     })?;
     let frame = wrote.page.clone();
@@ -56,12 +60,6 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
         stale.frames.push(replaced);
     }
     Ok(Present { frame, stale })
-}
-
-fn uncharge(charged: &mut u64, owner: &crate::task::Task) -> Error {
-    *charged -= 1;
-    owner.release(Resource::Frames, 1);
-    Error::NoMemory
 }
 
 /// Checks one page's worth of a claim; the state's lock is held.

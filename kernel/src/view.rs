@@ -22,11 +22,16 @@ pub struct View {
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
+    /// Tables that nobody pays for: see [`View::map`].
+    unpaid: AtomicU64,
     /// Section mappings that this view is registered in: section, address, offset, length.
     known: Mutex<BTreeSet<[u64; 4]>>,
     /// Counts how often the view was emptied because it knew too much; registrations of before are void.
     epoch: AtomicU64,
 }
+
+/// Most tables of one view that are not charged.
+const UNPAID_MAX: u64 = 64;
 
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
@@ -85,20 +90,24 @@ impl View {
             active: AtomicU64::new(0),
             task: task.clone(),
             charged: AtomicU64::new(1),
+            unpaid: AtomicU64::new(0),
             known: Mutex::default(),
             epoch: AtomicU64::new(0),
         }))
     }
 
-    /// Maps one page. The section's lock is held by the caller, which has decided `prot`.
+    /// Maps one page. The section's lock is held by the caller, which has decided `prot`. A few tables are lent to who has
+    /// used up its quota: a callee on its thread, perhaps the one that tells it so, must still be able to run.
     pub fn map(&self, address: u64, frame: &Frame, prot: Prot) -> Result<(), abi::Error> {
         let mut charge = || {
-            let ok = self.task.charge(Resource::Frames, 1).is_ok();
-            if ok {
-                self.charged.fetch_add(1, Ordering::Relaxed);
-                machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            let paid = self.task.charge(Resource::Frames, 1).is_ok();
+            let counter = if paid { &self.charged } else { &self.unpaid };
+            if !paid && self.unpaid.load(Ordering::Relaxed) >= UNPAID_MAX {
+                return false;
             }
-            ok
+            counter.fetch_add(1, Ordering::Relaxed);
+            machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            true
         };
         self.tables.lock().map(address, frame, prot, &mut charge).map_err(|error| match error {
             MapError::NoMemory => abi::Error::NoMemory,
@@ -151,17 +160,20 @@ impl View {
     }
 
     fn returned(&self, tables: u64) {
-        if tables > 0 {
-            self.task.release(Resource::Frames, tables);
-            self.charged.fetch_sub(tables, Ordering::Relaxed);
-            machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
+        if tables == 0 {
+            return;
         }
+        let lent = self.unpaid.load(Ordering::Relaxed).min(tables);
+        self.unpaid.fetch_sub(lent, Ordering::Relaxed);
+        self.charged.fetch_sub(tables - lent, Ordering::Relaxed);
+        self.task.release(Resource::Frames, tables - lent);
+        machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.returned(self.charged.load(Ordering::Relaxed));
+        self.returned(self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed));
     }
 }
 
