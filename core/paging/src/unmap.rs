@@ -59,9 +59,10 @@ impl Range {
 }
 
 impl Tables {
-    /// Takes out all pages that `[base, base + len)` touches, and the tables that it covers wholly (but none that hangs
-    /// on the upper half of the root, which all roots share). A large page is taken out only if the range covers it;
-    /// the direct map is not unmapped in parts.
+    /// Takes out all pages that `[base, base + len)` touches, and the tables that it covers wholly, with those above them
+    /// that are empty now (but none that hangs on the upper half of the root, which all roots share). A large page is
+    /// taken out only if the range covers it; the direct map is not unmapped in parts. When a table goes, processors
+    /// forget all of its span, or everything.
     pub fn unmap(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Unmapped {
         let mut out = Unmapped::default();
         if let Some(range) = Range::new(base, len) {
@@ -87,15 +88,22 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
                 out.pages += span(level) / span(1);
             }
         } else if entry.present() {
+            let before = out.tables.len();
             unmap(mem, entry.frame(), level - 1, first, range, out);
             // What hangs on the upper half of a root hangs on all roots.
             let shared = level == ROOT && at >= UPPER;
-            if covered && !shared {
+            // Looked for only where a table went: a table of pages is likely to get a page again.
+            let emptied = || out.tables.len() > before && is_empty(mem, entry.frame());
+            if !shared && (covered || emptied()) {
                 mem.write(table, at, Entry::EMPTY.0);
                 out.tables.push(entry.frame());
             }
         }
     }
+}
+
+fn is_empty(mem: &impl TableMem, table: u64) -> bool {
+    (0..ENTRIES).all(|at| !read(mem, table, at).present())
 }
 
 fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range) -> u64 {

@@ -25,7 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("resized_while_others_write", || revoked(shrink)),
 ];
 
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 8;
 const BOTH: Rights = Rights::READ.union(Rights::WRITE);
 
 /// Threads that are inside the peer, doing `what` with the target and the counter, until they fault.
@@ -98,7 +98,7 @@ fn revoked(take: fn(&Peer, u64) -> Result<(), Error>) -> Outcome {
         let inside = Inside::start(3, peer, op::HAMMER, at, counter)?;
         take(peer, at).map_err(doing("taking the right"))?;
         let then = load(at);
-        for _ in 0..50 {
+        for _ in 0..8 {
             thread::yield_now();
             same!(load(at), then, "round {round}: the word after the right was taken");
         }
@@ -138,12 +138,12 @@ fn clone_while_written() -> Outcome {
     let (peer, target, _) = stage()?;
     let at = target.base();
     let inside = Inside::start(3, peer, op::HAMMER, at, at + PAGE)?;
-    for round in 0..40 {
+    for round in 0..30 {
         let clone = Section::clone_of(at, 0, 0, 0).map_err(doing("clone"))?;
         let (first, second) = (load(clone.base()), load(clone.base() + PAGE));
         holds!(first >= second, "round {round}: {first} counted first, {second} counted second");
         holds!(first - second <= 3, "round {round}: {first} and {second} are too far apart");
-        for _ in 0..20 {
+        for _ in 0..4 {
             thread::yield_now();
         }
         same!((load(clone.base()), load(clone.base() + PAGE)), (first, second), "round {round}: the clone afterwards");

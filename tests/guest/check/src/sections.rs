@@ -369,7 +369,7 @@ fn give() -> Outcome {
     let before = used(musubi::start().task())?;
     section::give(section.base(), heir).map_err(doing("give"))?;
     let (mine, theirs) = (used(musubi::start().task())?, used(heir)?);
-    same!(before.sections - mine.sections, 1, "sections given back");
+    same!(mine, before, "what a child has counts for its parent, too:");
     same!((theirs.sections, theirs.frames), (1, 1), "sections and frames charged");
     same!(section::info(section.base()).map_err(doing("info"))?.owner, heir, "owner");
     same!(load(section.base()), 5, "rights stay as they were");
@@ -382,6 +382,7 @@ fn give() -> Outcome {
     for number in [heir, poor] {
         task::kill(number).map_err(doing("kill"))?;
     }
+    same!(used(musubi::start().task())?.sections, before.sections - 1 + 1, "sections when heir and poor have ended");
     same!(section::info(section.base()).err(), Some(Error::NotFound), "the heir's section after its end");
     Ok(())
 }
