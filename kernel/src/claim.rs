@@ -25,29 +25,33 @@ pub struct Present {
 }
 
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
-pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
+pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
-    let charge = |state_charged: &mut u64, owner: &crate::task::Task| -> Result<(), Error> {
-        owner.charge(Resource::Frames, 1)?;
-        *state_charged += 1;
-        Ok(())
-    };
     if state.pages.get(page).is_none() {
         spare_heap_for_page()?;
     }
-    let State { pages, owner, charged, mapped, .. } = state;
+    let State { pages, owner, charged, mapped, is_stack, .. } = state;
+    let mut fresh = || {
+        let paid = owner.charge(Resource::Frames, 1);
+        // A stack is short, and who has used up its quota must still be able to run a callee that knows what to do.
+        if paid.is_err() && !*is_stack {
+            return Err(Error::Quota);
+        }
+        *charged += u64::from(paid.is_ok());
+        Frame::zeroed().map(Arc::new).ok_or_else(|| {
+            if paid.is_ok() {
+                *charged -= 1;
+                owner.release(Resource::Frames, 1);
+            }
+            Error::NoMemory
+        })
+    };
     if !write {
-        let frame = pages.ensure(page, || {
-            charge(charged, owner)?;
-            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
-        })?;
+        let frame = pages.ensure(page, fresh)?;
         return Ok(Present { frame: frame.clone(), stale });
     }
     let wrote = pages.make_writable(page, |old| match old {
-        None => {
-            charge(charged, owner)?;
-            Frame::zeroed().map(Arc::new).ok_or_else(|| uncharge(charged, owner))
-        }
+        None => fresh(),
         Some(old) => Frame::copy_of(old).map(Arc::new).ok_or(Error::NoMemory),
     })?;
     let frame = wrote.page.clone();
@@ -55,14 +59,7 @@ pub fn present(section: &Section, state: &mut State, page: u64, write: bool) -> 
         stale = view::change(mapped, page * PAGE, PAGE, Change::Unmap);
         stale.frames.push(replaced);
     }
-    let _ = section;
     Ok(Present { frame, stale })
-}
-
-fn uncharge(charged: &mut u64, owner: &crate::task::Task) -> Error {
-    *charged -= 1;
-    owner.release(Resource::Frames, 1);
-    Error::NoMemory
 }
 
 /// Checks one page's worth of a claim; the state's lock is held.
@@ -96,7 +93,7 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
                 arch::cpu::relax();
                 continue;
             }
-            let page = present(&place.section, &mut state, place.offset / PAGE, write)?;
+            let page = present(&mut state, place.offset / PAGE, write)?;
             each(&page.frame, (at % PAGE) as usize, done as usize, part as usize);
             break page.stale;
         };
@@ -167,7 +164,7 @@ pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights) -> bool {
 /// Writes into a section on the kernel's own behalf, within one page.
 pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut state = section.state.lock();
-    let page = present(section, &mut state, offset / PAGE, true)?;
+    let page = present(&mut state, offset / PAGE, true)?;
     page.frame.write((offset % PAGE) as usize, bytes);
     let Present { frame, stale } = page;
     drop(frame);

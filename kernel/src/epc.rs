@@ -30,8 +30,9 @@ pub struct Bound {
 /// How a frame is returned into.
 pub enum Kind {
     Call,
-    /// Code of a window that its personality serves: all its registers.
-    Foreign(Box<Registers>),
+    /// Code of a window that its personality serves: all its registers, and whether it was stopped by a fault, so that
+    /// nothing but the personality can let it go on.
+    Foreign { registers: Box<Registers>, faulted: bool },
 }
 
 /// Where a thread returns to: in kernel memory, by text, never by rights (pitfalls, H3).
@@ -252,18 +253,18 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
-    let frame = loop {
-        let Some(frame) = inner.frames.pop() else {
-            // Nobody is left to return to: the thread's own program has ended.
-            drop(guard);
-            return thread.end(Error::Dead as u64);
-        };
+    let living = inner.frames.unwind(|frame| {
         frame.domain.active.store(frame.before, Ordering::Relaxed);
-        if !frame.domain.text.is_dead() {
-            break frame;
-        }
-        result = Err(Error::Dead);
+        frame.domain.text.is_dead()
+    });
+    let Some((frame, dropped)) = living else {
+        // Nobody is left to return to: the thread's own program has ended.
+        drop(guard);
+        return thread.end(Error::Dead as u64);
     };
+    if dropped > 0 {
+        result = Err(Error::Dead);
+    }
     inner.domain = frame.domain;
     match frame.kind {
         Kind::Call => {
@@ -287,13 +288,18 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             };
             fpu::scrub(Some(frame.control));
         }
-        Kind::Foreign(mut registers) => {
+        Kind::Foreign { mut registers, faulted } => {
+            let task = thread.task.clone();
             match result {
+                Ok(_) if faulted => {}
                 Ok([rax, _]) => registers.rax = rax,
                 Err(Error::Dead) => {
                     drop(guard);
-                    let task = thread.task.clone();
                     return task.exit_with(abi::task::exit::KILLED, 0);
+                }
+                Err(_) if faulted => {
+                    drop(guard);
+                    return task.exit_with(abi::task::exit::FAULT, 0);
                 }
                 // The personality failed in this one call: EFAULT.
                 Err(_) => registers.rax = (-14i64).cast_unsigned(),
@@ -304,8 +310,9 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     }
 }
 
-/// Pushes a frame for window code and enters its personality with `frame_at` as the only argument.
-pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, registers: Registers, stack: u64, frame_at: u64) -> Result<(), Error> {
+/// Pushes a frame for window code and enters its personality with `frame_at` as the only argument; its stack begins with
+/// the return address below that. `faulted`: the code was stopped by a fault.
+pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, registers: Registers, frame_at: u64, faulted: bool) -> Result<(), Error> {
     let caller = inner.domain.clone();
     inner.frames.push(CallFrame {
         before: caller.active.load(Ordering::Relaxed),
@@ -314,7 +321,7 @@ pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, re
         rsp: registers.rsp,
         kept: [0; 6],
         control: fpu::control(),
-        kind: Kind::Foreign(Box::new(registers)),
+        kind: Kind::Foreign { registers: Box::new(registers), faulted },
     })?;
     *inner.area.registers_mut() = Registers {
         rdi: frame_at,
@@ -322,7 +329,7 @@ pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, re
         r10: caller.subject.task,
         r11: caller.text.base,
         r14: caller.subject.user,
-        ..Registers::start(gate.block.entry, stack)
+        ..Registers::start(gate.block.entry, frame_at - 8)
     };
     inner.domain = target;
     Ok(())

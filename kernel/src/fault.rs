@@ -111,16 +111,17 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
     }
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
-        claim::present(section, &mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
+        claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
     let prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
+    let emptied = domain.view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
     let mapped = domain.view.map(at, &frame, prot);
-    domain.view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
     // Before the lock: as long as we hold the frame it looks shared, and the next store would make a copy of a page that
     // others can write.
     drop(frame);
     drop(state);
     stale.flush();
+    emptied.flush();
     if place.window.is_some() && !domain.locate(address).is_some_and(|now| now.is_same_page(&place)) {
         // The window's mapping was changed meanwhile, perhaps before there was anything in the view to be forgotten.
         domain.view.forget(at, PAGE).flush();

@@ -135,15 +135,15 @@ fn enter(thread: &Thread, inner: &mut Inner, reason: u64, address: u64, right: R
         task: thread.task.number,
         thread: thread.number,
     };
-    // The frame lies above the personality's first stack frame; below it, where a call's return address would be,
-    // nothing: the gate ends with `foreign_return`.
+    // The frame lies above the personality's first stack frame. The gate ends with `foreign_return`; one that returns as
+    // from a call comes back with the value in `rax`.
     let top = target.stack.1 - 16;
     let at = (top - size_of::<Frame>() as u64) & !15;
     claim::write_record(&target, at, &frame)?;
     claim::write(&target, at - 8, &abi::layout::DOORSTEP.to_le_bytes())?;
     let vectors = inner.window_vectors.get_or_insert_with(|| Area::new(Registers::default()));
     vectors.save_vector_state();
-    epc::enter_personality(inner, gate, target, r, at - 8, at)?;
+    epc::enter_personality(inner, gate, target, r, at, reason != reason::SYSCALL)?;
     fpu::scrub(None);
     Ok(())
 }
@@ -154,7 +154,7 @@ pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<()
     let (registers, segments) = registers_of(&frame)?;
     let inner = &mut *thread.inner.lock();
     match inner.frames.top() {
-        Some(top) if matches!(top.kind, Kind::Foreign(_)) => {}
+        Some(top) if matches!(top.kind, Kind::Foreign { .. }) => {}
         _ => return Err(Error::NotFound),
     }
     let top = inner.frames.pop().expect("just seen");

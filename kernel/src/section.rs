@@ -41,6 +41,7 @@ pub struct State {
     pub mapped: Vec<Mapping>,
     /// Frames charged to the owner.
     pub charged: u64,
+    pub is_stack: bool,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
     /// Not in the directory any more, and without pages for ever.
@@ -122,6 +123,7 @@ impl Section {
                 pages: PageMap::new(len / PAGE),
                 mapped: Vec::new(),
                 charged: 0,
+                is_stack: new.kind == kind::STACK,
                 cloning: false,
                 deleted: false,
                 name: [0; NAME_LEN],

@@ -210,8 +210,10 @@ impl Thread {
             Some(ticket) if self.in_own_text(&self.inner.lock()) => {
                 sched::wake(self, ticket, Err(Error::Killed));
             }
-            Some(_) => {
+            Some(ticket) => {
                 sched::at(deadline, Timeout::Grace(self.clone()));
+                // Its callee hears of it at once, and may come back early.
+                sched::wake(self, ticket, Err(Error::Killed));
             }
             None => processor.poke(),
         }

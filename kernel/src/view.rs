@@ -22,17 +22,36 @@ pub struct View {
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
+    /// Tables that nobody pays for: see [`View::map`].
+    unpaid: AtomicU64,
     /// Section mappings that this view is registered in: section, address, offset, length.
     known: Mutex<BTreeSet<[u64; 4]>>,
+    /// Counts how often the view was emptied because it knew too much; registrations of before are void.
+    epoch: AtomicU64,
 }
+
+/// Most tables of one view that are not charged.
+const UNPAID_MAX: u64 = 64;
+
+/// Most registrations of one view.
+const KNOWN_MAX: usize = 4096;
 
 /// Where a view maps part of a section: what invalidation walks.
 pub struct Mapping {
     view: Weak<View>,
+    epoch: u64,
     /// `[at, at + len)` shows the section from `offset` on.
     at: u64,
     offset: u64,
     len: u64,
+}
+
+impl Mapping {
+    /// Whether the view still lives and still counts this registration.
+    fn counts(&self) -> bool {
+        self.view.strong_count() > 0
+            && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
+    }
 }
 
 /// What processors must forget before a change counts as done. Frames and tables in it are freed after that.
@@ -71,19 +90,24 @@ impl View {
             active: AtomicU64::new(0),
             task: task.clone(),
             charged: AtomicU64::new(1),
+            unpaid: AtomicU64::new(0),
             known: Mutex::default(),
+            epoch: AtomicU64::new(0),
         }))
     }
 
-    /// Maps one page. The section's lock is held by the caller, which has decided `prot`.
+    /// Maps one page. The section's lock is held by the caller, which has decided `prot`. A few tables are lent to who has
+    /// used up its quota: a callee on its thread, perhaps the one that tells it so, must still be able to run.
     pub fn map(&self, address: u64, frame: &Frame, prot: Prot) -> Result<(), abi::Error> {
         let mut charge = || {
-            let ok = self.task.charge(Resource::Frames, 1).is_ok();
-            if ok {
-                self.charged.fetch_add(1, Ordering::Relaxed);
-                machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            let paid = self.task.charge(Resource::Frames, 1).is_ok();
+            let counter = if paid { &self.charged } else { &self.unpaid };
+            if !paid && self.unpaid.load(Ordering::Relaxed) >= UNPAID_MAX {
+                return false;
             }
-            ok
+            counter.fetch_add(1, Ordering::Relaxed);
+            machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            true
         };
         self.tables.lock().map(address, frame, prot, &mut charge).map_err(|error| match error {
             MapError::NoMemory => abi::Error::NoMemory,
@@ -91,12 +115,22 @@ impl View {
         })
     }
 
-    /// Registers this view in a section's list, once per place.
-    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) {
-        if self.known.lock().insert([section, at, offset, len]) {
-            mapped.retain(|m| m.view.strong_count() > 0);
-            mapped.push(Mapping { view: Arc::downgrade(self), at, offset, len });
+    /// Registers this view in a section's list, once per place. A view that knows too many places is emptied first.
+    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) -> Stale {
+        let mut known = self.known.lock();
+        let mut stale = Stale::default();
+        if known.len() >= KNOWN_MAX {
+            // Emptied before it stops counting: who changes a section meanwhile finds nothing left to take away.
+            stale = self.forget(0, abi::layout::SPACE_END);
+            known.clear();
+            self.epoch.fetch_add(1, Ordering::SeqCst);
         }
+        if known.insert([section, at, offset, len]) {
+            mapped.retain(Mapping::counts);
+            let epoch = self.epoch.load(Ordering::SeqCst);
+            mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
+        }
+        stale
     }
 
     /// Makes this view the processor's. The caller keeps a reference until the next one is loaded.
@@ -126,17 +160,20 @@ impl View {
     }
 
     fn returned(&self, tables: u64) {
-        if tables > 0 {
-            self.task.release(Resource::Frames, tables);
-            self.charged.fetch_sub(tables, Ordering::Relaxed);
-            machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
+        if tables == 0 {
+            return;
         }
+        let lent = self.unpaid.load(Ordering::Relaxed).min(tables);
+        self.unpaid.fetch_sub(lent, Ordering::Relaxed);
+        self.charged.fetch_sub(tables - lent, Ordering::Relaxed);
+        self.task.release(Resource::Frames, tables - lent);
+        machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.returned(self.charged.load(Ordering::Relaxed));
+        self.returned(self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed));
     }
 }
 
@@ -162,7 +199,9 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
     let mut stale = Stale::default();
     let end = offset.saturating_add(len);
     mapped.retain(|mapping| {
-        let Some(view) = mapping.view.upgrade() else { return false };
+        let Some(view) = mapping.view.upgrade().filter(|view| view.epoch.load(Ordering::SeqCst) == mapping.epoch) else {
+            return false;
+        };
         let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
         if from < to {
             let at = mapping.at + (from - mapping.offset);

@@ -53,7 +53,12 @@ impl Coverage {
             // Writing to a string does not fail.
             let _ = match what {
                 What::Call(number) => {
-                    writeln!(out, "{:>8}  call {number:<4} {}  (last: {program})", count.count, crate::calls::name(*number))
+                    writeln!(
+                        out,
+                        "{:>8}  call {number:<4} {}  (last: {program})",
+                        count.count,
+                        crate::calls::name(*number)
+                    )
                 }
                 What::Detail(name, value) => writeln!(out, "{:>8}  {name} {value:#x}  (last: {program})", count.count),
                 What::Other => writeln!(out, "{:>8}  others  (last: {program})", count.count),

@@ -32,7 +32,11 @@ pub struct Name {
 #[derive(Debug)]
 pub enum Object {
     /// A stream that the program was started with.
-    Stream { input: StreamRef, output: StreamRef, terminal: bool },
+    Stream {
+        input: StreamRef,
+        output: StreamRef,
+        terminal: bool,
+    },
     File(File),
     Directory(Vec<Name>),
     Device(Device),
@@ -55,7 +59,13 @@ pub struct Description {
 impl Description {
     #[must_use]
     pub fn new(object: Object, path: &[u8], inode: u64, flags: u32) -> Arc<Description> {
-        Arc::new(Description { object, path: path.to_vec(), inode, flags: AtomicU32::new(flags), position: Mutex::new(0) })
+        Arc::new(Description {
+            object,
+            path: path.to_vec(),
+            inode,
+            flags: AtomicU32::new(flags),
+            position: Mutex::new(0),
+        })
     }
 
     #[must_use]

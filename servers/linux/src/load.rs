@@ -55,8 +55,13 @@ impl<M: Machine> Server<M> {
     /// # Errors
     /// Why the program is not run. No section is left over.
     pub fn load(&self, request: &Request<'_>) -> Result<Loaded, Refusal> {
-        let mut loading =
-            Loading { server: self, task: request.task, text: request.text.clone(), made: Vec::new(), map: Map::default() };
+        let mut loading = Loading {
+            server: self,
+            task: request.task,
+            text: request.text.clone(),
+            made: Vec::new(),
+            map: Map::default(),
+        };
         match loading.run(request) {
             Ok(frame) => {
                 let Loading { map, text, .. } = loading;
@@ -98,7 +103,14 @@ impl<M: Machine> Server<M> {
     ///
     /// # Errors
     /// What the kernel answers; the section is deleted then.
-    pub fn adopt(&self, section: Section, len: u64, task: u64, text: u64, rights: Rights) -> Result<Arc<Backing>, abi::Error> {
+    pub fn adopt(
+        &self,
+        section: Section,
+        len: u64,
+        task: u64,
+        text: u64,
+        rights: Rights,
+    ) -> Result<Arc<Backing>, abi::Error> {
         let given = self.machine.section_allow(&section, task, text, rights);
         match given.and_then(|()| self.machine.section_give(&section, task)) {
             Ok(()) => Ok(Backing::new(section, len)),
@@ -129,7 +141,9 @@ impl<M: Machine> Loading<'_, M> {
         let mut linker_base = 0;
         if let Some(path) = &image.interpreter {
             let file = request.tree.walk(b"/", path).ok().and_then(|place| place.entry);
-            let Some(Node::File(_)) = file.map(|entry| entry.node) else { return Err(Refusal::NoInterpreter(path.clone())) };
+            let Some(Node::File(_)) = file.map(|entry| entry.node) else {
+                return Err(Refusal::NoInterpreter(path.clone()));
+            };
             let linker = self.server.images.get(machine, machine.file_open(path)?)?;
             linker_base = self.place(&linker)?;
             entry = linker.entry + linker_base;

@@ -61,7 +61,8 @@ impl Linux for Service {
             return Err(Error::TooBig);
         }
         // A copy: the caller's other threads could change it between check and use.
-        let request = Request::decode(&request.to_vec())?;
+        let request = request.to_vec();
+        let request = Request::decode(&request)?;
         if request.user != caller.user && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
@@ -88,11 +89,11 @@ impl Linux for Service {
 
     fn unknown(&self, index: u64) -> (u64, u64) {
         let coverage = self.0.coverage.lock();
-        let calls = coverage.iter().filter_map(|(what, count)| match what {
+        let mut calls = coverage.iter().filter_map(|(what, count)| match what {
             What::Call(number) => Some((*number, count.count)),
             _ => None,
         });
-        usize::try_from(index).ok().and_then(|index| calls.skip(index).next()).unwrap_or((0, 0))
+        usize::try_from(index).ok().and_then(|index| calls.nth(index)).unwrap_or((0, 0))
     }
 
     fn refused(&self, index: u64, line: &mut [u8]) -> Result<u64, Error> {

@@ -34,7 +34,8 @@ pub struct Musubi {
 /// # Errors
 /// What the kernel answers.
 pub fn begin() -> Result<&'static Server<Musubi>, Error> {
-    let server: &'static Server<Musubi> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Server::new(Musubi::default())));
+    let server: &'static Server<Musubi> =
+        alloc::boxed::Box::leak(alloc::boxed::Box::new(Server::new(Musubi::default())));
     let gate = foreign::export(server as &dyn Personality)?;
     server.machine.gate.store(gate, Ordering::Release);
     Ok(server)
@@ -115,7 +116,15 @@ impl Machine for Musubi {
         section.load(offset, from, len)
     }
 
-    fn window_map(&self, task: u64, at: u64, section: &Section, offset: u64, len: u64, rights: Rights) -> Result<(), Error> {
+    fn window_map(
+        &self,
+        task: u64,
+        at: u64,
+        section: &Section,
+        offset: u64,
+        len: u64,
+        rights: Rights,
+    ) -> Result<(), Error> {
         window::map(task, at, section, offset, len, rights)
     }
 

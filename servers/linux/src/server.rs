@@ -9,8 +9,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
-use window::foreign::{After, Personality};
 use linux_raw_sys::general as linux;
+use window::foreign::{After, Personality};
 
 use crate::answer::{Errno, Stop, errno};
 use crate::coverage::{Coverage, What};

@@ -94,7 +94,12 @@ pub enum Delivery {
     Nothing,
     /// The program ends by this signal.
     End(u64),
-    Handle { signal: u64, action: Action, sender: Sender, mask: u64 },
+    Handle {
+        signal: u64,
+        action: Action,
+        sender: Sender,
+        mask: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -221,7 +226,8 @@ pub mod frame {
     /// Where the record goes: below the red zone, so that the handler's stack is aligned as after a call.
     #[must_use]
     pub fn address(rsp: u64, action: &Action, alt: Option<AltStack>) -> u64 {
-        let on_alt = alt.filter(|a| action.flags & u64::from(linux::SA_ONSTACK) != 0 && rsp.wrapping_sub(a.address) > a.len);
+        let on_alt =
+            alt.filter(|a| action.flags & u64::from(linux::SA_ONSTACK) != 0 && rsp.wrapping_sub(a.address) > a.len);
         let top = on_alt.map_or(rsp.wrapping_sub(128), |a| a.address + a.len);
         (top.wrapping_sub(LEN) & !15).wrapping_sub(8)
     }

@@ -62,7 +62,8 @@ pub fn build(top: u64, start: &Start<'_>) -> Result<Stack, Errno> {
 
     // Linux keeps the last eight bytes zero.
     let base = (top - 8 - bytes.len() as u64) & !15;
-    let own = [(auxvec::AT_RANDOM, base + random), (auxvec::AT_PLATFORM, base + platform), (auxvec::AT_EXECFN, base + path)];
+    let own =
+        [(auxvec::AT_RANDOM, base + random), (auxvec::AT_PLATFORM, base + platform), (auxvec::AT_EXECFN, base + path)];
     let mut words = Vec::new();
     words.push(arguments.len() as u64);
     words.extend(arguments.iter().map(|offset| base + offset));

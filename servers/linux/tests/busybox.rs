@@ -18,7 +18,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         noise.push((state >> 24) as u8);
     }
-    let lines: String = (0..20_000u32).map(|i| format!("{} line {}\n", i.wrapping_mul(2_654_435_761) % 9973, i)).collect();
+    let lines: String =
+        (0..20_000u32).map(|i| format!("{} line {}\n", i.wrapping_mul(2_654_435_761) % 9973, i)).collect();
     vec![
         ("abc", b"b 2\na 1\nc 3\n".to_vec()),
         ("abd", b"b 2\na 1\nd 4\n".to_vec()),
@@ -61,7 +62,12 @@ impl Both {
         assert!(
             here == there,
             "{arguments:?}\nhere ({}): {}\nerrors: {}\nthere ({}): {}\nerrors: {}",
-            here.code, text(&here.output), text(&here.errors), there.code, text(&there.output), text(&there.errors)
+            here.code,
+            text(&here.output),
+            text(&here.errors),
+            there.code,
+            text(&there.output),
+            text(&there.errors)
         );
     }
 }
@@ -217,7 +223,13 @@ fn the_shell_runs_its_own_commands() {
 /// Coreutils of this host with its C library: the loader and the libraries are files like others.
 #[test]
 fn dynamically_linked_programs_run() {
-    let files = ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/seq", "/usr/bin/sort", "/usr/bin/wc"];
+    let files = [
+        "/lib64/ld-linux-x86-64.so.2",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/usr/bin/seq",
+        "/usr/bin/sort",
+        "/usr/bin/wc",
+    ];
     if !possible() || !files.iter().all(|file| std::path::Path::new(file).exists()) {
         return;
     }

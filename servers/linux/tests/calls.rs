@@ -328,9 +328,34 @@ fn nothing_that_a_program_passes_breaks_the_server() {
     let hole = p.map(3 * PAGE, RW);
     p.call(nr(__NR_munmap), &[hole + PAGE, PAGE]);
     let values = [
-        0, 1, 2, 3, 5, 7, 8, 100, 4095, 4096, 65536, good, good + 1, good + 16 * PAGE - 4, read_only, hole + PAGE - 4,
-        hole + PAGE, 0x40_1000, (1 << 46) - 8, 1 << 46, (1 << 46) + (4 << 20), 1 << 47, i64::MAX as u64, 1 << 63,
-        u64::MAX - 4095, u64::MAX - 7, u64::MAX, HERE,
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        8,
+        100,
+        4095,
+        4096,
+        65536,
+        good,
+        good + 1,
+        good + 16 * PAGE - 4,
+        read_only,
+        hole + PAGE - 4,
+        hole + PAGE,
+        0x40_1000,
+        (1 << 46) - 8,
+        1 << 46,
+        (1 << 46) + (4 << 20),
+        1 << 47,
+        i64::MAX as u64,
+        1 << 63,
+        u64::MAX - 4095,
+        u64::MAX - 7,
+        u64::MAX,
+        HERE,
     ];
     // These end the program, stand still for ever, or start another one.
     let left_out = ["EXIT", "EXIT_GROUP", "POLL", "PPOLL", "NANOSLEEP", "CLOCK_NANOSLEEP", "RT_SIGRETURN", "MUNMAP"];
@@ -345,7 +370,8 @@ fn nothing_that_a_program_passes_breaks_the_server() {
             // What would end this program, take its memory away or fill the disk of this host.
             let fixed = row.name == "MMAP" && (arguments[3] & u64::from(MAP_FIXED) != 0 || arguments[1] > 1 << 20);
             let raises = matches!(row.name, "KILL" | "TKILL" | "TGKILL");
-            let large = matches!(row.name, "MREMAP" | "GETRANDOM") && arguments.iter().any(|&a| a > 1 << 20 && a < 1 << 40);
+            let large =
+                matches!(row.name, "MREMAP" | "GETRANDOM") && arguments.iter().any(|&a| a > 1 << 20 && a < 1 << 40);
             if fixed || raises || large {
                 continue;
             }

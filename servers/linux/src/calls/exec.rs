@@ -42,9 +42,9 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
     let installed = {
         let mut map = process.map.lock();
         let old = core::mem::replace(&mut *map, loaded.map);
-        let unmapped = old.iter().try_for_each(|(range, _)| {
-            call.machine().window_unmap(process.task, range.start, range.end - range.start)
-        });
+        let unmapped = old
+            .iter()
+            .try_for_each(|(range, _)| call.machine().window_unmap(process.task, range.start, range.end - range.start));
         call.server.discard(old.into_pieces());
         unmapped.and_then(|()| call.server.install(process.task, &map))
     };

@@ -75,7 +75,8 @@ fn grow_heap<M: Machine>(call: &Call<'_, M>, map: &mut crate::map::Map, more: Ra
             let (rights, len) = (Rights::READ | Rights::WRITE, len.min(more.end - more.start));
             let reserve = HEAP_RESERVE - (more.start - start);
             // A quota that does not allow so much address space may allow less.
-            let section = machine.section_create(len, reserve).or_else(|_| machine.section_create(len, len + GRANULE))?;
+            let section =
+                machine.section_create(len, reserve).or_else(|_| machine.section_create(len, len + GRANULE))?;
             machine.section_name(&section, b"linux heap");
             let backing = call.server.adopt(section, len, process.task, process.text.section.base(), rights)?;
             Piece { backing, origin: more.start, rights, most: rights }
@@ -117,7 +118,9 @@ pub fn mmap<M: Machine>(
     if len == 0 || !offset.is_multiple_of(PAGE) {
         return fail(errno::EINVAL);
     }
-    let Some(rights) = rights(protection) else { return call.refuse("mmap protection", protection.into(), errno::EINVAL) };
+    let Some(rights) = rights(protection) else {
+        return call.refuse("mmap protection", protection.into(), errno::EINVAL);
+    };
     let placed = linux::MAP_FIXED | linux::MAP_FIXED_NOREPLACE;
     let unknown = flags & !(linux::MAP_TYPE | linux::MAP_ANONYMOUS | placed | HARMLESS);
     let shared = match flags & linux::MAP_TYPE {
@@ -183,10 +186,16 @@ fn choose<M: Machine>(call: &Call<'_, M>, hint: u64, len: u64) -> Result<Range<u
 }
 
 /// A new section with what is to be mapped.
-fn fill<M: Machine>(call: &Call<'_, M>, source: &Source, len: u64, rights: Rights, most: Rights) -> Result<Arc<Backing>, Errno> {
+fn fill<M: Machine>(
+    call: &Call<'_, M>,
+    source: &Source,
+    len: u64,
+    rights: Rights,
+    most: Rights,
+) -> Result<Arc<Backing>, Errno> {
     let (machine, process) = (call.machine(), call.process);
     // Room to grow in for `mremap`: the granule is taken up anyway.
-    let reserve = len.saturating_mul(2).max(GRANULE).min(RESERVE_MAX).max(len);
+    let reserve = len.saturating_mul(2).clamp(GRANULE, RESERVE_MAX).max(len);
     let section = machine.section_create(len, reserve).or_else(|_| machine.section_create(len, len + PAGE))?;
     let filled = match source {
         Source::Zero => Ok(()),

@@ -37,7 +37,9 @@ pub fn ioctl<M: Machine>(call: &mut Call<'_, M>, fd: i32, request: u32, argument
             let ready = match &open.object {
                 Object::File(file) => file.len.saturating_sub(*open.position.lock()),
                 Object::PipeReader(pipe) => pipe.bytes.lock().len() as u64,
-                Object::Stream { .. } => return call.refuse("ioctl(FIONREAD) of a stream, fd", fd as u64, errno::EINVAL),
+                Object::Stream { .. } => {
+                    return call.refuse("ioctl(FIONREAD) of a stream, fd", fd as u64, errno::EINVAL);
+                }
                 _ => return fail(errno::ENOTTY),
             };
             call.write(argument, &(ready.min(i32::MAX as u64) as u32).to_le_bytes())?;
@@ -92,7 +94,14 @@ pub fn poll<M: Machine>(call: &mut Call<'_, M>, fds: u64, count: u64, timeout: i
     poll_until(call, fds, count, wait)
 }
 
-pub fn ppoll<M: Machine>(call: &mut Call<'_, M>, fds: u64, count: u64, timeout: u64, mask: u64, _mask_len: u64) -> Answer {
+pub fn ppoll<M: Machine>(
+    call: &mut Call<'_, M>,
+    fds: u64,
+    count: u64,
+    timeout: u64,
+    mask: u64,
+    _mask_len: u64,
+) -> Answer {
     if mask != 0 {
         call.note("ppoll with a mask", mask);
     }

@@ -87,9 +87,24 @@ fn handlers_that_are_used_once_or_lost() {
 fn a_record_gives_back_every_register() {
     let mut before = Frame::default();
     for (i, register) in [
-        &mut before.rax, &mut before.rbx, &mut before.rcx, &mut before.rdx, &mut before.rsi, &mut before.rdi,
-        &mut before.rbp, &mut before.rsp, &mut before.r8, &mut before.r9, &mut before.r10, &mut before.r11,
-        &mut before.r12, &mut before.r13, &mut before.r14, &mut before.r15, &mut before.rip, &mut before.rflags,
+        &mut before.rax,
+        &mut before.rbx,
+        &mut before.rcx,
+        &mut before.rdx,
+        &mut before.rsi,
+        &mut before.rdi,
+        &mut before.rbp,
+        &mut before.rsp,
+        &mut before.r8,
+        &mut before.r9,
+        &mut before.r10,
+        &mut before.r11,
+        &mut before.r12,
+        &mut before.r13,
+        &mut before.r14,
+        &mut before.r15,
+        &mut before.rip,
+        &mut before.rflags,
     ]
     .into_iter()
     .enumerate()
@@ -109,7 +124,12 @@ fn a_record_gives_back_every_register() {
     assert_eq!(word(frame::CONTEXT_AT + 296), 0x55);
     let mut after = Frame::default();
     assert_eq!(frame::load(&record.try_into().unwrap(), &mut after), 0x55);
-    let list = |f: &Frame| [f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.rsp, f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rip, f.rflags];
+    let list = |f: &Frame| {
+        [
+            f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.rsp, f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14,
+            f.r15, f.rip, f.rflags,
+        ]
+    };
     assert_eq!(list(&after), list(&before));
 }
 

@@ -64,8 +64,7 @@ fn too_much_is_refused() {
     let long = [vec![b'x'; STRING_MAX]];
     let many = vec![vec![b'x'; 1000]; 3000];
     let none = [];
-    let start =
-        |arguments| Start { arguments, environment: &none, path: b"x", random: [0; 16], auxiliary: &[] };
+    let start = |arguments| Start { arguments, environment: &none, path: b"x", random: [0; 16], auxiliary: &[] };
     assert_eq!(build(STACK_TOP, &start(&long)), fail(errno::E2BIG));
     assert_eq!(build(STACK_TOP, &start(&many)), fail(errno::E2BIG));
     assert!(build(STACK_TOP, &start(&many[..2000])).is_ok());

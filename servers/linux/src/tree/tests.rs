@@ -6,7 +6,9 @@ fn file(len: u64) -> Node {
 
 fn tree() -> Tree {
     let mut tree = Tree::new();
-    for (name, len) in [("busybox", 1), ("/etc/motd", 2), ("./data/a/b", 3), ("data//c", 4), ("data/../x", 5), ("etc", 6)] {
+    for (name, len) in
+        [("busybox", 1), ("/etc/motd", 2), ("./data/a/b", 3), ("data//c", 4), ("data/../x", 5), ("etc", 6)]
+    {
         tree.add(name.as_bytes(), file(len));
     }
     tree

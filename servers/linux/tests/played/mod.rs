@@ -194,7 +194,15 @@ impl Machine for Played {
         Ok(())
     }
 
-    fn window_map(&self, task: u64, at: u64, section: &Section, offset: u64, len: u64, rights: Rights) -> Result<(), Error> {
+    fn window_map(
+        &self,
+        task: u64,
+        at: u64,
+        section: &Section,
+        offset: u64,
+        len: u64,
+        rights: Rights,
+    ) -> Result<(), Error> {
         let base = self.base_of(section)?;
         assert!(at + len <= WINDOW_END && offset + len <= self.live.lock().unwrap()[&section.base()].0);
         let fd = self.space_fd.as_raw_fd() as u64;

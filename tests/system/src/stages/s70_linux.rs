@@ -19,7 +19,74 @@ pub fn cases() -> Vec<Case> {
         ),
         busybox("loop", &format!("busybox sh -c '{LOOP}'"), &["busybox", "sh", "-c", LOOP]),
         busybox("status", "busybox sh -c 'exit 7'", &["busybox", "true"]).status(7),
+        sh("uname", "busybox uname -a")
+            .put(BUSYBOX, "/bin/busybox")
+            .out("Linux musubi 6.1.0-musubi #1 SMP Musubi x86_64 GNU/Linux\n"),
+        busybox("date", "busybox date -u +%Y-%j", &["busybox", "date", "-u", "+%Y-%j"]),
+        busybox("script", &format!("busybox sh -c '{SCRIPT}'"), &["busybox", "sh", "-c", SCRIPT]),
+        // The shell becomes the tool that it runs last.
+        lines("exec", "busybox sh -c 'wc lines'", &["busybox", "wc", "lines"]).matrix(),
+        lines("many_reads", "busybox od -v lines", &["busybox", "od", "-v", "lines"]),
+        // Several programs at a time, on the native shell's pipes.
+        sh("pipeline", "busybox seq 3000 | busybox sort -rn | busybox sha256sum")
+            .put(BUSYBOX, "/bin/busybox")
+            .out("4a2ec04775606a5c93fa3e28e537b364ea72ac4384ed2f28fe88e01a39892232  -\n")
+            .matrix(),
+        sh("nobody_reads", "busybox yes | busybox head -n 2").put(BUSYBOX, "/bin/busybox").out("y\ny\n"),
+        sh("no_fork", "busybox sh -c 'echo one | cat'; linux-unknown")
+            .put(BUSYBOX, "/bin/busybox")
+            .out_has(&["fork 0x38  (last: busybox)"])
+            .err_has(&["musubi: fork is not there yet: run the parts as separate commands\n"]),
+        sh("nothing_written", "busybox touch new")
+            .put(BUSYBOX, "/bin/busybox")
+            .err_has(&["new: Read-only file system"])
+            .status(1),
+        sh("signal", "busybox sh -c 'kill -TERM $$'").put(BUSYBOX, "/bin/busybox").status(128 + 15),
+        sh("killed", "busybox sleep 100 & sleep 0.2; kill %1; sleep 1.5; busybox echo alive")
+            .put(BUSYBOX, "/bin/busybox")
+            .out_has(&["alive\n"])
+            .err_any(),
+        sh("dynamic", "/usr/bin/seq 3")
+            .put("/usr/bin/seq", "/usr/bin/seq")
+            .put("/lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2")
+            .put("/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6")
+            .out("1\n2\n3\n"),
+        fault("null_pointer", &[0x31, 0xc0, 0xc6, 0x00, 0x01], 139, "segmentation fault: write at 0x0 ip 0x40007a\n")
+            .matrix(),
+        fault("wild_jump", &[0x31, 0xc0, 0xff, 0xe0], 139, "segmentation fault: jump to 0x0 ip 0x0\n"),
+        fault("divide", &[0x31, 0xc9, 0xf7, 0xf1], 136, "arithmetic exception: exception 0 ip 0x40007a\n"),
+        fault("privileged", &[0xf4], 139, "segmentation fault: exception 13 ip 0x400078\n"),
+        fault("no_instruction", &[0x0f, 0x0b], 132, "illegal instruction: exception 6 ip 0x400078\n"),
+        sh("damaged", "damaged")
+            .program("damaged", tiny(&[0xf4])[..100].to_vec())
+            .err_has(&["the file ends within its headers"])
+            .status(126),
     ]
+}
+
+const SCRIPT: &str = "f() { case $1 in a*) echo \"$1: $((0x10 + $2))\";; *) return 3;; esac; }; f abc 5; f b; echo $?; \
+    read x y <<END\nsome words here\nEND\necho \"$y|$x\"; for i in 1 2 3; do printf %03d $i; done; trap \"echo bye\" EXIT";
+
+/// A program that runs into a fault at once.
+fn fault(name: &'static str, code: &[u8], status: u8, says: &'static str) -> Case {
+    sh(name, "faulty").program("faulty", tiny(code)).err_has(&[says]).status(status)
+}
+
+/// The smallest program: one segment at 0x400000, with the headers and this code behind them at 0x400078.
+fn tiny(code: &[u8]) -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let mut put = |bytes: &[u8]| file.extend_from_slice(bytes);
+    let len = 0x78 + code.len() as u64;
+    // A program, x86-64, version 1; entry, program headers, no section headers; no flags.
+    put(&[2, 0, 62, 0, 1, 0, 0, 0]);
+    [0x40_0078u64, 64, 0].iter().for_each(|word| put(&word.to_le_bytes()));
+    put(&[0; 4]);
+    [64u16, 56, 1, 64, 0, 0].iter().for_each(|half| put(&half.to_le_bytes()));
+    // To be loaded, read and execute.
+    put(&[1, 0, 0, 0, 5, 0, 0, 0]);
+    [0, 0x40_0000, 0x40_0000, len, len, 0x1000].iter().for_each(|word: &u64| put(&word.to_le_bytes()));
+    put(code);
+    file
 }
 
 const LOOP: &str = "i=0; while [ $i -lt 5 ]; do echo $((i * i)); i=$((i + 1)); done";
