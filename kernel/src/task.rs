@@ -54,6 +54,8 @@ pub struct Task {
     dead: AtomicBool,
     exit: Mutex<Option<Exit>>,
     finished: AtomicBool,
+    /// Its end may be told: nothing that it used is in use any more, nor what its children used that never ran.
+    told: AtomicBool,
     pub waiters: Waiters,
     pub time_ns: AtomicU64,
 }
@@ -88,6 +90,7 @@ impl Task {
             dead: AtomicBool::new(false),
             exit: Mutex::default(),
             finished: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             waiters: Waiters::default(),
             time_ns: AtomicU64::new(0),
         });
@@ -183,7 +186,7 @@ impl Task {
 
     /// How the task ended, once it has.
     pub fn exit_status(&self) -> Option<Exit> {
-        if self.finished.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
+        if self.told.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
     }
 
     /// Ends the task: its texts at once, its threads as soon as they are in its own text (or their callees' time is
@@ -248,7 +251,6 @@ impl Task {
         self.finished.store(true, Ordering::SeqCst);
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
         self.own_sections().iter().for_each(|section| section.delete());
-        self.waiters.wake_all();
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
@@ -256,6 +258,8 @@ impl Task {
         if self.has_started() || !is_gone(self.creator) {
             sweep(self);
         }
+        self.told.store(true, Ordering::SeqCst);
+        self.waiters.wake_all();
     }
 
     pub fn info(&self) -> TaskInfo {

@@ -34,8 +34,11 @@ pub enum Command {
     },
     /// Show what is promised, and which test shows it
     Requirements {
-        #[arg(allow_hyphen_values = true)]
+        /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both
         words: Vec<String>,
+        /// Only the rows of this state
+        #[arg(long)]
+        state: Option<String>,
     },
     /// Say what this machine lacks, and which versions were tested
     Doctor,

@@ -58,7 +58,10 @@ fn perform(command: Command) -> Result<u8> {
         }
         Command::Test { stages } => test::run(&workspace, &stages),
         Command::Image { file } => image(&workspace, &file),
-        Command::Requirements { words } => requirements::print(&workspace, &words),
+        Command::Requirements { mut words, state } => {
+            words.extend(state);
+            requirements::print(&workspace, &words)
+        }
         Command::Clean => clean(&workspace),
         Command::Doctor => {
             eprintln!("musubi: the front script answers this: ./musubi doctor");

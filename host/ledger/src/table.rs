@@ -28,12 +28,29 @@ pub fn table(ledger: &Ledger, system: Option<System>, state: Option<State>) -> S
 fn write_row(out: &mut String, row: &Row) {
     const INDENT: usize = 21;
     let _ = writeln!(out, "{:<10} {:<9} {}", row.number, row.state, row.title);
-    if !row.note.is_empty() {
-        let _ = writeln!(out, "{:INDENT$}- {}", "", row.note);
+    for (i, line) in lines(&row.note).iter().enumerate() {
+        let mark = if i == 0 { '-' } else { ' ' };
+        let _ = writeln!(out, "{:INDENT$}{mark} {line}", "");
     }
     for test in &row.tests {
         let _ = writeln!(out, "{:INDENT$}+ {test}", "");
     }
+}
+
+/// A note in lines that fit a wide terminal beside the indent.
+fn lines(note: &str) -> Vec<String> {
+    const WIDTH: usize = 97;
+    let mut lines: Vec<String> = Vec::new();
+    for word in note.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
 }
 
 fn write_counts(out: &mut String, ledger: &Ledger, systems: &[System]) {

@@ -220,6 +220,15 @@ fn the_table_counts_and_chooses() {
 }
 
 #[test]
+fn long_notes_are_broken_into_lines() {
+    let mut ledger = works("house::arrows");
+    ledger.rows[1].note = "much to say ".repeat(30);
+    let text = table(&ledger, None, None);
+    assert_eq!(text.matches("much").count(), 30);
+    assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+}
+
+#[test]
 fn words_that_people_type() {
     assert_eq!(State::parse("in-part"), Some(State::InPart));
     assert_eq!(State::parse("Not yet"), Some(State::NotYet));

@@ -27,9 +27,14 @@ enum Does {
     Words(Vec<Vec<u8>>),
     /// Runs this command line of the guest program `check`, with the names of checks behind it; see [`crate::checks`].
     Checks(&'static str, Vec<&'static str>),
+    /// Whatever the function does, with a result for each of these names.
+    Several(Vec<&'static str>, Several),
     /// Whatever the function does; for what one command line cannot show.
     Function(fn(&Lab, &Options) -> Result<(), Failure>),
 }
+
+/// Gives a result for each name, in any order.
+pub type Several = fn(&Lab, &Options) -> Result<Vec<checks::Found>, Failure>;
 
 /// What a test found, by the full name.
 pub type Found = (String, Result<(), Failure>);
@@ -75,6 +80,11 @@ pub fn words(name: &'static str, words: &[&str]) -> Case {
 /// each name how it went. The test of the name `name` is that the machine came through all of them.
 pub fn checks(name: &'static str, line: &'static str, names: &[&'static str]) -> Case {
     Case::new(name, Does::Checks(line, names.to_vec()))
+}
+
+/// Many tests that one function does together. The test of the name `name` is that each of `names` has a result.
+pub fn several(name: &'static str, names: &[&'static str], function: Several) -> Case {
+    Case::new(name, Does::Several(names.to_vec(), function))
 }
 
 /// A test that does more than one command line can show.
@@ -185,6 +195,18 @@ impl Case {
         self
     }
 
+    /// Standard error, exactly.
+    pub fn err(mut self, err: impl Into<Vec<u8>>) -> Self {
+        self.err = Text::Exact(err.into());
+        self
+    }
+
+    /// Standard error satisfies this.
+    pub fn err_check(mut self, check: fn(&str) -> bool) -> Self {
+        self.err = Text::Check(check);
+        self
+    }
+
     pub fn err_any(mut self) -> Self {
         self.err = Text::Any;
         self
@@ -223,7 +245,7 @@ impl Case {
     pub fn narrow(&mut self, names: &[String]) -> bool {
         let whole = self.is_meant(names);
         let stage = self.stage;
-        if let (false, Does::Checks(_, checks)) = (whole, &mut self.does) {
+        if let (false, Does::Checks(_, checks) | Does::Several(checks, _)) = (whole, &mut self.does) {
             checks.retain(|check| names.contains(&format!("system::{stage}::{check}")));
             return !checks.is_empty();
         }
@@ -234,7 +256,7 @@ impl Case {
     #[cfg(test)]
     pub fn names(&self) -> Vec<&'static str> {
         let checks: &[&str] = match &self.does {
-            Does::Checks(_, checks) => checks,
+            Does::Checks(_, checks) | Does::Several(checks, _) => checks,
             _ => &[],
         };
         [self.name].iter().chain(checks).copied().collect()
@@ -246,15 +268,16 @@ impl Case {
             (options.cpus, options.pku) = (Some(cpus), pku);
         }
         let full = |name| named(self.stage, name, variant);
-        let outcome = match &self.does {
-            Does::Function(function) => function(lab, &options),
-            Does::Words(words) => self.run_words(lab, &options, words),
-            Does::Checks(line, names) => match self.run_checks(lab, &options, line, names) {
-                Ok(found) => return found.into_iter().map(|(name, result)| (full(name), result)).collect(),
-                Err(failure) => Err(failure),
-            },
+        let found = match &self.does {
+            Does::Several(names, function) => {
+                function(lab, &options).map(|found| checks::complete(self.name, names, found))
+            }
+            Does::Checks(line, names) => self.run_checks(lab, &options, line, names),
+            Does::Function(function) => function(lab, &options).map(|()| vec![(self.name, Ok(()))]),
+            Does::Words(words) => self.run_words(lab, &options, words).map(|()| vec![(self.name, Ok(()))]),
         };
-        vec![(full(self.name), outcome)]
+        let found = found.unwrap_or_else(|failure| vec![(self.name, Err(failure))]);
+        found.into_iter().map(|(name, result)| (full(name), result)).collect()
     }
 
     fn run_checks(

@@ -34,6 +34,16 @@ pub fn judge(group: &'static str, line: &str, names: &[&'static str], finished: 
     found
 }
 
+/// The results of the names that were asked for, and one that says whether any is missing.
+pub fn complete(group: &'static str, names: &[&'static str], mut found: Vec<Found>) -> Vec<Found> {
+    found.retain(|(name, _)| names.contains(name));
+    let missing: Vec<&str> = names.iter().copied().filter(|name| !found.iter().any(|(had, _)| had == name)).collect();
+    let whole =
+        if missing.is_empty() { Ok(()) } else { Err(Failure::Failed(format!("no result for {}", missing.join(", ")))) };
+    found.push((group, whole));
+    found
+}
+
 fn is_about(line: &str, name: &str) -> bool {
     line.strip_prefix("ok ") == Some(name) || why(line, name).is_some()
 }

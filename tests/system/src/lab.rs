@@ -2,6 +2,7 @@
 
 use crate::case::{File, Text};
 use anyhow::{Context, Error};
+use build::{Built, Workspace};
 use machine::{Emulator, Exec, Finished, Load, Options, Parts, Put, Sink};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,6 +25,8 @@ impl From<Error> for Failure {
 
 pub struct Lab<'a> {
     parts: &'a Parts,
+    workspace: &'a Workspace,
+    programs: &'a [(String, PathBuf)],
     dir: TempDir,
 }
 
@@ -34,8 +37,24 @@ pub struct Folder {
 }
 
 impl<'a> Lab<'a> {
-    pub fn new(parts: &'a Parts) -> Result<Self, Error> {
-        Ok(Self { parts, dir: tempfile::tempdir().context("cannot make a temporary folder")? })
+    pub fn new(parts: &'a Parts, workspace: &'a Workspace, built: &'a Built) -> Result<Self, Error> {
+        Ok(Self {
+            parts,
+            workspace,
+            programs: &built.programs,
+            dir: tempfile::tempdir().context("cannot make a temporary folder")?,
+        })
+    }
+
+    pub fn workspace(&self) -> &Workspace {
+        self.workspace
+    }
+
+    /// The file of a program of ours.
+    pub fn program(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        let found = self.programs.iter().find(|(known, _)| known == name);
+        let (_, path) = found.with_context(|| format!("there is no program {name}"))?;
+        Ok(fs::read(path).with_context(|| path.display().to_string())?)
     }
 
     /// Makes the files of a test.

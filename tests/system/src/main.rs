@@ -4,6 +4,7 @@
 mod case;
 mod checks;
 mod lab;
+mod session;
 mod stages;
 
 use anyhow::Result;
@@ -26,7 +27,7 @@ fn main() -> Result<ExitCode> {
     let workspace = Workspace::find();
     let built = workspace.build()?;
     let parts = Parts::read(&built.kernel, &built.programs, &workspace.top().join("system.toml"))?;
-    let lab = Lab::new(&parts)?;
+    let lab = Lab::new(&parts, &workspace, &built)?;
 
     let mut cases = stages::all();
     cases.retain_mut(|case| case.narrow(&names));

@@ -2,7 +2,7 @@
 
 use crate::memory::{data, load, store};
 use crate::peer::{Peer, in_call, op, own};
-use crate::registers::raw_kind;
+use crate::raw::kind;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role};
 use crate::{holds, same};
@@ -269,7 +269,7 @@ extern "C" fn elsewhere() {
 /// A callee that puts another address in the place of its return address does not get its caller to go there.
 fn divert(flags: u64) -> Outcome {
     let peer = Peer::start()?;
-    let gate = peer.call(op::RAW, &[raw_kind::OTHER_RETURN, flags]).map_err(doing("gate"))?;
+    let gate = peer.call(op::RAW, &[kind::OTHER_RETURN, flags]).map_err(doing("gate"))?;
     let bind = if flags == 0 { Bound::bind } else { Bound::bind_on_own_stack };
     let bound = bind(gate, 0).map_err(doing("bind"))?;
     let aim = elsewhere as *const () as u64;

@@ -11,6 +11,7 @@ mod memory;
 mod peer;
 mod programs;
 mod quota;
+mod raw;
 mod registers;
 mod report;
 mod revoke;

@@ -2,7 +2,7 @@
 //! (that thread, this text) has.
 
 use crate::memory::{await_word, call, load, store, word};
-use crate::registers;
+use crate::raw;
 use crate::report::doing;
 use alloc::boxed::Box;
 use alloc::format;
@@ -52,7 +52,7 @@ pub mod op {
     pub const UPDATE: u64 = 16;
     /// The two halves.
     pub const PAIR: u64 = 17;
-    /// Exports a gate of [`registers::RAW`] number `w0` with the flags `w1`; value: its address.
+    /// Exports a gate of [`raw::kind`] number `w0` with the flags `w1`; value: its address.
     pub const RAW: u64 = 18;
     /// Calls the same of the peer whose gates are at `w0`, with `w0` and `w1` exchanged and `w2` one more. Value: how deep
     /// it came.
@@ -152,7 +152,7 @@ impl Skeleton for Ops {
                 Values(0, 0)
             }
             op::PAIR => Values(PAIR[0].load(Ordering::SeqCst), PAIR[1].load(Ordering::SeqCst)),
-            op::RAW => value(stub::gate_create(&Trap, registers::raw(w[0]), 1, registers::COOKIE, w[1])),
+            op::RAW => value(stub::gate_create(&Trap, raw::raw(w[0]), 1, raw::COOKIE, w[1])),
             op::BOUNCE => match plain_call(w[0], [op::BOUNCE, w[1], w[0], w[2] + 1, 0, 0]).and_then(result_of) {
                 Err(Error::TooDeep) => Values(0, w[2]),
                 other => value(other),

@@ -1,13 +1,32 @@
 //! The stages, in the order in which things depend on each other. A stage is a file that lists its tests.
 
+mod boot_100;
+mod crashes;
+mod hostile;
 mod s10_boot;
+mod s20_sections;
+mod s30_epc;
+mod s40_threads;
+mod s45_programs;
+mod s50_shell;
+mod s60_attacks;
 mod s70_linux;
 
 use crate::case::Case;
 
 /// All tests.
 pub fn all() -> Vec<Case> {
-    let stages = [("s10_boot", s10_boot::cases()), ("s70_linux", s70_linux::cases())];
+    let stages = [
+        ("s10_boot", s10_boot::cases()),
+        ("s20_sections", s20_sections::cases()),
+        ("s30_epc", s30_epc::cases()),
+        ("s40_threads", s40_threads::cases()),
+        ("s45_programs", s45_programs::cases()),
+        ("s50_shell", s50_shell::cases()),
+        ("s60_attacks", s60_attacks::cases()),
+        ("s70_linux", s70_linux::cases()),
+        ("boot_100", boot_100::cases()),
+    ];
     let mut all = Vec::new();
     for (stage, cases) in stages {
         all.extend(cases.into_iter().map(|mut case| {

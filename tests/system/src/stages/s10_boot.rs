@@ -1,6 +1,7 @@
 //! The machine comes up, runs a command line, and its outcome reaches the host.
 
-use crate::case::{Case, function, sh, words};
+use crate::case::{Case, File, function, several, sh, words};
+use crate::checks::Found;
 use crate::lab::{Failure, Lab};
 use machine::{Options, Via};
 use std::time::Duration;
@@ -30,14 +31,46 @@ pub fn cases() -> Vec<Case> {
         sh("time_limit", "sleep 1000").timeout(5).status(124),
         function("icount_repeats", icount_repeats),
         function("prompt_within_5_s", prompt_within_5_s),
-        sh("hundred_boots", "echo up").out("up\n").cpus(2).times(100).by_name(),
-        sh("hundred_boots_4_cpus", "echo up").out("up\n").cpus(4).times(100).by_name(),
+        // Bytes.
+        sh("every_byte_on_output", "check as bytes out 65536").out(counted(65536, 0)).matrix(),
+        sh("every_byte_on_errors", "check as bytes err 65536").err(counted(65536, 0xff)),
+        sh("a_megabyte_on_both", "check as bytes both 1048576").out(counted(MB, 0)).err(counted(MB, 0xff)),
+        sh("put_20_mb", "cat big").file("big", counted(20 * MB, 0x5a)).out(counted(20 * MB, 0x5a)),
+        sh("put_with_spaces", "cat 'a file  with spaces'").file("a file  with spaces", "yes\n").out("yes\n"),
+        sh("put_under_another_name", "cat /some/where/else; cat some/where/else")
+            .file("/some/where/else", "here\n")
+            .out("here\nhere\n"),
+        function("put_names_a_place", put_names_a_place),
+        // Statuses.
+        sh("status_of_a_program", "check as status 7").status(7),
+        sh("status_of_a_fault", "crash divide").status(139).err_has(&["division by zero"]),
+        sh("status_of_a_panic", "crash panic").status(101).err_has(&["as asked"]),
+        sh("status_of_a_killed_one", "check as kill-me").status(137).err_has(&["killed"]),
+        sh("status_of_a_directory", "/").status(127).err_any(),
+        // Nothing of the kernel's log, and nothing that nobody asked for.
+        sh("silent", "true").matrix(),
+        sh("fault_is_not_in_the_output", "crash null; echo after")
+            .out("after\n")
+            .err_check(|text| !text.contains("[ ") && text.contains("fault: ")),
+        words("one_word_of_several", &["echo", "a;b", "|", "&&", "'q'", "\\n", "\t", "\u{e4}"])
+            .out("a;b | && 'q' \\n \t \u{e4}\n"),
+        sh("sixty_four_megabytes", "echo up").mem("64M").out("up\n"),
+        sh("ticks_under_icount", "check as ticks").icount().out_check(|text| text.lines().count() == 20),
+        function("icount_repeats_ticks", icount_repeats_ticks),
+        several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
     ]
 }
 
 /// Every byte, and every pair with a neighbour that terminals treat specially.
 fn all_bytes() -> Vec<u8> {
     (0..=255).flat_map(|byte| [byte, b'\n', byte, b'\r', byte, 0, byte, 0x1b]).collect()
+}
+
+const MB: usize = 1 << 20;
+
+/// What `check as bytes` prints; what it prints as errors is complemented.
+fn counted(len: usize, with: u8) -> Vec<u8> {
+    (0..len).map(|n| (n % 256) as u8 ^ (n / 256) as u8 ^ with).collect()
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -73,4 +106,47 @@ fn prompt_within_5_s(lab: &Lab, options: &Options) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("the best of three boots took {best:?}")));
     }
     Ok(())
+}
+
+/// `--put HOST:GUEST`, as the front tool understands it.
+fn put_names_a_place(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let dir = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    let host = dir.path().join("a file");
+    std::fs::write(&host, "from the host\n").map_err(anyhow::Error::from)?;
+    let put = format!("{}:some place", host.display());
+    let output = std::process::Command::new("sh")
+        .args(["musubi", "exec", "--put", &put, "--", "cat", "some place"])
+        .current_dir(lab.workspace().top())
+        .output()
+        .map_err(anyhow::Error::from)?;
+    if output.status.code() == Some(0) && output.stdout == b"from the host\n" && output.stderr.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{output:?}")))
+}
+
+/// Two runs of one program count the same instructions at every step.
+fn icount_repeats_ticks(lab: &Lab, options: &Options) -> Result<(), Failure> {
+    let options = Options { icount: true, ..options.clone() };
+    let folder = lab.folder(&[])?;
+    let run = || lab.exec(&options, &folder, &[b"check as ticks".to_vec()], seconds(120));
+    let (first, second) = (run()?, run()?);
+    if first.out != second.out || first.out.is_empty() {
+        let text = |out: &[u8]| String::from_utf8_lossy(out).into_owned();
+        return Err(Failure::Failed(format!("{}---\n{}", text(&first.out), text(&second.out))));
+    }
+    Ok(())
+}
+
+/// A machine that cannot come up: its first program is no program of ours.
+fn panic(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
+    // The name service is what init waits for first: without it init gives up, and with it the system.
+    let folder = lab.folder(&[File::Made { guest: "bin/init", data: b"no program".to_vec(), executable: true }])?;
+    let finished = lab.exec(options, &folder, &[b"echo up".to_vec()], seconds(60))?;
+    let why = || Failure::Failed(format!("{:?}\n{}", finished.outcome, finished.tail(60)));
+    let is = |good: bool| if good { Ok(()) } else { Err(why()) };
+    Ok(vec![
+        ("panic_is_status_125", is(finished.outcome.status() == 125 && finished.out.is_empty())),
+        ("panic_shows_the_console", is(finished.console.contains("panic") && finished.console.contains("0xffff"))),
+    ])
 }

@@ -1,0 +1,113 @@
+//! A person at the prompt: `./musubi run` on a terminal of its own.
+
+use crate::lab::{Failure, Lab};
+use anyhow::{Context, Error};
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// What the shell prints when it waits for a line.
+pub const PROMPT: &str = "musubi> ";
+/// How long an answer may take on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Session {
+    child: Child,
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    /// All that was shown, and how much of it was waited for.
+    shown: String,
+    seen: usize,
+}
+
+impl Session {
+    /// Boots to the prompt.
+    pub fn start(lab: &Lab, options: &[&str]) -> Result<Self, Failure> {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&size, None).context("cannot make a terminal")?;
+        let slave = || pty.slave.try_clone().map(File::from);
+        let child = Command::new("sh")
+            .arg("musubi")
+            .arg("run")
+            .args(options)
+            .current_dir(lab.workspace().top())
+            .stdin(slave().map_err(Error::from)?)
+            .stdout(slave().map_err(Error::from)?)
+            .stderr(slave().map_err(Error::from)?)
+            .spawn()
+            .context("./musubi run does not start")?;
+        drop(pty.slave);
+        let keyboard = File::from(pty.master);
+        let mut reader = keyboard.try_clone().map_err(Error::from)?;
+        let (bytes, screen) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end is an error of the terminal: its other side is gone.
+            while let Ok(len @ 1..) = reader.read(&mut buffer) {
+                if bytes.send(buffer[..len].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut session = Self { child, keyboard, screen, shown: String::new(), seen: 0 };
+        session.expect(PROMPT)?;
+        Ok(session)
+    }
+
+    /// Types.
+    pub fn keys(&mut self, keys: &str) -> Result<(), Failure> {
+        Ok(self.keyboard.write_all(keys.as_bytes()).context("the terminal is gone")?)
+    }
+
+    /// Waits until `text` is shown behind what was waited for before.
+    pub fn expect(&mut self, text: &str) -> Result<(), Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return Ok(());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(left) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => {
+                    let rest = &self.shown[self.seen..];
+                    return Err(Failure::Failed(format!("{text:?} was not shown, but after what was: {rest:?}")));
+                }
+            }
+        }
+    }
+
+    /// Types a line, waits for what it prints as lines of their own, and for the next prompt.
+    pub fn line(&mut self, line: &str, answers: &[&str]) -> Result<(), Failure> {
+        self.keys(&format!("{line}\r"))?;
+        for answer in answers {
+            self.expect(&format!("\n{answer}\r\n"))?;
+        }
+        self.expect(PROMPT)
+    }
+
+    /// Switches the machine off and waits for the end. Value: the status of `./musubi run`.
+    pub fn power_off(mut self) -> Result<Option<i32>, Failure> {
+        self.keys("poweroff\r")?;
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().context("waiting for ./musubi run")? {
+                return Ok(status.code());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(Failure::Failed("the machine is not off".into()))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It takes its machine with it; the errors would be that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

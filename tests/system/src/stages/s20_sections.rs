@@ -1,0 +1,91 @@
+//! Sections: memory that has one address for all, and rights that decide. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "sections",
+            "check sections",
+            &[
+                "create",
+                "create_refuses",
+                "resize",
+                "reserve_is_kept",
+                "beyond_the_end",
+                "addresses_are_not_soon_reused",
+                "clone_copies_on_write",
+                "clone_of_clone",
+                "clone_of_text_as_data",
+                "clone_shares_frames",
+                "delete",
+                "seal",
+                "write_xor_execute",
+                "one_address_for_all",
+                "list_passed_by_its_head",
+                "info_and_list",
+                "names",
+                "give",
+            ],
+        )
+        .matrix(),
+        checks(
+            "acl",
+            "check acl",
+            &[
+                "read_by_every_principal",
+                "write_by_every_principal",
+                "execute_by_every_principal",
+                "call_by_every_principal",
+                "change_acl_by_every_principal",
+                "two_threads_two_texts",
+                "original_matches_its_clones",
+                "rights_add_up",
+                "set_read_remove",
+                "set_refuses",
+                "new_section_is_its_makers",
+                "stack_is_one_threads",
+            ],
+        )
+        .matrix(),
+        checks(
+            "revoke",
+            "check revoke",
+            &[
+                "revoked_write_is_gone_everywhere",
+                "sealed_text_is_written_no_more",
+                "deleted_while_others_read",
+                "revoked_read_is_gone_everywhere",
+                "clone_is_cut_off_while_others_write",
+                "resized_while_others_write",
+            ],
+        )
+        .matrix(),
+        checks(
+            "quota",
+            "check quota",
+            &[
+                "limit_of_sections",
+                "sections",
+                "limit_of_reserve",
+                "reserve",
+                "limit_of_threads",
+                "threads",
+                "limit_of_frames",
+                "frames",
+                "fault_without_frames",
+                "limits_are_not_above_the_makers",
+                "child_gives_back",
+                "tasks_are_limited",
+            ],
+        )
+        .matrix(),
+        checks(
+            "fuzz",
+            "check fuzz",
+            &["random_calls", "every_call_with_every_bad_argument", "unknown_numbers", "everything_works_after"],
+        )
+        .timeout(240)
+        .matrix(),
+    ]
+}

@@ -1,0 +1,57 @@
+//! Calls into other programs on the same thread. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "calls",
+            "check calls",
+            &[
+                "plain_and_bound",
+                "who_is_calling",
+                "nested",
+                "recursion_ends",
+                "bound_to_oneself",
+                "callee_faults",
+                "callee_exits",
+                "callee_ends_the_thread",
+                "callee_is_killed",
+                "callee_loops_and_is_killed",
+                "callee_is_deleted",
+                "callee_loops_and_is_deleted",
+                "death_in_the_middle_of_a_chain",
+                "caller_is_killed_in_a_callee",
+                "stacks_are_apart",
+                "callers_stack_is_a_hazard",
+                "return_address_does_not_divert",
+                "return_address_on_the_callers_stack",
+                "jump_into_the_middle",
+                "no_gate_there",
+                "gate_taken_back",
+                "right_taken_back",
+                "pointers_are_checked_first",
+                "argument_section",
+                "many_threads_one_server",
+                "gates_are_limited",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
+            "registers",
+            "check registers",
+            &[
+                "registers_of_a_bound_call",
+                "registers_of_a_plain_call",
+                "registers_after_a_fault",
+                "control_words_of_the_caller",
+            ],
+        )
+        .matrix(),
+        // With fewer processors than busy threads each death waits for several turns.
+        checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
+            .cpus(4)
+            .timeout(400),
+    ]
+}

@@ -1,0 +1,108 @@
+//! The shell: its language by command lines, its conversation by a person's keys.
+
+use crate::case::{Case, function, sh};
+use crate::lab::{Failure, Lab};
+use crate::session::{PROMPT, Session};
+use machine::Options;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        sh("pipe_of_three", "echo one two | cat | cat").out("one two\n"),
+        sh("pipe_of_programs", "check as bytes out 300000 | cat | cat").out(counted(300_000)),
+        sh("pipe_carries_status", "true | false; echo $?; false | true; echo $?").out("1\n0\n"),
+        sh("pipe_whose_reader_ends", "check as bytes out 3000000 | true; echo on").out("on\n").err_any(),
+        sh("and_or", "true && echo a; false && echo b; false || echo c; true || echo d").out("a\nc\n"),
+        sh("status_of_the_last", "false; echo $?; true; echo $?; crash divide; echo $?").out("1\n0\n139\n").err_any(),
+        sh("variables", "A=x; echo $A${A}y $B.; env").out_has(&["xxy .\n", "A=x\n"]),
+        sh("quotes", "echo 'a  $B' \"c  d\" e\\ f").out("a  $B c  d e f\n"),
+        sh("background_and_kill", "spin & sleep 0.2; jobs; kill %1; sleep 0.2; jobs; echo on")
+            .out_has(&["[1] spin", "on\n"]),
+        sh("empty_lines", ";;").status(2).err_any(),
+        sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),
+        function("prompt", prompt),
+        function("line_editing", line_editing),
+        function("history", history),
+        function("interrupt_ends_a_program", interrupt),
+        function("end_of_input_gives_another_shell", another_shell),
+    ]
+}
+
+/// What `check as bytes out N` prints.
+fn counted(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n % 256) as u8 ^ (n / 256) as u8).collect()
+}
+
+fn off(session: Session) -> Result<(), Failure> {
+    match session.power_off()? {
+        Some(0) => Ok(()),
+        other => Err(Failure::Failed(format!("./musubi run ended with {other:?} after poweroff"))),
+    }
+}
+
+fn prompt(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    session.line("echo hello", &["hello"])?;
+    session.line("no-such-program", &["no-such-program: not found"])?;
+    session.line("hello x | cat", &["argument 1: x"])?;
+    off(session)
+}
+
+fn line_editing(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &["--cpus", "1"])?;
+    const LEFT: &str = "\x1b[D";
+    for (keys, answer) in [
+        (format!("echo wrld{LEFT}{LEFT}{LEFT}o"), "world"),
+        ("echo wrongg\x7f\x08g".into(), "wrong"),
+        ("cho begin\x01e".into(), "begin"),
+        ("echo keep these\x01\x06\x06\x06\x06\x06\x06\x06\x06\x06\x0b".into(), "keep"),
+        ("echo not this\x15echo but this".into(), "but this"),
+        ("echo two words\x17one".into(), "two one"),
+        ("echo ab\x1b[H\x1b[F!".into(), "ab!"),
+        ("echo x\x1b[D\x1b[3~y".into(), "y"),
+        ("echo \u{e4}\u{f6}\x7f\u{fc}".into(), "\u{e4}\u{fc}"),
+        // Cancelled, and begun anew.
+        ("echo not\x03echo anew".into(), "anew"),
+    ] {
+        session.line(&keys, &[answer])?;
+    }
+    off(session)
+}
+
+fn history(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    session.line("echo first", &["first"])?;
+    session.line("echo second", &["second"])?;
+    session.line("\x1b[A\x1b[A", &["first"])?;
+    session.line("\x10\x10\x10\x0e", &["second"])?;
+    session.line("history", &[])?;
+    off(session)
+}
+
+/// `^C` ends what runs in the foreground, and only that.
+fn interrupt(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    session.keys("spin &\r")?;
+    session.expect(PROMPT)?;
+    for program in ["spin", "crash loop", "sleep 1000", "spin | cat"] {
+        session.keys(&format!("{program}; echo begun\r"))?;
+        // Until it runs; if it is not yet there, `^C` meets the shell, which then starts it all the same.
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        session.keys("\x03")?;
+        session.expect("begun\r\n")?;
+        session.expect(PROMPT)?;
+    }
+    session.line("jobs | cat", &[])?;
+    session.keys("jobs\r")?;
+    session.expect("[1] spin")?;
+    session.expect(PROMPT)?;
+    off(session)
+}
+
+fn another_shell(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    session.line("A=here; echo $A", &["here"])?;
+    session.keys("\x04")?;
+    session.expect(PROMPT)?;
+    session.line("echo $A.", &["."])?;
+    off(session)
+}

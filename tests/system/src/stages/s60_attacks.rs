@@ -1,0 +1,33 @@
+//! Programs that try to stop the kernel; see `tests/guest/attack`.
+
+use crate::case::{Case, sh};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        attack("nested_task", "nested-task"),
+        attack("clone_resize", "clone-resize"),
+        attack("waits", "waits"),
+        attack("timers", "timers"),
+        attack("wild_return", "wild-return"),
+        attack("alarm", "alarm"),
+        ended("sections", "sections"),
+        ended("tasks", "tasks"),
+        ended("chunks", "chunks"),
+        ended("kernel_jump", "kernel-jump"),
+        // What is read after its section was deleted ends the program, and never shows.
+        sh("reuse", "attack reuse; echo status $?; hello")
+            .out_check(|text| !text.contains("NOT STOPPED") && text.contains("status 139") && text.contains("Hello"))
+            .err_any(),
+    ]
+}
+
+fn attack(name: &'static str, word: &str) -> Case {
+    sh(name, &format!("attack {word}; hello"))
+        .out_check(|text| text.contains(": survived") && text.contains("Hello from"))
+        .matrix()
+}
+
+/// The attack ends its program; the machine goes on.
+fn ended(name: &'static str, word: &str) -> Case {
+    sh(name, &format!("attack {word}; hello")).out_has(&["Hello from"]).err_any().matrix()
+}
