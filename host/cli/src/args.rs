@@ -27,7 +27,11 @@ pub enum Command {
     /// Build the kernel and the programs
     Build,
     /// Run a measurement, in exact instructions
-    Bench { name: Vec<OsString> },
+    Bench {
+        /// Cases (without any: all), and `--json` for programs
+        #[arg(value_name = "CASE | --json", allow_hyphen_values = true)]
+        name: Vec<OsString>,
+    },
     /// Show what is promised, and which test shows it
     Requirements {
         /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both

@@ -8,9 +8,9 @@ use crate::outcome::{Outcome, told};
 use crate::qemu::{self, CONSOLE, Console, Emulator, STREAMS};
 use crate::{run, rundir};
 use anyhow::{Context, Result};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, openat};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +50,8 @@ pub struct Finished {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often QEMU is looked at.
 const TICK: Duration = Duration::from_millis(4);
+/// How long output may gather before it is passed on.
+const GATHER: Duration = Duration::from_millis(1);
 const QEMU_LOG: &str = "qemu.log";
 
 /// What the readers of the streams tell the main thread.
@@ -69,12 +71,9 @@ impl Exec<'_> {
         let words = qemu::kernel_words(self.options, self.load.parts.build_id, true);
         run::stow(self.options, &self.load, &words, dir.path())?;
 
-        let mut listeners = Vec::new();
+        let mut pipes = Vec::new();
         for (name, _) in STREAMS {
-            let listener =
-                UnixListener::bind(dir.path().join(name)).context("cannot make a socket")?;
-            listener.set_nonblocking(true)?;
-            listeners.push(listener);
+            pipes.push(pipe(&dir.path().join(name)).context("cannot make a named pipe")?);
         }
         let mut command = self.emulator.command(Farewell::Kill)?;
         command.args(qemu::arguments(
@@ -93,12 +92,12 @@ impl Exec<'_> {
 
         let over = AtomicBool::new(false);
         let (events, inbox) = channel();
-        let [out, err, status] = listeners.try_into().expect("there are three streams");
+        let [out, err, status] = pipes.try_into().expect("there are three streams");
         let (kept, end) = thread::scope(|scope| {
             let over = &over;
-            let reader = |listener: UnixListener, to: To| {
+            let reader = |pipe: fs::File, to: To| {
                 let events = events.clone();
-                scope.spawn(move || read(&listener, to, over, &events))
+                scope.spawn(move || read(pipe, to, over, &events))
             };
             let pass = |to: To| {
                 if self.sink == Sink::Pass {
@@ -203,18 +202,39 @@ enum To {
     Status,
 }
 
+/// A named pipe, and our end of it. A pipe gathers what QEMU writes byte by byte; a socket would keep each byte in a
+/// message of its own.
+fn pipe(path: &Path) -> Result<fs::File> {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let ours = openat(
+        CWD,
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    Ok(ours.into())
+}
+
 /// Reads one stream to its end, which comes when QEMU is gone; returns what was kept.
-fn read(listener: &UnixListener, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
+fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
     let mut kept = Vec::new();
-    let Some(mut stream) = accept(listener, over) else {
-        return kept;
-    };
     let mut buffer = [0; 64 << 10];
     let mut broken = false;
     loop {
-        let bytes = match stream.read(&mut buffer) {
-            Ok(0) => return kept,
+        // Asked before the attempt: what was written before the end is not missed.
+        let last = over.load(Ordering::Acquire);
+        let bytes = match pipe.read(&mut buffer) {
+            // Nobody has opened the other end yet, or nobody has it open any more.
+            Ok(0) if last => return kept,
+            Ok(0) => {
+                thread::sleep(TICK);
+                continue;
+            }
             Ok(len) => &buffer[..len],
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => {
+                thread::sleep(TICK);
+                continue;
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(_) => return kept,
         };
@@ -235,25 +255,14 @@ fn read(listener: &UnixListener, to: To, over: &AtomicBool, events: &Sender<Even
             broken = true;
             let _ = events.send(Event::Unread);
         }
+        // Bytes come one by one: to be woken for each would cost more than to write it.
+        thread::sleep(GATHER);
     }
 }
 
 fn pass(bytes: &[u8], to: &mut impl Write) -> std::io::Result<()> {
     to.write_all(bytes)?;
     to.flush()
-}
-
-/// QEMU's end of the stream; `None` if QEMU ended before it came.
-fn accept(listener: &UnixListener, over: &AtomicBool) -> Option<UnixStream> {
-    loop {
-        // Read before the attempt: a stream that was connected before the end is not missed.
-        let last = over.load(Ordering::Acquire);
-        match listener.accept() {
-            Ok((stream, _)) => return stream.set_nonblocking(false).is_ok().then_some(stream),
-            Err(_) if last => return None,
-            Err(_) => thread::sleep(TICK),
-        }
-    }
 }
 
 #[cfg(test)]

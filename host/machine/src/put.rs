@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A file of the host that goes into the machine.
@@ -64,6 +64,13 @@ impl Put {
         ensure!(
             !meta.is_dir(),
             "--put {}: is a directory",
+            self.host.display()
+        );
+        // Some devices have no end; the empty file that everybody has is one, too.
+        let device = meta.file_type().is_char_device() || meta.file_type().is_block_device();
+        ensure!(
+            !device || self.host == Path::new("/dev/null"),
+            "--put {}: is a device",
             self.host.display()
         );
         let data = std::fs::read(&self.host).with_context(shown)?;
@@ -136,6 +143,14 @@ mod tests {
         assert!(
             Put {
                 host: "/".into(),
+                guest: b"x".to_vec()
+            }
+            .read()
+            .is_err()
+        );
+        assert!(
+            Put {
+                host: "/dev/zero".into(),
                 guest: b"x".to_vec()
             }
             .read()

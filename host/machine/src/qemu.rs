@@ -51,7 +51,7 @@ pub(crate) const IMAGE: &str = "image.iso";
 pub(crate) const CONSOLE: &str = "console.log";
 const VARS: &str = "vars.fd";
 
-/// The debug consoles of an exec: socket in the machine's folder, I/O port.
+/// The debug consoles of an exec: named pipe in the machine's folder, I/O port.
 pub(crate) const STREAMS: [(&str, u16); 3] = [("out", 0xe0), ("err", 0xe1), ("status", 0xe2)];
 
 /// Where the first serial port goes.
@@ -109,7 +109,7 @@ pub(crate) fn arguments(
                 "-chardev file,id=tty,path={CONSOLE} -serial chardev:tty"
             ));
             for (name, port) in STREAMS {
-                add(&format!("-chardev socket,id={name},path={name}"));
+                add(&format!("-chardev file,id={name},path={name}"));
                 add(&format!(
                     "-device isa-debugcon,iobase={port:#x},chardev={name}"
                 ));

@@ -1,21 +1,16 @@
-//! A folder for one machine: its pack, its sockets, its console log.
+//! A folder for one machine: its pack, its pipes, its console log.
 
 use anyhow::{Context, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 
 const PREFIX: &str = "musubi-";
-/// A socket's path has at most 107 bytes.
-const LONGEST: usize = 70;
 
 /// Makes the folder; it goes when the value is dropped. A killed process drops nothing, so what such ones left
 /// behind is removed here.
 pub(crate) fn make() -> Result<TempDir> {
-    let mut base = std::env::temp_dir();
-    if base.as_os_str().len() > LONGEST {
-        base = PathBuf::from("/tmp");
-    }
+    let base = std::env::temp_dir();
     sweep(&base);
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(&base);

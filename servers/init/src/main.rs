@@ -127,8 +127,14 @@ impl System {
         let streams = console.streams().map_err(doing("console"))?;
         if is_exec {
             let words: Vec<&[u8]> = start.args().skip(1).collect();
-            let code = self.exec(streams, &words);
-            finish(status, code, 0);
+            match self.exec(streams, &words) {
+                Ok(code) => finish(status, code, 0),
+                Err(why) => {
+                    // No outcome: the host then shows the log, and with it the reason.
+                    task::log(&format!("init: {why}\n"));
+                    finish(None, 0, 0);
+                }
+            }
         }
         loop {
             let began = time::now_ns();
@@ -178,22 +184,14 @@ impl System {
 
     /// Runs the command line of `./musubi exec`: one word is a line for the shell, several are the words of one command.
     /// Value: its exit status.
-    fn exec(&self, streams: u64, words: &[&[u8]]) -> i32 {
+    fn exec(&self, streams: u64, words: &[&[u8]]) -> Result<i32, String> {
         let mut args: Vec<&[u8]> = Vec::from([if words.len() == 1 { &b"-c"[..] } else { &b"-w"[..] }]);
         args.extend(words);
-        let ended = self.shell(streams, &args).and_then(|shell| shell.wait().map_err(doing("shell")));
-        match ended {
-            Ok(ended) => {
-                if ended.kind != exit::EXITED {
-                    task::log(&format!("init: shell: {}\n", describe(&ended)));
-                }
-                musubi::ended::status(&ended)
-            }
-            Err(why) => {
-                task::log(&format!("init: {why}\n"));
-                125
-            }
+        let ended = self.shell(streams, &args)?.wait().map_err(doing("shell"))?;
+        if ended.kind != exit::EXITED {
+            task::log(&format!("init: shell: {}\n", describe(&ended)));
         }
+        Ok(musubi::ended::status(&ended))
     }
 
     fn status_port(&self) -> Result<Ports, Error> {

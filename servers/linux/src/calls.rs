@@ -185,6 +185,7 @@ calls! {
         ARCH_PRCTL = 158 => arch_prctl(code, address);
         SETRLIMIT = 160 => setrlimit(resource, limit);
         GETTID = 186 => getpid();
+        FUTEX = 202 => futex(word, operation, value, timeout);
         SCHED_GETAFFINITY = 204 => sched_getaffinity(process, len, mask);
         SET_TID_ADDRESS = 218 => set_tid_address(address);
         EXIT_GROUP = 231 => exit(code);

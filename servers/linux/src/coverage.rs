@@ -1,5 +1,5 @@
 //! What programs asked for and did not get: calls that are not implemented, and details of implemented calls that are
-//! not. Nothing is refused without being counted here; `linux unknown` in the shell lists it.
+//! not. Nothing is refused without being counted here; `linux-unknown` in the shell lists it.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

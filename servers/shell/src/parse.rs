@@ -87,8 +87,15 @@ fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
     let mut out = Vec::new();
     let mut rest = line;
     loop {
-        rest = rest.trim_ascii_start();
         let Some(&first) = rest.first() else { return Ok(out) };
+        if first.is_ascii_whitespace() {
+            rest = &rest[1..];
+            // The end of a line ends a command, except where one must still come.
+            if first == b'\n' && matches!(out.last(), Some(Token::Word(_))) {
+                out.push(Token::Operator(";"));
+            }
+            continue;
+        }
         if first == b'#' {
             // To the end of the line.
             let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
@@ -123,7 +130,9 @@ impl Builder {
 
     /// A `$` and what follows. Value: what follows that.
     fn variable<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], String> {
-        let (name, after) = if rest.first() == Some(&b'?') {
+        let (name, after) = if rest.first() == Some(&b'(') {
+            return Err("`$(`: commands within commands are not there yet".into());
+        } else if rest.first() == Some(&b'?') {
             rest.split_at(1)
         } else if let Some(inner) = rest.strip_prefix(b"{") {
             let end = inner.iter().position(|&b| b == b'}').ok_or("`${` without `}`")?;
@@ -244,11 +253,12 @@ mod tests {
         assert_eq!(parse(b"  ;; # nothing").unwrap(), []);
         assert_eq!(parse(b"a;").unwrap().len(), 1);
         assert_eq!(parse(b"a\\;b").unwrap().len(), 1);
+        assert_eq!(parse(b"\na # b\n\nc 'd\ne' &&\nf &\ng\n").unwrap().len(), 4, "lines are commands");
     }
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        for line in ["'a", "\"a", "a\\", "| a", "a |", "a && ", "&& a", "a > b", "${x", "a || ; b"] {
+        for line in ["'a", "\"a", "a\\", "| a", "a |", "a && ", "&& a", "a > b", "a $(b)", "${x", "a || ; b"] {
             assert!(parse(line.as_bytes()).is_err(), "{line}");
         }
     }

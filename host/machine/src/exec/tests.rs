@@ -22,7 +22,7 @@ fn a_guest() {
         std::process::exit(3);
     }
     let [mut out, mut err, mut status] =
-        STREAMS.map(|(name, _)| UnixStream::connect(name).unwrap());
+        STREAMS.map(|(name, _)| fs::OpenOptions::new().write(true).open(name).unwrap());
     console();
     let mut tell = |line: &str| status.write_all(line.as_bytes()).unwrap();
     match act.as_str() {

@@ -34,6 +34,23 @@ pub fn clone<M: Machine>(call: &mut Call<'_, M>) -> Answer {
     fork(call)
 }
 
+/// There is one thread: nobody is there to be woken, and nobody to wake. So a wait ends by its time only; without one it
+/// would never end, which is what Linux does, too.
+pub fn futex<M: Machine>(call: &mut Call<'_, M>, word: u64, operation: u32, value: u32, timeout: u64) -> Answer {
+    let command = operation as i32 & linux::FUTEX_CMD_MASK as i32;
+    let now = u32::from_le_bytes(call.read_array(word)?);
+    match command as u32 {
+        linux::FUTEX_WAKE => Ok(0),
+        linux::FUTEX_WAIT if now != value => fail(errno::EAGAIN),
+        linux::FUTEX_WAIT => {
+            let ns = if timeout == 0 { u64::MAX } else { super::time::read_timespec(call, timeout)? };
+            call.machine().sleep(ns)?;
+            fail(errno::ETIMEDOUT)
+        }
+        _ => call.refuse("futex", operation.into(), errno::ENOSYS),
+    }
+}
+
 pub fn wait4<M: Machine>(_call: &mut Call<'_, M>) -> Answer {
     fail(errno::ECHILD)
 }

@@ -36,7 +36,7 @@ pub fn nanoseconds(seconds: i64, ns: i64) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(SECOND).saturating_add(ns))
 }
 
-fn read_timespec<M: Machine>(call: &Call<'_, M>, address: u64) -> Result<u64, Errno> {
+pub fn read_timespec<M: Machine>(call: &Call<'_, M>, address: u64) -> Result<u64, Errno> {
     let bytes: [u8; size_of::<linux::timespec>()] = call.read_array(address)?;
     nanoseconds(crate::field!(bytes, linux::timespec, tv_sec), crate::field!(bytes, linux::timespec, tv_nsec))
 }

@@ -50,7 +50,7 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         return list_methods(name, interface, io);
     };
     let Some(numbers) = numbers.iter().map(|w| number(w)).collect::<Option<Vec<u64>>>().filter(|n| n.len() <= 6) else {
-        io.complain("call", format_args!("arguments are at most six numbers"));
+        io.complain("call", format_args!("arguments are numbers, at most six of them"));
         return 2;
     };
     let (index, known) = match find_method(interface, text(method)) {
@@ -129,7 +129,8 @@ fn fits(method: &Method, given: usize) -> Result<(), String> {
         return Err(format!("{} takes memory; from here only numbers can be passed", signature(method)));
     }
     if method.arguments.len() != given {
-        return Err(format!("{} takes {} numbers", signature(method), method.arguments.len()));
+        let plural = if method.arguments.len() == 1 { "" } else { "s" };
+        return Err(format!("{} takes {} number{plural}", signature(method), method.arguments.len()));
     }
     Ok(())
 }
