@@ -42,6 +42,11 @@ impl Package {
         }
     }
 
+    /// Whether the host can run its tests: what runs on Musubi keeps its logic where the host reaches it, too.
+    pub fn is_tested_on_host(&self) -> bool {
+        self.role() == Role::Host || self.dir.starts_with("sdk") || self.dir.starts_with("servers")
+    }
+
     /// Its name in the results of tests.
     pub fn short(&self) -> &str {
         self.name.strip_prefix("musubi-").unwrap_or(&self.name)

@@ -125,7 +125,7 @@ fn libtests(
 ) -> Result<()> {
     let chosen: Vec<&Package> = packages
         .iter()
-        .filter(|package| package.role() == role)
+        .filter(|package| if role == Role::Host { package.is_tested_on_host() } else { package.role() == role })
         .collect();
     if chosen.is_empty() {
         return Ok(());
