@@ -103,7 +103,19 @@ pub fn scrub(control: Option<Control>) {
             // can be read as MMX registers.
             asm!("xrstor64 [{}]", in(reg) NOTHING.0.as_ptr(), in("eax") 1, in("edx") 0, options(nostack));
         } else {
-            asm!("fninit", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fninit", options(nomem, nostack));
+            asm!(
+                "fninit",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fldz",
+                "fninit",
+                options(nomem, nostack)
+            );
         }
         asm!("fldcw [{}]", "ldmxcsr [{}]", in(reg) &raw const fcw, in(reg) &raw const mxcsr, options(nostack));
     }

@@ -9,8 +9,8 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What the shell prints when it waits for a line.
-pub const PROMPT: &str = "musubi> ";
+/// What the shell shows when it waits for a line: a prompt with nothing behind it, on a line of its own.
+pub const PROMPT: &str = "\nmusubi> \x1b[K";
 /// How long an answer may take on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -18,8 +18,11 @@ pub struct Session {
     child: Child,
     keyboard: File,
     screen: Receiver<Vec<u8>>,
-    /// All that was shown, and how much of it was waited for.
+    /// What came and is not yet a whole character.
+    bytes: Vec<u8>,
+    /// All that was shown, without returns of the carriage (whoever sits between adds some).
     shown: String,
+    /// How much of it was waited for.
     seen: usize,
 }
 
@@ -52,7 +55,7 @@ impl Session {
                 }
             }
         });
-        let mut session = Self { child, keyboard, screen, shown: String::new(), seen: 0 };
+        let mut session = Self { child, keyboard, screen, bytes: Vec::new(), shown: String::new(), seen: 0 };
         session.expect(PROMPT)?;
         Ok(session)
     }
@@ -72,7 +75,16 @@ impl Session {
             }
             let left = until.saturating_duration_since(Instant::now());
             match self.screen.recv_timeout(left) {
-                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Ok(bytes) => {
+                    self.bytes.extend(bytes.iter().filter(|&&byte| byte != b'\r'));
+                    // A character may come in parts: only what is whole is text.
+                    let whole = match str::from_utf8(&self.bytes) {
+                        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                        _ => self.bytes.len(),
+                    };
+                    self.shown.push_str(&String::from_utf8_lossy(&self.bytes[..whole]));
+                    self.bytes.drain(..whole);
+                }
                 Err(_) => {
                     let rest = &self.shown[self.seen..];
                     return Err(Failure::Failed(format!("{text:?} was not shown, but after what was: {rest:?}")));
@@ -85,7 +97,9 @@ impl Session {
     pub fn line(&mut self, line: &str, answers: &[&str]) -> Result<(), Failure> {
         self.keys(&format!("{line}\r"))?;
         for answer in answers {
-            self.expect(&format!("\n{answer}\r\n"))?;
+            self.expect(&format!("\n{answer}\n"))?;
+            // The end of one line is the beginning of the next.
+            self.seen -= 1;
         }
         self.expect(PROMPT)
     }

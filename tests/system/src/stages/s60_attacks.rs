@@ -4,12 +4,12 @@ use crate::case::{Case, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        attack("nested_task", "nested-task"),
-        attack("clone_resize", "clone-resize"),
-        attack("waits", "waits"),
-        attack("timers", "timers"),
-        attack("wild_return", "wild-return"),
-        attack("alarm", "alarm"),
+        attack("nested_task", "nested-task").matrix(),
+        attack("clone_resize", "clone-resize").cpus(4),
+        attack("waits", "waits").cpus(2),
+        attack("timers", "timers").cpus(2),
+        attack("wild_return", "wild-return").matrix(),
+        attack("alarm", "alarm").matrix(),
         ended("sections", "sections"),
         ended("tasks", "tasks"),
         ended("chunks", "chunks"),
@@ -24,7 +24,6 @@ pub fn cases() -> Vec<Case> {
 fn attack(name: &'static str, word: &str) -> Case {
     sh(name, &format!("attack {word}; hello"))
         .out_check(|text| text.contains(": survived") && text.contains("Hello from"))
-        .matrix()
 }
 
 /// The attack ends its program; the machine goes on.
