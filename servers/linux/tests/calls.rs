@@ -358,7 +358,8 @@ fn nothing_that_a_program_passes_breaks_the_server() {
         HERE,
     ];
     // These end the program, stand still for ever, or start another one.
-    let left_out = ["EXIT", "EXIT_GROUP", "FUTEX", "POLL", "PPOLL", "NANOSLEEP", "CLOCK_NANOSLEEP", "RT_SIGRETURN", "MUNMAP"];
+    let left_out =
+        ["EXIT", "EXIT_GROUP", "FUTEX", "POLL", "PPOLL", "NANOSLEEP", "CLOCK_NANOSLEEP", "RT_SIGRETURN", "MUNMAP"];
     let mut state = 1u64;
     let mut draw = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
