@@ -18,14 +18,8 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
         ];
         command.envs(bar);
     }
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let child = child
-        .as_mut()
-        .map_err(|error| anyhow::anyhow!("{}: {error}", command.get_program().display()))?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = child.as_mut().map_err(|error| anyhow::anyhow!("{}: {error}", command.get_program().display()))?;
     let mut said = child.stderr.take().context("cargo has a standard error")?;
     let held = relay(&mut said, &mut std::io::stderr())?;
     let ended = child.wait()?;

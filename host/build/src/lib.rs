@@ -28,10 +28,7 @@ pub struct Built {
 }
 
 /// core and alloc are built for our targets, with flags of the nightly compiler.
-const BARE: [&str; 2] = [
-    "-Zbuild-std=core,alloc,compiler_builtins",
-    "-Zbuild-std-features=compiler-builtins-mem",
-];
+const BARE: [&str; 2] = ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"];
 const KERNEL_PACKAGE: &str = "musubi-kernel";
 const KERNEL_TARGET: &str = "x86_64-unknown-none";
 const PROGRAM_TARGET: &str = "x86_64-musubi";
@@ -39,9 +36,7 @@ const PROGRAM_TARGET: &str = "x86_64-musubi";
 impl Workspace {
     /// As the front script says; without it, as this crate was compiled.
     pub fn find() -> Self {
-        let var = |name: &str, other: &str| {
-            PathBuf::from(std::env::var_os(name).unwrap_or_else(|| other.into()))
-        };
+        let var = |name: &str, other: &str| PathBuf::from(std::env::var_os(name).unwrap_or_else(|| other.into()));
         Self {
             top: var("MUSUBI_TOP", concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
             cargo: var("CARGO", "cargo"),
@@ -86,49 +81,27 @@ impl Workspace {
     /// Builds with cargo, whatever the sources look like.
     pub fn build_anyway(&self) -> Result<Built> {
         let packages = self.packages()?;
-        let kernel = packages
-            .iter()
-            .find(|package| package.name == KERNEL_PACKAGE);
+        let kernel = packages.iter().find(|package| package.name == KERNEL_PACKAGE);
         ensure!(kernel.is_some(), "there is no package {KERNEL_PACKAGE}");
-        let release = |target: &str, name: &str| {
-            self.top
-                .join("target")
-                .join(target)
-                .join("release")
-                .join(name)
-        };
-        self.bare(&["--target", KERNEL_TARGET], &[KERNEL_PACKAGE])
-            .context("the kernel does not build")?;
+        let release = |target: &str, name: &str| self.top.join("target").join(target).join("release").join(name);
+        self.bare(&["--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
 
-        let programs: Vec<&Package> = packages
-            .iter()
-            .filter(|package| package.role() == Role::Program)
-            .collect();
+        let programs: Vec<&Package> = packages.iter().filter(|package| package.role() == Role::Program).collect();
         if !programs.is_empty() {
-            let names: Vec<&str> = programs
-                .iter()
-                .map(|package| package.name.as_str())
-                .collect();
+            let names: Vec<&str> = programs.iter().map(|package| package.name.as_str()).collect();
             let target = format!("targets/{PROGRAM_TARGET}.json");
-            self.bare(&["-Zjson-target-spec", "--target", &target], &names)
-                .context("the programs do not build")?;
+            self.bare(&["-Zjson-target-spec", "--target", &target], &names).context("the programs do not build")?;
         }
         let bins = programs.iter().flat_map(|package| &package.bins);
         Ok(Built {
             kernel: release(KERNEL_TARGET, "kernel"),
-            programs: bins
-                .map(|bin| (bin.clone(), release(PROGRAM_TARGET, bin)))
-                .collect(),
+            programs: bins.map(|bin| (bin.clone(), release(PROGRAM_TARGET, bin))).collect(),
         })
     }
 
     fn bare(&self, target: &[&str], packages: &[&str]) -> Result<()> {
         let mut command = self.cargo();
-        command
-            .env("RUSTC_BOOTSTRAP", "1")
-            .args(["build", "--release", "--bins"])
-            .args(BARE)
-            .args(target);
+        command.env("RUSTC_BOOTSTRAP", "1").args(["build", "--release", "--bins"]).args(BARE).args(target);
         for package in packages {
             command.args(["-p", package]);
         }

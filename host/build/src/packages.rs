@@ -31,13 +31,9 @@ impl Package {
     pub fn role(&self) -> Role {
         let parts: Vec<&str> = self.dir.iter().filter_map(|part| part.to_str()).collect();
         match parts.as_slice() {
-            ["servers" | "apps", ..] | ["tests", "guest", ..] if !self.bins.is_empty() => {
-                Role::Program
-            }
+            ["servers" | "apps", ..] | ["tests", "guest", ..] if !self.bins.is_empty() => Role::Program,
             ["tests", "house"] => Role::House,
-            ["abi" | "core" | "host" | "interfaces", ..] | ["sdk", "derive"] | ["tests", _] => {
-                Role::Host
-            }
+            ["abi" | "core" | "host" | "interfaces", ..] | ["sdk", "derive"] | ["tests", _] => Role::Host,
             _ => Role::Other,
         }
     }
@@ -55,22 +51,12 @@ impl Package {
 
 pub(crate) fn list(workspace: &Workspace) -> Result<Vec<Package>> {
     let mut command = workspace.cargo();
-    command
-        .args(["metadata", "--no-deps", "--format-version=1"])
-        .stdin(Stdio::null());
-    let output = command
-        .output()
-        .with_context(|| format!("{} does not start", command.get_program().display()))?;
+    command.args(["metadata", "--no-deps", "--format-version=1"]).stdin(Stdio::null());
+    let output = command.output().with_context(|| format!("{} does not start", command.get_program().display()))?;
     if !output.status.success() {
-        bail!(
-            "cargo cannot read the workspace:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("cargo cannot read the workspace:\n{}", String::from_utf8_lossy(&output.stderr));
     }
-    let top = workspace
-        .top()
-        .canonicalize()
-        .context("the project's folder is gone")?;
+    let top = workspace.top().canonicalize().context("the project's folder is gone")?;
     parse(&output.stdout, &top).context("cargo's description of the workspace is not understood")
 }
 
@@ -79,19 +65,10 @@ fn parse(json: &[u8], top: &Path) -> Result<Vec<Package>> {
     let mut packages = Vec::new();
     for package in metadata["packages"].as_array().context("no packages")? {
         let text = |key: &str| package[key].as_str().with_context(|| format!("no {key}"));
-        let dir = Path::new(text("manifest_path")?)
-            .parent()
-            .context("no folder")?;
-        let is_bin = |target: &&Value| {
-            target["kind"]
-                .as_array()
-                .is_some_and(|kinds| kinds.iter().any(|k| k == "bin"))
-        };
+        let dir = Path::new(text("manifest_path")?).parent().context("no folder")?;
+        let is_bin = |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == "bin"));
         let targets = package["targets"].as_array().context("no targets")?;
-        let bins = targets
-            .iter()
-            .filter(is_bin)
-            .filter_map(|target| target["name"].as_str());
+        let bins = targets.iter().filter(is_bin).filter_map(|target| target["name"].as_str());
         packages.push(Package {
             name: text("name")?.into(),
             dir: dir.strip_prefix(top).unwrap_or(dir).into(),
@@ -110,12 +87,7 @@ mod tests {
     fn folders_say_what_a_package_is() {
         let role = |dir: &str, bins: &[&str]| {
             let bins = bins.iter().map(ToString::to_string).collect();
-            Package {
-                name: "musubi-x".into(),
-                dir: dir.into(),
-                bins,
-            }
-            .role()
+            Package { name: "musubi-x".into(), dir: dir.into(), bins }.role()
         };
         assert_eq!(role("servers/shell", &["shell"]), Role::Program);
         assert_eq!(role("servers/linux/calls", &[]), Role::Other);
@@ -133,11 +105,7 @@ mod tests {
         let json = br#"{"packages":[{"name":"musubi-shell","manifest_path":"/m u/servers/shell/Cargo.toml",
             "targets":[{"kind":["bin"],"name":"shell"},{"kind":["custom-build"],"name":"build-script-build"}]}]}"#;
         let packages = parse(json, Path::new("/m u")).unwrap();
-        let expected = Package {
-            name: "musubi-shell".into(),
-            dir: "servers/shell".into(),
-            bins: vec!["shell".into()],
-        };
+        let expected = Package { name: "musubi-shell".into(), dir: "servers/shell".into(), bins: vec!["shell".into()] };
         assert_eq!(packages, [expected]);
         assert_eq!(packages[0].short(), "shell");
         assert!(parse(b"{}", Path::new("/")).is_err());

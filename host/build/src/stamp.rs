@@ -72,24 +72,13 @@ pub(crate) fn unchanged(results: &Path, sources: u64) -> Option<Built> {
     let mut kernel = None;
     for line in lines {
         let mut fields = line.splitn(3, '\t');
-        let (name, was, path) = (
-            fields.next()?,
-            fields.next()?,
-            PathBuf::from(fields.next()?),
-        );
+        let (name, was, path) = (fields.next()?, fields.next()?, PathBuf::from(fields.next()?));
         if format!("{:?}", state(&path)?) != was {
             return None;
         }
-        if name.is_empty() {
-            kernel = Some(path)
-        } else {
-            programs.push((name.into(), path))
-        }
+        if name.is_empty() { kernel = Some(path) } else { programs.push((name.into(), path)) }
     }
-    Some(Built {
-        kernel: kernel?,
-        programs,
-    })
+    Some(Built { kernel: kernel?, programs })
 }
 
 /// Notes what was built from which sources.
@@ -118,10 +107,7 @@ mod tests {
         fs::create_dir_all(top.join("core/acl/src")).unwrap();
         let source = top.join("core/acl/src/lib.rs");
         fs::write(&source, "1").unwrap();
-        let built = Built {
-            kernel: top.join("k"),
-            programs: vec![("shell".into(), top.join("s h"))],
-        };
+        let built = Built { kernel: top.join("k"), programs: vec![("shell".into(), top.join("s h"))] };
         fs::write(&built.kernel, "k").unwrap();
         fs::write(&built.programs[0].1, "s").unwrap();
 

@@ -119,10 +119,7 @@ impl MachineArgs {
     }
 
     pub fn puts(&self) -> Result<Vec<Put>> {
-        self.put
-            .iter()
-            .map(|argument| Put::parse(argument))
-            .collect()
+        self.put.iter().map(|argument| Put::parse(argument)).collect()
     }
 }
 
@@ -131,11 +128,7 @@ impl ExecArgs {
     pub fn bench(name: &[OsString]) -> Self {
         let words = std::iter::once(OsString::from("bench")).chain(name.iter().cloned());
         Self {
-            machine: MachineArgs {
-                icount: true,
-                mem: Options::default().mem,
-                ..MachineArgs::default()
-            },
+            machine: MachineArgs { icount: true, mem: Options::default().mem, ..MachineArgs::default() },
             timeout: 600.0,
             words: words.collect(),
         }
@@ -156,26 +149,11 @@ mod tests {
 
     #[test]
     fn everything_after_the_dashes_is_the_guests() {
-        let args = exec(&[
-            "--cpus",
-            "4",
-            "--no-pku",
-            "--timeout",
-            "5",
-            "--",
-            "ls",
-            "--cpus",
-            "--",
-            "a b",
-        ])
-        .unwrap();
+        let args = exec(&["--cpus", "4", "--no-pku", "--timeout", "5", "--", "ls", "--cpus", "--", "a b"]).unwrap();
         assert_eq!(args.words, ["ls", "--cpus", "--", "a b"]);
         assert_eq!(args.timeout, 5.0);
         let options = args.machine.options();
-        assert_eq!(
-            (options.cpus(), options.pku, options.mem.as_str()),
-            (4, false, "512M")
-        );
+        assert_eq!((options.cpus(), options.pku, options.mem.as_str()), (4, false, "512M"));
     }
 
     #[test]

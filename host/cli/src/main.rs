@@ -21,20 +21,14 @@ const OURS: u8 = 125;
 
 fn main() -> ExitCode {
     machine::guard::enter();
-    let exec = std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == "exec" || word == "bench");
+    let exec = std::env::args_os().nth(1).is_some_and(|word| word == "exec" || word == "bench");
     let failure = if exec { OURS } else { 1 };
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
             // The same channel as the user's own mistake or question: standard error or output.
             let _ = error.print();
-            return if error.use_stderr() {
-                failure.into()
-            } else {
-                ExitCode::SUCCESS
-            };
+            return if error.use_stderr() { failure.into() } else { ExitCode::SUCCESS };
         }
     };
     match perform(args.command) {
@@ -73,11 +67,7 @@ fn perform(command: Command) -> Result<u8> {
 /// Builds what has changed and reads it.
 fn parts(workspace: &Workspace) -> Result<Parts> {
     let built = workspace.build()?;
-    Parts::read(
-        &built.kernel,
-        &built.programs,
-        &workspace.top().join("system.toml"),
-    )
+    Parts::read(&built.kernel, &built.programs, &workspace.top().join("system.toml"))
 }
 
 fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
@@ -85,15 +75,7 @@ fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
     options.check()?;
     let parts = parts(workspace)?;
     eprintln!("musubi: starting the machine; C-] x leaves it, C-] h shows what else C-] does");
-    machine::run(
-        &Emulator::default(),
-        &options,
-        &Load {
-            parts: &parts,
-            puts: &puts,
-            words: None,
-        },
-    )
+    machine::run(&Emulator::default(), &options, &Load { parts: &parts, puts: &puts, words: None })
 }
 
 fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
@@ -105,11 +87,7 @@ fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
     let exec = Exec {
         emulator: Emulator::default(),
         options: &options,
-        load: Load {
-            parts: &parts,
-            puts: &puts,
-            words: Some(&words),
-        },
+        load: Load { parts: &parts, puts: &puts, words: Some(&words) },
         timeout,
         sink: Sink::Pass,
     };
@@ -126,10 +104,7 @@ fn explain(finished: &Finished) {
         Outcome::Panicked => "the kernel panicked".into(),
         Outcome::Died(how) => format!("the machine died: {how}"),
     };
-    eprintln!(
-        "musubi: {what}; the end of its console:\n{}",
-        finished.tail(40)
-    );
+    eprintln!("musubi: {what}; the end of its console:\n{}", finished.tail(40));
 }
 
 fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
@@ -137,24 +112,9 @@ fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
     let words = format!("build={:016x}", parts.build_id);
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
     let out = std::path::absolute(file)?;
-    machine::make_image(
-        &Load {
-            parts: &parts,
-            puts: &[],
-            words: None,
-        },
-        &words,
-        dir.path(),
-        &out,
-    )?;
-    let len = std::fs::metadata(&out)
-        .with_context(|| out.display().to_string())?
-        .len();
-    println!(
-        "{}: {:.1} MB, boots under BIOS and UEFI",
-        file.display(),
-        len as f64 / 1e6
-    );
+    machine::make_image(&Load { parts: &parts, puts: &[], words: None }, &words, dir.path(), &out)?;
+    let len = std::fs::metadata(&out).with_context(|| out.display().to_string())?.len();
+    println!("{}: {:.1} MB, boots under BIOS and UEFI", file.display(), len as f64 / 1e6);
     Ok(0)
 }
 

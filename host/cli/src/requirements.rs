@@ -12,23 +12,16 @@ pub fn print(workspace: &Workspace, words: &[String]) -> Result<u8> {
         if let Some(found) = System::parse(word) {
             system = Some(found);
         } else {
-            let found = State::parse(word)
-                .with_context(|| format!("{word} is neither a system nor a state"))?;
+            let found = State::parse(word).with_context(|| format!("{word} is neither a system nor a state"))?;
             state = Some(found);
         }
     }
-    print!(
-        "{}",
-        ledger::table(&Ledger::load(workspace.top())?, system, state)
-    );
+    print!("{}", ledger::table(&Ledger::load(workspace.top())?, system, state));
     Ok(0)
 }
 
 /// What the ledger says that the results of the tests do not bear out.
 pub fn check(workspace: &Workspace, results: &Path) -> Result<Vec<String>> {
     let results = ledger::Results::load(results)?;
-    Ok(ledger::check_results(
-        &Ledger::load(workspace.top())?,
-        &results,
-    ))
+    Ok(ledger::check_results(&Ledger::load(workspace.top())?, &results))
 }

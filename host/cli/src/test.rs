@@ -34,11 +34,7 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
             continue;
         }
         println!("{stage}");
-        let (start, passed, failed) = (
-            Instant::now(),
-            results.count(Mark::Ok),
-            results.count(Mark::Failed),
-        );
+        let (start, passed, failed) = (Instant::now(), results.count(Mark::Ok), results.count(Mark::Failed));
         let outcome = match stage {
             "house" => house(workspace, &packages, &mut results),
             "host" => libtests(workspace, &packages, Role::Host, &mut results),
@@ -48,28 +44,16 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
             println!("{error:#}");
             results.add(&format!("{stage}::(the stage itself)"), Mark::Failed);
         }
-        let (passed, failed) = (
-            results.count(Mark::Ok) - passed,
-            results.count(Mark::Failed) - failed,
-        );
-        println!(
-            "{stage}: {passed} passed, {failed} failed, {:.0} s",
-            start.elapsed().as_secs_f64()
-        );
+        let (passed, failed) = (results.count(Mark::Ok) - passed, results.count(Mark::Failed) - failed);
+        println!("{stage}: {passed} passed, {failed} failed, {:.0} s", start.elapsed().as_secs_f64());
     }
     let file = workspace.results()?.join("results.txt");
     results.write(&file)?;
     if full {
         // The one rule of the house that needs the results of all the others.
         let problems = requirements::check(workspace, &file)?;
-        problems
-            .iter()
-            .for_each(|problem| println!("ledger: {problem}"));
-        let mark = if problems.is_empty() {
-            Mark::Ok
-        } else {
-            Mark::Failed
-        };
+        problems.iter().for_each(|problem| println!("ledger: {problem}"));
+        let mark = if problems.is_empty() { Mark::Ok } else { Mark::Failed };
         results.add("house::named_tests_ran", mark);
         results.write(&file)?;
     }
@@ -82,33 +66,18 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
 
 /// The stage that a word of the command line belongs to.
 fn stage_of(word: &str) -> &str {
-    if word.starts_with("system::") {
-        "system"
-    } else {
-        word
-    }
+    if word.starts_with("system::") { "system" } else { word }
 }
 
 /// The format, if there is a formatter, and the architecture as a test.
 fn house(workspace: &Workspace, packages: &[Package], results: &mut Results) -> Result<()> {
-    let there = Command::new("rustfmt")
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success());
+    let there = Command::new("rustfmt").arg("--version").output().is_ok_and(|output| output.status.success());
     let format = if there {
-        let output = workspace
-            .cargo()
-            .args(["fmt", "--all", "--", "--check", "-l"])
-            .output()
-            .context("cargo fmt")?;
+        let output = workspace.cargo().args(["fmt", "--all", "--", "--check", "-l"]).output().context("cargo fmt")?;
         for file in String::from_utf8_lossy(&output.stdout).lines() {
             println!("not formatted: {file}");
         }
-        if output.status.success() {
-            Mark::Ok
-        } else {
-            Mark::Failed
-        }
+        if output.status.success() { Mark::Ok } else { Mark::Failed }
     } else {
         Mark::Skipped
     };
@@ -117,12 +86,7 @@ fn house(workspace: &Workspace, packages: &[Package], results: &mut Results) -> 
 }
 
 /// The tests of all packages of one role, by `cargo test`.
-fn libtests(
-    workspace: &Workspace,
-    packages: &[Package],
-    role: Role,
-    results: &mut Results,
-) -> Result<()> {
+fn libtests(workspace: &Workspace, packages: &[Package], role: Role, results: &mut Results) -> Result<()> {
     let chosen: Vec<&Package> = packages
         .iter()
         .filter(|package| if role == Role::Host { package.is_tested_on_host() } else { package.role() == role })
@@ -132,38 +96,23 @@ fn libtests(
     }
     let cargo = |args: &[&str]| {
         let mut command = workspace.cargo();
-        command
-            .arg("test")
-            .args(args)
-            .env("CARGO_TERM_COLOR", "never")
-            .stdin(Stdio::null());
+        command.arg("test").args(args).env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
         for package in &chosen {
             command.args(["-p", &package.name]);
         }
         command
     };
-    let names = names(
-        workspace,
-        cargo(&["--no-run", "--message-format=json-render-diagnostics"]),
-        &chosen,
-        role,
-    )?;
+    let names = names(workspace, cargo(&["--no-run", "--message-format=json-render-diagnostics"]), &chosen, role)?;
     let prefix = |heading: Heading| match heading {
         Heading::Program(path) => names.get(path).cloned(),
         Heading::Doc(library) => names.get(library).map(|name| format!("{name}::doc")),
     };
-    let prefix = |heading: Heading| {
-        prefix(heading).unwrap_or_else(|| format!("{}::{heading:?}", word(role)))
-    };
+    let prefix = |heading: Heading| prefix(heading).unwrap_or_else(|| format!("{}::{heading:?}", word(role)));
 
     // One pipe for both streams, so that headings and results come in their order.
     let (from, to) = std::io::pipe()?;
     let mut command = cargo(&["--no-fail-fast"]);
-    let mut child = command
-        .stdout(to.try_clone()?)
-        .stderr(to)
-        .spawn()
-        .context("cargo does not start")?;
+    let mut child = command.stdout(to.try_clone()?).stderr(to).spawn().context("cargo does not start")?;
     // It holds the pipe's other end: without this the reading below would never end.
     drop(command);
     let failed = results.count(Mark::Failed);
@@ -194,10 +143,7 @@ fn names(
     chosen: &[&Package],
     role: Role,
 ) -> Result<HashMap<String, String>> {
-    let output = build
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo does not start")?;
+    let output = build.stderr(Stdio::inherit()).output().context("cargo does not start")?;
     ensure!(output.status.success(), "the tests do not build");
     let top = workspace.top().canonicalize()?;
     let mut names = HashMap::new();
@@ -205,25 +151,17 @@ fn names(
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             continue;
         };
-        let (Some(manifest), Some(target)) = (
-            message["manifest_path"].as_str(),
-            message["target"]["name"].as_str(),
-        ) else {
+        let (Some(manifest), Some(target)) = (message["manifest_path"].as_str(), message["target"]["name"].as_str())
+        else {
             continue;
         };
-        let package = chosen
-            .iter()
-            .find(|package| top.join(&package.dir).join("Cargo.toml").as_os_str() == manifest);
+        let package = chosen.iter().find(|package| top.join(&package.dir).join("Cargo.toml").as_os_str() == manifest);
         let Some(package) = package else { continue };
         let mut name = match role {
             Role::House => "house".to_string(),
             _ => format!("host::{}", package.short()),
         };
-        let is = |kind: &str| {
-            message["target"]["kind"]
-                .as_array()
-                .is_some_and(|kinds| kinds.iter().any(|k| k == kind))
-        };
+        let is = |kind: &str| message["target"]["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind));
         if is("lib") || is("proc-macro") {
             names.insert(target.to_string(), name.clone());
         }
@@ -232,9 +170,7 @@ fn names(
         }
         if let Some(program) = message["executable"].as_str() {
             // cargo prints the path from its working folder.
-            let short = program
-                .strip_prefix(&format!("{}/", top.display()))
-                .unwrap_or(program);
+            let short = program.strip_prefix(&format!("{}/", top.display())).unwrap_or(program);
             names.insert(short.to_string(), name);
         }
     }
@@ -244,10 +180,7 @@ fn names(
 /// The whole of `./musubi test` on a bare Debian, which takes long and needs root: only when asked for.
 fn bare(workspace: &Workspace) -> Result<u8> {
     let script = workspace.top().join("tests/bare-machine.sh");
-    let ended = Command::new("/bin/sh")
-        .arg(script)
-        .status()
-        .context("/bin/sh does not start")?;
+    let ended = Command::new("/bin/sh").arg(script).status().context("/bin/sh does not start")?;
     Ok(u8::from(!ended.success()))
 }
 
@@ -259,10 +192,7 @@ fn system(workspace: &Workspace, wanted: &[String], results: &mut Results) -> Re
     if !wanted.iter().any(|word| word == "system") {
         command.args(wanted.iter().filter(|word| stage_of(word) == "system"));
     }
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("the system tests do not start")?;
+    let mut child = command.stdout(Stdio::piped()).spawn().context("the system tests do not start")?;
     let out = child.stdout.take().context("it has a standard output")?;
     let before = results.count(Mark::Failed);
     for line in BufReader::new(out).lines() {
@@ -273,18 +203,13 @@ fn system(workspace: &Workspace, wanted: &[String], results: &mut Results) -> Re
         }
     }
     let ended = child.wait()?;
-    ensure!(
-        ended.success() || results.count(Mark::Failed) > before,
-        "the system tests ended early: {ended}"
-    );
+    ensure!(ended.success() || results.count(Mark::Failed) > before, "the system tests ended early: {ended}");
     Ok(())
 }
 
 /// `system::STAGE::NAME[VARIANT] ok (1.3 s)`
 fn system_line(line: &str) -> Option<(&str, Mark)> {
-    let (name, rest) = line
-        .strip_prefix("system::")
-        .and_then(|_| line.split_once(' '))?;
+    let (name, rest) = line.strip_prefix("system::").and_then(|_| line.split_once(' '))?;
     Some((name, Mark::parse(rest.split(' ').next()?)?))
 }
 
@@ -295,10 +220,7 @@ mod tests {
     #[test]
     fn lines_of_system_tests_are_read() {
         let line = "system::s10_boot::echo[cpus=2,pku] ok (1.3 s)";
-        assert_eq!(
-            system_line(line),
-            Some(("system::s10_boot::echo[cpus=2,pku]", Mark::Ok))
-        );
+        assert_eq!(system_line(line), Some(("system::s10_boot::echo[cpus=2,pku]", Mark::Ok)));
         assert_eq!(
             system_line("system::s10_boot::echo FAILED (1.3 s)"),
             Some(("system::s10_boot::echo", Mark::Failed))

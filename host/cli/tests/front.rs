@@ -9,22 +9,9 @@ fn top() -> PathBuf {
 
 #[test]
 fn the_scripts_are_plain_sh() {
-    for script in [
-        "musubi",
-        "host/setup.sh",
-        "tests/bare-machine.sh",
-        ".ci/run",
-    ] {
-        let checked = Command::new("/bin/sh")
-            .arg("-n")
-            .arg(top().join(script))
-            .output()
-            .unwrap();
-        assert!(
-            checked.status.success(),
-            "{script}: {}",
-            String::from_utf8_lossy(&checked.stderr)
-        );
+    for script in ["musubi", "host/setup.sh", "tests/bare-machine.sh", ".ci/run"] {
+        let checked = Command::new("/bin/sh").arg("-n").arg(top().join(script)).output().unwrap();
+        assert!(checked.status.success(), "{script}: {}", String::from_utf8_lossy(&checked.stderr));
     }
 }
 
@@ -47,52 +34,27 @@ fn every_package_has_its_columns() {
 /// Runs the script's own doctor with a list of packages of the test's making, in a folder with a space.
 #[test]
 fn doctor_tells_what_is_missing() {
-    let dir = tempfile::Builder::new()
-        .prefix("front door ")
-        .tempdir()
-        .unwrap();
+    let dir = tempfile::Builder::new().prefix("front door ").tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
     for script in ["musubi", "host/setup.sh"] {
-        file(
-            script,
-            &std::fs::read_to_string(top().join(script)).unwrap(),
-        );
+        file(script, &std::fs::read_to_string(top().join(script)).unwrap());
     }
     let doctor = |packages: &str| {
         file("host/packages.txt", packages);
         let mut command = Command::new("/bin/sh");
-        let output = command
-            .arg(dir.path().join("musubi"))
-            .arg("doctor")
-            .current_dir("/")
-            .output()
-            .unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stdout).unwrap(),
-        )
+        let output = command.arg(dir.path().join("musubi")).arg("doctor").current_dir("/").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (status, said) = doctor("build  shell  /bin/sh  1  reads this\n");
     assert_eq!(status, Some(0), "{said}");
-    let (status, said) = doctor(
-        "build  shell  /bin/sh  1  reads this\nboot  nothing  /nonexistent/x  2  is not there\n",
-    );
+    let (status, said) =
+        doctor("build  shell  /bin/sh  1  reads this\nboot  nothing  /nonexistent/x  2  is not there\n");
     assert_eq!(status, Some(1), "{said}");
-    assert!(
-        said.lines()
-            .any(|line| line.contains("nothing") && line.contains("MISSING")),
-        "{said}"
-    );
-    let (status, _) = doctor(
-        "build  shell  /bin/sh  1  reads this\nimage  nothing  /nonexistent/x  2  is not there\n",
-    );
-    assert_eq!(
-        status,
-        Some(0),
-        "what an image needs is installed when one is made"
-    );
+    assert!(said.lines().any(|line| line.contains("nothing") && line.contains("MISSING")), "{said}");
+    let (status, _) = doctor("build  shell  /bin/sh  1  reads this\nimage  nothing  /nonexistent/x  2  is not there\n");
+    assert_eq!(status, Some(0), "what an image needs is installed when one is made");
 }

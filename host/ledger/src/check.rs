@@ -17,10 +17,8 @@ fn numbers(ledger: &Ledger) -> Vec<String> {
     for row in &ledger.rows {
         match row.id().and_then(|n| seen.get_mut(&n)) {
             Some(count) => *count += 1,
-            None => problems.push(format!(
-                "{}: there is no such number; correct it, or remove the row from {PATH}",
-                row.number
-            )),
+            None => problems
+                .push(format!("{}: there is no such number; correct it, or remove the row from {PATH}", row.number)),
         }
     }
     for (number, count) in seen {
@@ -53,9 +51,7 @@ fn row(row: &Row) -> Vec<String> {
     }
     for test in &row.tests {
         if !well_named(test) {
-            problem(format!(
-                "'{test}' is not house::NAME, host::CRATE::PATH::TEST or system::STAGE::NAME"
-            ));
+            problem(format!("'{test}' is not house::NAME, host::CRATE::PATH::TEST or system::STAGE::NAME"));
         }
     }
     problems
@@ -79,9 +75,7 @@ pub fn check_results(ledger: &Ledger, results: &Results) -> Vec<String> {
         for test in &row.tests {
             let ended = match results.get(test) {
                 Some(Outcome::Ok) => continue,
-                Some(Outcome::Failed) => {
-                    "failed; mend it, or take the row back to 'in part' without it"
-                }
+                Some(Outcome::Failed) => "failed; mend it, or take the row back to 'in part' without it",
                 Some(Outcome::Skipped) => "was skipped; let it run, or name one that runs",
                 None => "did not run; write it, correct its name, or remove it from the row",
             };

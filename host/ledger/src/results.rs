@@ -18,16 +18,9 @@ pub struct Results(BTreeMap<String, Outcome>);
 impl Results {
     pub fn parse(text: &str) -> Result<Results> {
         let mut results = Results::default();
-        for (i, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
+        for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             // From the right: names of system tests may hold spaces.
-            let (name, word) = line
-                .trim()
-                .rsplit_once(' ')
-                .with_context(|| format!("line {}: no outcome", i + 1))?;
+            let (name, word) = line.trim().rsplit_once(' ').with_context(|| format!("line {}: no outcome", i + 1))?;
             let outcome = match word {
                 "ok" => Outcome::Ok,
                 "FAILED" => Outcome::Failed,
@@ -40,8 +33,7 @@ impl Results {
     }
 
     pub fn load(path: &Path) -> Result<Results> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Results::parse(&text).with_context(|| format!("in {}", path.display()))
     }
 

@@ -23,13 +23,7 @@ pub enum State {
 }
 
 impl State {
-    pub const ALL: [State; 5] = [
-        State::Works,
-        State::InPart,
-        State::NotYet,
-        State::Replaced,
-        State::Fact,
-    ];
+    pub const ALL: [State; 5] = [State::Works, State::InPart, State::NotYet, State::Replaced, State::Fact];
 
     /// What a person may type: `in-part` spares the quotation marks.
     pub fn parse(word: &str) -> Option<State> {
@@ -83,8 +77,7 @@ impl Ledger {
 
     pub fn load(root: &Path) -> Result<Ledger> {
         let path = root.join(PATH);
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         Ledger::parse(&text).with_context(|| format!("in {PATH}"))
     }
 }

@@ -123,32 +123,17 @@ impl Number {
             b'M' => (Kind::Measurement, &rest[1..]),
             _ => (Kind::Requirement, rest),
         };
-        let number = Number {
-            system,
-            kind,
-            n: digits.parse().ok()?,
-        };
+        let number = Number { system, kind, n: digits.parse().ok()? };
         (number.to_string() == text).then_some(number)
     }
 
     pub fn expected() -> impl Iterator<Item = Number> {
-        SERIES.into_iter().flat_map(|s| {
-            (1..=s.last).map(move |n| Number {
-                system: s.system,
-                kind: s.kind,
-                n,
-            })
-        })
+        SERIES.into_iter().flat_map(|s| (1..=s.last).map(move |n| Number { system: s.system, kind: s.kind, n }))
     }
 }
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.pad(&format!(
-            "{}-{}{}",
-            self.system.prefix(),
-            self.kind.letter(),
-            self.n
-        ))
+        f.pad(&format!("{}-{}{}", self.system.prefix(), self.kind.letter(), self.n))
     }
 }

@@ -8,10 +8,7 @@ use crate::{Kind, Ledger, Row, State, System};
 /// Counts cover every state of the systems shown; `state` only chooses rows.
 pub fn table(ledger: &Ledger, system: Option<System>, state: Option<State>) -> String {
     let mut out = String::new();
-    let systems: Vec<System> = System::ALL
-        .into_iter()
-        .filter(|s| system.is_none_or(|chosen| chosen == *s))
-        .collect();
+    let systems: Vec<System> = System::ALL.into_iter().filter(|s| system.is_none_or(|chosen| chosen == *s)).collect();
     for row in &ledger.rows {
         let shown = row.id().is_some_and(|id| systems.contains(&id.system));
         if shown && state.is_none_or(|chosen| chosen == row.state) {
@@ -79,18 +76,10 @@ fn write_count(out: &mut String, ledger: &Ledger, name: &str, systems: &[System]
         .collect();
     let _ = write!(out, "{name:<10}");
     for state in State::ALL {
-        let _ = write!(
-            out,
-            "{:>10}",
-            rows.iter().filter(|(_, s)| *s == state).count()
-        );
+        let _ = write!(out, "{:>10}", rows.iter().filter(|(_, s)| *s == state).count());
     }
     for kind in Kind::ALL {
-        let _ = write!(
-            out,
-            "{:>13}",
-            rows.iter().filter(|(id, _)| id.kind == kind).count()
-        );
+        let _ = write!(out, "{:>13}", rows.iter().filter(|(id, _)| id.kind == kind).count());
     }
     let _ = writeln!(out, "{:>8}", rows.len());
 }

@@ -5,19 +5,11 @@ use std::path::Path;
 use crate::*;
 
 fn row(number: &str) -> Row {
-    Row {
-        number: number.into(),
-        title: "A title".into(),
-        state: State::NotYet,
-        tests: vec![],
-        note: String::new(),
-    }
+    Row { number: number.into(), title: "A title".into(), state: State::NotYet, tests: vec![], note: String::new() }
 }
 
 fn sound() -> Ledger {
-    Ledger {
-        rows: Number::expected().map(|n| row(&n.to_string())).collect(),
-    }
+    Ledger { rows: Number::expected().map(|n| row(&n.to_string())).collect() }
 }
 
 /// The only problem of a sound ledger after `spoil`.
@@ -48,10 +40,9 @@ fn numbers_read_back() {
     for number in Number::expected() {
         assert_eq!(Number::parse(&number.to_string()), Some(number));
     }
-    for wrong in [
-        "", "SSS", "SSS-", "SSS-0x1", "SSS-01", "SSS-+1", "sss-1", "SSS-X1", "K2-1", "SSS-U",
-        "SSS-1 ", "SSS-é",
-    ] {
+    for wrong in
+        ["", "SSS", "SSS-", "SSS-0x1", "SSS-01", "SSS-+1", "sss-1", "SSS-X1", "K2-1", "SSS-U", "SSS-1 ", "SSS-é"]
+    {
         assert_eq!(Number::parse(wrong), None, "{wrong}");
     }
 }
@@ -86,10 +77,7 @@ fn works_without_a_test_is_found() {
 #[test]
 fn a_missing_note_is_found() {
     for state in [State::Replaced, State::Fact, State::InPart] {
-        assert!(
-            problem(|rows| rows[0].state = state).contains("needs a note"),
-            "{state}"
-        );
+        assert!(problem(|rows| rows[0].state = state).contains("needs a note"), "{state}");
     }
     let mut ledger = sound();
     ledger.rows[0].state = State::Replaced;
@@ -104,39 +92,19 @@ fn an_empty_title_is_found() {
 
 #[test]
 fn an_ill_named_test_is_found() {
-    for name in [
-        "arrows",
-        "house",
-        "house::",
-        "host::acl",
-        "system::s10_boot",
-        "unit::a::b",
-        "host::::x",
-    ] {
-        assert!(
-            problem(|rows| rows[0].tests = vec![name.into()]).contains("is not house::NAME"),
-            "{name}"
-        );
+    for name in ["arrows", "house", "house::", "host::acl", "system::s10_boot", "unit::a::b", "host::::x"] {
+        assert!(problem(|rows| rows[0].tests = vec![name.into()]).contains("is not house::NAME"), "{name}");
     }
-    for name in [
-        "house::arrows",
-        "host::acl::tests::no_entry_no_right",
-        "system::s10_boot::panics",
-    ] {
+    for name in ["house::arrows", "host::acl::tests::no_entry_no_right", "system::s10_boot::panics"] {
         assert_eq!(check(&works(name)), Vec::<String>::new());
     }
 }
 
 #[test]
 fn a_state_that_does_not_exist_is_refused() {
-    let text = |state: &str| {
-        format!("[[row]]\nnumber = 'K1-1'\ntitle = 'x'\nstate = '{state}'\ntests = []\n")
-    };
+    let text = |state: &str| format!("[[row]]\nnumber = 'K1-1'\ntitle = 'x'\nstate = '{state}'\ntests = []\n");
     for state in State::ALL {
-        assert_eq!(
-            Ledger::parse(&text(&state.to_string())).unwrap().rows[0].state,
-            state
-        );
+        assert_eq!(Ledger::parse(&text(&state.to_string())).unwrap().rows[0].state, state);
     }
     assert!(Ledger::parse(&text("nearly")).is_err());
 }
@@ -144,12 +112,7 @@ fn a_state_that_does_not_exist_is_refused() {
 #[test]
 fn a_misspelt_or_missing_field_is_refused() {
     assert!(Ledger::parse("[[row]]\nnumber = 'K1-1'\ntitle = 'x'\nstate = 'fact'\n").is_err());
-    assert!(
-        Ledger::parse(
-            "[[row]]\nnumber = 'K1-1'\ntitle = 'x'\nstate = 'fact'\ntests = []\nnotes = ''\n"
-        )
-        .is_err()
-    );
+    assert!(Ledger::parse("[[row]]\nnumber = 'K1-1'\ntitle = 'x'\nstate = 'fact'\ntests = []\nnotes = ''\n").is_err());
     assert!(Ledger::parse("[[rows]]\n").is_err());
 }
 
@@ -157,20 +120,12 @@ fn a_misspelt_or_missing_field_is_refused() {
 fn a_named_test_must_have_run_and_passed() {
     let ledger = works("house::arrows");
     let problems = |text: &str| check_results(&ledger, &Results::parse(text).unwrap());
-    assert_eq!(
-        problems("house::arrows ok\nhouse::other FAILED\n"),
-        Vec::<String>::new()
-    );
-    assert!(
-        problems("house::arrows FAILED\n")[0].contains("CUBIX-1: the test house::arrows failed")
-    );
+    assert_eq!(problems("house::arrows ok\nhouse::other FAILED\n"), Vec::<String>::new());
+    assert!(problems("house::arrows FAILED\n")[0].contains("CUBIX-1: the test house::arrows failed"));
     assert!(problems("house::arrows skipped\n")[0].contains("was skipped"));
     assert!(problems("house::arrow ok\n")[0].contains("did not run"));
     assert!(problems("house::arrows ok\nhouse::arrows FAILED\n")[0].contains("failed"));
-    assert_eq!(
-        problems("house::arrows ok\nhouse::arrows skipped\n"),
-        Vec::<String>::new()
-    );
+    assert_eq!(problems("house::arrows ok\nhouse::arrows skipped\n"), Vec::<String>::new());
 }
 
 #[test]
@@ -185,10 +140,7 @@ fn results_that_cannot_be_read_are_refused() {
     assert!(Results::parse("house::arrows\n").is_err());
     assert!(Results::parse("house::arrows passed\n").is_err());
     assert!(
-        Results::parse("\n  system::s10 boot::up ok  \n")
-            .unwrap()
-            .get("system::s10 boot::up")
-            == Some(Outcome::Ok)
+        Results::parse("\n  system::s10 boot::up ok  \n").unwrap().get("system::s10 boot::up") == Some(Outcome::Ok)
     );
 }
 
@@ -201,15 +153,8 @@ fn the_table_counts_and_chooses() {
     assert!(all.contains("CUBIX-1    works     A title\n"), "{all}");
     assert!(all.contains("+ house::arrows\n") && all.contains("- by something better\n"));
     let counts = |text: &str, name: &str| -> Vec<u32> {
-        let line = text
-            .lines()
-            .rev()
-            .find(|l| l.split(' ').next() == Some(name))
-            .unwrap_or_else(|| panic!("{text}"));
-        line.split_whitespace()
-            .skip(1)
-            .map(|word| word.parse().unwrap())
-            .collect()
+        let line = text.lines().rev().find(|l| l.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect()
     };
     assert_eq!(counts(&all, "Cubix"), [1, 0, 82, 1, 0, 64, 13, 7, 84]);
     assert_eq!(counts(&all, "SSS-CORE"), [0, 0, 141, 0, 0, 121, 14, 6, 141]);

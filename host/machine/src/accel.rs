@@ -26,19 +26,12 @@ pub enum Accel {
 impl Accel {
     /// Chooses for this machine.
     pub fn choose(wish: Wish, cpus: u32, icount: bool) -> Result<Self> {
-        let kvm = kvm_missing(
-            &std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
-            Path::new("/dev/kvm"),
-        );
+        let kvm = kvm_missing(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default(), Path::new("/dev/kvm"));
         Self::decide(wish, cpus, icount, kvm)
     }
 
     fn decide(wish: Wish, cpus: u32, icount: bool, kvm_missing: Option<String>) -> Result<Self> {
-        let tcg = if cpus > 1 && !icount {
-            Self::TcgMulti
-        } else {
-            Self::TcgSingle
-        };
+        let tcg = if cpus > 1 && !icount { Self::TcgMulti } else { Self::TcgSingle };
         match (wish, kvm_missing) {
             (Wish::Kvm, _) if icount => {
                 bail!("--icount counts translated instructions, it does not go with --kvm")
@@ -66,19 +59,12 @@ fn kvm_missing(cpuinfo: &str, device: &Path) -> Option<String> {
     let shown = cpuinfo
         .lines()
         .filter(|line| line.starts_with("flags"))
-        .any(|line| {
-            line.split_whitespace()
-                .any(|flag| flag == "vmx" || flag == "svm")
-        });
+        .any(|line| line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm"));
     if !shown {
         return Some("the processor shows neither vmx nor svm".into());
     }
-    let open = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(device);
-    open.err()
-        .map(|error| format!("{}: {error}", device.display()))
+    let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
+    open.err().map(|error| format!("{}: {error}", device.display()))
 }
 
 #[cfg(test)]
@@ -102,30 +88,16 @@ mod tests {
 
     #[test]
     fn a_wish_that_cannot_be_met_is_an_error_with_its_reason() {
-        let error = Accel::decide(Wish::Kvm, 1, false, no())
-            .unwrap_err()
-            .to_string();
+        let error = Accel::decide(Wish::Kvm, 1, false, no()).unwrap_err().to_string();
         assert!(error.contains("no vmx"), "{error}");
         assert!(Accel::decide(Wish::Kvm, 1, true, None).is_err());
     }
 
     #[test]
     fn counting_instructions_is_single_threaded() {
-        assert_eq!(
-            Accel::decide(Wish::Any, 4, true, None).unwrap(),
-            Accel::TcgSingle
-        );
-        assert_eq!(
-            Accel::decide(Wish::Any, 4, false, no()).unwrap(),
-            Accel::TcgMulti
-        );
-        assert_eq!(
-            Accel::decide(Wish::Tcg, 4, false, None).unwrap(),
-            Accel::TcgMulti
-        );
-        assert_eq!(
-            Accel::decide(Wish::Any, 1, false, None).unwrap(),
-            Accel::Kvm
-        );
+        assert_eq!(Accel::decide(Wish::Any, 4, true, None).unwrap(), Accel::TcgSingle);
+        assert_eq!(Accel::decide(Wish::Any, 4, false, no()).unwrap(), Accel::TcgMulti);
+        assert_eq!(Accel::decide(Wish::Tcg, 4, false, None).unwrap(), Accel::TcgMulti);
+        assert_eq!(Accel::decide(Wish::Any, 1, false, None).unwrap(), Accel::Kvm);
     }
 }

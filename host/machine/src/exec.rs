@@ -76,17 +76,9 @@ impl Exec<'_> {
             pipes.push(pipe(&dir.path().join(name)).context("cannot make a named pipe")?);
         }
         let mut command = self.emulator.command(Farewell::Kill)?;
-        command.args(qemu::arguments(
-            self.options,
-            accel,
-            &self.load.parts.kernel,
-            &words,
-            Console::Log,
-        ));
+        command.args(qemu::arguments(self.options, accel, &self.load.parts.kernel, &words, Console::Log));
         command.current_dir(dir.path()).stdin(Stdio::null());
-        command
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(dir.path().join(QEMU_LOG))?);
+        command.stdout(Stdio::null()).stderr(fs::File::create(dir.path().join(QEMU_LOG))?);
         let start = Instant::now();
         let mut child = command.spawn().context("QEMU does not start")?;
 
@@ -100,17 +92,9 @@ impl Exec<'_> {
                 scope.spawn(move || read(pipe, to, over, &events))
             };
             let pass = |to: To| {
-                if self.sink == Sink::Pass {
-                    to
-                } else {
-                    To::Memory
-                }
+                if self.sink == Sink::Pass { to } else { To::Memory }
             };
-            let readers = [
-                reader(out, pass(To::Stdout)),
-                reader(err, pass(To::Stderr)),
-                reader(status, To::Status),
-            ];
+            let readers = [reader(out, pass(To::Stdout)), reader(err, pass(To::Stderr)), reader(status, To::Status)];
             let end = watch(&mut child, start + self.timeout, &inbox);
             over.store(true, Ordering::Release);
             let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
@@ -118,18 +102,8 @@ impl Exec<'_> {
         });
         let [out, err, status] = kept;
         let end = end?;
-        let outcome = if end.unread {
-            Outcome::Unread
-        } else {
-            Outcome::judge(&status, end.qemu, end.timed_out)
-        };
-        Ok(Finished {
-            outcome,
-            out,
-            err,
-            console: console(dir.path()),
-            took: start.elapsed(),
-        })
+        let outcome = if end.unread { Outcome::Unread } else { Outcome::judge(&status, end.qemu, end.timed_out) };
+        Ok(Finished { outcome, out, err, console: console(dir.path()), took: start.elapsed() })
     }
 }
 
@@ -142,8 +116,7 @@ impl Finished {
 }
 
 fn console(dir: &Path) -> String {
-    let read =
-        |name| String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap_or_default()).into_owned();
+    let read = |name| String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap_or_default()).into_owned();
     let (mut console, qemu) = (read(CONSOLE), read(QEMU_LOG));
     if !qemu.is_empty() {
         console.push_str(&format!("\n--- QEMU said:\n{qemu}"));
@@ -165,21 +138,13 @@ fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Resul
     let (mut was_told, mut unread) = (false, false);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
-            return Ok(End {
-                qemu: Some(ended.code()),
-                timed_out: false,
-                unread,
-            });
+            return Ok(End { qemu: Some(ended.code()), timed_out: false, unread });
         }
         if unread || Instant::now() >= deadline {
             // The error would be that it has ended by itself in between.
             let _ = child.kill();
             child.wait().context("waiting for QEMU")?;
-            return Ok(End {
-                qemu: None,
-                timed_out: !was_told,
-                unread,
-            });
+            return Ok(End { qemu: None, timed_out: !was_told, unread });
         }
         match inbox.recv_timeout(TICK) {
             Ok(Event::Told) => {
@@ -206,12 +171,7 @@ enum To {
 /// message of its own.
 fn pipe(path: &Path) -> Result<fs::File> {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    let ours = openat(
-        CWD,
-        path,
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let ours = openat(CWD, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     Ok(ours.into())
 }
 

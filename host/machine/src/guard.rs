@@ -25,11 +25,7 @@ pub fn enter() {
         return;
     }
     let parent = args.next().unwrap_or_default();
-    let signal = if args.next().as_deref() == Some("ask".as_ref()) {
-        Signal::TERM
-    } else {
-        Signal::KILL
-    };
+    let signal = if args.next().as_deref() == Some("ask".as_ref()) { Signal::TERM } else { Signal::KILL };
     let program = args.next().unwrap_or_default();
     let armed = set_parent_process_death_signal(Some(signal));
     // A parent that died before the line above sends no signal any more.
@@ -46,12 +42,6 @@ pub fn enter() {
 pub(crate) fn command(program: OsString, farewell: Farewell) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(ROLE).arg(std::process::id().to_string());
-    command
-        .arg(if farewell == Farewell::Ask {
-            "ask"
-        } else {
-            "kill"
-        })
-        .arg(program);
+    command.arg(if farewell == Farewell::Ask { "ask" } else { "kill" }).arg(program);
     Ok(command)
 }

@@ -28,11 +28,7 @@ pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<()> {
         .output()
         .context("grub-mkrescue does not start (package grub-common)")?;
     // xorriso makes an image even where a part of the firmware's files is missing; then GRUB says so.
-    ensure!(
-        made.status.success(),
-        "grub-mkrescue failed:\n{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    ensure!(made.status.success(), "grub-mkrescue failed:\n{}", String::from_utf8_lossy(&made.stderr));
     fs::remove_dir_all(&root)?;
     Ok(())
 }

@@ -27,8 +27,7 @@ impl Parts {
         let mut files = Vec::new();
         let mut first = None;
         for (name, path) in programs {
-            let data =
-                pack::strip::loaded(&read(path)?).with_context(|| path.display().to_string())?;
+            let data = pack::strip::loaded(&read(path)?).with_context(|| path.display().to_string())?;
             if name == FIRST {
                 first = Some(data);
             } else {
@@ -42,21 +41,10 @@ impl Parts {
             .chain(first.as_deref());
         let build_id = pack::build_id(hashed);
         if manifest.exists() {
-            files.push((
-                "system.toml".into(),
-                fs::read(manifest)?,
-                0,
-                mtime(manifest),
-            ));
+            files.push(("system.toml".into(), fs::read(manifest)?, 0, mtime(manifest)));
         }
         let symbols = pack::symbols::table(&kernel_bytes)?;
-        Ok(Self {
-            kernel: kernel.to_path_buf(),
-            build_id,
-            symbols,
-            files,
-            first,
-        })
+        Ok(Self { kernel: kernel.to_path_buf(), build_id, symbols, files, first })
     }
 }
 
@@ -99,9 +87,6 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn mtime(path: &Path) -> i64 {
-    let time = fs::metadata(path)
-        .and_then(|meta| meta.modified())
-        .unwrap_or(UNIX_EPOCH);
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs() as i64)
+    let time = fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }

@@ -55,11 +55,7 @@ impl Options {
         ensure!((1..=255).contains(&self.cpus()), "--cpus takes 1 to 255");
         let digits = self.mem.trim_end_matches(['M', 'G', 'm', 'g']);
         let good = digits.parse::<u32>().is_ok_and(|n| n > 0) && self.mem.len() - digits.len() <= 1;
-        ensure!(
-            good,
-            "--mem takes a size like 512M or 2G, not {:?}",
-            self.mem
-        );
+        ensure!(good, "--mem takes a size like 512M or 2G, not {:?}", self.mem);
         Ok(())
     }
 }
@@ -70,48 +66,17 @@ mod tests {
 
     #[test]
     fn sizes_and_counts_are_checked() {
-        let mem = |mem: &str| {
-            Options {
-                mem: mem.into(),
-                ..Options::default()
-            }
-            .check()
-            .is_ok()
-        };
+        let mem = |mem: &str| Options { mem: mem.into(), ..Options::default() }.check().is_ok();
         assert!(mem("512M") && mem("2G") && mem("256"));
-        assert!(
-            !mem("") && !mem("M") && !mem("0M") && !mem("1GM") && !mem("1,slots=2") && !mem("-1")
-        );
-        let cpus = |n| {
-            Options {
-                cpus: Some(n),
-                ..Options::default()
-            }
-            .check()
-            .is_ok()
-        };
+        assert!(!mem("") && !mem("M") && !mem("0M") && !mem("1GM") && !mem("1,slots=2") && !mem("-1"));
+        let cpus = |n| Options { cpus: Some(n), ..Options::default() }.check().is_ok();
         assert!(cpus(1) && cpus(8) && !cpus(0) && !cpus(256));
     }
 
     #[test]
     fn counting_instructions_wants_one_processor_unless_told() {
         assert_eq!(Options::default().cpus(), 2);
-        assert_eq!(
-            Options {
-                icount: true,
-                ..Options::default()
-            }
-            .cpus(),
-            1
-        );
-        assert_eq!(
-            Options {
-                icount: true,
-                cpus: Some(4),
-                ..Options::default()
-            }
-            .cpus(),
-            4
-        );
+        assert_eq!(Options { icount: true, ..Options::default() }.cpus(), 1);
+        assert_eq!(Options { icount: true, cpus: Some(4), ..Options::default() }.cpus(), 4);
     }
 }

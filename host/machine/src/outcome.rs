@@ -43,9 +43,7 @@ impl Outcome {
             return Self::TimedOut;
         }
         Self::Died(match qemu {
-            Some(Some(POWERED_OFF)) => {
-                "it powered off without telling how the command ended".into()
-            }
+            Some(Some(POWERED_OFF)) => "it powered off without telling how the command ended".into(),
             Some(Some(0)) => "it was reset, or QEMU was told to quit".into(),
             Some(Some(code)) => format!("QEMU exited with status {code}"),
             Some(None) => "QEMU was killed".into(),
@@ -56,16 +54,8 @@ impl Outcome {
 
 /// The status in the line `exit N`, once it is complete.
 pub(crate) fn told(status: &[u8]) -> Option<u8> {
-    let line = status
-        .split(|byte| *byte == b'\n')
-        .next()
-        .filter(|line| line.len() < status.len())?;
-    std::str::from_utf8(line)
-        .ok()?
-        .strip_prefix("exit ")?
-        .trim()
-        .parse()
-        .ok()
+    let line = status.split(|byte| *byte == b'\n').next().filter(|line| line.len() < status.len())?;
+    std::str::from_utf8(line).ok()?.strip_prefix("exit ")?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -76,30 +66,17 @@ mod tests {
     fn only_a_whole_line_tells() {
         assert_eq!(told(b"exit 42\n"), Some(42));
         assert_eq!(told(b"exit 0\r\n"), Some(0));
-        for bad in [
-            &b""[..],
-            b"exit 4",
-            b"exit\n",
-            b"exit 256\n",
-            b"exit -1\n",
-            b"\nexit 1\n",
-            b"\xff\n",
-        ] {
+        for bad in [&b""[..], b"exit 4", b"exit\n", b"exit 256\n", b"exit -1\n", b"\nexit 1\n", b"\xff\n"] {
             assert_eq!(told(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn the_status_is_the_programs_own_unless_the_machine_failed() {
-        let judge =
-            |status: &[u8], qemu, timed_out| Outcome::judge(status, qemu, timed_out).status();
+        let judge = |status: &[u8], qemu, timed_out| Outcome::judge(status, qemu, timed_out).status();
         assert_eq!(judge(b"exit 42\n", Some(Some(1)), false), 42);
         assert_eq!(judge(b"exit 0\n", None, false), 0);
-        assert_eq!(
-            judge(b"exit 0\n", Some(Some(0xff)), false),
-            125,
-            "a panic while powering off is a panic"
-        );
+        assert_eq!(judge(b"exit 0\n", Some(Some(0xff)), false), 125, "a panic while powering off is a panic");
         assert_eq!(judge(b"", None, true), 124);
         assert_eq!(judge(b"", Some(Some(0xff)), true), 125);
         assert_eq!(judge(b"", Some(Some(1)), false), 125);

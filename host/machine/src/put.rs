@@ -24,55 +24,28 @@ impl Put {
         let bytes = argument.as_bytes();
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         if exists(&path(bytes)) {
-            return Ok(Self {
-                host: path(bytes),
-                guest: bytes.to_vec(),
-            });
+            return Ok(Self { host: path(bytes), guest: bytes.to_vec() });
         }
-        let colons = bytes
-            .iter()
-            .enumerate()
-            .rev()
-            .filter(|(_, byte)| **byte == b':')
-            .map(|(at, _)| at);
+        let colons = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
         for at in colons {
             let (host, guest) = (&bytes[..at], &bytes[at + 1..]);
             if exists(&path(host)) {
-                ensure!(
-                    !guest.is_empty(),
-                    "--put {}: no guest path after the colon",
-                    argument.display()
-                );
-                return Ok(Self {
-                    host: path(host),
-                    guest: guest.to_vec(),
-                });
+                ensure!(!guest.is_empty(), "--put {}: no guest path after the colon", argument.display());
+                return Ok(Self { host: path(host), guest: guest.to_vec() });
             }
         }
         let host = bytes.split(|byte| *byte == b':').next().unwrap_or(bytes);
-        bail!(
-            "--put {}: there is no file {}",
-            argument.display(),
-            path(host).display()
-        )
+        bail!("--put {}: there is no file {}", argument.display(), path(host).display())
     }
 
     /// Reads the file: its bytes, whether it may be executed, and its modification time.
     pub fn read(&self) -> Result<(Vec<u8>, bool, i64)> {
         let shown = || format!("--put {}", self.host.display());
         let meta = std::fs::metadata(&self.host).with_context(shown)?;
-        ensure!(
-            !meta.is_dir(),
-            "--put {}: is a directory",
-            self.host.display()
-        );
+        ensure!(!meta.is_dir(), "--put {}: is a directory", self.host.display());
         // Some devices have no end; the empty file that everybody has is one, too.
         let device = meta.file_type().is_char_device() || meta.file_type().is_block_device();
-        ensure!(
-            !device || self.host == Path::new("/dev/null"),
-            "--put {}: is a device",
-            self.host.display()
-        );
+        ensure!(!device || self.host == Path::new("/dev/null"), "--put {}: is a device", self.host.display());
         let data = std::fs::read(&self.host).with_context(shown)?;
         Ok((data, meta.mode() & 0o111 != 0, meta.mtime()))
     }
@@ -83,13 +56,8 @@ mod tests {
     use super::*;
 
     fn parse(argument: &str, files: &[&str]) -> Result<(String, String)> {
-        let put = Put::parse_with(OsStr::new(argument), |path| {
-            files.iter().any(|f| Path::new(f) == path)
-        })?;
-        Ok((
-            put.host.display().to_string(),
-            String::from_utf8(put.guest).unwrap(),
-        ))
+        let put = Put::parse_with(OsStr::new(argument), |path| files.iter().any(|f| Path::new(f) == path))?;
+        Ok((put.host.display().to_string(), String::from_utf8(put.guest).unwrap()))
     }
 
     fn pair(host: &str, guest: &str) -> (String, String) {
@@ -98,14 +66,8 @@ mod tests {
 
     #[test]
     fn the_guest_path_is_as_typed_or_as_given() {
-        assert_eq!(
-            parse("/bin/busybox", &["/bin/busybox"]).unwrap(),
-            pair("/bin/busybox", "/bin/busybox")
-        );
-        assert_eq!(
-            parse("../a b", &["../a b"]).unwrap(),
-            pair("../a b", "../a b")
-        );
+        assert_eq!(parse("/bin/busybox", &["/bin/busybox"]).unwrap(), pair("/bin/busybox", "/bin/busybox"));
+        assert_eq!(parse("../a b", &["../a b"]).unwrap(), pair("../a b", "../a b"));
         assert_eq!(parse("a:bin/x", &["a"]).unwrap(), pair("a", "bin/x"));
     }
 
@@ -118,43 +80,16 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named() {
-        assert!(
-            parse("a:b", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("no file a")
-        );
-        assert!(
-            parse("a:", &["a"])
-                .unwrap_err()
-                .to_string()
-                .contains("no guest path")
-        );
+        assert!(parse("a:b", &[]).unwrap_err().to_string().contains("no file a"));
+        assert!(parse("a:", &["a"]).unwrap_err().to_string().contains("no guest path"));
     }
 
     #[test]
     fn the_mode_of_the_host_says_what_may_be_executed() {
-        let me = Put {
-            host: std::env::current_exe().unwrap(),
-            guest: b"me".to_vec(),
-        };
+        let me = Put { host: std::env::current_exe().unwrap(), guest: b"me".to_vec() };
         let (data, executable, mtime) = me.read().unwrap();
         assert!(executable && mtime > 0 && data.starts_with(b"\x7fELF"));
-        assert!(
-            Put {
-                host: "/".into(),
-                guest: b"x".to_vec()
-            }
-            .read()
-            .is_err()
-        );
-        assert!(
-            Put {
-                host: "/dev/zero".into(),
-                guest: b"x".to_vec()
-            }
-            .read()
-            .is_err()
-        );
+        assert!(Put { host: "/".into(), guest: b"x".to_vec() }.read().is_err());
+        assert!(Put { host: "/dev/zero".into(), guest: b"x".to_vec() }.read().is_err());
     }
 }

@@ -20,11 +20,7 @@ pub struct Emulator {
 
 impl Default for Emulator {
     fn default() -> Self {
-        Self {
-            program: "qemu-system-x86_64".into(),
-            lead: Vec::new(),
-            guarded: true,
-        }
+        Self { program: "qemu-system-x86_64".into(), lead: Vec::new(), guarded: true }
     }
 }
 
@@ -66,8 +62,7 @@ pub(crate) enum Console {
 /// Copies what the machine writes to, beside the pack and the image.
 pub(crate) fn prepare(options: &Options, dir: &Path) -> Result<()> {
     if options.via == Via::Uefi {
-        std::fs::copy(OVMF_VARS, dir.join(VARS))
-            .with_context(|| format!("{OVMF_VARS} (package ovmf)"))?;
+        std::fs::copy(OVMF_VARS, dir.join(VARS)).with_context(|| format!("{OVMF_VARS} (package ovmf)"))?;
     }
     Ok(())
 }
@@ -82,18 +77,9 @@ pub(crate) fn arguments(
     let mut args: Vec<OsString> = Vec::new();
     let mut add = |line: &str| args.extend(line.split_whitespace().map(OsString::from));
     add("-machine q35 -nodefaults -no-reboot -display none");
-    add(&format!(
-        "-accel {} -smp {} -m {}",
-        accel.argument(),
-        options.cpus(),
-        options.mem
-    ));
+    add(&format!("-accel {} -smp {} -m {}", accel.argument(), options.cpus(), options.mem));
     // Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
-    add(if options.pku {
-        "-cpu max,-erms"
-    } else {
-        "-cpu max,-erms,-pku"
-    });
+    add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku" });
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
     }
@@ -105,33 +91,22 @@ pub(crate) fn arguments(
             );
         }
         Console::Log => {
-            add(&format!(
-                "-chardev file,id=tty,path={CONSOLE} -serial chardev:tty"
-            ));
+            add(&format!("-chardev file,id=tty,path={CONSOLE} -serial chardev:tty"));
             for (name, port) in STREAMS {
                 add(&format!("-chardev file,id={name},path={name}"));
-                add(&format!(
-                    "-device isa-debugcon,iobase={port:#x},chardev={name}"
-                ));
+                add(&format!("-device isa-debugcon,iobase={port:#x},chardev={name}"));
             }
         }
     }
     match options.via {
         Via::Kernel => {
             add(&format!("-initrd {PACK}"));
-            args.extend([
-                "-kernel".into(),
-                kernel.into(),
-                "-append".into(),
-                words.into(),
-            ]);
+            args.extend(["-kernel".into(), kernel.into(), "-append".into(), words.into()]);
         }
         Via::Bios => add(&format!("-vga std -cdrom {IMAGE}")),
         Via::Uefi => {
             add(&format!("-vga std -cdrom {IMAGE}"));
-            add(&format!(
-                "-drive if=pflash,format=raw,readonly=on,file={OVMF_CODE}"
-            ));
+            add(&format!("-drive if=pflash,format=raw,readonly=on,file={OVMF_CODE}"));
             add(&format!("-drive if=pflash,format=raw,file={VARS}"));
         }
     }
@@ -153,13 +128,7 @@ mod tests {
     use super::*;
 
     fn line(options: &Options, accel: Accel, console: Console) -> String {
-        let args = arguments(
-            options,
-            accel,
-            Path::new("/a b,c/kernel"),
-            "exec x=1",
-            console,
-        );
+        let args = arguments(options, accel, Path::new("/a b,c/kernel"), "exec x=1", console);
         let shown: Vec<String> = args.iter().map(|arg| arg.display().to_string()).collect();
         shown.join("|")
     }
@@ -182,51 +151,24 @@ mod tests {
 
     #[test]
     fn options_show() {
-        let options = Options {
-            pku: false,
-            icount: true,
-            ..Options::default()
-        };
+        let options = Options { pku: false, icount: true, ..Options::default() };
         let line = line(&options, Accel::TcgSingle, Console::Terminal);
-        assert!(
-            line.contains("max,-erms,-pku") && line.contains("-icount|shift=0,sleep=off"),
-            "{line}"
-        );
+        assert!(line.contains("max,-erms,-pku") && line.contains("-icount|shift=0,sleep=off"), "{line}");
         assert!(line.contains("thread=single|-smp|1"), "{line}");
-        assert!(
-            line.contains("mux=on") && !line.contains("debugcon"),
-            "{line}"
-        );
+        assert!(line.contains("mux=on") && !line.contains("debugcon"), "{line}");
     }
 
     #[test]
     fn an_image_is_not_given_the_kernel() {
-        let options = Options {
-            via: Via::Uefi,
-            ..Options::default()
-        };
+        let options = Options { via: Via::Uefi, ..Options::default() };
         let line = line(&options, Accel::TcgMulti, Console::Log);
-        assert!(
-            line.contains("-cdrom|image.iso")
-                && line.contains("pflash")
-                && !line.contains("-kernel"),
-            "{line}"
-        );
+        assert!(line.contains("-cdrom|image.iso") && line.contains("pflash") && !line.contains("-kernel"), "{line}");
     }
 
     #[test]
     fn the_kernel_is_told_its_build_and_whether_it_is_an_exec() {
-        let options = Options {
-            append: vec!["trace".into()],
-            ..Options::default()
-        };
-        assert_eq!(
-            kernel_words(&options, 0xab, true),
-            "build=00000000000000ab exec trace"
-        );
-        assert_eq!(
-            kernel_words(&Options::default(), 1, false),
-            "build=0000000000000001"
-        );
+        let options = Options { append: vec!["trace".into()], ..Options::default() };
+        assert_eq!(kernel_words(&options, 0xab, true), "build=00000000000000ab exec trace");
+        assert_eq!(kernel_words(&Options::default(), 1, false), "build=0000000000000001");
     }
 }

@@ -17,17 +17,8 @@ pub fn run(emulator: &Emulator, options: &Options, load: &Load) -> Result<u8> {
     let words = qemu::kernel_words(options, load.parts.build_id, false);
     stow(options, load, &words, dir.path())?;
     let mut command = emulator.command(Farewell::Ask)?;
-    command.args(qemu::arguments(
-        options,
-        accel,
-        &load.parts.kernel,
-        &words,
-        Console::Terminal,
-    ));
-    let mut child = command
-        .current_dir(dir.path())
-        .spawn()
-        .context("QEMU does not start")?;
+    command.args(qemu::arguments(options, accel, &load.parts.kernel, &words, Console::Terminal));
+    let mut child = command.current_dir(dir.path()).spawn().context("QEMU does not start")?;
     let ended = child.wait().context("waiting for QEMU")?;
     Ok(match ended.code() {
         // Powered off, or left by C-] x.

@@ -33,11 +33,7 @@ fn sweep(base: &Path) {
 /// The process that a folder's name says it belongs to.
 fn owner(name: &str) -> Option<u32> {
     let (pid, random) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    if random.len() == 6 {
-        pid.parse().ok()
-    } else {
-        None
-    }
+    if random.len() == 6 { pid.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -50,19 +46,13 @@ mod tests {
         assert_eq!(owner("musubi-notes-abcdef"), None);
         assert_eq!(owner("musubi-12"), None);
         let dir = make().unwrap();
-        assert_eq!(
-            owner(dir.path().file_name().unwrap().to_str().unwrap()),
-            Some(std::process::id())
-        );
+        assert_eq!(owner(dir.path().file_name().unwrap().to_str().unwrap()), Some(std::process::id()));
     }
 
     #[test]
     fn a_dead_owners_folder_is_removed() {
         let base = tempfile::tempdir().unwrap();
-        let (dead, mine) = (
-            base.path().join("musubi-999999999-abcdef"),
-            base.path().join("musubi-1-abcdef"),
-        );
+        let (dead, mine) = (base.path().join("musubi-999999999-abcdef"), base.path().join("musubi-1-abcdef"));
         fs::create_dir(&dead).unwrap();
         fs::create_dir(&mine).unwrap();
         sweep(base.path());

@@ -13,15 +13,9 @@ const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
 pub fn loaded(file: &[u8]) -> Result<Vec<u8>> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file).context("not an ELF file")?;
     let segments = elf.segments().context("no program headers")?;
-    let ends = segments
-        .iter()
-        .filter(|s| s.p_type == PT_LOAD)
-        .map(|s| s.p_offset.saturating_add(s.p_filesz));
+    let ends = segments.iter().filter(|s| s.p_type == PT_LOAD).map(|s| s.p_offset.saturating_add(s.p_filesz));
     // The program headers themselves need not be loaded.
-    let headers = elf
-        .ehdr
-        .e_phoff
-        .saturating_add(u64::from(elf.ehdr.e_phnum) * u64::from(elf.ehdr.e_phentsize));
+    let headers = elf.ehdr.e_phoff.saturating_add(u64::from(elf.ehdr.e_phnum) * u64::from(elf.ehdr.e_phentsize));
     let end = ends.max().context("nothing to load")?.max(headers);
     ensure!(end <= file.len() as u64, "a segment lies outside the file");
     let mut kept = file[..end as usize].to_vec();
@@ -41,23 +35,15 @@ mod tests {
         let kept = loaded(&me).unwrap();
         assert!(kept.len() < me.len());
         // The header is part of what is loaded, and its fields about sections change.
-        SECTION_FIELDS
-            .into_iter()
-            .for_each(|field| me[field].fill(0));
+        SECTION_FIELDS.into_iter().for_each(|field| me[field].fill(0));
         let (before, after) = (
             ElfBytes::<LittleEndian>::minimal_parse(&me).unwrap(),
             ElfBytes::<LittleEndian>::minimal_parse(&kept).unwrap(),
         );
         assert_eq!(after.ehdr.e_shnum, 0);
         let loads = |elf: &ElfBytes<LittleEndian>| {
-            let segments = elf
-                .segments()
-                .unwrap()
-                .iter()
-                .filter(|s| s.p_type == PT_LOAD);
-            segments
-                .map(|s| (s.p_vaddr, elf.segment_data(&s).unwrap().to_vec()))
-                .collect::<Vec<_>>()
+            let segments = elf.segments().unwrap().iter().filter(|s| s.p_type == PT_LOAD);
+            segments.map(|s| (s.p_vaddr, elf.segment_data(&s).unwrap().to_vec())).collect::<Vec<_>>()
         };
         assert!(loads(&before) == loads(&after));
     }

@@ -11,24 +11,12 @@ use elf::endian::LittleEndian;
 
 /// The table for an ELF file; empty if the file was stripped.
 pub fn table(file: &[u8]) -> Result<Vec<u8>> {
-    let elf =
-        ElfBytes::<LittleEndian>::minimal_parse(file).context("the kernel is not an ELF file")?;
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(file).context("the kernel is not an ELF file")?;
     let mut functions: Vec<(u64, String)> = Vec::new();
-    if let Some((symbols, names)) = elf
-        .symbol_table()
-        .context("the kernel's symbol table is bad")?
-    {
-        for symbol in symbols
-            .iter()
-            .filter(|s| s.st_symtype() == STT_FUNC && s.st_shndx != 0)
-        {
-            let name = names
-                .get(symbol.st_name as usize)
-                .context("a symbol's name lies outside the file")?;
-            functions.push((
-                symbol.st_value,
-                format!("{:#}", rustc_demangle::demangle(name)),
-            ));
+    if let Some((symbols, names)) = elf.symbol_table().context("the kernel's symbol table is bad")? {
+        for symbol in symbols.iter().filter(|s| s.st_symtype() == STT_FUNC && s.st_shndx != 0) {
+            let name = names.get(symbol.st_name as usize).context("a symbol's name lies outside the file")?;
+            functions.push((symbol.st_value, format!("{:#}", rustc_demangle::demangle(name))));
         }
     }
     Ok(encode(functions))
@@ -55,11 +43,7 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_point_at_their_names() {
-        let table = encode(vec![
-            (0x30, "third".into()),
-            (0x10, "first".into()),
-            (0x10, "same place".into()),
-        ]);
+        let table = encode(vec![(0x30, "third".into()), (0x10, "first".into()), (0x10, "same place".into())]);
         assert_eq!(table[..8], 2u64.to_le_bytes());
         let names = 8 + 2 * 16;
         let entry = |i: usize| {
@@ -67,10 +51,7 @@ mod tests {
             let address = u64::from_le_bytes(table[at..at + 8].try_into().unwrap());
             let offset = u32::from_le_bytes(table[at + 8..at + 12].try_into().unwrap()) as usize;
             let len = u32::from_le_bytes(table[at + 12..at + 16].try_into().unwrap()) as usize;
-            (
-                address,
-                std::str::from_utf8(&table[names + offset..][..len]).unwrap(),
-            )
+            (address, std::str::from_utf8(&table[names + offset..][..len]).unwrap())
         };
         assert_eq!(entry(0), (0x10, "first"));
         assert_eq!(entry(1), (0x30, "third"));

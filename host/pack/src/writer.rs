@@ -35,19 +35,12 @@ struct Laid {
 
 impl Builder {
     pub fn new(build_id: u64) -> Self {
-        Self {
-            build_id,
-            ..Self::default()
-        }
+        Self { build_id, ..Self::default() }
     }
 
     /// The program that the kernel starts.
     pub fn first(&mut self, program: First) {
-        self.first = Some(Laid {
-            data: program.data_addr,
-            data_len: program.data_len,
-            entry: program.entry,
-        });
+        self.first = Some(Laid { data: program.data_addr, data_len: program.data_len, entry: program.entry });
         self.push(kind::FIRST_TEXT, "first text", program.text);
         self.push(kind::FIRST_DATA, "first data", program.data);
     }
@@ -56,33 +49,14 @@ impl Builder {
     pub fn file(&mut self, name: &[u8], data: Vec<u8>, flags: u32, mtime: i64) -> Result<()> {
         let shown = String::from_utf8_lossy(name);
         ensure!(!name.is_empty(), "a file in the guest needs a name");
-        ensure!(
-            name.len() <= NAME_LEN,
-            "the guest's name {shown} is longer than {NAME_LEN} bytes"
-        );
-        ensure!(
-            !name.contains(&0),
-            "the guest's name {shown:?} has a NUL in it"
-        );
-        if let Some(old) = self
-            .members
-            .iter()
-            .position(|m| m.kind == kind::FILE && m.name == name)
-        {
+        ensure!(name.len() <= NAME_LEN, "the guest's name {shown} is longer than {NAME_LEN} bytes");
+        ensure!(!name.contains(&0), "the guest's name {shown:?} has a NUL in it");
+        if let Some(old) = self.members.iter().position(|m| m.kind == kind::FILE && m.name == name) {
             let put = |flags: u32| flags & flag::PUT != 0;
-            ensure!(
-                put(flags) && !put(self.members[old].flags),
-                "two files are to be put at {shown}"
-            );
+            ensure!(put(flags) && !put(self.members[old].flags), "two files are to be put at {shown}");
             self.members.remove(old);
         }
-        self.members.push(Member {
-            name: name.to_vec(),
-            data,
-            kind: kind::FILE,
-            flags,
-            mtime,
-        });
+        self.members.push(Member { name: name.to_vec(), data, kind: kind::FILE, flags, mtime });
         Ok(())
     }
 
@@ -90,10 +64,7 @@ impl Builder {
     pub fn exec<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<()> {
         let mut data = Vec::new();
         for word in words {
-            ensure!(
-                !word.as_ref().contains(&0),
-                "a word of the command line has a NUL in it"
-            );
+            ensure!(!word.as_ref().contains(&0), "a word of the command line has a NUL in it");
             data.extend_from_slice(word.as_ref());
             data.push(0);
         }
@@ -107,13 +78,7 @@ impl Builder {
     }
 
     fn push(&mut self, kind: u32, name: &str, data: Vec<u8>) {
-        self.members.push(Member {
-            name: name.as_bytes().to_vec(),
-            data,
-            kind,
-            flags: 0,
-            mtime: 0,
-        });
+        self.members.push(Member { name: name.as_bytes().to_vec(), data, kind, flags: 0, mtime: 0 });
     }
 
     /// Writes the pack and returns its length.
@@ -157,8 +122,7 @@ impl Builder {
 }
 
 fn page_up(len: u64) -> u64 {
-    abi::layout::pages_up(len)
-        .expect("members are in memory, so their lengths are far from the end of 64 bits")
+    abi::layout::pages_up(len).expect("members are in memory, so their lengths are far from the end of 64 bits")
 }
 
 /// Zeroes after `len` bytes up to the next page.
@@ -187,9 +151,7 @@ mod tests {
     #[test]
     fn members_begin_at_pages_and_read_back() {
         let mut builder = Builder::new(7);
-        builder
-            .file(b"bin/echo", vec![1; 5000], flag::EXECUTABLE, 11)
-            .unwrap();
+        builder.file(b"bin/echo", vec![1; 5000], flag::EXECUTABLE, 11).unwrap();
         builder.file(b"empty", vec![], flag::PUT, 12).unwrap();
         builder.exec(&["echo", "two words", ""]).unwrap();
         let mut pack = Vec::new();
@@ -198,17 +160,10 @@ mod tests {
         assert_eq!(header.magic, PACK_MAGIC);
         assert_eq!((header.count, header.len, header.build_id), (3, len, 7));
         assert_eq!(pack.len() as u64, len);
-        assert!(
-            entries
-                .iter()
-                .all(|e| e.offset % PAGE == 0 && e.offset + e.len <= len)
-        );
+        assert!(entries.iter().all(|e| e.offset % PAGE == 0 && e.offset + e.len <= len));
         let data = |i: usize| &pack[entries[i].offset as usize..][..entries[i].len as usize];
         assert_eq!(data(0), &[1; 5000][..]);
-        assert_eq!(
-            &entries[0].name[..entries[0].name_len as usize],
-            b"bin/echo"
-        );
+        assert_eq!(&entries[0].name[..entries[0].name_len as usize], b"bin/echo");
         assert_eq!((entries[0].flags, entries[0].mtime), (flag::EXECUTABLE, 11));
         assert_eq!(entries[1].len, 0);
         assert_eq!(data(2), b"echo\0two words\0\0");
@@ -218,9 +173,7 @@ mod tests {
     #[test]
     fn a_put_file_replaces_ours_but_not_another_put_file() {
         let mut builder = Builder::new(0);
-        builder
-            .file(b"bin/echo", vec![1], flag::EXECUTABLE, 0)
-            .unwrap();
+        builder.file(b"bin/echo", vec![1], flag::EXECUTABLE, 0).unwrap();
         builder.file(b"bin/echo", vec![2], flag::PUT, 0).unwrap();
         assert!(builder.file(b"bin/echo", vec![3], flag::PUT, 0).is_err());
         let mut pack = Vec::new();
@@ -233,16 +186,8 @@ mod tests {
     #[test]
     fn names_that_do_not_fit_are_refused() {
         let mut builder = Builder::new(0);
-        assert!(
-            builder
-                .file(&[b'x'; NAME_LEN], vec![], flag::PUT, 0)
-                .is_ok()
-        );
-        assert!(
-            builder
-                .file(&[b'x'; NAME_LEN + 1], vec![], flag::PUT, 0)
-                .is_err()
-        );
+        assert!(builder.file(&[b'x'; NAME_LEN], vec![], flag::PUT, 0).is_ok());
+        assert!(builder.file(&[b'x'; NAME_LEN + 1], vec![], flag::PUT, 0).is_err());
         assert!(builder.file(b"", vec![], flag::PUT, 0).is_err());
         assert!(builder.file(b"a\0b", vec![], flag::PUT, 0).is_err());
         assert!(builder.exec(&["a\0b"]).is_err());

@@ -67,10 +67,7 @@ impl Results {
     }
 
     pub fn count(&self, mark: Mark) -> usize {
-        self.variants
-            .values()
-            .filter(|found| **found == mark)
-            .count()
+        self.variants.values().filter(|found| **found == mark).count()
     }
 
     /// Whether something ran and nothing failed.
@@ -79,28 +76,17 @@ impl Results {
     }
 
     pub fn failed(&self) -> impl Iterator<Item = &str> {
-        self.variants
-            .iter()
-            .filter(|(_, mark)| **mark == Mark::Failed)
-            .map(|(name, _)| name.as_str())
+        self.variants.iter().filter(|(_, mark)| **mark == Mark::Failed).map(|(name, _)| name.as_str())
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        let lines: String = self
-            .by_name()
-            .iter()
-            .map(|(name, mark)| format!("{name} {mark}\n"))
-            .collect();
+        let lines: String = self.by_name().iter().map(|(name, mark)| format!("{name} {mark}\n")).collect();
         std::fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// The last line of `./musubi test`.
     pub fn summary(&self) -> String {
-        format!(
-            "{} passed, {} failed",
-            self.count(Mark::Ok),
-            self.count(Mark::Failed)
-        )
+        format!("{} passed, {} failed", self.count(Mark::Ok), self.count(Mark::Failed))
     }
 }
 
@@ -128,10 +114,7 @@ mod tests {
         assert_eq!(results.mark("system::s10_boot"), None);
         assert_eq!(results.summary(), "2 passed, 1 failed");
         assert!(!results.good());
-        assert_eq!(
-            results.failed().collect::<Vec<_>>(),
-            ["system::s10_boot::echo[cpus=2]"]
-        );
+        assert_eq!(results.failed().collect::<Vec<_>>(), ["system::s10_boot::echo[cpus=2]"]);
     }
 
     #[test]
@@ -152,10 +135,7 @@ mod tests {
         results.add("system::s1::x[b]", Mark::Ok);
         let path = std::env::temp_dir().join(format!("verdict-{}", std::process::id()));
         results.write(&path).unwrap();
-        assert_eq!(
-            std::fs::read_to_string(&path).unwrap(),
-            "host::acl::union ok\nsystem::s1::x ok\n"
-        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "host::acl::union ok\nsystem::s1::x ok\n");
         std::fs::remove_file(path).unwrap();
     }
 }

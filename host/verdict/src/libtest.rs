@@ -28,22 +28,14 @@ struct Part {
 
 impl<'a> Reader<'a> {
     pub fn new(results: &'a mut Results, prefix: &'a dyn Fn(Heading) -> String) -> Self {
-        Self {
-            results,
-            prefix,
-            part: None,
-        }
+        Self { results, prefix, part: None }
     }
 
     /// Takes a line. Returns what is to be shown: everything that a part printed, if a test of it failed.
     pub fn line(&mut self, line: &str) -> Option<String> {
         if let Some(heading) = heading(line) {
             let shown = self.close(false);
-            self.part = Some(Part {
-                prefix: (self.prefix)(heading),
-                text: String::new(),
-                failed: false,
-            });
+            self.part = Some(Part { prefix: (self.prefix)(heading), text: String::new(), failed: false });
             return shown;
         }
         let part = self.part.as_mut()?;
@@ -53,11 +45,7 @@ impl<'a> Reader<'a> {
             part.failed |= mark == Mark::Failed;
             self.results.add(&format!("{}::{name}", part.prefix), mark);
         }
-        if line.starts_with("test result:") {
-            self.close(true)
-        } else {
-            None
-        }
+        if line.starts_with("test result:") { self.close(true) } else { None }
     }
 
     /// After the last line.
@@ -68,10 +56,7 @@ impl<'a> Reader<'a> {
     fn close(&mut self, finished: bool) -> Option<String> {
         let part = self.part.take()?;
         if !finished {
-            self.results.add(
-                &format!("{}::(it did not finish)", part.prefix),
-                Mark::Failed,
-            );
+            self.results.add(&format!("{}::(it did not finish)", part.prefix), Mark::Failed);
         }
         (part.failed || !finished).then_some(part.text)
     }
@@ -121,15 +106,9 @@ mod tests {
             test src/lib.rs - check (line 3) - compile fail ... ok\ntest result: ok. 1 passed\n",
         );
         assert_eq!(results.mark("host::acl-1f::tests::union"), Some(Mark::Ok));
-        assert_eq!(
-            results.mark("host::acl-1f::tests::slow"),
-            Some(Mark::Skipped)
-        );
+        assert_eq!(results.mark("host::acl-1f::tests::slow"), Some(Mark::Skipped));
         assert_eq!(results.mark("host::acl-1f::tests::wild"), Some(Mark::Ok));
-        assert_eq!(
-            results.mark("host::acl::doc::src/lib.rs - check (line 3) - compile fail"),
-            Some(Mark::Ok)
-        );
+        assert_eq!(results.mark("host::acl::doc::src/lib.rs - check (line 3) - compile fail"), Some(Mark::Ok));
         assert!(shown.is_empty(), "{shown}");
     }
 
@@ -145,12 +124,8 @@ mod tests {
 
     #[test]
     fn a_program_that_dies_has_failed() {
-        let (results, shown) =
-            read("Running a (a)\ntest x ... ok\nsignal: 11\nRunning b (b)\ntest result: ok\n");
-        assert_eq!(
-            results.failed().collect::<Vec<_>>(),
-            ["host::a::(it did not finish)"]
-        );
+        let (results, shown) = read("Running a (a)\ntest x ... ok\nsignal: 11\nRunning b (b)\ntest result: ok\n");
+        assert_eq!(results.failed().collect::<Vec<_>>(), ["host::a::(it did not finish)"]);
         assert!(shown.contains("signal: 11"));
         assert_eq!(read("Running a (a)\n").0.count(Mark::Failed), 1);
     }

@@ -80,9 +80,7 @@ impl Place<'_> {
             ("interfaces", _) => Ok(Place::Interface(dir)),
             ("servers" | "apps", name) if !name.is_empty() => Ok(Place::Program(dir)),
             ("host", name) if !name.is_empty() => Ok(Place::Host),
-            ("tests", name)
-                if name == "guest" || name.starts_with("guest-") || name.starts_with("guest/") =>
-            {
+            ("tests", name) if name == "guest" || name.starts_with("guest-") || name.starts_with("guest/") => {
                 Ok(Place::Guest)
             }
             ("tests", name) if !name.is_empty() => Ok(Place::Test),
@@ -107,15 +105,12 @@ impl Place<'_> {
             (Place::Interface(from), Place::Interface(to)) => INTERFACE_USES.contains(&(from, to)),
             (Place::Sdk, Place::SdkBelow | Place::Interface(_)) => true,
             (Place::Program(_), Place::SdkBelow | Place::Interface(_) | Place::Sdk) => true,
-            (Place::Program(dir), Place::Core(to)) => OWN_WORD
-                .iter()
-                .any(|(program, words)| *program == dir && words.contains(&CORE[to])),
+            (Place::Program(dir), Place::Core(to)) => {
+                OWN_WORD.iter().any(|(program, words)| *program == dir && words.contains(&CORE[to]))
+            }
             (Place::Host, Place::Core(_) | Place::Interface(_) | Place::Host) => true,
             (Place::Test, Place::Core(_) | Place::Interface(_) | Place::Host | Place::Test) => true,
-            (
-                Place::Guest,
-                Place::SdkBelow | Place::Interface(_) | Place::Sdk | Place::Guest | Place::Test,
-            ) => true,
+            (Place::Guest, Place::SdkBelow | Place::Interface(_) | Place::Sdk | Place::Guest | Place::Test) => true,
             _ => false,
         }
     }
@@ -147,11 +142,7 @@ pub fn check(root: &Path) -> Result<Problems> {
                 continue;
             };
             if !(from.may_use(to) || used.by_tests && from.may_use_in_tests(to)) {
-                problems.push(format!(
-                    "{}/Cargo.toml: {}",
-                    member.dir,
-                    advice(from, to, &member.dir, &used.dir)
-                ));
+                problems.push(format!("{}/Cargo.toml: {}", member.dir, advice(from, to, &member.dir, &used.dir)));
             }
         }
     }
@@ -163,9 +154,7 @@ fn advice(from: Place, to: Place, user: &str, used: &str) -> String {
         (_, Place::Kernel | Place::Arch) => {
             "only the kernel sees the kernel; what others need belongs into abi or core"
         }
-        (_, Place::Program(_)) => {
-            "programs meet through interfaces; depend on the trait in interfaces instead"
-        }
+        (_, Place::Program(_)) => "programs meet through interfaces; depend on the trait in interfaces instead",
         (Place::Core(_), Place::Core(_)) => {
             "core crates use those above them in CORE; let the lower one define a trait, or move it in tests/house/src/arrows.rs"
         }
@@ -175,9 +164,7 @@ fn advice(from: Place, to: Place, user: &str, used: &str) -> String {
         (Place::Arch, Place::Core(_)) => {
             "kernel/arch implements ports; if this is one, add it to PORTS in tests/house/src/arrows.rs"
         }
-        _ => {
-            "arrows point down: abi <- core <- kernel; abi <- sdk/rt <- interfaces <- sdk/musubi <- servers, apps"
-        }
+        _ => "arrows point down: abi <- core <- kernel; abi <- sdk/rt <- interfaces <- sdk/musubi <- servers, apps",
     };
     format!("{user} may not use {used}: {why}")
 }

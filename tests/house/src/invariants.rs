@@ -8,9 +8,7 @@ use crate::source::Source;
 use crate::{Problems, tree};
 
 const PAGE: &str = "docs/invariants.md";
-const OWNERS: [&str; 8] = [
-    "abi", "core", "kernel", "sdk", "servers", "apps", "host", "tests",
-];
+const OWNERS: [&str; 8] = ["abi", "core", "kernel", "sdk", "servers", "apps", "host", "tests"];
 
 pub fn check(root: &Path) -> Result<Problems> {
     let page = tree::text(root, PAGE).unwrap_or_default();
@@ -21,26 +19,15 @@ pub fn check(root: &Path) -> Result<Problems> {
             continue;
         };
         if number != last + 1 {
-            problems.push(format!(
-                "{PAGE}:{}: number {number} after {last}; count on, and never again",
-                line + 1
-            ));
+            problems.push(format!("{PAGE}:{}: number {number} after {last}; count on, and never again", line + 1));
         }
         last = number;
-        let owner = text
-            .split_once("*Owner: ")
-            .and_then(|(_, owner)| owner.split('*').next());
+        let owner = text.split_once("*Owner: ").and_then(|(_, owner)| owner.split('*').next());
         if !owner.is_some_and(|owner| OWNERS.contains(&owner.split('/').next().unwrap_or(""))) {
-            problems.push(format!(
-                "{PAGE}:{}: end it with \"*Owner: FOLDER*\", whose code keeps it",
-                line + 1
-            ));
+            problems.push(format!("{PAGE}:{}: end it with \"*Owner: FOLDER*\", whose code keeps it", line + 1));
         }
     }
-    for file in tree::files(root)?
-        .iter()
-        .filter(|file| tree::extension(file) == "rs")
-    {
+    for file in tree::files(root)?.iter().filter(|file| tree::extension(file) == "rs") {
         let Some(text) = tree::text(root, file) else {
             continue;
         };
@@ -49,10 +36,7 @@ pub fn check(root: &Path) -> Result<Problems> {
         }
         for (line, comment) in Source::new(&text).comments.iter().enumerate() {
             for cited in citations(comment).filter(|cited| !(1..=last).contains(cited)) {
-                problems.push(format!(
-                    "{file}:{}: there is no invariant {cited} in {PAGE}",
-                    line + 1
-                ));
+                problems.push(format!("{file}:{}: there is no invariant {cited} in {PAGE}", line + 1));
             }
         }
     }

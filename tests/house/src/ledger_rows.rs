@@ -14,11 +14,7 @@ pub fn check(root: &Path) -> Result<Problems> {
     let mut problems = ledger::check(&ledger);
     let (crates, files) = (crates(root)?, tree::files(root)?);
     for row in &ledger.rows {
-        for test in row
-            .tests
-            .iter()
-            .filter(|test| !exists(root, &crates, &files, test))
-        {
+        for test in row.tests.iter().filter(|test| !exists(root, &crates, &files, test)) {
             problems.push(format!(
                 "{}: there is no test {test}; write it, or correct its name in {}",
                 row.number,
@@ -31,10 +27,7 @@ pub fn check(root: &Path) -> Result<Problems> {
 
 /// After all tests have run: every named one ran and passed.
 pub fn check_results(root: &Path, results: &Path) -> Result<Problems> {
-    Ok(ledger::check_results(
-        &Ledger::load(root)?,
-        &Results::load(results)?,
-    ))
+    Ok(ledger::check_results(&Ledger::load(root)?, &Results::load(results)?))
 }
 
 /// Looks for the test's function. System tests are found out by running them.
@@ -45,19 +38,15 @@ fn exists(root: &Path, crates: &[Crate], files: &[String], test: &str) -> bool {
     };
     let folders: Vec<String> = match home {
         "house" => vec!["tests/house/tests/".into()],
-        "host" if parts.len() > 2 => crates
-            .iter()
-            .filter(|c| c.targets.iter().any(|t| t == parts[1]))
-            .map(|c| format!("{}/", c.dir))
-            .collect(),
+        "host" if parts.len() > 2 => {
+            crates.iter().filter(|c| c.targets.iter().any(|t| t == parts[1])).map(|c| format!("{}/", c.dir)).collect()
+        }
         // An ill-formed name is the ledger's own complaint.
         _ => return true,
     };
     files
         .iter()
-        .filter(|file| {
-            tree::extension(file) == "rs" && folders.iter().any(|folder| file.starts_with(folder))
-        })
+        .filter(|file| tree::extension(file) == "rs" && folders.iter().any(|folder| file.starts_with(folder)))
         .filter_map(|file| tree::text(root, file))
         .any(|text| has_function(&text, name))
 }
@@ -65,9 +54,6 @@ fn exists(root: &Path, crates: &[Crate], files: &[String], test: &str) -> bool {
 fn has_function(text: &str, name: &str) -> bool {
     text.contains(name) && {
         let source = Source::new(text);
-        source
-            .find_word(name)
-            .iter()
-            .any(|(line, column)| source.code[*line][..*column].trim_end().ends_with("fn"))
+        source.find_word(name).iter().any(|(line, column)| source.code[*line][..*column].trim_end().ends_with("fn"))
     }
 }

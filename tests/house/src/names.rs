@@ -17,9 +17,7 @@ pub fn check(root: &Path) -> Result<Problems> {
     for file in tree::files(root)? {
         let name = file.rsplit('/').next().unwrap_or(&file);
         if EMPTY_NAMES.contains(&name) {
-            problems.push(format!(
-                "{file}: a name that says nothing; name the file by what is in it"
-            ));
+            problems.push(format!("{file}: a name that says nothing; name the file by what is in it"));
         }
         let Some(text) = tree::text(root, &file) else {
             continue;

@@ -32,17 +32,10 @@ pub fn check(root: &Path) -> Result<Problems> {
     for file in tree::files(root)? {
         // The front door is a shell script without an extension.
         if matches!(tree::extension(&file), "rs" | "S" | "sh") || file == "musubi" {
-            lengths.insert(
-                file.clone(),
-                tree::text(root, &file).unwrap_or_default().lines().count(),
-            );
+            lengths.insert(file.clone(), tree::text(root, &file).unwrap_or_default().lines().count());
         }
     }
-    let mut problems: Problems = list
-        .files
-        .iter()
-        .filter_map(|long| excuse(long, lengths.get(&long.path)))
-        .collect();
+    let mut problems: Problems = list.files.iter().filter_map(|long| excuse(long, lengths.get(&long.path))).collect();
     for (file, lines) in lengths {
         if lines > LIMIT && !list.files.iter().any(|long| long.path == file) {
             problems.push(format!(
@@ -58,18 +51,12 @@ fn excuse(long: &Long, lines: Option<&usize>) -> Option<String> {
     let Long { path, max, reason } = long;
     match lines {
         None => Some(format!("{LIST}: {path} does not exist; remove its entry")),
-        Some(lines) if *lines <= LIMIT => Some(format!(
-            "{LIST}: {path} has {lines} lines now; remove its entry"
-        )),
-        Some(lines) if lines > max => Some(format!(
-            "{path}: {lines} lines, but {LIST} allows {max}; make it shorter"
-        )),
-        Some(lines) if lines * 10 < max * 9 => Some(format!(
-            "{LIST}: {path} has {lines} lines now; lower max to that"
-        )),
-        Some(_) if reason.trim().is_empty() => Some(format!(
-            "{LIST}: {path} has no reason; say why it is better whole"
-        )),
+        Some(lines) if *lines <= LIMIT => Some(format!("{LIST}: {path} has {lines} lines now; remove its entry")),
+        Some(lines) if lines > max => Some(format!("{path}: {lines} lines, but {LIST} allows {max}; make it shorter")),
+        Some(lines) if lines * 10 < max * 9 => Some(format!("{LIST}: {path} has {lines} lines now; lower max to that")),
+        Some(_) if reason.trim().is_empty() => {
+            Some(format!("{LIST}: {path} has no reason; say why it is better whole"))
+        }
         Some(_) => None,
     }
 }

@@ -16,10 +16,7 @@ enum Part {
 
 impl Source {
     pub fn new(text: &str) -> Source {
-        let mut source = Source {
-            code: vec![String::new()],
-            comments: vec![String::new()],
-        };
+        let mut source = Source { code: vec![String::new()], comments: vec![String::new()] };
         let chars: Vec<char> = text.chars().collect();
         let mut at = 0;
         while at < chars.len() {
@@ -44,10 +41,7 @@ impl Source {
             Part::Literal => (' ', ' '),
         };
         self.code.last_mut().expect("there is a line").push(code);
-        self.comments
-            .last_mut()
-            .expect("there is a line")
-            .push(comment);
+        self.comments.last_mut().expect("there is a line").push(comment);
     }
 
     /// Where `word` stands as a whole word of code: (line from 0, column in characters of that line's code).
@@ -81,10 +75,7 @@ impl Source {
 fn piece(chars: &[char], at: usize) -> (usize, Part) {
     let rest = &chars[at..];
     match rest {
-        ['/', '/', ..] => (
-            rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
-            Part::Comment,
-        ),
+        ['/', '/', ..] => (rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()), Part::Comment),
         ['/', '*', ..] => (block_comment(rest), Part::Comment),
         ['"', ..] => (1 + quoted(&rest[1..]), Part::Literal),
         ['\'', ..] => match char_literal(rest) {
@@ -92,10 +83,7 @@ fn piece(chars: &[char], at: usize) -> (usize, Part) {
             None => (1, Part::Code), // a lifetime
         },
         [first, ..] if first.is_alphanumeric() || *first == '_' => {
-            let word = rest
-                .iter()
-                .position(|c| !(c.is_alphanumeric() || *c == '_'))
-                .unwrap_or(rest.len());
+            let word = rest.iter().position(|c| !(c.is_alphanumeric() || *c == '_')).unwrap_or(rest.len());
             let name: String = rest[..word].iter().collect();
             if matches!(name.as_str(), "r" | "br" | "cr")
                 && let Some(length) = raw_string(&rest[word..])
@@ -143,9 +131,7 @@ fn raw_string(rest: &[char]) -> Option<usize> {
     let mut end = vec!['"'];
     end.extend(vec!['#'; hashes]);
     let body = hashes + 1;
-    let close = rest[body..]
-        .windows(end.len())
-        .position(|w| w == end.as_slice());
+    let close = rest[body..].windows(end.len()).position(|w| w == end.as_slice());
     Some(close.map_or(rest.len(), |close| body + close + end.len()))
 }
 

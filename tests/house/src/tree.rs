@@ -22,25 +22,13 @@ fn git_files(root: &Path) -> Option<Vec<String>> {
     root.join(".git").exists().then_some(())?;
     let listed = Command::new("git")
         .current_dir(root)
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .output()
         .ok()
         .filter(|output| output.status.success())?;
     let names = String::from_utf8(listed.stdout).ok()?;
     // The index still names files that were just removed.
-    Some(
-        names
-            .split('\0')
-            .filter(|name| !name.is_empty() && root.join(name).is_file())
-            .map(String::from)
-            .collect(),
-    )
+    Some(names.split('\0').filter(|name| !name.is_empty() && root.join(name).is_file()).map(String::from).collect())
 }
 
 fn walk(root: &Path) -> Result<Vec<String>> {
@@ -50,11 +38,7 @@ fn walk(root: &Path) -> Result<Vec<String>> {
         for entry in fs::read_dir(root.join(&folder))? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let path = if folder.is_empty() {
-                name.clone()
-            } else {
-                format!("{folder}/{name}")
-            };
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             let kind = entry.file_type()?;
             if kind.is_dir() && !PRODUCTS.contains(&name.as_str()) {
                 folders.push(path);
@@ -73,10 +57,7 @@ pub fn text(root: &Path, file: &str) -> Option<String> {
 
 /// The extension, if the name has one.
 pub fn extension(file: &str) -> &str {
-    Path::new(file)
-        .extension()
-        .and_then(|e| e.to_str())
-        .unwrap_or("")
+    Path::new(file).extension().and_then(|e| e.to_str()).unwrap_or("")
 }
 
 /// A member of the workspace.
@@ -108,30 +89,17 @@ pub fn crates(root: &Path) -> Result<Vec<Crate>> {
         .features(CargoOpt::AllFeatures)
         .exec()
         .context("cargo metadata")?;
-    let inside = |path: &Path| -> Option<String> {
-        Some(path.strip_prefix(&root).ok()?.to_str()?.to_string())
-    };
+    let inside = |path: &Path| -> Option<String> { Some(path.strip_prefix(&root).ok()?.to_str()?.to_string()) };
     let mut crates = Vec::new();
     for package in &metadata.packages {
-        let dir = package
-            .manifest_path
-            .parent()
-            .context("a manifest has a folder")?;
+        let dir = package.manifest_path.parent().context("a manifest has a folder")?;
         let uses = package.dependencies.iter().filter_map(|d| {
             let dir = inside(d.path.as_ref()?.as_std_path())?;
-            Some(Use {
-                dir,
-                by_tests: d.kind == DependencyKind::Development,
-            })
+            Some(Use { dir, by_tests: d.kind == DependencyKind::Development })
         });
         let begins = |kind: &TargetKind| {
-            matches!(
-                kind,
-                TargetKind::Lib | TargetKind::Bin | TargetKind::ProcMacro
-            ) || matches!(
-                kind,
-                TargetKind::StaticLib | TargetKind::RLib | TargetKind::CDyLib
-            )
+            matches!(kind, TargetKind::Lib | TargetKind::Bin | TargetKind::ProcMacro)
+                || matches!(kind, TargetKind::StaticLib | TargetKind::RLib | TargetKind::CDyLib)
         };
         crates.push(Crate {
             dir: inside(dir.as_std_path()).context("a member outside the tree")?,
@@ -140,11 +108,7 @@ pub fn crates(root: &Path) -> Result<Vec<Crate>> {
                 .filter(|t| t.kind.iter().any(begins))
                 .filter_map(|t| inside(t.src_path.as_std_path()))
                 .collect(),
-            targets: package
-                .targets
-                .iter()
-                .map(|t| t.name.replace('-', "_"))
-                .collect(),
+            targets: package.targets.iter().map(|t| t.name.replace('-', "_")).collect(),
         });
     }
     crates.sort_by(|a, b| a.dir.cmp(&b.dir));
@@ -155,9 +119,6 @@ pub fn crates(root: &Path) -> Result<Vec<Crate>> {
 pub fn owner<'a>(crates: &'a [Crate], file: &str) -> Option<&'a Crate> {
     crates
         .iter()
-        .filter(|c| {
-            file.strip_prefix(&c.dir)
-                .is_some_and(|rest| rest.starts_with('/'))
-        })
+        .filter(|c| file.strip_prefix(&c.dir).is_some_and(|rest| rest.starts_with('/')))
         .max_by_key(|c| c.dir.len())
 }

@@ -9,17 +9,11 @@ use crate::{Problems, tree};
 
 /// Who may hold `unsafe`: crates, and folders of them, with the reason. The list may only shrink.
 const LISTED: &[(&str, &str)] = &[
-    (
-        "kernel/arch",
-        "assembly, page tables and registers of the machine, behind a safe interface",
-    ),
+    ("kernel/arch", "assembly, page tables and registers of the machine, behind a safe interface"),
     ("sdk/rt", "start-up, gates and the heap of a program"),
     ("sdk/window", "a foreign program's memory and registers"),
     ("core/sync", "cells behind locks, checked by models"),
-    (
-        "tests/guest",
-        "programs that do what is forbidden, to see them stopped",
-    ),
+    ("tests/guest", "programs that do what is forbidden, to see them stopped"),
 ];
 
 /// How far above an `unsafe` its reason may stand.
@@ -29,46 +23,32 @@ pub fn check(root: &Path) -> Result<Problems> {
     let crates = tree::crates(root)?;
     let listed = |dir: &str| LISTED.iter().any(|(name, _)| within(dir, name));
     let mut problems = Problems::new();
-    for file in tree::files(root)?
-        .iter()
-        .filter(|file| tree::extension(file) == "rs")
-    {
+    for file in tree::files(root)?.iter().filter(|file| tree::extension(file) == "rs") {
         let Some(text) = tree::text(root, file) else {
             continue;
         };
         let source = Source::new(&text);
         let owner = tree::owner(&crates, file);
         if owner.is_some_and(|c| listed(&c.dir)) {
-            problems.extend(
-                unexplained(&source)
-                    .into_iter()
-                    .map(|(line, what)| format!("{file}:{line}: {what}")),
-            );
+            problems.extend(unexplained(&source).into_iter().map(|(line, what)| format!("{file}:{line}: {what}")));
             continue;
         }
         for (line, _) in source.find_word("unsafe") {
             problems.push(format!(
                 "{file}:{}: unsafe outside {}; use a safe function of these, or give them one",
                 line + 1,
-                LISTED
-                    .iter()
-                    .map(|(dir, _)| *dir)
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                LISTED.iter().map(|(dir, _)| *dir).collect::<Vec<_>>().join(", ")
             ));
         }
         if owner.is_some_and(|c| c.roots.contains(file)) && !refuses_unsafe(&source) {
-            problems.push(format!(
-                "{file}: a crate's first file says #![forbid(unsafe_code)]; add it"
-            ));
+            problems.push(format!("{file}: a crate's first file says #![forbid(unsafe_code)]; add it"));
         }
     }
     Ok(problems)
 }
 
 fn within(dir: &str, folder: &str) -> bool {
-    dir.strip_prefix(folder)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    dir.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// `#![forbid(unsafe_code)]` or `#![deny(...)]`, among other lints if need be.
@@ -77,12 +57,7 @@ fn refuses_unsafe(source: &Source) -> bool {
     ["#![forbid(", "#![deny("].iter().any(|start| {
         code.match_indices(start).any(|(at, _)| {
             let lints = &code[at + start.len()..];
-            lints
-                .split(')')
-                .next()
-                .unwrap_or("")
-                .split(',')
-                .any(|lint| lint == "unsafe_code")
+            lints.split(')').next().unwrap_or("").split(',').any(|lint| lint == "unsafe_code")
         })
     })
 }
@@ -94,13 +69,9 @@ fn unexplained(source: &Source) -> Vec<(usize, &'static str)> {
         let what = match What::of(&source.after(line, column + "unsafe".len())) {
             What::Nothing => continue,
             What::Duty if near(source, line, &["SAFETY:"]) => continue,
-            What::Duty => {
-                "unsafe without a reason; say in a `// SAFETY:` comment above why it is sound"
-            }
+            What::Duty => "unsafe without a reason; say in a `// SAFETY:` comment above why it is sound",
             What::Contract if near(source, line, &["# Safety", "SAFETY:"]) => continue,
-            What::Contract => {
-                "unsafe fn or trait without its contract; say under `/// # Safety` what the caller owes"
-            }
+            What::Contract => "unsafe fn or trait without its contract; say under `/// # Safety` what the caller owes",
         };
         found.push((line + 1, what));
     }
@@ -120,10 +91,7 @@ impl What {
     fn of(after: &str) -> What {
         // The name of an ABI is blanked with the other literals.
         let after = after.strip_prefix("extern").map_or(after, str::trim_start);
-        let word: String = after
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect();
+        let word: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         match word.as_str() {
             "" if after.starts_with('(') => What::Nothing,
             "fn" if after["fn".len()..].trim_start().starts_with('(') => What::Nothing,
@@ -135,11 +103,7 @@ impl What {
 
 /// A mark in the comments of this line, of the lines just above it, or of the comments and attributes that it begins with.
 fn near(source: &Source, line: usize, marks: &[&str]) -> bool {
-    let marked = |line: usize| {
-        marks
-            .iter()
-            .any(|mark| source.comments[line].contains(mark))
-    };
+    let marked = |line: usize| marks.iter().any(|mark| source.comments[line].contains(mark));
     if (line.saturating_sub(NEAR)..=line).any(marked) {
         return true;
     }

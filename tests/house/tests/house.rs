@@ -10,14 +10,8 @@ fn root() -> PathBuf {
 }
 
 fn hold(problems: Result<Problems>) {
-    let problems =
-        problems.unwrap_or_else(|error| panic!("the check could not be made: {error:#}"));
-    assert!(
-        problems.is_empty(),
-        "{} to mend:\n  {}\n",
-        problems.len(),
-        problems.join("\n  ")
-    );
+    let problems = problems.unwrap_or_else(|error| panic!("the check could not be made: {error:#}"));
+    assert!(problems.is_empty(), "{} to mend:\n  {}\n", problems.len(), problems.join("\n  "));
 }
 
 #[test]
@@ -63,10 +57,6 @@ fn ledger_is_sound() {
 #[test]
 #[ignore = "needs the results of all other tests; see README.md"]
 fn named_tests_ran() {
-    let results = std::env::var_os("MUSUBI_TEST_RESULTS")
-        .expect("MUSUBI_TEST_RESULTS names the file of results");
-    hold(house::ledger_rows::check_results(
-        &root(),
-        Path::new(&results),
-    ));
+    let results = std::env::var_os("MUSUBI_TEST_RESULTS").expect("MUSUBI_TEST_RESULTS names the file of results");
+    hold(house::ledger_rows::check_results(&root(), Path::new(&results)));
 }

@@ -10,13 +10,7 @@ const ACT: &str = "MUSUBI_TEST_GUEST";
 #[test]
 fn a_guest() {
     let Ok(act) = std::env::var(ACT) else { return };
-    let console = || {
-        fs::write(
-            CONSOLE,
-            (1..=60).map(|n| format!("line {n}\n")).collect::<String>(),
-        )
-        .unwrap()
-    };
+    let console = || fs::write(CONSOLE, (1..=60).map(|n| format!("line {n}\n")).collect::<String>()).unwrap();
     if act == "refuse" {
         eprintln!("qemu: bad option");
         std::process::exit(3);
@@ -55,25 +49,14 @@ fn a_guest() {
 fn play(act: &str, timeout: u64) -> Finished {
     let me = std::env::current_exe().unwrap();
     // Not a script in a file: while another test forks, a file just written may count as busy.
-    let script = format!(
-        "{ACT}='{act}' exec '{}' exec::tests::a_guest --exact -q --nocapture",
-        me.display()
-    );
+    let script = format!("{ACT}='{act}' exec '{}' exec::tests::a_guest --exact -q --nocapture", me.display());
     let lead = vec!["-c".into(), script.into()];
     let parts = Parts::read(&me, &[], Path::new("/nonexistent")).unwrap();
     let words = [b"true".to_vec()];
     let exec = Exec {
-        emulator: Emulator {
-            program: "/bin/sh".into(),
-            lead,
-            guarded: false,
-        },
+        emulator: Emulator { program: "/bin/sh".into(), lead, guarded: false },
         options: &Options::default(),
-        load: Load {
-            parts: &parts,
-            puts: &[],
-            words: Some(&words),
-        },
+        load: Load { parts: &parts, puts: &[], words: Some(&words) },
         timeout: Duration::from_secs(timeout),
         sink: Sink::Keep,
     };
@@ -84,10 +67,7 @@ fn play(act: &str, timeout: u64) -> Finished {
 fn streams_are_kept_apart_and_binary_clean() {
     let end = play("hello", 20);
     assert_eq!(end.outcome, Outcome::Exited(42));
-    assert_eq!(
-        (end.out.as_slice(), end.err.as_slice()),
-        (&b"hello\n\0\xff"[..], &b"oh"[..])
-    );
+    assert_eq!((end.out.as_slice(), end.err.as_slice()), (&b"hello\n\0\xff"[..], &b"oh"[..]));
 }
 
 #[test]
@@ -95,21 +75,13 @@ fn nothing_that_was_printed_before_the_outcome_is_lost() {
     let end = play("much", 20);
     assert_eq!(end.outcome, Outcome::Exited(0));
     assert_eq!(end.out.len(), 3000 * 1000);
-    assert!(
-        end.out
-            .chunks_exact(1000)
-            .zip(0u32..)
-            .all(|(chunk, n)| chunk == n.to_le_bytes().repeat(250))
-    );
+    assert!(end.out.chunks_exact(1000).zip(0u32..).all(|(chunk, n)| chunk == n.to_le_bytes().repeat(250)));
 }
 
 #[test]
 fn a_guest_that_does_not_power_off_is_stopped() {
     let end = play("lingers", 20);
-    assert_eq!(
-        (end.outcome, end.out.as_slice()),
-        (Outcome::Exited(7), &b"done"[..])
-    );
+    assert_eq!((end.outcome, end.out.as_slice()), (Outcome::Exited(7), &b"done"[..]));
     assert!(end.took < Duration::from_secs(10));
 }
 
@@ -124,11 +96,7 @@ fn time_is_limited() {
 fn a_machine_that_fails_shows_the_end_of_its_console() {
     let end = play("panics", 20);
     assert_eq!(end.outcome, Outcome::Panicked);
-    assert!(
-        end.tail(40).starts_with("line 21\n") && end.tail(40).ends_with("line 60"),
-        "{}",
-        end.tail(40)
-    );
+    assert!(end.tail(40).starts_with("line 21\n") && end.tail(40).ends_with("line 60"), "{}", end.tail(40));
     assert!(matches!(play("powers off", 20).outcome, Outcome::Died(_)));
 }
 

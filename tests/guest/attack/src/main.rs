@@ -5,8 +5,8 @@ extern crate alloc;
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use musubi::abi::calls::stub;
 use musubi::abi::AclEntry;
+use musubi::abi::calls::stub;
 use musubi::abi::rights::principal;
 use musubi::abi::section::{SectionInfo, kind};
 use musubi::abi::task::{Exit, Limits, exit};
@@ -89,7 +89,8 @@ static BASE: AtomicU64 = AtomicU64::new(0);
 
 fn clone_resize() {
     const LONG: u64 = 64 << 12;
-    let base = stub::section_create(&Trap, LONG, GRANULE, kind::DATA, musubi::abi::section::flag::ANY_PRINCIPAL, 0, 0).expect("a section");
+    let base = stub::section_create(&Trap, LONG, GRANULE, kind::DATA, musubi::abi::section::flag::ANY_PRINCIPAL, 0, 0)
+        .expect("a section");
     BASE.store(base, Ordering::SeqCst);
     let other = thread::spawn(
         || {

@@ -4,10 +4,7 @@ use crate::arrows::check;
 /// A tree where crate `user` uses crate `used`, in the given table of its manifest.
 fn uses(user: &str, used: &str, table: &str) -> Tree {
     let up = "../".repeat(user.split('/').count());
-    let tail = format!(
-        "[{table}]\n{} = {{ path = \"{up}{used}\" }}\n",
-        used.replace('/', "-")
-    );
+    let tail = format!("[{table}]\n{} = {{ path = \"{up}{used}\" }}\n", used.replace('/', "-"));
     Tree::new().member(used, "").member(user, &tail)
 }
 
@@ -61,40 +58,21 @@ fn arrows_that_point_up_are_found() {
         ("tests/guest", "kernel/arch"),
     ] {
         let problem = only(check(uses(user, used, "dependencies").root()));
-        assert!(
-            problem.contains(&format!("{user} may not use {used}: ")),
-            "{problem}"
-        );
+        assert!(problem.contains(&format!("{user} may not use {used}: ")), "{problem}");
     }
 }
 
 #[test]
 fn build_scripts_are_held_to_the_same() {
-    assert!(
-        only(check(
-            uses("core/acl", "host/cli", "build-dependencies").root()
-        ))
-        .contains("may not use")
-    );
+    assert!(only(check(uses("core/acl", "host/cli", "build-dependencies").root())).contains("may not use"));
 }
 
 #[test]
 fn tests_may_use_a_little_more() {
-    none(check(
-        uses("core/acl", "tests/ops", "dev-dependencies").root(),
-    ));
-    none(check(
-        uses("sdk/derive", "sdk/musubi", "dev-dependencies").root(),
-    ));
-    assert!(
-        only(check(uses("core/acl", "tests/ops", "dependencies").root())).contains("may not use")
-    );
-    assert!(
-        only(check(
-            uses("tests/stages", "kernel/arch", "dev-dependencies").root()
-        ))
-        .contains("may not use")
-    );
+    none(check(uses("core/acl", "tests/ops", "dev-dependencies").root()));
+    none(check(uses("sdk/derive", "sdk/musubi", "dev-dependencies").root()));
+    assert!(only(check(uses("core/acl", "tests/ops", "dependencies").root())).contains("may not use"));
+    assert!(only(check(uses("tests/stages", "kernel/arch", "dev-dependencies").root())).contains("may not use"));
 }
 
 #[test]
@@ -105,9 +83,5 @@ fn a_crate_without_a_place_is_found() {
 
 #[test]
 fn crates_from_elsewhere_are_no_arrows() {
-    none(check(
-        Tree::new()
-            .member("core/acl", "[dependencies]\nbitflags = \"2\"\n")
-            .root(),
-    ));
+    none(check(Tree::new().member("core/acl", "[dependencies]\nbitflags = \"2\"\n").root()));
 }

@@ -5,44 +5,23 @@ use crate::ledger_rows::{check, check_results};
 fn ledger(tests: &[&str]) -> Tree {
     let mut text = String::new();
     for (i, number) in ledger::Number::expected().enumerate() {
-        let (state, tests) = if i == 0 && !tests.is_empty() {
-            ("works", tests)
-        } else {
-            ("not yet", &[][..])
-        };
-        text += &format!(
-            "[[row]]\nnumber = '{number}'\ntitle = 'x'\nstate = '{state}'\ntests = {tests:?}\n"
-        );
+        let (state, tests) = if i == 0 && !tests.is_empty() { ("works", tests) } else { ("not yet", &[][..]) };
+        text += &format!("[[row]]\nnumber = '{number}'\ntitle = 'x'\nstate = '{state}'\ntests = {tests:?}\n");
     }
     let tree = Tree::new().write(ledger::PATH, &text);
     let tree = tree.write("tests/house/tests/house.rs", "#[test]\nfn arrows() {}\n");
-    tree.write(
-        "abi/src/layout/tests.rs",
-        "// fn absent()\n#[test]\nfn slices() {}\n",
-    )
+    tree.write("abi/src/layout/tests.rs", "// fn absent()\n#[test]\nfn slices() {}\n")
 }
 
 #[test]
 fn a_ledger_with_tests_that_exist_is_fine() {
     none(check(ledger(&[]).root()));
-    none(check(
-        ledger(&[
-            "house::arrows",
-            "host::abi::layout::tests::slices",
-            "system::s10_boot::up",
-        ])
-        .root(),
-    ));
+    none(check(ledger(&["house::arrows", "host::abi::layout::tests::slices", "system::s10_boot::up"]).root()));
 }
 
 #[test]
 fn a_test_that_does_not_exist_is_found() {
-    for test in [
-        "house::arrow",
-        "host::abi::absent",
-        "host::acl::slices",
-        "host::core_sync::slices",
-    ] {
+    for test in ["house::arrow", "host::abi::absent", "host::acl::slices", "host::core_sync::slices"] {
         assert!(only(check(ledger(&[test]).root())).contains(&format!("there is no test {test}")));
     }
 }

@@ -25,9 +25,7 @@ struct Tree(TempDir, Vec<String>);
 
 impl Tree {
     fn new() -> Tree {
-        Tree(TempDir::new().unwrap(), Vec::new())
-            .member("abi", "")
-            .member("core/sync", "")
+        Tree(TempDir::new().unwrap(), Vec::new()).member("abi", "").member("core/sync", "")
     }
 
     fn write(self, file: &str, text: &str) -> Tree {

@@ -23,23 +23,13 @@ fn literals_and_comments_are_blanked() {
         "\"one\ntwo X\"",
     ] {
         assert!(!code(hidden).contains('X'), "{hidden}");
-        assert_eq!(
-            code(&format!("{hidden}\n{{ Y }}")).lines().last(),
-            Some("{ Y }"),
-            "{hidden}"
-        );
+        assert_eq!(code(&format!("{hidden}\n{{ Y }}")).lines().last(), Some("{ Y }"), "{hidden}");
     }
 }
 
 #[test]
 fn code_stays() {
-    for shown in [
-        "fn f<'a>(x: &'a X) {}",
-        "r#X",
-        "'X: loop {}",
-        "1 / X",
-        "impl<'a, 'b> X<'a>",
-    ] {
+    for shown in ["fn f<'a>(x: &'a X) {}", "r#X", "'X: loop {}", "1 / X", "impl<'a, 'b> X<'a>"] {
         assert_eq!(code(shown), shown);
     }
 }
