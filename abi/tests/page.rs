@@ -1,0 +1,55 @@
+//! `docs/abi.md` is made of the table of calls, so that every change of the contract is seen in review.
+
+use abi::Error;
+use abi::calls::TABLE;
+use std::fmt::Write;
+
+fn page() -> String {
+    let mut out = String::from(
+        "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
+         writes it anew).\nConvention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or an error, \
+         `rdx` = the value.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
+    );
+    for row in TABLE {
+        let doc = row.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+        let entry = format!("{:?}", row.entry).to_lowercase();
+        writeln!(out, "| {:#04x} | {entry} | `{}({})` | {doc} |", row.number, row.name, row.arguments.join(", "))
+            .unwrap();
+    }
+    out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
+    for &error in Error::ALL {
+        writeln!(out, "| {} | `{error:?}` | {error} |", error as u64).unwrap();
+    }
+    out
+}
+
+#[test]
+fn page_is_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/abi.md");
+    if std::env::var_os("MUSUBI_WRITE").is_some() {
+        std::fs::write(path, page()).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == page(), "docs/abi.md is not what the table says: MUSUBI_WRITE=1 cargo test -p musubi-abi");
+}
+
+#[test]
+fn numbers_and_names_are_used_once_and_rise() {
+    assert!(TABLE.windows(2).all(|pair| pair[0].number < pair[1].number));
+    let mut names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), TABLE.len());
+}
+
+#[test]
+fn every_number_decodes_to_its_call_or_to_none() {
+    for number in 0..0x1_0000 {
+        let decoded = abi::calls::Call::decode(number, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(decoded.is_some(), TABLE.iter().any(|row| row.number == number), "{number:#x}");
+    }
+    assert_eq!(
+        abi::calls::Call::decode(abi::gate::RETURN, [7, 8, 0, 0, 0, 0]),
+        Some(abi::calls::Call::GateReturn { value: 7, value2: 8 })
+    );
+}
