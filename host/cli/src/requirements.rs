@@ -5,18 +5,33 @@ use build::Workspace;
 use ledger::{Ledger, State, System};
 use std::path::Path;
 
-/// Prints the ledger, or the part of it that the words name: a system, a state, or both.
+/// Prints the ledger, or the part of it that the words name: a system, a state, or both; or single rows by their numbers,
+/// with the tests that show them.
 pub fn print(workspace: &Workspace, words: &[String]) -> Result<u8> {
+    let ledger = Ledger::load(workspace.top())?;
+    let row = |word: &String| ledger.rows.iter().find(|row| row.number.eq_ignore_ascii_case(word));
+    let rows: Option<Vec<_>> = words.iter().map(row).collect();
+    if let Some(rows) = rows.filter(|rows| !rows.is_empty()) {
+        for row in rows {
+            println!("{}: {}\n  {}", row.number, row.title, row.state);
+            if !row.note.is_empty() {
+                println!("  {}", row.note);
+            }
+            row.tests.iter().for_each(|test| println!("  shown by {test}"));
+        }
+        return Ok(0);
+    }
     let (mut system, mut state) = (None, None);
     for word in words {
         if let Some(found) = System::parse(word) {
             system = Some(found);
         } else {
-            let found = State::parse(word).with_context(|| format!("{word} is neither a system nor a state"))?;
+            let found =
+                State::parse(word).with_context(|| format!("{word} is neither a system, a state nor a number"))?;
             state = Some(found);
         }
     }
-    print!("{}", ledger::table(&Ledger::load(workspace.top())?, system, state));
+    print!("{}", ledger::table(&ledger, system, state));
     Ok(0)
 }
 
