@@ -23,6 +23,7 @@ use musubi::{Caller, Error, Rights};
 pub const CHECKS: &[Check] = &[
     ("plain_and_bound", plain_and_bound),
     ("who_is_calling", who_is_calling),
+    ("no_scheduler_on_the_way", no_scheduler),
     ("nested", nested),
     ("recursion_ends", recursion_ends),
     ("bound_to_oneself", bound_to_oneself),
@@ -68,6 +69,22 @@ fn who_is_calling() -> Outcome {
     let after = task::identity();
     same!((after.text, after.depth), (me.text, 0), "text and depth afterwards");
     same!(me.text, musubi::start().text(), "the own text");
+    peer.end()
+}
+
+/// Calls switch no thread: what switches there are come from ticks and from others, far fewer than calls (CUBIX-27).
+fn no_scheduler() -> Outcome {
+    const CALLS: u64 = 20_000;
+    let peer = Peer::start()?;
+    peer.call(op::ADD, &[0]).map_err(doing("call"))?;
+    let count = |of: fn(&musubi::abi::info::Processor) -> u64| task::processors().map(|p| of(&p)).sum::<u64>();
+    let (switches, calls) = (count(|p| p.switches), count(|p| p.epc));
+    for _ in 0..CALLS {
+        peer.call(op::ADD, &[1]).map_err(doing("call"))?;
+    }
+    let (switches, calls) = (count(|p| p.switches) - switches, count(|p| p.epc) - calls);
+    holds!(calls >= CALLS, "{calls} calls were counted");
+    holds!(switches < CALLS / 20, "{switches} switches during {calls} calls");
     peer.end()
 }
 

@@ -10,6 +10,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "plain_and_bound",
                 "who_is_calling",
+                "no_scheduler_on_the_way",
                 "nested",
                 "recursion_ends",
                 "bound_to_oneself",
