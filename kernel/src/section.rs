@@ -12,6 +12,7 @@ use abi::section::{NAME_LEN, SectionInfo, kind};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::GateTable;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
@@ -68,6 +69,8 @@ pub struct Section {
     /// Texts: what they export, and what they are bound to.
     pub gates: Mutex<GateTable>,
     pub bindings: Mutex<Vec<Option<Arc<Binding>>>>,
+    /// Texts: sections whose ACL has named this one.
+    named_by: Mutex<BTreeSet<u64>>,
     dead: AtomicBool,
     /// Counts what may make a checked binding wrong: changes of the ACL, of the gates, death.
     pub generation: AtomicU64,
@@ -130,6 +133,7 @@ impl Section {
             }),
             gates: Mutex::new(GateTable::new(base + reserve - PAGE)),
             bindings: Mutex::default(),
+            named_by: Mutex::default(),
             dead: AtomicBool::new(false),
             generation: AtomicU64::new(1),
             ports: new.ports,
@@ -140,6 +144,7 @@ impl Section {
         }
         machine().section_count.fetch_add(1, Ordering::Relaxed);
         new.owner.sections.lock().insert(base);
+        section.note_name(&new.entry);
         if new.owner.is_finished() {
             // The task ended meanwhile and may not have seen this section.
             section.delete();
@@ -205,14 +210,29 @@ impl Section {
         let mut state = self.state.lock();
         let plan = state.acl.check_set(entry)?;
         let change = state.acl.apply(plan);
-        self.changed();
-        let stale = match ::view::Invalidate::after(change, 0, self.reserve) {
-            Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
-            None => Stale::default(),
-        };
+        self.note_name(entry);
+        let stale = self.acl_changed(&mut state, change);
         drop(state);
         stale.flush();
         Ok(())
+    }
+
+    /// What was cached of the ACL before it changed.
+    fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
+        self.changed();
+        match ::view::Invalidate::after(change, 0, self.reserve) {
+            Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
+            None => Stale::default(),
+        }
+    }
+
+    /// A text remembers who names it, so that its end finds them.
+    fn note_name(&self, entry: &AclEntry) {
+        if entry.rights != 0
+            && let Some(text) = Section::find(entry.text)
+        {
+            text.named_by.lock().insert(self.base);
+        }
     }
 
     /// Makes the section shorter or longer within its reserve.
@@ -383,7 +403,7 @@ impl Section {
         machine().sections.remove(self.base, self.reserve);
         if self.is_text() {
             drop(state);
-            forget_text(self.base);
+            forget_text(self);
             state = self.state.lock();
         }
         while state.len > 0 {
@@ -437,18 +457,13 @@ impl Section {
 }
 
 /// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights.
-fn forget_text(text: u64) {
-    let mut after = 0;
-    while let Some((base, section)) = machine().sections.after(after) {
-        after = base;
+fn forget_text(text: &Section) {
+    let names = core::mem::take(&mut *text.named_by.lock());
+    for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
         let mut state = section.state.lock();
-        let change = state.acl.forget_text(text);
-        let stale = match ::view::Invalidate::after(change, 0, section.reserve) {
-            Some(range) => {
-                section.changed();
-                view::change(&mut state.mapped, range.base, range.len, Change::Unmap)
-            }
-            None => Stale::default(),
+        let stale = match state.acl.forget_text(text.base) {
+            ::acl::Change::Same => Stale::default(),
+            change => section.acl_changed(&mut state, change),
         };
         drop(state);
         stale.flush();
