@@ -210,7 +210,13 @@ impl Section {
         let mut state = self.state.lock();
         let plan = state.acl.check_set(entry)?;
         let change = state.acl.apply(plan);
-        self.note_name(entry);
+        if entry.rights != 0 {
+            self.note_name(entry);
+        } else if !state.acl.entries().iter().any(|other| other.text == entry.text)
+            && let Some(text) = Section::find(entry.text)
+        {
+            text.named_by.lock().remove(&self.base);
+        }
         let stale = self.acl_changed(&mut state, change);
         drop(state);
         stale.flush();
@@ -228,9 +234,7 @@ impl Section {
 
     /// A text remembers who names it, so that its end finds them.
     fn note_name(&self, entry: &AclEntry) {
-        if entry.rights != 0
-            && let Some(text) = Section::find(entry.text)
-        {
+        if let Some(text) = Section::find(entry.text) {
             text.named_by.lock().insert(self.base);
         }
     }
@@ -401,6 +405,9 @@ impl Section {
         self.dead.store(true, Ordering::SeqCst);
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);
+        for text in state.acl.entries().iter().filter_map(|entry| Section::find(entry.text)) {
+            text.named_by.lock().remove(&self.base);
+        }
         if self.is_text() {
             drop(state);
             forget_text(self);
