@@ -9,7 +9,8 @@ pub type Found = (&'static str, Result<(), Failure>);
 /// A result for every name that was asked for, and one for the machine as a whole.
 pub fn judge(group: &'static str, line: &str, names: &[&'static str], finished: &Finished) -> Vec<Found> {
     let out = String::from_utf8_lossy(&finished.out);
-    let mut found: Vec<Found> = names.iter().map(|name| (*name, of(&out, name))).collect();
+    let err = String::from_utf8_lossy(&finished.err);
+    let mut found: Vec<Found> = names.iter().map(|name| (*name, of(&out, &err, name))).collect();
     let bad = found.iter().any(|(_, result)| result.is_err());
     let strangers: Vec<&str> = out.lines().filter(|line| !names.iter().any(|name| is_about(line, name))).collect();
     let status = finished.outcome.status();
@@ -26,7 +27,7 @@ pub fn judge(group: &'static str, line: &str, names: &[&'static str], finished: 
         Err(Failure::Failed(format!(
             "command: {line}\n{}\nstandard error:\n{}\nconsole:\n{}",
             complaints.join("\n"),
-            String::from_utf8_lossy(&finished.err),
+            err,
             finished.tail(60),
         )))
     };
@@ -52,12 +53,13 @@ fn why<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.strip_prefix("FAILED ")?.strip_prefix(name)?.strip_prefix(": ")
 }
 
-/// A check has passed if it says so, once, and does not say anything else.
-fn of(out: &str, name: &str) -> Result<(), Failure> {
+/// A check has passed if it says so, once, and does not say anything else. Why it failed is on the error stream.
+fn of(out: &str, err: &str, name: &str) -> Result<(), Failure> {
+    let said = || err.lines().take(20).map(|line| format!("\n{line}")).collect::<String>();
     let about: Vec<&str> = out.lines().filter(|line| is_about(line, name)).collect();
     match about.as_slice() {
         [] => Err(Failure::Failed("the machine ended before it, or it said nothing".into())),
-        [line] => why(line, name).map_or(Ok(()), |why| Err(Failure::Failed(why.into()))),
+        [line] => why(line, name).map_or(Ok(()), |why| Err(Failure::Failed(format!("{why}{}", said())))),
         several => Err(Failure::Failed(several.join("\n"))),
     }
 }

@@ -126,10 +126,15 @@ fn frames() -> Result<u64, String> {
     // Cut off, they can be had again.
     section.resize(GRANULE / 4).map_err(doing("resize"))?;
     section.resize(GRANULE).map_err(doing("resize"))?;
-    for page in GRANULE / 4 / PAGE..count {
-        stub::identity(&Trap, section.base() + page * PAGE).map_err(doing("a frame that was given back"))?;
-    }
-    same!(stub::identity(&Trap, section.base() + count * PAGE), Err(Error::Quota), "one more");
+    // (But for a few, which tables of views may take or leave.)
+    let mut again = GRANULE / 4 / PAGE;
+    let why = loop {
+        match stub::identity(&Trap, section.base() + again * PAGE) {
+            Ok(_) => again += 1,
+            Err(e) => break e,
+        }
+    };
+    holds!(why == Error::Quota && again.abs_diff(count) <= 4, "{again} frames the second time, not {count}: {why}");
     section.delete().map_err(doing("delete"))?;
     Ok(count)
 }
