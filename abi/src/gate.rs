@@ -3,15 +3,19 @@
 //! **Entry addresses** lie in the last page of the text section's reserve, 16 bytes apart. Nothing is ever mapped there:
 //! a plain `call` to one faults, the kernel checks the ACL and moves the thread across.
 //!
-//! **Plain call**: at most six integer arguments in `rdi rsi rdx rcx r8 r9`, as in the C ABI.
-//! **Bound call**: `syscall` with `rax` = [`call_number`], the arguments in `rdi rsi rdx r10 r8 r9`.
-//! Either way, on return `rax` and `rdx` hold the values and `r10` is 0 or the number of an `Error`; `rbx rbp r12-r15 rsp`
-//! keep their values; everything else, vector registers too, is cleared.
+//! **Plain call**: at most six integer arguments in `rdi rsi rdx rcx r8 r9`, as in the C ABI. On return `rax` and `rdx`
+//! hold the values and `r10` is 0 or the number of an `Error`; `rbx rbp r12-r15 rsp` and the control words keep their
+//! values.
 //!
-//! **The callee** is entered with the arguments in `rdi rsi rdx rcx r8 r9`, `rsp` as after a `call` (its return address is
-//! the doorstep, which returns for it), and `rax` = index of the gate in its block, `r13` = cookie of the block,
-//! `r10` = the calling thread's task, `r11` = the calling text, `r14` = the calling thread's user,
-//! `rbx`, `r12` = base and length of the binding's argument section (0 for a plain call), `rbp` = 0.
+//! **Bound call**: a `call` of [`GATE`] (EPC-H) or [`ENTER`] (EPC-S) with `r11` = [`slot`] of the binding, `r14` = index of
+//! the gate in its block, and the arguments in `rdi rsi r12 r13 r8 r9`. On return `rdi` and `rsi` hold the values and
+//! `r10` is 0 or the number of an `Error`; `rsp` keeps its value, everything else is lost: what the caller wants to
+//! keep, and to keep to itself, it saves and clears. MXCSR and the x87 control word have their default values.
+//!
+//! **The callee** is entered with the arguments in `rdi rsi r12 r13 r8 r9`, `r14` = index of the gate in its block, `rbx` =
+//! address of the [`Record`] that says who calls (read-only, until it returns), and `r15` = where to go when it is done,
+//! with two values in `rax` and `rdx`. `rsp` is its own stack, not aligned; where the thread was not yet inside the
+//! callee, the word at `rsp` leads back, too: the callee may be a function that ends with `ret`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -23,16 +27,61 @@ pub const GATES_MAX: u64 = 256;
 pub const GATE_STEP: u64 = 16;
 /// Bindings of one text section.
 pub const BINDINGS_MAX: u64 = 4096;
-/// Numbers from here on are bound calls.
+/// Numbers from here on are bound calls: this plus [`slot`].
 pub const CALL_BASE: u64 = 1 << 32;
 
 /// Number of the call `gate_return`, which the doorstep makes.
 pub const RETURN: u64 = 0x34;
 
-/// The number in `rax` for a bound call of gate `index` in the block of `binding`.
-pub const fn call_number(binding: u64, index: u64) -> u64 {
-    CALL_BASE | (index << 16) | binding
+/// Where every thread finds its gate: page-table slot 128, in the slice that stays empty.
+pub const GATE_BASE: u64 = crate::layout::SPACE_BASE;
+/// The user-mode gate, EPC-H.
+pub const GATE: u64 = GATE_BASE;
+/// The way into the kernel for a bound call, EPC-S.
+pub const ENTER: u64 = GATE_BASE + 0x200;
+/// Where a callee returns to.
+pub const DOORSTEP: u64 = GATE_BASE + 0x240;
+
+/// What `r11` says of a binding: the offset of its record.
+pub const fn slot(binding: u64) -> u64 {
+    binding * size_of::<Record>() as u64
 }
+
+/// What the gate knows of a call that a thread may make, and the callee of its caller. The kernel writes it; programs can
+/// read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(128))]
+pub struct Record {
+    /// Gates that may be called without the kernel.
+    pub direct: u32,
+    /// The key register's value in the callee.
+    pub register: u32,
+    /// Where the callee is entered.
+    pub entry: u64,
+    /// Where the callee's stack pointer is kept while the thread is elsewhere.
+    pub cell: u64,
+    /// The callee's own records.
+    pub records: u64,
+    /// Of the block of gates.
+    pub cookie: u64,
+    /// The binding's argument section; 0 for a plain call.
+    pub args_base: u64,
+    pub args_len: u64,
+    /// Task of the calling thread (which need not own the calling text).
+    pub task: u64,
+    /// The calling text.
+    pub text: u64,
+    pub user: u64,
+    /// Gates that may be called at all.
+    pub gates: u32,
+    /// The callee, among the texts that the thread has been in.
+    pub domain: u32,
+    /// Bytes of `records` that there are.
+    pub records_len: u32,
+    pub reserved: [u32; 9],
+}
+
+const _: () = assert!(size_of::<Record>() == 128);
 
 /// Flags of `gate_create` and `gate_bind`.
 pub mod flag {

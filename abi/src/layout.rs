@@ -15,10 +15,10 @@ pub const SLICE_LEN: u64 = 1 << 41;
 pub const UNNAMED_NODE: u64 = 1;
 /// Greatest length that one section may reserve.
 pub const RESERVE_MAX: u64 = 64 << 30;
-/// Where the kernel puts the doorstep page: the first granule of the node's slice (see `docs/decisions`).
-pub const DOORSTEP: u64 = slice_base(UNNAMED_NODE);
-/// The first program's text; the host tool relocates it for this address.
-pub const FIRST_TEXT: u64 = DOORSTEP + GRANULE;
+/// The first program's text, the first section of the node's slice; the host tool relocates it for this address.
+pub const FIRST_TEXT: u64 = slice_base(UNNAMED_NODE);
+/// The last part of a slice holds stacks only: one page-table slot, which each thread has for itself.
+pub const STACKS_LEN: u64 = 512 << 30;
 
 /// Base address of a node's slice.
 pub const fn slice_base(node: u64) -> u64 {

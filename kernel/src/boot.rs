@@ -9,8 +9,8 @@ use crate::section::{New, Ports, Section};
 use crate::task::Task;
 use crate::thread::{Begin, Thread};
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
-use abi::layout::{DOORSTEP, FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, UNNAMED_NODE, slice_base};
-use abi::rights::{ANY_TEXT, principal};
+use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
+use abi::rights::principal;
 use abi::section::kind;
 use abi::start::{START_MAGIC, StartInfo};
 use abi::task::{Limits, USER_SYSTEM};
@@ -32,7 +32,8 @@ pub fn run(info: arch::boot::Info) -> ! {
     let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic)).collect();
     make(|| Machine {
         node: UNNAMED_NODE,
-        slice: Mutex::new(Slice::new(base, SLICE_LEN)),
+        slice: Mutex::new(Slice::new(base, SLICE_LEN - STACKS_LEN)),
+        stacks: Mutex::new(Slice::new(base + SLICE_LEN - STACKS_LEN, STACKS_LEN)),
         sections: Directory::new(base, SLICE_LEN),
         section_count: AtomicU64::new(0),
         tasks: Table::new(),
@@ -123,7 +124,6 @@ fn section(owner: &Arc<Task>, len: u64, kind: u64, ports: Option<Ports>) -> Arc<
 }
 
 fn first_thread(task: &Arc<Task>, pack: &Pack, info: &arch::boot::Info) -> Arc<Thread> {
-    doorstep(task);
     let text = first_text(task, pack);
     let manifest = manifest(task, pack, info);
     let start = StartInfo {
@@ -146,16 +146,6 @@ fn first_thread(task: &Arc<Task>, pack: &Pack, info: &arch::boot::Info) -> Arc<T
     Thread::create(task, &text, begin).expect("memory for the first thread")
 }
 
-/// The page that callees return to: everyone may execute it, nobody may change it.
-fn doorstep(task: &Arc<Task>) {
-    let entry = AclEntry { principal: principal::ANY, rights: (Rights::READ | Rights::EXECUTE).bits(), id: 0, text: ANY_TEXT };
-    let new = New { len: PAGE, reserve: 0, kind: kind::TEXT, at: 0, room: 0, owner: task.clone(), entry, ports: None };
-    let section = Section::create(new).expect("the doorstep");
-    assert!(section.base == DOORSTEP, "the doorstep is the first section of the slice");
-    claim::fill(&section, 0, arch::entry::doorstep()).expect("memory for the doorstep");
-    section.state.lock().name[..8].copy_from_slice(b"doorstep");
-}
-
 /// The first program's text and data, at the addresses for which the host tool has laid them out.
 fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
     let header = &pack.header;
@@ -165,7 +155,7 @@ fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
     let room = header.first_data_len;
     let new = New { len: text_entry.len, reserve: distance, kind: kind::TEXT, at: 0, room, owner: task.clone(), entry: FOR_FIRST, ports: None };
     let text = Section::create(new).expect("the first text");
-    assert!(text.base == FIRST_TEXT, "the first text is the second section of the slice");
+    assert!(text.base == FIRST_TEXT, "the first text is the first section of the slice");
     pack.supply(&text_entry, &text);
     let new = New { len: room, reserve: 0, kind: kind::DATA, at: header.first_data, room: 0, owner: task.clone(), entry: FOR_FIRST, ports: None };
     let data = Section::create(new).expect("the first data");

@@ -134,8 +134,8 @@ fn identity(thread: &Thread, d: &Domain) -> Identity {
         thread: thread.number,
         text: d.text.base,
         text_task: d.text.owner().number,
-        depth: inner.frames.depth() as u64,
-        caller_text: inner.frames.top().map_or(0, |f| f.domain.text.base),
+        depth: inner.depth() as u64,
+        caller_text: inner.caller().map_or(0, |domain| domain.text.base),
     }
 }
 
@@ -334,7 +334,7 @@ fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u6
     let rights = u32::try_from(rights).ok().and_then(Rights::from_bits).ok_or(Error::BadArgument)?;
     let subject = match who {
         0 => None,
-        1 => Some(thread.inner.lock().frames.top().map(|f| f.domain.clone()).ok_or(Error::NotFound)?),
+        1 => Some(thread.inner.lock().caller().ok_or(Error::NotFound)?),
         _ => return Err(Error::BadArgument),
     };
     Ok(u64::from(claim::may(subject.as_deref().unwrap_or(d), address, len, rights)))

@@ -1,6 +1,5 @@
 //! A domain: a thread while it executes a text. What it may touch is asked of ACLs and cached in its view.
 
-use crate::epc::Bound;
 use crate::section::Section;
 use crate::task::Task;
 use crate::view::View;
@@ -8,9 +7,6 @@ use abi::Rights;
 use abi::layout::{SPACE_BASE, SPACE_END, WINDOW_END};
 use ::acl::Subject;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::AtomicU64;
-use spin::Mutex;
 
 pub struct Domain {
     pub subject: Subject,
@@ -24,10 +20,8 @@ pub struct Domain {
     pub stack: (u64, u64),
     /// The section that it was made in, by itself and not by its address, where the thread may have put another one.
     pub stack_section: Option<Arc<Section>>,
-    /// How many frames of the thread's call stack belong to this domain.
-    pub active: AtomicU64,
-    /// Checked bindings, by number.
-    pub bound: Mutex<Vec<Option<Bound>>>,
+    /// Its number among the domains of its thread.
+    pub number: u32,
 }
 
 /// Where an address leads.
@@ -50,6 +44,11 @@ impl Place {
 }
 
 impl Domain {
+    /// The page-table root that it runs with.
+    pub fn root(&self) -> u64 {
+        self.view.root()
+    }
+
     /// The section behind an address, as this domain sees the space.
     pub fn locate(&self, address: u64) -> Option<Place> {
         if address < WINDOW_END {

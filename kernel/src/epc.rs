@@ -1,195 +1,193 @@
 //! EPC: calling another program on the same thread, through a gate (CUBIX-26 to 38, 64). Plain calls come here by a page
-//! fault on an entry address, bound calls by `syscall`; both push a frame that neither side can write, change the
-//! domain, and go on at the gate's entry.
+//! fault on an entry address, bound calls by `syscall` the first time and whenever something has changed; all others
+//! are made by `arch`'s gate alone. Every call pushes the same frame, which neither side can write, changes the domain
+//! and goes on at the gate's entry.
 
 use crate::claim;
 use crate::domain::Domain;
 use crate::gate::{Binding, Gate, find_gate};
-use crate::machine::spare_heap;
 use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
-use abi::layout::{DOORSTEP, PAGE};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, Record, slot};
+use abi::layout::PAGE;
 use abi::rights::principal;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use arch::context::{Registers, VECTOR_SYSCALL};
+use arch::context::Registers;
 use arch::fpu;
+use arch::gate::{BY_KERNEL, Frame, MORE, again, records};
 use core::sync::atomic::Ordering;
 
-/// A binding as one domain has checked it.
-pub struct Bound {
-    pub binding: Arc<Binding>,
-    pub domain: Arc<Domain>,
-    pub args_base: u64,
-    /// The target's generation at the check.
-    pub generation: u64,
-}
-
-/// How a frame is returned into.
-pub enum Kind {
-    Call,
+/// What a frame does not hold of a call that only the kernel can return from.
+pub enum More {
+    /// A plain call promises what the C ABI does: rbx rbp r12 r13 r14 r15, and the control words.
+    Plain { kept: [u64; 6], control: fpu::Control },
     /// Code of a window that its personality serves: all its registers, and whether it was stopped by a fault, so that
     /// nothing but the personality can let it go on.
     Foreign { registers: Box<Registers>, faulted: bool },
 }
 
-/// Where a thread returns to: in kernel memory, by text, never by rights (pitfalls, H3).
-pub struct CallFrame {
-    pub domain: Arc<Domain>,
-    /// `domain.active` before this call.
-    pub before: u64,
-    pub rip: u64,
-    pub rsp: u64,
-    /// rbx rbp r12 r13 r14 r15.
-    pub kept: [u64; 6],
-    pub control: fpu::Control,
-    pub kind: Kind,
-}
-
 /// What a call brings along.
 struct Arrival {
-    block: Block,
+    /// The record by which the callee is entered.
+    record: u64,
     index: u64,
-    args: (u64, u64),
     words: [u64; 6],
-    caller_stack: bool,
-    rip: u64,
+    /// The stack pointer with which the caller goes on.
     rsp: u64,
+    rip: u64,
+    caller_stack: bool,
+    more: Option<More>,
 }
 
-/// A bound call: EPC-S.
-pub fn bound_call(thread: &Thread, number: u64) {
+/// A bound call that the gate could not make by itself: the first one, one after a change, or one on the caller's stack.
+pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     let inner = &mut *thread.inner.lock();
     if let Err(error) = enter_bound(thread, inner, number) {
         let registers = inner.area.registers_mut();
-        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+        (registers.rdi, registers.rsi, registers.r10) = (0, 0, error as u64);
     }
 }
 
-fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Error> {
-    let (slot, index) = ((number & 0xffff) as usize, number >> 16 & 0xffff);
-    let caller = inner.domain.clone();
-    let (binding, target) = checked(thread, inner, &caller, slot)?;
-    if index >= binding.block.count {
+fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, number: u64) -> Result<(), Error> {
+    let binding = number % slot(BINDINGS_MAX) / slot(1);
+    if inner.depth() >= DEPTH_MAX {
+        return Err(Error::TooDeep);
+    }
+    let address = records(inner.domain.number) + slot(binding);
+    let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
+    let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
+    let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+    let r = inner.area.registers();
+    // On the caller's stack the record has no gates to be called without the kernel; its block has been looked at.
+    if !caller_stack && r.r14 >= u64::from(record.gates) {
         return Err(Error::BadArgument);
     }
-    let r = inner.area.registers();
     let arrival = Arrival {
-        block: Block { ..binding.block },
-        index,
-        args: (binding.args_base(), binding.args_len),
-        words: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
-        caller_stack: binding.caller_stack,
-        rip: r.rip,
+        record: address,
+        index: r.r14,
+        words: [r.rdi, r.rsi, r.r12, r.r13, r.r8, r.r9],
         rsp: r.rsp,
+        rip: r.rip | BY_KERNEL,
+        caller_stack,
+        more: None,
     };
-    enter(thread, inner, caller, target, arrival)
+    enter(thread, inner, &record, arrival)
 }
 
-/// The binding in a slot and the domain that it leads to: from the domain's own list if nothing changed since the last
-/// check, else checked anew.
-fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize) -> Result<(Arc<Binding>, Arc<Domain>), Error> {
-    if let Some(Some(bound)) = caller.bound.lock().get(slot)
-        && bound.generation == bound.binding.target.generation.load(Ordering::SeqCst)
-        && !bound.binding.has_ended()
-    {
-        return Ok((bound.binding.clone(), bound.domain.clone()));
-    }
-    let binding = caller.text.bindings.lock().get(slot).cloned().flatten().ok_or(Error::NotFound)?;
+/// Checks a binding and writes the record by which the thread calls from now on, until something changes.
+fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -> Result<Arc<Binding>, Error> {
+    let caller = inner.domain.clone();
+    let binding = caller.text.bindings.lock().get(number as usize).cloned().flatten().ok_or(Error::NotFound)?;
     let target = &binding.target;
     let generation = target.generation.load(Ordering::SeqCst);
     // Another block of gates may have come to the address meanwhile: that is not what was bound.
     if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
     }
-    if !target.rights(caller).contains(Rights::CALL) {
+    if !target.rights(&caller).contains(Rights::CALL) {
         return Err(Error::Denied);
     }
-    let domain = thread.domain_for(inner, target)?;
-    let mut bound = caller.bound.lock();
-    if bound.len() <= slot {
-        spare_heap()?;
-        bound.resize_with(slot + 1, || None);
+    let callee = thread.domain_for(inner, target)?;
+    let gates = if binding.caller_stack { 0 } else { binding.block.count as u32 };
+    if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
+        return Err(Error::BadArgument);
     }
-    let args_base = binding.args_base();
-    bound[slot] = Some(Bound { binding: binding.clone(), domain: domain.clone(), args_base, generation });
-    drop(bound);
-    Ok((binding, domain))
+    let args = (binding.args_base(), binding.args_len);
+    inner.set_record(thread, address, &record_of(&caller, &callee, &binding.block, args, gates))?;
+    target.entered(thread, address);
+    if target.generation.load(Ordering::SeqCst) != generation || binding.has_ended() {
+        // Something has changed while we looked: the next call looks again.
+        inner.gate.clear_record(address);
+        return Err(Error::Busy);
+    }
+    Ok(binding)
+}
+
+/// What the callee is told, and the gate needs.
+fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u32) -> Record {
+    Record {
+        entry: block.entry,
+        cookie: block.cookie,
+        args_base: args.0,
+        args_len: args.1,
+        task: caller.subject.task,
+        text: caller.text.base,
+        user: caller.subject.user,
+        gates,
+        domain: callee.number,
+        ..Record::default()
+    }
 }
 
 /// A plain call: the fetch at an entry address faulted.
 ///
 /// # Errors
 /// `Denied` when the domain lacks `CALL`, `NotFound` when there is no gate: the fetch is a fault of the caller.
-pub fn plain_call(thread: &Thread, address: u64) -> Result<(), Error> {
-    let (text, block, index) = find_gate(address).ok_or(Error::NotFound)?;
+pub fn plain_call(thread: &Arc<Thread>, address: u64) -> Result<(), Error> {
     let inner = &mut *thread.inner.lock();
+    let (text, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     let caller = inner.domain.clone();
     if caller.in_window || !text.rights(&caller).contains(Rights::CALL) {
         return Err(Error::Denied);
     }
-    let r = inner.area.registers();
-    let words = [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9];
-    let rsp = r.rsp;
-    let mut back = [0; 8];
-    claim::read(&caller, rsp, &mut back)?;
-    let arrival =
-        Arrival { block, index, args: (0, 0), words, caller_stack: false, rip: u64::from_le_bytes(back), rsp: rsp + 8 };
-    let (rip, rsp) = (arrival.rip, arrival.rsp);
-    let entered = thread.domain_for(inner, &text).and_then(|target| enter(thread, inner, caller, target, arrival));
+    let r = *inner.area.registers();
+    let entered = thread.domain_for(inner, &text).and_then(|callee| {
+        let record = record_of(&caller, &callee, &block, (0, 0), 0);
+        let address = inner.loose_record(thread, &record)?;
+        let arrival = Arrival {
+            record: address,
+            index,
+            words: [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9],
+            rsp: r.rsp,
+            // The return address is taken from the caller's stack by the caller itself, when it is back.
+            rip: again() | BY_KERNEL | MORE,
+            caller_stack: false,
+            more: Some(More::Plain { kept: [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15], control: fpu::control() }),
+        };
+        let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+        enter(thread, inner, &record, arrival)
+    });
     if let Err(error) = entered {
         // The call was allowed but cannot be made: it returns at once, with the error.
         let registers = inner.area.registers_mut();
-        (registers.rip, registers.rsp) = (rip, rsp);
+        registers.rip = again();
         (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
     }
     Ok(())
 }
 
-fn enter(thread: &Thread, inner: &mut Inner, caller: Arc<Domain>, target: Arc<Domain>, arrival: Arrival) -> Result<(), Error> {
-    if target.text.is_dead() {
+fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) -> Result<(), Error> {
+    let depth = inner.depth();
+    let (caller, callee) = (inner.domain.clone(), inner.domain_number(record.domain)?);
+    if callee.text.is_dead() {
         return Err(Error::Dead);
     }
-    let r = *inner.area.registers();
-    let stack = callee_stack(thread, &caller, &target, &arrival)?;
-    let frame = CallFrame {
-        before: caller.active.load(Ordering::Relaxed),
-        domain: caller.clone(),
-        rip: arrival.rip,
-        rsp: arrival.rsp,
-        kept: [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15],
-        control: fpu::control(),
-        kind: Kind::Call,
-    };
-    inner.frames.push(frame)?;
-    caller.active.store(arrival.rsp, Ordering::Relaxed);
-    let [rdi, rsi, rdx, rcx, r8, r9] = arrival.words;
-    *inner.area.registers_mut() = Registers {
-        rdi,
-        rsi,
-        rdx,
-        rcx,
-        r8,
-        r9,
-        rax: arrival.index,
-        rbx: arrival.args.0,
-        r12: arrival.args.1,
-        r13: arrival.block.cookie,
-        r10: caller.subject.task,
-        r11: caller.text.base,
-        r14: caller.subject.user,
-        ..Registers::start(arrival.block.entry, stack)
-    };
-    inner.domain = target;
+    if depth >= DEPTH_MAX {
+        return Err(Error::TooDeep);
+    }
+    let then = inner.gate.sp(caller.number);
+    inner.gate.set_sp(caller.number, arrival.rsp);
+    let stack = callee_stack(thread, inner, &caller, &callee, &arrival).inspect_err(|_| inner.gate.set_sp(caller.number, then))?;
+    let frame = Frame { rip: arrival.rip, sp: inner.gate.sp(callee.number), record: arrival.record };
+    inner.gate.set_frame(depth + 1, frame);
+    inner.gate.set_top(depth + 1);
+    if let Some(more) = arrival.more {
+        inner.more.push((depth + 1, more));
+    }
+    inner.sync();
+    let [rdi, rsi, r12, r13, r8, r9] = arrival.words;
+    *inner.area.registers_mut() =
+        Registers { rdi, rsi, r12, r13, r8, r9, r14: arrival.index, rbx: arrival.record, r15: DOORSTEP, ..Registers::start(record.entry, stack) };
     fpu::scrub(None);
     count(&here().counters.epc);
     Ok(())
 }
 
 /// The callee's stack pointer, with the doorstep as its return address.
-fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arrival) -> Result<u64, Error> {
+fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain, arrival: &Arrival) -> Result<u64, Error> {
     if arrival.caller_stack {
         // Only the caller's own stack, which one thread may write (pitfalls, H11).
         let (base, top) = caller.stack;
@@ -197,21 +195,21 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
             return Err(Error::BadAddress);
         }
         let rights = Rights::READ | Rights::WRITE;
-        let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: target.text.base };
+        let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: callee.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
-        if !stack.rights(target).contains(rights) {
+        if !stack.rights(callee).contains(rights) {
             stack.set_entry(&entry)?;
         }
         let at = (arrival.rsp & !15) - 8;
         claim::write(caller, at, &DOORSTEP.to_le_bytes())?;
         return Ok(at);
     }
-    let left = if core::ptr::eq(caller, target) { arrival.rsp } else { target.active.load(Ordering::Relaxed) };
-    if left == 0 {
-        return Ok(target.stack.1 - 8);
+    let left = inner.gate.sp(callee.number);
+    let (base, top) = callee.stack;
+    if left == top - 8 {
+        return Ok(left);
     }
     // The thread is inside this text already: go on below where it left.
-    let (base, top) = target.stack;
     if left > top || left < base {
         return Err(Error::BadAddress);
     }
@@ -219,15 +217,27 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
         return Err(Error::TooDeep);
     }
     let at = (left & !15) - 8;
-    claim::write(target, at, &DOORSTEP.to_le_bytes())?;
+    claim::write(callee, at, &DOORSTEP.to_le_bytes())?;
     Ok(at)
 }
 
 /// `gate_return`.
 pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
-    if thread.inner.lock().frames.depth() == 0 {
+    if thread.inner.lock().depth() == 0 {
         return thread.answer(Err(Error::NotFound));
     }
+    leave(thread, Ok(values));
+}
+
+/// The gate has gone back through a frame that only the kernel can return through: as if it had not.
+pub fn give_back_again(thread: &Arc<Thread>) {
+    let values = {
+        let inner = &mut *thread.inner.lock();
+        inner.gate.set_top(inner.depth() + 1);
+        inner.sync();
+        let r = inner.area.registers();
+        [r.rdi, r.rsi]
+    };
     leave(thread, Ok(values));
 }
 
@@ -235,7 +245,7 @@ pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
 pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     let domain = {
         let inner = thread.inner.lock();
-        if inner.frames.depth() == 0 {
+        if inner.depth() == 0 {
             return false;
         }
         inner.domain.clone()
@@ -249,46 +259,39 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     true
 }
 
-/// Returns into the top frame, or the first one below whose text still lives.
+/// Returns into the caller, or the first one below whose text still lives.
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
-    let living = inner.frames.unwind(|frame| {
-        frame.domain.active.store(frame.before, Ordering::Relaxed);
-        frame.domain.text.is_dead()
-    });
-    let Some((frame, dropped)) = living else {
-        // Nobody is left to return to: the thread's own program has ended.
-        drop(guard);
-        return thread.end(Error::Dead as u64);
-    };
-    if dropped > 0 {
-        result = Err(Error::Dead);
-    }
-    inner.domain = frame.domain;
-    match frame.kind {
-        Kind::Call => {
-            let [rbx, rbp, r12, r13, r14, r15] = frame.kept;
-            let ([rax, rdx], status) = match result {
-                Ok(values) => (values, 0),
-                Err(error) => ([0; 2], error as u64),
-            };
-            *inner.area.registers_mut() = Registers {
-                rax,
-                rdx,
-                r10: status,
-                rbx,
-                rbp,
-                r12,
-                r13,
-                r14,
-                r15,
-                vector: VECTOR_SYSCALL,
-                ..Registers::start(frame.rip, frame.rsp)
-            };
-            fpu::scrub(Some(frame.control));
+    let (rip, more) = loop {
+        let Some((frame, more)) = inner.pop() else {
+            // Nobody is left to return to: the thread's own program has ended.
+            drop(guard);
+            return thread.end(Error::Dead as u64);
+        };
+        if !inner.domain.text.is_dead() {
+            break (frame.rip & !(BY_KERNEL | MORE), more);
         }
-        Kind::Foreign { mut registers, faulted } => {
+        result = Err(Error::Dead);
+    };
+    let rsp = inner.gate.sp(inner.domain.number);
+    let (values, status) = match result {
+        Ok(values) => (values, 0),
+        Err(error) => ([0; 2], error as u64),
+    };
+    match more {
+        None => {
+            let [rdi, rsi] = values;
+            *inner.area.registers_mut() = Registers { rdi, rsi, r10: status, ..Registers::start(rip, rsp) };
+            fpu::scrub(None);
+        }
+        Some(More::Plain { kept: [rbx, rbp, r12, r13, r14, r15], control }) => {
+            let [rax, rdx] = values;
+            *inner.area.registers_mut() =
+                Registers { rax, rdx, r10: status, rbx, rbp, r12, r13, r14, r15, ..Registers::start(rip, rsp) };
+            fpu::scrub(Some(control));
+        }
+        Some(More::Foreign { mut registers, faulted }) => {
             let task = thread.task.clone();
             match result {
                 Ok(_) if faulted => {}
@@ -310,27 +313,23 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     }
 }
 
-/// Pushes a frame for window code and enters its personality with `frame_at` as the only argument; its stack begins with
-/// the return address below that. `faulted`: the code was stopped by a fault.
-pub fn enter_personality(inner: &mut Inner, gate: &Gate, target: Arc<Domain>, registers: Registers, frame_at: u64, faulted: bool) -> Result<(), Error> {
+/// Enters the personality of window code with `frame_at` as the only argument; its stack begins with the return address
+/// below that. `faulted`: the code was stopped by a fault.
+pub fn enter_personality(thread: &Arc<Thread>, inner: &mut Inner, gate: &Gate, registers: Registers, frame_at: u64, faulted: bool) -> Result<(), Error> {
+    let depth = inner.depth();
+    if depth >= DEPTH_MAX {
+        return Err(Error::TooDeep);
+    }
     let caller = inner.domain.clone();
-    inner.frames.push(CallFrame {
-        before: caller.active.load(Ordering::Relaxed),
-        domain: caller.clone(),
-        rip: registers.rip,
-        rsp: registers.rsp,
-        kept: [0; 6],
-        control: fpu::control(),
-        kind: Kind::Foreign { registers: Box::new(registers), faulted },
-    })?;
-    *inner.area.registers_mut() = Registers {
-        rdi: frame_at,
-        r13: gate.block.cookie,
-        r10: caller.subject.task,
-        r11: caller.text.base,
-        r14: caller.subject.user,
-        ..Registers::start(gate.block.entry, frame_at - 8)
-    };
-    inner.domain = target;
+    let callee = thread.domain_for(inner, &gate.text)?;
+    let record = record_of(&caller, &callee, &gate.block, (0, 0), 0);
+    let address = inner.loose_record(thread, &record)?;
+    inner.gate.set_sp(caller.number, registers.rsp);
+    inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: inner.gate.sp(callee.number), record: address });
+    inner.gate.set_top(depth + 1);
+    inner.more.push((depth + 1, More::Foreign { registers: Box::new(registers), faulted }));
+    inner.sync();
+    *inner.area.registers_mut() =
+        Registers { rdi: frame_at, rbx: address, r15: DOORSTEP, ..Registers::start(gate.block.entry, frame_at - 8) };
     Ok(())
 }

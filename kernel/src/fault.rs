@@ -13,6 +13,7 @@ use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
+use arch::gate::Stopped;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Faults that are logged.
@@ -62,6 +63,27 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
         }
         stop(thread, &domain, address, denial);
     }
+}
+
+/// A fault between two programs. What was done of the crossing has been undone, or can be finished.
+pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
+    let domain = {
+        let inner = &mut *thread.inner.lock();
+        match (stopped, address) {
+            // A record that is not there, or no room for another frame: the kernel makes the call, or says why not.
+            (Stopped::In, Some(at)) if arch::gate::is_record(at) || arch::gate::is_frame_guard(at) => {
+                return arch::gate::send_to_kernel(inner.area.registers_mut());
+            }
+            // The register was not what the table says now, or the program steps: it goes on.
+            (_, None) if inner.vector == 6 || inner.vector == 1 => return,
+            _ => inner.domain.clone(),
+        }
+    };
+    if stopped == Stopped::KernelFrame && address.is_none() {
+        return epc::give_back_again(thread);
+    }
+    let gate = Denial { cause: cause::DENIED, section: abi::gate::GATE_BASE, right: Rights::WRITE };
+    stop(thread, &domain, address.unwrap_or(abi::gate::GATE_BASE), gate);
 }
 
 /// The text that the thread executed is no more: its caller hears of it, or the program is over.

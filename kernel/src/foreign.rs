@@ -3,7 +3,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::epc::{self, Kind};
+use crate::epc::{self, More};
 use crate::gate::{self, Gate};
 use crate::section::Section;
 use crate::task::{Foreign, Task};
@@ -100,7 +100,7 @@ fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
     }
 }
 
-fn enter(thread: &Thread, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
+fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
     let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
     let gate = &foreign.gate;
     if gate.text.is_dead() {
@@ -140,10 +140,10 @@ fn enter(thread: &Thread, inner: &mut Inner, reason: u64, address: u64, right: R
     let top = target.stack.1 - 16;
     let at = (top - size_of::<Frame>() as u64) & !15;
     claim::write_record(&target, at, &frame)?;
-    claim::write(&target, at - 8, &abi::layout::DOORSTEP.to_le_bytes())?;
+    claim::write(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes())?;
     let vectors = inner.window_vectors.get_or_insert_with(|| Area::new(Registers::default()));
     vectors.save_vector_state();
-    epc::enter_personality(inner, gate, target, r, at, reason != reason::SYSCALL)?;
+    epc::enter_personality(thread, inner, gate, r, at, reason != reason::SYSCALL)?;
     fpu::scrub(None);
     Ok(())
 }
@@ -153,12 +153,10 @@ pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<()
     let frame: Frame = claim::read_record(domain, frame)?;
     let (registers, segments) = registers_of(&frame)?;
     let inner = &mut *thread.inner.lock();
-    match inner.frames.top() {
-        Some(top) if matches!(top.kind, Kind::Foreign { .. }) => {}
+    match inner.more() {
+        Some(More::Foreign { .. }) => inner.pop(),
         _ => return Err(Error::NotFound),
-    }
-    let top = inner.frames.pop().expect("just seen");
-    inner.domain = top.domain;
+    };
     *inner.area.registers_mut() = registers;
     inner.segments = segments;
     restore_vectors(inner);

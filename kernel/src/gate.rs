@@ -147,5 +147,6 @@ pub fn unbind(domain: &Domain, number: u64) -> Result<u64, Error> {
         bindings.get_mut(number as usize).and_then(Option::take).ok_or(Error::NotFound)?
     };
     binding.end();
+    binding.target.changed();
     Ok(0)
 }

@@ -7,20 +7,21 @@ use core::sync::atomic::Ordering;
 pub fn processor(index: u64) -> Option<Processor> {
     let p = machine().processors.get(usize::try_from(index).ok()?).filter(|p| p.online.load(Ordering::Relaxed))?;
     let c = &p.counters;
+    let short = arch::percpu::counts(p.index);
     let get = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     Some(Processor {
         index,
         apic: u64::from(p.apic),
         thread: p.local.lock().current.as_ref().map_or(0, |t| t.number),
-        entries: get(&c.entries),
+        entries: get(&c.entries) + short.crossings,
         switches: get(&c.switches),
-        view_switches: get(&c.view_switches),
+        view_switches: short.views,
         faults: get(&c.faults),
         interrupts: get(&c.interrupts),
         shootdowns: get(&c.shootdowns),
         idle: get(&c.idle_ns),
         features: arch::cpu::features(),
-        epc: get(&c.epc),
+        epc: get(&c.epc) + short.crossings / 2,
     })
 }
 

@@ -5,6 +5,7 @@ use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
 use abi::Error;
+use abi::layout::{SLICE_LEN, STACKS_LEN, slice_base};
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Machine {
     pub node: u64,
     /// Addresses not in use.
     pub slice: Mutex<Slice>,
+    /// The same, for stacks.
+    pub stacks: Mutex<Slice>,
     pub sections: Directory<Arc<Section>>,
     pub section_count: AtomicU64,
     pub tasks: Table<Task>,
@@ -108,13 +111,20 @@ pub struct Hold(pub Extent);
 
 impl Hold {
     /// Takes `len` bytes (rounded up to granules) from this node's slice.
-    pub fn take(len: u64) -> Option<Arc<Hold>> {
-        machine().slice.lock().take(len).map(|extent| Arc::new(Hold(extent)))
+    pub fn take(len: u64, stack: bool) -> Option<Arc<Hold>> {
+        let slice = if stack { &machine().stacks } else { &machine().slice };
+        slice.lock().take(len).map(|extent| Arc::new(Hold(extent)))
     }
+}
+
+/// Where the stacks of a node begin.
+pub fn stacks_base(node: u64) -> u64 {
+    slice_base(node) + SLICE_LEN - STACKS_LEN
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        machine().slice.lock().give(self.0);
+        let slice = if self.0.base >= stacks_base(machine().node) { &machine().stacks } else { &machine().slice };
+        slice.lock().give(self.0);
     }
 }

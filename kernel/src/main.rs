@@ -12,6 +12,7 @@ on_the_machine! {
     mod boot;
     mod call;
     mod claim;
+    mod crossing;
     mod device;
     mod domain;
     mod epc;
@@ -21,7 +22,6 @@ on_the_machine! {
     mod info;
     mod machine;
     mod processor;
-    mod quick;
     mod sched;
     mod section;
     mod task;

@@ -1,9 +1,9 @@
 //! What the kernel keeps for each processor, and how others make it forget (architecture, section 14).
 
+use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched::Timeout;
 use crate::thread::Thread;
-use crate::view::View;
 use ::sched::{Ring, Timers};
 use alloc::sync::Arc;
 use arch::{apic, cpu};
@@ -14,7 +14,6 @@ use spin::Mutex;
 pub struct Counters {
     pub entries: AtomicU64,
     pub switches: AtomicU64,
-    pub view_switches: AtomicU64,
     pub faults: AtomicU64,
     pub interrupts: AtomicU64,
     pub shootdowns: AtomicU64,
@@ -26,8 +25,8 @@ pub struct Counters {
 #[derive(Default)]
 pub struct Local {
     pub current: Option<Arc<Thread>>,
-    /// The view whose root is loaded; `None`: the kernel's.
-    pub view: Option<Arc<View>>,
+    /// The domain whose root may still be loaded although its thread has gone elsewhere.
+    pub keep: Option<Arc<Domain>>,
     pub segments: (u64, u64),
     pub quantum_end: u64,
     pub switched_at: u64,
@@ -42,8 +41,6 @@ pub struct Processor {
     pub timers: Mutex<Timers<Timeout>>,
     /// Set when the running thread should make room.
     reschedule: AtomicBool,
-    /// Set when the way out of the kernel must look around: at the queue, the timers, the state of the running thread.
-    attention: AtomicBool,
     pub idle: AtomicBool,
     pub online: AtomicBool,
     /// User code may be running, with whatever the TLB holds.
@@ -62,7 +59,6 @@ impl Processor {
             queue: Mutex::new(Ring::new()),
             timers: Mutex::new(Timers::new()),
             reschedule: AtomicBool::new(false),
-            attention: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             online: AtomicBool::new(false),
             in_user: AtomicBool::new(false),
@@ -71,19 +67,19 @@ impl Processor {
         }
     }
 
-    /// Before it returns to user code, this processor looks around.
+    /// Before it returns to user code, this processor looks around: at the queue, the timers, the state of the thread.
     pub fn attend(&self) {
-        self.attention.store(true, Ordering::SeqCst);
+        arch::percpu::attend(self.index);
     }
 
     /// Whether it must look around.
     pub fn must_attend(&self) -> bool {
-        self.attention.load(Ordering::SeqCst)
+        arch::percpu::must_attend(self.index)
     }
 
     /// It is about to look around.
     pub fn attending(&self) {
-        self.attention.store(false, Ordering::SeqCst);
+        arch::percpu::attending(self.index);
     }
 
     /// The running thread is to make room for the next one.
@@ -139,6 +135,12 @@ impl Processor {
             apic::interrupt(self.apic, apic::RESCHEDULE);
         }
     }
+}
+
+/// Processors that have one of these page-table roots loaded, as bits.
+pub fn with_root(is_one: impl Fn(u64) -> bool) -> u64 {
+    let loaded = |p: &&Processor| is_one(arch::percpu::root_of(p.index));
+    machine().processors.iter().filter(loaded).fold(0, |mask, p| mask | 1 << p.index)
 }
 
 /// Adds one to a counter that only this processor writes.

@@ -6,7 +6,6 @@ use crate::processor::{Local, Processor, count, here};
 use crate::task::account;
 use crate::thread::{Thread, answer};
 use crate::trap;
-use crate::view::View;
 use abi::Error;
 use abi::task::state;
 use ::sched::QUANTUM_NS;
@@ -194,7 +193,12 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) 
             }
             running
         };
-        here.local.lock().current = None;
+        {
+            // Its root stays loaded until the next one is, and it may end elsewhere before.
+            let mut local = here.local.lock();
+            local.keep = Some(old.inner.lock().domain.clone());
+            local.current = None;
+        }
         old.on_processor.store(false, Ordering::Release);
         if give_way {
             here.queue.lock().push_back(old.clone());
@@ -237,7 +241,8 @@ pub fn breathe() {
 /// Waits for a ready thread, with no view loaded and interrupts on.
 fn idle(here: &Processor) {
     let since = time::now();
-    load(here, &mut here.local.lock().view, None);
+    arch::gate::load_root(arch::tables::kernel_root());
+    here.local.lock().keep = None;
     here.idle.store(true, Ordering::SeqCst);
     loop {
         serve_noted(here);
@@ -267,10 +272,13 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
 /// Leaves the kernel as the running thread: its view, its segment bases, its registers.
 #[inline]
 pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
-    let Local { current, view, segments, .. } = local;
+    let Local { current, keep, segments, .. } = local;
     let thread = current.as_ref().expect("user code runs on a thread");
     let inner = &mut *thread.inner.lock();
-    load(here, view, Some(&inner.domain.view));
+    inner.gate.activate();
+    arch::gate::load_root(inner.domain.root());
+    arch::gate::set_register(inner.register());
+    *keep = None;
     let wanted = if inner.domain.in_window { inner.segments } else { (0, 0) };
     if *segments != wanted {
         *segments = wanted;
@@ -279,27 +287,6 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
     let resume = inner.area.resume();
     here.enter_user();
     resume
-}
-
-/// Loads a view's root (or the kernel's), and only then lets go of the old view.
-#[inline]
-fn load(here: &Processor, loaded: &mut Option<Arc<View>>, view: Option<&Arc<View>>) {
-    let same = match (&*loaded, view) {
-        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-        (None, None) => true,
-        _ => false,
-    };
-    if same {
-        return;
-    }
-    match view {
-        Some(view) => view.load(here.index),
-        None => cpu::load_root(arch::tables::kernel_root()),
-    }
-    count(&here.counters.view_switches);
-    if let Some(old) = core::mem::replace(loaded, view.cloned()) {
-        old.unloaded(here.index);
-    }
 }
 
 /// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.

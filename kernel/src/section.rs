@@ -4,8 +4,10 @@
 use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::machine::{Hold, machine, spare_heap};
+use crate::processor;
 use crate::sched;
 use crate::task::Task;
+use crate::thread::Thread;
 use crate::view::{self, Change, Mapping, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::section::{NAME_LEN, SectionInfo, kind};
@@ -13,7 +15,7 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::GateTable;
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,6 +76,8 @@ pub struct Section {
     dead: AtomicBool,
     /// Counts what may make a checked binding wrong: changes of the ACL, of the gates, death.
     pub generation: AtomicU64,
+    /// Texts: threads that have checked a binding to this one, and the record that says so.
+    entered: Mutex<Vec<(Weak<Thread>, u64)>>,
     pub ports: Option<Ports>,
 }
 
@@ -109,7 +113,7 @@ impl Section {
             new.owner.release(Resource::Reserve, charged_reserve);
             undo_section();
         };
-        let place = beside.or_else(|| Hold::take(reserve + room)).ok_or(Error::NoMemory);
+        let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.0.base } else { new.at };
         let section = Arc::new(Section {
@@ -136,6 +140,7 @@ impl Section {
             named_by: Mutex::default(),
             dead: AtomicBool::new(false),
             generation: AtomicU64::new(1),
+            entered: Mutex::default(),
             ports: new.ports,
         });
         if machine().sections.insert(base, reserve, section.clone()).is_err() {
@@ -197,9 +202,30 @@ impl Section {
         if self.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
     }
 
-    /// Something that bindings rest on has changed.
+    /// A thread makes calls into this text by a record that it has checked.
+    pub fn entered(&self, thread: &Arc<Thread>, record: u64) {
+        let mut entered = self.entered.lock();
+        if entered.len().is_power_of_two() {
+            entered.retain(|(other, _)| other.strong_count() > 0);
+        }
+        entered.push((Arc::downgrade(thread), record));
+    }
+
+    /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
+        if !self.is_text() {
+            return;
+        }
+        let mut processors = 0;
+        for (thread, record) in core::mem::take(&mut *self.entered.lock()) {
+            if let Some(thread) = thread.upgrade() {
+                thread.inner.lock().gate.clear_record(record);
+                processors |= 1 << thread.processor.load(Ordering::Relaxed);
+            }
+        }
+        // One that is between two programs begins again.
+        processor::make_forget(processors);
     }
 
     /// Sets one ACL entry; effective everywhere when this returns.
@@ -219,13 +245,13 @@ impl Section {
         }
         let stale = self.acl_changed(&mut state, change);
         drop(state);
+        self.changed();
         stale.flush();
         Ok(())
     }
 
     /// What was cached of the ACL before it changed.
     fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
-        self.changed();
         match ::view::Invalidate::after(change, 0, self.reserve) {
             Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
             None => Stale::default(),
@@ -473,6 +499,7 @@ fn forget_text(text: &Section) {
             change => section.acl_changed(&mut state, change),
         };
         drop(state);
+        section.changed();
         stale.flush();
     }
 }

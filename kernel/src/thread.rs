@@ -2,7 +2,8 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::epc::CallFrame;
+use crate::crossing::{self, OWN};
+use crate::epc::More;
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched::{self, Timeout};
@@ -10,17 +11,18 @@ use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
 use crate::wait::{self, Waiters};
-use abi::layout::{DOORSTEP, PAGE};
+use abi::gate::DOORSTEP;
+use abi::layout::PAGE;
 use abi::rights::principal;
 use abi::section::kind;
 use abi::task::{CALLEE_GRACE_NS, STACK_DEFAULT, STACK_MAX, ThreadInfo, state};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
-use ::gate::Frames;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::{Area, Registers};
+use arch::gate::Gate;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use quota::Resource;
 use spin::Mutex;
@@ -31,11 +33,21 @@ const CALLEE_STACK: u64 = STACK_DEFAULT;
 /// What the thread's lock protects.
 pub struct Inner {
     pub area: Area,
-    /// Where the thread will return to, innermost last; neither caller nor callee can write it.
-    pub frames: Frames<CallFrame>,
+    /// Where the thread will return to, and the calls that it may make; neither caller nor callee can write it.
+    pub gate: Gate,
+    /// What frames do not hold, by depth, innermost last.
+    pub more: Vec<(usize, More)>,
+    /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
-    /// A domain for every text that the thread has executed.
-    pub domains: BTreeMap<u64, Arc<Domain>>,
+    pub seen: (usize, u64),
+    /// A domain for every text that the thread has executed, by number; and the numbers, by text.
+    pub domains: Vec<Option<Arc<Domain>>>,
+    pub numbers: BTreeMap<u64, u32>,
+    /// The records that lead to a domain, and how far its own records go.
+    pub leads: BTreeMap<u32, BTreeSet<u64>>,
+    pub reach: BTreeMap<u32, u32>,
+    /// The exception that the thread entered the kernel by, if it was in the gate.
+    pub vector: u64,
     /// FS and GS bases of the code in the window; native programs have none.
     pub segments: (u64, u64),
     /// Vector state of the window's code while its personality runs.
@@ -87,22 +99,38 @@ impl Thread {
         let number = machine().threads.number();
         let made = match begin {
             Begin::Native { entry, argument, stack_len } => {
-                domain(task, number, text, Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
+                domain(task, number, OWN, text, Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
                     let mut registers = Registers::start(entry, domain.stack.1 - 8);
                     registers.rdi = argument;
                     (domain, registers, (0, 0))
                 })
             }
-            Begin::Window { registers, segments } => domain(task, number, text, None).map(|domain| (domain, registers, segments)),
+            Begin::Window { registers, segments } => {
+                domain(task, number, OWN, text, None).map(|domain| (domain, registers, segments))
+            }
         };
-        let (domain, registers, segments) = made.inspect_err(|_| task.release(Resource::Threads, 1))?;
+        let made = made.and_then(|(domain, registers, segments)| match crossing::make_gate(task, &domain) {
+            Ok(gate) => Ok((domain, gate, registers, segments)),
+            Err(error) => {
+                retire(&domain);
+                Err(error)
+            }
+        });
+        let (domain, gate, registers, segments) = made.inspect_err(|_| task.release(Resource::Threads, 1))?;
+        domain.view.show_gate(&gate);
         let thread = Arc::new(Thread {
             number,
             task: task.clone(),
             inner: Mutex::new(Inner {
                 area: Area::new(registers),
-                frames: Frames::new(),
-                domains: [(text.base, domain.clone())].into(),
+                seen: (0, gate.frame(0).record),
+                gate,
+                more: Vec::new(),
+                numbers: [(text.base, OWN)].into(),
+                domains: alloc::vec![None, Some(domain.clone())],
+                leads: BTreeMap::new(),
+                reach: BTreeMap::new(),
+                vector: 0,
                 domain,
                 segments,
                 window_vectors: None,
@@ -154,28 +182,37 @@ impl Thread {
     }
 
     pub fn domain(&self) -> Arc<Domain> {
-        self.inner.lock().domain.clone()
+        let mut inner = self.inner.lock();
+        inner.sync();
+        inner.domain.clone()
     }
 
     /// The thread's domain for a text, made on its first call there.
     pub fn domain_for(&self, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
-        if let Some(domain) = inner.domains.get(&text.base)
+        if let Some(domain) = inner.numbers.get(&text.base).and_then(|&number| inner.domain_number(number).ok())
             && Arc::ptr_eq(&domain.text, text)
         {
-            return Ok(domain.clone());
+            return Ok(domain);
         }
         // Texts that have ended since: their stacks and views are of no use any more.
-        let gone: Vec<u64> = inner.domains.iter().filter(|(_, d)| d.text.is_dead() && d.active.load(Ordering::Relaxed) == 0).map(|(&base, _)| base).collect();
-        for base in gone {
-            if let Some(domain) = inner.domains.remove(&base) && !Arc::ptr_eq(&domain, &inner.domain) {
+        let ended = |domain: &&Arc<Domain>| domain.text.is_dead() || domain.text.base == text.base;
+        let gone: Vec<u32> = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number).collect();
+        for number in gone {
+            if number != OWN
+                && !inner.is_inside(number)
+                && let Some(domain) = inner.drop_domain(number)
+            {
+                if inner.numbers.get(&domain.text.base) == Some(&number) {
+                    inner.numbers.remove(&domain.text.base);
+                }
                 retire(&domain);
             }
         }
-        let domain = domain(&self.task, self.number, text, Some(CALLEE_STACK))?;
-        if let Some(old) = inner.domains.insert(text.base, domain.clone()) {
-            // An earlier text at the same address, which nobody executes any more.
-            retire(&old);
-        }
+        let number = inner.free_number()?;
+        let domain = domain(&self.task, self.number, number, text, Some(CALLEE_STACK))?;
+        domain.view.show_gate(&inner.gate);
+        inner.add_domain(self, number, domain.clone()).inspect_err(|_| retire(&domain))?;
+        inner.numbers.insert(text.base, number);
         Ok(domain)
     }
 
@@ -207,7 +244,7 @@ impl Thread {
             (wait.state == state::WAITING).then_some(wait.ticket)
         };
         match ticket {
-            Some(ticket) if self.in_own_text(&self.inner.lock()) => {
+            Some(ticket) if self.in_own_text(&mut self.inner.lock()) => {
                 sched::wake(self, ticket, Err(Error::Killed));
             }
             Some(ticket) => {
@@ -219,13 +256,14 @@ impl Thread {
         }
     }
 
-    fn in_own_text(&self, inner: &Inner) -> bool {
-        inner.frames.depth() == 0 || inner.domain.text.owner().number == self.task.number
+    fn in_own_text(&self, inner: &mut Inner) -> bool {
+        inner.sync();
+        inner.depth() == 0 || inner.domain.text.owner().number == self.task.number
     }
 
     /// Whether a killed thread is where it may be ended.
     pub fn may_end(&self) -> bool {
-        self.is_killed() && (arch::time::now() >= self.kill_deadline() || self.in_own_text(&self.inner.lock()))
+        self.is_killed() && (arch::time::now() >= self.kill_deadline() || self.in_own_text(&mut self.inner.lock()))
     }
 
     /// The time is over even for a callee.
@@ -256,10 +294,14 @@ impl Thread {
         here().attend();
         let domains = {
             let mut inner = self.inner.lock();
-            while inner.frames.pop().is_some() {}
+            while inner.pop().is_some() {}
+            // Its roots are about to go.
+            arch::gate::load_root(arch::tables::kernel_root());
+            self.task.release(Resource::Frames, inner.gate.owned());
+            inner.leads.clear();
             core::mem::take(&mut inner.domains)
         };
-        domains.values().for_each(retire);
+        domains.iter().flatten().for_each(retire);
         drop(domains);
         wait::forget(self);
         *self.exit.lock() = Some(code);
@@ -277,8 +319,9 @@ impl Thread {
 
     pub fn info(&self) -> ThreadInfo {
         let (text, depth) = {
-            let inner = self.inner.lock();
-            (inner.domain.text.base, inner.frames.depth() as u64)
+            let mut inner = self.inner.lock();
+            inner.sync();
+            (inner.domain.text.base, inner.depth() as u64)
         };
         ThreadInfo {
             thread: self.number,
@@ -308,7 +351,7 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
 }
 
 /// Makes a domain of a thread: a view, and for native code a stack.
-fn domain(task: &Arc<Task>, thread: u64, text: &Arc<Section>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
+fn domain(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
     let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
     spare_heap()?;
     let view = View::new(task)?;
@@ -325,8 +368,7 @@ fn domain(task: &Arc<Task>, thread: u64, text: &Arc<Section>, stack_len: Option<
         in_window: stack_len.is_none(),
         stack,
         stack_section,
-        active: AtomicU64::new(0),
-        bound: Mutex::default(),
+        number,
     }))
 }
 
@@ -341,12 +383,9 @@ fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result
     Ok(stack)
 }
 
-/// The thread will not execute in this domain again: its stack goes, and its checked bindings, which may lead round in
-/// a circle to the domain itself.
+/// The thread will not execute in this domain again: its stack goes.
 fn retire(domain: &Arc<Domain>) {
     if let Some(stack) = &domain.stack_section {
         stack.delete();
     }
-    let bound = core::mem::take(&mut *domain.bound.lock());
-    drop(bound);
 }

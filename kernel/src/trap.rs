@@ -3,13 +3,14 @@
 use crate::machine::machine;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, processor, quick, sched};
+use crate::{boot, call, device, epc, fault, foreign, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
 use arch::entry::Trap;
+use arch::gate::Stopped;
 
 arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
 
@@ -27,13 +28,11 @@ fn further_processor(_index: usize) -> ! {
 fn trap(trap: Trap) -> Resume {
     let here = processor::here();
     here.left_user();
-    if let Trap::Call = trap
-        && let Some(resume) = quick::quick(here)
-    {
-        return resume;
-    }
     let thread = here.current();
+    let stopped = thread.inner.lock().entered();
     match trap {
+        Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
+        Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call => system_call(&thread),
         Trap::PageFault { address, error } => {
             count(&here.counters.faults);

@@ -8,6 +8,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
+use arch::gate::Gate;
 use arch::tables::{Retired, ViewTables};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
@@ -17,8 +18,6 @@ use spin::Mutex;
 pub struct View {
     tables: Mutex<ViewTables>,
     root: u64,
-    /// Processors that have the root loaded.
-    active: AtomicU64,
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
@@ -87,7 +86,6 @@ impl View {
         Ok(Arc::new(View {
             root: tables.root(),
             tables: Mutex::new(tables),
-            active: AtomicU64::new(0),
             task: task.clone(),
             charged: AtomicU64::new(1),
             unpaid: AtomicU64::new(0),
@@ -133,15 +131,14 @@ impl View {
         stale
     }
 
-    /// Makes this view the processor's. The caller keeps a reference until the next one is loaded.
-    pub fn load(&self, processor: usize) {
-        self.active.fetch_or(1 << processor, Ordering::SeqCst);
-        arch::cpu::load_root(self.root);
+    /// What a processor loads. Whoever owns the view keeps it while it may be loaded.
+    pub fn root(&self) -> u64 {
+        self.root
     }
 
-    /// The processor has loaded another root.
-    pub fn unloaded(&self, processor: usize) {
-        self.active.fetch_and(!(1 << processor), Ordering::SeqCst);
+    /// Shows the gate of the thread whose view this is.
+    pub fn show_gate(&self, gate: &Gate) {
+        self.tables.lock().show_gate(gate);
     }
 
     /// Removes what the view holds of a range of addresses.
@@ -156,7 +153,7 @@ impl View {
     /// reads what they say now: the fence puts our stores to the tables before our look at who has it loaded.
     fn users(&self) -> u64 {
         fence(Ordering::SeqCst);
-        self.active.load(Ordering::SeqCst)
+        processor::with_root(|root| root == self.root)
     }
 
     fn returned(&self, tables: u64) {

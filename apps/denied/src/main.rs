@@ -64,7 +64,7 @@ fn denied_access(right: Rights) -> Result<(), String> {
 struct Nothing;
 
 impl Skeleton for Nothing {
-    fn dispatch(&self, _: &Caller, _: &[u64; 6]) -> Values {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
         Values(0, 0)
     }
 }

@@ -28,6 +28,7 @@ pub fn has(bits: u64) -> bool {
 pub(crate) fn detect() {
     let cpuid = raw_cpuid::CpuId::new();
     let mut found = 0;
+    let mut vectors = false;
     let mut note = |there: bool, bit: u64| {
         if there {
             found |= bit;
@@ -36,12 +37,15 @@ pub(crate) fn detect() {
     if let Some(f) = cpuid.get_feature_info() {
         note(f.has_x2apic(), feature::X2APIC);
         note(f.has_pcid(), feature::PCID);
-        note(f.has_avx() && f.has_xsave(), feature::AVX);
+        vectors = f.has_avx() && f.has_xsave();
+        note(vectors, feature::AVX);
     }
+
     if let Some(f) = cpuid.get_extended_feature_info() {
         note(f.has_smep(), feature::SMEP);
         note(f.has_smap(), feature::SMAP);
-        note(f.has_pku(), feature::PKU);
+        // The gate clears vector registers by an AVX instruction; no processor has keys without it.
+        note(f.has_pku() && vectors, feature::PKU);
         note(f.has_fsgsbase(), feature::FSGSBASE);
         note(f.has_umip(), feature::UMIP);
     }
@@ -62,6 +66,7 @@ pub(crate) fn set_up() {
                 (feature::SMAP, Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
                 (feature::UMIP, Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
                 (feature::AVX, Cr4Flags::OSXSAVE),
+                (feature::PKU, Cr4Flags::PROTECTION_KEY_USER),
             ] {
                 if has(bit) {
                     f.insert(flag);
@@ -72,6 +77,7 @@ pub(crate) fn set_up() {
             // x87, SSE and AVX only: no key register, no AVX-512 (pitfalls, H16).
             XCr0::write(XCr0Flags::X87 | XCr0Flags::SSE | XCr0Flags::AVX);
         }
+        crate::percpu::set_flags();
         // AC may be set from boot code; with SMAP it would open user pages.
         if has(feature::SMAP) {
             asm!("clac", options(nomem, nostack));

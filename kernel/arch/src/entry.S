@@ -5,6 +5,16 @@
 .set CONTEXT, 0                                     # gs: end of the running thread's Registers
 .set STACK, 8                                       # gs: top of this processor's kernel stack
 .set SCRATCH, 16                                    # gs: user rsp during the first instructions of syscall
+.set ROOT, 40                                       # gs: the page-table root that is loaded
+.set ROOTS, 48                                      # gs: the running thread's roots, by domain
+.set ATTENTION, 56                                  # gs: the way out must look around
+.set CROSSINGS, 64                                  # gs: counters of the short way: calls and returns,
+.set VIEWS, 72                                      # roots loaded,
+.set KEYS, 80                                       # key registers written
+.set FLAGS, 88                                      # gs: what the processor has
+.set FLAG_AVX, 1
+.set FLAG_KEYS, 2
+.set GATE_RETURN, 0x34
 .set VECTOR_SYSCALL, 0x100
 .set AT_VECTOR, 15 * 8
 
@@ -31,6 +41,11 @@
 .align 16
 syscall_entry:                                      # interrupts are off and DF, TF, AC are clear: SFMASK
     swapgs
+    bt $32, %rax
+    jc epc_in                                       # a bound call, and its return: gate.S
+    cmp $GATE_RETURN, %rax
+    je epc_out
+syscall_slow:
     mov %rsp, %gs:SCRATCH
     mov %gs:CONTEXT, %rsp
     push $0x1b                                      # ss: user data
@@ -168,13 +183,3 @@ fatal:
     cld
     call kernel_fatal
     ud2
-
-.globl doorstep_begin, doorstep_end
-.section .rodata
-doorstep_begin:                                     # user code: where a callee returns to (see abi::gate)
-    mov %rax, %rdi
-    mov %rdx, %rsi
-    mov $0x34, %eax                                 # gate_return
-    syscall
-    ud2
-doorstep_end:

@@ -5,7 +5,7 @@ use crate::{apic, cpu, descriptors, fatal, percpu};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
-global_asm!(include_str!("entry.S"), options(att_syntax));
+global_asm!(include_str!("entry.S"), include_str!("gate.S"), options(att_syntax));
 
 /// Why the running thread entered the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +57,6 @@ unsafe extern "Rust" {
 // SAFETY: labels in `entry.S`.
 unsafe extern "C" {
     static syscall_entry: u8;
-    static doorstep_begin: u8;
-    static doorstep_end: u8;
     fn resume() -> !;
 }
 
@@ -123,14 +121,5 @@ pub(crate) fn set_up() {
         cpu::wrmsr(STAR, 0x0013_0008 << 32);
         cpu::wrmsr(LSTAR, &raw const syscall_entry as u64);
         cpu::wrmsr(SFMASK, 0x0025_7fd5 & !2);
-    }
-}
-
-/// The machine code of the doorstep page.
-pub fn doorstep() -> &'static [u8] {
-    // SAFETY: both symbols delimit constant bytes in `entry.S`.
-    unsafe {
-        let begin = &raw const doorstep_begin;
-        core::slice::from_raw_parts(begin, (&raw const doorstep_end).offset_from(begin) as usize)
     }
 }

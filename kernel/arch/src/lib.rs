@@ -15,6 +15,7 @@ pub mod entry;
 mod fatal;
 pub mod fpu;
 pub mod frames;
+pub mod gate;
 mod heap;
 mod image;
 pub mod ioapic;

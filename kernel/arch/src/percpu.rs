@@ -1,6 +1,7 @@
 //! The block that each processor finds at GS while the kernel runs. Layout known to `entry.S`.
 
-use crate::cpu::{PROCESSORS_MAX, wrmsr};
+use crate::cpu::{PROCESSORS_MAX, has, wrmsr};
+use abi::info::feature;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +16,24 @@ pub(crate) struct Block {
     pub index: AtomicU64,
     /// Vectors 0x20 to 0x5f that came while idle, as bits.
     pub pending: AtomicU64,
+    /// The page-table root that is loaded. Written before `cr3`, which is serialising: who changes tables and then reads
+    /// this sees the processor, or the processor sees the change.
+    pub root: AtomicU64,
+    /// The running thread's roots, by the number of the domain.
+    pub roots: AtomicU64,
+    /// The way out of the kernel must look around.
+    pub attention: AtomicU64,
+    /// Bound calls and returns on the short way.
+    pub crossings: AtomicU64,
+    /// Roots loaded.
+    pub views: AtomicU64,
+    /// Key registers written.
+    pub keys: AtomicU64,
+    pub flags: AtomicU64,
 }
+
+pub(crate) const FLAG_AVX: u64 = 1;
+pub(crate) const FLAG_KEYS: u64 = 2;
 
 impl Block {
     const fn new() -> Block {
@@ -25,6 +43,13 @@ impl Block {
             scratch: AtomicU64::new(0),
             index: AtomicU64::new(0),
             pending: AtomicU64::new(0),
+            root: AtomicU64::new(0),
+            roots: AtomicU64::new(0),
+            attention: AtomicU64::new(1),
+            crossings: AtomicU64::new(0),
+            views: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            flags: AtomicU64::new(0),
         }
     }
 }
@@ -42,6 +67,12 @@ pub(crate) fn set_up(index: usize, stack_top: u64) {
     unsafe { wrmsr(GS_BASE, block as *const Block as u64) };
 }
 
+/// Notes for `gate.S` what the processor has.
+pub(crate) fn set_flags() {
+    let flag = |feature: u64, flag: u64| if has(feature) { flag } else { 0 };
+    block().flags.store(flag(feature::AVX, FLAG_AVX) | flag(feature::PKU, FLAG_KEYS), Ordering::Relaxed);
+}
+
 /// Index of this processor, 0 to `PROCESSORS_MAX - 1`.
 #[inline]
 pub fn index() -> usize {
@@ -54,6 +85,48 @@ pub fn index() -> usize {
 #[inline]
 pub(crate) fn block() -> &'static Block {
     &BLOCKS[index()]
+}
+
+/// What a processor counts of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Bound calls and returns that the kernel made on its short way; each was an entry.
+    pub crossings: u64,
+    /// Page-table roots loaded.
+    pub views: u64,
+    /// Key registers written by the kernel.
+    pub keys: u64,
+}
+
+/// What processor `index` has counted.
+pub fn counts(index: usize) -> Counts {
+    let block = &BLOCKS[index];
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Counts { crossings: get(&block.crossings), views: get(&block.views), keys: get(&block.keys) }
+}
+
+/// The root that processor `index` has loaded, or is about to.
+#[inline]
+pub fn root_of(index: usize) -> u64 {
+    BLOCKS[index].root.load(Ordering::SeqCst)
+}
+
+/// Before processor `index` returns to user code, it looks around.
+#[inline]
+pub fn attend(index: usize) {
+    BLOCKS[index].attention.store(1, Ordering::SeqCst);
+}
+
+/// Whether processor `index` must look around.
+#[inline]
+pub fn must_attend(index: usize) -> bool {
+    BLOCKS[index].attention.load(Ordering::SeqCst) != 0
+}
+
+/// Processor `index` is about to look around.
+#[inline]
+pub fn attending(index: usize) {
+    BLOCKS[index].attention.store(0, Ordering::SeqCst);
 }
 
 /// Takes the vectors noted while this processor idled, as bits from [`crate::apic::FIRST_VECTOR`] on.

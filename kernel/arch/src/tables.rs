@@ -1,6 +1,7 @@
 //! Page tables of views: the hardware form of what a domain may touch, behind a safe interface.
 
 use crate::frames::Frame;
+use crate::gate::{self, Gate};
 use crate::image::{self, Mem};
 use alloc::vec::Vec;
 use paging::{MapError, Prot, TableMem, Tables};
@@ -9,7 +10,12 @@ use paging::{MapError, Prot, TableMem, Tables};
 pub struct ViewTables {
     tables: Option<Tables>,
     root: u64,
+    /// The tables of the slice, but for the stacks, are another's.
+    borrowed: bool,
 }
+
+/// Present, writable, for user code, accessed.
+const LINK: u64 = 0x27;
 
 /// Tables unlinked from a view. They are freed when this is dropped, which must be after the shootdown.
 #[must_use = "drop it after the shootdown"]
@@ -51,13 +57,42 @@ impl TableMem for Charged<'_> {
     }
 }
 
+/// Entries of a root for what its thread has for itself: the last slot of the node's slice, with the stacks.
+const STACKS: usize = ((abi::layout::slice_base(abi::layout::UNNAMED_NODE) + abi::layout::SLICE_LEN) >> 39) as usize - 1;
+/// Entries of a root for the rest of the slice.
+const SHARED: core::ops::Range<usize> = (abi::layout::slice_base(abi::layout::UNNAMED_NODE) >> 39) as usize..STACKS;
+
 impl ViewTables {
-    /// Empty tables with the kernel's upper half; `None` without memory.
+    /// Empty tables with the kernel's upper half, for no thread in particular; `None` without memory.
     pub fn new() -> Option<ViewTables> {
         let mut tables = Tables::new(&mut Mem)?;
         tables.share_upper(&mut Mem, &Tables::from_root(image::root()));
         let root = tables.root();
-        Some(ViewTables { tables: Some(tables), root })
+        Some(ViewTables { tables: Some(tables), root, borrowed: false })
+    }
+
+    /// Shows a thread's gate.
+    pub fn show_gate(&mut self, gate: &Gate) {
+        for (slot, entry) in gate.links() {
+            Mem.write(self.root, slot, entry);
+        }
+    }
+
+    /// Makes the tables that threads borrow, so that roots need not be changed later. `None` without memory.
+    pub fn prepare_to_lend(&mut self) -> Option<()> {
+        for slot in SHARED {
+            let table = Mem.alloc()?;
+            Mem.write(self.root, slot, table | LINK);
+        }
+        Some(())
+    }
+
+    /// Shows everything but the stacks as `of` does, from now on: the tables below the root are the same.
+    pub fn borrow(&mut self, of: &ViewTables) {
+        for slot in SHARED {
+            Mem.write(self.root, slot, Mem.read(of.root, slot));
+        }
+        self.borrowed = true;
     }
 
     /// For [`crate::cpu::load_root`].
@@ -83,8 +118,19 @@ impl ViewTables {
 
     /// Unmaps a range. Whether anything was mapped, and the tables that became empty.
     pub fn unmap(&mut self, base: u64, len: u64) -> (bool, Retired) {
-        let gone = self.tables.as_mut().expect("live tables").unmap(&mut Mem, base, len);
-        (gone.pages > 0, Retired(gone.tables))
+        let tables = self.tables.as_mut().expect("live tables");
+        // The gate's slot lies in the lower half, but is not the view's.
+        let (slot, end) = (gate::SLOT as u64 * SLOT_LEN, base.saturating_add(len));
+        let mut any = false;
+        let mut retired = Vec::new();
+        for (from, to) in [(base, end.min(slot)), (base.max(slot + SLOT_LEN), end)] {
+            if from < to {
+                let gone = tables.unmap(&mut Mem, from, to - from);
+                any |= gone.pages > 0;
+                retired.extend(gone.tables);
+            }
+        }
+        (any, Retired(retired))
     }
 
     /// Takes the right to write from a range. Whether anything changed.
@@ -96,10 +142,17 @@ impl ViewTables {
 impl Drop for ViewTables {
     fn drop(&mut self) {
         if let Some(tables) = self.tables.take() {
+            let others = if self.borrowed { SHARED } else { 0..0 };
+            for slot in others.chain([gate::SLOT]) {
+                Mem.write(self.root, slot, 0);
+            }
             tables.free_lower(&mut Mem);
         }
     }
 }
+
+/// Bytes that one entry of a root covers.
+const SLOT_LEN: u64 = 1 << 39;
 
 /// The kernel's own root: what an idle processor has loaded.
 pub fn kernel_root() -> u64 {

@@ -187,8 +187,9 @@ fn server(interface: &Interface) -> TokenStream {
             struct Skeleton<S: 'static>(&'static S);
 
             impl<S: #name + Sync> ::rt::gate::Skeleton for Skeleton<S> {
-                fn dispatch(&self, __caller: &::rt::Caller, __words: &[u64; 6]) -> ::rt::gate::Values {
-                    match __caller.index {
+                #[inline(always)]
+                fn dispatch(&self, __caller: &::rt::Caller, __index: u64, __words: &[u64; 6]) -> ::rt::gate::Values {
+                    match __index {
                         #(#arms)*
                         _ => ::rt::gate::Values::of(::core::result::Result::Err(::rt::Error::NoSuchCall)),
                     }

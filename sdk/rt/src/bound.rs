@@ -1,7 +1,7 @@
 //! The client's side of a call: a text bound to a block of gates.
 
 use abi::calls::stub;
-use abi::gate::{Binding, GATE_STEP, grade};
+use abi::gate::{Binding, ENTER, GATE, GATE_STEP, grade};
 use abi::{Error, gate as contract};
 
 use crate::lend::{Lent, LentMut, Loan, Loans};
@@ -14,6 +14,9 @@ pub const ARGS_DEFAULT: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Bound {
     gate: u64,
+    /// Which gate the stub calls, and what it tells it.
+    via: u64,
+    slot: u64,
     binding: Binding,
     loans: Loans,
 }
@@ -39,14 +42,15 @@ impl Bound {
         let mut binding = Binding::default();
         stub::gate_bind(&Trap, gate, args_len, flags, core::ptr::from_mut(&mut binding) as u64)?;
         let loans = Loans::new(binding.args, binding.args_len);
-        Ok(Bound { gate, binding, loans })
+        let via = if binding.grade == grade::EPC_H { GATE } else { ENTER };
+        Ok(Bound { gate, via, slot: contract::slot(binding.number), binding, loans })
     }
 
     /// Calls by plain `call` instructions, without a binding: pointers must lie where the called program may go.
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, binding, loans: Loans::new(0, 0) }
+        Bound { gate, via: 0, slot: 0, binding, loans: Loans::new(0, 0) }
     }
 
     /// Calls gate `index` of the block.
@@ -55,10 +59,10 @@ impl Bound {
     /// `Dead` or `Faulted` if the called program ended in the middle, or what the kernel answers.
     #[inline]
     pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
-        if self.binding.grade == grade::PLAIN {
+        if self.via == 0 {
             trap::plain_call(self.gate + index * GATE_STEP, words)
         } else {
-            trap::bound_call(self.binding.number, index, words)
+            trap::bound_call(self.via, self.slot, index, words)
         }
     }
 

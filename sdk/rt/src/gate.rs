@@ -2,27 +2,24 @@
 
 use abi::calls::stub;
 use abi::{AclEntry, Error, Rights, rights};
+use abi::gate::Record;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::Trap;
 pub use crate::arguments::Arguments;
 
-/// Who called, told by the kernel.
+/// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Caller {
-    /// Task of the calling thread (which need not own the calling text).
-    pub task: u64,
-    pub user: u64,
-    /// The calling text.
-    pub text: u64,
-    /// The binding's argument section; 0 for a plain call.
-    pub args_base: u64,
-    pub args_len: u64,
-    /// Of the block of gates.
-    pub cookie: u64,
-    /// Of the gate in its block.
-    pub index: u64,
+#[repr(transparent)]
+pub struct Caller(pub Record);
+
+impl core::ops::Deref for Caller {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.0
+    }
 }
 
 impl Caller {
@@ -51,9 +48,9 @@ impl Values {
     }
 }
 
-/// What `derive` makes of an interface: decodes a call and runs the method.
+/// What `derive` makes of an interface: decodes a call of gate `index` and runs the method.
 pub trait Skeleton: Sync {
-    fn dispatch(&self, caller: &Caller, words: &[u64; 6]) -> Values;
+    fn dispatch(&self, caller: &Caller, index: u64, words: &[u64; 6]) -> Values;
 }
 
 /// A block of exported gates.
@@ -80,9 +77,10 @@ impl Gates {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn export_with(skeleton: impl Skeleton + 'static, count: u64, flags: u64) -> Result<Gates, Error> {
+    pub fn export_with<S: Skeleton + 'static>(skeleton: S, count: u64, flags: u64) -> Result<Gates, Error> {
+        let bodies: &'static [Body] = Vec::leak((0..count).map(body_of::<S>).collect());
         // Never freed: a call may be under way for as long as the program lives.
-        let service: &'static Service = Box::leak(Box::new(Service(Box::new(skeleton))));
+        let service: &'static Service<S> = Box::leak(Box::new(Service { bodies: bodies.as_ptr(), skeleton }));
         let cookie = core::ptr::from_ref(service) as u64;
         let address = stub::gate_create(&Trap, machine::enter as *const () as u64, count, cookie, flags)?;
         Ok(Gates { address, count })
@@ -116,46 +114,62 @@ impl Gates {
     }
 }
 
-/// What a cookie points to.
-struct Service(Box<dyn Skeleton>);
+/// What a cookie points to. The first instructions of a gate know where `bodies` is.
+#[repr(C)]
+struct Service<S> {
+    bodies: *const Body,
+    skeleton: S,
+}
 
-/// Called by the first instructions of a gate.
-pub(crate) extern "C" fn dispatch(caller: &Caller, words: &[u64; 6]) -> Values {
+/// The body of one gate: six words, who calls, and the gate's index.
+type Body = extern "C" fn(u64, u64, u64, u64, u64, u64, &Caller, u64) -> Values;
+
+fn service<S: Skeleton>(caller: &Caller) -> &S {
     // SAFETY: the kernel gives back the cookie of the block, which `export` made from a reference that never ends; no
     // caller can choose it.
-    let service = unsafe { &*(caller.cookie as *const Service) };
-    service.0.dispatch(caller, words)
+    unsafe { &(*(caller.cookie as *const Service<S>)).skeleton }
+}
+
+/// The body of a gate whose index is known when it is compiled: nothing is left to be looked up.
+extern "C" fn known<S: Skeleton, const INDEX: u64>(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, caller: &Caller, _: u64) -> Values {
+    service::<S>(caller).dispatch(caller, INDEX, &[a, b, c, d, e, f])
+}
+
+extern "C" fn any<S: Skeleton>(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, caller: &Caller, index: u64) -> Values {
+    service::<S>(caller).dispatch(caller, index, &[a, b, c, d, e, f])
+}
+
+fn body_of<S: Skeleton>(index: u64) -> Body {
+    match index {
+        0 => known::<S, 0>,
+        1 => known::<S, 1>,
+        2 => known::<S, 2>,
+        3 => known::<S, 3>,
+        4 => known::<S, 4>,
+        5 => known::<S, 5>,
+        6 => known::<S, 6>,
+        7 => known::<S, 7>,
+        _ => any::<S>,
+    }
 }
 
 #[cfg(target_os = "musubi")]
 mod machine {
-    /// Where the kernel enters (abi::gate): makes a [`super::Caller`] and the six words on the callee's stack and
-    /// calls `dispatch`. Returns to the doorstep; so plain and bound calls look the same.
+    /// Where a gate is entered (abi::gate): the six words as a C function has them, who calls, and the index. Goes back
+    /// the way that it was told.
     #[unsafe(naked)]
     pub extern "C" fn enter() {
         core::arch::naked_asm!(
-            "push rbp",
-            "mov rbp, rsp",
-            "sub rsp, 112",
-            "mov [rsp], rdi",
-            "mov [rsp + 8], rsi",
-            "mov [rsp + 16], rdx",
-            "mov [rsp + 24], rcx",
-            "mov [rsp + 32], r8",
-            "mov [rsp + 40], r9",
-            "mov [rsp + 48], r10",
-            "mov [rsp + 56], r14",
-            "mov [rsp + 64], r11",
-            "mov [rsp + 72], rbx",
-            "mov [rsp + 80], r12",
-            "mov [rsp + 88], r13",
-            "mov [rsp + 96], rax",
-            "lea rdi, [rsp + 48]",
-            "mov rsi, rsp",
-            "call {dispatch}",
-            "leave",
-            "ret",
-            dispatch = sym super::dispatch,
+            "and rsp, -16",
+            "mov rdx, r12",
+            "mov rcx, r13",
+            "mov rax, [rbx + {cookie}]",
+            "push r14",
+            "push rbx",
+            "mov rax, [rax]",
+            "call [rax + r14 * 8]",
+            "jmp r15",
+            cookie = const core::mem::offset_of!(abi::gate::Record, cookie),
         )
     }
 }
@@ -163,6 +177,14 @@ mod machine {
 #[cfg(not(target_os = "musubi"))]
 mod machine {
     pub extern "C" fn enter() {}
+}
+
+/// The body that a cookie leads to, for the tests of interfaces on another system.
+#[cfg(not(target_os = "musubi"))]
+pub(crate) fn dispatch(caller: &Caller, index: u64, w: &[u64; 6]) -> Values {
+    // SAFETY: as in `service`; the gate's index is below the count of its block.
+    let body = unsafe { *(*(caller.cookie as *const Service<()>)).bodies.add(index as usize) };
+    body(w[0], w[1], w[2], w[3], w[4], w[5], caller, index)
 }
 
 /// A value that travels in one register.

@@ -3,7 +3,7 @@
 //! of an argument section are refused, as they are for a caller on Musubi that may not touch them.
 
 use abi::calls::Call;
-use abi::gate::{Binding, CALL_BASE, GATE_STEP, grade};
+use abi::gate::{Binding, GATE_STEP, Record, grade};
 use abi::{Error, layout};
 use std::sync::Mutex;
 use std::vec::Vec;
@@ -64,8 +64,8 @@ fn perform(call: Call) -> Result<u64, Error> {
     }
 }
 
-pub fn bound_call(number: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
-    let (binding, index) = (number & 0xffff, (number - CALL_BASE) >> 16);
+pub fn bound_call(_via: u64, slot: u64, index: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
+    let binding = slot / abi::gate::slot(1);
     let found = BINDINGS.lock().ok().and_then(|b| b.get(binding as usize).copied());
     found.map_or((Error::NotFound as u64, [0; 2]), |(block, base, len)| enter(block, index, base, len, words))
 }
@@ -87,7 +87,7 @@ fn enter(block: usize, index: u64, args_base: u64, args_len: u64, words: [u64; 6
     let Some((cookie, _)) = gates.filter(|g| index < g.1) else {
         return (Error::NotFound as u64, [0; 2]);
     };
-    let caller = Caller { task: 1, user: 1, text: 1, args_base, args_len, cookie, index };
-    let values = dispatch(&caller, &words);
+    let caller = Caller(Record { task: 1, user: 1, text: 1, args_base, args_len, cookie, ..Record::default() });
+    let values = dispatch(&caller, index, &words);
     (0, [values.0, values.1])
 }

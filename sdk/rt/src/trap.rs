@@ -15,10 +15,10 @@ impl Kernel for Trap {
     }
 }
 
-/// Calls gate `index` of the block that `binding` is bound to.
+/// Calls gate `index` of the block that a binding leads to, through the gate at `via`.
 #[inline]
-pub(crate) fn bound_call(binding: u64, index: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> {
-    let (status, values) = machine::bound_call(gate::call_number(binding, index), arguments);
+pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> {
+    let (status, values) = machine::bound_call(via, slot, index, arguments);
     status_of(status).map(|()| values)
 }
 
@@ -88,18 +88,26 @@ mod machine {
     }
 
     #[inline]
-    pub fn bound_call(number: u64, a: [u64; 6]) -> (u64, [u64; 2]) {
+    pub fn bound_call(via: u64, slot: u64, index: u64, a: [u64; 6]) -> (u64, [u64; 2]) {
         let (status, first, second);
-        // SAFETY: abi::gate: rbx, rbp, r12 to r15 and rsp come back, everything else is declared lost. The callee works
-        // with the rights that its own ACL entries give it.
+        // SAFETY: abi::gate: rsp comes back, everything else is saved here or declared lost; what the compiler keeps in
+        // registers across this it saves on this program's own stack, so nothing of it reaches the callee. The callee
+        // works with the rights that its own ACL entries give it.
         unsafe {
             asm!(
-                "syscall",
-                inlateout("rax") number => first,
-                inlateout("rdx") a[2] => second,
-                inlateout("r10") a[3] => status,
-                inlateout("rdi") a[0] => _, inlateout("rsi") a[1] => _,
+                "push rbx",
+                "push rbp",
+                "call rax",
+                "pop rbp",
+                "pop rbx",
+                inlateout("rax") via => _,
+                inlateout("r11") slot => _,
+                inlateout("r14") index => _,
+                inlateout("rdi") a[0] => first,
+                inlateout("rsi") a[1] => second,
+                inlateout("r12") a[2] => _, inlateout("r13") a[3] => _,
                 inlateout("r8") a[4] => _, inlateout("r9") a[5] => _,
+                lateout("r10") status, lateout("r15") _,
                 clobber_abi("C"),
             );
         }

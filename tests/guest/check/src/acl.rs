@@ -34,7 +34,7 @@ pub const CHECKS: &[Check] = &[
 struct Nothing;
 
 impl Skeleton for Nothing {
-    fn dispatch(&self, _: &Caller, _: &[u64; 6]) -> Values {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
         Values(0, 42)
     }
 }

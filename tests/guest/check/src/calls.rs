@@ -122,7 +122,7 @@ struct Down;
 static DOWN: AtomicU64 = AtomicU64::new(0);
 
 impl Skeleton for Down {
-    fn dispatch(&self, _: &Caller, w: &[u64; 6]) -> Values {
+    fn dispatch(&self, _: &Caller, _: u64, w: &[u64; 6]) -> Values {
         if w[0] == 0 {
             return Values(0, 1);
         }
@@ -291,7 +291,7 @@ fn divert(flags: u64) -> Outcome {
     let bound = bind(gate, 0).map_err(doing("bind"))?;
     let aim = elsewhere as *const () as u64;
     let data = peer.call(op::ADDRESS_OF_DATA, &[]).map_err(doing("address"))?;
-    for target in [aim, 0, 8, data, musubi::abi::layout::DOORSTEP + 8, 1 << 47, u64::MAX, 1 << 63] {
+    for target in [aim, 0, 8, data, musubi::abi::gate::DOORSTEP + 8, 1 << 47, u64::MAX, 1 << 63] {
         let outcome = bound.call(0, [target, 0, 0, 0, 0, 0]);
         same!(outcome, Err(Error::Faulted), "a return to {target:#x}");
     }
@@ -463,7 +463,7 @@ fn many_threads() -> Outcome {
 fn gates_are_limited() -> Outcome {
     struct Nobody;
     impl Skeleton for Nobody {
-        fn dispatch(&self, _: &Caller, w: &[u64; 6]) -> Values {
+        fn dispatch(&self, _: &Caller, _: u64, w: &[u64; 6]) -> Values {
             Values(0, w[0])
         }
     }

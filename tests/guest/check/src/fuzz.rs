@@ -220,9 +220,14 @@ fn unknown_numbers() -> Outcome {
 /// A bound call by its number alone: `r10` says how it went.
 fn bound(number: u64) -> Result<u64, String> {
     let status: u64;
-    // SAFETY: abi::gate: a bound call keeps rbx, rbp, r12 to r15 and rsp; the rest is declared lost.
+    // SAFETY: abi::gate: a bound call keeps rsp only; the rest is saved or declared lost.
     unsafe {
-        core::arch::asm!("syscall", inlateout("rax") number => _, lateout("r10") status, clobber_abi("C"));
+        core::arch::asm!(
+            "push rbx", "push rbp", "syscall", "pop rbp", "pop rbx",
+            inlateout("rax") number => _, lateout("r10") status,
+            inlateout("r14") 0u64 => _, lateout("r12") _, lateout("r13") _, lateout("r15") _,
+            clobber_abi("C"),
+        );
     }
     Ok(status)
 }

@@ -91,7 +91,7 @@ fn value(result: Result<u64, Error>) -> Values {
 }
 
 impl Skeleton for Ops {
-    fn dispatch(&self, _: &Caller, w: &[u64; 6]) -> Values {
+    fn dispatch(&self, _: &Caller, _: u64, w: &[u64; 6]) -> Values {
         let [what, w @ ..] = *w;
         match what {
             op::PEEK => Values(0, u64::from(probe::read(w[0]))),

@@ -20,6 +20,8 @@ pub const COOKIE: u64 = 0xc00c_1e00_c00c_1e00;
 /// What both sides keep in registers that the other must not see.
 pub const CALLERS: u64 = 0x5ec7_e7ca_11e7_5ec7;
 pub const SPOILT: u64 = 0xbadb_adba_dbad_badb;
+/// Instead of a binding's slot: a plain call.
+pub const PLAIN: u64 = 1;
 /// Control words that are neither clean nor the callee's: rounding up, and a shorter precision.
 pub const MXCSR: u32 = 0x5f80;
 pub const FCW: u16 = 0x0a7f;
@@ -235,10 +237,10 @@ extern "C" fn spoil() {
     )
 }
 
-/// Fills all registers, calls (by `syscall` if `how` is a number of a bound call, else by `call`), and writes to `after`
-/// what came back. `rdi` = how, `rsi` = first word of the call, `rdx` = after.
+/// Fills all registers, calls `how` (a plain call if `slot` is [`PLAIN`], else the gate at `how` with the binding's slot), and
+/// writes to `after` what came back. `rdi` = how, `rsi` = first word of the call, `rdx` = after, `rcx` = slot.
 #[unsafe(naked)]
-pub extern "C" fn filled_call(how: u64, word: u64, after: *mut Seen) {
+pub extern "C" fn filled_call(how: u64, word: u64, after: *mut Seen, slot: u64) {
     naked_asm!(
             "push rbx",
             "push rbp",
@@ -250,6 +252,7 @@ pub extern "C" fn filled_call(how: u64, word: u64, after: *mut Seen) {
             "stmxcsr [rsp + 8]",
             "fnstcw [rsp + 16]",
             "mov [rsp], rdx",
+            "mov r11, rcx",
             "mov rax, {callers}",
             "movq mm0, rax",
             "movq mm1, rax",
@@ -307,24 +310,25 @@ pub extern "C" fn filled_call(how: u64, word: u64, after: *mut Seen) {
             "mov rdi, rsi",
             "mov esi, 0x1001",
             "mov edx, 0x1002",
-            "mov r10d, 0x1003",
+            "mov r10, {callers}",
             "mov ecx, 0x1003",
             "mov r8d, 0x1004",
             "mov r9d, 0x1005",
-            "mov r11, {callers}",
             "mov rbx, {callers}",
             "lea rbp, [rbx + 1]",
             "lea r12, [rbx + 2]",
             "lea r13, [rbx + 3]",
             "lea r14, [rbx + 4]",
             "lea r15, [rbx + 5]",
-            "bt rax, 46",
-            "jc 6f",
-            "syscall",
-            "jmp 7f",
+            "cmp r11, {plain}",
+            "je 6f",
+            "mov r12d, 0x1002",
+            "mov r13d, 0x1003",
+            "xor r14d, r14d",
+            "mov rcx, {callers}",
+            "mov rdx, {callers}",
             "6:",
             "call rax",
-            "7:",
             "xchg rdi, [rsp]",
             "mov [rdi + 0], rax",
             "mov [rdi + 8], rbx",
@@ -407,6 +411,7 @@ pub extern "C" fn filled_call(how: u64, word: u64, after: *mut Seen) {
             "ret",
         avx = sym AVX,
         callers = const CALLERS,
+        plain = const PLAIN as i32,
         mxcsr = const MXCSR,
         fcw = const FCW,
     )

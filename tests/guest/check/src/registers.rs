@@ -3,31 +3,38 @@
 
 use crate::memory::data;
 use crate::peer::{Peer, op};
-use crate::raw::{AVX, CALLERS, COOKIE, FCW, MXCSR, SPOILT, Seen, filled_call, find_avx, kind};
+use crate::raw::{AVX, CALLERS, COOKIE, FCW, MXCSR, PLAIN, SPOILT, Seen, filled_call, find_avx, kind};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::string::String;
 use core::sync::atomic::Ordering;
-use musubi::abi::gate::call_number;
+use musubi::abi::gate::{DOORSTEP, ENTER, GATE, Record, slot};
+use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
 use musubi::rt::{Bound, section, task};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
+    ("registers_of_a_direct_call", || across(Way::Direct)),
     ("registers_of_a_bound_call", || across(Way::Bound)),
     ("registers_of_a_plain_call", || across(Way::Plain)),
     ("registers_after_a_fault", after_a_fault),
     ("control_words_of_the_caller", control_words),
 ];
 
-fn call(how: u64, word: u64) -> Seen {
+fn call(how: Way, bound: &Bound, gate: u64, word: u64) -> Seen {
     find_avx();
     // Another value than any that can come back.
     let blank = 0x1111_1111_1111_1111;
     let mut after =
         Seen { general: [blank; 16], vectors: [[blank; 4]; 16], mmx: [blank; 8], mxcsr: blank, fcw: 0, flags: blank };
-    filled_call(how, word, &mut after);
+    let slot = slot(bound.binding().number);
+    match how {
+        Way::Direct => filled_call(GATE, word, &mut after, slot),
+        Way::Bound => filled_call(ENTER, word, &mut after, slot),
+        Way::Plain => filled_call(gate, word, &mut after, PLAIN),
+    }
     after
 }
 
@@ -42,8 +49,14 @@ fn no_vectors(seen: &Seen, who: &str) -> Outcome {
 }
 
 /// What a caller must find after a call, whatever the callee did.
-fn check_after(after: &Seen, values: [u64; 3]) -> Outcome {
+fn check_after(how: Way, after: &Seen, values: [u64; 3]) -> Outcome {
     let g = &after.general;
+    if how != Way::Plain {
+        same!([g[5], g[4], g[10]], values, "rdi rsi r10 afterwards");
+        holds!(!g.contains(&SPOILT), "a register afterwards is the callee's");
+        same!((after.mxcsr as u32, after.fcw as u16), (0x1f80, 0x037f), "control words afterwards");
+        return no_vectors(after, "afterwards");
+    }
     let kept = [g[1], g[6], g[12], g[13], g[14], g[15]];
     let wanted = [0, 1, 2, 3, 4, 5].map(|n| CALLERS + n);
     same!(kept, wanted, "rbx rbp r12 r13 r14 r15 afterwards");
@@ -55,8 +68,10 @@ fn check_after(after: &Seen, values: [u64; 3]) -> Outcome {
     no_vectors(after, "afterwards")
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Way {
+    /// Through the user-mode gate.
+    Direct,
     Bound,
     Plain,
 }
@@ -73,34 +88,41 @@ fn stage(kind: u64) -> Result<(Peer, u64, Bound, u64), String> {
 fn across(way: Way) -> Outcome {
     let (peer, gate, bound, room) = stage(kind::DUMP_AND_SPOIL)?;
     let who = task::identity();
-    let how = if way == Way::Bound { call_number(bound.binding().number, 0) } else { gate };
+    if way == Way::Direct && !task::processors().all(|p| p.features & feature::PKU != 0) {
+        // Without keys the page of the gate is not to be written: that way is not offered.
+        return peer.end();
+    }
     for _ in 0..3 {
-        let after = call(how, room);
+        let after = call(way, &bound, gate, room);
         // SAFETY: the callee wrote such a record there, and is done with it.
         let seen = unsafe { *(room as *const Seen) };
         let g = &seen.general;
-        same!([g[5], g[4], g[3], g[2], g[8], g[9]], [room, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005], "arguments");
-        let args = if way == Way::Bound { [bound.binding().args, PAGE] } else { [0; 2] };
-        same!([g[1], g[12]], args, "argument section");
-        same!([g[0], g[13], g[6], g[15]], [0, COOKIE, 0, 0], "index, cookie, rbp, r15");
-        same!([g[10], g[11], g[14]], [who.task, who.text, who.user], "who is calling");
+        same!([g[5], g[4], g[12], g[13], g[8], g[9]], [room, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005], "arguments");
+        // SAFETY: abi::gate: the record that the callee was told of, which this thread can read.
+        let record = unsafe { *(g[1] as *const Record) };
+        let args = if way == Way::Plain { [0; 2] } else { [bound.binding().args, PAGE] };
+        same!([record.args_base, record.args_len], args, "argument section");
+        same!([g[14], record.cookie, g[6]], [0, COOKIE, 0], "index, cookie, rbp");
+        same!([record.task, record.text, record.user], [who.task, who.text, who.user], "who is calling");
+        holds!(!(0..6).any(|n| g.contains(&(CALLERS + n))), "a register in the callee is the caller's");
+        same!(g[15] / PAGE, DOORSTEP / PAGE, "where to go");
         same!(g[7] % 16, 8, "the stack's alignment");
         same!((seen.mxcsr as u32, seen.fcw as u16), (0x1f80, 0x037f), "control words in the callee");
         no_vectors(&seen, "in the callee")?;
-        check_after(&after, [77, 88, 0])?;
+        check_after(way, &after, [77, 88, 0])?;
     }
     peer.end()
 }
 
 fn after_a_fault() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::SPOIL_AND_FAULT)?;
-    for how in [call_number(bound.binding().number, 0), gate] {
-        check_after(&call(how, room), [0, 0, Error::Faulted as u64])?;
+    for how in [Way::Bound, Way::Plain] {
+        check_after(how, &call(how, &bound, gate, room), [0, 0, Error::Faulted as u64])?;
     }
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
-    let refused = call(call_number(bound.binding().number, 0), room).general;
-    same!([refused[0], refused[3], refused[10]], [0, 0, Error::Denied as u64], "a refused call");
+    let refused = call(Way::Bound, &bound, gate, room).general;
+    same!([refused[5], refused[4], refused[10]], [0, 0, Error::Denied as u64], "a refused call");
     peer.end()
 }
 

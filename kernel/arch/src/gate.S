@@ -1,0 +1,332 @@
+# The gate: bound calls from one program into another (abi::gate has the convention). First the page of user code that
+# every thread finds at GATE_BASE, then the kernel's own short way for the same calls.
+#
+# Rules that both keep (docs/decisions/0005): nothing is read, written or jumped through at an address that came in a
+# register; one store, to TOP, commits a crossing; until it, the inputs are intact and the crossing can be begun again
+# (`open`), after it, everything needed can be found from TOP (`clean`). The kernel does just that when it finds a thread
+# in between, and sets the key register to what the frame on top says.
+#
+# A frame: where the caller goes on, the callee's stack pointer at the entry, the record by which it was entered.
+.set RIP, 0
+.set SP_THEN, 8
+.set REC, 16
+.set FRAME, 32
+# A record (abi::gate::Record).
+.set DIRECT, 0
+.set REGISTER, 4
+.set ENTRY, 8
+.set CELL, 16
+.set RECORDS, 24
+.set GATES, 80
+.set DOMAIN, 84
+.set RECORDS_LEN, 88
+.set SLOTS, 0x7ff80                                 # bits that a record's offset may have
+
+.set GATE_BASE, 0x400000000000
+.set ALIAS, 0xffff868000000000                      # the same pages for the kernel, slot 269
+.set DELTA, ALIAS - GATE_BASE
+.set HEAD_PAGE, 0x40001000                          # TOP; its last 32 bytes are the first frame
+.set FULL, 0x2fe0                                   # low bits of the last frame's address
+.set RETURN, 0x34
+
+# Key 0 can be read, key 1 (the gate's) read and written, nothing else: no address of a program leads anywhere.
+.set OPEN, 0xfffffff0
+.set DEFAULT_MXCSR, 0x1f80
+
+.section .rodata
+.balign 64
+.globl gate_begin, gate_end, gate_ranges
+gate_begin:
+.set TOP, gate_begin + HEAD_PAGE
+
+# --- GATE: r11 = offset of the record, r14 = index, the return address on the stack; arguments pass through.
+    pop %r10
+in_open:
+    xor %ecx, %ecx
+    xor %edx, %edx
+    mov $OPEN, %eax
+    wrpkru                                          # with other rights than OPEN nothing is gained: see the first rule
+    mov TOP(%rip), %rbx
+    mov REC(%rbx), %rbp
+    mov %r11d, %r15d
+    and $SLOTS, %r15d
+    add RECORDS(%rbp), %r15
+    cmp DIRECT(%r15), %r14d
+    jae in_kernel
+    mov CELL(%rbp), %rbp
+    mov %rsp, (%rbp)
+    mov CELL(%r15), %rbp
+    incq 8(%rbp)                                    # counts the calls of this callee
+    mov (%rbp), %rbp
+    add $FRAME, %rbx
+    mov %r10, RIP(%rbx)
+    mov %rbp, SP_THEN(%rbx)
+    mov %r15, REC(%rbx)
+    mov %rbx, TOP(%rip)
+in_clean:                                           # r15 = the record on top, rcx = rdx = 0
+    vzeroall
+    mov $1, %eax
+    xrstor nothing(%rip)                            # x87; MMX registers, too, which fninit leaves as they are
+    ldmxcsr mxcsr(%rip)
+    cld
+    mov REGISTER(%r15), %eax
+    wrpkru
+    mov TOP(%rip), %r10                             # again, and compared: who jumps to the instruction above with a value
+    mov REC(%r10), %rbx                             # of his own gets no further
+    cmp REGISTER(%rbx), %eax
+    jne in_trap
+    mov SP_THEN(%r10), %rsp
+    xor %ebp, %ebp
+    xor %r10d, %r10d
+    lea done(%rip), %r15
+in_jump:
+    jmp *ENTRY(%rbx)
+in_trap:
+    ud2
+in_kernel:                                          # the call has to be made by the kernel: shut, and enter it
+    mov TOP(%rip), %rbx
+    mov REC(%rbx), %rbx
+    mov REGISTER(%rbx), %eax
+    wrpkru
+    mov TOP(%rip), %rbx
+    mov REC(%rbx), %rbx
+    cmp REGISTER(%rbx), %eax
+    jne in_trap
+in_end:
+    push %r10
+    jmp enter
+
+# --- where a callee entered by the gate goes when it is done: values in rax and rdx.
+done:
+    mov %rax, %rdi
+    mov %rdx, %rsi
+out_open:
+    xor %ecx, %ecx
+    xor %edx, %edx
+    mov $OPEN, %eax
+    wrpkru
+    mov TOP(%rip), %rbx
+    mov REC(%rbx), %r15
+    mov CELL(%r15), %r15
+    mov SP_THEN(%rbx), %rax
+    mov %rax, (%r15)
+    sub $FRAME, %rbx
+    mov %rbx, TOP(%rip)
+out_clean:                                          # rbx = TOP, rcx = rdx = 0
+    vzeroall
+    mov $1, %eax
+    xrstor nothing(%rip)
+    ldmxcsr mxcsr(%rip)
+    cld
+    mov REC(%rbx), %r15
+    mov REGISTER(%r15), %eax
+    wrpkru
+    mov TOP(%rip), %rbx
+    mov REC(%rbx), %r15
+    cmp REGISTER(%r15), %eax
+    jne out_trap
+    mov CELL(%r15), %r15
+    mov (%r15), %rsp
+    xor %r8d, %r8d
+    xor %r9d, %r9d
+    xor %r10d, %r10d                                # status: no error
+    xor %r11d, %r11d
+    xor %ebp, %ebp
+    xor %r12d, %r12d
+    xor %r13d, %r13d
+    xor %r14d, %r14d
+out_jump:
+    jmp *FRAME+RIP(%rbx)                            # a frame that the kernel made has no address here: it faults
+out_trap:
+    ud2
+out_end:
+
+.org gate_begin + 0x200, 0xcc
+# --- ENTER: the same by the kernel.
+enter:
+    mov %r11d, %eax
+    bts $32, %rax
+    syscall
+again:                                              # the return address of a plain call is taken from the caller's own
+    ret                                             # stack, with the caller's own rights
+
+.org gate_begin + 0x240, 0xcc
+# --- DOORSTEP: where a callee goes when the kernel made the call.
+    mov %rax, %rdi
+    mov %rdx, %rsi
+    mov $RETURN, %eax
+    syscall
+    ud2
+mxcsr:
+    .long DEFAULT_MXCSR
+.balign 64
+nothing:                                            # for xrstor: every component in its initial state
+    .fill 576
+gate_end:
+
+.balign 8
+gate_ranges:                                        # offsets; order known to gate.rs
+    .quad in_open - gate_begin
+    .quad in_clean - gate_begin
+    .quad in_trap - gate_begin
+    .quad in_kernel - gate_begin
+    .quad in_end - gate_begin
+    .quad out_open - gate_begin
+    .quad out_clean - gate_begin
+    .quad out_jump - gate_begin
+    .quad out_end - gate_begin
+    .quad again - gate_begin
+
+# What is left of the last program must not reach the next: vector registers, x87, MXCSR.
+.macro scrub
+    testb $FLAG_AVX, %gs:FLAGS
+    jz 2f
+    vzeroall
+    mov $1, %eax
+    xor %edx, %edx
+    xrstor nothing(%rip)
+    jmp 3f
+2:  xorps %xmm0, %xmm0
+    xorps %xmm1, %xmm1
+    xorps %xmm2, %xmm2
+    xorps %xmm3, %xmm3
+    xorps %xmm4, %xmm4
+    xorps %xmm5, %xmm5
+    xorps %xmm6, %xmm6
+    xorps %xmm7, %xmm7
+    xorps %xmm8, %xmm8
+    xorps %xmm9, %xmm9
+    xorps %xmm10, %xmm10
+    xorps %xmm11, %xmm11
+    xorps %xmm12, %xmm12
+    xorps %xmm13, %xmm13
+    xorps %xmm14, %xmm14
+    xorps %xmm15, %xmm15
+    fninit
+    .rept 8
+    fldz
+    .endr
+    fninit
+3:  ldmxcsr default_mxcsr(%rip)
+.endm
+
+# Loads the page-table root and key register of the domain whose record %r10 (alias) points to. Uses rax, rcx, rdx.
+.macro become record
+    mov DOMAIN(\record), %eax
+    mov %gs:ROOTS, %rcx
+    mov (%rcx,%rax,8), %rcx
+    cmp %gs:ROOT, %rcx
+    je 1f
+    mov %rcx, %gs:ROOT                              # before cr3: who changes tables looks here (percpu.rs)
+    mov %rcx, %cr3
+    incq %gs:VIEWS
+1:  incq %gs:CROSSINGS
+    scrub
+    testb $FLAG_KEYS, %gs:FLAGS
+    jz 4f
+    xor %ecx, %ecx
+    rdpkru
+    cmp REGISTER(\record), %eax
+    je 4f
+    mov REGISTER(\record), %eax
+    xor %edx, %edx
+    wrpkru
+    incq %gs:KEYS
+4:
+.endm
+
+.section .text
+# A bound call by `syscall`: rax = CALL_BASE + offset of the record. Everything but rdi rsi r8 r9 r12 r13 r14 rax and rsp
+# (the caller's) is free. What cannot be done here is left untouched for epc.rs.
+epc_in:
+    cmpl $0, %gs:ATTENTION
+    jne in_slow
+    movabs $ALIAS + HEAD_PAGE, %rbx
+    movabs $DELTA, %r15
+    mov (%rbx), %rbp
+    cmpw $FULL, %bp
+    je in_slow
+    mov REC(%rbp,%r15), %rdx
+    mov %eax, %r10d
+    and $SLOTS, %r10d
+    cmp RECORDS_LEN(%rdx,%r15), %r10d
+    jae in_slow
+    add RECORDS(%rdx,%r15), %r10
+    cmp GATES(%r10,%r15), %r14d
+    jae in_slow
+    mov CELL(%rdx,%r15), %rdx
+    mov %rsp, (%rdx,%r15)
+    mov CELL(%r10,%r15), %rdx
+    mov (%rdx,%r15), %rsp
+    bts $63, %rcx                                   # no address: the user-mode gate cannot return through this frame
+    mov %rcx, FRAME+RIP(%rbp,%r15)
+    mov %rsp, FRAME+SP_THEN(%rbp,%r15)
+    mov %r10, FRAME+REC(%rbp,%r15)
+    addq $FRAME, (%rbx)
+    mov %r10, %rbx
+    add %r15, %r10
+    become %r10
+    mov ENTRY(%r10), %rcx
+    mov $0x202, %r11d
+    movabs $GATE_BASE + 0x240, %r15
+    xor %eax, %eax
+    xor %edx, %edx
+    xor %ebp, %ebp
+    xor %r10d, %r10d
+    swapgs
+    sysretq
+in_slow:
+    xor %ebx, %ebx
+    xor %edx, %edx
+    xor %ebp, %ebp
+    xor %r10d, %r10d
+    xor %r15d, %r15d
+    jmp syscall_slow
+
+# The call `gate_return` with two values in rdi and rsi; everything else is free.
+epc_out:
+    cmpl $0, %gs:ATTENTION
+    jne syscall_slow
+    movabs ALIAS + HEAD_PAGE, %rax
+    movabs $DELTA, %rdx
+    mov RIP(%rax,%rdx), %rdx
+    btr $63, %rdx
+    shr $47, %rdx                                   # the first frame, one with more to it (epc.rs), or no address
+    jnz out_slow
+    mov %rax, %rbp
+    movabs $ALIAS + HEAD_PAGE, %rbx
+    movabs $DELTA, %r15
+    mov RIP(%rbp,%r15), %r8
+    btr $63, %r8
+    mov REC(%rbp,%r15), %rdx
+    mov SP_THEN(%rbp,%r15), %r9
+    mov CELL(%rdx,%r15), %rdx
+    mov %r9, (%rdx,%r15)
+    subq $FRAME, (%rbx)
+    mov REC-FRAME(%rbp,%r15), %r10
+    add %r15, %r10
+    mov CELL(%r10), %rdx
+    mov (%rdx,%r15), %rsp
+    become %r10
+    mov %r8, %rcx
+    mov $0x202, %r11d
+    xor %eax, %eax
+    xor %ebx, %ebx
+    xor %edx, %edx
+    xor %ebp, %ebp
+    xor %r8d, %r8d
+    xor %r9d, %r9d
+    xor %r10d, %r10d                                # status: no error
+    xor %r12d, %r12d
+    xor %r13d, %r13d
+    xor %r14d, %r14d
+    xor %r15d, %r15d
+    swapgs
+    sysretq
+out_slow:
+    mov $RETURN, %eax
+    jmp syscall_slow
+
+.section .rodata
+default_mxcsr:
+    .long DEFAULT_MXCSR

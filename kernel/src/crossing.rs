@@ -1,0 +1,232 @@
+//! A thread's side of the gate: the domains that it has been in, by number, and the records by which it calls
+//! (abi::gate; docs/decisions/0005).
+
+use crate::domain::Domain;
+use crate::epc::More;
+use crate::machine::spare_heap;
+use crate::task::Task;
+use crate::thread::{Inner, Thread};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, Record, slot};
+use abi::Error;
+use alloc::sync::Arc;
+use arch::gate::{DOMAINS_MAX, Frame, Gate, NoRoom, Stopped, binding_of, records};
+use quota::Resource;
+
+/// Records that belong to no binding: of the first frame, of plain calls, of personalities. No domain has this number.
+const LOOSE: u32 = 0;
+/// Of the first frame.
+const FIRST: u64 = 0;
+/// Loose records of one thread: more than it can be deep in calls, so that one is always free.
+const LOOSE_MAX: u64 = 2 * DEPTH_MAX as u64;
+
+/// The number of a thread's own domain.
+pub const OWN: u32 = 1;
+
+/// Frames of memory for a gate are charged to the thread's task.
+fn charge(task: &Task) -> impl FnMut() -> bool {
+    || task.charge(Resource::Frames, 1).is_ok()
+}
+
+fn no_room(_: NoRoom) -> Error {
+    Error::Quota
+}
+
+/// A gate for a new thread whose own domain it will first run in.
+pub fn make_gate(task: &Arc<Task>, own: &Arc<Domain>) -> Result<Gate, Error> {
+    spare_heap()?;
+    let mut gate = Gate::new(&mut charge(task)).map_err(no_room)?;
+    match begin(&mut gate, task, own) {
+        Ok(()) => Ok(gate),
+        Err(error) => {
+            task.release(Resource::Frames, gate.owned());
+            Err(error)
+        }
+    }
+}
+
+fn begin(gate: &mut Gate, task: &Arc<Task>, own: &Arc<Domain>) -> Result<(), Error> {
+    let address = records(LOOSE) + slot(FIRST);
+    let record = Record { cell: arch::gate::cell(OWN), records: records(OWN), domain: OWN, register: arch::gate::REGISTER_PLAIN, ..Record::default() };
+    gate.set_record(address, &record, &mut charge(task)).map_err(no_room)?;
+    gate.set_frame(0, Frame { rip: u64::MAX, sp: 0, record: address });
+    gate.add_domain(OWN, own.stack.1.saturating_sub(8), own.root(), &mut charge(task)).map_err(no_room)
+}
+
+impl Inner {
+    /// The thread has entered the kernel. Where it was, if between two programs; it is brought to where it can go on.
+    pub fn entered(&mut self) -> Stopped {
+        let registers = self.area.registers_mut();
+        self.vector = registers.vector;
+        let stopped = self.gate.rewind(registers);
+        self.sync();
+        stopped
+    }
+
+    /// The key register's value in the present domain.
+    pub fn register(&self) -> u32 {
+        self.gate.record(self.seen.1).map_or(arch::gate::REGISTER_PLAIN, |record| record.register)
+    }
+
+    /// Takes over what the gate has done since the kernel last looked.
+    #[inline]
+    pub fn sync(&mut self) {
+        let depth = self.gate.depth();
+        let now = (depth, self.gate.frame(depth).record);
+        if now == self.seen {
+            return;
+        }
+        let record = self.gate.record(now.1);
+        if let Some(domain) = record.and_then(|record| self.domains.get(record.domain as usize).cloned().flatten()) {
+            self.domain = domain;
+        }
+        self.seen = now;
+    }
+
+    /// Calls that the thread is deep in.
+    pub fn depth(&self) -> usize {
+        self.gate.depth()
+    }
+
+    pub fn domain_number(&self, number: u32) -> Result<Arc<Domain>, Error> {
+        self.domains.get(number as usize).cloned().flatten().ok_or(Error::NotFound)
+    }
+
+    /// The domain that called the present one.
+    pub fn caller(&self) -> Option<Arc<Domain>> {
+        let below = self.depth().checked_sub(1)?;
+        let record = self.gate.record(self.gate.frame(below).record)?;
+        self.domain_number(record.domain).ok()
+    }
+
+    /// What the frame on top does not hold.
+    pub fn more(&self) -> Option<&More> {
+        self.more.last().filter(|(depth, _)| *depth == self.depth()).map(|(_, more)| more)
+    }
+
+    /// Leaves the innermost call: its frame is gone, the caller's domain is the thread's.
+    pub fn pop(&mut self) -> Option<(Frame, Option<More>)> {
+        let depth = self.depth();
+        if depth == 0 {
+            return None;
+        }
+        let frame = self.gate.frame(depth);
+        if let Some(record) = self.gate.record(frame.record) {
+            self.gate.set_sp(record.domain, frame.sp);
+        }
+        self.gate.set_top(depth - 1);
+        let more = if self.more.last().is_some_and(|(at, _)| *at == depth) { self.more.pop().map(|(_, more)| more) } else { None };
+        self.sync();
+        Some((frame, more))
+    }
+
+    /// Writes the record of a binding of the present domain.
+    pub fn set_record(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
+        spare_heap()?;
+        if let Some(old) = self.gate.record(address)
+            && old.domain != record.domain
+            && self.gate.is_in_use(address)
+        {
+            return Err(Error::Busy);
+        }
+        let from = self.domain.number;
+        let len = self.gate.reach(from, binding_of(address), &mut charge(&thread.task)).map_err(no_room)?;
+        self.lengthen(from, len);
+        self.write(thread, address, record)
+    }
+
+    /// A record for a call without a binding, that no other call under way came by.
+    pub fn loose_record(&mut self, thread: &Thread, record: &Record) -> Result<u64, Error> {
+        let full = self.complete(record);
+        let mut free = None;
+        for number in FIRST + 1..LOOSE_MAX {
+            let address = records(LOOSE) + slot(number);
+            let Some(old) = self.gate.record(address) else {
+                free = free.or(Some(address));
+                break;
+            };
+            if old == full {
+                return Ok(address);
+            }
+            if old.domain == 0 || (free.is_none() && !self.gate.is_in_use(address)) {
+                free = free.or(Some(address));
+                if old.domain == 0 {
+                    break;
+                }
+            }
+        }
+        let address = free.ok_or(Error::TooBig)?;
+        self.write(thread, address, record)?;
+        Ok(address)
+    }
+
+    fn write(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
+        let full = self.complete(record);
+        self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(no_room)?;
+        let leads = self.leads.entry(record.domain).or_default();
+        leads.insert(address);
+        Ok(())
+    }
+
+    /// What follows from the domain that a record leads to.
+    fn complete(&self, record: &Record) -> Record {
+        Record {
+            cell: arch::gate::cell(record.domain),
+            records: records(record.domain),
+            records_len: self.reach.get(&record.domain).copied().unwrap_or(0),
+            register: arch::gate::REGISTER_PLAIN,
+            ..*record
+        }
+    }
+
+    /// The records of a domain go further now: all that lead to it say so.
+    fn lengthen(&mut self, domain: u32, len: u32) {
+        if self.reach.insert(domain, len) == Some(len) {
+            return;
+        }
+        for address in self.leads.get(&domain).into_iter().flatten() {
+            if let Some(record) = self.gate.record(*address) {
+                let longer = Record { records_len: len, ..record };
+                let _ = self.gate.set_record(*address, &longer, &mut || false);
+            }
+        }
+    }
+
+    /// Gives a new domain its number, cell and root.
+    pub fn add_domain(&mut self, thread: &Thread, number: u32, domain: Arc<Domain>) -> Result<(), Error> {
+        let sp = domain.stack.1.saturating_sub(8);
+        self.gate.add_domain(number, sp, domain.root(), &mut charge(&thread.task)).map_err(no_room)?;
+        while self.domains.len() <= number as usize {
+            self.domains.push(None);
+        }
+        self.domains[number as usize] = Some(domain);
+        Ok(())
+    }
+
+    /// A number for a new domain.
+    pub fn free_number(&self) -> Result<u32, Error> {
+        let number = (OWN as usize..self.domains.len()).find(|&n| self.domains[n].is_none()).unwrap_or(self.domains.len().max(1));
+        if number < DOMAINS_MAX as usize { Ok(number as u32) } else { Err(Error::TooBig) }
+    }
+
+    /// Whether a call into this domain is under way, or it is the thread's own.
+    pub fn is_inside(&self, number: u32) -> bool {
+        (0..=self.depth()).any(|depth| self.gate.record(self.gate.frame(depth).record).is_some_and(|r| r.domain == number))
+    }
+
+    /// Forgets a domain that the thread is not inside of.
+    pub fn drop_domain(&mut self, number: u32) -> Option<Arc<Domain>> {
+        for address in self.leads.remove(&number).unwrap_or_default() {
+            self.gate.clear_record(address);
+        }
+        self.reach.remove(&number);
+        for binding in 0..BINDINGS_MAX {
+            // Its own calls: nobody can make them, and the next domain of this number finds none.
+            let address = records(number) + slot(binding);
+            if self.gate.record(address).is_none() {
+                break;
+            }
+            self.gate.clear_record(address);
+        }
+        self.domains[number as usize].take()
+    }
+}
