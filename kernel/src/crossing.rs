@@ -62,11 +62,6 @@ impl Inner {
         stopped
     }
 
-    /// The key register's value in the present domain.
-    pub fn register(&self) -> u32 {
-        self.gate.record(self.seen.1).map_or(arch::gate::REGISTER_PLAIN, |record| record.register)
-    }
-
     /// Takes over what the gate has done since the kernel last looked.
     #[inline]
     pub fn sync(&mut self) {
@@ -75,9 +70,11 @@ impl Inner {
         if now == self.seen {
             return;
         }
-        let record = self.gate.record(now.1);
-        if let Some(domain) = record.and_then(|record| self.domains.get(record.domain as usize).cloned().flatten()) {
-            self.domain = domain;
+        if let Some(record) = self.gate.record(now.1) {
+            self.register = record.register;
+            if let Some(Some(domain)) = self.domains.get(record.domain as usize) {
+                self.domain = domain.clone();
+            }
         }
         self.seen = now;
     }

@@ -277,7 +277,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
     let inner = &mut *thread.inner.lock();
     inner.gate.activate();
     arch::gate::load_root(inner.domain.root());
-    arch::gate::set_register(inner.register());
+    arch::gate::set_register(inner.register);
     *keep = None;
     let wanted = if inner.domain.in_window { inner.segments } else { (0, 0) };
     if *segments != wanted {

@@ -40,6 +40,8 @@ pub struct Inner {
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),
+    /// The key register's value there.
+    pub register: u32,
     /// A domain for every text that the thread has executed, by number; and the numbers, by text.
     pub domains: Vec<Option<Arc<Domain>>>,
     pub numbers: BTreeMap<u64, u32>,
@@ -124,12 +126,13 @@ impl Thread {
             inner: Mutex::new(Inner {
                 area: Area::new(registers),
                 seen: (0, gate.frame(0).record),
-                gate,
+                register: arch::gate::REGISTER_PLAIN,
                 more: Vec::new(),
                 numbers: [(text.base, OWN)].into(),
                 domains: alloc::vec![None, Some(domain.clone())],
-                leads: BTreeMap::new(),
+                leads: [(OWN, [gate.frame(0).record].into())].into(),
                 reach: BTreeMap::new(),
+                gate,
                 vector: 0,
                 domain,
                 segments,

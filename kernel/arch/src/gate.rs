@@ -251,6 +251,7 @@ impl Gate {
     }
 
     /// The frame on top: 0 is that of no call.
+    #[inline]
     pub fn depth(&self) -> usize {
         ((word(self.head).wrapping_sub(FRAMES)) / FRAME_LEN) as usize
     }
@@ -269,6 +270,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     pub fn frame(&self, depth: usize) -> Frame {
         let at = self.frame_at(depth);
         Frame { rip: word(at), sp: word(at + 8), record: word(at + 16) }
@@ -391,11 +393,13 @@ impl Gate {
     }
 
     /// Where a thread was that entered the kernel at `rip`; brings the registers to a place from which it can go on.
+    #[inline]
     pub fn rewind(&self, registers: &mut crate::context::Registers) -> Stopped {
+        if is_gate(registers.rip) { self.rewind_in_gate(registers) } else { Stopped::Outside }
+    }
+
+    fn rewind_in_gate(&self, registers: &mut crate::context::Registers) -> Stopped {
         let rip = registers.rip;
-        if !is_gate(rip) {
-            return Stopped::Outside;
-        }
         let p = places();
         let within = |range: Range<u64>| range.contains(&rip);
         let top = word(self.head);

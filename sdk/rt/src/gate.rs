@@ -2,7 +2,7 @@
 
 use abi::calls::stub;
 use abi::{AclEntry, Error, Rights, rights};
-use abi::gate::Record;
+use abi::gate::{GATES_MAX, Record};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -78,7 +78,7 @@ impl Gates {
     /// # Errors
     /// What the kernel answers.
     pub fn export_with<S: Skeleton + 'static>(skeleton: S, count: u64, flags: u64) -> Result<Gates, Error> {
-        let bodies: &'static [Body] = Vec::leak((0..count).map(body_of::<S>).collect());
+        let bodies: &'static [Body] = Vec::leak((0..count.min(GATES_MAX)).map(body_of::<S>).collect());
         // Never freed: a call may be under way for as long as the program lives.
         let service: &'static Service<S> = Box::leak(Box::new(Service { bodies: bodies.as_ptr(), skeleton }));
         let cookie = core::ptr::from_ref(service) as u64;
