@@ -2,6 +2,8 @@
 
 mod cache;
 mod class;
+mod machine;
+mod table;
 
 use super::*;
 use abi::rights::{ANY_TEXT, principal};
