@@ -26,17 +26,28 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Whether an entry is about this subject: its principal and its text must both match.
-    pub fn matches(&self, entry: &AclEntry) -> bool {
-        let who = match entry.principal {
+    /// Whether this subject is the principal of an entry, in whatever text.
+    pub fn is_named(&self, entry: &AclEntry) -> bool {
+        match entry.principal {
             principal::ANY => true,
             principal::THREAD => entry.id == self.thread,
             principal::TASK => entry.id == self.task,
             principal::USER => entry.id == self.user,
             principal::NODE => entry.id == self.node,
             _ => false,
-        };
-        who && (entry.text == ANY_TEXT || entry.text == self.text || entry.text == self.original)
+        }
+    }
+
+    /// Whether an entry is about this subject: its principal and its text must both match.
+    pub fn matches(&self, entry: &AclEntry) -> bool {
+        self.is_named(entry) && (entry.text == ANY_TEXT || entry.text == self.text || entry.text == self.original)
+    }
+
+    /// What `entries` allow this subject: the union of those that match it.
+    pub fn rights(&self, entries: &[AclEntry]) -> Rights {
+        // A scan, because it is the definition itself and lists are short; ACL_MAX bounds them.
+        let matching = entries.iter().filter(|entry| self.matches(entry));
+        matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
     }
 }
 
@@ -87,9 +98,7 @@ impl Acl {
 
     /// What `subject` may do: the union of the entries that match it.
     pub fn rights(&self, subject: &Subject) -> Rights {
-        // A scan, because it is the definition itself and the list is short; ACL_MAX bounds it.
-        let matching = self.entries.iter().filter(|entry| subject.matches(entry));
-        matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
+        subject.rights(&self.entries)
     }
 
     /// Whether `subject` has all of `rights`. (It always has all of no rights.)

@@ -15,6 +15,7 @@ const CORE: &[&str] = &[
     "paging",
     "pages",
     "view",
+    "keys",
     "gate",
     "post",
     "info",

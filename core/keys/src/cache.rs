@@ -1,0 +1,241 @@
+//! Which class has which key.
+
+use crate::class::Class;
+use crate::misses::{EARN, Misses};
+use crate::register::{CLASS_KEYS, DOMAIN, Key};
+use acl::Subject;
+use alloc::vec::Vec;
+
+/// The answer to a class that wants a key.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Want {
+    /// It has this one: pages of the class may be tagged with it, as long as the lock of the view is held.
+    Has(Key),
+    /// It has just got this one; registers that were computed before do not open it. If another class had to go, it may
+    /// not be used before that one has left: see [`Keys::settle`].
+    Take { key: Key, evicted: Option<Leaving> },
+    /// It has none: call in a view of its own. The miss was counted.
+    None,
+}
+
+/// The duty to clear a key that has left a class: until it is settled, processors may still have it open.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "until every processor has forgotten the key, nobody can have it: settle it then"]
+pub struct Leaving {
+    key: Key,
+    class: Class,
+}
+
+impl Leaving {
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Whose pages are to be unmapped.
+    pub fn class(&self) -> &Class {
+        &self.class
+    }
+}
+
+/// What happened so far. (Hits are counted where they happen, which is not in the kernel.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// A class had no key, and no key was free.
+    pub misses: u64,
+    /// A class got a key.
+    pub given: u64,
+    /// A class lost its key to another.
+    pub evicted: u64,
+    /// All keys were looked at, for one that can go.
+    pub looks: u64,
+}
+
+/// Most that a class is remembered to have been used. If it is idle then, it is cold after five others were refused.
+const HEAT_MAX: u64 = 16 * EARN as u64;
+
+/// A class that has a key.
+#[derive(Debug)]
+struct Holder {
+    class: Class,
+    /// The caller's count of uses, when it was last looked at.
+    seen: u64,
+    /// Uses. Those from before the last time that a class was refused count half, from before the last but one a quarter ...
+    heat: u64,
+    /// The number of keys given before.
+    since: u64,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    Held(Holder),
+    /// Some processor may still have it open for a class that is gone. Nobody can use it, its next holder neither.
+    Leaving(Option<Holder>),
+}
+
+impl Slot {
+    /// Who has the key, or will have it.
+    fn holder(&self) -> Option<&Holder> {
+        match self {
+            Slot::Held(holder) | Slot::Leaving(Some(holder)) => Some(holder),
+            Slot::Free | Slot::Leaving(None) => None,
+        }
+    }
+}
+
+/// The keys of one view.
+pub struct Keys {
+    slots: [Slot; CLASS_KEYS],
+    pub(crate) misses: Misses,
+    stats: Stats,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Keys::new()
+    }
+}
+
+impl Keys {
+    /// All keys are free.
+    pub const fn new() -> Keys {
+        let stats = Stats { misses: 0, given: 0, evicted: 0, looks: 0 };
+        Keys { slots: [const { Slot::Free }; CLASS_KEYS], misses: Misses::new(), stats }
+    }
+
+    /// A class is about to be used. `pinned`: the classes whose keys must stay. `uses`: how often the key was used so far,
+    /// a count that only grows.
+    pub fn want(&mut self, class: &Class, pinned: impl Fn(&Class) -> bool, uses: impl Fn(Key) -> u64) -> Want {
+        if class.is_public() {
+            return Want::Has(Key::PUBLIC);
+        }
+        match self.slot_of(class) {
+            Some(at) if matches!(self.slots[at], Slot::Held(_)) => return Want::Has(Key::at(at)),
+            // Its key is on the way: it needs to earn no other.
+            Some(_) => {
+                self.stats.misses += 1;
+                return Want::None;
+            }
+            None => {}
+        }
+        if let Some(at) = self.slots.iter().position(|slot| matches!(slot, Slot::Free)) {
+            self.slots[at] = Slot::Held(self.next_holder(class, uses(Key::at(at))));
+            return Want::Take { key: Key::at(at), evicted: None };
+        }
+        self.stats.misses += 1;
+        if self.misses.count(class) < EARN {
+            return Want::None;
+        }
+        self.look(&uses);
+        let Some(evicted) = self.coldest(pinned).and_then(|at| self.leave(at)) else {
+            self.age();
+            return Want::None;
+        };
+        self.stats.evicted += 1;
+        let key = evicted.key;
+        self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class, uses(key))));
+        Want::Take { key, evicted: Some(evicted) }
+    }
+
+    /// Every processor has forgotten the pages that a key was on and has computed its register since. The class that has
+    /// the key now, if one has: it may have lost it meanwhile.
+    pub fn settle(&mut self, leaving: Leaving) -> Option<&Class> {
+        let slot = &mut self.slots[leaving.key.place()];
+        if let Slot::Leaving(next) = slot {
+            *slot = next.take().map_or(Slot::Free, Slot::Held);
+        }
+        slot.holder().map(|holder| &holder.class)
+    }
+
+    /// No page has this class any more.
+    pub fn give_up(&mut self, class: &Class) -> Option<Leaving> {
+        self.misses.remove(class);
+        let at = self.slot_of(class)?;
+        self.leave(at)
+    }
+
+    /// A text has ended: what was counted for it must not be found by the next one at its address.
+    pub fn forget(&mut self, text: u64) -> Vec<Leaving> {
+        self.misses.forget(text);
+        let named = |slot: &Slot| slot.holder().is_some_and(|holder| holder.class.names(text));
+        let places: Vec<usize> = (0..CLASS_KEYS).filter(|&at| named(&self.slots[at])).collect();
+        places.into_iter().filter_map(|at| self.leave(at)).collect()
+    }
+
+    /// The value of the key register for a domain of this view.
+    pub fn register(&self, subject: &Subject) -> u32 {
+        self.classes().fold(DOMAIN, |register, (key, class)| key.open(register, class.rights(subject)))
+    }
+
+    /// The keys in use, and whose they are.
+    pub fn classes(&self) -> impl Iterator<Item = (Key, &Class)> {
+        self.slots.iter().enumerate().filter_map(|(at, slot)| match slot {
+            Slot::Held(holder) => Some((Key::at(at), &holder.class)),
+            Slot::Free | Slot::Leaving(_) => None,
+        })
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    fn slot_of(&self, class: &Class) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.holder().is_some_and(|holder| holder.class == *class))
+    }
+
+    /// A class that gets a key waits no longer. By the heat that it starts with, two others must be refused before it can
+    /// be thrown out.
+    fn next_holder(&mut self, class: &Class, seen: u64) -> Holder {
+        self.misses.remove(class);
+        self.stats.given += 1;
+        Holder { class: class.clone(), seen, heat: 2 * u64::from(EARN), since: self.stats.given }
+    }
+
+    fn holders(&mut self) -> impl Iterator<Item = (Key, &mut Holder)> {
+        self.slots.iter_mut().enumerate().filter_map(|(at, slot)| match slot {
+            Slot::Held(holder) | Slot::Leaving(Some(holder)) => Some((Key::at(at), holder)),
+            Slot::Free | Slot::Leaving(None) => None,
+        })
+    }
+
+    /// Takes note of what was used since the last time.
+    fn look(&mut self, uses: impl Fn(Key) -> u64) {
+        self.stats.looks += 1;
+        for (key, holder) in self.holders() {
+            let now = uses(key);
+            let heat = holder.heat.saturating_add(now.saturating_sub(holder.seen));
+            holder.heat = heat.min(HEAT_MAX);
+            holder.seen = now;
+        }
+    }
+
+    /// Nobody was colder than who has earned a key: uses and misses of before count half from now on.
+    fn age(&mut self) {
+        self.misses.age();
+        for (_, holder) in self.holders() {
+            holder.heat /= 2;
+        }
+    }
+
+    /// The key that is missed least by its class, if any is missed less than by who has earned one.
+    fn coldest(&self, pinned: impl Fn(&Class) -> bool) -> Option<usize> {
+        let held = self.slots.iter().enumerate().filter_map(|(at, slot)| match slot {
+            Slot::Held(holder) if holder.heat < u64::from(EARN) && !pinned(&holder.class) => Some((at, holder)),
+            _ => None,
+        });
+        held.min_by_key(|(_, holder)| (holder.heat, holder.since)).map(|(at, _)| at)
+    }
+
+    /// Takes a key from its class. If it has not come to it yet, who waits for the processors settles it all the same.
+    fn leave(&mut self, at: usize) -> Option<Leaving> {
+        match core::mem::replace(&mut self.slots[at], Slot::Leaving(None)) {
+            Slot::Held(holder) => Some(Leaving { key: Key::at(at), class: holder.class }),
+            Slot::Leaving(_) => None,
+            Slot::Free => {
+                self.slots[at] = Slot::Free;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is left of an ACL for the data accesses of one task, in normal form.
+
+use abi::rights::{ANY_TEXT, principal};
+use abi::{AclEntry, Rights};
+use acl::Subject;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// An ACL as far as the domains of one view can tell it from another. Two classes are equal exactly if they give the
+/// same rights to each of them, whatever threads and texts there will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// First, so that comparing mostly ends here.
+    digest: u64,
+    /// Principals are "any" and threads. Sorted by [`cell`], no cell twice, no right that another entry gives anyway.
+    entries: Arc<[AclEntry]>,
+}
+
+/// What an entry is about, whatever it allows.
+fn cell(entry: &AclEntry) -> (u32, u64, u64) {
+    (entry.principal, entry.id, entry.text)
+}
+
+/// One round of a mixing function: different for different words, and the same on every start.
+fn mix(state: u64, word: u64) -> u64 {
+    let mixed = (state ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+impl Class {
+    /// The class of a section with these entries in the view of the task that `task` belongs to (its thread and its text do
+    /// not matter). `own`: the page is mapped for that thread alone, as its stack is; then an entry of the thread is as
+    /// good as one of "any", those of other threads do not count, and the class says nothing about them.
+    pub fn of(entries: &[AclEntry], task: &Subject, own: Option<u64>) -> Class {
+        let ours = entries.iter().filter_map(|entry| {
+            let (principal, id) = match (entry.principal, own) {
+                // Of all tasks, since an entry does not say whose thread it names.
+                (principal::THREAD, None) => (principal::THREAD, entry.id),
+                (principal::THREAD, Some(own)) => (entry.id == own).then_some((principal::ANY, 0))?,
+                _ => task.is_named(entry).then_some((principal::ANY, 0))?,
+            };
+            let rights = entry.rights & (Rights::READ | Rights::WRITE).bits();
+            (rights != 0).then_some(AclEntry { principal, rights, id, text: entry.text })
+        });
+        let mut all: Vec<AclEntry> = ours.collect();
+        all.sort_unstable_by_key(cell);
+        all.dedup_by(|next, kept| {
+            let same = cell(next) == cell(kept);
+            kept.rights |= if same { next.rights } else { 0 };
+            same
+        });
+        let needed: Vec<AclEntry> = all.iter().filter_map(|entry| without_covered(&all, entry)).collect();
+        let digest = needed.iter().fold(0, |state, entry| {
+            let words = [u64::from(entry.principal) << 32 | u64::from(entry.rights), entry.id, entry.text];
+            words.into_iter().fold(state, mix)
+        });
+        Class { digest, entries: needed.into() }
+    }
+
+    /// Which of reading and writing `subject`, a domain of the view, may do.
+    pub fn rights(&self, subject: &Subject) -> Rights {
+        subject.rights(&self.entries)
+    }
+
+    /// Whether some domain may write. If none may, no page table entry of the class is ever writable.
+    pub fn writable(&self) -> bool {
+        self.entries.iter().any(|entry| entry.rights & Rights::WRITE.bits() != 0)
+    }
+
+    /// Whether every domain may read and none may write.
+    pub fn is_public(&self) -> bool {
+        let all = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+        *self.entries == [all]
+    }
+
+    /// Whether an entry is about this text.
+    pub fn names(&self, text: u64) -> bool {
+        self.entries.iter().any(|entry| entry.text == text)
+    }
+
+    /// What stands for the class where it is only counted.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// One bit for each text that is named, not always another one.
+    pub(crate) fn texts(&self) -> u64 {
+        self.entries.iter().fold(0, |bits, entry| bits | text_bit(entry.text))
+    }
+}
+
+/// The bit of a text in [`Class::texts`].
+pub(crate) fn text_bit(text: u64) -> u64 {
+    1 << (mix(0, text) % 64)
+}
+
+/// The entry with the rights that no wider one in `all` gives too, if any is left.
+fn without_covered(all: &[AclEntry], entry: &AclEntry) -> Option<AclEntry> {
+    let (kind, id, text) = cell(entry);
+    let wider = [(principal::ANY, 0, ANY_TEXT), (principal::ANY, 0, text), (kind, id, ANY_TEXT)];
+    let others = wider.into_iter().filter(|wider| *wider != cell(entry));
+    let covered = others.filter_map(|wider| all.binary_search_by_key(&wider, cell).ok());
+    let rights = covered.fold(entry.rights, |rights, at| rights & !all[at].rights);
+    (rights != 0).then_some(AclEntry { rights, ..*entry })
+}

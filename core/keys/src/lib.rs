@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod cache;
+mod class;
+mod misses;
+mod register;
+
+pub use cache::{Keys, Leaving, Stats, Want};
+pub use class::Class;
+pub use misses::EARN;
+pub use register::{CLASS_KEYS, Key, OPEN, SHUT};
+
+#[cfg(test)]
+mod tests;
