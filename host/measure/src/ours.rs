@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let case = Case { rounds: vec![(2, round(570, 8))] };
-        assert!(join(vec![total("NullProc", "epc-s", 3)], &[case.clone()]).is_err(), "other rounds");
+        assert!(join(vec![total("NullProc", "epc-s", 3)], std::slice::from_ref(&case)).is_err(), "other rounds");
         assert!(join(vec![total("NullProc", "epc-s", 2)], &[case.clone(), case]).is_err(), "other cases");
     }
 }
