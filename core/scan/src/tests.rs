@@ -176,6 +176,18 @@ fn what_is_wrong_is_told_in_one_line() {
     assert_eq!(judge([(0x1000, &right), (0x2000, &left)], with), None);
 }
 
+#[test]
+fn of_several_the_first_is_told() {
+    let [_, with] = both();
+    for (first, second) in [([0x0f, 0x01, 0xef], [0x0f, 0xae, 0x28]), ([0x0f, 0xae, 0x28], [0x0f, 0x01, 0xef])] {
+        let mut page = [0; PAGE];
+        page[60..63].copy_from_slice(&first);
+        page[63..66].copy_from_slice(&second);
+        assert_eq!(find(&page, with).map(place), naive(&page, with));
+        assert_eq!(find(&page, with).unwrap().offset, 60);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
