@@ -14,6 +14,7 @@ const CORE: &[&str] = &[
     "acl",
     "paging",
     "pages",
+    "scan",
     "view",
     "keys",
     "gate",
