@@ -1,8 +1,8 @@
 //! The server's side of a call: gates, and what stands between a gate and a Rust function.
 
 use abi::calls::stub;
-use abi::{AclEntry, Error, Rights, rights};
 use abi::gate::{GATES_MAX, Record};
+use abi::{AclEntry, Error, Rights, rights};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -131,7 +131,16 @@ fn service<S: Skeleton>(caller: &Caller) -> &S {
 }
 
 /// The body of a gate whose index is known when it is compiled: nothing is left to be looked up.
-extern "C" fn known<S: Skeleton, const INDEX: u64>(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, caller: &Caller, _: u64) -> Values {
+extern "C" fn known<S: Skeleton, const INDEX: u64>(
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+    caller: &Caller,
+    _: u64,
+) -> Values {
     service::<S>(caller).dispatch(caller, INDEX, &[a, b, c, d, e, f])
 }
 

@@ -70,10 +70,10 @@ extern "C" fn serve(frame: *const Frame, handler: &'static Handler) -> ! {
 
 #[cfg(target_os = "musubi")]
 mod machine {
-    /// Where the kernel enters: `rdi` = address of the frame, `r13` = cookie of the gate. The stack is as after a call.
+    /// Where the kernel enters: `rdi` = address of the frame, `rbx` = the record, with the cookie. The stack is as after a call.
     #[unsafe(naked)]
     pub extern "C" fn enter() {
-        core::arch::naked_asm!("xor ebp, ebp", "mov rsi, r13", "jmp {serve}", serve = sym super::serve)
+        core::arch::naked_asm!("xor ebp, ebp", "mov rsi, [rbx + {cookie}]", "jmp {serve}", cookie = const core::mem::offset_of!(rt::abi::gate::Record, cookie), serve = sym super::serve)
     }
 }
 

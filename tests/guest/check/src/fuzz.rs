@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::{Kernel, TABLE};
-use musubi::abi::gate::CALL_BASE;
+use musubi::abi::gate::{CALL_BASE, slot};
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::command::Command;
 use musubi::rt::{Section, Trap, section, task, thread};
@@ -142,7 +142,7 @@ fn one(seed: u64, count: u64, counter: u64) {
         }
         let _ = Trap.enter(row.number, words);
         if random.next() % 64 == 0 {
-            let _ = Trap.enter(CALL_BASE | random.next() % 8 | (random.next() % 8) << 16, words);
+            let _ = bound(CALL_BASE | random.next() % slot(8), random.next() % 8, words);
         }
         word(counter).fetch_add(1, Ordering::Relaxed);
     }
@@ -210,26 +210,27 @@ fn unknown_numbers() -> Outcome {
     for n in (0..4096).chain([CALL_BASE - 1, 0xffff_ffff, 0x8000_0000]).filter(|n| !known(*n)) {
         same!(Trap.enter(n, [0; 6]), Err(Error::NoSuchCall), "call {n:#x}");
     }
-    for n in [u64::MAX, CALL_BASE | 0xffff, CALL_BASE | 0xffff << 16, 1 << 63, CALL_BASE << 16] {
-        let refused = bound(n)?;
+    for n in [u64::MAX, CALL_BASE | 0xffff_ffff, CALL_BASE | 0x7fff, 1 << 63, CALL_BASE << 16] {
+        let refused = bound(n, 0, [0; 6]);
         holds!(refused != 0, "the bound call {n:#x} went through");
     }
     Ok(())
 }
 
 /// A bound call by its number alone: `r10` says how it went.
-fn bound(number: u64) -> Result<u64, String> {
+fn bound(number: u64, index: u64, w: [u64; 6]) -> u64 {
     let status: u64;
     // SAFETY: abi::gate: a bound call keeps rsp only; the rest is saved or declared lost.
     unsafe {
         core::arch::asm!(
             "push rbx", "push rbp", "syscall", "pop rbp", "pop rbx",
             inlateout("rax") number => _, lateout("r10") status,
-            inlateout("r14") 0u64 => _, lateout("r12") _, lateout("r13") _, lateout("r15") _,
+            inlateout("r14") index => _, inlateout("r12") w[2] => _, inlateout("r13") w[3] => _, lateout("r15") _,
+            inlateout("rdi") w[0] => _, inlateout("rsi") w[1] => _, inlateout("r8") w[4] => _, inlateout("r9") w[5] => _,
             clobber_abi("C"),
         );
     }
-    Ok(status)
+    status
 }
 
 /// What a person does next: programs start, calls go through, memory is to be had.

@@ -143,7 +143,8 @@ fn steps_of_a_call(runs: &Runs) -> Result<()> {
     for way in ["epc-s", "plain-call"] {
         let steps = steps(way);
         let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
-        let expected = ["caller there", "gate 1", "kernel there", "callee", "gate 2", "kernel back", "gate 3", "caller back"];
+        let expected =
+            ["caller there", "gate 1", "kernel there", "callee", "gate 2", "kernel back", "gate 3", "caller back"];
         ensure!(names == expected, "{way}: {names:?}");
         let (sum, total) =
             (steps.iter().map(|(_, n)| n).sum::<u64>(), exact(&runs.calls[0], "NullProc", way, 0, unit::INSTRUCTIONS)?);
