@@ -78,7 +78,15 @@ pub struct Record {
     pub domain: u32,
     /// Bytes of `records` that there are.
     pub records_len: u32,
-    pub reserved: [u32; 9],
+    /// Union of [`record`].
+    pub flags: u32,
+    pub reserved: [u32; 8],
+}
+
+/// Flags of a record.
+pub mod record {
+    /// The kernel makes the calls, even if the gate could.
+    pub const BY_KERNEL: u32 = 1;
 }
 
 const _: () = assert!(size_of::<Record>() == 128);
@@ -87,6 +95,8 @@ const _: () = assert!(size_of::<Record>() == 128);
 pub mod flag {
     /// `gate_create`: callers may ask for their own stack to be used; `gate_bind`: ask for it (CUBIX-30, 38).
     pub const CALLER_STACK: u64 = 1;
+    /// `gate_bind`: the kernel is to make the calls (EPC-S), even if the gate could.
+    pub const BY_KERNEL: u64 = 2;
 }
 
 /// What `gate_bind` writes.

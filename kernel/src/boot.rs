@@ -157,6 +157,7 @@ fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
     let text = Section::create(new).expect("the first text");
     assert!(text.base == FIRST_TEXT, "the first text is the first section of the slice");
     pack.supply(&text_entry, &text);
+    text.look_through();
     let new = New { len: room, reserve: 0, kind: kind::DATA, at: header.first_data, room: 0, owner: task.clone(), entry: FOR_FIRST, ports: None };
     let data = Section::create(new).expect("the first data");
     if let Some(entry) = pack.members(boot::kind::FIRST_DATA).next() {

@@ -9,7 +9,8 @@ use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, Record, slot};
 use abi::Error;
 use alloc::sync::Arc;
-use arch::gate::{DOMAINS_MAX, Frame, Gate, NoRoom, Stopped, binding_of, records};
+use abi::gate::record;
+use arch::gate::{DOMAINS_MAX, Frame, Gate, NoRoom, Stopped, binding_of, domain_of, records};
 use quota::Resource;
 
 /// Records that belong to no binding: of the first frame, of plain calls, of personalities. No domain has this number.
@@ -133,7 +134,7 @@ impl Inner {
 
     /// A record for a call without a binding, that no other call under way came by.
     pub fn loose_record(&mut self, thread: &Thread, record: &Record) -> Result<u64, Error> {
-        let full = self.complete(record);
+        let full = self.complete(records(LOOSE), record);
         let mut free = None;
         for number in FIRST + 1..LOOSE_MAX {
             let address = records(LOOSE) + slot(number);
@@ -157,20 +158,26 @@ impl Inner {
     }
 
     fn write(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
-        let full = self.complete(record);
+        let full = self.complete(address, record);
         self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(no_room)?;
         let leads = self.leads.entry(record.domain).or_default();
         leads.insert(address);
         Ok(())
     }
 
-    /// What follows from the domain that a record leads to.
-    fn complete(&self, record: &Record) -> Record {
+    /// What follows from the domains that a record leads from and to.
+    pub fn complete(&self, address: u64, record: &Record) -> Record {
+        let to = self.domains.get(record.domain as usize).and_then(Option::as_ref);
+        let from = self.domains.get(domain_of(address) as usize).and_then(Option::as_ref);
+        let keyed = |domain: Option<&Arc<Domain>>| domain.is_some_and(|domain| domain.is_keyed());
+        let register = to.filter(|to| to.is_keyed()).and_then(|to| to.task_view.as_ref().map(|keys| keys.register(to)));
+        let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to);
         Record {
             cell: arch::gate::cell(record.domain),
             records: records(record.domain),
             records_len: self.reach.get(&record.domain).copied().unwrap_or(0),
-            register: arch::gate::REGISTER_PLAIN,
+            register: register.unwrap_or(arch::gate::REGISTER_PLAIN),
+            direct: if direct { record.gates } else { 0 },
             ..*record
         }
     }

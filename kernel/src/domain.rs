@@ -1,17 +1,30 @@
 //! A domain: a thread while it executes a text. What it may touch is asked of ACLs and cached in its view.
 
+use crate::keyed::TaskView;
 use crate::section::Section;
 use crate::task::Task;
 use crate::view::View;
-use abi::Rights;
+use abi::{Error, Rights};
 use abi::layout::{SPACE_BASE, SPACE_END, WINDOW_END};
 use ::acl::Subject;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use keys::Class;
+use spin::{Mutex, Once};
 
 pub struct Domain {
     pub subject: Subject,
     pub text: Arc<Section>,
-    pub view: Arc<View>,
+    /// Its own view, where it lives apart: always without keys, otherwise once it needs one.
+    own: Once<Arc<View>>,
+    /// The thread's part of its task's view, and the keys of that.
+    shared: Option<Arc<View>>,
+    pub task_view: Option<Arc<TaskView>>,
+    /// It runs in the shared view.
+    pub keyed: AtomicBool,
+    /// The class for which it had no key, so that it lives apart.
+    pub missed: Mutex<Option<Class>>,
     /// The thread's task, whose window this is.
     pub task: Arc<Task>,
     /// The text is that of the task's window: it sees the window only (pitfalls, R6).
@@ -22,6 +35,18 @@ pub struct Domain {
     pub stack_section: Option<Arc<Section>>,
     /// Its number among the domains of its thread.
     pub number: u32,
+}
+
+/// What a domain is made of.
+pub struct Parts {
+    pub subject: Subject,
+    pub text: Arc<Section>,
+    pub task: Arc<Task>,
+    pub in_window: bool,
+    pub stack: (u64, u64),
+    pub stack_section: Option<Arc<Section>>,
+    pub shared: Option<Arc<View>>,
+    pub task_view: Option<Arc<TaskView>>,
 }
 
 /// Where an address leads.
@@ -44,9 +69,59 @@ impl Place {
 }
 
 impl Domain {
+    /// A domain that lives apart, until it is admitted to the shared view.
+    pub fn new(parts: Parts, number: u32) -> Domain {
+        let Parts { subject, text, task, in_window, stack, stack_section, shared, task_view } = parts;
+        Domain {
+            subject,
+            text,
+            own: Once::new(),
+            shared,
+            task_view,
+            keyed: AtomicBool::new(false),
+            missed: Mutex::new(None),
+            task,
+            in_window,
+            stack,
+            stack_section,
+            number,
+        }
+    }
+
+    pub fn is_keyed(&self) -> bool {
+        self.keyed.load(Ordering::SeqCst)
+    }
+
+    /// The view that it runs in.
+    pub fn view(&self) -> Arc<View> {
+        match &self.shared {
+            Some(shared) if self.is_keyed() => shared.clone(),
+            _ => self.own.get().cloned().expect("a domain that lives apart has a view"),
+        }
+    }
+
+    /// All views that it may run in.
+    pub fn views(&self) -> Vec<Arc<View>> {
+        self.own.get().into_iter().chain(&self.shared).cloned().collect()
+    }
+
     /// The page-table root that it runs with.
     pub fn root(&self) -> u64 {
-        self.view.root()
+        match &self.shared {
+            Some(shared) if self.is_keyed() => shared.root(),
+            _ => self.own.get().map_or_else(arch::tables::kernel_root, |view| view.root()),
+        }
+    }
+
+    /// Its own view, made if it had none.
+    pub fn own_view(&self) -> Result<Arc<View>, Error> {
+        self.own.try_call_once(|| {
+            let view = View::new(&self.task)?;
+            if self.task.foreign.get().is_some() {
+                self.task.window.lock().register(&view);
+            }
+            Ok(view)
+        }).cloned()
     }
 
     /// The section behind an address, as this domain sees the space.

@@ -6,6 +6,7 @@
 use crate::claim;
 use crate::domain::Domain;
 use crate::gate::{Binding, Gate, find_gate};
+use crate::keyed;
 use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, Record, slot};
@@ -42,23 +43,46 @@ struct Arrival {
     more: Option<More>,
 }
 
-/// A bound call that the gate could not make by itself: the first one, one after a change, or one on the caller's stack.
+/// A bound call that the gate could not make by itself: the first one, one after a change, one on the caller's stack, and
+/// now and then one into a domain that lives apart.
 pub fn bound_call(thread: &Arc<Thread>, number: u64) {
-    let inner = &mut *thread.inner.lock();
-    if let Err(error) = enter_bound(thread, inner, number) {
+    let binding = number % slot(BINDINGS_MAX) / slot(1);
+    let made = prepare(thread, binding).and_then(|caller_stack| {
+        let inner = &mut *thread.inner.lock();
+        enter_bound(thread, inner, binding, caller_stack)
+    });
+    if let Err(error) = made {
+        let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
         (registers.rdi, registers.rsi, registers.r10) = (0, 0, error as u64);
     }
 }
 
-fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, number: u64) -> Result<(), Error> {
-    let binding = number % slot(BINDINGS_MAX) / slot(1);
-    if inner.depth() >= DEPTH_MAX {
-        return Err(Error::TooDeep);
-    }
+/// Checks the binding if that is needed, and lets caller and callee have keys if they have earned them. Whether the call is
+/// to be made on the caller's stack.
+fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
+    let (caller, callee, caller_stack) = {
+        let inner = &mut *thread.inner.lock();
+        if inner.depth() >= DEPTH_MAX {
+            return Err(Error::TooDeep);
+        }
+        let caller = inner.domain.clone();
+        let address = records(caller.number) + slot(binding);
+        let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
+        let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
+        let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+        if record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none() {
+            return Ok(caller_stack);
+        }
+        (caller, inner.domain_number(record.domain)?, caller_stack)
+    };
+    keyed::try_back(thread, &caller);
+    keyed::try_back(thread, &callee);
+    Ok(caller_stack)
+}
+
+fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_stack: bool) -> Result<(), Error> {
     let address = records(inner.domain.number) + slot(binding);
-    let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
-    let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let r = inner.area.registers();
     // On the caller's stack the record has no gates to be called without the kernel; its block has been looked at.
@@ -96,7 +120,8 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::BadArgument);
     }
     let args = (binding.args_base(), binding.args_len);
-    inner.set_record(thread, address, &record_of(&caller, &callee, &binding.block, args, gates))?;
+    let flags = if binding.by_kernel { abi::gate::record::BY_KERNEL } else { 0 };
+    inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
     target.entered(thread, address);
     if target.generation.load(Ordering::SeqCst) != generation || binding.has_ended() {
         // Something has changed while we looked: the next call looks again.

@@ -6,6 +6,7 @@ use crate::domain::Domain;
 use crate::epc;
 use crate::foreign;
 use crate::gate;
+use crate::keyed::{self, Tag};
 use crate::thread::Thread;
 use abi::layout::{PAGE, SPACE_BASE};
 use abi::section::kind;
@@ -57,7 +58,7 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
             }
         }
     }
-    if let Err(denial) = fill(&domain, address, access) {
+    if let Err(denial) = fill(thread, &domain, address, access) {
         if domain.text.is_dead() {
             return ended(thread, &domain);
         }
@@ -107,7 +108,8 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 }
 
 /// Fills the domain's view for one access, as far as the ACL allows.
-fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
+fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> Result<(), Denial> {
+    let mut uses = domain.is_keyed().then(|| thread.inner.lock().uses());
     let right = right_of(access);
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
     let section = &place.section;
@@ -134,10 +136,30 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
         claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
-    let prot = while_shared(prot, !state.cloning && (store || !shared_before));
+    let mut prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
-    let emptied = domain.view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
-    let mapped = domain.view.map(at, &frame, prot);
+    let whole = domain.view();
+    let view = whole.part(at);
+    if let Some(keys) = domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
+        match keys.tag(domain, section, &state, view, (place.at, place.len), &uses.take().unwrap_or_default()) {
+            Tag::Key(key) => prot.key = key,
+            Tag::Again(change) => {
+                drop(frame);
+                drop(state);
+                stale.flush();
+                keys.change(change);
+                return Ok(());
+            }
+            Tag::Apart(class) => {
+                drop(frame);
+                drop(state);
+                stale.flush();
+                return keyed::set_apart(thread, domain, class).map_err(|_| denied(cause::NO_MEMORY, right));
+            }
+        }
+    }
+    let emptied = view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
+    let mapped = view.map(at, &frame, prot);
     // Before the lock: as long as we hold the frame it looks shared, and the next store would make a copy of a page that
     // others can write.
     drop(frame);
@@ -146,7 +168,7 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
     emptied.flush();
     if place.window.is_some() && !domain.locate(address).is_some_and(|now| now.is_same_page(&place)) {
         // The window's mapping was changed meanwhile, perhaps before there was anything in the view to be forgotten.
-        domain.view.forget(at, PAGE).flush();
+        view.forget(at, PAGE).flush();
     }
     mapped.map_err(|_| denied(cause::NO_MEMORY, right))
 }

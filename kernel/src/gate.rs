@@ -4,7 +4,7 @@
 use crate::domain::Domain;
 use crate::machine::spare_heap;
 use crate::section::{New, Section};
-use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag};
+use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade};
 use abi::layout::PAGE;
 use abi::rights::principal;
 use abi::section::kind;
@@ -29,6 +29,7 @@ pub struct Binding {
     args: Option<Arc<Section>>,
     pub args_len: u64,
     pub caller_stack: bool,
+    pub by_kernel: bool,
     ended: AtomicBool,
 }
 
@@ -86,7 +87,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
     spare_heap()?;
     let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
-    if index != 0 || flags & !flag::CALLER_STACK != 0 || domain.in_window {
+    if index != 0 || flags & !(flag::CALLER_STACK | flag::BY_KERNEL) != 0 || domain.in_window {
         return Err(Error::BadArgument);
     }
     let caller_stack = flags & flag::CALLER_STACK != 0;
@@ -97,6 +98,8 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
         return Err(Error::Denied);
     }
     let text = &domain.text;
+    let direct = flags == 0 && domain.task_view.is_some() && target.is_clear() && text.is_clear();
+    let grade = if direct { grade::EPC_H } else { grade::EPC_S };
     let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
     let binding = Arc::new(Binding {
@@ -106,6 +109,7 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
         args,
         args_len,
         caller_stack,
+        by_kernel: flags & flag::BY_KERNEL != 0,
         ended: AtomicBool::new(false),
     });
     let mut bindings = text.bindings.lock();
@@ -124,7 +128,7 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
         count: block.count,
         args: args_base,
         args_len,
-        grade: abi::gate::grade::EPC_S,
+        grade,
         text: target.base,
     })
 }

@@ -20,11 +20,13 @@ on_the_machine! {
     mod foreign;
     mod gate;
     mod info;
+    mod keyed;
     mod machine;
     mod processor;
     mod sched;
     mod section;
     mod task;
+    mod text;
     mod thread;
     mod trap;
     mod view;

@@ -4,9 +4,9 @@
 use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::machine::{Hold, machine, spare_heap};
-use crate::processor;
 use crate::sched;
 use crate::task::Task;
+use crate::text;
 use crate::thread::Thread;
 use crate::view::{self, Change, Mapping, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
@@ -47,6 +47,10 @@ pub struct State {
     pub is_stack: bool,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
+    /// On its way to being a text: every access waits.
+    pub sealing: bool,
+    /// Texts: the page with the first instruction that could write the key register.
+    pub unclear_at: Option<u64>,
     /// Not in the directory any more, and without pages for ever.
     deleted: bool,
     pub name: [u8; NAME_LEN],
@@ -56,28 +60,30 @@ impl State {
     /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
     /// has not been charged for.
     pub fn must_wait(&self, page: u64, write: bool) -> bool {
-        self.cloning && (write || self.pages.get(page).is_none())
+        self.sealing || self.cloning && (write || self.pages.get(page).is_none())
     }
 }
 
 pub struct Section {
     pub base: u64,
     pub reserve: u64,
-    hold: Arc<Hold>,
+    pub(crate) hold: Arc<Hold>,
     charged_reserve: u64,
-    kind: AtomicU64,
-    original: AtomicU64,
+    pub(crate) kind: AtomicU64,
+    pub(crate) original: AtomicU64,
     pub state: Mutex<State>,
     /// Texts: what they export, and what they are bound to.
     pub gates: Mutex<GateTable>,
     pub bindings: Mutex<Vec<Option<Arc<Binding>>>>,
     /// Texts: sections whose ACL has named this one.
-    named_by: Mutex<BTreeSet<u64>>,
-    dead: AtomicBool,
+    pub(crate) named_by: Mutex<BTreeSet<u64>>,
+    pub(crate) dead: AtomicBool,
+    /// Texts: no instruction in it can write the key register.
+    pub(crate) clear: AtomicBool,
     /// Counts what may make a checked binding wrong: changes of the ACL, of the gates, death.
     pub generation: AtomicU64,
     /// Texts: threads that have checked a binding to this one, and the record that says so.
-    entered: Mutex<Vec<(Weak<Thread>, u64)>>,
+    pub(crate) entered: Mutex<Vec<(Weak<Thread>, u64)>>,
     pub ports: Option<Ports>,
 }
 
@@ -132,6 +138,8 @@ impl Section {
                 charged: 0,
                 is_stack: new.kind == kind::STACK,
                 cloning: false,
+                sealing: false,
+                unclear_at: None,
                 deleted: false,
                 name: [0; NAME_LEN],
             }),
@@ -139,6 +147,7 @@ impl Section {
             bindings: Mutex::default(),
             named_by: Mutex::default(),
             dead: AtomicBool::new(false),
+            clear: AtomicBool::new(false),
             generation: AtomicU64::new(1),
             entered: Mutex::default(),
             ports: new.ports,
@@ -175,11 +184,6 @@ impl Section {
         self.kind() == kind::TEXT
     }
 
-    /// The text that this one is a clone of, or itself.
-    pub fn original(&self) -> u64 {
-        self.original.load(Ordering::Acquire)
-    }
-
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
@@ -200,32 +204,6 @@ impl Section {
     /// Refuses a domain that may not change the section.
     pub fn check_change(&self, domain: &Domain) -> Result<(), Error> {
         if self.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
-    }
-
-    /// A thread makes calls into this text by a record that it has checked.
-    pub fn entered(&self, thread: &Arc<Thread>, record: u64) {
-        let mut entered = self.entered.lock();
-        if entered.len().is_power_of_two() {
-            entered.retain(|(other, _)| other.strong_count() > 0);
-        }
-        entered.push((Arc::downgrade(thread), record));
-    }
-
-    /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
-    pub fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        if !self.is_text() {
-            return;
-        }
-        let mut processors = 0;
-        for (thread, record) in core::mem::take(&mut *self.entered.lock()) {
-            if let Some(thread) = thread.upgrade() {
-                thread.inner.lock().gate.clear_record(record);
-                processors |= 1 << thread.processor.load(Ordering::Relaxed);
-            }
-        }
-        // One that is between two programs begins again.
-        processor::make_forget(processors);
     }
 
     /// Sets one ACL entry; effective everywhere when this returns.
@@ -251,7 +229,7 @@ impl Section {
     }
 
     /// What was cached of the ACL before it changed.
-    fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
+    pub(crate) fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
         match ::view::Invalidate::after(change, 0, self.reserve) {
             Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
             None => Stale::default(),
@@ -311,22 +289,6 @@ impl Section {
         stale
     }
 
-    /// Makes a data section a text section: nobody can write it from now on.
-    pub fn seal(&self) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        if self.kind() != kind::DATA {
-            return Err(Error::BadArgument);
-        }
-        if state.len > self.reserve - PAGE {
-            return Err(Error::TooBig);
-        }
-        self.kind.store(kind::TEXT, Ordering::Release);
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        drop(state);
-        stale.flush();
-        Ok(())
-    }
-
     /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. `keep_identity`: the
     /// clone of a text counts as its original in ACLs.
     pub fn clone_section(&self, as_data: bool, keep_identity: bool, at: u64, room: u64, owner: Arc<Task>, entry: AclEntry) -> Result<Arc<Section>, Error> {
@@ -337,7 +299,7 @@ impl Section {
         };
         let resident = {
             let mut state = self.state.lock();
-            if state.cloning {
+            if state.cloning || state.sealing {
                 return Err(Error::Busy);
             }
             state.cloning = true;
@@ -364,6 +326,7 @@ impl Section {
                 new.pages = state.pages.clone_shared();
                 new.charged = resident;
                 new.name = state.name;
+                clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
                 if kind == kind::TEXT && keep_identity {
                     clone.original.store(self.original(), Ordering::Release);
                 }
@@ -406,19 +369,6 @@ impl Section {
         Ok(())
     }
 
-    /// Ends a text: nobody can enter it, threads in it fall out with an error. The section still exists for its owner.
-    pub fn end_text(&self) {
-        if !self.is_text() || self.dead.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        self.changed();
-        let mut state = self.state.lock();
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        drop(state);
-        stale.flush();
-        sched::wake_inside(self.base);
-    }
-
     /// Deletes the section: no access is possible any more when this returns.
     pub fn delete(&self) {
         self.end_text();
@@ -436,7 +386,7 @@ impl Section {
         }
         if self.is_text() {
             drop(state);
-            forget_text(self);
+            text::forget_text(self);
             state = self.state.lock();
         }
         while state.len > 0 {
@@ -483,25 +433,6 @@ impl Section {
         }
     }
 
-    /// Whether an address lies in the page of gates, where nothing is ever mapped.
-    pub fn is_gate_address(&self, address: u64) -> bool {
-        self.is_text() && address >= self.base + self.reserve - PAGE
-    }
-}
-
-/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights.
-fn forget_text(text: &Section) {
-    let names = core::mem::take(&mut *text.named_by.lock());
-    for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
-        let mut state = section.state.lock();
-        let stale = match state.acl.forget_text(text.base) {
-            ::acl::Change::Same => Stale::default(),
-            change => section.acl_changed(&mut state, change),
-        };
-        drop(state);
-        section.changed();
-        stale.flush();
-    }
 }
 
 /// The room beside a section of the owner that `[at, at + reserve)` lies in.

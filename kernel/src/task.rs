@@ -2,6 +2,7 @@
 
 use crate::domain::Domain;
 use crate::gate::Gate;
+use crate::keyed::TaskView;
 use crate::machine::machine;
 use crate::section::Section;
 use crate::thread::Thread;
@@ -49,6 +50,8 @@ pub struct Task {
     /// Exit codes of threads that nobody has joined yet, the latest [`ENDED_MAX`].
     pub ended: Mutex<BTreeMap<u64, u64>>,
     pub window: Mutex<Window>,
+    /// The view of its threads, where the machine has keys; made with the first thread.
+    keyed: Mutex<Option<Arc<TaskView>>>,
     pub foreign: Once<Foreign>,
     started: AtomicBool,
     dead: AtomicBool,
@@ -85,6 +88,7 @@ impl Task {
             threads: Mutex::default(),
             ended: Mutex::default(),
             window: Mutex::default(),
+            keyed: Mutex::default(),
             foreign: Once::new(),
             started: AtomicBool::new(false),
             dead: AtomicBool::new(false),
@@ -96,6 +100,18 @@ impl Task {
         });
         machine().tasks.insert(number, task.clone());
         Ok(task)
+    }
+
+    /// The view that its threads share; `None` without keys, and for tasks with a window.
+    pub fn keyed(self: &Arc<Task>) -> Result<Option<Arc<TaskView>>, Error> {
+        if self.foreign.get().is_some() {
+            return Ok(None);
+        }
+        let mut keyed = self.keyed.lock();
+        if keyed.is_none() {
+            *keyed = TaskView::new(self)?;
+        }
+        Ok(keyed.clone())
     }
 
     pub fn find(number: u64) -> Result<Arc<Task>, Error> {
@@ -248,6 +264,8 @@ impl Task {
         }
         self.own_sections().iter().for_each(|section| section.delete());
         *self.window.lock() = Window::default();
+        let keyed = self.keyed.lock().take();
+        drop(keyed);
         self.finished.store(true, Ordering::SeqCst);
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
         self.own_sections().iter().for_each(|section| section.delete());

@@ -1,9 +1,10 @@
 //! Threads: what is scheduled. A thread keeps its number and its task when it calls into another program.
 
 use crate::claim;
-use crate::domain::Domain;
+use crate::domain::{Domain, Parts};
 use crate::crossing::{self, OWN};
 use crate::epc::More;
+use crate::keyed::{self, TaskView};
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched::{self, Timeout};
@@ -68,6 +69,8 @@ pub struct Wait {
 pub struct Thread {
     pub number: u64,
     pub task: Arc<Task>,
+    /// Its part of the task's view.
+    pub shared: Option<Arc<View>>,
     pub inner: Mutex<Inner>,
     pub wait: Mutex<Wait>,
     /// Its state is in a processor's registers: nobody else may take it up.
@@ -99,16 +102,17 @@ impl Thread {
         }
         task.charge(Resource::Threads, 1)?;
         let number = machine().threads.number();
+        let shared = shared_view(task).inspect_err(|_| task.release(Resource::Threads, 1))?;
         let made = match begin {
             Begin::Native { entry, argument, stack_len } => {
-                domain(task, number, OWN, text, Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
+                domain(task, number, OWN, text, shared.clone(), Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
                     let mut registers = Registers::start(entry, domain.stack.1 - 8);
                     registers.rdi = argument;
                     (domain, registers, (0, 0))
                 })
             }
             Begin::Window { registers, segments } => {
-                domain(task, number, OWN, text, None).map(|domain| (domain, registers, segments))
+                domain(task, number, OWN, text, shared.clone(), None).map(|domain| (domain, registers, segments))
             }
         };
         let made = made.and_then(|(domain, registers, segments)| match crossing::make_gate(task, &domain) {
@@ -119,10 +123,11 @@ impl Thread {
             }
         });
         let (domain, gate, registers, segments) = made.inspect_err(|_| task.release(Resource::Threads, 1))?;
-        domain.view.show_gate(&gate);
+        show(&domain, &gate);
         let thread = Arc::new(Thread {
             number,
             task: task.clone(),
+            shared: shared.clone().map(|(view, _)| view),
             inner: Mutex::new(Inner {
                 area: Area::new(registers),
                 seen: (0, gate.frame(0).record),
@@ -149,6 +154,13 @@ impl Thread {
             time_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         });
+        if let Some((_, task_view)) = &shared {
+            task_view.add_thread(&thread);
+            let own = thread.inner.lock().domain.clone();
+            if task_view.admit(&own) {
+                keyed::bring_in(&thread, &own);
+            }
+        }
         task.threads.lock().insert(number, thread.clone());
         machine().threads.insert(number, thread.clone());
         task.start();
@@ -212,8 +224,9 @@ impl Thread {
             }
         }
         let number = inner.free_number()?;
-        let domain = domain(&self.task, self.number, number, text, Some(CALLEE_STACK))?;
-        domain.view.show_gate(&inner.gate);
+        let shared = inner.domain_number(OWN)?.task_view.clone().and_then(|keys| Some((self.shared.clone()?, keys)));
+        let domain = domain(&self.task, self.number, number, text, shared, Some(CALLEE_STACK))?;
+        show(&domain, &inner.gate);
         inner.add_domain(self, number, domain.clone()).inspect_err(|_| retire(&domain))?;
         inner.numbers.insert(text.base, number);
         Ok(domain)
@@ -354,25 +367,18 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
 }
 
 /// Makes a domain of a thread: a view, and for native code a stack.
-fn domain(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
+fn domain(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, shared: Option<(Arc<View>, Arc<TaskView>)>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
     let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
     spare_heap()?;
-    let view = View::new(task)?;
     let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
     let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
-    if task.foreign.get().is_some() {
-        task.window.lock().register(&view);
-    }
-    Ok(Arc::new(Domain {
-        subject,
-        text: text.clone(),
-        view,
-        task: task.clone(),
-        in_window: stack_len.is_none(),
-        stack,
-        stack_section,
-        number,
-    }))
+    let (shared, task_view) = shared.unzip();
+    let parts =
+        Parts { subject, text: text.clone(), task: task.clone(), in_window: stack_len.is_none(), stack, stack_section, shared, task_view };
+    let domain = Arc::new(Domain::new(parts, number));
+    // Until it is admitted to the shared view, if ever.
+    domain.own_view().inspect_err(|_| retire(&domain))?;
+    Ok(domain)
 }
 
 /// A stack that belongs to one thread in one text. Its topmost word is the doorstep, where a callee returns to.
@@ -384,6 +390,17 @@ fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result
     let len = stack.state.lock().len;
     claim::fill(&stack, len - 8, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
     Ok(stack)
+}
+
+/// A thread's part of its task's view, where there are keys.
+fn shared_view(task: &Arc<Task>) -> Result<Option<(Arc<View>, Arc<TaskView>)>, Error> {
+    let Some(keys) = task.keyed()? else { return Ok(None) };
+    Ok(Some((View::of_thread(task, &keys.lower)?, keys)))
+}
+
+/// The thread's gate is to be found in the views of the domain.
+fn show(domain: &Domain, gate: &Gate) {
+    domain.views().iter().for_each(|view| view.show_gate(gate));
 }
 
 /// The thread will not execute in this domain again: its stack goes.

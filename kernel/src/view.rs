@@ -1,7 +1,7 @@
 //! Views: page tables as caches of ACLs, one per domain, filled on demand, emptied when an ACL or a page changes.
 //! The only file that knows what a view is made of; keys will come in here.
 
-use crate::machine::machine;
+use crate::machine::{machine, stacks_base};
 use crate::processor;
 use crate::task::Task;
 use alloc::collections::BTreeSet;
@@ -18,6 +18,11 @@ use spin::Mutex;
 pub struct View {
     tables: Mutex<ViewTables>,
     root: u64,
+    /// Processors that have loaded one of these have loaded this view: its own root, or those of threads that borrow its
+    /// tables.
+    roots: Mutex<Vec<u64>>,
+    /// What is not a stack is mapped there, for all threads of the task.
+    lower: Option<Arc<View>>,
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
@@ -77,17 +82,49 @@ impl Stale {
 
 impl View {
     pub fn new(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
-        task.charge(Resource::Frames, 1)?;
-        let Some(tables) = ViewTables::new() else {
-            task.release(Resource::Frames, 1);
+        View::with(task, ViewTables::new, 1, None)
+    }
+
+    /// Tables that the threads of a task borrow.
+    pub fn to_lend(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+        let make = || ViewTables::new().and_then(|mut tables| tables.prepare_to_lend().map(|()| tables));
+        View::with(task, make, 1 + arch::tables::LENT, None)
+    }
+
+    /// A thread's view of its task's: its own stacks, and what `lower` maps.
+    pub fn of_thread(task: &Arc<Task>, lower: &Arc<View>) -> Result<Arc<View>, abi::Error> {
+        let make = || {
+            let mut tables = ViewTables::new()?;
+            tables.borrow(&lower.tables.lock());
+            Some(tables)
+        };
+        let view = View::with(task, make, 1, Some(lower.clone()))?;
+        lower.roots.lock().push(view.root);
+        Ok(view)
+    }
+
+    /// The view that holds what is at an address.
+    pub fn part(self: &Arc<View>, address: u64) -> &Arc<View> {
+        match &self.lower {
+            Some(lower) if address < stacks_base(machine().node) => lower,
+            _ => self,
+        }
+    }
+
+    fn with(task: &Arc<Task>, make: impl FnOnce() -> Option<ViewTables>, frames: u64, lower: Option<Arc<View>>) -> Result<Arc<View>, abi::Error> {
+        task.charge(Resource::Frames, frames)?;
+        let Some(tables) = make() else {
+            task.release(Resource::Frames, frames);
             return Err(abi::Error::NoMemory);
         };
-        machine().view_frames.fetch_add(1, Ordering::Relaxed);
+        machine().view_frames.fetch_add(frames, Ordering::Relaxed);
         Ok(Arc::new(View {
             root: tables.root(),
+            roots: Mutex::new(alloc::vec![tables.root()]),
+            lower,
             tables: Mutex::new(tables),
             task: task.clone(),
-            charged: AtomicU64::new(1),
+            charged: AtomicU64::new(frames),
             unpaid: AtomicU64::new(0),
             known: Mutex::default(),
             epoch: AtomicU64::new(0),
@@ -151,9 +188,10 @@ impl View {
 
     /// Processors that may remember what the tables said before they were changed just now. One that loads the root later
     /// reads what they say now: the fence puts our stores to the tables before our look at who has it loaded.
-    fn users(&self) -> u64 {
+    pub fn users(&self) -> u64 {
         fence(Ordering::SeqCst);
-        processor::with_root(|root| root == self.root)
+        let roots = self.roots.lock();
+        processor::with_root(|root| roots.contains(&root))
     }
 
     fn returned(&self, tables: u64) {
@@ -170,6 +208,9 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
+        if let Some(lower) = &self.lower {
+            lower.roots.lock().retain(|root| *root != self.root);
+        }
         self.returned(self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed));
     }
 }

@@ -64,9 +64,18 @@ impl Tables {
     /// taken out only if the range covers it; the direct map is not unmapped in parts. When a table goes, processors
     /// forget all of its span, or everything.
     pub fn unmap(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Unmapped {
+        self.unmap_with(mem, base, len, false)
+    }
+
+    /// The same, but keeps what hangs on the root: other roots share it.
+    pub fn unmap_shared(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Unmapped {
+        self.unmap_with(mem, base, len, true)
+    }
+
+    fn unmap_with(&mut self, mem: &mut impl TableMem, base: u64, len: u64, keep: bool) -> Unmapped {
         let mut out = Unmapped::default();
         if let Some(range) = Range::new(base, len) {
-            unmap(mem, self.root, ROOT, 0, range, &mut out);
+            unmap(mem, self.root, ROOT, 0, range, keep, &mut out);
         }
         out
     }
@@ -78,7 +87,7 @@ impl Tables {
     }
 }
 
-fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, out: &mut Unmapped) {
+fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, keep: bool, out: &mut Unmapped) {
     for (at, first) in range.entries(first, level) {
         let entry = read(mem, table, at);
         let covered = range.covers(first, level);
@@ -89,9 +98,9 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
             }
         } else if entry.present() {
             let before = out.tables.len();
-            unmap(mem, entry.frame(), level - 1, first, range, out);
+            unmap(mem, entry.frame(), level - 1, first, range, keep, out);
             // What hangs on the upper half of a root hangs on all roots.
-            let shared = level == ROOT && at >= UPPER;
+            let shared = level == ROOT && (keep || at >= UPPER);
             // Looked for only where a table went: a table of pages is likely to get a page again.
             let emptied = || out.tables.len() > before && is_empty(mem, entry.frame());
             if !shared && (covered || emptied()) {

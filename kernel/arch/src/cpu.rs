@@ -12,6 +12,9 @@ pub const PROCESSORS_MAX: usize = 32;
 
 static FEATURES: AtomicU64 = AtomicU64::new(0);
 
+/// XCR0: x87, SSE and AVX only. No key register, no AVX-512 (pitfalls, H16).
+pub const VECTOR_STATE: u64 = 7;
+
 /// Union of [`feature`] bits that the machine has and the user did not hide.
 #[inline]
 pub fn features() -> u64 {
@@ -74,8 +77,7 @@ pub(crate) fn set_up() {
             }
         });
         if has(feature::AVX) {
-            // x87, SSE and AVX only: no key register, no AVX-512 (pitfalls, H16).
-            XCr0::write(XCr0Flags::X87 | XCr0Flags::SSE | XCr0Flags::AVX);
+            XCr0::write(XCr0Flags::from_bits_retain(VECTOR_STATE));
         }
         crate::percpu::set_flags();
         // AC may be set from boot code; with SMAP it would open user pages.

@@ -71,7 +71,18 @@ struct Places {
 fn places() -> Places {
     // SAFETY: constants in the image.
     let [a, b, c, d, e, f, g, h, i, j] = unsafe { gate_ranges }.map(|offset| GATE_BASE + offset);
-    Places { in_open: a, in_clean: b, in_trap: c, in_kernel: d, in_end: e, out_open: f, out_clean: g, out_jump: h, out_end: i, again: j }
+    Places {
+        in_open: a,
+        in_clean: b,
+        in_trap: c,
+        in_kernel: d,
+        in_end: e,
+        out_open: f,
+        out_clean: g,
+        out_jump: h,
+        out_end: i,
+        again: j,
+    }
 }
 
 /// Where a plain call's caller goes on: at a `ret`.
@@ -196,7 +207,16 @@ impl Gate {
         let mut owned = 0;
         let mem = &mut Charged(charge, &mut owned);
         let tables = Tables::new(mem).ok_or(NoRoom)?;
-        let mut gate = Gate { tables: Some(tables), link: 0, shown: 0, head: 0, frames: 0, pages: BTreeMap::new(), roots: Vec::new(), owned: 0 };
+        let mut gate = Gate {
+            tables: Some(tables),
+            link: 0,
+            shown: 0,
+            head: 0,
+            frames: 0,
+            pages: BTreeMap::new(),
+            roots: Vec::new(),
+            owned: 0,
+        };
         gate.map(mem, GATE_BASE, code(), prot(false, true))?;
         let root = gate.tables.as_ref().expect("live tables").root();
         gate.link = Mem.read(root, SLOT);
@@ -287,7 +307,13 @@ impl Gate {
     ///
     /// # Errors
     /// `NoRoom`.
-    pub fn add_domain(&mut self, domain: u32, sp: u64, root: u64, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
+    pub fn add_domain(
+        &mut self,
+        domain: u32,
+        sp: u64,
+        root: u64,
+        charge: &mut dyn FnMut() -> bool,
+    ) -> Result<(), NoRoom> {
         let at = cell(domain);
         if domain >= DOMAINS_MAX {
             return Err(NoRoom);
@@ -327,9 +353,9 @@ impl Gate {
         }
     }
 
-    /// Calls that the gate itself has made into the domain.
+    /// Calls that were made into the domain, modulo 2^32.
     pub fn calls(&self, domain: u32) -> u64 {
-        self.at(cell(domain)).map_or(0, |at| word(at + 8))
+        self.at(cell(domain)).map_or(0, |at| word(at + 8) & 0xffff_ffff)
     }
 
     /// Reads a record by its address.
@@ -346,7 +372,12 @@ impl Gate {
     ///
     /// # Errors
     /// `NoRoom`.
-    pub fn set_record(&mut self, address: u64, record: &Record, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
+    pub fn set_record(
+        &mut self,
+        address: u64,
+        record: &Record,
+        charge: &mut dyn FnMut() -> bool,
+    ) -> Result<(), NoRoom> {
         assert!(address >= RECORDS && address.is_multiple_of(RECORD_LEN));
         let page = address / PAGE * PAGE;
         if !self.pages.contains_key(&page) {
@@ -451,6 +482,11 @@ pub fn cell(domain: u32) -> u64 {
 /// Address of the records of a domain.
 pub fn records(domain: u32) -> u64 {
     RECORDS + u64::from(domain) * SPAN
+}
+
+/// The domain that may call by the record at this address.
+pub fn domain_of(record: u64) -> u32 {
+    ((record - RECORDS) / SPAN) as u32
 }
 
 /// The binding that the record at this address belongs to.

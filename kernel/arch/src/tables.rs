@@ -12,6 +12,8 @@ pub struct ViewTables {
     root: u64,
     /// The tables of the slice, but for the stacks, are another's.
     borrowed: bool,
+    /// Others borrow them: they must stay.
+    lent: bool,
 }
 
 /// Present, writable, for user code, accessed.
@@ -58,8 +60,11 @@ impl TableMem for Charged<'_> {
 }
 
 /// Entries of a root for what its thread has for itself: the last slot of the node's slice, with the stacks.
-const STACKS: usize = ((abi::layout::slice_base(abi::layout::UNNAMED_NODE) + abi::layout::SLICE_LEN) >> 39) as usize - 1;
+const STACKS: usize =
+    ((abi::layout::slice_base(abi::layout::UNNAMED_NODE) + abi::layout::SLICE_LEN) >> 39) as usize - 1;
 /// Entries of a root for the rest of the slice.
+/// How many tables those are.
+pub const LENT: u64 = (STACKS - SHARED.start) as u64;
 const SHARED: core::ops::Range<usize> = (abi::layout::slice_base(abi::layout::UNNAMED_NODE) >> 39) as usize..STACKS;
 
 impl ViewTables {
@@ -68,7 +73,7 @@ impl ViewTables {
         let mut tables = Tables::new(&mut Mem)?;
         tables.share_upper(&mut Mem, &Tables::from_root(image::root()));
         let root = tables.root();
-        Some(ViewTables { tables: Some(tables), root, borrowed: false })
+        Some(ViewTables { tables: Some(tables), root, borrowed: false, lent: false })
     }
 
     /// Shows a thread's gate.
@@ -84,6 +89,7 @@ impl ViewTables {
             let table = Mem.alloc()?;
             Mem.write(self.root, slot, table | LINK);
         }
+        self.lent = true;
         Some(())
     }
 
@@ -123,9 +129,15 @@ impl ViewTables {
         let (slot, end) = (gate::SLOT as u64 * SLOT_LEN, base.saturating_add(len));
         let mut any = false;
         let mut retired = Vec::new();
-        for (from, to) in [(base, end.min(slot)), (base.max(slot + SLOT_LEN), end)] {
+        let own = if self.borrowed { STACKS as u64 * SLOT_LEN } else { slot + SLOT_LEN };
+        let below = if self.borrowed { 0 } else { slot };
+        for (from, to) in [(base, end.min(below)), (base.max(own), end)] {
             if from < to {
-                let gone = tables.unmap(&mut Mem, from, to - from);
+                let gone = if self.lent {
+                    tables.unmap_shared(&mut Mem, from, to - from)
+                } else {
+                    tables.unmap(&mut Mem, from, to - from)
+                };
                 any |= gone.pages > 0;
                 retired.extend(gone.tables);
             }

@@ -60,9 +60,17 @@ pub struct Gates {
     count: u64,
 }
 
-/// Everybody may call.
-pub const ANYBODY: AclEntry =
-    AclEntry { principal: rights::principal::ANY, rights: Rights::CALL.bits(), id: 0, text: rights::ANY_TEXT };
+/// Everybody may call, and read and fetch the code with his own rights: with protection keys the gate then crosses without
+/// the kernel.
+pub const ANYBODY: AclEntry = AclEntry {
+    principal: rights::principal::ANY,
+    rights: Rights::CALL.union(Rights::READ).union(Rights::EXECUTE).bits(),
+    id: 0,
+    text: rights::ANY_TEXT,
+};
+
+/// Everybody may call, and nothing else: the kernel makes the calls.
+pub const ANYBODY_BY_KERNEL: AclEntry = AclEntry { rights: Rights::CALL.bits(), ..ANYBODY };
 
 impl Gates {
     /// Exports `count` gates that lead to `skeleton`. Nobody may call them before [`Gates::admit`].

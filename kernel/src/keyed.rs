@@ -1,0 +1,344 @@
+//! The view of a task with protection keys: one for all its threads and for the servers that they are bound to
+//! (architecture, section 3). `core/keys` says which class of sections has which key; this tells the gates, the page
+//! tables and the processors. What has no key runs in a view of its own, as everything does on machines without keys.
+
+use crate::domain::Domain;
+use crate::processor;
+use crate::section::{Section, State};
+use crate::task::Task;
+use crate::thread::{Inner, Thread};
+use crate::view::{Stale, View};
+use abi::section::kind;
+use abi::{AclEntry, Error, Rights};
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use arch::cpu::has;
+use core::sync::atomic::Ordering;
+use keys::{Class, Key, Keys, Leaving, Want};
+use spin::Mutex;
+
+/// Ranges that are remembered for one key before it counts as being everywhere.
+const RANGES_MAX: usize = 512;
+
+pub struct TaskView {
+    pub lower: Arc<View>,
+    state: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Tagged {
+    /// Where pages of a key may be: view, length, by address.
+    ranges: BTreeMap<u64, (Weak<View>, u64)>,
+    everywhere: bool,
+}
+
+struct Inside {
+    keys: Keys,
+    tagged: [Tagged; 16],
+    threads: Vec<Weak<Thread>>,
+    /// Domains that run in this view.
+    members: Vec<Weak<Domain>>,
+    /// Texts whose pages it may map for execution.
+    texts: Vec<Weak<Section>>,
+}
+
+/// How a page is to be mapped.
+pub enum Tag {
+    /// With this key.
+    Key(u8),
+    /// Not now: keys change hands, and the access is tried again.
+    Again(Change),
+    /// The domain has to go on in a view of its own.
+    Apart(Class),
+}
+
+/// A key that changes hands.
+pub struct Change {
+    leaving: Option<Leaving>,
+    stale: Stale,
+}
+
+/// The part of an ACL that matters for a section's pages. Pages of texts are never writable: reading them is all there is.
+fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -> Class {
+    let own = own_part.then_some(domain.subject.thread);
+    if section.kind() != kind::TEXT {
+        return Class::of(state.acl.entries(), &domain.subject, own);
+    }
+    let reads = |entry: &AclEntry| entry.rights & Rights::READ.bits() != 0;
+    let all = |entry: &AclEntry| entry.text == abi::rights::ANY_TEXT && entry.principal == abi::rights::principal::ANY;
+    let public = state.acl.entries().iter().any(|entry| all(entry) && reads(entry));
+    let widened = |entry: &AclEntry| {
+        let rights = if !reads(entry) {
+            Rights::empty()
+        } else if public {
+            Rights::READ
+        } else {
+            Rights::READ | Rights::WRITE
+        };
+        AclEntry { rights: rights.bits(), ..*entry }
+    };
+    let entries: Vec<AclEntry> = state.acl.entries().iter().map(widened).collect();
+    Class::of(&entries, &domain.subject, own)
+}
+
+impl TaskView {
+    /// `None` on machines without keys.
+    pub fn new(task: &Arc<Task>) -> Result<Option<Arc<TaskView>>, Error> {
+        if !has(abi::info::feature::PKU) {
+            return Ok(None);
+        }
+        let state = Inside {
+            keys: Keys::new(),
+            tagged: Default::default(),
+            threads: Vec::new(),
+            members: Vec::new(),
+            texts: Vec::new(),
+        };
+        Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state) })))
+    }
+
+    pub fn add_thread(&self, thread: &Arc<Thread>) {
+        let mut state = self.state.lock();
+        state.threads.retain(|thread| thread.strong_count() > 0);
+        state.threads.push(Arc::downgrade(thread));
+    }
+
+    /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches.
+    pub fn admit(&self, domain: &Arc<Domain>) -> bool {
+        if !domain.text.is_clear() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        state.members.retain(|member| member.strong_count() > 0);
+        state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
+        let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
+        let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).filter(|member| member.is_keyed()).collect();
+        let known = texts.iter().any(|text| Arc::ptr_eq(text, &domain.text));
+        drop(state);
+        let executes = |domain: &Domain, text: &Section| {
+            core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
+        };
+        if !texts.iter().all(|text| executes(domain, text)) || !members.iter().all(|member| executes(member, &domain.text)) {
+            return false;
+        }
+        let mut state = self.state.lock();
+        state.members.push(Arc::downgrade(domain));
+        if !known {
+            state.texts.push(Arc::downgrade(&domain.text));
+        }
+        true
+    }
+
+    /// Whether a text's pages may be mapped for execution: all that are in the view may execute it, and it cannot write the
+    /// register.
+    fn may_be_fetched(&self, section: &Arc<Section>, rights: impl Fn(&Domain) -> Rights) -> bool {
+        let mut state = self.state.lock();
+        let known = state.texts.iter().any(|text| core::ptr::eq(text.as_ptr(), Arc::as_ptr(section)));
+        let member_may = |member: &Arc<Domain>| {
+            !member.is_keyed() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
+        };
+        let may = section.is_clear() && state.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
+        if may && !known {
+            state.texts.push(Arc::downgrade(section));
+        }
+        may
+    }
+
+    /// The key for a page of a section, for a domain that has tried to use it. The section's lock is held.
+    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, view: &Arc<View>, range: (u64, u64), uses: &[u64; 16]) -> Tag {
+        let own_part = !Arc::ptr_eq(view, &self.lower);
+        let class = class_of(section, state, domain, own_part);
+        if section.is_text() && !self.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
+            return Tag::Apart(class);
+        }
+        let mut this = self.state.lock();
+        let subject = domain.subject;
+        let home = Class::of(
+            &[AclEntry { principal: abi::rights::principal::ANY, rights: (Rights::READ | Rights::WRITE).bits(), id: 0, text: subject.text }],
+            &subject,
+            None,
+        );
+        match this.keys.want(&class, |other| *other == home, |key| uses[key.number() as usize]) {
+            Want::Has(key) => {
+                this.note(key, view, range);
+                Tag::Key(key.number())
+            }
+            Want::Take { key, evicted: None } => {
+                this.note(key, view, range);
+                Tag::Again(Change { leaving: None, stale: Stale::default() })
+            }
+            Want::Take { evicted: Some(leaving), .. } => {
+                let stale = this.clear(leaving.key());
+                Tag::Again(Change { leaving: Some(leaving), stale })
+            }
+            Want::None => Tag::Apart(class),
+        }
+    }
+
+    /// A domain that lives apart wants to come back: counts towards a key for the class that it missed. Whether it has one.
+    pub fn earn(&self, class: &Class, uses: &[u64; 16]) -> Result<bool, Change> {
+        let mut this = self.state.lock();
+        match this.keys.want(class, |_| false, |key| uses[key.number() as usize]) {
+            Want::Has(_) => Ok(true),
+            Want::Take { evicted: None, .. } => Err(Change { leaving: None, stale: Stale::default() }),
+            Want::Take { evicted: Some(leaving), .. } => {
+                let stale = this.clear(leaving.key());
+                Err(Change { leaving: Some(leaving), stale })
+            }
+            Want::None => Ok(false),
+        }
+    }
+
+    /// Tells everyone that keys have changed hands (pitfalls, H3): first the tables that gates compare with, then page
+    /// tables and processors, then who gets the key. Call without locks.
+    pub fn change(&self, change: Change) {
+        self.tell();
+        let Change { leaving, stale } = change;
+        stale.flush();
+        if let Some(leaving) = leaving {
+            processor::make_forget(self.lower.users());
+            self.state.lock().keys.settle(leaving);
+            self.tell();
+        }
+    }
+
+    /// A text has ended: keys of classes that name it are free.
+    pub fn forget_text(&self, text: u64) {
+        let leaving = self.state.lock().keys.forget(text);
+        for leaving in leaving {
+            let stale = self.state.lock().clear(leaving.key());
+            self.change(Change { leaving: Some(leaving), stale });
+        }
+    }
+
+    /// The key register's value in a domain.
+    pub fn register(&self, domain: &Domain) -> u32 {
+        self.state.lock().keys.register(&domain.subject)
+    }
+
+    /// Classes that a domain's thread may use by each key: whose uses count for it.
+    pub fn open_keys(&self, domain: &Domain) -> Vec<Key> {
+        let state = self.state.lock();
+        let open = |(key, class): (Key, &Class)| (!class.rights(&domain.subject).is_empty()).then_some(key);
+        state.keys.classes().filter_map(open).collect()
+    }
+
+    pub fn stats(&self) -> keys::Stats {
+        self.state.lock().keys.stats()
+    }
+
+    /// Every thread's gate hears of the registers as they are now.
+    fn tell(&self) {
+        let threads: Vec<Arc<Thread>> = self.state.lock().threads.iter().filter_map(Weak::upgrade).collect();
+        for thread in threads {
+            thread.inner.lock().refresh();
+        }
+    }
+}
+
+impl Inside {
+    fn note(&mut self, key: Key, view: &Arc<View>, (at, len): (u64, u64)) {
+        let tagged = &mut self.tagged[key.number() as usize];
+        if key == Key::PUBLIC || tagged.everywhere {
+            return;
+        }
+        if tagged.ranges.len() >= RANGES_MAX && !tagged.ranges.contains_key(&at) {
+            tagged.everywhere = true;
+            tagged.ranges.clear();
+            return;
+        }
+        let entry = tagged.ranges.entry(at).or_insert((Arc::downgrade(view), len));
+        entry.1 = entry.1.max(len);
+    }
+
+    /// Takes the pages of a key out of all page tables.
+    fn clear(&mut self, key: Key) -> Stale {
+        let mut stale = Stale::default();
+        let tagged = core::mem::take(&mut self.tagged[key.number() as usize]);
+        for (at, (view, len)) in tagged.ranges {
+            if let Some(view) = view.upgrade() {
+                stale.join(view.forget(at, len));
+            }
+        }
+        if tagged.everywhere {
+            for view in self.threads.iter().filter_map(Weak::upgrade).filter_map(|thread| thread.shared.clone()) {
+                stale.join(view.forget(0, abi::layout::SPACE_END));
+                stale.join(view.part(abi::layout::SPACE_BASE).forget(0, abi::layout::SPACE_END));
+            }
+        }
+        stale
+    }
+}
+
+impl Inner {
+    /// Makes the records say what holds now: registers, and which calls the gate may make by itself.
+    pub fn refresh(&mut self) {
+        let addresses: Vec<u64> = self.leads.values().flatten().copied().collect();
+        for address in addresses {
+            if let Some(record) = self.gate.record(address) {
+                let now = self.complete(address, &record);
+                if now != record {
+                    let _ = self.gate.set_record(address, &now, &mut || false);
+                }
+            }
+        }
+        self.seen.0 = usize::MAX;
+        self.sync();
+    }
+
+    /// How often each key has been of use to this thread: calls of the domains that it is open in.
+    pub fn uses(&self) -> [u64; 16] {
+        let mut uses = [0; 16];
+        for domain in self.domains.iter().flatten().filter(|domain| domain.is_keyed()) {
+            let calls = self.gate.calls(domain.number);
+            if let Some(task_view) = &domain.task_view {
+                task_view.open_keys(domain).iter().for_each(|key| uses[key.number() as usize] += calls);
+            }
+        }
+        uses
+    }
+}
+
+/// The domain goes on in a view of its own, because it has no key for `class`.
+pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Class) -> Result<(), Error> {
+    let inner = &mut *thread.inner.lock();
+    let view = domain.own_view()?;
+    view.show_gate(&inner.gate);
+    *domain.missed.lock() = Some(class);
+    domain.keyed.store(false, Ordering::SeqCst);
+    inner.gate.set_root(domain.number, view.root());
+    inner.refresh();
+    Ok(())
+}
+
+/// A domain that lives apart is called again: it may have earned a key. Call without locks.
+pub fn try_back(thread: &Arc<Thread>, domain: &Arc<Domain>) {
+    let Some(task_view) = &domain.task_view else { return };
+    if domain.is_keyed() {
+        return;
+    }
+    let missed = domain.missed.lock().clone();
+    let uses = thread.inner.lock().uses();
+    if let Some(class) = missed {
+        match task_view.earn(&class, &uses) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(change) => task_view.change(change),
+        }
+    }
+    if !task_view.admit(domain) {
+        return;
+    }
+    bring_in(thread, domain);
+}
+
+/// An admitted domain goes on in the shared view.
+pub fn bring_in(thread: &Thread, domain: &Arc<Domain>) {
+    let inner = &mut *thread.inner.lock();
+    let Some(shared) = &thread.shared else { return };
+    domain.keyed.store(true, Ordering::SeqCst);
+    *domain.missed.lock() = None;
+    inner.gate.set_root(domain.number, shared.root());
+    inner.refresh();
+}

@@ -1,0 +1,154 @@
+//! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
+
+use crate::processor;
+use crate::sched;
+use crate::section::Section;
+use crate::thread::Thread;
+use crate::view::{self, Change, Stale};
+use abi::Error;
+use abi::layout::PAGE;
+use abi::section::kind;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use scan::{Rules, Summary};
+
+/// Pages that are looked through with interrupts off.
+const SCAN_SLICE: u64 = 64;
+
+impl Section {
+    /// The text that this one is a clone of, or itself.
+    pub fn original(&self) -> u64 {
+        self.original.load(Ordering::Acquire)
+    }
+
+    /// Whether it is a text that cannot write the key register: its domains may share a view.
+    pub fn is_clear(&self) -> bool {
+        self.clear.load(Ordering::Acquire)
+    }
+
+    /// Whether an address lies in the page of gates, where nothing is ever mapped.
+    pub fn is_gate_address(&self, address: u64) -> bool {
+        self.is_text() && address >= self.base + self.reserve - PAGE
+    }
+
+    /// A thread makes calls into this text by a record that it has checked.
+    pub fn entered(&self, thread: &Arc<Thread>, record: u64) {
+        let mut entered = self.entered.lock();
+        if entered.len().is_power_of_two() {
+            entered.retain(|(other, _)| other.strong_count() > 0);
+        }
+        entered.push((Arc::downgrade(thread), record));
+    }
+
+    /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
+    pub fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        if !self.is_text() {
+            return;
+        }
+        let mut processors = 0;
+        let mut views = Vec::new();
+        for (thread, record) in core::mem::take(&mut *self.entered.lock()) {
+            if let Some(thread) = thread.upgrade() {
+                if let Some(keys) = thread.inner.lock().domain.task_view.clone().filter(|_| self.is_dead()) {
+                    views.push(keys);
+                }
+                thread.inner.lock().gate.clear_record(record);
+                processors |= 1 << thread.processor.load(Ordering::Relaxed);
+            }
+        }
+        // One that is between two programs begins again.
+        processor::make_forget(processors);
+        views.sort_unstable_by_key(Arc::as_ptr);
+        views.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        views.iter().for_each(|keys| keys.forget_text(self.base));
+    }
+
+    /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
+    /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
+    pub fn seal(&self) -> Result<(), Error> {
+        let stale = {
+            let mut state = self.state.lock();
+            if self.kind() != kind::DATA {
+                return Err(Error::BadArgument);
+            }
+            if state.sealing || state.cloning {
+                return Err(Error::Busy);
+            }
+            if state.len > self.reserve - PAGE {
+                return Err(Error::TooBig);
+            }
+            state.sealing = true;
+            view::change(&mut state.mapped, 0, self.reserve, Change::Unmap)
+        };
+        stale.flush();
+        self.look_through();
+        let mut state = self.state.lock();
+        self.kind.store(kind::TEXT, Ordering::Release);
+        state.sealing = false;
+        Ok(())
+    }
+
+    /// Finds out whether the text is clear. Nobody can write it meanwhile.
+    pub fn look_through(&self) {
+        // XCR0 has x87, SSE and AVX (arch::cpu): XRSTOR cannot load the key register.
+        let Ok(rules) = Rules::for_xcr0(arch::cpu::VECTOR_STATE) else { return };
+        let mut bytes = [0; PAGE as usize];
+        let mut before: Option<Summary> = None;
+        let mut page = 0;
+        loop {
+            {
+                let mut state = self.state.lock();
+                if page * PAGE >= state.len {
+                    break;
+                }
+                let summary = match state.pages.get(page) {
+                    Some(frame) => {
+                        frame.read(0, &mut bytes);
+                        scan::scan(&bytes, rules)
+                    }
+                    None => Summary::ZEROES,
+                };
+                if !summary.is_clear() || before.is_some_and(|before| scan::borders(before, summary)) {
+                    state.unclear_at = Some(self.base + page * PAGE);
+                    return;
+                }
+                before = Some(summary);
+            }
+            page += 1;
+            if page.is_multiple_of(SCAN_SLICE) {
+                sched::breathe();
+            }
+        }
+        self.clear.store(true, Ordering::Release);
+    }
+
+    /// Ends a text: nobody can enter it, threads in it fall out with an error. The section still exists for its owner.
+    pub fn end_text(&self) {
+        if !self.is_text() || self.dead.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.changed();
+        let mut state = self.state.lock();
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        drop(state);
+        stale.flush();
+        sched::wake_inside(self.base);
+    }
+}
+
+/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights.
+pub fn forget_text(text: &Section) {
+    let names = core::mem::take(&mut *text.named_by.lock());
+    for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
+        let mut state = section.state.lock();
+        let stale = match state.acl.forget_text(text.base) {
+            ::acl::Change::Same => Stale::default(),
+            change => section.acl_changed(&mut state, change),
+        };
+        drop(state);
+        section.changed();
+        stale.flush();
+    }
+}
