@@ -394,7 +394,7 @@ fn public_pages_need_no_class_key() {
     let public = class(&[entry(principal::ANY, 0, ANY_TEXT, Rights::READ | Rights::EXECUTE)]);
     assert_eq!(keys.want(&public, |_| false, |_| 0), Want::Has(Key::PUBLIC));
     assert_eq!((keys.classes().count(), keys.stats()), (0, Stats::default()));
-    assert_eq!(says(keys.register(&domain(1, 1, 1)), 0).0, true);
+    assert!(says(keys.register(&domain(1, 1, 1)), 0).0);
 }
 
 /// A text that ends takes the misses of its classes with it: the next one at its address starts anew.
