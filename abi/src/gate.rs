@@ -13,8 +13,8 @@
 //! keep, and to keep to itself, it saves and clears. MXCSR and the x87 control word have their default values.
 //!
 //! **The callee** is entered with the arguments in `rdi rsi r12 r13 r8 r9`, `r14` = index of the gate in its block, `rbx` =
-//! address of the [`Record`] that says who calls (read-only, until it returns), and `r15` = where to go when it is done,
-//! with two values in `rax` and `rdx`. `rsp` is its own stack, not aligned; where the thread was not yet inside the
+//! address of the [`Record`] that says who calls (read-only, until it returns), and where to go when it is done, with two
+//! values in `rax` and `rdx`. `rsp` is its own stack, a multiple of 16; where the thread was not yet inside the
 //! callee, the word at `rsp` leads back, too: the callee may be a function that ends with `ret`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -39,7 +39,9 @@ pub const GATE_BASE: u64 = crate::layout::SPACE_BASE;
 pub const GATE: u64 = GATE_BASE;
 /// The way into the kernel for a bound call, EPC-S.
 pub const ENTER: u64 = GATE_BASE + 0x200;
-/// Where a callee returns to.
+/// Where a callee returns to that the gate has entered.
+pub const DONE: u64 = GATE_BASE + 0x100;
+/// Where a callee returns to that the kernel has entered.
 pub const DOORSTEP: u64 = GATE_BASE + 0x240;
 
 /// What `r11` says of a binding: the offset of its record.
@@ -80,7 +82,9 @@ pub struct Record {
     pub records_len: u32,
     /// Union of [`record`].
     pub flags: u32,
-    pub reserved: [u32; 8],
+    /// Where the callee goes when it is done.
+    pub back: u64,
+    pub reserved: [u64; 3],
 }
 
 /// Flags of a record.

@@ -6,11 +6,11 @@ use crate::epc::More;
 use crate::machine::spare_heap;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, Record, slot};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, Record, slot};
 use abi::Error;
 use alloc::sync::Arc;
 use abi::gate::record;
-use arch::gate::{DOMAINS_MAX, Frame, Gate, NoRoom, Stopped, binding_of, domain_of, records};
+use arch::gate::{BY_KERNEL, DOMAINS_MAX, MORE, Frame, Gate, NoRoom, Stopped, binding_of, domain_of, records};
 use quota::Resource;
 
 /// Records that belong to no binding: of the first frame, of plain calls, of personalities. No domain has this number.
@@ -49,8 +49,8 @@ fn begin(gate: &mut Gate, task: &Arc<Task>, own: &Arc<Domain>) -> Result<(), Err
     let address = records(LOOSE) + slot(FIRST);
     let record = Record { cell: arch::gate::cell(OWN), records: records(OWN), domain: OWN, register: arch::gate::REGISTER_PLAIN, ..Record::default() };
     gate.set_record(address, &record, &mut charge(task)).map_err(no_room)?;
-    gate.set_frame(0, Frame { rip: u64::MAX, sp: 0, record: address });
-    gate.add_domain(OWN, own.stack.1.saturating_sub(8), own.root(), &mut charge(task)).map_err(no_room)
+    gate.set_frame(0, Frame { rip: BY_KERNEL | MORE, sp: 0, record: address });
+    gate.add_domain(OWN, own.stack.1.saturating_sub(16), own.root(), &mut charge(task)).map_err(no_room)
 }
 
 impl Inner {
@@ -111,6 +111,7 @@ impl Inner {
         if let Some(record) = self.gate.record(frame.record) {
             self.gate.set_sp(record.domain, frame.sp);
         }
+        self.gate.forget_frame(depth);
         self.gate.set_top(depth - 1);
         let more = if self.more.last().is_some_and(|(at, _)| *at == depth) { self.more.pop().map(|(_, more)| more) } else { None };
         self.sync();
@@ -178,6 +179,7 @@ impl Inner {
             records_len: self.reach.get(&record.domain).copied().unwrap_or(0),
             register: register.unwrap_or(arch::gate::REGISTER_PLAIN),
             direct: if direct { record.gates } else { 0 },
+            back: if direct { DONE } else { DOORSTEP },
             ..*record
         }
     }
@@ -197,7 +199,7 @@ impl Inner {
 
     /// Gives a new domain its number, cell and root.
     pub fn add_domain(&mut self, thread: &Thread, number: u32, domain: Arc<Domain>) -> Result<(), Error> {
-        let sp = domain.stack.1.saturating_sub(8);
+        let sp = domain.stack.1.saturating_sub(16);
         self.gate.add_domain(number, sp, domain.root(), &mut charge(&thread.task)).map_err(no_room)?;
         while self.domains.len() <= number as usize {
             self.domains.push(None);

@@ -10,7 +10,7 @@ use crate::keyed;
 use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, Record, slot};
-use abi::layout::PAGE;
+use abi::layout::{PAGE, SPACE_END};
 use abi::rights::principal;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
@@ -205,7 +205,7 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
     inner.sync();
     let [rdi, rsi, r12, r13, r8, r9] = arrival.words;
     *inner.area.registers_mut() =
-        Registers { rdi, rsi, r12, r13, r8, r9, r14: arrival.index, rbx: arrival.record, r15: DOORSTEP, ..Registers::start(record.entry, stack) };
+        Registers { rdi, rsi, r12, r13, r8, r9, r14: arrival.index, rbx: arrival.record, ..Registers::start(record.entry, stack) };
     fpu::scrub(None);
     count(&here().counters.epc);
     Ok(())
@@ -225,13 +225,13 @@ fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain
         if !stack.rights(callee).contains(rights) {
             stack.set_entry(&entry)?;
         }
-        let at = (arrival.rsp & !15) - 8;
+        let at = (arrival.rsp & !15) - 16;
         claim::write(caller, at, &DOORSTEP.to_le_bytes())?;
         return Ok(at);
     }
     let left = inner.gate.sp(callee.number);
     let (base, top) = callee.stack;
-    if left == top - 8 {
+    if left == top - 16 {
         return Ok(left);
     }
     // The thread is inside this text already: go on below where it left.
@@ -241,7 +241,7 @@ fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain
     if left < base + 3 * PAGE {
         return Err(Error::TooDeep);
     }
-    let at = (left & !15) - 8;
+    let at = (left & !15) - 16;
     claim::write(callee, at, &DOORSTEP.to_le_bytes())?;
     Ok(at)
 }
@@ -279,7 +279,7 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep.
     // It may be gone, and its stack with it.
     if domain.stack.1 != 0 {
-        let _ = claim::write(&domain, domain.stack.1 - 8, &DOORSTEP.to_le_bytes());
+        let _ = claim::write(&domain, domain.stack.1 - 16, &DOORSTEP.to_le_bytes());
     }
     true
 }
@@ -295,7 +295,9 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             return thread.end(Error::Dead as u64);
         };
         if !inner.domain.text.is_dead() {
-            break (frame.rip & !(BY_KERNEL | MORE), more);
+            // What a program calls with as its return address need not be an address at all.
+            let rip = frame.rip & !(BY_KERNEL | MORE);
+            break (if rip < SPACE_END { rip } else { 0 }, more);
         }
         result = Err(Error::Dead);
     };
@@ -355,6 +357,6 @@ pub fn enter_personality(thread: &Arc<Thread>, inner: &mut Inner, gate: &Gate, r
     inner.more.push((depth + 1, More::Foreign { registers: Box::new(registers), faulted }));
     inner.sync();
     *inner.area.registers_mut() =
-        Registers { rdi: frame_at, rbx: address, r15: DOORSTEP, ..Registers::start(gate.block.entry, frame_at - 8) };
+        Registers { rdi: frame_at, rbx: address, ..Registers::start(gate.block.entry, frame_at - 8) };
     Ok(())
 }

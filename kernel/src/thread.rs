@@ -388,7 +388,7 @@ fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result
     let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
     let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
     let len = stack.state.lock().len;
-    claim::fill(&stack, len - 8, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
+    claim::fill(&stack, len - 16, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
     Ok(stack)
 }
 

@@ -6,11 +6,15 @@ use crate::thread::Thread;
 use crate::{boot, call, device, epc, fault, foreign, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
+use abi::layout::SPACE_END;
 use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
 use arch::entry::Trap;
 use arch::gate::Stopped;
+
+/// The vector of the fault that a jump to no address is.
+const GENERAL_PROTECTION: u64 = 13;
 
 arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
 
@@ -33,6 +37,7 @@ fn trap(trap: Trap) -> Resume {
     match trap {
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
+        Trap::Call if !goes_on(&thread) => fault::exception(&thread, GENERAL_PROTECTION, 0),
         Trap::Call => system_call(&thread),
         Trap::PageFault { address, error } => {
             count(&here.counters.faults);
@@ -46,10 +51,18 @@ fn trap(trap: Trap) -> Resume {
             count(&here.counters.interrupts);
             interrupt(vector);
             apic::acknowledge(vector);
+            if !goes_on(&thread) {
+                fault::exception(&thread, GENERAL_PROTECTION, 0);
+            }
         }
     }
     drop(thread);
     sched::leave()
+}
+
+/// Whether the program is at an address. It may have jumped elsewhere, and an interrupt may come before the fault.
+fn goes_on(thread: &Thread) -> bool {
+    thread.registers(|r| r.rip < SPACE_END)
 }
 
 fn system_call(thread: &Arc<Thread>) {

@@ -32,6 +32,7 @@
 # core/keys's OPEN. Key 0 can be read, key 1 (the gate's) read and written, nothing else: no address of a program leads anywhere.
 .set OPEN, 0xfffffff2
 .set DEFAULT_MXCSR, 0x1f80
+.set VECTORS, 7                                     # what XCR0 has: the key register is not among it
 
 .section .rodata
 .balign 64
@@ -48,37 +49,31 @@ in_open:
     wrpkru                                          # with other rights than OPEN nothing is gained: see the first rule
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbp
-    mov %r11d, %r15d
-    and $SLOTS, %r15d
-    add RECORDS(%rbp), %r15
-    cmp DIRECT(%r15), %r14d
+    and $SLOTS, %r11d                               # takes the next line back, if it is begun again
+    add RECORDS(%rbp), %r11
+    cmp DIRECT(%r11), %r14d
     jae in_kernel
     mov CELL(%rbp), %rbp
     mov %rsp, (%rbp)
-    mov CELL(%r15), %rbp
+    mov CELL(%r11), %rbp
     incl 8(%rbp)                                    # counts the calls of this callee
     mov (%rbp), %rbp
-    add $FRAME, %rbx
-    mov %r10, RIP(%rbx)
-    mov %rbp, SP_THEN(%rbx)
-    mov %r15, REC(%rbx)
-    mov %rbx, TOP(%rip)
-in_clean:                                           # r15 = the record on top, rcx = rdx = 0
-    vzeroall
-    mov $1, %eax
-    xrstor nothing(%rip)                            # x87; MMX registers, too, which fninit leaves as they are
-    ldmxcsr mxcsr(%rip)
+    mov %r10, FRAME+RIP(%rbx)
+    mov %rbp, FRAME+SP_THEN(%rbx)
+    mov %r11, FRAME+REC(%rbx)
+    addq $FRAME, TOP(%rip)
+in_clean:                                           # r11 = the record on top, ecx = edx = 0
+    mov $VECTORS, %eax                              # not what wrpkru was given, which a jump to it can choose
+    xrstor nothing(%rip)                            # x87 (and so MMX), SSE, AVX and MXCSR as at a program's start
     cld
-    mov REGISTER(%r15), %eax
+    mov REGISTER(%r11), %eax
     wrpkru
     mov TOP(%rip), %r10                             # again, and compared: who jumps to the instruction above with a value
     mov REC(%r10), %rbx                             # of his own gets no further
     cmp REGISTER(%rbx), %eax
     jne in_trap
     mov SP_THEN(%r10), %rsp
-    xor %ebp, %ebp
-    xor %r10d, %r10d
-    lea done(%rip), %r15
+    xor %r15d, %r15d                                # the last one that is the caller's
 in_jump:
     jmp *ENTRY(%rbx)
 in_trap:
@@ -96,8 +91,8 @@ in_end:
     push %r10
     jmp enter
 
-# --- where a callee entered by the gate goes when it is done: values in rax and rdx.
-done:
+.org gate_begin + 0x100, 0xcc
+# --- DONE: where a callee entered by the gate goes: values in rax and rdx.
     mov %rax, %rdi
     mov %rdx, %rsi
 out_open:
@@ -108,17 +103,14 @@ out_open:
     mov TOP(%rip), %rbx
     mov REC(%rbx), %r15
     mov CELL(%r15), %r15
-    mov SP_THEN(%rbx), %rax
-    mov %rax, (%r15)
-    sub $FRAME, %rbx
-    mov %rbx, TOP(%rip)
-out_clean:                                          # rbx = TOP, rcx = rdx = 0
-    vzeroall
-    mov $1, %eax
+    mov SP_THEN(%rbx), %r8
+    mov %r8, (%r15)
+    subq $FRAME, TOP(%rip)
+out_clean:                                          # rbx = TOP + FRAME, ecx = edx = 0
+    mov $VECTORS, %eax
     xrstor nothing(%rip)
-    ldmxcsr mxcsr(%rip)
     cld
-    mov REC(%rbx), %r15
+    mov REC-FRAME(%rbx), %r15
     mov REGISTER(%r15), %eax
     wrpkru
     mov TOP(%rip), %rbx
@@ -131,12 +123,8 @@ out_clean:                                          # rbx = TOP, rcx = rdx = 0
     xor %r9d, %r9d
     xor %r10d, %r10d                                # status: no error
     xor %r11d, %r11d
-    xor %ebp, %ebp
-    xor %r12d, %r12d
-    xor %r13d, %r13d
-    xor %r14d, %r14d
 out_jump:
-    jmp *FRAME+RIP(%rbx)                            # a frame that the kernel made has no address here: it faults
+    jmp *FRAME+RIP(%rbx)                            # a frame that the kernel made has no address here: a fault
 out_trap:
     ud2
 out_end:
@@ -157,11 +145,11 @@ again:                                              # the return address of a pl
     mov $RETURN, %eax
     syscall
     ud2
-mxcsr:
-    .long DEFAULT_MXCSR
 .balign 64
-nothing:                                            # for xrstor: every component in its initial state
-    .fill 576
+nothing:                                            # for xrstor: every component in its initial state, and MXCSR
+    .fill 24
+    .long DEFAULT_MXCSR
+    .fill 576 - 28
 gate_end:
 
 .balign 8
@@ -181,8 +169,7 @@ gate_ranges:                                        # offsets; order known to ga
 .macro scrub
     testb $FLAG_AVX, %gs:FLAGS
     jz 2f
-    vzeroall
-    mov $1, %eax
+    mov $VECTORS, %eax
     xor %edx, %edx
     xrstor nothing(%rip)
     jmp 3f
@@ -207,7 +194,8 @@ gate_ranges:                                        # offsets; order known to ga
     fldz
     .endr
     fninit
-3:  ldmxcsr default_mxcsr(%rip)
+    ldmxcsr default_mxcsr(%rip)
+3:
 .endm
 
 # Loads the page-table root and key register of the domain whose record %r10 (alias) points to. Uses rax, rcx, rdx.
@@ -262,9 +250,10 @@ epc_in:
     jz in_earned
 in_go:
     mov (%rdx,%r15), %rsp
+    mov %rsp, FRAME+SP_THEN(%rbp,%r15)
+    and $~15, %rsp
     bts $63, %rcx                                   # no address: the user-mode gate cannot return through this frame
     mov %rcx, FRAME+RIP(%rbp,%r15)
-    mov %rsp, FRAME+SP_THEN(%rbp,%r15)
     mov %r10, FRAME+REC(%rbp,%r15)
     addq $FRAME, (%rbx)
     mov %r10, %rbx
@@ -272,7 +261,7 @@ in_go:
     become %r10
     mov ENTRY(%r10), %rcx
     mov $0x202, %r11d
-    movabs $GATE_BASE + 0x240, %r15
+    xor %r15d, %r15d
     xor %eax, %eax
     xor %edx, %edx
     xor %ebp, %ebp
@@ -311,6 +300,7 @@ epc_out:
     mov CELL(%rdx,%r15), %rdx
     mov %r9, (%rdx,%r15)
     subq $FRAME, (%rbx)
+    movq $0, RIP(%rbp,%r15)                         # gate.rs, rewind
     mov REC-FRAME(%rbp,%r15), %r10
     add %r15, %r10
     mov CELL(%r10), %rdx

@@ -106,8 +106,10 @@ pub enum Stopped {
     Out,
     /// The crossing is made; what is left begins anew.
     Made,
-    /// It was about to go on in the caller of a frame that only the kernel can return through.
+    /// It was about to go on in the caller of a frame that only the kernel can return through; the frame is off the stack.
     KernelFrame,
+    /// It tried to return where there was no call.
+    NoCall,
 }
 
 /// The code page, one for all threads.
@@ -425,28 +427,36 @@ impl Gate {
 
     /// Where a thread was that entered the kernel at `rip`; brings the registers to a place from which it can go on.
     #[inline]
-    pub fn rewind(&self, registers: &mut crate::context::Registers) -> Stopped {
-        if is_gate(registers.rip) { self.rewind_in_gate(registers) } else { Stopped::Outside }
+    pub fn rewind(&mut self, registers: &mut crate::context::Registers) -> Stopped {
+        let rip = registers.rip;
+        if is_gate(rip) || rip & BY_KERNEL != 0 { self.rewind_in_gate(registers) } else { Stopped::Outside }
     }
 
-    fn rewind_in_gate(&self, registers: &mut crate::context::Registers) -> Stopped {
+    fn rewind_in_gate(&mut self, registers: &mut crate::context::Registers) -> Stopped {
+        if word(self.head) < FRAMES {
+            self.set_top(0);
+            registers.rip = 0;
+            return Stopped::NoCall;
+        }
         let rip = registers.rip;
         let p = places();
         let within = |range: Range<u64>| range.contains(&rip);
-        let top = word(self.head);
-        let record = self.frame(self.depth()).record;
+        let depth = self.depth();
+        let above = if depth < DEPTH_MAX { self.frame(depth + 1).rip } else { 0 };
         let how = if within(p.in_clean..p.in_kernel) && rip <= p.in_trap {
-            (registers.rip, registers.r15) = (p.in_clean, record);
+            (registers.rip, registers.r11) = (p.in_clean, self.frame(depth).record);
             Stopped::Made
         } else if within(p.in_open..p.in_end) {
+            if above != 0 {
+                self.forget_frame(depth + 1);
+            }
             registers.rip = p.in_open;
             Stopped::In
-        } else if rip == p.out_jump {
-            (registers.rip, registers.rbx) = (p.out_clean, top);
-            Stopped::KernelFrame
-        } else if within(p.out_clean..p.out_end) {
-            (registers.rip, registers.rbx) = (p.out_clean, top);
-            Stopped::Made
+        } else if within(p.out_clean..p.out_end) || (rip & BY_KERNEL != 0 && rip == above) {
+            // Some processors fault at the jump, some at its target. Whoever takes a call back clears its frame, so one
+            // above the top is marked like this only between the two.
+            (registers.rip, registers.rbx) = (p.out_clean, word(self.head) + FRAME_LEN);
+            if (rip == p.out_jump || rip == above) && above & BY_KERNEL != 0 { Stopped::KernelFrame } else { Stopped::Made }
         } else if within(p.out_open..p.out_end) {
             registers.rip = p.out_open;
             Stopped::Out
@@ -457,6 +467,11 @@ impl Gate {
         registers.rflags = crate::context::FLAGS_DEFAULT;
         registers.vector = crate::context::VECTOR_FULL;
         how
+    }
+
+    /// Nothing goes on where this frame says any more.
+    pub fn forget_frame(&mut self, depth: usize) {
+        set_word(self.frame_at(depth), 0);
     }
 }
 

@@ -159,6 +159,7 @@ fn stub(index: u64, method: &Method) -> TokenStream {
         /// # Errors
         /// What the method answers; `Dead` or `Faulted` if the server ended; what the kernel answers.
         #[allow(clippy::too_many_arguments)]
+        #[inline]
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<#value, ::rt::Error> {
             #(#prepare)*
             let __values = self.bound.call(#index, [#(#words),*])?;

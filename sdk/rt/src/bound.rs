@@ -1,7 +1,7 @@
 //! The client's side of a call: a text bound to a block of gates.
 
 use abi::calls::stub;
-use abi::gate::{Binding, ENTER, GATE, GATE_STEP, grade};
+use abi::gate::{Binding, ENTER, GATE, grade};
 use abi::rights::{ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights, gate as contract};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ impl Bound {
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, via: 0, slot: 0, binding, loans: Loans::new(0, 0) }
+        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::new(0, 0) }
     }
 
     /// Calls gate `index` of the block.
@@ -64,11 +64,7 @@ impl Bound {
     /// `Dead` or `Faulted` if the called program ended in the middle, or what the kernel answers.
     #[inline]
     pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
-        if self.via == 0 {
-            trap::plain_call(self.gate + index * GATE_STEP, words)
-        } else {
-            trap::bound_call(self.via, self.slot, index, words)
-        }
+        trap::bound_call(self.via, self.slot, index, words)
     }
 
     #[must_use]

@@ -86,10 +86,11 @@ impl Gates {
     /// # Errors
     /// What the kernel answers.
     pub fn export_with<S: Skeleton + 'static>(skeleton: S, count: u64, flags: u64) -> Result<Gates, Error> {
-        let bodies: &'static [Body] = Vec::leak((0..count.min(GATES_MAX)).map(body_of::<S>).collect());
         // Never freed: a call may be under way for as long as the program lives.
-        let service: &'static Service<S> = Box::leak(Box::new(Service { bodies: bodies.as_ptr(), skeleton }));
-        let cookie = core::ptr::from_ref(service) as u64;
+        let object = core::ptr::from_ref::<S>(Box::leak(Box::new(skeleton))) as u64;
+        let bodies = (0..count.min(GATES_MAX)).map(|index| body_of::<S>(index) as *const () as u64);
+        let service: &'static [u64] = Vec::leak([object].into_iter().chain(bodies).collect());
+        let cookie = service[1..].as_ptr() as u64;
         let address = stub::gate_create(&Trap, machine::enter as *const () as u64, count, cookie, flags)?;
         Ok(Gates { address, count })
     }
@@ -122,20 +123,14 @@ impl Gates {
     }
 }
 
-/// What a cookie points to. The first instructions of a gate know where `bodies` is.
-#[repr(C)]
-struct Service<S> {
-    bodies: *const Body,
-    skeleton: S,
-}
-
-/// The body of one gate: six words, who calls, and the gate's index.
+/// The body of one gate: six words, who calls, and the gate's index. A cookie points to the bodies of a block, behind the
+/// address of the object that they are methods of.
 type Body = extern "C" fn(u64, u64, u64, u64, u64, u64, &Caller, u64) -> Values;
 
 fn service<S: Skeleton>(caller: &Caller) -> &S {
     // SAFETY: the kernel gives back the cookie of the block, which `export` made from a reference that never ends; no
     // caller can choose it.
-    unsafe { &(*(caller.cookie as *const Service<S>)).skeleton }
+    unsafe { &*(*(caller.cookie as *const *const S).sub(1)) }
 }
 
 /// The body of a gate whose index is known when it is compiled: nothing is left to be looked up.
@@ -177,16 +172,15 @@ mod machine {
     #[unsafe(naked)]
     pub extern "C" fn enter() {
         core::arch::naked_asm!(
-            "and rsp, -16",
             "mov rdx, r12",
             "mov rcx, r13",
             "mov rax, [rbx + {cookie}]",
             "push r14",
             "push rbx",
-            "mov rax, [rax]",
             "call [rax + r14 * 8]",
-            "jmp r15",
+            "jmp [rbx + {back}]",
             cookie = const core::mem::offset_of!(abi::gate::Record, cookie),
+            back = const core::mem::offset_of!(abi::gate::Record, back),
         )
     }
 }
@@ -200,7 +194,7 @@ mod machine {
 #[cfg(not(target_os = "musubi"))]
 pub(crate) fn dispatch(caller: &Caller, index: u64, w: &[u64; 6]) -> Values {
     // SAFETY: as in `service`; the gate's index is below the count of its block.
-    let body = unsafe { *(*(caller.cookie as *const Service<()>)).bodies.add(index as usize) };
+    let body = unsafe { *(caller.cookie as *const Body).add(index as usize) };
     body(w[0], w[1], w[2], w[3], w[4], w[5], caller, index)
 }
 

@@ -29,16 +29,24 @@ pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -
 /// that the call cannot but fault into the kernel); what the kernel answers for the called program otherwise.
 #[inline]
 pub fn plain_call(address: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> {
-    // Entry addresses are 16 bytes apart in an unmapped page of a text of the single space. A jump anywhere else would
-    // be an end without an error; a jump into this program's own code would be worse.
-    if !(abi::layout::SPACE_BASE..abi::layout::SPACE_END).contains(&address)
-        || !address.is_multiple_of(gate::GATE_STEP)
-        || machine::is_own_code(address)
-    {
+    if !is_entry(address) {
         return Err(Error::BadAddress);
     }
     let (status, values) = machine::plain_call(address, arguments);
     status_of(status).map(|()| values)
+}
+
+/// What stands in for a gate where the calls of a client are plain ones; the slot is the entry address of the block.
+pub(crate) fn plain_way(gate: u64) -> u64 {
+    if is_entry(gate) { machine::plain_way() } else { machine::no_way() }
+}
+
+/// Entry addresses are 16 bytes apart in an unmapped page of a text of the single space. A jump anywhere else would be an
+/// end without an error; a jump into this program's own code would be worse.
+fn is_entry(address: u64) -> bool {
+    (abi::layout::SPACE_BASE..abi::layout::SPACE_END).contains(&address)
+        && address.is_multiple_of(gate::GATE_STEP)
+        && !machine::is_own_code(address)
 }
 
 #[inline]
@@ -51,7 +59,37 @@ fn status_of(status: u64) -> Result<(), Error> {
 
 #[cfg(target_os = "musubi")]
 mod machine {
-    use core::arch::asm;
+    use core::arch::{asm, naked_asm};
+
+    pub fn plain_way() -> u64 {
+        plain as *const () as u64
+    }
+
+    pub fn no_way() -> u64 {
+        refuse as *const () as u64
+    }
+
+    /// Called as a gate is, with the entry address of a block in `r11`.
+    #[unsafe(naked)]
+    extern "C" fn plain() {
+        naked_asm!(
+            "mov rdx, r12",
+            "mov rcx, r13",
+            "shl r14, 4",
+            "add r11, r14",
+            "push rax",
+            "call r11",
+            "pop rcx",
+            "mov rdi, rax",
+            "mov rsi, rdx",
+            "ret",
+        )
+    }
+
+    #[unsafe(naked)]
+    extern "C" fn refuse() {
+        naked_asm!("mov r10d, {why}", "xor edi, edi", "xor esi, esi", "ret", why = const abi::Error::BadAddress as u32)
+    }
 
     // SAFETY: the linker defines both (program.ld); only their addresses are used.
     unsafe extern "C" {

@@ -6,7 +6,6 @@ use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::{Kernel, TABLE};
