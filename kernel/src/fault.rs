@@ -8,6 +8,7 @@ use crate::foreign;
 use crate::gate;
 use crate::keyed::{self, Tag};
 use crate::thread::Thread;
+use crate::view::Stale;
 use abi::layout::{PAGE, SPACE_BASE};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
@@ -15,6 +16,7 @@ use abi::{Error, Rights};
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
 use arch::gate::Stopped;
+use paging::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Faults that are logged.
@@ -109,7 +111,7 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 
 /// Fills the domain's view for one access, as far as the ACL allows.
 fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> Result<(), Denial> {
-    let mut uses = domain.is_keyed().then(|| thread.inner.lock().uses());
+    let uses = domain.is_keyed().then(|| thread.inner.lock().uses());
     let right = right_of(access);
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
     let section = &place.section;
@@ -136,30 +138,28 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
         claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
-    let mut prot = while_shared(prot, !state.cloning && (store || !shared_before));
+    let prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
     let whole = domain.view();
     let view = whole.part(at);
-    if let Some(keys) = domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
-        match keys.tag(domain, section, &state, view, (place.at, place.len), &uses.take().unwrap_or_default()) {
-            Tag::Key(key) => prot.key = key,
-            Tag::Again(change) => {
-                drop(frame);
-                drop(state);
-                stale.flush();
-                keys.change(change);
-                return Ok(());
-            }
-            Tag::Apart(class) => {
-                drop(frame);
-                drop(state);
-                stale.flush();
-                return keyed::set_apart(thread, domain, class).map_err(|_| denied(cause::NO_MEMORY, right));
-            }
+    let mut mapped = Ok(());
+    let mut emptied = Stale::default();
+    let mut known = core::mem::take(&mut state.mapped);
+    let mut map = |key| {
+        emptied = view.register(&mut known, section.base, (place.at, place.from, place.len), key);
+        mapped = view.map(at, &frame, Prot { key, ..prot });
+    };
+    let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
+        Some(keys) => {
+            let own_part = !Arc::ptr_eq(view, &keys.lower);
+            keys.tag(domain, section, &state, own_part, &uses.unwrap_or_default(), map)
         }
-    }
-    let emptied = view.register(&mut state.mapped, section.base, place.at, place.from, place.len);
-    let mapped = view.map(at, &frame, prot);
+        None => {
+            map(0);
+            Tag::Mapped
+        }
+    };
+    state.mapped = known;
     // Before the lock: as long as we hold the frame it looks shared, and the next store would make a copy of a page that
     // others can write.
     drop(frame);
@@ -170,7 +170,17 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
         // The window's mapping was changed meanwhile, perhaps before there was anything in the view to be forgotten.
         view.forget(at, PAGE).flush();
     }
-    mapped.map_err(|_| denied(cause::NO_MEMORY, right))
+    let outcome = match tag {
+        Tag::Mapped => mapped,
+        Tag::Again(change) => {
+            if let Some(keys) = &domain.task_view {
+                keys.change(change);
+            }
+            Ok(())
+        }
+        Tag::Apart(class) => keyed::set_apart(thread, domain, class),
+    };
+    outcome.map_err(|_| denied(cause::NO_MEMORY, right))
 }
 
 /// An access that is not allowed.

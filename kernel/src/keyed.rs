@@ -10,7 +10,6 @@ use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
@@ -18,35 +17,25 @@ use core::sync::atomic::Ordering;
 use keys::{Class, Key, Keys, Leaving, Want};
 use spin::Mutex;
 
-/// Ranges that are remembered for one key before it counts as being everywhere.
-const RANGES_MAX: usize = 512;
-
 pub struct TaskView {
     pub lower: Arc<View>,
     state: Mutex<Inside>,
 }
 
-#[derive(Default)]
-struct Tagged {
-    /// Where pages of a key may be: view, length, by address.
-    ranges: BTreeMap<u64, (Weak<View>, u64)>,
-    everywhere: bool,
-}
-
 struct Inside {
     keys: Keys,
-    tagged: [Tagged; 16],
     threads: Vec<Weak<Thread>>,
     /// Domains that run in this view.
     members: Vec<Weak<Domain>>,
     /// Texts whose pages it may map for execution.
     texts: Vec<Weak<Section>>,
+    /// Counts what is added to `members` and `texts`.
+    admitted: u64,
 }
 
-/// How a page is to be mapped.
+/// What has become of an access to a page that was not there.
 pub enum Tag {
-    /// With this key.
-    Key(u8),
+    Mapped,
     /// Not now: keys change hands, and the access is tried again.
     Again(Change),
     /// The domain has to go on in a view of its own.
@@ -90,10 +79,10 @@ impl TaskView {
         }
         let state = Inside {
             keys: Keys::new(),
-            tagged: Default::default(),
             threads: Vec::new(),
             members: Vec::new(),
             texts: Vec::new(),
+            admitted: 0,
         };
         Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state) })))
     }
@@ -109,50 +98,44 @@ impl TaskView {
         if !domain.text.is_clear() {
             return false;
         }
-        let mut state = self.state.lock();
-        state.members.retain(|member| member.strong_count() > 0);
-        state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
-        let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
-        let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).filter(|member| member.is_keyed()).collect();
-        let known = texts.iter().any(|text| Arc::ptr_eq(text, &domain.text));
-        drop(state);
-        let executes = |domain: &Domain, text: &Section| {
-            core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
-        };
-        if !texts.iter().all(|text| executes(domain, text)) || !members.iter().all(|member| executes(member, &domain.text)) {
-            return false;
+        loop {
+            let mut state = self.state.lock();
+            state.members.retain(|member| member.strong_count() > 0);
+            state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
+            let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
+            let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).collect();
+            let seen = state.admitted;
+            drop(state);
+            // Their rights are asked for without the lock: sections are locked before views.
+            let executes = |domain: &Domain, text: &Section| {
+                core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
+            };
+            let all_may = texts.iter().all(|text| executes(domain, text))
+                && members.iter().filter(|member| member.is_keyed()).all(|member| executes(member, &domain.text));
+            if !all_may {
+                return false;
+            }
+            let mut state = self.state.lock();
+            if state.admitted != seen {
+                continue;
+            }
+            state.members.push(Arc::downgrade(domain));
+            if !texts.iter().any(|text| Arc::ptr_eq(text, &domain.text)) {
+                state.texts.push(Arc::downgrade(&domain.text));
+            }
+            state.admitted += 1;
+            return true;
         }
-        let mut state = self.state.lock();
-        state.members.push(Arc::downgrade(domain));
-        if !known {
-            state.texts.push(Arc::downgrade(&domain.text));
-        }
-        true
     }
 
-    /// Whether a text's pages may be mapped for execution: all that are in the view may execute it, and it cannot write the
-    /// register.
-    fn may_be_fetched(&self, section: &Arc<Section>, rights: impl Fn(&Domain) -> Rights) -> bool {
-        let mut state = self.state.lock();
-        let known = state.texts.iter().any(|text| core::ptr::eq(text.as_ptr(), Arc::as_ptr(section)));
-        let member_may = |member: &Arc<Domain>| {
-            !member.is_keyed() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
-        };
-        let may = section.is_clear() && state.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
-        if may && !known {
-            state.texts.push(Arc::downgrade(section));
-        }
-        may
-    }
-
-    /// The key for a page of a section, for a domain that has tried to use it. The section's lock is held.
-    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, view: &Arc<View>, range: (u64, u64), uses: &[u64; 16]) -> Tag {
-        let own_part = !Arc::ptr_eq(view, &self.lower);
+    /// Maps a page of a section for a domain that has tried to use it, with the key of its class. The section's lock is
+    /// held, and the view's during `map`: no key changes hands between its choice and its use.
+    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, own_part: bool, uses: &[u64; 16], map: impl FnOnce(u8)) -> Tag {
         let class = class_of(section, state, domain, own_part);
-        if section.is_text() && !self.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
+        let mut this = self.state.lock();
+        if section.is_text() && !this.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
             return Tag::Apart(class);
         }
-        let mut this = self.state.lock();
         let subject = domain.subject;
         let home = Class::of(
             &[AclEntry { principal: abi::rights::principal::ANY, rights: (Rights::READ | Rights::WRITE).bits(), id: 0, text: subject.text }],
@@ -161,15 +144,12 @@ impl TaskView {
         );
         match this.keys.want(&class, |other| *other == home, |key| uses[key.number() as usize]) {
             Want::Has(key) => {
-                this.note(key, view, range);
-                Tag::Key(key.number())
+                map(key.number());
+                Tag::Mapped
             }
-            Want::Take { key, evicted: None } => {
-                this.note(key, view, range);
-                Tag::Again(Change { leaving: None, stale: Stale::default() })
-            }
+            Want::Take { evicted: None, .. } => Tag::Again(Change { leaving: None, stale: Stale::default() }),
             Want::Take { evicted: Some(leaving), .. } => {
-                let stale = this.clear(leaving.key());
+                let stale = self.clear(&this, leaving.key());
                 Tag::Again(Change { leaving: Some(leaving), stale })
             }
             Want::None => Tag::Apart(class),
@@ -183,7 +163,7 @@ impl TaskView {
             Want::Has(_) => Ok(true),
             Want::Take { evicted: None, .. } => Err(Change { leaving: None, stale: Stale::default() }),
             Want::Take { evicted: Some(leaving), .. } => {
-                let stale = this.clear(leaving.key());
+                let stale = self.clear(&this, leaving.key());
                 Err(Change { leaving: Some(leaving), stale })
             }
             Want::None => Ok(false),
@@ -207,7 +187,7 @@ impl TaskView {
     pub fn forget_text(&self, text: u64) {
         let leaving = self.state.lock().keys.forget(text);
         for leaving in leaving {
-            let stale = self.state.lock().clear(leaving.key());
+            let stale = self.clear(&self.state.lock(), leaving.key());
             self.change(Change { leaving: Some(leaving), stale });
         }
     }
@@ -228,6 +208,15 @@ impl TaskView {
         self.state.lock().keys.stats()
     }
 
+    /// Takes the pages of a key out of all page tables.
+    fn clear(&self, state: &Inside, key: Key) -> Stale {
+        let mut stale = self.lower.forget_key(key.number());
+        for view in state.threads.iter().filter_map(Weak::upgrade).filter_map(|thread| thread.shared.clone()) {
+            stale.join(view.forget_key(key.number()));
+        }
+        stale
+    }
+
     /// Every thread's gate hears of the registers as they are now.
     fn tell(&self) {
         let threads: Vec<Arc<Thread>> = self.state.lock().threads.iter().filter_map(Weak::upgrade).collect();
@@ -238,36 +227,19 @@ impl TaskView {
 }
 
 impl Inside {
-    fn note(&mut self, key: Key, view: &Arc<View>, (at, len): (u64, u64)) {
-        let tagged = &mut self.tagged[key.number() as usize];
-        if key == Key::PUBLIC || tagged.everywhere {
-            return;
+    /// Whether a text's pages may be mapped for execution: all that are in the view may execute it, and it cannot write the
+    /// register.
+    fn may_be_fetched(&mut self, section: &Arc<Section>, rights: impl Fn(&Domain) -> Rights) -> bool {
+        let known = self.texts.iter().any(|text| core::ptr::eq(text.as_ptr(), Arc::as_ptr(section)));
+        let member_may = |member: &Arc<Domain>| {
+            !member.is_keyed() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
+        };
+        let may = section.is_clear() && self.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
+        if may && !known {
+            self.texts.push(Arc::downgrade(section));
+            self.admitted += 1;
         }
-        if tagged.ranges.len() >= RANGES_MAX && !tagged.ranges.contains_key(&at) {
-            tagged.everywhere = true;
-            tagged.ranges.clear();
-            return;
-        }
-        let entry = tagged.ranges.entry(at).or_insert((Arc::downgrade(view), len));
-        entry.1 = entry.1.max(len);
-    }
-
-    /// Takes the pages of a key out of all page tables.
-    fn clear(&mut self, key: Key) -> Stale {
-        let mut stale = Stale::default();
-        let tagged = core::mem::take(&mut self.tagged[key.number() as usize]);
-        for (at, (view, len)) in tagged.ranges {
-            if let Some(view) = view.upgrade() {
-                stale.join(view.forget(at, len));
-            }
-        }
-        if tagged.everywhere {
-            for view in self.threads.iter().filter_map(Weak::upgrade).filter_map(|thread| thread.shared.clone()) {
-                stale.join(view.forget(0, abi::layout::SPACE_END));
-                stale.join(view.part(abi::layout::SPACE_BASE).forget(0, abi::layout::SPACE_END));
-            }
-        }
-        stale
+        may
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::machine::{machine, stacks_base};
 use crate::processor;
 use crate::task::Task;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
@@ -28,8 +28,9 @@ pub struct View {
     charged: AtomicU64,
     /// Tables that nobody pays for: see [`View::map`].
     unpaid: AtomicU64,
-    /// Section mappings that this view is registered in: section, address, offset, length.
-    known: Mutex<BTreeSet<[u64; 4]>>,
+    /// Section mappings that this view is registered in (section, address, offset, length), and the protection keys that
+    /// pages of each may have, a bit for each.
+    known: Mutex<BTreeMap<[u64; 4], u16>>,
     /// Counts how often the view was emptied because it knew too much; registrations of before are void.
     epoch: AtomicU64,
 }
@@ -150,8 +151,10 @@ impl View {
         })
     }
 
-    /// Registers this view in a section's list, once per place. A view that knows too many places is emptied first.
-    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, at: u64, offset: u64, len: u64) -> Stale {
+    /// Registers this view in a section's list, once per place: a page of it is about to be mapped with `key`. A view that
+    /// knows too many places is emptied first.
+    pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, place: (u64, u64, u64), key: u8) -> Stale {
+        let (at, offset, len) = place;
         let mut known = self.known.lock();
         let mut stale = Stale::default();
         if known.len() >= KNOWN_MAX {
@@ -160,7 +163,12 @@ impl View {
             known.clear();
             self.epoch.fetch_add(1, Ordering::SeqCst);
         }
-        if known.insert([section, at, offset, len]) {
+        let mut new = false;
+        *known.entry([section, at, offset, len]).or_insert_with(|| {
+            new = true;
+            0
+        }) |= 1 << key;
+        if new {
             mapped.retain(Mapping::counts);
             let epoch = self.epoch.load(Ordering::SeqCst);
             mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
@@ -184,6 +192,16 @@ impl View {
         self.returned(retired.len() as u64);
         let processors = if any || !retired.is_empty() { self.users() } else { 0 };
         Stale { processors, tables: [retired].into(), frames: Vec::new() }
+    }
+
+    /// Removes all pages that have this key.
+    pub fn forget_key(&self, key: u8) -> Stale {
+        let mut stale = Stale::default();
+        for ([_, at, _, len], keys) in self.known.lock().iter_mut().filter(|(_, keys)| **keys & 1 << key != 0) {
+            *keys &= !(1 << key);
+            stale.join(self.forget(*at, *len));
+        }
+        stale
     }
 
     /// Processors that may remember what the tables said before they were changed just now. One that loads the root later

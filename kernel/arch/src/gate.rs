@@ -456,7 +456,11 @@ impl Gate {
             // Some processors fault at the jump, some at its target. Whoever takes a call back clears its frame, so one
             // above the top is marked like this only between the two.
             (registers.rip, registers.rbx) = (p.out_clean, word(self.head) + FRAME_LEN);
-            if (rip == p.out_jump || rip == above) && above & BY_KERNEL != 0 { Stopped::KernelFrame } else { Stopped::Made }
+            if (rip == p.out_jump || rip == above) && above & BY_KERNEL != 0 {
+                Stopped::KernelFrame
+            } else {
+                Stopped::Made
+            }
         } else if within(p.out_open..p.out_end) {
             registers.rip = p.out_open;
             Stopped::Out

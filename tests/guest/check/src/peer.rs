@@ -12,7 +12,7 @@ use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE_STEP, flag};
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
-use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::gate::{ANYBODY, ANYBODY_BY_KERNEL, Skeleton, Values};
 use musubi::rt::{Bound, Gates, Mutex, Trap, plain_call, probe, section, sync, task, thread, time};
 use musubi::{AclEntry, Caller, Error, eprintln, names};
 
@@ -75,6 +75,8 @@ pub mod own {
     pub const OPEN: u64 = 3;
     /// Takes the gates at `w1` back.
     pub const CLOSE: u64 = 4;
+    /// Anybody may call, by the kernel only: nobody may execute its code himself.
+    pub const BY_KERNEL: u64 = 5;
 }
 
 struct Ops;
@@ -207,6 +209,7 @@ pub fn serve(name: &str) -> i32 {
             own::DELETE_TEXT => section::delete(own_text),
             own::SHUT => section::grant(own_text, &nobody),
             own::OPEN => gates.admit(&ANYBODY),
+            own::BY_KERNEL => gates.admit(&ANYBODY_BY_KERNEL),
             own::CLOSE => stub::gate_delete(&Trap, with).map(drop),
             _ => Err(Error::BadArgument),
         };
