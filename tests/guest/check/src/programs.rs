@@ -1,5 +1,6 @@
 //! Starting programs: what they are given, what is left when they are over, and what happens when they are ended.
 
+use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role;
 use crate::{holds, same};
@@ -8,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::{Limits, exit};
+use musubi::abi::task::{Limits, USER_SYSTEM, exit};
 use musubi::command::Command;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::{task, time};
@@ -20,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     ("arguments_too_long", arguments_too_long),
     ("statuses", statuses),
     ("two_hundred_spawns", two_hundred_spawns),
+    ("servers_keep_nothing_of_the_dead", servers_keep_nothing_of_the_dead),
     ("many_at_once", many_at_once),
     ("what_is_not_there", what_is_not_there),
     ("endless_loop_is_killed", endless_loop_is_killed),
@@ -105,6 +107,25 @@ fn two_hundred_spawns() -> Outcome {
     holds!(after.views <= before.views + 4 * PAGE, "views grew from {} to {}", before.views, after.views);
     let lost = before.free.saturating_sub(after.free);
     holds!(lost <= 16 * PAGE, "{lost} bytes were lost by 200 programs");
+    Ok(())
+}
+
+/// The system's servers: task, name, frames.
+fn servers() -> Vec<(u64, String, u64)> {
+    let all = task::list().filter(|t| t.user == USER_SYSTEM);
+    all.map(|t| (t.task, musubi::ended::text(&t.name), t.used.frames)).collect()
+}
+
+/// Programs that publish a name and are ended: no server keeps anything of them.
+fn servers_keep_nothing_of_the_dead() -> Outcome {
+    for _ in 0..60 {
+        Peer::start()?.end()?;
+    }
+    let before = servers();
+    for n in 0..300 {
+        Peer::start()?.end().map_err(|why| format!("peer {n}: {why}"))?;
+    }
+    same!(servers(), before, "frames of the servers");
     Ok(())
 }
 
