@@ -1,13 +1,13 @@
 //! Starting programs: what they are given, what is left when they are over, and what happens when they are ended.
 
+use crate::deaths::{nothing_lost, settled};
 use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
+use crate::same;
 use crate::sections::role;
-use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Limits, USER_SYSTEM, exit};
 use musubi::command::Command;
@@ -94,20 +94,17 @@ fn two_hundred_spawns() -> Outcome {
     for _ in 0..20 {
         once()?;
     }
-    let before = task::memory().map_err(doing("memory"))?;
+    let before = settled()?;
     for n in 0..200 {
         once().map_err(|why| format!("spawn {n}: {why}"))?;
     }
-    let after = task::memory().map_err(doing("memory"))?;
+    let after = settled()?;
     same!(
         (after.sections, after.tasks, after.threads),
         (before.sections, before.tasks, before.threads),
         "sections, tasks, threads"
     );
-    holds!(after.views <= before.views + 4 * PAGE, "views grew from {} to {}", before.views, after.views);
-    let lost = before.free.saturating_sub(after.free);
-    holds!(lost <= 16 * PAGE, "{lost} bytes were lost by 200 programs");
-    Ok(())
+    nothing_lost(&before, &after)
 }
 
 /// The system's servers: task, name, frames.
