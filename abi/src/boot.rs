@@ -11,6 +11,11 @@ pub const PACK_MAGIC: [u8; 8] = *b"MUSUBIP1";
 /// Longest name of a member, in bytes.
 pub const NAME_LEN: usize = 200;
 
+/// Longest command line of an `exec`, each word with [`EXEC_WORD`] bytes more.
+pub const EXEC_MAX: usize = 40 << 10;
+/// What a word takes beyond its own bytes.
+pub const EXEC_WORD: usize = 9;
+
 /// What a member is.
 pub mod kind {
     /// A file that programs can look up by its name: programs, `--put` files, `system.toml`.

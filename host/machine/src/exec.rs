@@ -9,8 +9,10 @@ use crate::qemu::{self, CONSOLE, Console, Emulator, STREAMS};
 use crate::{run, rundir};
 use anyhow::{Context, Result};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, openat};
+use rustix::io::Errno;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,8 +60,8 @@ const QEMU_LOG: &str = "qemu.log";
 enum Event {
     /// The outcome has been told.
     Told,
-    /// Nobody reads our own output any more.
-    Unread,
+    /// Our own output cannot be written.
+    Stuck(std::io::Error),
 }
 
 impl Exec<'_> {
@@ -102,7 +104,10 @@ impl Exec<'_> {
         });
         let [out, err, status] = kept;
         let end = end?;
-        let outcome = if end.unread { Outcome::Unread } else { Outcome::judge(&status, end.qemu, end.timed_out) };
+        let outcome = match end.stuck {
+            Some(error) => Outcome::unwritten(&error),
+            None => Outcome::judge(&status, end.qemu, end.timed_out),
+        };
         Ok(Finished { outcome, out, err, console: console(dir.path()), took: start.elapsed() })
     }
 }
@@ -129,29 +134,30 @@ struct End {
     /// QEMU's exit status if it ended by itself (`None` inside: by a signal).
     qemu: Option<Option<i32>>,
     timed_out: bool,
-    unread: bool,
+    /// Why our own output could not be written.
+    stuck: Option<std::io::Error>,
 }
 
 /// Waits until QEMU has ended, and sees to it that it does.
 fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Result<End> {
     let mut deadline = deadline;
-    let (mut was_told, mut unread) = (false, false);
+    let (mut was_told, mut stuck) = (false, None);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
-            return Ok(End { qemu: Some(ended.code()), timed_out: false, unread });
+            return Ok(End { qemu: Some(ended.code()), timed_out: false, stuck });
         }
-        if unread || Instant::now() >= deadline {
+        if stuck.is_some() || Instant::now() >= deadline {
             // The error would be that it has ended by itself in between.
             let _ = child.kill();
             child.wait().context("waiting for QEMU")?;
-            return Ok(End { qemu: None, timed_out: !was_told, unread });
+            return Ok(End { qemu: None, timed_out: !was_told, stuck });
         }
         match inbox.recv_timeout(TICK) {
             Ok(Event::Told) => {
                 was_told = true;
                 deadline = Instant::now() + PATIENCE;
             }
-            Ok(Event::Unread) => unread = true,
+            Ok(Event::Stuck(error)) => stuck = Some(error),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => thread::sleep(TICK),
         }
@@ -199,8 +205,8 @@ fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -
             Err(_) => return kept,
         };
         let written = match to {
-            To::Stdout => pass(bytes, &mut std::io::stdout().lock()),
-            To::Stderr => pass(bytes, &mut std::io::stderr().lock()),
+            To::Stdout => pass(bytes, rustix::stdio::stdout()),
+            To::Stderr => pass(bytes, rustix::stdio::stderr()),
             To::Memory | To::Status => {
                 let before = told(&kept).is_some();
                 kept.extend_from_slice(bytes);
@@ -210,19 +216,28 @@ fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -
                 Ok(())
             }
         };
-        if written.is_err() && !broken {
+        if let Some(error) = written.err().filter(|_| !broken) {
             // Reading goes on, so that the guest does not hang before it is stopped.
             broken = true;
-            let _ = events.send(Event::Unread);
+            let _ = events.send(Event::Stuck(error));
         }
         // Bytes come one by one: to be woken for each would cost more than to write it.
         thread::sleep(GATHER);
     }
 }
 
-fn pass(bytes: &[u8], to: &mut impl Write) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+/// Writes to one of our own streams. The library's own way would take a closed one for one that takes everything.
+fn pass(mut bytes: &[u8], to: BorrowedFd<'_>) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(Errno::INTR) => {}
+            // Somebody has made the stream one that does not wait.
+            Err(Errno::AGAIN) => thread::sleep(TICK),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

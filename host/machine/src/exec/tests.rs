@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::load::Parts;
+use std::io::Write;
 
 const ACT: &str = "MUSUBI_TEST_GUEST";
 
