@@ -90,6 +90,13 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             }
             0
         }
+        // A variable of the environment.
+        "variable" => {
+            let name = words.first().copied().unwrap_or("");
+            let value = musubi::start().variable(name).unwrap_or(b"(none)");
+            musubi::println!("{name}={}", value.escape_ascii());
+            0
+        }
         // Nanoseconds in a million ticks.
         "rate" => {
             let (began, begin) = moment();
