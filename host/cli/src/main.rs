@@ -101,7 +101,7 @@ fn explain(finished: &Finished) {
     let what = match &finished.outcome {
         Outcome::Exited(_) | Outcome::Unread => return,
         Outcome::Unwritten(why) => {
-            eprintln!("musubi: cannot write to standard output: {why}");
+            eprintln!("musubi: {why}");
             return;
         }
         Outcome::TimedOut => format!("the time was up after {:.1} s", finished.took.as_secs_f64()),

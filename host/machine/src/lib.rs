@@ -12,6 +12,7 @@ mod put;
 mod qemu;
 mod run;
 mod rundir;
+mod stream;
 
 pub use accel::{Accel, Wish};
 pub use exec::{Exec, Finished, Sink};

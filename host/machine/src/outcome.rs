@@ -12,7 +12,7 @@ pub enum Outcome {
     TimedOut,
     /// Nobody reads what it prints (as in `| head -1`), so it was stopped.
     Unread,
-    /// What it prints cannot be written, for this reason, so it was stopped.
+    /// What it prints cannot be written, so it was stopped; the words say why.
     Unwritten(String),
     /// The kernel panicked.
     Panicked,
@@ -32,11 +32,11 @@ impl Outcome {
         }
     }
 
-    /// Our own output could not be written.
-    pub(crate) fn unwritten(error: &std::io::Error) -> Self {
+    /// One of our own streams could not be written.
+    pub(crate) fn unwritten(stream: &str, error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Self::Unread,
-            _ => Self::Unwritten(error.to_string()),
+            _ => Self::Unwritten(format!("cannot write to {stream}: {error}")),
         }
     }
 

@@ -90,6 +90,17 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             }
             0
         }
+        // So many lines of growing and shrinking length, by turns on the output and the error stream.
+        "by-turns" => {
+            for n in 0..at(0) as usize {
+                let line = alloc::format!("{n} {}\n", "x".repeat(n * 37 % 3000));
+                let to = if n % 2 == 0 { stream::output() } else { stream::errors() };
+                if to.write_all(line.as_bytes()).is_err() {
+                    return 1;
+                }
+            }
+            0
+        }
         // A variable of the environment.
         "variable" => {
             let name = words.first().copied().unwrap_or("");

@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         function("image_in_no_folder", image_in_no_folder),
         function("closed_output", closed_output),
         function("full_output", full_output),
+        function("order_of_output_and_errors", order_of_streams),
         function("output_that_nobody_reads", unread_output),
     ]
 }
@@ -88,6 +89,18 @@ fn closed_output(lab: &Lab, _: &Options) -> Result<(), Failure> {
 
 fn full_output(lab: &Lab, _: &Options) -> Result<(), Failure> {
     refused(lab, "./musubi exec -- echo up >/dev/full", 125, &["cannot write to standard output", "No space left"])
+}
+
+/// What goes to both streams arrives in the order in which it was printed, short and long pieces.
+fn order_of_streams(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let pieces = 200;
+    let output = host(lab, &format!("./musubi exec -- check as by-turns {pieces} 2>&1"))?;
+    let wanted: String = (0..pieces).map(|n| format!("{n} {}\n", "x".repeat(n * 37 % 3000))).collect();
+    if output.status.success() && output.stdout == wanted.as_bytes() {
+        return Ok(());
+    }
+    let same = output.stdout.iter().zip(wanted.as_bytes()).take_while(|(a, b)| a == b).count();
+    Err(Failure::Failed(format!("{:?}, {} bytes, the same up to {same}", output.status, output.stdout.len())))
 }
 
 /// As a shell shows a program that a closed pipe ended: without a word.
