@@ -12,6 +12,7 @@ use clap::Parser;
 use machine::{Emulator, Exec, Finished, Load, Outcome, Parts, Sink};
 use measure::{Ours, Paper, Setup, Table};
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,10 +36,15 @@ fn main() -> ExitCode {
     match perform(args.command) {
         Ok(status) => status.into(),
         Err(error) => {
-            eprintln!("musubi: {error:#}");
+            say(&format!("{error:#}"));
             failure.into()
         }
     }
+}
+
+/// Tells the user. Where nobody can be told the status has to do.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "musubi: {what}");
 }
 
 fn perform(command: Command) -> Result<u8> {
@@ -59,7 +65,7 @@ fn perform(command: Command) -> Result<u8> {
         }
         Command::Clean => clean(&workspace),
         Command::Doctor => {
-            eprintln!("musubi: the front script answers this: ./musubi doctor");
+            say("the front script answers this: ./musubi doctor");
             Ok(1)
         }
     }
@@ -75,7 +81,7 @@ fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
     let (options, puts) = (args.options(), args.puts()?);
     options.check()?;
     let parts = parts(workspace)?;
-    eprintln!("musubi: starting the machine; C-] x leaves it, C-] h shows what else C-] does");
+    say("starting the machine; C-] x leaves it, C-] h shows what else C-] does");
     machine::run(&Emulator::default(), &options, &Load { parts: &parts, puts: &puts, words: None })
 }
 
@@ -103,7 +109,7 @@ fn bench(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (bench, parts) = (args.bench(), parts(workspace)?);
     let plugin = workspace.host_library("musubi-plugin")?;
     let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
-    ours.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+    ours.notes.iter().for_each(|note| say(note));
     let papers = Paper::all()?;
     let mut figures = ours.figures;
     for paper in &papers {
@@ -113,15 +119,16 @@ fn bench(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     match args.peer().measure(&bench) {
         Ok(theirs) => figures.extend(theirs),
         Err(error) => {
-            eprintln!("musubi: the peer could not be run, so nothing is compared: {error:#}");
+            say(&format!("the peer could not be run, so nothing is compared: {error:#}"));
             status = 1;
         }
     }
-    if args.json {
-        figures.iter().for_each(|figure| println!("{}", figure.line()));
+    let text = if args.json {
+        figures.iter().map(|figure| figure.line() + "\n").collect()
     } else {
-        print!("{}", Table { bench: &bench, figures: &figures, papers: &papers });
-    }
+        Table { bench: &bench, figures: &figures, papers: &papers }.to_string()
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
     Ok(status)
 }
 
@@ -129,14 +136,19 @@ fn bench(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
 fn explain(finished: &Finished) {
     let what = match &finished.outcome {
         Outcome::Exited(_) | Outcome::Unread => return,
+        Outcome::Unwritten(why) => {
+            say(why);
+            return;
+        }
         Outcome::TimedOut => format!("the time was up after {:.1} s", finished.took.as_secs_f64()),
         Outcome::Panicked => "the kernel panicked".into(),
         Outcome::Died(how) => format!("the machine died: {how}"),
     };
-    eprintln!("musubi: {what}; the end of its console:\n{}", finished.tail(40));
+    say(&format!("{what}; the end of its console:\n{}", finished.tail(40)));
 }
 
 fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
+    machine::check_image_place(file)?;
     let parts = parts(workspace)?;
     let words = format!("build={:016x}", parts.build_id);
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;

@@ -5,16 +5,19 @@ use crate::guard::Farewell;
 use crate::load::Load;
 use crate::options::Options;
 use crate::outcome::{Outcome, told};
-use crate::qemu::{self, CONSOLE, Console, Emulator, STREAMS};
+use crate::qemu::{self, CONSOLE, CONSOLES, Console, Emulator, MEMORY};
+use crate::stream::{self, Parts, Stream};
 use crate::{run, rundir};
 use anyhow::{Context, Result};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, openat};
+use rustix::io::Errno;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,12 +57,12 @@ const TICK: Duration = Duration::from_millis(4);
 const GATHER: Duration = Duration::from_millis(1);
 const QEMU_LOG: &str = "qemu.log";
 
-/// What the readers of the streams tell the main thread.
+/// What the readers of the consoles tell the main thread.
 enum Event {
     /// The outcome has been told.
     Told,
-    /// Nobody reads our own output any more.
-    Unread,
+    /// Something could not be passed on: there is no point in going on.
+    Stuck,
 }
 
 impl Exec<'_> {
@@ -72,9 +75,10 @@ impl Exec<'_> {
         run::stow(self.options, &self.load, &words, dir.path())?;
 
         let mut pipes = Vec::new();
-        for (name, _) in STREAMS {
+        for (name, _) in CONSOLES {
             pipes.push(pipe(&dir.path().join(name)).context("cannot make a named pipe")?);
         }
+        let memory = stream::make_memory(&dir.path().join(MEMORY))?;
         let mut command = self.emulator.command(Farewell::Kill)?;
         command.args(qemu::arguments(self.options, accel, &self.load.parts.kernel, &words, Console::Log));
         command.current_dir(dir.path()).stdin(Stdio::null());
@@ -84,25 +88,47 @@ impl Exec<'_> {
 
         let over = AtomicBool::new(false);
         let (events, inbox) = channel();
-        let [out, err, status] = pipes.try_into().expect("there are three streams");
-        let (kept, end) = thread::scope(|scope| {
+        let [output, status] = pipes.try_into().expect("there are two consoles");
+        let (printer, status, end) = thread::scope(|scope| {
             let over = &over;
-            let reader = |pipe: fs::File, to: To| {
-                let events = events.clone();
-                scope.spawn(move || read(pipe, to, over, &events))
-            };
-            let pass = |to: To| {
-                if self.sink == Sink::Pass { to } else { To::Memory }
-            };
-            let readers = [reader(out, pass(To::Stdout)), reader(err, pass(To::Stderr)), reader(status, To::Status)];
+            let (to_output, to_status) = (events.clone(), events);
+            let mut printer = Printer { sink: self.sink, printed: Default::default(), failed: None };
+            let printer = scope.spawn(move || {
+                let mut parts = Parts::new(memory);
+                read(output, over, |bytes| {
+                    let before = printer.failed.is_some();
+                    if let Err(error) = parts.take(bytes, |stream, part| printer.print(stream, part)) {
+                        printer.failed.get_or_insert(Outcome::Died(format!("{error:#}")));
+                    }
+                    // Reading goes on, so that the guest does not hang before it is stopped.
+                    if printer.failed.is_some() && !before {
+                        let _ = to_output.send(Event::Stuck);
+                    }
+                });
+                printer
+            });
+            let status = scope.spawn(move || {
+                let mut kept = Vec::new();
+                read(status, over, |bytes| {
+                    let before = told(&kept).is_some();
+                    kept.extend_from_slice(bytes);
+                    if !before && told(&kept).is_some() {
+                        let _ = to_status.send(Event::Told);
+                    }
+                });
+                kept
+            });
             let end = watch(&mut child, start + self.timeout, &inbox);
             over.store(true, Ordering::Release);
-            let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
-            (kept, end)
+            let joined = "readers do not panic";
+            (printer.join().expect(joined), status.join().expect(joined), end)
         });
-        let [out, err, status] = kept;
+        let [out, err] = printer.printed;
         let end = end?;
-        let outcome = if end.unread { Outcome::Unread } else { Outcome::judge(&status, end.qemu, end.timed_out) };
+        let outcome = match printer.failed {
+            Some(outcome) => outcome,
+            None => Outcome::judge(&status, end.qemu, end.timed_out),
+        };
         Ok(Finished { outcome, out, err, console: console(dir.path()), took: start.elapsed() })
     }
 }
@@ -129,42 +155,56 @@ struct End {
     /// QEMU's exit status if it ended by itself (`None` inside: by a signal).
     qemu: Option<Option<i32>>,
     timed_out: bool,
-    unread: bool,
 }
 
 /// Waits until QEMU has ended, and sees to it that it does.
 fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Result<End> {
     let mut deadline = deadline;
-    let (mut was_told, mut unread) = (false, false);
+    let (mut was_told, mut stuck) = (false, false);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
-            return Ok(End { qemu: Some(ended.code()), timed_out: false, unread });
+            return Ok(End { qemu: Some(ended.code()), timed_out: false });
         }
-        if unread || Instant::now() >= deadline {
+        if stuck || Instant::now() >= deadline {
             // The error would be that it has ended by itself in between.
             let _ = child.kill();
             child.wait().context("waiting for QEMU")?;
-            return Ok(End { qemu: None, timed_out: !was_told, unread });
+            return Ok(End { qemu: None, timed_out: !was_told });
         }
         match inbox.recv_timeout(TICK) {
             Ok(Event::Told) => {
                 was_told = true;
                 deadline = Instant::now() + PATIENCE;
             }
-            Ok(Event::Unread) => unread = true,
+            Ok(Event::Stuck) => stuck = true,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => thread::sleep(TICK),
         }
     }
 }
 
-/// Where a stream goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
-    Stdout,
-    Stderr,
-    Memory,
-    Status,
+/// Passes on what the guest prints, or keeps it.
+struct Printer {
+    sink: Sink,
+    /// Output and errors, if they are kept.
+    printed: [Vec<u8>; 2],
+    /// What it came to when something could not be passed on; nothing is after that.
+    failed: Option<Outcome>,
+}
+
+impl Printer {
+    fn print(&mut self, stream: Stream, bytes: &[u8]) {
+        let [out, err] = &mut self.printed;
+        let (kept, name, ours) = match stream {
+            Stream::Output => (out, "standard output", rustix::stdio::stdout()),
+            Stream::Errors => (err, "standard error", rustix::stdio::stderr()),
+        };
+        if self.sink == Sink::Keep {
+            kept.extend_from_slice(bytes);
+        } else if self.failed.is_none() {
+            self.failed = pass(bytes, ours).err().map(|error| Outcome::unwritten(name, &error));
+        }
+    }
 }
 
 /// A named pipe, and our end of it. A pipe gathers what QEMU writes byte by byte; a socket would keep each byte in a
@@ -175,54 +215,40 @@ fn pipe(path: &Path) -> Result<fs::File> {
     Ok(ours.into())
 }
 
-/// Reads one stream to its end, which comes when QEMU is gone; returns what was kept.
-fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
-    let mut kept = Vec::new();
+/// Reads one console to its end, which comes when QEMU is gone.
+fn read(mut pipe: fs::File, over: &AtomicBool, mut each: impl FnMut(&[u8])) {
     let mut buffer = [0; 64 << 10];
-    let mut broken = false;
     loop {
         // Asked before the attempt: what was written before the end is not missed.
         let last = over.load(Ordering::Acquire);
-        let bytes = match pipe.read(&mut buffer) {
+        match pipe.read(&mut buffer) {
             // Nobody has opened the other end yet, or nobody has it open any more.
-            Ok(0) if last => return kept,
-            Ok(0) => {
-                thread::sleep(TICK);
-                continue;
+            Ok(0) if last => return,
+            Ok(0) => thread::sleep(TICK),
+            Ok(len) => {
+                each(&buffer[..len]);
+                // Bytes come one by one: to be woken for each would cost more than to write it.
+                thread::sleep(GATHER);
             }
-            Ok(len) => &buffer[..len],
-            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => {
-                thread::sleep(TICK);
-                continue;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return kept,
-        };
-        let written = match to {
-            To::Stdout => pass(bytes, &mut std::io::stdout().lock()),
-            To::Stderr => pass(bytes, &mut std::io::stderr().lock()),
-            To::Memory | To::Status => {
-                let before = told(&kept).is_some();
-                kept.extend_from_slice(bytes);
-                if to == To::Status && !before && told(&kept).is_some() {
-                    let _ = events.send(Event::Told);
-                }
-                Ok(())
-            }
-        };
-        if written.is_err() && !broken {
-            // Reading goes on, so that the guest does not hang before it is stopped.
-            broken = true;
-            let _ = events.send(Event::Unread);
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => thread::sleep(TICK),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
         }
-        // Bytes come one by one: to be woken for each would cost more than to write it.
-        thread::sleep(GATHER);
     }
 }
 
-fn pass(bytes: &[u8], to: &mut impl Write) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+/// Writes to one of our own streams. The library's own way would take a closed one for one that takes everything.
+fn pass(mut bytes: &[u8], to: BorrowedFd<'_>) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(Errno::INTR) => {}
+            // Somebody has made the stream one that does not wait.
+            Err(Errno::AGAIN) => thread::sleep(TICK),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

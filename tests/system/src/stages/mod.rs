@@ -4,6 +4,7 @@ mod boot_100;
 mod crashes;
 mod hostile;
 mod s10_boot;
+mod s15_front;
 mod s20_sections;
 mod s30_epc;
 mod s40_threads;
@@ -19,6 +20,7 @@ use crate::case::Case;
 pub fn all() -> Vec<Case> {
     let stages = [
         ("s10_boot", s10_boot::cases()),
+        ("s15_front", s15_front::cases()),
         ("s20_sections", s20_sections::cases()),
         ("s30_epc", s30_epc::cases()),
         ("s40_threads", s40_threads::cases()),
