@@ -1,32 +1,51 @@
 //! The one error type of calls. Numbers are fixed; each variant says the cause and what the caller can do.
 
+use crate::refusal::Refusal;
 use core::fmt;
 
 macro_rules! errors {
     ($( $(#[doc = $doc:literal])+ $number:literal $name:ident $text:literal; )*) => {
         /// Why a call was refused. A refused call has changed nothing.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u64)]
-        pub enum Error { $( $(#[doc = $doc])+ $name = $number, )* }
+        pub enum Error {
+            /// The executing (thread, text) pair has no right to do it. Only the kernel says so, of what the call named, and
+            /// only to the program that made the call. Ask the owner of the section for an entry.
+            NoRight(Refusal),
+            $( $(#[doc = $doc])+ $name, )*
+        }
 
         impl Error {
-            pub const ALL: &[Error] = &[$(Error::$name),*];
+            /// Every number with the error's name and text.
+            pub const TABLE: &[(u64, &str, &str)] =
+                &[$( ($number, stringify!($name), $text), )* (Error::NO_RIGHT, "NoRight", "no right ...")];
 
-            /// The error of a number; `None` for 0 (success) and for unknown numbers.
+            /// What stands in the register for the error.
+            #[must_use]
+            pub const fn number(self) -> u64 {
+                match self { $( Error::$name => $number, )* Error::NoRight(_) => Error::NO_RIGHT }
+            }
+
+            /// The error of a number that stands alone; `None` for 0 (success), for unknown numbers and for `NoRight`.
+            #[must_use]
             pub const fn from_number(number: u64) -> Option<Error> {
                 match number { $( $number => Some(Error::$name), )* _ => None }
             }
+        }
 
+        impl fmt::Display for Error {
             /// One lower-case phrase for people.
-            pub const fn text(self) -> &'static str {
-                match self { $( Error::$name => $text, )* }
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Error::$name => f.write_str($text), )*
+                    Error::NoRight(refusal) => write!(f, "{refusal}"),
+                }
             }
         }
     };
 }
 
 errors! {
-    /// No ACL entry gives the right. Ask the owner of the section for an entry.
+    /// The called program does not do it for this caller.
     1 Denied "access denied";
     /// The section, task, thread, gate, binding or name does not exist (any more).
     2 NotFound "not found";
@@ -66,9 +85,26 @@ errors! {
     19 BadProgram "not a program that can be run";
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+impl Error {
+    /// The number of `NoRight`.
+    pub const NO_RIGHT: u64 = 20;
+
+    /// What stands beside the number, where a call that went well has its value.
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        match self {
+            Error::NoRight(refusal) => refusal.word(),
+            _ => 0,
+        }
+    }
+
+    /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
+    #[must_use]
+    pub const fn told(self) -> Error {
+        match self {
+            Error::NoRight(_) => Error::Denied,
+            other => other,
+        }
     }
 }
 

@@ -9,10 +9,12 @@ pub mod foreign;
 pub mod gate;
 pub mod info;
 pub mod layout;
+pub mod refusal;
 pub mod rights;
 pub mod section;
 pub mod start;
 pub mod task;
 
 pub use error::Error;
+pub use refusal::Refusal;
 pub use rights::{AclEntry, Rights};

@@ -1,6 +1,7 @@
 //! Rights, principals and ACL entries (architecture, sections 1 and 3; CUBIX-8, 9, 16).
 
 use bitflags::bitflags;
+use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 bitflags! {
@@ -20,18 +21,44 @@ bitflags! {
     }
 }
 
-impl core::fmt::Display for Rights {
+/// Each right with its letter and its name, in the order in which they are shown.
+const SHOWN: [(Rights, &str, &str); 6] = [
+    (Rights::READ, "r", "read"),
+    (Rights::WRITE, "w", "write"),
+    (Rights::EXECUTE, "x", "execute"),
+    (Rights::CALL, "c", "call"),
+    (Rights::CHANGE_ACL, "a", "change-acl"),
+    (Rights::DMA, "d", "dma"),
+];
+
+impl fmt::Display for Rights {
     /// Six letters in a fixed order, `-` for what is missing: `rwxcad`.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for (right, letter) in [
-            (Rights::READ, "r"),
-            (Rights::WRITE, "w"),
-            (Rights::EXECUTE, "x"),
-            (Rights::CALL, "c"),
-            (Rights::CHANGE_ACL, "a"),
-            (Rights::DMA, "d"),
-        ] {
-            f.write_str(if self.contains(right) { letter } else { "-" })?;
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SHOWN.iter().try_for_each(|(right, letter, _)| f.write_str(if self.contains(*right) { letter } else { "-" }))
+    }
+}
+
+impl Rights {
+    /// The names of the rights: `read`, or `read+write`; `access` without any.
+    #[must_use]
+    pub const fn words(self) -> Words {
+        Words(self)
+    }
+}
+
+/// See [`Rights::words`].
+#[derive(Clone, Copy, Debug)]
+pub struct Words(Rights);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("access");
+        }
+        let mut between = "";
+        for (_, _, name) in SHOWN.iter().filter(|(right, ..)| self.0.contains(*right)) {
+            write!(f, "{between}{name}")?;
+            between = "+";
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ fn page() -> String {
     let mut out = String::from(
         "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
          writes it anew).\nConvention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or an error, \
-         `rdx` = the value.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
+         `rdx` = the value (of `NoRight`: the word of its `Refusal`, `abi/src/refusal.rs`).\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
     );
     for row in TABLE {
         let doc = row.doc.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -17,8 +17,8 @@ fn page() -> String {
             .unwrap();
     }
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
-    for &error in Error::ALL {
-        writeln!(out, "| {} | `{error:?}` | {error} |", error as u64).unwrap();
+    for (number, name, text) in Error::TABLE {
+        writeln!(out, "| {number} | `{name}` | {text} |").unwrap();
     }
     out
 }
@@ -52,4 +52,19 @@ fn every_number_decodes_to_its_call_or_to_none() {
         abi::calls::Call::decode(abi::gate::RETURN, [7, 8, 0, 0, 0, 0]),
         Some(abi::calls::Call::GateReturn { value: 7, value2: 8 })
     );
+}
+
+#[test]
+fn every_number_of_an_error_is_its_own() {
+    for (place, &(number, name, text)) in (1..).zip(Error::TABLE) {
+        assert_eq!(number, place, "numbers are used once and leave none out");
+        match Error::from_number(number) {
+            Some(error) => assert_eq!(
+                (error.number(), error.word(), error.told(), format!("{error:?}"), format!("{error}")),
+                (number, 0, error, name.into(), text.into())
+            ),
+            None => assert_eq!((number, name), (Error::NO_RIGHT, "NoRight")),
+        }
+    }
+    assert_eq!((Error::from_number(0), Error::from_number(Error::TABLE.len() as u64 + 1)), (None, None));
 }

@@ -6,6 +6,7 @@ use crate::machine::spare_heap_for_page;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
 use abi::layout::PAGE;
+use abi::refusal::Object;
 use abi::section::kind;
 use abi::{Error, Rights};
 use ::view::Access;
@@ -62,7 +63,8 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     Ok(Present { frame, stale })
 }
 
-/// Checks one page's worth of a claim; the state's lock is held.
+/// Checks one page's worth of a claim; the state's lock is held. What lies behind a window address is not the domain's to
+/// know: there, memory that it may not touch is just no memory.
 fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
     if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
@@ -71,8 +73,11 @@ fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Resul
         return Err(Error::BadAddress);
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
-    ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window).map_err(|_| Error::Denied)?;
-    Ok(())
+    let decided = ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window);
+    decided.map(drop).map_err(|missing| match place.window {
+        None => domain.subject.refused(Object::Section(place.section.base, access.named(missing))),
+        Some(_) => Error::BadAddress,
+    })
 }
 
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's

@@ -4,7 +4,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::gate::{Binding, Gate, find_gate};
+use crate::gate::{Binding, Found, Gate};
 use crate::machine::spare_heap;
 use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
@@ -64,8 +64,13 @@ pub fn bound_call(thread: &Thread, number: u64) {
     let inner = &mut *thread.inner.lock();
     if let Err(error) = enter_bound(thread, inner, number) {
         let registers = inner.area.registers_mut();
-        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+        refuse(registers, error);
     }
+}
+
+/// What a caller finds whose call was not made.
+fn refuse(registers: &mut Registers, error: Error) {
+    (registers.rax, registers.rdx, registers.r10) = (0, error.word(), error.number());
 }
 
 fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Error> {
@@ -104,9 +109,7 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
     }
-    if !target.rights(caller).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
+    target.check(caller, Rights::CALL)?;
     let domain = thread.domain_for(inner, target)?;
     let mut bound = caller.bound.lock();
     if bound.len() <= slot {
@@ -119,22 +122,24 @@ fn checked(thread: &Thread, inner: &mut Inner, caller: &Arc<Domain>, slot: usize
     Ok((binding, domain))
 }
 
-/// A plain call: the fetch at an entry address faulted.
-///
-/// # Errors
-/// `Denied` when the domain lacks `CALL`, `NotFound` when there is no gate: the fetch is a fault of the caller.
-pub fn plain_call(thread: &Thread, address: u64) -> Result<(), Error> {
-    let (text, block, index) = find_gate(address).ok_or(Error::NotFound)?;
+/// Why the fetch at an entry address is a fault of its program.
+pub enum NotACall {
+    /// It lacks the right `CALL`.
+    NoRight,
+    /// There is no return address that it could read at its stack pointer.
+    NoWayBack(u64),
+}
+
+/// A plain call: the fetch at the entry address of a gate faulted.
+pub fn plain_call(thread: &Thread, (text, block, index): Found) -> Result<(), NotACall> {
     let inner = &mut *thread.inner.lock();
     let caller = inner.domain.clone();
-    if caller.in_window || !text.rights(&caller).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
+    text.check(&caller, Rights::CALL).map_err(|_| NotACall::NoRight)?;
     let r = inner.area.registers();
     let words = [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9];
     let rsp = r.rsp;
     let mut back = [0; 8];
-    claim::read(&caller, rsp, &mut back)?;
+    claim::read(&caller, rsp, &mut back).map_err(|_| NotACall::NoWayBack(rsp))?;
     let arrival =
         Arrival { block, index, args: (0, 0), words, caller_stack: false, rip: u64::from_le_bytes(back), rsp: rsp + 8 };
     let (rip, rsp) = (arrival.rip, arrival.rsp);
@@ -143,7 +148,7 @@ pub fn plain_call(thread: &Thread, address: u64) -> Result<(), Error> {
         // The call was allowed but cannot be made: it returns at once, with the error.
         let registers = inner.area.registers_mut();
         (registers.rip, registers.rsp) = (rip, rsp);
-        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+        refuse(registers, error);
     }
     Ok(())
 }
@@ -199,7 +204,7 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: target.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
-        if !stack.rights(target).contains(rights) {
+        if stack.check(target, rights).is_err() {
             stack.set_entry(&entry)?;
         }
         let at = (arrival.rsp & !15) - 8;
@@ -219,7 +224,11 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
         return Err(Error::TooDeep);
     }
     let at = (left & !15) - 8;
-    claim::write(target, at, &DOORSTEP.to_le_bytes())?;
+    // Its stack is the callee's affair: where it cannot be written, the callee would fault at its first push.
+    claim::write(target, at, &DOORSTEP.to_le_bytes()).map_err(|error| match error {
+        Error::NoRight(_) | Error::BadAddress => Error::Faulted,
+        other => other,
+    })?;
     Ok(at)
 }
 
@@ -260,7 +269,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let Some((frame, dropped)) = living else {
         // Nobody is left to return to: the thread's own program has ended.
         drop(guard);
-        return thread.end(Error::Dead as u64);
+        return thread.end(Error::Dead.number());
     };
     if dropped > 0 {
         result = Err(Error::Dead);
@@ -271,7 +280,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             let [rbx, rbp, r12, r13, r14, r15] = frame.kept;
             let ([rax, rdx], status) = match result {
                 Ok(values) => (values, 0),
-                Err(error) => ([0; 2], error as u64),
+                Err(error) => ([0; 2], error.number()),
             };
             *inner.area.registers_mut() = Registers {
                 rax,

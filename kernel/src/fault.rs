@@ -3,11 +3,11 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::epc;
+use crate::epc::{self, NotACall};
 use crate::foreign;
 use crate::gate;
 use crate::thread::Thread;
-use abi::layout::{PAGE, SPACE_BASE};
+use abi::layout::PAGE;
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
@@ -25,14 +25,6 @@ struct Denial {
     right: Rights,
 }
 
-fn right_of(access: Access) -> Rights {
-    match access {
-        Access::Read => Rights::READ,
-        Access::Write => Rights::WRITE,
-        Access::Execute => Rights::EXECUTE,
-    }
-}
-
 /// A page fault of user code.
 pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     thread.faults.fetch_add(1, Ordering::Relaxed);
@@ -47,20 +39,29 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     } else {
         Access::Read
     };
-    if access == Access::Execute && address >= SPACE_BASE && gate::find_gate(address).is_some() {
-        match epc::plain_call(thread, address) {
-            Ok(()) => return,
-            Err(_) => {
-                let section = crate::section::Section::find(address).map_or(0, |s| s.base);
-                return stop(thread, &domain, address, Denial { cause: cause::DENIED, section, right: Rights::CALL });
-            }
-        }
-    }
-    if let Err(denial) = fill(&domain, address, access) {
+    let gate = if access == Access::Execute && !domain.in_window { gate::find_gate(address) } else { None };
+    let outcome = match gate {
+        Some(gate) => plain_call(thread, &domain, address, gate),
+        None => fill(&domain, address, access).map_err(|denial| (address, denial)),
+    };
+    if let Err((at, denial)) = outcome {
         if domain.text.is_dead() {
             return ended(thread, &domain);
         }
-        stop(thread, &domain, address, denial);
+        stop(thread, &domain, at, denial);
+    }
+}
+
+/// The fetch at the entry address of a gate is a call. The error: what is wrong, and at which address.
+fn plain_call(thread: &Thread, domain: &Domain, address: u64, gate: gate::Found) -> Result<(), (u64, Denial)> {
+    let section = gate.0.base;
+    match epc::plain_call(thread, gate) {
+        Ok(()) => Ok(()),
+        Err(NotACall::NoRight) => Err((address, Denial { cause: cause::DENIED, section, right: Rights::CALL })),
+        // As if the program had loaded it; if it can by now, the fetch is tried again.
+        Err(NotACall::NoWayBack(stack)) => [stack, stack.wrapping_add(7)]
+            .into_iter()
+            .try_for_each(|at| fill(domain, at, Access::Read).map_err(|denial| (at, denial))),
     }
 }
 
@@ -86,11 +87,14 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 
 /// Fills the domain's view for one access, as far as the ACL allows.
 fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
-    let right = right_of(access);
+    let right = access.right();
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
     let section = &place.section;
     let denied = |cause, right| Denial { cause, section: section.base, right };
     let mut state = section.state.lock();
+    if access == Access::Execute && section.is_gate_address(address) {
+        return Err(denied(cause::NO_GATE, right));
+    }
     if place.offset >= state.len || (section.is_text() && section.is_dead()) {
         return Err(denied(cause::NO_SECTION, right));
     }
@@ -99,10 +103,8 @@ fn fill(domain: &Domain, address: u64, access: Access) -> Result<(), Denial> {
         return Err(denied(cause::STACK, right));
     }
     let rights = state.acl.rights(&domain.subject);
-    let prot = ::view::decide(rights, section_kind, access, place.window).map_err(|missing| {
-        // Reading goes with every access; people want to hear of the right that was used.
-        denied(cause::DENIED, if missing.contains(right) { right } else { missing })
-    })?;
+    let prot = ::view::decide(rights, section_kind, access, place.window)
+        .map_err(|missing| denied(cause::DENIED, access.named(missing)))?;
     let page = place.offset / PAGE;
     let store = access == Access::Write;
     if state.must_wait(page, store) {

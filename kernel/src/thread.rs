@@ -293,7 +293,7 @@ impl Thread {
     }
 }
 
-/// Puts a result into saved registers: `rax` error, `rdx` value.
+/// Puts a result into saved registers: `rax` error, `rdx` value, or what the error says besides.
 pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
     match result {
         Ok(value) => {
@@ -301,8 +301,8 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
             registers.rdx = value;
         }
         Err(error) => {
-            registers.rax = error as u64;
-            registers.rdx = 0;
+            registers.rax = error.number();
+            registers.rdx = error.word();
         }
     }
 }

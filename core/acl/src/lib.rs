@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+use abi::refusal::{Object, Refusal};
 use abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights};
 use alloc::vec::Vec;
@@ -37,6 +38,12 @@ impl Subject {
             _ => false,
         };
         who && (entry.text == ANY_TEXT || entry.text == self.text || entry.text == self.original)
+    }
+
+    /// The error of a call of this subject about `object`, which it has no right to.
+    #[must_use]
+    pub const fn refused(&self, object: Object) -> Error {
+        Error::NoRight(Refusal { object, thread: self.thread, text: self.text })
     }
 }
 
@@ -92,9 +99,22 @@ impl Acl {
         matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
     }
 
-    /// Whether `subject` has all of `rights`. (It always has all of no rights.)
-    pub fn allows(&self, subject: &Subject, rights: Rights) -> bool {
-        self.rights(subject).contains(rights)
+    /// Refuses a subject that lacks any of `needed` on the section at `base`, whose list this is.
+    ///
+    /// # Errors
+    /// `NoRight`, with what is missing.
+    pub fn check(&self, base: u64, subject: &Subject, needed: Rights) -> Result<(), Error> {
+        let missing = needed - self.rights(subject);
+        if missing.is_empty() { Ok(()) } else { Err(subject.refused(Object::Section(base, missing))) }
+    }
+
+    /// Refuses a subject that has none of `enough`, each of which would do; `named` is the one to ask for.
+    ///
+    /// # Errors
+    /// `NoRight`, with `named` as what is missing.
+    pub fn check_any(&self, base: u64, subject: &Subject, enough: Rights, named: Rights) -> Result<(), Error> {
+        let has = self.rights(subject).intersects(enough);
+        if has { Ok(()) } else { Err(subject.refused(Object::Section(base, named))) }
     }
 
     /// Whether `entry` could be set (with no rights: removed).

@@ -22,7 +22,7 @@ impl Bound {
     /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none).
     ///
     /// # Errors
-    /// `Denied` without the right call, `NotFound`, or what the kernel answers.
+    /// `NoRight` without the right call, `NotFound`, or what the kernel answers.
     pub fn bind(gate: u64, args_len: u64) -> Result<Bound, Error> {
         Bound::bind_with(gate, args_len, 0)
     }
@@ -110,7 +110,7 @@ impl Bound {
     }
 }
 
-/// The result in a pair (status, value), as skeletons return it.
+/// The result in a pair (status, value), as skeletons return it. What a server was itself refused for it does not tell.
 ///
 /// # Errors
 /// What the status says.
@@ -118,6 +118,7 @@ impl Bound {
 pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
     match values[0] {
         0 => Ok(values[1]),
+        Error::NO_RIGHT => Err(Error::Denied),
         number => Err(Error::from_number(number).unwrap_or(Error::BadArgument)),
     }
 }

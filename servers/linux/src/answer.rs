@@ -36,7 +36,12 @@ impl From<abi::Error> for Errno {
     /// The nearest word that Linux has for a refused call of the kernel.
     fn from(error: abi::Error) -> Errno {
         use abi::Error as E;
+        use abi::refusal::Object;
         Errno(match error {
+            E::NoRight(refusal) => match refusal.object {
+                Object::Section(..) => errno::EACCES,
+                Object::Task(_) | Object::Thread(_) | Object::System => errno::EPERM,
+            },
             E::Denied | E::Refused => errno::EACCES,
             E::NotFound => errno::ENOENT,
             E::BadArgument | E::TooBig | E::TooDeep => errno::EINVAL,

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::state;
 use musubi::rt::{task, time as clock};
+use musubi::why;
 
 pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     match words {
@@ -97,7 +98,7 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         }
         for t in tasks {
             if let Err(e) = task::kill(t) {
-                io.complain("kill", format_args!("{t}: {e}"));
+                io.complain("kill", format_args!("{t}: {}", why(e)));
                 status = 1;
             }
         }
