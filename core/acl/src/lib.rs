@@ -43,7 +43,7 @@ impl Subject {
     /// The error of a call of this subject about `object`, which it has no right to.
     #[must_use]
     pub const fn refused(&self, object: Object) -> Error {
-        Error::NoRight(Refusal { object, thread: self.thread, text: self.text })
+        Error::NoRight(Refusal::new(object, self.thread, self.text))
     }
 }
 

@@ -99,21 +99,22 @@ fn a_change_says_what_it_did() {
 /// missing, the thread and the text.
 #[test]
 fn a_refusal_names_section_right_thread_and_text() {
+    let text = 0x4000_0020_0000;
+    let subject = Subject { text, ..SUBJECT };
     for has in 0..=Rights::all().bits() {
-        let acl = Acl::with(entry(principal::THREAD, 4, 0x5000, Rights::from_bits_truncate(has)));
+        let acl = Acl::with(entry(principal::THREAD, 4, text, Rights::from_bits_truncate(has)));
         for needed in 0..=Rights::all().bits() {
             let (right, missing) = (Rights::from_bits_truncate(needed), Rights::from_bits_truncate(needed & !has));
-            let refusal = Refusal { object: Object::Section(BASE, missing), thread: 4, text: 0x5000 };
-            let wanted = if missing.is_empty() { Ok(()) } else { Err(Error::NoRight(refusal)) };
-            assert_eq!(acl.check(BASE, &SUBJECT, right), wanted, "{right} of {has:#x}");
-            let one = acl.check_any(BASE, &SUBJECT, right, Rights::CHANGE_ACL);
-            let named = Refusal { object: Object::Section(BASE, Rights::CHANGE_ACL), ..refusal };
-            let wanted = if needed & has != 0 { Ok(()) } else { Err(Error::NoRight(named)) };
+            let error = |right| Err(Error::NoRight(Refusal::new(Object::Section(BASE, right), 4, text)));
+            let wanted = if missing.is_empty() { Ok(()) } else { error(missing) };
+            assert_eq!(acl.check(BASE, &subject, right), wanted, "{right} of {has:#x}");
+            let one = acl.check_any(BASE, &subject, right, Rights::CHANGE_ACL);
+            let wanted = if needed & has != 0 { Ok(()) } else { error(Rights::CHANGE_ACL) };
             assert_eq!(one, wanted, "one of {right} of {has:#x}");
         }
     }
-    let refusal = Refusal { object: Object::Task(9), thread: 4, text: 0x5000 };
-    assert_eq!(SUBJECT.refused(Object::Task(9)), Error::NoRight(refusal));
+    let refusal = Refusal::new(Object::Task(9), 4, text);
+    assert_eq!(subject.refused(Object::Task(9)), Error::NoRight(refusal));
 }
 
 /// Numbers so few that entries and subjects meet.

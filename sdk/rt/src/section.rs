@@ -188,7 +188,7 @@ pub fn why_not(address: u64, rights: Rights) -> Error {
         return Error::BadAddress;
     }
     let who = crate::task::identity();
-    Error::NoRight(Refusal { object: Object::Section(there.base, missing), thread: who.thread, text: who.text })
+    Error::NoRight(Refusal::new(Object::Section(there.base, missing), who.thread, who.text))
 }
 
 /// Memory of somebody else's section that this program may read: a file, for example. Whoever may write it may do so

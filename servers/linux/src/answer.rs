@@ -38,7 +38,7 @@ impl From<abi::Error> for Errno {
         use abi::Error as E;
         use abi::refusal::Object;
         Errno(match error {
-            E::NoRight(refusal) => match refusal.object {
+            E::NoRight(refusal) => match refusal.object() {
                 Object::Section(..) => errno::EACCES,
                 Object::Task(_) | Object::Thread(_) | Object::System => errno::EPERM,
             },

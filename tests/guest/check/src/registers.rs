@@ -101,7 +101,7 @@ fn after_a_fault() -> Outcome {
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
     let refused = call(call_number(bound.binding().number, 0), room).general;
-    let word = Refusal { object: Object::Section(peer.text, Rights::CALL), thread: 0, text: 0 }.word();
+    let word = Refusal::new(Object::Section(peer.text, Rights::CALL), 0, 0).word();
     same!([refused[0], refused[3], refused[10]], [0, word, Error::NO_RIGHT], "a refused call");
     peer.end()
 }
