@@ -7,11 +7,12 @@ macro_rules! errors {
     ($( $(#[doc = $doc:literal])+ $number:literal $name:ident $text:literal; )*) => {
         /// Why a call was refused. A refused call has changed nothing.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
         pub enum Error {
             /// The executing (thread, text) pair has no right to do it. Only the kernel says so, of what the call named, and
             /// only to the program that made the call. Ask the owner of the section for an entry.
-            NoRight(Refusal),
-            $( $(#[doc = $doc])+ $name, )*
+            NoRight(Refusal) = Error::NO_RIGHT as u8,
+            $( $(#[doc = $doc])+ $name = $number, )*
         }
 
         impl Error {
@@ -21,12 +22,14 @@ macro_rules! errors {
 
             /// What stands in the register for the error.
             #[must_use]
+            #[inline]
             pub const fn number(self) -> u64 {
                 match self { $( Error::$name => $number, )* Error::NoRight(_) => Error::NO_RIGHT }
             }
 
             /// The error of a number that stands alone; `None` for 0 (success), for unknown numbers and for `NoRight`.
             #[must_use]
+            #[inline]
             pub const fn from_number(number: u64) -> Option<Error> {
                 match number { $( $number => Some(Error::$name), )* _ => None }
             }
@@ -91,6 +94,7 @@ impl Error {
 
     /// What stands beside the number, where a call that went well has its value.
     #[must_use]
+    #[inline]
     pub const fn word(self) -> u64 {
         match self {
             Error::NoRight(refusal) => refusal.word(),
@@ -100,6 +104,7 @@ impl Error {
 
     /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
     #[must_use]
+    #[inline]
     pub const fn told(self) -> Error {
         match self {
             Error::NoRight(_) => Error::Denied,

@@ -26,8 +26,8 @@ pub enum Object {
 /// 16 bytes, an answer of one word still travels in two registers, and calls that go well pay nothing for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Refusal {
-    kind: Kind,
-    right: u8,
+    /// One of [`kind`], and the missing rights of a section.
+    what: u8,
     /// In granules for a section, else a number.
     object: [u8; 5],
     thread: [u8; 5],
@@ -35,14 +35,16 @@ pub struct Refusal {
     text: [u8; 4],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-enum Kind {
-    Section = 1,
-    Task = 2,
-    Thread = 3,
-    System = 4,
+/// The upper two bits of `what`.
+mod kind {
+    pub const SECTION: u8 = 0x00;
+    pub const TASK: u8 = 0x40;
+    pub const THREAD: u8 = 0x80;
+    pub const SYSTEM: u8 = 0xc0;
 }
+
+const RIGHTS: u8 = Rights::all().bits() as u8;
+const _: () = assert!(RIGHTS as u32 == Rights::all().bits() && RIGHTS & kind::SYSTEM == 0);
 
 const _: () = assert!(size_of::<crate::Error>() == 16 && size_of::<Result<u64, crate::Error>>() == 16);
 const _: () = assert!(crate::layout::SPACE_END / GRANULE <= u32::MAX as u64);
@@ -71,31 +73,31 @@ const fn unpacked<const N: usize>(low: [u8; N]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The lowest byte of a word is its [`Kind`], the next the rights or the lowest of the number.
+/// The lowest byte of a word is `what`; the number is shifted by this, the base of a section lies above.
 const BYTE: u32 = 8;
-const _: () = assert!(Rights::all().bits() <= u8::MAX as u32 && 1 << (2 * BYTE) <= GRANULE);
+const _: () = assert!(1 << BYTE <= GRANULE);
 
 impl Refusal {
     /// `thread` in `text` lacks what `object` says.
     #[must_use]
     pub const fn new(object: Object, thread: u64, text: u64) -> Refusal {
-        let (kind, right, number) = match object {
-            Object::Section(base, right) => (Kind::Section, right.bits() as u8, base / GRANULE),
-            Object::Task(number) => (Kind::Task, 0, number),
-            Object::Thread(number) => (Kind::Thread, 0, number),
-            Object::System => (Kind::System, 0, 0),
+        let (what, number) = match object {
+            Object::Section(base, right) => (kind::SECTION | right.bits() as u8 & RIGHTS, base / GRANULE),
+            Object::Task(number) => (kind::TASK, number),
+            Object::Thread(number) => (kind::THREAD, number),
+            Object::System => (kind::SYSTEM, 0),
         };
-        Refusal { kind, right, object: packed(number), thread: packed(thread), text: packed(text / GRANULE) }
+        Refusal { what, object: packed(number), thread: packed(thread), text: packed(text / GRANULE) }
     }
 
     #[must_use]
     pub const fn object(&self) -> Object {
         let number = unpacked(self.object);
-        match self.kind {
-            Kind::Section => Object::Section(number * GRANULE, Rights::from_bits_truncate(self.right as u32)),
-            Kind::Task => Object::Task(number),
-            Kind::Thread => Object::Thread(number),
-            Kind::System => Object::System,
+        match self.what & !RIGHTS {
+            kind::SECTION => Object::Section(number * GRANULE, Rights::from_bits_truncate(self.what as u32)),
+            kind::TASK => Object::Task(number),
+            kind::THREAD => Object::Thread(number),
+            _ => Object::System,
         }
     }
 
@@ -113,26 +115,22 @@ impl Refusal {
     /// The object in one word, as it travels in a register.
     #[must_use]
     pub const fn word(&self) -> u64 {
-        let (kind, number) = (self.kind as u64, unpacked(self.object));
-        match self.kind {
-            Kind::Section => number * GRANULE | (self.right as u64) << BYTE | kind,
-            _ => number << BYTE | kind,
+        match self.object() {
+            Object::Section(base, _) => base | self.what as u64,
+            Object::Task(number) | Object::Thread(number) => number << BYTE | self.what as u64,
+            Object::System => self.what as u64,
         }
     }
 
     /// The refusal of a word, of the thread in the text; `None` if no refusal has this word.
     #[must_use]
     pub fn from_word(word: u64, thread: u64, text: u64) -> Option<Refusal> {
-        let number = word >> BYTE;
-        let object = match word & 0xff {
-            1 => {
-                let bits = u32::try_from(word % GRANULE >> BYTE).ok()?;
-                Object::Section(word / GRANULE * GRANULE, Rights::from_bits(bits)?)
-            }
-            2 => Object::Task(number),
-            3 => Object::Thread(number),
-            4 => Object::System,
-            _ => return None,
+        let what = word as u8;
+        let object = match what & !RIGHTS {
+            kind::SECTION => Object::Section(word / GRANULE * GRANULE, Rights::from_bits_truncate(what.into())),
+            kind::TASK => Object::Task(word >> BYTE),
+            kind::THREAD => Object::Thread(word >> BYTE),
+            _ => Object::System,
         };
         Some(Refusal::new(object, thread, text)).filter(|refusal| refusal.word() == word)
     }
