@@ -1,8 +1,10 @@
 //! What is typed after `./musubi`.
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use machine::{Options, Put, Via, Wish};
+use measure::{BENCHES, Bench, Peer};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -26,12 +28,8 @@ pub enum Command {
     Image { file: PathBuf },
     /// Build the kernel and the programs
     Build,
-    /// Run a measurement, in exact instructions
-    Bench {
-        /// Cases (without any: all), and `--json` for programs
-        #[arg(value_name = "CASE | --json", allow_hyphen_values = true)]
-        name: Vec<OsString>,
-    },
+    /// Run a benchmark, in exact instructions, beside the published figures and another system
+    Bench(BenchArgs),
     /// Show what is promised, and which test shows it
     Requirements {
         /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both
@@ -46,7 +44,7 @@ pub enum Command {
     Clean,
 }
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct MachineArgs {
     /// Number of processors [default: 2; 1 with --icount]
     #[arg(long, value_name = "N")]
@@ -97,6 +95,40 @@ pub struct ExecArgs {
     pub words: Vec<OsString>,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct BenchArgs {
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHES.map(|bench| bench.name)))]
+    pub name: String,
+    /// For programs: an object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Who is measured beside us
+    #[arg(long, value_enum, default_value = "none")]
+    pub peer: PeerArg,
+    /// Cycles of a real processor by hardware virtualisation, instead of instructions
+    #[arg(long, conflicts_with = "peer")]
+    pub kvm: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PeerArg {
+    Linux,
+    None,
+}
+
+impl BenchArgs {
+    pub fn bench(&self) -> Bench {
+        Bench::find(&self.name).expect("the parser takes the names of benchmarks only")
+    }
+
+    pub fn peer(&self) -> Peer {
+        match self.peer {
+            PeerArg::Linux => Peer::Linux,
+            PeerArg::None => Peer::None,
+        }
+    }
+}
+
 impl MachineArgs {
     pub fn options(&self) -> Options {
         Options {
@@ -120,18 +152,6 @@ impl MachineArgs {
 
     pub fn puts(&self) -> Result<Vec<Put>> {
         self.put.iter().map(|argument| Put::parse(argument)).collect()
-    }
-}
-
-impl ExecArgs {
-    /// The measurement program, with time counted in instructions.
-    pub fn bench(name: &[OsString]) -> Self {
-        let words = std::iter::once(OsString::from("bench")).chain(name.iter().cloned());
-        Self {
-            machine: MachineArgs { icount: true, mem: Options::default().mem, ..MachineArgs::default() },
-            timeout: 600.0,
-            words: words.collect(),
-        }
     }
 }
 
@@ -163,6 +183,21 @@ mod tests {
         assert!(exec(&["echo"]).is_err(), "a word before the dashes");
         assert!(exec(&["--kvm", "--tcg", "--", "true"]).is_err());
         assert!(exec(&["--cpus", "two", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn a_benchmark_has_a_name() {
+        let bench = |line: &[&str]| match Args::try_parse_from(["musubi", "bench"].iter().chain(line))?.command {
+            Command::Bench(bench) => Ok(bench),
+            other => panic!("{other:?}"),
+        };
+        let parsed = bench(&["calls", "--json", "--peer", "linux"]).unwrap();
+        assert_eq!((parsed.bench().name, parsed.json, parsed.peer()), ("calls", true, Peer::Linux));
+        assert_eq!(bench(&["sizes"]).unwrap().peer(), Peer::None);
+        for bad in [&[][..], &["nosuch"], &["calls", "sizes"], &["calls", "--peer"], &["calls", "--peer", "mach"]] {
+            let error: clap::Error = bench(bad).unwrap_err();
+            assert!(error.use_stderr(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ mod requirements;
 mod test;
 
 use anyhow::{Context, Result};
-use args::{Args, Command, ExecArgs, MachineArgs};
+use args::{Args, BenchArgs, Command, ExecArgs, MachineArgs};
 use build::Workspace;
 use clap::Parser;
 use machine::{Emulator, Exec, Finished, Load, Outcome, Parts, Sink};
+use measure::{Ours, Paper, Setup, Table};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -45,7 +46,7 @@ fn perform(command: Command) -> Result<u8> {
     match command {
         Command::Run(machine) => run(&workspace, &machine),
         Command::Exec(args) => exec(&workspace, &args),
-        Command::Bench { name } => exec(&workspace, &ExecArgs::bench(&name)),
+        Command::Bench(args) => bench(&workspace, &args),
         Command::Build => {
             workspace.build_anyway()?;
             Ok(0)
@@ -94,6 +95,34 @@ fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
     let finished = exec.finish()?;
     explain(&finished);
     Ok(finished.outcome.status())
+}
+
+/// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
+/// are printed all the same, and the status says that it is missing.
+fn bench(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
+    let (bench, parts) = (args.bench(), parts(workspace)?);
+    let plugin = workspace.host_library("musubi-plugin")?;
+    let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
+    ours.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+    let papers = Paper::all()?;
+    let mut figures = ours.figures;
+    for paper in &papers {
+        figures.extend(paper.beside(&figures)?);
+    }
+    let mut status = 0;
+    match args.peer().measure(&bench) {
+        Ok(theirs) => figures.extend(theirs),
+        Err(error) => {
+            eprintln!("musubi: the peer could not be run, so nothing is compared: {error:#}");
+            status = 1;
+        }
+    }
+    if args.json {
+        figures.iter().for_each(|figure| println!("{}", figure.line()));
+    } else {
+        print!("{}", Table { bench: &bench, figures: &figures, papers: &papers });
+    }
+    Ok(status)
 }
 
 /// Says what went wrong with the machine, and nothing if nothing did.
