@@ -1,50 +1,76 @@
 //! The one error type of calls. Numbers are fixed; each variant says the cause and what the caller can do.
 
-use crate::refusal::Refusal;
+use crate::refusal::{Object, Refusal};
 use core::fmt;
+use core::num::NonZeroU64;
+
+/// Why a call was refused. A refused call has changed nothing.
+///
+/// It is one word, the same in a program and in the register that brings it from the kernel: its number, or all that a
+/// [`Refusal`] says. So a call that goes well pays nothing for what one that is refused has to tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Error(NonZeroU64);
+
+const _: () = assert!(size_of::<Result<(), Error>>() == 8 && size_of::<Result<u64, Error>>() == 16);
 
 macro_rules! errors {
     ($( $(#[doc = $doc:literal])+ $number:literal $name:ident $text:literal; )*) => {
-        /// Why a call was refused. A refused call has changed nothing.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Error {
-            /// The executing (thread, text) pair has no right to do it. Only the kernel says so, of what the call named, and
-            /// only to the program that made the call. Ask the owner of the section for an entry.
-            NoRight(Refusal) = Error::NO_RIGHT as u8,
-            $( $(#[doc = $doc])+ $name = $number, )*
-        }
-
+        #[allow(non_upper_case_globals, reason = "to those who use them they are the variants of an error")]
         impl Error {
-            /// Every number with the error's name and text.
-            pub const TABLE: &[(u64, &str, &str)] =
-                &[$( ($number, stringify!($name), $text), )* (Error::NO_RIGHT, "NoRight", "no right ...")];
-
-            /// What stands in the register for the error.
-            #[must_use]
-            #[inline]
-            pub const fn number(self) -> u64 {
-                match self { $( Error::$name => $number, )* Error::NoRight(_) => Error::NO_RIGHT }
-            }
-
-            /// The error of a number that stands alone; `None` for 0 (success), for unknown numbers and for `NoRight`.
-            #[must_use]
-            #[inline]
-            pub const fn from_number(number: u64) -> Option<Error> {
-                match number { $( $number => Some(Error::$name), )* _ => None }
-            }
+            $( $(#[doc = $doc])+ pub const $name: Error = Error::of($number); )*
         }
 
-        impl fmt::Display for Error {
-            /// One lower-case phrase for people.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $( Error::$name => f.write_str($text), )*
-                    Error::NoRight(refusal) => write!(f, "{refusal}"),
-                }
-            }
+        /// Every number with the error's name and text.
+        pub const TABLE: &[(u64, &str, &str)] = &[ $( ($number, stringify!($name), $text), )* ];
+
+        const fn has_number(number: u64) -> bool {
+            matches!(number, $( $number )|*)
         }
     };
+}
+
+impl Error {
+    const fn of(word: u64) -> Error {
+        match NonZeroU64::new(word) {
+            Some(word) => Error(word),
+            None => panic!("0 is no error"),
+        }
+    }
+
+    /// The executing (thread, text) pair has no right to do it. Only the kernel says so, of what the call named, and only
+    /// to the program that made the call. Ask the owner of the section for an entry.
+    #[must_use]
+    pub const fn no_right(object: Object, thread: u64) -> Error {
+        Error::of(Refusal::new(object, thread).word())
+    }
+
+    /// What stands in the register for the error. Of all but refusals, its number.
+    #[must_use]
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The error of a word; `None` for 0 (success) and for words that no error has.
+    #[must_use]
+    #[inline]
+    pub fn from_word(word: u64) -> Option<Error> {
+        let known = has_number(word) || Refusal::from_word(word).is_some();
+        NonZeroU64::new(word).filter(|_| known).map(Error)
+    }
+
+    /// What is missing, if that is why.
+    #[must_use]
+    pub fn refusal(self) -> Option<Refusal> {
+        Refusal::from_word(self.word())
+    }
+
+    /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
+    #[must_use]
+    #[inline]
+    pub const fn told(self) -> Error {
+        if has_number(self.word()) { self } else { Error::Denied }
+    }
 }
 
 errors! {
@@ -88,29 +114,28 @@ errors! {
     19 BadProgram "not a program that can be run";
 }
 
-impl Error {
-    /// The number of `NoRight`.
-    pub const NO_RIGHT: u64 = 20;
-
-    /// What stands beside the number, where a call that went well has its value.
-    #[must_use]
-    #[inline]
-    pub const fn word(self) -> u64 {
-        match self {
-            Error::NoRight(refusal) => refusal.word(),
-            _ => 0,
+impl fmt::Display for Error {
+    /// One lower-case phrase for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refusal() {
+            Some(refusal) => write!(f, "{refusal}"),
+            None => f.write_str(row(*self).2),
         }
     }
+}
 
-    /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
-    #[must_use]
-    #[inline]
-    pub const fn told(self) -> Error {
-        match self {
-            Error::NoRight(_) => Error::Denied,
-            other => other,
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refusal() {
+            Some(refusal) => write!(f, "NoRight({:?})", refusal.object),
+            None => f.write_str(row(*self).1),
         }
     }
+}
+
+/// The row of an error that is no refusal.
+fn row(error: Error) -> &'static (u64, &'static str, &'static str) {
+    TABLE.iter().find(|row| row.0 == error.word()).unwrap_or(&TABLE[0])
 }
 
 impl core::error::Error for Error {}

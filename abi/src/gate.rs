@@ -5,9 +5,8 @@
 //!
 //! **Plain call**: at most six integer arguments in `rdi rsi rdx rcx r8 r9`, as in the C ABI.
 //! **Bound call**: `syscall` with `rax` = [`call_number`], the arguments in `rdi rsi rdx r10 r8 r9`.
-//! Either way, on return `rax` and `rdx` hold the values and `r10` is 0 or the number of an `Error` (then `rax` is 0, and
-//! `rdx` the word of its [`crate::Refusal`] if it is `NoRight`); `rbx rbp r12-r15 rsp` keep their values; everything else,
-//! vector registers too, is cleared.
+//! Either way, on return `rax` and `rdx` hold the values and `r10` is 0 or the word of an `Error`; `rbx rbp r12-r15 rsp`
+//! keep their values; everything else, vector registers too, is cleared.
 //!
 //! **The callee** is entered with the arguments in `rdi rsi rdx rcx r8 r9`, `rsp` as after a `call` (its return address is
 //! the doorstep, which returns for it), and `rax` = index of the gate in its block, `r13` = cookie of the block,

@@ -16,5 +16,4 @@ pub mod start;
 pub mod task;
 
 pub use error::Error;
-pub use refusal::Refusal;
 pub use rights::{AclEntry, Rights};

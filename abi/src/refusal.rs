@@ -1,13 +1,14 @@
-//! What a call was refused for: the thing, the right that is missing, and the (thread, text) pair that lacks it
+//! What a call was refused for: the thing, the right that is missing there, and the (thread, text) pair that lacks it
 //! (CUBIX-12).
 //!
-//! The kernel answers [`Error::NoRight`](crate::Error::NoRight) with the refusal's [word](Refusal::word) beside it, in
-//! `rdx`, of what the call itself named. Thread and text are the caller's own: the SDK adds them at once, so that the
-//! error stays true wherever it is carried.
+//! All of it is in the error itself, of what the call named, and only for the program that made the call: the object, and
+//! of the thread its last bits. The rest of the thread's number, and the text, are those of whoever holds the error: an
+//! error does not leave its program ([`Error::told`](crate::Error::told)).
 
 use crate::layout::GRANULE;
 use crate::rights::Rights;
 use core::fmt;
+use spin::Once;
 
 /// What is not the caller's to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,143 +23,105 @@ pub enum Object {
     System,
 }
 
-/// Who lacked what. It is part of every [`Error`](crate::Error), and so of every answer that a call can have: packed into
-/// 16 bytes, an answer of one word still travels in two registers, and calls that go well pay nothing for it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// A thread that executes a text section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who {
+    pub thread: u64,
+    pub text: u64,
+}
+
+/// A refusal in the word of an error: bits 0 to 7 say what it is about, 8 to 27 are the last of the thread's number, 28 to
+/// 63 are the object's number (in granules for a section).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// One of [`kind`], and the missing rights of a section.
-    what: u8,
-    /// In granules for a section, else a number.
-    object: [u8; 5],
-    thread: [u8; 5],
-    /// In granules.
-    text: [u8; 4],
+    pub object: Object,
+    /// The thread's number modulo [`THREADS`].
+    thread: u64,
 }
 
-/// The upper two bits of `what`.
-mod kind {
-    pub const SECTION: u8 = 0x00;
-    pub const TASK: u8 = 0x40;
-    pub const THREAD: u8 = 0x80;
-    pub const SYSTEM: u8 = 0xc0;
+/// Values of the lowest byte, above all numbers of errors. With `SECTION` go the missing rights.
+mod what {
+    pub const SECTION: u64 = 0x40;
+    pub const TASK: u64 = 0x20;
+    pub const THREAD: u64 = 0x21;
+    pub const SYSTEM: u64 = 0x22;
 }
 
-const RIGHTS: u8 = Rights::all().bits() as u8;
-const _: () = assert!(RIGHTS as u32 == Rights::all().bits() && RIGHTS & kind::SYSTEM == 0);
-
-const _: () = assert!(size_of::<crate::Error>() == 16 && size_of::<Result<u64, crate::Error>>() == 16);
-const _: () = assert!(crate::layout::SPACE_END / GRANULE <= u32::MAX as u64);
-
-/// The low bytes of a number; of one that does not fit, the greatest that does. (Numbers of threads and tasks count up
-/// from 1, and 2^40 of them are a lifetime.)
-const fn packed<const N: usize>(number: u64) -> [u8; N] {
-    let most = u64::MAX >> (64 - 8 * N);
-    let bytes = if number > most { most } else { number }.to_le_bytes();
-    let mut low = [0; N];
-    let mut i = 0;
-    while i < N {
-        low[i] = bytes[i];
-        i += 1;
-    }
-    low
-}
-
-const fn unpacked<const N: usize>(low: [u8; N]) -> u64 {
-    let mut bytes = [0; 8];
-    let mut i = 0;
-    while i < N {
-        bytes[i] = low[i];
-        i += 1;
-    }
-    u64::from_le_bytes(bytes)
-}
-
-/// The lowest byte of a word is `what`; the number is shifted by this, the base of a section lies above.
-const BYTE: u32 = 8;
-const _: () = assert!(1 << BYTE <= GRANULE);
+const RIGHTS: u64 = Rights::all().bits() as u64;
+const _: () = assert!(RIGHTS < what::SECTION);
+const THREAD: u32 = 8;
+const OBJECT: u32 = 28;
+/// Threads whose numbers can be told apart: an error is seldom kept while as many others are made.
+const THREADS: u64 = 1 << (OBJECT - THREAD);
+/// A greater number does not fit, and is written as this. (No machine makes so many tasks.)
+const MOST: u64 = u64::MAX >> OBJECT;
+const _: () = assert!(crate::layout::SPACE_END / GRANULE <= MOST);
 
 impl Refusal {
-    /// `thread` in `text` lacks what `object` says.
-    #[must_use]
-    pub const fn new(object: Object, thread: u64, text: u64) -> Refusal {
-        let (what, number) = match object {
-            Object::Section(base, right) => (kind::SECTION | right.bits() as u8 & RIGHTS, base / GRANULE),
-            Object::Task(number) => (kind::TASK, number),
-            Object::Thread(number) => (kind::THREAD, number),
-            Object::System => (kind::SYSTEM, 0),
+    pub(crate) const fn new(object: Object, thread: u64) -> Refusal {
+        Refusal { object, thread: thread % THREADS }
+    }
+
+    pub(crate) const fn word(&self) -> u64 {
+        let (what, number) = match self.object {
+            Object::Section(base, right) => (what::SECTION | right.bits() as u64 & RIGHTS, base / GRANULE),
+            Object::Task(number) => (what::TASK, number),
+            Object::Thread(number) => (what::THREAD, number),
+            Object::System => (what::SYSTEM, 0),
         };
-        Refusal { what, object: packed(number), thread: packed(thread), text: packed(text / GRANULE) }
+        let number = if number > MOST { MOST } else { number };
+        number << OBJECT | self.thread << THREAD | what
     }
 
-    #[must_use]
-    pub const fn object(&self) -> Object {
-        let number = unpacked(self.object);
-        match self.what & !RIGHTS {
-            kind::SECTION => Object::Section(number * GRANULE, Rights::from_bits_truncate(self.what as u32)),
-            kind::TASK => Object::Task(number),
-            kind::THREAD => Object::Thread(number),
-            _ => Object::System,
-        }
-    }
-
-    #[must_use]
-    pub const fn thread(&self) -> u64 {
-        unpacked(self.thread)
-    }
-
-    /// Base of the text section that the thread was executing.
-    #[must_use]
-    pub const fn text(&self) -> u64 {
-        unpacked(self.text) * GRANULE
-    }
-
-    /// The object in one word, as it travels in a register.
-    #[must_use]
-    pub const fn word(&self) -> u64 {
-        match self.object() {
-            Object::Section(base, _) => base | self.what as u64,
-            Object::Task(number) | Object::Thread(number) => number << BYTE | self.what as u64,
-            Object::System => self.what as u64,
-        }
-    }
-
-    /// The refusal of a word, of the thread in the text; `None` if no refusal has this word.
-    #[must_use]
-    pub fn from_word(word: u64, thread: u64, text: u64) -> Option<Refusal> {
-        let what = word as u8;
-        let object = match what & !RIGHTS {
-            kind::SECTION => Object::Section(word / GRANULE * GRANULE, Rights::from_bits_truncate(what.into())),
-            kind::TASK => Object::Task(word >> BYTE),
-            kind::THREAD => Object::Thread(word >> BYTE),
-            _ => Object::System,
+    /// `None` if no refusal has this word.
+    pub(crate) fn from_word(word: u64) -> Option<Refusal> {
+        let (what, number) = (word & 0xff, word >> OBJECT);
+        let object = match what {
+            what::TASK => Object::Task(number),
+            what::THREAD => Object::Thread(number),
+            what::SYSTEM if number == 0 => Object::System,
+            _ if what & !RIGHTS == what::SECTION => {
+                Object::Section(number * GRANULE, Rights::from_bits_truncate((what & RIGHTS) as u32))
+            }
+            _ => return None,
         };
-        Some(Refusal::new(object, thread, text)).filter(|refusal| refusal.word() == word)
+        Some(Refusal::new(object, word >> THREAD))
     }
 
-    /// One line for people, with sections called as `named` writes them.
+    /// The number of the thread that was refused: of all that it can be, the one nearest to `near`, that of a thread which
+    /// holds the error.
+    #[must_use]
+    pub const fn thread(&self, near: u64) -> u64 {
+        let above = self.thread.wrapping_sub(near) % THREADS;
+        if above > THREADS / 2 && near + above >= THREADS { near + above - THREADS } else { near + above }
+    }
+
+    /// One line for people, with sections called as `named` writes them. `holder` is who holds the error.
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn write<N: fmt::Display>(&self, f: &mut impl fmt::Write, named: impl Fn(u64) -> N) -> fmt::Result {
-        match self.object() {
+    pub fn write<N: fmt::Display>(
+        &self,
+        f: &mut impl fmt::Write,
+        holder: Option<Who>,
+        named: impl Fn(u64) -> N,
+    ) -> fmt::Result {
+        match self.object {
             Object::Section(base, right) => write!(f, "no right {} on section {}", right.words(), named(base))?,
             Object::Task(number) => write!(f, "no right over task {number}")?,
             Object::Thread(number) => write!(f, "no right over thread {number}")?,
             Object::System => f.write_str("no right of the system's user")?,
         }
-        write!(f, ", by (thread {}, text {})", self.thread(), named(self.text()))
-    }
-}
-
-impl fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Refusal({:?}, thread {}, text {:#x})", self.object(), self.thread(), self.text())
+        match holder {
+            Some(who) => write!(f, ", by (thread {}, text {})", self.thread(who.thread), named(who.text)),
+            None => Ok(()),
+        }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, |base| Address(base))
+        self.write(f, who(), Address)
     }
 }
 
@@ -168,4 +131,18 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
     }
+}
+
+/// How a program finds out who it is.
+static WHO: Once<fn() -> Who> = Once::new();
+
+/// Says how a program finds out who it is. The SDK does, before the program begins.
+pub fn set_who(who: fn() -> Who) {
+    WHO.call_once(|| who);
+}
+
+/// The executing thread and text, where that was said.
+#[must_use]
+pub fn who() -> Option<Who> {
+    WHO.get().map(|who| who())
 }

@@ -2,13 +2,14 @@
 
 use abi::Error;
 use abi::calls::TABLE;
+use abi::error;
 use std::fmt::Write;
 
 fn page() -> String {
     let mut out = String::from(
         "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
          writes it anew).\nConvention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or an error, \
-         `rdx` = the value (of `NoRight`: the word of its `Refusal`, `abi/src/refusal.rs`).\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
+         `rdx` = the value.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
     );
     for row in TABLE {
         let doc = row.doc.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -17,9 +18,13 @@ fn page() -> String {
             .unwrap();
     }
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
-    for (number, name, text) in Error::TABLE {
+    for (number, name, text) in error::TABLE {
         writeln!(out, "| {number} | `{name}` | {text} |").unwrap();
     }
+    out.push_str(
+        "\nAny other word is that of a missing right (`abi/src/refusal.rs`): it says right, section and thread. Such an error \
+         reads \"no right change-acl on section 0x420000200000, by (thread 7, text 0x420000400000)\".\n",
+    );
     out
 }
 
@@ -56,15 +61,11 @@ fn every_number_decodes_to_its_call_or_to_none() {
 
 #[test]
 fn every_number_of_an_error_is_its_own() {
-    for (place, &(number, name, text)) in (1..).zip(Error::TABLE) {
+    for (place, &(number, name, text)) in (1..).zip(error::TABLE) {
         assert_eq!(number, place, "numbers are used once and leave none out");
-        match Error::from_number(number) {
-            Some(error) => assert_eq!(
-                (error.number(), error.word(), error.told(), format!("{error:?}"), format!("{error}")),
-                (number, 0, error, name.into(), text.into())
-            ),
-            None => assert_eq!((number, name), (Error::NO_RIGHT, "NoRight")),
-        }
+        let error = Error::from_word(number).unwrap();
+        assert_eq!((error.word(), error.told(), error.refusal()), (number, error, None));
+        assert_eq!((format!("{error:?}"), format!("{error}")), (name.into(), text.into()));
     }
-    assert_eq!((Error::from_number(0), Error::from_number(Error::TABLE.len() as u64 + 1)), (None, None));
+    assert_eq!((Error::from_word(0), Error::from_word(error::TABLE.len() as u64 + 1)), (None, None));
 }

@@ -1,64 +1,70 @@
-//! A refusal says the same after it has travelled in a register, and says it to people.
+//! A refusal is one word and says all of it: what, which right, who.
 
 use abi::layout::{GRANULE, SPACE_BASE, SPACE_END};
-use abi::refusal::{Object, Refusal};
-use abi::{Error, Rights};
+use abi::refusal::{Object, Who, set_who};
+use abi::{Error, Rights, error};
 
-const THREAD: u64 = 7;
-const TEXT: u64 = SPACE_BASE + GRANULE;
-
-fn refusal(object: Object) -> Refusal {
-    Refusal::new(object, THREAD, TEXT)
-}
+const ME: Who = Who { thread: 7, text: SPACE_BASE + GRANULE };
 
 fn objects() -> Vec<Object> {
     let bases = [0, GRANULE, SPACE_BASE, SPACE_END - GRANULE, (1 << 57) - GRANULE];
     let rights = (0..=Rights::all().bits()).map(Rights::from_bits_truncate);
     let sections = rights.flat_map(|right| bases.map(|base| Object::Section(base, right)));
-    let numbers = [0, 1, 5, 255, 256, (1 << 40) - 1];
+    let numbers = [0, 1, 5, 255, 256, (1 << 36) - 1];
     let others = numbers.into_iter().flat_map(|n| [Object::Task(n), Object::Thread(n)]);
     sections.chain(others).chain([Object::System]).collect()
 }
 
 #[test]
-fn a_word_is_its_object() {
-    let mut words = Vec::new();
+fn a_word_is_its_refusal() {
+    let mut words: Vec<u64> = error::TABLE.iter().map(|row| row.0).collect();
     for object in objects() {
-        let refusal = refusal(object);
-        assert_eq!(Refusal::from_word(refusal.word(), THREAD, TEXT), Some(refusal), "{object:?}");
-        assert_eq!((refusal.object(), refusal.thread(), refusal.text()), (object, THREAD, TEXT));
-        words.push(refusal.word());
-    }
-    words.sort_unstable();
-    assert!(words.windows(2).all(|pair| pair[0] != pair[1]), "two objects have one word");
-}
-
-#[test]
-fn threads_and_texts_are_kept_whole() {
-    for thread in [1, 255, 256, 1 << 32, (1 << 40) - 1] {
-        for text in [SPACE_BASE, SPACE_END - GRANULE, (1 << 53) - GRANULE] {
-            let refusal = Refusal::new(Object::System, thread, text);
-            assert_eq!((refusal.thread(), refusal.text()), (thread, text));
+        for thread in [1, 7, 0xf_ffff] {
+            let error = Error::no_right(object, thread);
+            let refusal = error.refusal().expect("it is one");
+            assert_eq!((refusal.object, refusal.thread(thread)), (object, thread));
+            assert_eq!(Error::from_word(error.word()), Some(error), "{object:?}");
+            words.push(error.word());
         }
     }
-    // A number that nobody will live to see is not told as another one.
-    for number in [1 << 40, u64::MAX] {
-        let refusal = Refusal::new(Object::Task(number), number, TEXT);
-        assert_eq!((refusal.object(), refusal.thread()), (Object::Task((1 << 40) - 1), (1 << 40) - 1));
+    words.sort_unstable();
+    assert!(words.windows(2).all(|pair| pair[0] != pair[1]), "two errors have one word");
+}
+
+#[test]
+fn a_number_that_does_not_fit_is_no_other_one() {
+    for number in [1 << 36, u64::MAX] {
+        let refusal = Error::no_right(Object::Task(number), 7).refusal().expect("it is one");
+        assert_eq!(refusal.object, Object::Task((1 << 36) - 1));
     }
 }
 
 #[test]
-fn other_words_are_no_refusals() {
-    // A right beside a number, a number where there is none, what lies between rights and base, a number too large.
-    for word in [0x41, 0x81, 0xc1, 0x1c0, SPACE_BASE | 0x101, SPACE_BASE | 1 << 20 | 1, u64::MAX, 1 << 62 | 0x40] {
-        assert_eq!(Refusal::from_word(word, THREAD, TEXT), None, "{word:#x}");
+fn other_words_are_no_errors() {
+    let after = error::TABLE.len() as u64 + 1;
+    for word in [0, after, 0x1f, 0x23, 0x3f, 0x80, 0xff, 0x101, SPACE_BASE, 1 << 28 | 0x22, u64::MAX] {
+        assert_eq!(Error::from_word(word), None, "{word:#x}");
+    }
+}
+
+/// Of a thread's number an error keeps the last bits; whoever holds it is near.
+#[test]
+fn a_thread_is_found_by_the_one_that_holds_the_error() {
+    let most = 1u64 << 20;
+    for thread in [1, 2, 500_000, most - 1, most, most + 1, 5 * most + 17, 1 << 40] {
+        let refusal = Error::no_right(Object::System, thread).refusal().expect("it is one");
+        for away in [0, 1, 100, 499_999] {
+            for holder in [thread + away, thread.saturating_sub(away).max(1)] {
+                assert_eq!(refusal.thread(holder), thread, "held by {holder}");
+            }
+        }
     }
 }
 
 #[test]
 fn people_are_told_section_right_thread_and_text() {
-    let said = |object| format!("{}", Error::NoRight(refusal(object)));
+    set_who(|| ME);
+    let said = |object| format!("{}", Error::no_right(object, 7));
     let by = ", by (thread 7, text 0x400000200000)";
     for (right, name) in [
         (Rights::READ, "read"),
@@ -76,20 +82,30 @@ fn people_are_told_section_right_thread_and_text() {
     assert_eq!(said(Object::Task(5)), format!("no right over task 5{by}"));
     assert_eq!(said(Object::Thread(6)), format!("no right over thread 6{by}"));
     assert_eq!(said(Object::System), format!("no right of the system's user{by}"));
+    // An error that another thread was told.
+    assert_eq!(
+        format!("{}", Error::no_right(Object::Task(5), 3)),
+        "no right over task 5, by (thread 3, text 0x400000200000)"
+    );
 }
 
 #[test]
 fn sections_are_called_as_the_reader_knows_them() {
-    let mut line = String::new();
-    let named = |base| if base == TEXT { "shell".to_string() } else { format!("{base:x}") };
-    refusal(Object::Section(SPACE_BASE, Rights::CALL)).write(&mut line, named).unwrap();
-    assert_eq!(line, "no right call on section 400000000000, by (thread 7, text shell)");
+    let named = |base| if base == ME.text { "shell".to_string() } else { format!("{base:x}") };
+    let refusal = Error::no_right(Object::Section(SPACE_BASE, Rights::CALL), 7).refusal().expect("it is one");
+    let line = |holder| {
+        let mut line = String::new();
+        refusal.write(&mut line, holder, named).expect("a string takes all");
+        line
+    };
+    assert_eq!(line(Some(ME)), "no right call on section 400000000000, by (thread 7, text shell)");
+    assert_eq!(line(None), "no right call on section 400000000000");
 }
 
 /// What a program was refused for is its own affair: its caller learns no section from it.
 #[test]
 fn nobody_is_told_of_others_refusals() {
-    let error = Error::NoRight(refusal(Object::Section(SPACE_BASE, Rights::READ)));
-    assert_eq!((error.told(), error.told().word()), (Error::Denied, 0));
-    assert_ne!(error.word(), 0);
+    for object in objects() {
+        assert_eq!(Error::no_right(object, 7).told(), Error::Denied);
+    }
 }

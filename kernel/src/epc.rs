@@ -70,7 +70,7 @@ pub fn bound_call(thread: &Thread, number: u64) {
 
 /// What a caller finds whose call was not made.
 fn refuse(registers: &mut Registers, error: Error) {
-    (registers.rax, registers.rdx, registers.r10) = (0, error.word(), error.number());
+    (registers.rax, registers.rdx, registers.r10) = (0, 0, error.word());
 }
 
 fn enter_bound(thread: &Thread, inner: &mut Inner, number: u64) -> Result<(), Error> {
@@ -226,8 +226,8 @@ fn callee_stack(thread: &Thread, caller: &Domain, target: &Domain, arrival: &Arr
     let at = (left & !15) - 8;
     // Its stack is the callee's affair: where it cannot be written, the callee would fault at its first push.
     claim::write(target, at, &DOORSTEP.to_le_bytes()).map_err(|error| match error {
-        Error::NoRight(_) | Error::BadAddress => Error::Faulted,
-        other => other,
+        Error::NoMemory => error,
+        _ => Error::Faulted,
     })?;
     Ok(at)
 }
@@ -269,7 +269,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let Some((frame, dropped)) = living else {
         // Nobody is left to return to: the thread's own program has ended.
         drop(guard);
-        return thread.end(Error::Dead.number());
+        return thread.end(Error::Dead.word());
     };
     if dropped > 0 {
         result = Err(Error::Dead);
@@ -280,7 +280,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             let [rbx, rbp, r12, r13, r14, r15] = frame.kept;
             let ([rax, rdx], status) = match result {
                 Ok(values) => (values, 0),
-                Err(error) => ([0; 2], error.number()),
+                Err(error) => ([0; 2], error.word()),
             };
             *inner.area.registers_mut() = Registers {
                 rax,

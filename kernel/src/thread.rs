@@ -84,7 +84,7 @@ impl Thread {
             return Err(Error::Dead);
         }
         task.charge(Resource::Threads, 1)?;
-        let number = machine().threads.number();
+        let number = machine().threads.word();
         let made = match begin {
             Begin::Native { entry, argument, stack_len } => {
                 domain(task, number, text, Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
@@ -293,7 +293,7 @@ impl Thread {
     }
 }
 
-/// Puts a result into saved registers: `rax` error, `rdx` value, or what the error says besides.
+/// Puts a result into saved registers: `rax` error, `rdx` value.
 pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
     match result {
         Ok(value) => {
@@ -301,8 +301,8 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
             registers.rdx = value;
         }
         Err(error) => {
-            registers.rax = error.number();
-            registers.rdx = error.word();
+            registers.rax = error.word();
+            registers.rdx = 0;
         }
     }
 }

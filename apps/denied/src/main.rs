@@ -90,8 +90,8 @@ fn call() -> Result<(), String> {
 /// What must be refused for the lack of a right: the error says of which, on what, and whose.
 fn refused(what: &str, outcome: Result<(), Error>, section: u64, right: Rights) -> Result<(), String> {
     match outcome {
-        Err(Error::NoRight(refusal)) if refusal.object() == Object::Section(section, right) => {
-            println!("{what}: {}", why(Error::NoRight(refusal)));
+        Err(e) if e.refusal().is_some_and(|r| r.object == Object::Section(section, right)) => {
+            println!("{what}: {}", why(e));
             Ok(())
         }
         Err(e) => Err(format!("{what}: not refused for the right {} but: {}", right.words(), why(e))),

@@ -4,7 +4,7 @@
 
 extern crate alloc;
 
-use abi::refusal::{Object, Refusal};
+use abi::refusal::Object;
 use abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights};
 use alloc::vec::Vec;
@@ -41,9 +41,11 @@ impl Subject {
     }
 
     /// The error of a call of this subject about `object`, which it has no right to.
+    #[cold]
+    #[inline(never)]
     #[must_use]
     pub const fn refused(&self, object: Object) -> Error {
-        Error::NoRight(Refusal::new(object, self.thread, self.text))
+        Error::no_right(object, self.thread)
     }
 }
 
@@ -102,7 +104,7 @@ impl Acl {
     /// Refuses a subject that lacks any of `needed` on the section at `base`, whose list this is.
     ///
     /// # Errors
-    /// `NoRight`, with what is missing.
+    /// A refusal, with what is missing.
     pub fn check(&self, base: u64, subject: &Subject, needed: Rights) -> Result<(), Error> {
         let missing = needed - self.rights(subject);
         if missing.is_empty() { Ok(()) } else { Err(subject.refused(Object::Section(base, missing))) }
@@ -111,7 +113,7 @@ impl Acl {
     /// Refuses a subject that has none of `enough`, each of which would do; `named` is the one to ask for.
     ///
     /// # Errors
-    /// `NoRight`, with `named` as what is missing.
+    /// A refusal, with `named` as what is missing.
     pub fn check_any(&self, base: u64, subject: &Subject, enough: Rights, named: Rights) -> Result<(), Error> {
         let has = self.rights(subject).intersects(enough);
         if has { Ok(()) } else { Err(subject.refused(Object::Section(base, named))) }

@@ -96,16 +96,16 @@ fn a_change_says_what_it_did() {
 }
 
 /// For every pair of rights that are there and rights that are needed: what is refused names the section, exactly what is
-/// missing, the thread and the text.
+/// missing, and the thread. (The text is that of whoever holds the error.)
 #[test]
-fn a_refusal_names_section_right_thread_and_text() {
+fn a_refusal_names_section_right_and_thread() {
     let text = 0x4000_0020_0000;
     let subject = Subject { text, ..SUBJECT };
     for has in 0..=Rights::all().bits() {
         let acl = Acl::with(entry(principal::THREAD, 4, text, Rights::from_bits_truncate(has)));
         for needed in 0..=Rights::all().bits() {
             let (right, missing) = (Rights::from_bits_truncate(needed), Rights::from_bits_truncate(needed & !has));
-            let error = |right| Err(Error::NoRight(Refusal::new(Object::Section(BASE, right), 4, text)));
+            let error = |right| Err(Error::no_right(Object::Section(BASE, right), 4));
             let wanted = if missing.is_empty() { Ok(()) } else { error(missing) };
             assert_eq!(acl.check(BASE, &subject, right), wanted, "{right} of {has:#x}");
             let one = acl.check_any(BASE, &subject, right, Rights::CHANGE_ACL);
@@ -113,8 +113,7 @@ fn a_refusal_names_section_right_thread_and_text() {
             assert_eq!(one, wanted, "one of {right} of {has:#x}");
         }
     }
-    let refusal = Refusal::new(Object::Task(9), 4, text);
-    assert_eq!(subject.refused(Object::Task(9)), Error::NoRight(refusal));
+    assert_eq!(subject.refused(Object::Task(9)), Error::no_right(Object::Task(9), 4));
 }
 
 /// Numbers so few that entries and subjects meet.

@@ -31,7 +31,7 @@ pub fn find(path: &[u8]) -> Result<FileInfo, Error> {
 /// A file's bytes, where they lie.
 ///
 /// # Errors
-/// `NotFound`; `NoRight` if this program may not read it.
+/// `NotFound`; a refusal if this program may not read it.
 pub fn open(path: &[u8]) -> Result<&'static [u8], Error> {
     let file = find(path)?;
     rt::section::view(file.section, file.len).ok_or_else(|| rt::section::why_not(file.section, Rights::READ))

@@ -22,7 +22,7 @@ impl Bound {
     /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none).
     ///
     /// # Errors
-    /// `NoRight` without the right call, `NotFound`, or what the kernel answers.
+    /// A refusal without the right call, `NotFound`, or what the kernel answers.
     pub fn bind(gate: u64, args_len: u64) -> Result<Bound, Error> {
         Bound::bind_with(gate, args_len, 0)
     }
@@ -124,7 +124,6 @@ impl Bound {
 pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
     match values[0] {
         0 => Ok(values[1]),
-        Error::NO_RIGHT => Err(Error::Denied),
-        number => Err(Error::from_number(number).unwrap_or(Error::BadArgument)),
+        status => Err(Error::from_word(status).map_or(Error::BadArgument, Error::told)),
     }
 }

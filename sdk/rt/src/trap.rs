@@ -1,7 +1,7 @@
 //! The instructions that leave a program: the kernel call, the bound call, the plain call.
 
 use abi::calls::Kernel;
-use abi::{Error, Refusal, gate};
+use abi::{Error, gate};
 
 /// The kernel, as the stubs of [`abi::calls::stub`] want it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,7 +11,7 @@ impl Kernel for Trap {
     #[inline]
     fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error> {
         let (status, value) = machine::kernel_call(number, arguments);
-        if status == 0 { Ok(value) } else { Err(error_of(status, value)) }
+        if status == 0 { Ok(value) } else { Err(error_of(status)) }
     }
 }
 
@@ -19,7 +19,7 @@ impl Kernel for Trap {
 #[inline]
 pub(crate) fn bound_call(binding: u64, index: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> {
     let (status, values) = machine::bound_call(gate::call_number(binding, index), arguments);
-    if status == 0 { Ok(values) } else { Err(error_of(status, values[1])) }
+    if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
 /// Calls the gate at an exported entry address by a plain `call`: no binding is needed, and none lends memory.
@@ -38,17 +38,12 @@ pub fn plain_call(address: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> 
         return Err(Error::BadAddress);
     }
     let (status, values) = machine::plain_call(address, arguments);
-    if status == 0 { Ok(values) } else { Err(error_of(status, values[1])) }
+    if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
-/// The error of a number, and of the word that the kernel has put beside it.
-#[cold]
-fn error_of(number: u64, word: u64) -> Error {
-    if number != Error::NO_RIGHT {
-        return Error::from_number(number).unwrap_or(Error::NotSupported);
-    }
-    let who = crate::task::identity();
-    Refusal::from_word(word, who.thread, who.text).map_or(Error::Denied, Error::NoRight)
+#[inline]
+fn error_of(status: u64) -> Error {
+    Error::from_word(status).unwrap_or(Error::NotSupported)
 }
 
 #[cfg(target_os = "musubi")]

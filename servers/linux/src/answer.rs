@@ -38,10 +38,6 @@ impl From<abi::Error> for Errno {
         use abi::Error as E;
         use abi::refusal::Object;
         Errno(match error {
-            E::NoRight(refusal) => match refusal.object() {
-                Object::Section(..) => errno::EACCES,
-                Object::Task(_) | Object::Thread(_) | Object::System => errno::EPERM,
-            },
             E::Denied | E::Refused => errno::EACCES,
             E::NotFound => errno::ENOENT,
             E::BadArgument | E::TooBig | E::TooDeep => errno::EINVAL,
@@ -54,6 +50,11 @@ impl From<abi::Error> for Errno {
             E::Exists => errno::EEXIST,
             E::Killed => errno::EINTR,
             E::BadProgram => errno::ENOEXEC,
+            other => match other.refusal().map(|refusal| refusal.object) {
+                Some(Object::Section(..)) => errno::EACCES,
+                Some(Object::Task(_) | Object::Thread(_) | Object::System) => errno::EPERM,
+                None => errno::EIO,
+            },
         })
     }
 }

@@ -185,7 +185,7 @@ fn ended_in_call(what: u64, end: fn(&Peer) -> Result<(), Error>) -> Outcome {
     let _ = end(peer);
     for (thread, outcome) in inside {
         thread.join().map_err(doing("join"))?;
-        same!(outcome.load(Ordering::SeqCst), Error::Dead.number(), "what the caller was told");
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what the caller was told");
     }
     same!(peer.call(op::ADD, &[1]), Err(Error::Dead), "a call afterwards");
     peer.child.wait_for(10_000_000_000).map_err(doing("the peer's end"))?;
@@ -202,7 +202,7 @@ fn death_in_a_chain() -> Outcome {
     let body = move || {
         let slot = b.call(op::BIND, &[c.gate]).unwrap_or(9);
         let result = a.call(op::RELAY, &[b.gate, op::CALL_BOUND, slot, op::LOOP, flag]);
-        outcome.store(result.map_or_else(Error::number, |_| 0), Ordering::SeqCst);
+        outcome.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
     };
     let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
     crate::memory::await_word(flag);
@@ -212,7 +212,7 @@ fn death_in_a_chain() -> Outcome {
     same!(outcome.load(Ordering::SeqCst), 99, "the call, while c goes on");
     c.child.kill().map_err(doing("killing c"))?;
     thread.join().map_err(doing("join"))?;
-    same!(outcome.load(Ordering::SeqCst), Error::Dead.number(), "what a was told");
+    same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what a was told");
     same!(a.call(op::ADD, &[1]), Ok(1), "a afterwards");
     a.child.kill().map_err(doing("killing a"))
 }

@@ -180,7 +180,7 @@ impl Skeleton for Ops {
             }
             op::ANSWER => Values(w[0], w[1]),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
-            _ => Values(Error::NoSuchCall.number(), 0),
+            _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
 }
@@ -220,7 +220,7 @@ pub fn serve(name: &str) -> i32 {
             own::CLOSE => stub::gate_delete(&Trap, with).map(drop),
             _ => Err(Error::BadArgument),
         };
-        WHAT[2].store(done.map_or_else(Error::number, |()| 0), Ordering::SeqCst);
+        WHAT[2].store(done.map_or_else(Error::word, |()| 0), Ordering::SeqCst);
         ASKED.store(2, Ordering::SeqCst);
         sync::wake(&ASKED, u64::MAX);
     }
@@ -291,7 +291,7 @@ pub fn in_call(
     store(flag, 0);
     let body = move || {
         let result = peer.call(what, &[flag, more]);
-        outcome.store(result.map_or_else(Error::number, |_| 0), Ordering::SeqCst);
+        outcome.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
     };
     let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
     await_word(flag);

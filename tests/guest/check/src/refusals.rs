@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::calls::{Kernel, TABLE, stub};
 use musubi::abi::layout::PAGE;
-use musubi::abi::refusal::{Object, Refusal};
+use musubi::abi::refusal::Object;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::abi::task::{Limits, cause, exit, state};
@@ -53,7 +53,7 @@ fn name_of(right: Rights) -> &'static str {
 /// Fails unless a call of this domain was refused for what it lacks on `object`.
 pub fn refused<T>(outcome: Result<T, Error>, object: Object, what: &str) -> Outcome {
     let who = task::identity();
-    let wanted = Error::NoRight(Refusal::new(object, who.thread, who.text));
+    let wanted = Error::no_right(object, who.thread);
     same!(outcome.err(), Some(wanted), "{what}");
     let said = format!("{wanted}");
     let by = format!(", by (thread {}, text {:#x})", who.thread, who.text);
@@ -350,9 +350,10 @@ fn servers_do_not_pass_refusals_on() -> Outcome {
     section::grant(told.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let secret = data(PAGE).map_err(doing("create"))?.base();
     same!(peer.call(op::CHANGE, &[secret]), Err(Error::Denied), "by its own words");
-    let word = Refusal::new(Object::Section(secret, Rights::READ), 0, 0).word();
-    same!(peer.call(op::ANSWER, &[Error::NO_RIGHT, word]), Err(Error::Denied), "a refusal that it made up");
-    same!(peer.plain(op::ANSWER, &[Error::NO_RIGHT, word]), Err(Error::Denied), "the same by a plain call");
+    let word = Error::no_right(Object::Section(secret, Rights::READ), task::identity().thread).word();
+    same!(peer.call(op::ANSWER, &[word, 0]), Err(Error::Denied), "a refusal that it made up");
+    same!(peer.plain(op::ANSWER, &[word, 0]), Err(Error::Denied), "the same by a plain call");
+    same!(peer.call(op::ANSWER, &[u64::MAX, 0]), Err(Error::BadArgument), "what no error has for a word");
     peer.end()
 }
 

@@ -11,7 +11,7 @@ use alloc::string::String;
 use core::sync::atomic::Ordering;
 use musubi::abi::gate::call_number;
 use musubi::abi::layout::PAGE;
-use musubi::abi::refusal::{Object, Refusal};
+use musubi::abi::refusal::Object;
 use musubi::rt::{Bound, section, task};
 use musubi::{Error, Rights};
 
@@ -96,13 +96,13 @@ fn across(way: Way) -> Outcome {
 fn after_a_fault() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::SPOIL_AND_FAULT)?;
     for how in [call_number(bound.binding().number, 0), gate] {
-        check_after(&call(how, room), [0, 0, Error::Faulted.number()])?;
+        check_after(&call(how, room), [0, 0, Error::Faulted.word()])?;
     }
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
     let refused = call(call_number(bound.binding().number, 0), room).general;
-    let word = Refusal::new(Object::Section(peer.text, Rights::CALL), 0, 0).word();
-    same!([refused[0], refused[3], refused[10]], [0, word, Error::NO_RIGHT], "a refused call");
+    let error = Error::no_right(Object::Section(peer.text, Rights::CALL), task::identity().thread);
+    same!([refused[0], refused[3], refused[10]], [0, 0, error.word()], "a refused call");
     peer.end()
 }
 

@@ -92,7 +92,7 @@ fn kill_a_thread() -> Outcome {
         let started = thread::spawn(body, 0).map_err(doing("thread"))?;
         time::sleep_ns(3_000_000);
         stub::thread_kill(&Trap, started.number()).map_err(doing("kill"))?;
-        same!(started.join(), Ok(Error::Killed.number()), "the code of killed thread {n}");
+        same!(started.join(), Ok(Error::Killed.word()), "the code of killed thread {n}");
     }
     Ok(())
 }
