@@ -20,8 +20,9 @@ macro_rules! errors {
             $( $(#[doc = $doc])+ pub const $name: Error = Error::of($number); )*
         }
 
-        /// Every number with the error's name and text.
-        pub const TABLE: &[(u64, &str, &str)] = &[ $( ($number, stringify!($name), $text), )* ];
+        // A line for each number from 1 on. (Tables of texts would be addresses, which make every start of a program longer.)
+        const NAMES: &str = concat!($( stringify!($name), "\n" ),*);
+        const TEXTS: &str = concat!($( $text, "\n" ),*);
 
         const fn has_number(number: u64) -> bool {
             matches!(number, $( $number )|*)
@@ -119,7 +120,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.refusal() {
             Some(refusal) => write!(f, "{refusal}"),
-            None => f.write_str(row(*self).2),
+            None => f.write_str(line(TEXTS, *self)),
         }
     }
 }
@@ -128,14 +129,19 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.refusal() {
             Some(refusal) => write!(f, "NoRight({:?})", refusal.object),
-            None => f.write_str(row(*self).1),
+            None => f.write_str(line(NAMES, *self)),
         }
     }
 }
 
-/// The row of an error that is no refusal.
-fn row(error: Error) -> &'static (u64, &'static str, &'static str) {
-    TABLE.iter().find(|row| row.0 == error.word()).unwrap_or(&TABLE[0])
+/// The line about an error that is no refusal.
+fn line(lines: &'static str, error: Error) -> &'static str {
+    lines.lines().nth(error.word() as usize - 1).unwrap_or("")
+}
+
+/// Every number with the error's name and text.
+pub fn table() -> impl Iterator<Item = (u64, &'static str, &'static str)> {
+    (1..).zip(NAMES.lines().zip(TEXTS.lines())).map(|(number, (name, text))| (number, name, text))
 }
 
 impl core::error::Error for Error {}

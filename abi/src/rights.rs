@@ -1,7 +1,7 @@
 //! Rights, principals and ACL entries (architecture, sections 1 and 3; CUBIX-8, 9, 16).
 
 use bitflags::bitflags;
-use core::fmt;
+use core::fmt::{self, Write};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 bitflags! {
@@ -21,28 +21,27 @@ bitflags! {
     }
 }
 
-/// Each right with its letter and its name, in the order in which they are shown.
-const SHOWN: [(Rights, &str, &str); 6] = [
-    (Rights::READ, "r", "read"),
-    (Rights::WRITE, "w", "write"),
-    (Rights::EXECUTE, "x", "execute"),
-    (Rights::CALL, "c", "call"),
-    (Rights::CHANGE_ACL, "a", "change-acl"),
-    (Rights::DMA, "d", "dma"),
-];
-
-impl fmt::Display for Rights {
-    /// Six letters in a fixed order, `-` for what is missing: `rwxcad`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SHOWN.iter().try_for_each(|(right, letter, _)| f.write_str(if self.contains(*right) { letter } else { "-" }))
-    }
-}
+/// The rights in the order of their bits. (Texts that are taken apart, because a table of texts would be addresses, which
+/// make every start of a program longer.)
+const LETTERS: &str = "rwxcad";
+const NAMES: &str = "read write execute call change-acl dma";
 
 impl Rights {
+    fn has(self, bit: usize) -> bool {
+        self.bits() >> bit & 1 != 0
+    }
+
     /// The names of the rights: `read`, or `read+write`; `access` without any.
     #[must_use]
     pub const fn words(self) -> Words {
         Words(self)
+    }
+}
+
+impl fmt::Display for Rights {
+    /// Six letters in a fixed order, `-` for what is missing: `rwxcad`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        LETTERS.chars().enumerate().try_for_each(|(bit, letter)| f.write_char(if self.has(bit) { letter } else { '-' }))
     }
 }
 
@@ -55,10 +54,12 @@ impl fmt::Display for Words {
         if self.0.is_empty() {
             return f.write_str("access");
         }
-        let mut between = "";
-        for (_, _, name) in SHOWN.iter().filter(|(right, ..)| self.0.contains(*right)) {
-            write!(f, "{between}{name}")?;
-            between = "+";
+        let mut first = true;
+        for (_, name) in NAMES.split(' ').enumerate().filter(|(bit, _)| self.0.has(*bit)) {
+            if !core::mem::take(&mut first) {
+                f.write_char('+')?;
+            }
+            f.write_str(name)?;
         }
         Ok(())
     }

@@ -64,8 +64,8 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     Ok(Present { frame, stale })
 }
 
-/// Checks one page's worth of a claim; the state's lock is held. What lies behind a window address is not the domain's to
-/// know: there, memory that it may not touch is just no memory.
+/// Checks one page's worth of a claim; the state's lock is held.
+#[inline]
 fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
     if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
@@ -74,11 +74,19 @@ fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Resul
         return Err(Error::BadAddress);
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
-    let decided = ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window);
-    decided.map(drop).map_err(|missing| match place.window {
-        None => domain.subject.refused(Object::Section(place.section.base, access.named(missing))),
+    match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window) {
+        Ok(_) => Ok(()),
+        Err(missing) => Err(refused(domain, place, access.named(missing))),
+    }
+}
+
+/// What lies behind a window address is not the domain's to know: there, memory that it may not touch is just no memory.
+#[cold]
+fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
+    match place.window {
+        None => domain.subject.refused(Object::Section(place.section.base, right)),
         Some(_) => Error::BadAddress,
-    })
+    }
 }
 
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's

@@ -84,7 +84,7 @@ impl Thread {
             return Err(Error::Dead);
         }
         task.charge(Resource::Threads, 1)?;
-        let number = machine().threads.word();
+        let number = machine().threads.number();
         let made = match begin {
             Begin::Native { entry, argument, stack_len } => {
                 domain(task, number, text, Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {

@@ -147,8 +147,6 @@ fn stub(index: u64, method: &Method) -> TokenStream {
         }
     }
     words.resize(WORDS, quote!(0));
-    // A call that passes words alone is short: in its caller, where mostly nobody looks at the whole of the answer.
-    let inline = method.arguments.iter().all(|a| matches!(a.kind, Kind::Word(_))).then(|| quote!(#[inline]));
     let answer = match method.result {
         Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
         _ => quote! {
@@ -161,7 +159,6 @@ fn stub(index: u64, method: &Method) -> TokenStream {
         /// # Errors
         /// What the method answers; `Dead` or `Faulted` if the server ended; what the kernel answers.
         #[allow(clippy::too_many_arguments)]
-        #inline
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<#value, ::rt::Error> {
             #(#prepare)*
             let __values = self.bound.call(#index, [#(#words),*])?;

@@ -124,6 +124,12 @@ impl Bound {
 pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
     match values[0] {
         0 => Ok(values[1]),
-        status => Err(Error::from_word(status).map_or(Error::BadArgument, Error::told)),
+        status => Err(told_by(status)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn told_by(status: u64) -> Error {
+    Error::from_word(status).map_or(Error::BadArgument, Error::told)
 }

@@ -41,7 +41,9 @@ pub fn plain_call(address: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> 
     if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
-#[inline]
+/// Out of the way of calls that go well.
+#[cold]
+#[inline(never)]
 fn error_of(status: u64) -> Error {
     Error::from_word(status).unwrap_or(Error::NotSupported)
 }
