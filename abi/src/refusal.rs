@@ -1,5 +1,5 @@
 //! What a call was refused for: the thing, the right that is missing there, and the (thread, text) pair that lacks it
-//! (CUBIX-12).
+//! (CUBIX-15).
 //!
 //! All of it is in the error itself, of what the call named, and only for the program that made the call: the object, and
 //! of the thread its last bits. The rest of the thread's number, and the text, are those of whoever holds the error: an

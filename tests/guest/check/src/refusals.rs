@@ -17,7 +17,7 @@ use musubi::abi::section::kind;
 use musubi::abi::task::{Limits, cause, exit, state};
 use musubi::command::Command;
 use musubi::ended;
-use musubi::rt::{Bound, Section, Trap, plain_call, probe, section, task, thread};
+use musubi::rt::{Bound, Mutex, Section, Trap, plain_call, probe, section, task, thread};
 use musubi::{AclEntry, Error, Rights, eprintln, println};
 
 pub const CHECKS: &[Check] = &[
@@ -35,6 +35,7 @@ pub const CHECKS: &[Check] = &[
     ("others_threads_and_tasks", others_threads_and_tasks),
     ("what_only_the_system_may", what_only_the_system_may),
     ("servers_do_not_pass_refusals_on", servers_do_not_pass_refusals_on),
+    ("carried_to_another_thread", carried_to_another_thread),
     ("other_reasons_have_other_names", other_reasons_have_other_names),
 ];
 
@@ -355,6 +356,21 @@ fn servers_do_not_pass_refusals_on() -> Outcome {
     same!(peer.plain(op::ANSWER, &[word, 0]), Err(Error::Denied), "the same by a plain call");
     same!(peer.call(op::ANSWER, &[u64::MAX, 0]), Err(Error::BadArgument), "what no error has for a word");
     peer.end()
+}
+
+/// An error names the thread that was refused, whoever prints it.
+fn carried_to_another_thread() -> Outcome {
+    let base = all_but(Rights::CHANGE_ACL)?;
+    let told: &'static Mutex<String> = Box::leak(Box::new(Mutex::new(String::new())));
+    let error = section::delete(base).err().ok_or("deleting went through")?;
+    let here = format!("{error}");
+    let body = move || *told.lock() = format!("{error} {}", task::identity().thread);
+    let other = thread::spawn(body, 0).map_err(doing("thread"))?;
+    let number = other.number();
+    other.join().map_err(doing("join"))?;
+    same!(*told.lock(), format!("{here} {number}"), "what another thread prints");
+    holds!(here.contains(&format!("(thread {},", task::identity().thread)), "{here}");
+    Ok(())
 }
 
 /// A call that fails for another reason than a missing right does not say "no right".

@@ -66,6 +66,7 @@ pub fn cases() -> Vec<Case> {
                 "others_threads_and_tasks",
                 "what_only_the_system_may",
                 "servers_do_not_pass_refusals_on",
+                "carried_to_another_thread",
                 "other_reasons_have_other_names",
             ],
         )
@@ -80,6 +81,7 @@ pub fn cases() -> Vec<Case> {
                 "revoked_read_is_gone_everywhere",
                 "clone_is_cut_off_while_others_write",
                 "resized_while_others_write",
+                "clone_sees_nothing_written_after_its_right_is_gone",
             ],
         )
         .matrix(),
