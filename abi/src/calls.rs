@@ -1,7 +1,8 @@
 //! The table of kernel calls: the only place where a call has a number.
 //!
 //! Convention (full entry): `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or the number of
-//! an [`Error`], `rdx` = the value. Every other register keeps its value except `rcx` and `r11`.
+//! an [`Error`] (of a missing right: its whole word), `rdx` = the value. Every other register keeps its value except `rcx`
+//! and `r11`.
 //! A call through a bound gate has its own numbers, see [`crate::gate`].
 
 use crate::error::Error;

@@ -1,32 +1,81 @@
 //! The one error type of calls. Numbers are fixed; each variant says the cause and what the caller can do.
 
+use crate::refusal::{Object, Refusal};
 use core::fmt;
+use core::num::NonZeroU64;
+
+/// Why a call was refused. A refused call has changed nothing.
+///
+/// It is one word, the same in a program and in the register that brings it from the kernel: its number, or all that a
+/// [`Refusal`] says. So a call that goes well pays nothing for what one that is refused has to tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Error(NonZeroU64);
+
+const _: () = assert!(size_of::<Result<(), Error>>() == 8 && size_of::<Result<u64, Error>>() == 16);
 
 macro_rules! errors {
     ($( $(#[doc = $doc:literal])+ $number:literal $name:ident $text:literal; )*) => {
-        /// Why a call was refused. A refused call has changed nothing.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u64)]
-        pub enum Error { $( $(#[doc = $doc])+ $name = $number, )* }
-
+        #[allow(non_upper_case_globals, reason = "to those who use them they are the variants of an error")]
         impl Error {
-            pub const ALL: &[Error] = &[$(Error::$name),*];
+            $( $(#[doc = $doc])+ pub const $name: Error = Error::of($number); )*
+        }
 
-            /// The error of a number; `None` for 0 (success) and for unknown numbers.
-            pub const fn from_number(number: u64) -> Option<Error> {
-                match number { $( $number => Some(Error::$name), )* _ => None }
-            }
+        // A line for each number from 1 on. (Tables of texts would be addresses, which make every start of a program longer.)
+        const NAMES: &str = concat!($( stringify!($name), "\n" ),*);
+        const TEXTS: &str = concat!($( $text, "\n" ),*);
 
-            /// One lower-case phrase for people.
-            pub const fn text(self) -> &'static str {
-                match self { $( Error::$name => $text, )* }
-            }
+        const fn has_number(number: u64) -> bool {
+            matches!(number, $( $number )|*)
         }
     };
 }
 
+impl Error {
+    const fn of(word: u64) -> Error {
+        match NonZeroU64::new(word) {
+            Some(word) => Error(word),
+            None => panic!("0 is no error"),
+        }
+    }
+
+    /// The executing (thread, text) pair has no right to do it. Only the kernel says so, of what the call named, and only
+    /// to the program that made the call. Ask the owner of the section for an entry.
+    #[must_use]
+    pub const fn no_right(object: Object, thread: u64) -> Error {
+        Error::of(Refusal::new(object, thread).word())
+    }
+
+    /// What stands in the register for the error. Of all but refusals, its number.
+    #[must_use]
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The error of a word; `None` for 0 (success) and for words that no error has.
+    #[must_use]
+    #[inline]
+    pub fn from_word(word: u64) -> Option<Error> {
+        let known = has_number(word) || Refusal::from_word(word).is_some();
+        NonZeroU64::new(word).filter(|_| known).map(Error)
+    }
+
+    /// What is missing, if that is why.
+    #[must_use]
+    pub fn refusal(self) -> Option<Refusal> {
+        Refusal::from_word(self.word())
+    }
+
+    /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
+    #[must_use]
+    #[inline]
+    pub const fn told(self) -> Error {
+        if has_number(self.word()) { self } else { Error::Denied }
+    }
+}
+
 errors! {
-    /// No ACL entry gives the right. Ask the owner of the section for an entry.
+    /// The called program does not do it for this caller.
     1 Denied "access denied";
     /// The section, task, thread, gate, binding or name does not exist (any more).
     2 NotFound "not found";
@@ -67,9 +116,32 @@ errors! {
 }
 
 impl fmt::Display for Error {
+    /// One lower-case phrase for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        match self.refusal() {
+            Some(refusal) => write!(f, "{refusal}"),
+            None => f.write_str(line(TEXTS, *self)),
+        }
     }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refusal() {
+            Some(refusal) => write!(f, "NoRight({:?})", refusal.object),
+            None => f.write_str(line(NAMES, *self)),
+        }
+    }
+}
+
+/// The line about an error that is no refusal.
+fn line(lines: &'static str, error: Error) -> &'static str {
+    lines.lines().nth(error.word() as usize - 1).unwrap_or("")
+}
+
+/// Every number with the error's name and text.
+pub fn table() -> impl Iterator<Item = (u64, &'static str, &'static str)> {
+    (1..).zip(NAMES.lines().zip(TEXTS.lines())).map(|(number, (name, text))| (number, name, text))
 }
 
 impl core::error::Error for Error {}

@@ -4,12 +4,12 @@
 //! a plain `call` to one faults, the kernel checks the ACL and moves the thread across.
 //!
 //! **Plain call**: at most six integer arguments in `rdi rsi rdx rcx r8 r9`, as in the C ABI. On return `rax` and `rdx`
-//! hold the values and `r10` is 0 or the number of an `Error`; `rbx rbp r12-r15 rsp` and the control words keep their
+//! hold the values and `r10` is 0 or the word of an `Error`; `rbx rbp r12-r15 rsp` and the control words keep their
 //! values.
 //!
 //! **Bound call**: a `call` of [`GATE`] (EPC-H) or [`ENTER`] (EPC-S) with `r11` = [`slot`] of the binding, `r14` = index of
 //! the gate in its block, and the arguments in `rdi rsi r12 r13 r8 r9`. On return `rdi` and `rsi` hold the values and
-//! `r10` is 0 or the number of an `Error`; `rsp` keeps its value, everything else is lost: what the caller wants to
+//! `r10` is 0 or the word of an `Error`; `rsp` keeps its value, everything else is lost: what the caller wants to
 //! keep, and to keep to itself, it saves and clears. MXCSR and the x87 control word have their default values.
 //!
 //! **The callee** is entered with the arguments in `rdi rsi r12 r13 r8 r9`, `r14` = index of the gate in its block, `rbx` =

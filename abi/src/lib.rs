@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod gate;
 pub mod info;
 pub mod layout;
+pub mod refusal;
 pub mod rights;
 pub mod section;
 pub mod start;

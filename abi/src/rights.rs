@@ -1,6 +1,7 @@
 //! Rights, principals and ACL entries (architecture, sections 1 and 3; CUBIX-8, 9, 16).
 
 use bitflags::bitflags;
+use core::fmt::{self, Write};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 bitflags! {
@@ -20,18 +21,45 @@ bitflags! {
     }
 }
 
-impl core::fmt::Display for Rights {
+/// The rights in the order of their bits. (Texts that are taken apart, because a table of texts would be addresses, which
+/// make every start of a program longer.)
+const LETTERS: &str = "rwxcad";
+const NAMES: &str = "read write execute call change-acl dma";
+
+impl Rights {
+    fn has(self, bit: usize) -> bool {
+        self.bits() >> bit & 1 != 0
+    }
+
+    /// The names of the rights: `read`, or `read+write`; `access` without any.
+    #[must_use]
+    pub const fn words(self) -> Words {
+        Words(self)
+    }
+}
+
+impl fmt::Display for Rights {
     /// Six letters in a fixed order, `-` for what is missing: `rwxcad`.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for (right, letter) in [
-            (Rights::READ, "r"),
-            (Rights::WRITE, "w"),
-            (Rights::EXECUTE, "x"),
-            (Rights::CALL, "c"),
-            (Rights::CHANGE_ACL, "a"),
-            (Rights::DMA, "d"),
-        ] {
-            f.write_str(if self.contains(right) { letter } else { "-" })?;
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        LETTERS.chars().enumerate().try_for_each(|(bit, letter)| f.write_char(if self.has(bit) { letter } else { '-' }))
+    }
+}
+
+/// See [`Rights::words`].
+#[derive(Clone, Copy, Debug)]
+pub struct Words(Rights);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("access");
+        }
+        let mut first = true;
+        for (_, name) in NAMES.split(' ').enumerate().filter(|(bit, _)| self.0.has(*bit)) {
+            if !core::mem::take(&mut first) {
+                f.write_char('+')?;
+            }
+            f.write_str(name)?;
         }
         Ok(())
     }

@@ -67,6 +67,8 @@ pub mod cause {
     pub const NO_MEMORY: u64 = 7;
     /// The stack's guard page was hit.
     pub const STACK: u64 = 8;
+    /// The address is in a text's page of gates, and no gate is there (any more).
+    pub const NO_GATE: u64 = 9;
 }
 
 /// What `task_wait` writes.

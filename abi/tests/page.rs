@@ -2,6 +2,7 @@
 
 use abi::Error;
 use abi::calls::TABLE;
+use abi::error;
 use std::fmt::Write;
 
 fn page() -> String {
@@ -17,9 +18,13 @@ fn page() -> String {
             .unwrap();
     }
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
-    for &error in Error::ALL {
-        writeln!(out, "| {} | `{error:?}` | {error} |", error as u64).unwrap();
+    for (number, name, text) in error::table() {
+        writeln!(out, "| {number} | `{name}` | {text} |").unwrap();
     }
+    out.push_str(
+        "\nAny other word is that of a missing right (`abi/src/refusal.rs`): it says right, section and thread. Such an error \
+         reads \"no right change-acl on section 0x420000200000, by (thread 7, text 0x420000400000)\".\n",
+    );
     out
 }
 
@@ -52,4 +57,17 @@ fn every_number_decodes_to_its_call_or_to_none() {
         abi::calls::Call::decode(abi::gate::RETURN, [7, 8, 0, 0, 0, 0]),
         Some(abi::calls::Call::GateReturn { value: 7, value2: 8 })
     );
+}
+
+#[test]
+fn every_number_of_an_error_is_its_own() {
+    for (number, name, text) in error::table() {
+        let error = Error::from_word(number).unwrap();
+        assert_eq!((error.word(), error.told(), error.refusal()), (number, error, None));
+        assert_eq!((format!("{error:?}"), format!("{error}")), (name.into(), text.into()));
+    }
+    assert_eq!((Error::from_word(0), Error::from_word(error::table().count() as u64 + 1)), (None, None));
+    // Each number is the place of its line.
+    assert_eq!((Error::Denied.word(), Error::Changed.word(), Error::BadProgram.word()), (1, 18, 19));
+    assert_eq!(format!("{:?} {}", Error::Changed, Error::Changed), "Changed changed meanwhile");
 }

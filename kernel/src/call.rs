@@ -15,6 +15,7 @@ use crate::thread::{Begin, Thread};
 use crate::wait;
 use crate::window;
 use abi::calls::Call;
+use abi::refusal::Object;
 use abi::rights::principal;
 use abi::section::{NAME_LEN, flag, kind};
 use abi::task::{Identity, Limits, USER_SYSTEM, exit};
@@ -66,10 +67,10 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         },
 
         Call::SectionCreate { len, reserve, kind, flags, at, room } => section_create(d, [len, reserve, kind, flags, at, room]),
-        Call::SectionDelete { base } => own_section(d, base).map(|s| s.delete()).map(|()| 0),
-        Call::SectionResize { base, len } => own_section(d, base).and_then(|s| s.resize(len)).map(|()| 0),
+        Call::SectionDelete { base } => Section::named(base).and_then(|s| s.delete_for(d)).map(|()| 0),
+        Call::SectionResize { base, len } => Section::named(base).and_then(|s| s.resize(d, len)).map(|()| 0),
         Call::SectionClone { base, flags, at, room } => section_clone(d, base, flags, at, room),
-        Call::SectionSeal { base } => own_section(d, base).and_then(|s| s.seal()).map(|()| 0),
+        Call::SectionSeal { base } => Section::named(base).and_then(|s| s.seal(d)).map(|()| 0),
         Call::SectionGive { base, task } => section_give(d, base, task),
         Call::SectionInfo { address, out } => match Section::find(address) {
             Some(section) => claim::write_record(d, out, &section.info(d)).map(|_| section.base),
@@ -113,16 +114,16 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
     thread.answer(result);
 }
 
-/// The section of this name, if the domain may change it.
+/// The section of this name, if the domain may change it. Who then does so asks once more, under the section's lock.
 fn own_section(d: &Domain, base: u64) -> Result<Arc<Section>, Error> {
     let section = Section::named(base)?;
-    section.check_change(d)?;
+    section.check(d, Rights::CHANGE_ACL)?;
     Ok(section)
 }
 
 /// Refuses programs whose text does not belong to the system's own user.
 fn system_only(d: &Domain) -> Result<(), Error> {
-    if d.text.owner().user == USER_SYSTEM { Ok(()) } else { Err(Error::Denied) }
+    if d.text.owner().user == USER_SYSTEM { Ok(()) } else { Err(d.subject.refused(Object::System)) }
 }
 
 fn identity(thread: &Thread, d: &Domain) -> Identity {
@@ -159,7 +160,9 @@ fn thread_join(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64) {
     match machine().threads.find(number) {
         // Ended: its code can be asked for once.
         None => thread.answer(d.text.owner().ended.lock().remove(&number).ok_or(Error::NotFound)),
-        Some(other) if other.task.number != d.text.owner().number => thread.answer(Err(Error::Denied)),
+        Some(other) if other.task.number != d.text.owner().number => {
+            thread.answer(Err(d.subject.refused(Object::Thread(number))));
+        }
         Some(other) if other.number == thread.number => thread.answer(Err(Error::BadArgument)),
         Some(other) => match other.exit_code() {
             Some(code) => thread.answer(Ok(code)),
@@ -171,7 +174,7 @@ fn thread_join(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64) {
 fn thread_kill(d: &Domain, number: u64) -> Result<u64, Error> {
     let other = machine().threads.find(number).ok_or(Error::NotFound)?;
     if other.task.number != d.text.owner().number {
-        return Err(Error::Denied);
+        return Err(d.subject.refused(Object::Thread(number)));
     }
     other.kill();
     Ok(0)
@@ -190,7 +193,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64
     let maker = d.text.owner();
     let limits = maker.limits_for(&asked);
     if maker.user != USER_SYSTEM && user != maker.user {
-        return Err(Error::Denied);
+        return Err(d.subject.refused(Object::System));
     }
     spare_heap()?;
     Task::create(Some(&thread.task), maker.number, user, limits, name).map(|task| task.number)
@@ -214,7 +217,7 @@ fn task_kill(thread: &Thread, d: &Domain, number: u64) -> Result<u64, Error> {
     let task = Task::find(number)?;
     // Both: a server must not kill in the name of who happens to call it, nor a caller in a server's.
     if !task.is_open_to(&thread.task) || !task.is_open_to(&d.text.owner()) {
-        return Err(Error::Denied);
+        return Err(d.subject.refused(Object::Task(number)));
     }
     if task.exit_status().is_some() {
         return Err(Error::NotFound);
@@ -228,7 +231,7 @@ fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
     let personality = task.foreign.get().is_some_and(|f| Arc::ptr_eq(&f.gate.text, &d.text));
     let unstarted = !task.has_started() && task.check_creator(d).is_ok();
     if !personality && !unstarted {
-        return Err(Error::Denied);
+        return Err(d.subject.refused(Object::Task(number)));
     }
     task.exit_with(exit::EXITED, code);
     // The personality is the callee here, and it has said that it is done with the thread.
@@ -241,7 +244,7 @@ fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
 fn task_wait(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64, out: u64) {
     let task = match Task::find(number) {
         Ok(task) if task.is_open_to(&thread.task) => task,
-        Ok(_) => return thread.answer(Err(Error::Denied)),
+        Ok(_) => return thread.answer(Err(d.subject.refused(Object::Task(number)))),
         Err(error) => return thread.answer(Err(error)),
     };
     if task.exit_status().is_none() {
@@ -278,14 +281,8 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
 
 fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
     let section = Section::named(base)?;
-    let rights = section.rights(d);
-    if !rights.contains(Rights::READ) {
-        return Err(Error::Denied);
-    }
     let entry = first_entry(d, flags)?;
-    // Who may only read a text can run a copy of it, but not in its name.
-    let keep_identity = rights.contains(Rights::CHANGE_ACL);
-    section.clone_section(flags & flag::AS_DATA != 0, keep_identity, at, room, d.text.owner(), entry).map(|s| s.base)
+    section.clone_section(d, flags & flag::AS_DATA != 0, at, room, entry).map(|s| s.base)
 }
 
 fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {
@@ -297,29 +294,26 @@ fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {
     if !task.has_started() {
         task.check_creator(d)?;
     } else if maker.user != USER_SYSTEM && maker.user != task.user && task.number != d.subject.task {
-        return Err(Error::Denied);
+        return Err(d.subject.refused(Object::Task(task.number)));
     }
-    // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
-    if section.is_text() && maker.user != USER_SYSTEM && maker.user != task.user {
-        return Err(Error::Denied);
-    }
-    section.give(&task)?;
+    section.give(d, &task)?;
     Ok(0)
 }
 
 fn acl_set(d: &Domain, base: u64, entry: u64) -> Result<u64, Error> {
     let section = own_section(d, base)?;
     let entry: AclEntry = claim::read_record(d, entry)?;
-    section.set_entry(&entry)?;
+    section.set_entry_for(d, &entry)?;
     Ok(0)
 }
 
 fn acl_read(d: &Domain, base: u64, out: u64, max: u64) -> Result<u64, Error> {
     let section = Section::named(base)?;
     let entries: Vec<AclEntry> = {
+        let is_system = d.text.owner().user == USER_SYSTEM;
         let state = section.state.lock();
-        if state.acl.rights(&d.subject).is_empty() && d.text.owner().user != USER_SYSTEM {
-            return Err(Error::Denied);
+        if !is_system {
+            state.acl.check_any(base, &d.subject, Rights::all(), Rights::CHANGE_ACL)?;
         }
         state.acl.entries().to_vec()
     };
@@ -343,7 +337,7 @@ fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u6
 fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Error> {
     let section = own_section(d, base)?;
     let name = name(d, address, len)?;
-    section.state.lock().name = name;
+    section.set_name(d, name)?;
     Ok(0)
 }
 

@@ -7,6 +7,7 @@ use crate::processor;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
 use abi::layout::PAGE;
+use abi::refusal::Object;
 use abi::section::kind;
 use abi::{Error, Rights};
 use ::view::Access;
@@ -64,6 +65,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
 }
 
 /// Checks one page's worth of a claim; the state's lock is held.
+#[inline]
 fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
     if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
@@ -72,8 +74,19 @@ fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Resul
         return Err(Error::BadAddress);
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
-    ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window).map_err(|_| Error::Denied)?;
-    Ok(())
+    match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window) {
+        Ok(_) => Ok(()),
+        Err(missing) => Err(refused(domain, place, access.named(missing))),
+    }
+}
+
+/// What lies behind a window address is not the domain's to know: there, memory that it may not touch is just no memory.
+#[cold]
+fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
+    match place.window {
+        None => domain.subject.refused(Object::Section(place.section.base, right)),
+        Some(_) => Error::BadAddress,
+    }
 }
 
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's

@@ -33,9 +33,7 @@ fn section(domain: &Domain, base: u64, right: Rights) -> Result<(Arc<Section>, P
     if section.kind() != kind::PORTS {
         return Err(Error::NotSupported);
     }
-    if !section.rights(domain).contains(right) {
-        return Err(Error::Denied);
-    }
+    section.check(domain, right)?;
     let ports = section.ports.ok_or(Error::NotSupported)?;
     Ok((section, ports))
 }

@@ -5,7 +5,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::gate::{Binding, Gate, find_gate};
+use crate::gate::{Binding, Found, Gate};
 use crate::keyed;
 use crate::processor::{count, here};
 use crate::thread::{Inner, Thread};
@@ -54,7 +54,7 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     if let Err(error) = made {
         let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
-        (registers.rdi, registers.rsi, registers.r10) = (0, 0, error as u64);
+        (registers.rdi, registers.rsi, registers.r10) = (0, 0, error.word());
     }
 }
 
@@ -111,9 +111,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
     }
-    if !target.rights(&caller).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
+    target.check(&caller, Rights::CALL)?;
     let callee = thread.domain_for(inner, target)?;
     let gates = if binding.caller_stack { 0 } else { binding.block.count as u32 };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
@@ -147,17 +145,14 @@ fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), 
     }
 }
 
-/// A plain call: the fetch at an entry address faulted.
+/// A plain call: the fetch at the entry address of a gate faulted.
 ///
 /// # Errors
-/// `Denied` when the domain lacks `CALL`, `NotFound` when there is no gate: the fetch is a fault of the caller.
-pub fn plain_call(thread: &Arc<Thread>, address: u64) -> Result<(), Error> {
+/// The caller lacks the right `CALL`: the fetch is a fault of its own.
+pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(), Error> {
     let inner = &mut *thread.inner.lock();
-    let (text, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     let caller = inner.domain.clone();
-    if caller.in_window || !text.rights(&caller).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
+    text.check(&caller, Rights::CALL)?;
     let r = *inner.area.registers();
     let entered = thread.domain_for(inner, &text).and_then(|callee| {
         let record = record_of(&caller, &callee, &block, (0, 0), 0);
@@ -179,7 +174,7 @@ pub fn plain_call(thread: &Arc<Thread>, address: u64) -> Result<(), Error> {
         // The call was allowed but cannot be made: it returns at once, with the error.
         let registers = inner.area.registers_mut();
         registers.rip = again();
-        (registers.rax, registers.rdx, registers.r10) = (0, 0, error as u64);
+        (registers.rax, registers.rdx, registers.r10) = (0, 0, error.word());
     }
     Ok(())
 }
@@ -222,7 +217,7 @@ fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: callee.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
-        if !stack.rights(callee).contains(rights) {
+        if stack.check(callee, rights).is_err() {
             stack.set_entry(&entry)?;
         }
         let at = (arrival.rsp & !15) - 16;
@@ -242,7 +237,11 @@ fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain
         return Err(Error::TooDeep);
     }
     let at = (left & !15) - 16;
-    claim::write(callee, at, &DOORSTEP.to_le_bytes())?;
+    // Its stack is the callee's affair: where it cannot be written, the callee would fault at its first push.
+    claim::write(callee, at, &DOORSTEP.to_le_bytes()).map_err(|error| match error {
+        Error::NoMemory => error,
+        _ => Error::Faulted,
+    })?;
     Ok(at)
 }
 
@@ -292,7 +291,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         let Some((frame, more)) = inner.pop() else {
             // Nobody is left to return to: the thread's own program has ended.
             drop(guard);
-            return thread.end(Error::Dead as u64);
+            return thread.end(Error::Dead.word());
         };
         if !inner.domain.text.is_dead() {
             // What a program calls with as its return address need not be an address at all.
@@ -304,7 +303,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let rsp = inner.gate.sp(inner.domain.number);
     let (values, status) = match result {
         Ok(values) => (values, 0),
-        Err(error) => ([0; 2], error as u64),
+        Err(error) => ([0; 2], error.word()),
     };
     match more {
         None => {

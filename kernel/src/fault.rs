@@ -9,7 +9,7 @@ use crate::gate;
 use crate::keyed::{self, Tag};
 use crate::thread::Thread;
 use crate::view::Stale;
-use abi::layout::{PAGE, SPACE_BASE};
+use abi::layout::PAGE;
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
@@ -29,14 +29,6 @@ struct Denial {
     right: Rights,
 }
 
-fn right_of(access: Access) -> Rights {
-    match access {
-        Access::Read => Rights::READ,
-        Access::Write => Rights::WRITE,
-        Access::Execute => Rights::EXECUTE,
-    }
-}
-
 /// A page fault of user code.
 pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     thread.faults.fetch_add(1, Ordering::Relaxed);
@@ -51,16 +43,15 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     } else {
         Access::Read
     };
-    if access == Access::Execute && address >= SPACE_BASE && gate::find_gate(address).is_some() {
-        match epc::plain_call(thread, address) {
-            Ok(()) => return,
-            Err(_) => {
-                let section = crate::section::Section::find(address).map_or(0, |s| s.base);
-                return stop(thread, &domain, address, Denial { cause: cause::DENIED, section, right: Rights::CALL });
-            }
+    let gate = if access == Access::Execute && !domain.in_window { gate::find_gate(address) } else { None };
+    let outcome = match gate {
+        Some(gate) => {
+            let section = gate.0.base;
+            epc::plain_call(thread, gate).map_err(|_| Denial { cause: cause::DENIED, section, right: Rights::CALL })
         }
-    }
-    if let Err(denial) = fill(thread, &domain, address, access) {
+        None => fill(thread, &domain, address, access),
+    };
+    if let Err(denial) = outcome {
         if domain.text.is_dead() {
             return ended(thread, &domain);
         }
@@ -112,11 +103,14 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 /// Fills the domain's view for one access, as far as the ACL allows.
 fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> Result<(), Denial> {
     let uses = domain.is_keyed().then(|| thread.inner.lock().uses());
-    let right = right_of(access);
+    let right = access.right();
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
     let section = &place.section;
     let denied = |cause, right| Denial { cause, section: section.base, right };
     let mut state = section.state.lock();
+    if access == Access::Execute && section.is_gate_address(address) {
+        return Err(denied(cause::NO_GATE, right));
+    }
     if place.offset >= state.len || (section.is_text() && section.is_dead()) {
         return Err(denied(cause::NO_SECTION, right));
     }
@@ -125,10 +119,8 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
         return Err(denied(cause::STACK, right));
     }
     let rights = state.acl.rights(&domain.subject);
-    let prot = ::view::decide(rights, section_kind, access, place.window).map_err(|missing| {
-        // Reading goes with every access; people want to hear of the right that was used.
-        denied(cause::DENIED, if missing.contains(right) { right } else { missing })
-    })?;
+    let prot = ::view::decide(rights, section_kind, access, place.window)
+        .map_err(|missing| denied(cause::DENIED, access.named(missing)))?;
     let page = place.offset / PAGE;
     let store = access == Access::Write;
     if state.must_wait(page, store) {

@@ -9,6 +9,7 @@ use crate::section::Section;
 use crate::task::{Foreign, Task};
 use crate::thread::{Begin, Inner, Thread};
 use abi::foreign::{Frame, reason};
+use abi::refusal::Object;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::context::{Area, FLAGS_DEFAULT, FLAGS_USER, Registers};
@@ -22,7 +23,7 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     }
     let (owner, block, _) = gate::find_gate(gate).ok_or(Error::NotFound)?;
     if !Arc::ptr_eq(&owner, &domain.text) {
-        return Err(Error::Denied);
+        return Err(Error::BadArgument);
     }
     let text = Section::named(text)?;
     crate::task::check_start(domain, &text)?;
@@ -73,7 +74,7 @@ pub fn start(domain: &Domain, task: &Arc<Task>, frame: u64) -> Result<u64, Error
             thread.start();
             Ok(number)
         }
-        _ => Err(Error::Denied),
+        _ => Err(domain.subject.refused(Object::Task(task.number))),
     }
 }
 

@@ -52,8 +52,11 @@ impl Binding {
     }
 }
 
+/// A gate's text, its block, and its place in that.
+pub type Found = (Arc<Section>, Block, u64);
+
 /// The block of gates that contains an entry address.
-pub fn find_gate(address: u64) -> Option<(Arc<Section>, Block, u64)> {
+pub fn find_gate(address: u64) -> Option<Found> {
     let text = Section::find(address).filter(|s| s.is_gate_address(address) && !s.is_dead())?;
     let (block, index) = text.gates.lock().find(address)?;
     Some((text, block, index))
@@ -94,9 +97,7 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
     if caller_stack && block.flags & flag::CALLER_STACK == 0 {
         return Err(Error::NotSupported);
     }
-    if !target.rights(domain).contains(Rights::CALL) {
-        return Err(Error::Denied);
-    }
+    target.check(domain, Rights::CALL)?;
     let text = &domain.text;
     let direct = flags == 0 && domain.task_view.is_some() && target.is_clear() && text.is_clear();
     let grade = if direct { grade::EPC_H } else { grade::EPC_S };

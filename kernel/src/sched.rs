@@ -151,7 +151,7 @@ pub fn leave() -> Resume {
         let current = here.local.lock().current.clone();
         if let Some(thread) = &current {
             if thread.may_end() {
-                thread.end(abi::Error::Killed as u64);
+                thread.end(abi::Error::Killed.word());
             }
             let running = thread.wait.lock().state == state::RUNNING;
             if running && !here.take_make_room() {

@@ -1,6 +1,8 @@
 //! Sections: the unit of naming, protection and memory (CUBIX-7, 8). Glue between `core/space`, `core/acl`,
 //! `core/pages` and the views that show them.
 
+mod access;
+
 use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::machine::{Hold, machine, spare_heap};
@@ -10,7 +12,9 @@ use crate::text;
 use crate::thread::Thread;
 use crate::view::{self, Change, Mapping, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
+use abi::refusal::Object;
 use abi::section::{NAME_LEN, SectionInfo, kind};
+use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::GateTable;
@@ -51,7 +55,7 @@ pub struct State {
     pub sealing: bool,
     /// Texts: the page with the first instruction that could write the key register.
     pub unclear_at: Option<u64>,
-    /// Not in the directory any more, and without pages for ever.
+    /// Leaves the directory, and is without pages for ever after.
     deleted: bool,
     pub name: [u8; NAME_LEN],
 }
@@ -196,55 +200,9 @@ impl Section {
         (self.base..self.base + self.reserve).contains(&address)
     }
 
-    /// What a domain may do here.
-    pub fn rights(&self, domain: &Domain) -> Rights {
-        self.state.lock().acl.rights(&domain.subject)
-    }
-
-    /// Refuses a domain that may not change the section.
-    pub fn check_change(&self, domain: &Domain) -> Result<(), Error> {
-        if self.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
-    }
-
-    /// Sets one ACL entry; effective everywhere when this returns.
-    pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
-        if entry.rights != 0 {
-            spare_heap()?;
-        }
-        let mut state = self.state.lock();
-        let plan = state.acl.check_set(entry)?;
-        let change = state.acl.apply(plan);
-        if entry.rights != 0 {
-            self.note_name(entry);
-        } else if !state.acl.entries().iter().any(|other| other.text == entry.text)
-            && let Some(text) = Section::find(entry.text)
-        {
-            text.named_by.lock().remove(&self.base);
-        }
-        let stale = self.acl_changed(&mut state, change);
-        drop(state);
-        self.changed();
-        stale.flush();
-        Ok(())
-    }
-
-    /// What was cached of the ACL before it changed.
-    pub(crate) fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
-        match ::view::Invalidate::after(change, 0, self.reserve) {
-            Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
-            None => Stale::default(),
-        }
-    }
-
-    /// A text remembers who names it, so that its end finds them.
-    fn note_name(&self, entry: &AclEntry) {
-        if let Some(text) = Section::find(entry.text) {
-            text.named_by.lock().insert(self.base);
-        }
-    }
-
     /// Makes the section shorter or longer within its reserve.
-    pub fn resize(&self, len: u64) -> Result<(), Error> {
+    pub fn resize(&self, by: &Domain, len: u64) -> Result<(), Error> {
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
         let len = pages_up(len).ok_or(Error::TooBig)?;
         let most = if self.is_text() { self.reserve - PAGE } else { self.reserve };
         if len > most {
@@ -253,9 +211,8 @@ impl Section {
         if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
             return Err(Error::NotSupported);
         }
-        let mut before = self.state.lock().len;
+        let mut before = state.len;
         loop {
-            let mut state = self.state.lock();
             if self.is_dead() {
                 return Err(Error::NotFound);
             }
@@ -271,6 +228,7 @@ impl Section {
                 return Ok(());
             }
             sched::breathe();
+            state = self.state.lock();
         }
     }
 
@@ -289,16 +247,17 @@ impl Section {
         stale
     }
 
-    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. `keep_identity`: the
-    /// clone of a text counts as its original in ACLs.
-    pub fn clone_section(&self, as_data: bool, keep_identity: bool, at: u64, room: u64, owner: Arc<Task>, entry: AclEntry) -> Result<Arc<Section>, Error> {
-        let kind = match self.kind() {
-            kind::TEXT if as_data => kind::DATA,
-            kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
-            _ => return Err(Error::NotSupported),
-        };
-        let resident = {
-            let mut state = self.state.lock();
+    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. A text's clone counts
+    /// as its original in ACLs if its maker may change that one; who may only read it can run a copy, but not in its name.
+    pub fn clone_section(&self, by: &Domain, as_data: bool, at: u64, room: u64, entry: AclEntry) -> Result<Arc<Section>, Error> {
+        let owner = by.text.owner();
+        let (kind, resident) = {
+            let mut state = self.lock_for(by, Rights::READ)?;
+            let kind = match self.kind() {
+                kind::TEXT if as_data => kind::DATA,
+                kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
+                _ => return Err(Error::NotSupported),
+            };
             if state.cloning || state.sealing {
                 return Err(Error::Busy);
             }
@@ -308,7 +267,7 @@ impl Section {
             drop(state);
             // From here no processor can store to the pages without a fault, and faults wait for us.
             stale.flush();
-            resident
+            (kind, resident)
         };
         let made = owner.charge(Resource::Frames, resident).and_then(|()| {
             // Without length: others know its address already, and must not make pages in it that the clone's would replace.
@@ -318,7 +277,9 @@ impl Section {
         let mut state = self.state.lock();
         state.cloning = false;
         let clone = made?;
-        {
+        // The right may have been taken away while the lock was open.
+        let still = state.acl.check(self.base, &by.subject, Rights::READ);
+        if still.is_ok() {
             let mut new = clone.state.lock();
             if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
                 // As long as this one is now: it may have become shorter.
@@ -327,24 +288,29 @@ impl Section {
                 new.charged = resident;
                 new.name = state.name;
                 clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
-                if kind == kind::TEXT && keep_identity {
+                if kind == kind::TEXT && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
                     clone.original.store(self.original(), Ordering::Release);
                 }
                 return Ok(clone.clone());
             }
         }
         drop(state);
-        // Somebody has spoilt it meanwhile.
         owner.release(Resource::Frames, resident);
         clone.delete();
-        Err(Error::Busy)
+        // Or else somebody has spoilt the clone meanwhile.
+        Err(still.err().unwrap_or(Error::Busy))
     }
 
     /// Gives the section and its charge to another task.
-    pub fn give(&self, to: &Arc<Task>) -> Result<(), Error> {
-        let mut state = self.state.lock();
+    pub fn give(&self, by: &Domain, to: &Arc<Task>) -> Result<(), Error> {
+        let giver = by.text.owner().user;
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
         if self.is_dead() {
             return Err(Error::NotFound);
+        }
+        // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
+        if self.is_text() && giver != USER_SYSTEM && giver != to.user {
+            return Err(by.subject.refused(Object::Task(to.number)));
         }
         if to.is_dead() {
             return Err(Error::Dead);
@@ -369,15 +335,32 @@ impl Section {
         Ok(())
     }
 
-    /// Deletes the section: no access is possible any more when this returns.
+    /// Names the section for people.
+    pub fn set_name(&self, by: &Domain, name: [u8; NAME_LEN]) -> Result<(), Error> {
+        self.lock_for(by, Rights::CHANGE_ACL)?.name = name;
+        Ok(())
+    }
+
+    /// Deletes the section for a domain that may: no access is possible any more when this returns.
+    pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
+        self.lock_for(by, Rights::CHANGE_ACL)?.deleted = true;
+        self.dissolve();
+        Ok(())
+    }
+
+    /// The same on the kernel's own behalf.
     pub fn delete(&self) {
+        // Of several that delete it one goes on: by now another section may have this address, which must stay.
+        let before = core::mem::replace(&mut self.state.lock().deleted, true);
+        if !before {
+            self.dissolve();
+        }
+    }
+
+    fn dissolve(&self) {
         self.end_text();
         let mut state = self.state.lock();
         let owner = state.owner.clone();
-        // Of several that delete it one goes on: by now another section may have this address, which must stay.
-        if core::mem::replace(&mut state.deleted, true) {
-            return;
-        }
         self.dead.store(true, Ordering::SeqCst);
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);

@@ -8,6 +8,7 @@ use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
 use crate::window::Window;
+use abi::refusal::Object;
 use abi::section::NAME_LEN;
 use abi::task::{Exit, Limits, TaskInfo, USER_SYSTEM, exit};
 use abi::{Error, Rights};
@@ -179,12 +180,13 @@ impl Task {
             Some(foreign) if self.started.load(Ordering::SeqCst) => Arc::ptr_eq(&foreign.gate.text, &domain.text),
             _ => !self.started.load(Ordering::SeqCst) && executing == self.creator,
         };
-        if may { Ok(()) } else { Err(Error::Denied) }
+        if may { Ok(()) } else { Err(domain.subject.refused(Object::Task(self.number))) }
     }
 
     /// Whether the executing text's task made this one and has not yet started it.
     pub fn check_creator(&self, domain: &Domain) -> Result<(), Error> {
-        if domain.text.owner().number == self.creator { Ok(()) } else { Err(Error::Denied) }
+        let is_creator = domain.text.owner().number == self.creator;
+        if is_creator { Ok(()) } else { Err(domain.subject.refused(Object::Task(self.number))) }
     }
 
     pub fn start(&self) {
@@ -349,7 +351,7 @@ pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
     if !text.is_text() || text.is_dead() {
         return Err(Error::BadArgument);
     }
-    if text.rights(domain).contains(Rights::CHANGE_ACL) { Ok(()) } else { Err(Error::Denied) }
+    text.check(domain, Rights::CHANGE_ACL)
 }
 
 /// Processor time since the last switch goes to the thread and its task.

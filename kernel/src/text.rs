@@ -1,11 +1,12 @@
 //! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
 
+use crate::domain::Domain;
 use crate::processor;
 use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::view::{self, Change, Stale};
-use abi::Error;
+use abi::{Error, Rights};
 use abi::layout::PAGE;
 use abi::section::kind;
 use alloc::sync::Arc;
@@ -67,9 +68,9 @@ impl Section {
 
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
     /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
-    pub fn seal(&self) -> Result<(), Error> {
+    pub fn seal(&self, by: &Domain) -> Result<(), Error> {
         let stale = {
-            let mut state = self.state.lock();
+            let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }

@@ -360,7 +360,7 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
             registers.rdx = value;
         }
         Err(error) => {
-            registers.rax = error as u64;
+            registers.rax = error.word();
             registers.rdx = 0;
         }
     }

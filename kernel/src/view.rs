@@ -147,7 +147,7 @@ impl View {
         };
         self.tables.lock().map(address, frame, prot, &mut charge).map_err(|error| match error {
             MapError::NoMemory => abi::Error::NoMemory,
-            _ => abi::Error::Denied,
+            _ => abi::Error::BadAddress,
         })
     }
 

@@ -95,9 +95,7 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     if !offset.is_multiple_of(PAGE) || end > section.reserve {
         return Err(Error::BadAddress);
     }
-    if !section.rights(domain).intersects(Rights::CHANGE_ACL | Rights::READ) {
-        return Err(Error::Denied);
-    }
+    section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
     let alias = Alias { delta: offset.wrapping_sub(range.start), section, protection };
     let mut window = task.window.lock();
     if window.aliases.len() >= ALIASES_MAX {

@@ -18,7 +18,9 @@ pub fn run(report: &Report) -> Result<(), String> {
         let client = MeasureClient::bind(gate).map_err(|e| format!("binding: {e}"))?;
         null(report, "epc-s", &client)?;
         client.close().map_err(|e| format!("taking the right back: {e}"))?;
-        expect(report, Case { case: "refused", way: "epc-s", bytes: 0 }, || client.null() == Err(Error::Denied))
+        expect(report, Case { case: "refused", way: "epc-s", bytes: 0 }, || {
+            client.null().is_err_and(|e| e.refusal().is_some())
+        })
     })?;
     server::with(|gate| {
         let client = MeasureClient::plain(gate);

@@ -7,12 +7,13 @@ extern crate alloc;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::refusal::Object;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section as abi;
 use musubi::command::Command;
 use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::{Bound, Gates, Section, plain_call, probe, section};
-use musubi::{AclEntry, Error, Rights, Start, eprintln, println};
+use musubi::{AclEntry, Error, Rights, Start, eprintln, println, why};
 
 musubi::program!(run);
 
@@ -52,7 +53,7 @@ fn foreign_section() -> Result<u64, String> {
 /// A load, store or jump without the right. Does not come back if all is well.
 fn denied_access(right: Rights) -> Result<(), String> {
     let target = foreign_section()?;
-    println!("trying to {} {target:#x} ...", musubi::ended::right_name(right.bits().into()));
+    println!("trying to {} {target:#x} ...", right.words());
     match right {
         Rights::READ => drop(core::hint::black_box(probe::read(target))),
         Rights::WRITE => probe::write(target),
@@ -72,55 +73,48 @@ impl Skeleton for Nothing {
 /// Gates whose text grants the right call to nobody: ours. Binding and calling must be refused.
 fn call() -> Result<(), String> {
     let gates = Gates::export(Nothing, 1).map_err(|e| format!("no gate: {e}"))?;
-    match Bound::bind(gates.address(), 0) {
-        Err(Error::Denied) => println!("binding without the right call: {}", Error::Denied),
-        Err(e) => return Err(format!("binding: not denied but {e}")),
-        Ok(bound) => match bound.call(0, [0; 6]) {
-            Err(Error::Denied) => println!("a bound call without the right call: {}", Error::Denied),
-            other => return Err(format!("a call without the right call: {other:?}")),
-        },
-    }
+    let text = musubi::start().text();
+    refused("binding", Bound::bind(gates.address(), 0).map(drop), text, Rights::CALL)?;
     let address = format!("{:#x}", gates.address());
     let child = Command::new(b"bin/denied").arg(b"plain-call").arg(address.as_bytes()).spawn();
     let exit = child.map_err(|e| format!("{e}"))?.wait().map_err(|e| format!("{e}"))?;
     match musubi::ended::status(&exit) {
-        0 => Ok(()),
         139 => {
-            println!("a plain call without the right call: {}", describe(&exit));
+            println!("a plain call: {}", describe(&exit));
             Ok(())
         }
         other => Err(format!("a plain call: status {other}")),
     }
 }
 
-/// A plain call to a gate of another program that does not let us in: an error, or a fault.
-fn plain(gate: &str) -> Result<(), String> {
-    let gate = u64::from_str_radix(gate.trim_start_matches("0x"), 16).map_err(|e| format!("{gate}: {e}"))?;
-    match plain_call(gate, [0; 6]) {
-        Err(Error::Denied) => {
-            println!("a plain call without the right call: {}", Error::Denied);
+/// What must be refused for the lack of a right: the error says of which, on what, and whose.
+fn refused(what: &str, outcome: Result<(), Error>, section: u64, right: Rights) -> Result<(), String> {
+    match outcome {
+        Err(e) if e.refusal().is_some_and(|r| r.object == Object::Section(section, right)) => {
+            println!("{what}: {}", why(e));
             Ok(())
         }
-        other => Err(format!("a plain call went through: {other:?}")),
+        Err(e) => Err(format!("{what}: not refused for the right {} but: {}", right.words(), why(e))),
+        Ok(()) => Err(format!("{what} {section:#x} went through")),
     }
+}
+
+/// A plain call to a gate of another program that does not let us in is a fault.
+fn plain(gate: &str) -> Result<(), String> {
+    let gate = u64::from_str_radix(gate.trim_start_matches("0x"), 16).map_err(|e| format!("{gate}: {e}"))?;
+    Err(format!("a plain call came back: {:?}", plain_call(gate, [0; 6])))
 }
 
 fn change_acl() -> Result<(), String> {
     let target = foreign_section()?;
     let all = Rights::all().difference(Rights::DMA).bits();
     let entry = AclEntry { principal: principal::ANY, rights: all, id: 0, text: ANY_TEXT };
-    let expect = |what: &str, outcome: Result<(), Error>| match outcome {
-        Err(Error::Denied) => {
-            println!("{what} {target:#x} without the right change-acl: {}", Error::Denied);
-            Ok(())
-        }
-        Err(e) => Err(format!("{what}: not denied but {e}")),
-        Ok(()) => Err(format!("{what} {target:#x} went through")),
-    };
-    expect("changing the ACL of", section::grant(target, &entry))?;
-    expect("cloning", Section::clone_of(target, 0, 0, 0).map(drop))?;
-    expect("giving away", section::give(target, musubi::start().task()))?;
-    expect("deleting", section::delete(target))
+    let refused = |what: &str, outcome: Result<(), Error>| refused(what, outcome, target, Rights::CHANGE_ACL);
+    refused("changing the ACL", section::grant(target, &entry))?;
+    refused("reading the ACL", section::acl(target).map(drop))?;
+    self::refused("cloning", Section::clone_of(target, 0, 0, 0).map(drop), target, Rights::READ)?;
+    refused("giving away", section::give(target, musubi::start().task()))?;
+    refused("deleting", section::delete(target))
 }
 
 fn describe(exit: &musubi::abi::task::Exit) -> String {

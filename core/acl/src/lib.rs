@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+use abi::refusal::Object;
 use abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights};
 use alloc::vec::Vec;
@@ -48,6 +49,14 @@ impl Subject {
         // A scan, because it is the definition itself and lists are short; ACL_MAX bounds them.
         let matching = entries.iter().filter(|entry| self.matches(entry));
         matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
+    }
+
+    /// The error of a call of this subject about `object`, which it has no right to.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
+    pub const fn refused(&self, object: Object) -> Error {
+        Error::no_right(object, self.thread)
     }
 }
 
@@ -101,9 +110,22 @@ impl Acl {
         subject.rights(&self.entries)
     }
 
-    /// Whether `subject` has all of `rights`. (It always has all of no rights.)
-    pub fn allows(&self, subject: &Subject, rights: Rights) -> bool {
-        self.rights(subject).contains(rights)
+    /// Refuses a subject that lacks any of `needed` on the section at `base`, whose list this is.
+    ///
+    /// # Errors
+    /// A refusal, with what is missing.
+    pub fn check(&self, base: u64, subject: &Subject, needed: Rights) -> Result<(), Error> {
+        let missing = needed - self.rights(subject);
+        if missing.is_empty() { Ok(()) } else { Err(subject.refused(Object::Section(base, missing))) }
+    }
+
+    /// Refuses a subject that has none of `enough`, each of which would do; `named` is the one to ask for.
+    ///
+    /// # Errors
+    /// A refusal, with `named` as what is missing.
+    pub fn check_any(&self, base: u64, subject: &Subject, enough: Rights, named: Rights) -> Result<(), Error> {
+        let has = self.rights(subject).intersects(enough);
+        if has { Ok(()) } else { Err(subject.refused(Object::Section(base, named))) }
     }
 
     /// Whether `entry` could be set (with no rights: removed).

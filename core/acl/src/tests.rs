@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
+const BASE: u64 = 0x4000_0060_0000;
 const SUBJECT: Subject = Subject { node: 1, user: 2, task: 3, thread: 4, text: 0x5000, original: 0x6000 };
 
 fn entry(principal: u32, id: u64, text: u64, rights: Rights) -> AclEntry {
@@ -12,8 +13,12 @@ fn entry(principal: u32, id: u64, text: u64, rights: Rights) -> AclEntry {
 #[test]
 fn no_entry_no_right() {
     assert_eq!(Acl::new().rights(&SUBJECT), Rights::empty());
-    assert!(!Acl::new().allows(&SUBJECT, Rights::READ));
-    assert!(Acl::new().allows(&SUBJECT, Rights::empty()));
+    assert!(!allows(&Acl::new(), &SUBJECT, Rights::READ));
+    assert!(allows(&Acl::new(), &SUBJECT, Rights::empty()));
+}
+
+fn allows(acl: &Acl, subject: &Subject, rights: Rights) -> bool {
+    acl.check(BASE, subject, rights).is_ok()
 }
 
 #[test]
@@ -23,11 +28,11 @@ fn principal_and_text_must_both_match() {
         [(principal::ANY, 0), (principal::THREAD, 4), (principal::TASK, 3), (principal::USER, 2), (principal::NODE, 1)]
     {
         for text in [ANY_TEXT, 0x5000, 0x6000] {
-            assert!(Acl::with(entry(principal, id, text, right)).allows(&SUBJECT, right));
+            assert!(allows(&Acl::with(entry(principal, id, text, right)), &SUBJECT, right));
         }
-        assert!(!Acl::with(entry(principal, id, 0x7000, right)).allows(&SUBJECT, right));
+        assert!(!allows(&Acl::with(entry(principal, id, 0x7000, right)), &SUBJECT, right));
         if principal != principal::ANY {
-            assert!(!Acl::with(entry(principal, id + 10, ANY_TEXT, right)).allows(&SUBJECT, right));
+            assert!(!allows(&Acl::with(entry(principal, id + 10, ANY_TEXT, right)), &SUBJECT, right));
         }
     }
 }
@@ -39,9 +44,9 @@ fn clones_of_a_text() {
     let sibling = Subject { text: 0x5800, ..SUBJECT };
     let to_all = Acl::with(entry(principal::ANY, 0, 0x6000, Rights::CALL));
     let to_one = Acl::with(entry(principal::ANY, 0, 0x5000, Rights::CALL));
-    assert!([SUBJECT, original, sibling].iter().all(|subject| to_all.allows(subject, Rights::CALL)));
-    assert!(to_one.allows(&SUBJECT, Rights::CALL));
-    assert!(!to_one.allows(&original, Rights::CALL) && !to_one.allows(&sibling, Rights::CALL));
+    assert!([SUBJECT, original, sibling].iter().all(|subject| allows(&to_all, subject, Rights::CALL)));
+    assert!(allows(&to_one, &SUBJECT, Rights::CALL));
+    assert!(!allows(&to_one, &original, Rights::CALL) && !allows(&to_one, &sibling, Rights::CALL));
 }
 
 #[test]
@@ -88,6 +93,27 @@ fn a_change_says_what_it_did() {
     assert_eq!(set(&mut acl, Rights::READ | Rights::EXECUTE), Change::Shrank);
     assert_eq!(set(&mut acl, Rights::empty()), Change::Shrank);
     assert_eq!(acl, Acl::new());
+}
+
+/// For every pair of rights that are there and rights that are needed: what is refused names the section, exactly what is
+/// missing, and the thread. (The text is that of whoever holds the error.)
+#[test]
+fn a_refusal_names_section_right_and_thread() {
+    let text = 0x4000_0020_0000;
+    let subject = Subject { text, ..SUBJECT };
+    for has in 0..=Rights::all().bits() {
+        let acl = Acl::with(entry(principal::THREAD, 4, text, Rights::from_bits_truncate(has)));
+        for needed in 0..=Rights::all().bits() {
+            let (right, missing) = (Rights::from_bits_truncate(needed), Rights::from_bits_truncate(needed & !has));
+            let error = |right| Err(Error::no_right(Object::Section(BASE, right), 4));
+            let wanted = if missing.is_empty() { Ok(()) } else { error(missing) };
+            assert_eq!(acl.check(BASE, &subject, right), wanted, "{right} of {has:#x}");
+            let one = acl.check_any(BASE, &subject, right, Rights::CHANGE_ACL);
+            let wanted = if needed & has != 0 { Ok(()) } else { error(Rights::CHANGE_ACL) };
+            assert_eq!(one, wanted, "one of {right} of {has:#x}");
+        }
+    }
+    assert_eq!(subject.refused(Object::Task(9)), Error::no_right(Object::Task(9), 4));
 }
 
 /// Numbers so few that entries and subjects meet.

@@ -30,6 +30,21 @@ impl Access {
             Access::Execute => Rights::READ.union(Rights::EXECUTE),
         }
     }
+
+    /// The right that the access is called after.
+    pub const fn right(self) -> Rights {
+        match self {
+            Access::Read => Rights::READ,
+            Access::Write => Rights::WRITE,
+            Access::Execute => Rights::EXECUTE,
+        }
+    }
+
+    /// Of what is `missing` for the access, what people want to hear of: the right that was used, if it is among them.
+    /// (Reading goes with every access.)
+    pub const fn named(self, missing: Rights) -> Rights {
+        if missing.contains(self.right()) { self.right() } else { missing }
+    }
 }
 
 /// What any entry can give at most on the memory of a kind of section.

@@ -265,3 +265,20 @@ fn only_a_loss_must_be_told() {
     let told = Invalidate::after(Change::Shrank, 0x1000, 0x2000).unwrap();
     assert!(told.covers(0x1000) && told.covers(0x2fff) && !told.covers(0xfff) && !told.covers(0x3000));
 }
+
+/// What is named to people is missing, and it is the right of the access wherever that is missing.
+#[test]
+fn what_is_named_is_missing() {
+    for access in [Access::Read, Access::Write, Access::Execute] {
+        for has in (0..=Rights::all().bits()).map(Rights::from_bits_truncate) {
+            match decide(has, kind::DATA, access, None) {
+                Ok(_) => assert!(has.contains(access.needs())),
+                Err(missing) => {
+                    let named = access.named(missing);
+                    assert!(!named.is_empty() && missing.contains(named), "{access:?} with {has}");
+                    assert_eq!(named == access.right(), missing.contains(access.right()), "{access:?} with {has}");
+                }
+            }
+        }
+    }
+}

@@ -32,7 +32,7 @@ pub struct Refused {
 impl core::fmt::Display for Refused {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.reason.as_str() {
-            "" => write!(f, "{}", self.error),
+            "" => write!(f, "{}", crate::why(self.error)),
             reason => f.write_str(reason),
         }
     }

@@ -40,7 +40,8 @@ pub fn describe(ended: &Exit, name_of: impl Fn(u64) -> Option<String>) -> String
     }
 }
 
-fn named(base: u64, name_of: &impl Fn(u64) -> Option<String>) -> String {
+/// A section by its name and address.
+pub(crate) fn named(base: u64, name_of: &impl Fn(u64) -> Option<String>) -> String {
     match name_of(base).filter(|n| !n.is_empty()) {
         Some(name) => format!("{name} {base:#x}"),
         None => format!("{base:#x}"),
@@ -48,7 +49,7 @@ fn named(base: u64, name_of: &impl Fn(u64) -> Option<String>) -> String {
 }
 
 fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
-    let right = right_name(ended.right);
+    let right = Rights::from_bits_truncate(ended.right as u32).words();
     match ended.cause {
         cause::DENIED => {
             format!("no right to {right} section {} at address {:#x}", named(ended.section, name_of), ended.address)
@@ -59,25 +60,12 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
         cause::BREAKPOINT => "a breakpoint".to_string(),
         cause::EXCEPTION => format!("processor exception {}", ended.address),
         cause::NO_MEMORY => format!("no memory left for address {:#x}", ended.address),
+        cause::NO_GATE => {
+            format!("no gate at address {:#x} of section {}", ended.address, named(ended.section, name_of))
+        }
         cause::STACK => format!("stack used up at address {:#x}", ended.address),
         other => format!("cause {other} at address {:#x}", ended.address),
     }
-}
-
-/// The right in a word.
-#[must_use]
-pub fn right_name(bits: u64) -> String {
-    const NAMES: [(Rights, &str); 6] = [
-        (Rights::READ, "read"),
-        (Rights::WRITE, "write"),
-        (Rights::EXECUTE, "execute"),
-        (Rights::CALL, "call"),
-        (Rights::CHANGE_ACL, "change-acl"),
-        (Rights::DMA, "dma"),
-    ];
-    let has = |r: Rights| bits & u64::from(r.bits()) != 0;
-    let names: alloc::vec::Vec<&str> = NAMES.iter().filter(|n| has(n.0)).map(|n| n.1).collect();
-    if names.is_empty() { "access".to_string() } else { names.join("+") }
 }
 
 /// The name that the kernel keeps for the section at an address.

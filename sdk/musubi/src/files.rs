@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use interfaces::files::{FileInfo, FilesClient, RECORD};
-use rt::{Error, Once};
+use rt::{Error, Once, Rights};
 use zerocopy::{FromBytes, FromZeros};
 
 /// Longest name of a file that is listed whole.
@@ -31,10 +31,10 @@ pub fn find(path: &[u8]) -> Result<FileInfo, Error> {
 /// A file's bytes, where they lie.
 ///
 /// # Errors
-/// `NotFound`; `Denied` if this program may not read it.
+/// `NotFound`; a refusal if this program may not read it.
 pub fn open(path: &[u8]) -> Result<&'static [u8], Error> {
     let file = find(path)?;
-    rt::section::view(file.section, file.len).ok_or(Error::Denied)
+    rt::section::view(file.section, file.len).ok_or_else(|| rt::section::why_not(file.section, Rights::READ))
 }
 
 /// All files with their names.

@@ -15,6 +15,9 @@ pub mod ended;
 pub mod files;
 pub mod names;
 pub mod stream;
+mod why;
+
+pub use why::why;
 
 /// Makes `run` the program's main function: `fn run(start: &musubi::Start) -> i32`. Its value is the exit status.
 #[macro_export]

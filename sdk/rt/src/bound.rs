@@ -27,7 +27,7 @@ impl Bound {
     /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none).
     ///
     /// # Errors
-    /// `Denied` without the right call, `NotFound`, or what the kernel answers.
+    /// A refusal without the right call, `NotFound`, or what the kernel answers.
     pub fn bind(gate: u64, args_len: u64) -> Result<Bound, Error> {
         Bound::bind_with(gate, args_len, 0)
     }
@@ -133,7 +133,7 @@ fn let_callees_fetch() {
     }
 }
 
-/// The result in a pair (status, value), as skeletons return it.
+/// The result in a pair (status, value), as skeletons return it. What a server was itself refused for it does not tell.
 ///
 /// # Errors
 /// What the status says.
@@ -141,6 +141,12 @@ fn let_callees_fetch() {
 pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
     match values[0] {
         0 => Ok(values[1]),
-        number => Err(Error::from_number(number).unwrap_or(Error::BadArgument)),
+        status => Err(told_by(status)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn told_by(status: u64) -> Error {
+    Error::from_word(status).map_or(Error::BadArgument, Error::told)
 }

@@ -43,7 +43,7 @@ impl Values {
     pub fn of(result: Result<u64, Error>) -> Values {
         match result {
             Ok(value) => Values(0, value),
-            Err(e) => Values(e as u64, 0),
+            Err(e) => Values(e.told().word(), 0),
         }
     }
 }

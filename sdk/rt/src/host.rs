@@ -29,7 +29,7 @@ pub fn kernel_call(number: u64, arguments: [u64; 6]) -> (u64, u64) {
     let answer = Call::decode(number, arguments).ok_or(Error::NoSuchCall).and_then(perform);
     match answer {
         Ok(value) => (0, value),
-        Err(e) => (e as u64, 0),
+        Err(e) => (e.word(), 0),
     }
 }
 
@@ -81,7 +81,7 @@ pub fn bound_call(via: u64, slot: u64, index: u64, words: [u64; 6]) -> (u64, [u6
     }
     let binding = slot / abi::gate::slot(1);
     let found = BINDINGS.lock().ok().and_then(|b| b.get(binding as usize).copied());
-    found.map_or((Error::NotFound as u64, [0; 2]), |(block, base, len)| enter(block, index, base, len, words))
+    found.map_or((Error::NotFound.word(), [0; 2]), |(block, base, len)| enter(block, index, base, len, words))
 }
 
 pub fn plain_call(address: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
@@ -89,7 +89,7 @@ pub fn plain_call(address: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
         let inside = |b: &Block| (b.address..b.address + b.count * GATE_STEP).contains(&address);
         blocks.iter().position(inside).map(|i| (i, (address - blocks[i].address) / GATE_STEP))
     });
-    found.map_or((Error::NotFound as u64, [0; 2]), |(block, index)| enter(block, index, 0, 0, words))
+    found.map_or((Error::NotFound.word(), [0; 2]), |(block, index)| enter(block, index, 0, 0, words))
 }
 
 pub fn is_own_code(_address: u64) -> bool {
@@ -99,7 +99,7 @@ pub fn is_own_code(_address: u64) -> bool {
 fn enter(block: usize, index: u64, args_base: u64, args_len: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
     let gates = BLOCKS.lock().ok().and_then(|b| b.get(block).map(|b| (b.cookie, b.count)));
     let Some((cookie, _)) = gates.filter(|g| index < g.1) else {
-        return (Error::NotFound as u64, [0; 2]);
+        return (Error::NotFound.word(), [0; 2]);
     };
     let caller = Caller(Record { task: 1, user: 1, text: 1, args_base, args_len, cookie, ..Record::default() });
     let values = dispatch(&caller, index, &words);

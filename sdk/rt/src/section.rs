@@ -1,6 +1,7 @@
 //! Sections: making them, saying who may use them, looking at them.
 
 use abi::calls::stub;
+use abi::refusal::Object;
 use abi::section::{NAME_LEN, SectionInfo, kind};
 use abi::{AclEntry, Error, Rights, layout};
 use alloc::vec::Vec;
@@ -108,7 +109,7 @@ pub fn give(base: u64, task: u64) -> Result<(), Error> {
 /// Sets one entry of a section's ACL, or removes it if it has no rights.
 ///
 /// # Errors
-/// `Denied` without the right change-acl, or what the kernel answers.
+/// A refusal without the right change-acl, or what the kernel answers.
 pub fn grant(base: u64, entry: &AclEntry) -> Result<(), Error> {
     stub::acl_set(&Trap, base, ptr::from_ref(entry) as u64).map(drop)
 }
@@ -145,7 +146,7 @@ pub fn list() -> impl Iterator<Item = SectionInfo> {
 /// The ACL of a section.
 ///
 /// # Errors
-/// `Denied` without any right on it, or what the kernel answers.
+/// A refusal without any right on it, or what the kernel answers.
 pub fn acl(base: u64) -> Result<Vec<AclEntry>, Error> {
     let mut entries = Vec::new();
     let mut count = 16;
@@ -175,6 +176,20 @@ pub fn may(address: u64, len: u64, rights: Rights, who: Who) -> bool {
     stub::may(&Trap, address, len, u64::from(rights.bits()), who as u64) == Ok(1)
 }
 
+/// Why this program may not do `rights` at `address`: for want of a right, or because nothing there can be.
+#[must_use]
+pub fn why_not(address: u64, rights: Rights) -> Error {
+    let there = match info(address) {
+        Ok(there) => there,
+        Err(error) => return error,
+    };
+    let missing = rights - Rights::from_bits_truncate(there.rights as u32);
+    if missing.is_empty() {
+        return Error::BadAddress;
+    }
+    Error::no_right(Object::Section(there.base, missing), crate::task::identity().thread)
+}
+
 /// Memory of somebody else's section that this program may read: a file, for example. Whoever may write it may do so
 /// while it is being read here: copy before you decide on it.
 #[must_use]
@@ -199,14 +214,14 @@ pub struct Device {
 
 impl Device {
     /// # Errors
-    /// `NotSupported` if the section is not a device's memory, `Denied` if this program may not write it.
+    /// `NotSupported` if the section is not a device's memory, a refusal if this program may not write it.
     pub fn open(base: u64) -> Result<Device, Error> {
         let info = info(base)?;
         if info.kind != kind::DEVICE {
             return Err(Error::NotSupported);
         }
         if !may(info.base, info.len, Rights::READ | Rights::WRITE, Who::Own) {
-            return Err(Error::Denied);
+            return Err(why_not(info.base, Rights::READ | Rights::WRITE));
         }
         Ok(Device { base: info.base, len: info.len })
     }

@@ -24,6 +24,13 @@ pub fn identity() -> Identity {
     out
 }
 
+/// The executing thread and text, as errors name them.
+#[cfg(target_os = "musubi")]
+pub(crate) fn who() -> abi::refusal::Who {
+    let me = identity();
+    abi::refusal::Who { thread: me.thread, text: me.text }
+}
+
 /// A new task without threads.
 ///
 /// # Errors

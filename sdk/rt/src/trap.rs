@@ -11,7 +11,7 @@ impl Kernel for Trap {
     #[inline]
     fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error> {
         let (status, value) = machine::kernel_call(number, arguments);
-        status_of(status).map(|()| value)
+        if status == 0 { Ok(value) } else { Err(error_of(status)) }
     }
 }
 
@@ -19,7 +19,7 @@ impl Kernel for Trap {
 #[inline]
 pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> {
     let (status, values) = machine::bound_call(via, slot, index, arguments);
-    status_of(status).map(|()| values)
+    if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
 /// Calls the gate at an exported entry address by a plain `call`: no binding is needed, and none lends memory.
@@ -33,7 +33,7 @@ pub fn plain_call(address: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> 
         return Err(Error::BadAddress);
     }
     let (status, values) = machine::plain_call(address, arguments);
-    status_of(status).map(|()| values)
+    if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
 /// What stands in for a gate where the calls of a client are plain ones; the slot is the entry address of the block.
@@ -49,12 +49,11 @@ fn is_entry(address: u64) -> bool {
         && !machine::is_own_code(address)
 }
 
-#[inline]
-fn status_of(status: u64) -> Result<(), Error> {
-    match status {
-        0 => Ok(()),
-        number => Err(Error::from_number(number).unwrap_or(Error::NotSupported)),
-    }
+/// Out of the way of calls that go well.
+#[cold]
+#[inline(never)]
+fn error_of(status: u64) -> Error {
+    Error::from_word(status).unwrap_or(Error::NotSupported)
 }
 
 #[cfg(target_os = "musubi")]

@@ -40,7 +40,7 @@ static SERVICE: Once<Service> = Once::new();
 fn run(_: &Start) -> i32 {
     match begin() {
         Ok(()) => thread::park(),
-        Err(e) => e as i32,
+        Err(e) => e.word() as i32,
     }
 }
 

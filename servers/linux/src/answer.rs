@@ -36,6 +36,7 @@ impl From<abi::Error> for Errno {
     /// The nearest word that Linux has for a refused call of the kernel.
     fn from(error: abi::Error) -> Errno {
         use abi::Error as E;
+        use abi::refusal::Object;
         Errno(match error {
             E::Denied | E::Refused => errno::EACCES,
             E::NotFound => errno::ENOENT,
@@ -49,6 +50,11 @@ impl From<abi::Error> for Errno {
             E::Exists => errno::EEXIST,
             E::Killed => errno::EINTR,
             E::BadProgram => errno::ENOEXEC,
+            other => match other.refusal().map(|refusal| refusal.object) {
+                Some(Object::Section(..)) => errno::EACCES,
+                Some(Object::Task(_) | Object::Thread(_) | Object::System) => errno::EPERM,
+                None => errno::EIO,
+            },
         })
     }
 }

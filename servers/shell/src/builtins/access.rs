@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::rt::section;
+use musubi::why;
 use musubi::{AclEntry, Rights};
 
 /// An entry in words.
@@ -54,7 +55,7 @@ pub fn acl(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(e) => {
-            io.complain("acl", format_args!("{address:#x}: {e}"));
+            io.complain("acl", format_args!("{address:#x}: {}", why(e)));
             1
         }
     }

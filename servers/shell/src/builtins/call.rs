@@ -12,12 +12,13 @@ use musubi::rt::abi::gate::grade;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{Method, Returns};
 use musubi::rt::{Bound, section, time};
+use musubi::why;
 
 pub fn names(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let all = match musubi::names::list() {
         Ok(all) => all,
         Err(e) => {
-            io.complain("names", format_args!("{e}"));
+            io.complain("names", format_args!("{}", why(e)));
             return 1;
         }
     };
@@ -81,7 +82,7 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let (values, ticks, how) = match outcome {
         Ok(done) => done,
         Err(e) => {
-            io.complain("call", format_args!("{name}: {e}"));
+            io.complain("call", format_args!("{name}: {}", why(e)));
             return 1;
         }
     };
@@ -89,7 +90,7 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         Some(Returns::Status) => match result_of(values) {
             Ok(value) => say!(io, "{value} ({how}, {ticks} ticks)"),
             Err(e) => {
-                io.complain("call", format_args!("{name} {}: {e}", text(method)));
+                io.complain("call", format_args!("{name} {}: {}", text(method), why(e)));
                 return 1;
             }
         },

@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::boot::flag;
+use musubi::why;
 use musubi::{Error, files};
 
 pub fn ls(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
@@ -16,7 +17,7 @@ pub fn ls(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let mut all = match files::list() {
         Ok(all) => all,
         Err(e) => {
-            io.complain("ls", format_args!("{e}"));
+            io.complain("ls", format_args!("{}", why(e)));
             return 1;
         }
     };
@@ -39,7 +40,7 @@ pub fn ls(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 pub fn cat(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let mut status = 0;
     let mut fail = |io: &mut Io, name: &str, e: Error| {
-        io.complain("cat", format_args!("{name}: {e}"));
+        io.complain("cat", format_args!("{name}: {}", why(e)));
         status = 1;
     };
     if words.len() == 1 {

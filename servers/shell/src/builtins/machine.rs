@@ -13,12 +13,13 @@ use musubi::abi::layout::PAGE;
 use musubi::interfaces::linux::LinuxClient;
 use musubi::interfaces::power::PowerClient;
 use musubi::rt::task;
+use musubi::why;
 
 pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let memory = match task::memory() {
         Ok(memory) => memory,
         Err(e) => {
-            io.complain("mem", format_args!("{e}"));
+            io.complain("mem", format_args!("{}", why(e)));
             return 1;
         }
     };
@@ -106,7 +107,7 @@ pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         Ok(lines) if lines.is_empty() => say!(io, "none so far"),
         Ok(lines) => say!(io, "{}", lines.join("\n")),
         Err(e) => {
-            io.complain("linux-unknown", format_args!("{e}"));
+            io.complain("linux-unknown", format_args!("{}", why(e)));
             return 1;
         }
     }
@@ -118,7 +119,7 @@ pub fn poweroff(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     match off {
         Ok(()) => musubi::rt::thread::park(),
         Err(e) => {
-            io.complain("poweroff", format_args!("{e}"));
+            io.complain("poweroff", format_args!("{}", why(e)));
             1
         }
     }

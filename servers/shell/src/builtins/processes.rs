@@ -13,6 +13,7 @@ use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::state;
 use musubi::rt::{task, time as clock};
+use musubi::why;
 
 pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     match words {
@@ -104,7 +105,7 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             match task::kill(t) {
                 Ok(()) => killed.push(t),
                 Err(e) => {
-                    io.complain("kill", format_args!("{t}: {e}"));
+                    io.complain("kill", format_args!("{t}: {}", why(e)));
                     status = 1;
                 }
             }

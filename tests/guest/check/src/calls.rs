@@ -3,6 +3,7 @@
 use crate::memory::{data, load, store};
 use crate::peer::{Peer, in_call, op, own};
 use crate::raw::kind;
+use crate::refusals::lacks;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role};
 use crate::{holds, same};
@@ -139,7 +140,8 @@ impl Skeleton for Down {
 /// A program may call its own gates: the fetch faults, as from outside.
 fn bound_to_oneself() -> Outcome {
     let gates = Gates::export(Down, 1).map_err(doing("gate"))?;
-    same!(Bound::bind(gates.address(), 0).err(), Some(Error::Denied), "without the right to call oneself");
+    let own = musubi::start().text();
+    lacks(Bound::bind(gates.address(), 0), own, Rights::CALL, "without the right to call oneself")?;
     gates.admit(&ANYBODY).map_err(doing("admit"))?;
     DOWN.store(gates.address(), Ordering::Relaxed);
     let bound = Bound::bind(gates.address(), 0).map_err(doing("bind"))?;
@@ -188,7 +190,7 @@ fn ended_in_call(what: u64, end: fn(&Peer) -> Result<(), Error>) -> Outcome {
     let _ = end(peer);
     for (thread, outcome) in inside {
         thread.join().map_err(doing("join"))?;
-        same!(outcome.load(Ordering::SeqCst), Error::Dead as u64, "what the caller was told");
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what the caller was told");
     }
     same!(peer.call(op::ADD, &[1]), Err(Error::Dead), "a call afterwards");
     peer.child.wait_for(10_000_000_000).map_err(doing("the peer's end"))?;
@@ -205,7 +207,7 @@ fn death_in_a_chain() -> Outcome {
     let body = move || {
         let slot = b.call(op::BIND, &[c.gate]).unwrap_or(9);
         let result = a.call(op::RELAY, &[b.gate, op::CALL_BOUND, slot, op::LOOP, flag]);
-        outcome.store(result.map_or_else(|e| e as u64, |_| 0), Ordering::SeqCst);
+        outcome.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
     };
     let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
     crate::memory::await_word(flag);
@@ -215,7 +217,7 @@ fn death_in_a_chain() -> Outcome {
     same!(outcome.load(Ordering::SeqCst), 99, "the call, while c goes on");
     c.child.kill().map_err(doing("killing c"))?;
     thread.join().map_err(doing("join"))?;
-    same!(outcome.load(Ordering::SeqCst), Error::Dead as u64, "what a was told");
+    same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what a was told");
     same!(a.call(op::ADD, &[1]), Ok(1), "a afterwards");
     a.child.kill().map_err(doing("killing a"))
 }
@@ -327,7 +329,7 @@ fn no_gate_there() -> Outcome {
     for at in [peer.no_gate(), peer.gate + GATE_STEP, peer.gate + 1, peer.gate + 8] {
         same!(Bound::bind(at, 0).err(), Some(Error::NotFound), "binding to {at:#x}");
         let exit = role(&["jump", &format!("{at:#x}")])?;
-        holds!(exit.kind == exit::FAULT, "a jump to {at:#x}: {exit:x?}");
+        same!((exit.kind, exit.cause), (exit::FAULT, cause::NO_GATE), "a jump to {at:#x}");
         same!(exit.section, peer.text, "the section that the fault names");
     }
     for at in [0, 8, peer.text, musubi::start().text(), 1 << 47, u64::MAX] {
@@ -349,7 +351,7 @@ fn gate_taken_back() -> Outcome {
     same!(bound.call(0, [op::ADD, 1, 0, 0, 0, 0]), Err(Error::Dead), "a bound call after");
     same!(Bound::bind(extra, 0).err(), Some(Error::NotFound), "binding after");
     let exit = role(&["plain-call", &format!("{extra:#x}")])?;
-    same!(exit.kind, exit::FAULT, "how a program ends that calls it plainly");
+    same!((exit.kind, exit.cause), (exit::FAULT, cause::NO_GATE), "how a program ends that calls it plainly");
     same!(peer.call(op::ADD, &[1]), Ok(2), "the other gate");
     peer.end()
 }
@@ -359,8 +361,8 @@ fn right_taken_back() -> Outcome {
     let peer = Peer::start()?;
     same!(peer.call(op::ADD, &[1]), Ok(1), "a call before");
     same!(peer.call(op::OWN, &[own::SHUT]), Ok(0), "the call in which it is taken");
-    same!(peer.call(op::ADD, &[1]), Err(Error::Denied), "the next bound call");
-    same!(Bound::bind(peer.gate, 0).err(), Some(Error::Denied), "binding again");
+    lacks(peer.call(op::ADD, &[1]), peer.text, Rights::CALL, "the next bound call")?;
+    lacks(Bound::bind(peer.gate, 0), peer.text, Rights::CALL, "binding again")?;
     let exit = role(&["plain-call", &format!("{:#x}", peer.gate)])?;
     same!((exit.kind, exit.cause), (exit::FAULT, cause::DENIED), "how a program ends that calls plainly");
     same!((exit.section, exit.right), (peer.text, u64::from(Rights::CALL.bits())), "section and right of the fault");

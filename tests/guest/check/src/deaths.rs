@@ -112,7 +112,7 @@ fn deaths() -> Outcome {
             let (thread, outcome) = in_call(peer, op::LOOP, flags.base(), 0)?;
             peer.child.kill().map_err(doing("kill"))?;
             thread.join().map_err(doing("join"))?;
-            same!(outcome.load(Ordering::SeqCst), Error::Dead as u64, "the call into one that is killed");
+            same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that is killed");
         } else {
             same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits");
         }

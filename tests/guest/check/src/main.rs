@@ -12,6 +12,7 @@ mod peer;
 mod programs;
 mod quota;
 mod raw;
+mod refusals;
 mod registers;
 mod report;
 mod revoke;
@@ -28,6 +29,7 @@ musubi::program!(run);
 const GROUPS: &[Group] = &[
     Group { name: "sections", checks: sections::CHECKS },
     Group { name: "acl", checks: acl::CHECKS },
+    Group { name: "refusals", checks: refusals::CHECKS },
     Group { name: "revoke", checks: revoke::CHECKS },
     Group { name: "quota", checks: quota::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },

@@ -1,6 +1,8 @@
 //! Memory of sections, touched on purpose in ways that Rust does not know of: by several programs at once, and to see
 //! whether it can be touched at all.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
 use musubi::rt::Section;
@@ -24,6 +26,24 @@ pub fn load(address: u64) -> u64 {
 
 pub fn store(address: u64, value: u64) {
     word(address).store(value, Ordering::SeqCst);
+}
+
+/// Stores a text: its length and its bytes, word by word.
+pub fn store_text(address: u64, text: &str) {
+    store(address, text.len() as u64);
+    for (at, part) in (address + 8..).step_by(8).zip(text.as_bytes().chunks(8)) {
+        let mut bytes = [0; 8];
+        bytes[..part.len()].copy_from_slice(part);
+        store(at, u64::from_le_bytes(bytes));
+    }
+}
+
+/// The text that was stored at an address.
+pub fn load_text(address: u64) -> String {
+    let len = load(address).min(512) as usize;
+    let words = (address + 8..).step_by(8).take(len.div_ceil(8));
+    let bytes: Vec<u8> = words.flat_map(|at| load(at).to_le_bytes()).take(len).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Waits until the word holds something else than 0.

@@ -1,7 +1,7 @@
 //! The other program. Its gates do what checks want done in another text: on the caller's thread, with the rights that
 //! (that thread, this text) has.
 
-use crate::memory::{await_word, call, load, store, word};
+use crate::memory::{await_word, call, load, store, store_text, word};
 use crate::raw;
 use crate::report::doing;
 use alloc::boxed::Box;
@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use musubi::abi::calls::stub;
+use musubi::abi::calls::{Kernel, stub};
 use musubi::abi::gate::{GATE_STEP, flag};
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
@@ -66,6 +66,10 @@ pub mod op {
     pub const CALL_BOUND: u64 = 22;
     /// Value: an address in this program's data.
     pub const ADDRESS_OF_DATA: u64 = 23;
+    /// Makes the kernel call `w1` with `w2` and `w3`, answers as it does, and stores what its error says at `w0`.
+    pub const TRY: u64 = 24;
+    /// Answers with the two values `w0` and `w1`, whatever they mean.
+    pub const ANSWER: u64 = 25;
 }
 
 /// What only the program's own thread may do.
@@ -172,8 +176,14 @@ impl Skeleton for Ops {
                 let call = |b: &Bound| b.call(0, [w[1], w[2], w[3], w[4], 0, 0]).and_then(result_of);
                 value(bound.ok_or(Error::NotFound).and_then(call))
             }
+            op::TRY => {
+                let outcome = Trap.enter(w[1], [w[2], w[3], 0, 0, 0, 0]);
+                store_text(w[0], &outcome.map_or_else(|e| format!("{e}"), |_| String::new()));
+                value(outcome)
+            }
+            op::ANSWER => Values(w[0], w[1]),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
-            _ => Values(Error::NoSuchCall as u64, 0),
+            _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
 }
@@ -214,7 +224,7 @@ pub fn serve(name: &str) -> i32 {
             own::CLOSE => stub::gate_delete(&Trap, with).map(drop),
             _ => Err(Error::BadArgument),
         };
-        WHAT[2].store(done.map_or_else(|e| e as u64, |()| 0), Ordering::SeqCst);
+        WHAT[2].store(done.map_or_else(Error::word, |()| 0), Ordering::SeqCst);
         ASKED.store(2, Ordering::SeqCst);
         sync::wake(&ASKED, u64::MAX);
     }
@@ -286,7 +296,7 @@ pub fn in_call(
     store(flag, 0);
     let body = move || {
         let result = peer.call(what, &[flag, more]);
-        told.store(result.map_or_else(|e| e as u64, |_| 0), Ordering::SeqCst);
+        told.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
     };
     let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
     await_word(flag);

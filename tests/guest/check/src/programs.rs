@@ -2,6 +2,7 @@
 
 use crate::deaths::{nothing_lost, settled};
 use crate::peer::Peer;
+use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
 use crate::same;
 use crate::sections::role;
@@ -160,10 +161,9 @@ fn another_user() -> Outcome {
     let system = Command::new(b"bin/check").args(["check", "as", "status", "0"]).user(0).spawn();
     same!(system.err().map(|r| r.error), Some(Error::Denied), "as the system's user");
     let server = task::list().find(|t| t.user == 0).ok_or("no server")?;
-    same!(task::kill(server.task), Err(Error::Denied), "killing a server");
-    same!(task::wait(server.task, 0).err(), Some(Error::Denied), "waiting for a server");
-    same!(task::power_off(0), Err(Error::Denied), "switching the machine off");
-    Ok(())
+    refused(task::kill(server.task), Object::Task(server.task), "killing a server")?;
+    refused(task::wait(server.task, 0), Object::Task(server.task), "waiting for a server")?;
+    refused(task::power_off(0), Object::System, "switching the machine off")
 }
 
 fn limits_are_given() -> Outcome {

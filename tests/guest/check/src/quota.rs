@@ -1,12 +1,14 @@
 //! Limits: what is over them is refused by name, changes nothing, and what is given back can be had again.
 
 use crate::memory::store;
+use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::{GRANULE, PAGE};
+use musubi::abi::refusal::Object;
 use musubi::abi::section::kind;
 use musubi::abi::task::{Limits, cause, exit};
 use musubi::command::Command;
@@ -173,9 +175,8 @@ fn not_above() -> Outcome {
         same!(listed(child)?, wanted, "the limits of a child that asked for {asked:?}");
         task::kill(child).map_err(doing("kill"))?;
     }
-    same!(task::create(&Limits::default(), user + 1, b"other"), Err(Error::Denied), "another user's task");
-    same!(task::create(&Limits::default(), 0, b"system"), Err(Error::Denied), "a task of the system's user");
-    Ok(())
+    refused(task::create(&Limits::default(), user + 1, b"other"), Object::System, "another user's task")?;
+    refused(task::create(&Limits::default(), 0, b"system"), Object::System, "a task of the system's user")
 }
 
 /// Making tasks has an end, too, and the machine goes on.

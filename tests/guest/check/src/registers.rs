@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering;
 use musubi::abi::gate::{DONE, DOORSTEP, ENTER, GATE, Record, slot};
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
+use musubi::abi::refusal::Object;
 use musubi::rt::{Bound, section, task};
 use musubi::{Error, Rights};
 

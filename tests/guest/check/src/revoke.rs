@@ -23,9 +23,11 @@ pub const CHECKS: &[Check] = &[
     ("revoked_read_is_gone_everywhere", || watched(false)),
     ("clone_is_cut_off_while_others_write", clone_while_written),
     ("resized_while_others_write", || revoked(shrink)),
+    ("clone_sees_nothing_written_after_its_right_is_gone", clone_after_revocation),
 ];
 
 const ROUNDS: usize = 8;
+const CLONE_ROUNDS: usize = 300;
 const BOTH: Rights = Rights::READ.union(Rights::WRITE);
 
 /// Threads that are inside the peer, doing `what` with the target and the counter, until they fault.
@@ -157,4 +159,44 @@ fn clone_while_written() -> Outcome {
     }
     section::grant(at, &entry(peer, Rights::empty())).map_err(doing("remove"))?;
     inside.end()
+}
+
+/// A clone that is being made when the right to read is taken away shows at most what was there before.
+fn clone_after_revocation() -> Outcome {
+    static OVER: AtomicU64 = AtomicU64::new(0);
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    let section = data(PAGE).map_err(doing("create"))?;
+    let base = section.base();
+    let cloner = move || {
+        while OVER.load(Ordering::SeqCst) == 0 {
+            if let Ok(clone) = Section::clone_of(base, 0, 0, 0) {
+                SEEN.fetch_add(u64::from(load(clone.base()) != 0), Ordering::SeqCst);
+                MADE.fetch_add(1, Ordering::SeqCst);
+                let _ = clone.delete();
+            }
+        }
+    };
+    let thread = thread::spawn(cloner, 0).map_err(doing("thread"))?;
+    // From here only this thread has all rights, and the other one none.
+    let text = musubi::start().text();
+    let of = |id, rights: Rights| AclEntry { principal: principal::THREAD, rights: rights.bits(), id, text };
+    let first = section::acl(base).map_err(doing("acl"))?.pop().ok_or("a new section has no entry")?;
+    let mine = of(musubi::rt::task::identity().thread, Rights::from_bits_truncate(first.rights));
+    section::grant(base, &mine).map_err(doing("grant"))?;
+    section::grant(base, &AclEntry { rights: 0, ..first }).map_err(doing("the first entry"))?;
+    for _ in 0..CLONE_ROUNDS {
+        store(base, 0);
+        section::grant(base, &of(thread.number(), Rights::READ)).map_err(doing("grant"))?;
+        let before = MADE.load(Ordering::SeqCst);
+        while MADE.load(Ordering::SeqCst) < before + 2 {
+            thread::yield_now();
+        }
+        section::grant(base, &of(thread.number(), Rights::empty())).map_err(doing("take away"))?;
+        store(base, 0x5ec7);
+    }
+    OVER.store(1, Ordering::SeqCst);
+    thread.join().map_err(doing("join"))?;
+    same!(SEEN.load(Ordering::SeqCst), 0, "clones with what was written after the right was gone");
+    Ok(())
 }

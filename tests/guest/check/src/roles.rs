@@ -29,13 +29,14 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         }
         "plain-call" => match plain_call(at(0), [op::ADD, 0, 0, 0, 0, 0]) {
             Ok(_) => WENT_THROUGH,
-            Err(e) => e as i32,
+            Err(e) => e.word() as i32,
         },
         // Calls the peer at this gate with an op and two words, and says how it went.
         "call" => match Bound::bind(at(0), 0).and_then(|b| b.call(0, [at(1), at(2), at(3), 0, 0, 0])) {
             Ok(_) => 0,
-            Err(e) => 100 + e as i32,
+            Err(e) => 100 + e.word() as i32,
         },
+        "try" => crate::refusals::try_access(at(0), words.get(1).copied().unwrap_or(""), at(2)),
         "status" => at(0) as i32,
         "kill-me" => {
             let _ = task::kill(task::identity().task);

@@ -1,20 +1,22 @@
 //! Threads: starting, ending, waiting, being interrupted.
 
 use crate::memory::data;
+use crate::refusals::{lacks, refused};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
+use musubi::abi::refusal::Object;
 use musubi::abi::task::{exit, state};
 use musubi::command::Command;
 use musubi::rt::sync::{wait, wake};
 use musubi::rt::{Condition, Mutex, Trap, task, thread, time};
+use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("join_gives_the_code", join_gives_the_code),
@@ -76,9 +78,9 @@ fn join_refuses() -> Outcome {
     same!(stub::thread_join(&Trap, own, 0), Err(Error::BadArgument), "itself");
     same!(stub::thread_join(&Trap, 1 << 60, 0), Err(Error::NotFound), "one that never was");
     let foreign = task::threads().find(|t| t.task != musubi::start().task()).ok_or("there is no other thread")?;
-    same!(stub::thread_join(&Trap, foreign.thread, 0), Err(Error::Denied), "another task's");
-    same!(stub::thread_kill(&Trap, foreign.thread), Err(Error::Denied), "killing another task's");
-    Ok(())
+    let object = Object::Thread(foreign.thread);
+    refused(stub::thread_join(&Trap, foreign.thread, 0), object, "another task's")?;
+    refused(stub::thread_kill(&Trap, foreign.thread), object, "killing another task's")
 }
 
 fn kill_a_thread() -> Outcome {
@@ -90,7 +92,7 @@ fn kill_a_thread() -> Outcome {
         let started = thread::spawn(body, 0).map_err(doing("thread"))?;
         time::sleep_ns(3_000_000);
         stub::thread_kill(&Trap, started.number()).map_err(doing("kill"))?;
-        same!(started.join(), Ok(Error::Killed as u64), "the code of killed thread {n}");
+        same!(started.join(), Ok(Error::Killed.word()), "the code of killed thread {n}");
     }
     Ok(())
 }
@@ -147,8 +149,8 @@ fn wait_refuses() -> Outcome {
         same!(stub::wait(&Trap, bad, 0, 0), Err(Error::BadAddress), "waiting at {bad:#x}");
         same!(stub::wake(&Trap, bad, 1), Err(Error::BadAddress), "waking at {bad:#x}");
     }
-    same!(stub::wake(&Trap, musubi::start().text(), 1), Err(Error::Denied), "waking at what cannot be written");
-    Ok(())
+    let own = musubi::start().text();
+    lacks(stub::wake(&Trap, own, 1), own, Rights::WRITE, "waking at what cannot be written")
 }
 
 fn wait_times_out() -> Outcome {

@@ -49,6 +49,29 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks(
+            "refusals",
+            "check refusals",
+            &[
+                "access_without_read",
+                "access_without_write",
+                "access_without_execute",
+                "access_without_call",
+                "calls_without_read",
+                "calls_without_write",
+                "calls_without_call",
+                "calls_without_change_acl",
+                "acl_read_without_any_right",
+                "ports_without_a_right",
+                "in_another_text",
+                "others_threads_and_tasks",
+                "what_only_the_system_may",
+                "servers_do_not_pass_refusals_on",
+                "carried_to_another_thread",
+                "other_reasons_have_other_names",
+            ],
+        )
+        .matrix(),
+        checks(
             "revoke",
             "check revoke",
             &[
@@ -58,6 +81,7 @@ pub fn cases() -> Vec<Case> {
                 "revoked_read_is_gone_everywhere",
                 "clone_is_cut_off_while_others_write",
                 "resized_while_others_write",
+                "clone_sees_nothing_written_after_its_right_is_gone",
             ],
         )
         .matrix(),

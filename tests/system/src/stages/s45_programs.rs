@@ -28,9 +28,15 @@ pub fn cases() -> Vec<Case> {
         denied("denied_read", "read"),
         denied("denied_write", "write"),
         denied("denied_execute", "execute"),
-        sh("denied_call", "denied call")
-            .out_has(&["binding without the right call: access denied", "no right to call"]),
-        sh("denied_change_acl", "denied change-acl").out_has(&["changing the ACL of 0x", "change-acl: access denied"]),
+        sh("denied_call", "denied call").out_check(|text| {
+            refusal(text, "binding: ", "call", "denied")
+                && text.contains("\na plain call: fault: no right to call section denied 0x")
+        }),
+        sh("denied_change_acl", "denied change-acl").out_check(|text| {
+            let changes = ["changing the ACL: ", "reading the ACL: ", "giving away: ", "deleting: "];
+            changes.iter().all(|what| refusal(text, what, "change-acl", "denied"))
+                && refusal(text, "cloning: ", "read", "denied")
+        }),
         sh("nothing_else_is_disturbed", "counter & sleep 0.3; call counter add 5; denied write; call counter add 5")
             .out_has(&["5 (EPC-S", "10 (EPC-S"])
             .err_any(),
@@ -44,6 +50,15 @@ fn denied(name: &'static str, right: &'static str) -> Case {
         "write" => |text| names_all(text, "write"),
         _ => |text| names_all(text, "execute"),
     })
+}
+
+/// Whether a line says that a call was refused: section, right, thread and text.
+fn refusal(out: &str, what: &str, right: &str, text: &str) -> bool {
+    let start = format!("{what}no right {right} on section ");
+    let by = format!(", text {text} 0x");
+    out.lines()
+        .filter_map(|line| line.strip_prefix(&start))
+        .any(|rest| rest.contains("0x") && rest.contains(", by (thread ") && rest.contains(&by) && rest.ends_with(')'))
 }
 
 fn names_all(text: &str, right: &str) -> bool {

@@ -3,6 +3,7 @@
 use crate::case::{Case, function, sh, words};
 use crate::lab::{Failure, Lab};
 use crate::session::{PROMPT, Session};
+use abi::layout::FIRST_TEXT;
 use machine::Options;
 
 pub fn cases() -> Vec<Case> {
@@ -59,12 +60,29 @@ pub fn cases() -> Vec<Case> {
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
         sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),
+        sh("what_it_may_not_is_said", &may_not()).out("1\n1\n1\n").err_check(said_what_it_may_not),
         function("prompt", prompt),
         function("line_editing", line_editing),
         function("history", history),
         function("interrupt_ends_a_program", interrupt),
         function("end_of_input_gives_another_shell", another_shell),
     ]
+}
+
+/// The loader is the first task, its text the first section; neither is the shell's to change.
+fn may_not() -> String {
+    let text = FIRST_TEXT;
+    format!("acl {text:#x} set any any r; echo $?; acl {text:#x} set task:7 {text:#x} -; echo $?; kill 1; echo $?")
+}
+
+/// What is missing, on what, and whose it would have to be: the shell's, by name.
+fn said_what_it_may_not(err: &str) -> bool {
+    let acl = format!("acl: {FIRST_TEXT:#x}: no right change-acl on section loader text {FIRST_TEXT:#x}, by (thread ");
+    let wanted = [&acl, &acl, "kill: 1: no right over task 1, by (thread "];
+    let lines: Vec<&str> = err.lines().collect();
+    let by = |rest: &str| rest.split_once(", text shell 0x").is_some_and(|(thread, _)| thread.parse::<u64>().is_ok());
+    lines.len() == wanted.len()
+        && lines.iter().zip(wanted).all(|(line, start)| line.strip_prefix(start).is_some_and(by))
 }
 
 /// What `check as bytes out N` prints.

@@ -1,0 +1,83 @@
+//! Who may do what to a section: asked under its lock, so that what follows is done with a right that is still there; and
+//! changing its ACL.
+
+use super::{Section, State};
+use crate::domain::Domain;
+use crate::machine::spare_heap;
+use crate::view::{self, Change, Stale};
+use abi::{AclEntry, Error, Rights};
+use spin::MutexGuard;
+
+impl Section {
+    /// Refuses a domain that lacks any of `needed` here.
+    ///
+    /// # Errors
+    /// `NoRight`, with what is missing.
+    pub fn check(&self, domain: &Domain, needed: Rights) -> Result<(), Error> {
+        self.state.lock().acl.check(self.base, &domain.subject, needed)
+    }
+
+    /// The same for one that has none of `enough`; `named` is the right to ask for.
+    pub fn check_any(&self, domain: &Domain, enough: Rights, named: Rights) -> Result<(), Error> {
+        self.state.lock().acl.check_any(self.base, &domain.subject, enough, named)
+    }
+
+    /// The section's lock, for a domain that has all of `needed` here: a right is not used any more when the call that
+    /// took it away has returned.
+    pub(crate) fn lock_for(&self, domain: &Domain, needed: Rights) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state.lock();
+        state.acl.check(self.base, &domain.subject, needed)?;
+        if state.deleted { Err(Error::NotFound) } else { Ok(state) }
+    }
+
+    /// What a domain may do here.
+    pub fn rights(&self, domain: &Domain) -> Rights {
+        self.state.lock().acl.rights(&domain.subject)
+    }
+
+    /// Sets one ACL entry for a domain that may; effective everywhere when this returns.
+    pub fn set_entry_for(&self, domain: &Domain, entry: &AclEntry) -> Result<(), Error> {
+        let state = self.lock_for(domain, Rights::CHANGE_ACL)?;
+        self.set_entry_locked(state, entry)
+    }
+
+    /// Sets one ACL entry on the kernel's own behalf.
+    pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
+        self.set_entry_locked(self.state.lock(), entry)
+    }
+
+    fn set_entry_locked(&self, mut state: MutexGuard<'_, State>, entry: &AclEntry) -> Result<(), Error> {
+        if entry.rights != 0 {
+            spare_heap()?;
+        }
+        let plan = state.acl.check_set(entry)?;
+        let change = state.acl.apply(plan);
+        if entry.rights != 0 {
+            self.note_name(entry);
+        } else if !state.acl.entries().iter().any(|other| other.text == entry.text)
+            && let Some(text) = Section::find(entry.text)
+        {
+            text.named_by.lock().remove(&self.base);
+        }
+        let stale = self.acl_changed(&mut state, change);
+        drop(state);
+        self.changed();
+        stale.flush();
+        Ok(())
+    }
+
+    /// What was cached of the ACL before it changed.
+    pub(crate) fn acl_changed(&self, state: &mut State, change: ::acl::Change) -> Stale {
+        match ::view::Invalidate::after(change, 0, self.reserve) {
+            Some(range) => view::change(&mut state.mapped, range.base, range.len, Change::Unmap),
+            None => Stale::default(),
+        }
+    }
+
+    /// A text remembers who names it, so that its end finds them.
+    pub(super) fn note_name(&self, entry: &AclEntry) {
+        if let Some(text) = Section::find(entry.text) {
+            text.named_by.lock().insert(self.base);
+        }
+    }
+}
