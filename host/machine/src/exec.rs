@@ -56,6 +56,8 @@ const QEMU_LOG: &str = "qemu.log";
 
 /// What the readers of the streams tell the main thread.
 enum Event {
+    /// A line of standard output.
+    Line(String),
     /// The outcome has been told.
     Told,
     /// Nobody reads our own output any more.
@@ -66,19 +68,43 @@ impl Exec<'_> {
     /// Boots, runs, waits for the end. Errors are those of the host; the guest's are in the outcome.
     pub fn finish(&self) -> Result<Finished> {
         self.options.check()?;
-        let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
         let dir = rundir::make()?;
         let words = qemu::kernel_words(self.options, self.load.parts.build_id, true);
         run::stow(self.options, &self.load, &words, dir.path())?;
+        let machine = Machine {
+            emulator: &self.emulator,
+            options: self.options,
+            kernel: &self.load.parts.kernel,
+            words: &words,
+            timeout: self.timeout,
+        };
+        machine.finish(dir.path(), self.sink, None)
+    }
+}
 
+/// Told each line of a standard output that is kept, as it comes.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// A machine whose guest keeps the protocol of `exec`; what it starts from is in its folder.
+pub(crate) struct Machine<'a> {
+    pub(crate) emulator: &'a Emulator,
+    pub(crate) options: &'a Options,
+    pub(crate) kernel: &'a Path,
+    pub(crate) words: &'a str,
+    pub(crate) timeout: Duration,
+}
+
+impl Machine<'_> {
+    pub(crate) fn finish(&self, dir: &Path, sink: Sink, progress: Option<Progress>) -> Result<Finished> {
+        let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
         let mut pipes = Vec::new();
         for (name, _) in STREAMS {
-            pipes.push(pipe(&dir.path().join(name)).context("cannot make a named pipe")?);
+            pipes.push(pipe(&dir.join(name)).context("cannot make a named pipe")?);
         }
         let mut command = self.emulator.command(Farewell::Kill)?;
-        command.args(qemu::arguments(self.options, accel, &self.load.parts.kernel, &words, Console::Log));
-        command.current_dir(dir.path()).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(fs::File::create(dir.path().join(QEMU_LOG))?);
+        command.args(qemu::arguments(self.options, accel, self.kernel, self.words, Console::Log));
+        command.current_dir(dir).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(fs::File::create(dir.join(QEMU_LOG))?);
         let start = Instant::now();
         let mut child = command.spawn().context("QEMU does not start")?;
 
@@ -91,11 +117,13 @@ impl Exec<'_> {
                 let events = events.clone();
                 scope.spawn(move || read(pipe, to, over, &events))
             };
-            let pass = |to: To| {
-                if self.sink == Sink::Pass { to } else { To::Memory }
+            let (out_to, err_to) = match sink {
+                Sink::Pass => (To::Stdout, To::Stderr),
+                Sink::Keep if progress.is_some() => (To::Lines, To::Memory),
+                Sink::Keep => (To::Memory, To::Memory),
             };
-            let readers = [reader(out, pass(To::Stdout)), reader(err, pass(To::Stderr)), reader(status, To::Status)];
-            let end = watch(&mut child, start + self.timeout, &inbox);
+            let readers = [reader(out, out_to), reader(err, err_to), reader(status, To::Status)];
+            let end = watch(&mut child, start + self.timeout, &inbox, progress);
             over.store(true, Ordering::Release);
             let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
             (kept, end)
@@ -103,7 +131,7 @@ impl Exec<'_> {
         let [out, err, status] = kept;
         let end = end?;
         let outcome = if end.unread { Outcome::Unread } else { Outcome::judge(&status, end.qemu, end.timed_out) };
-        Ok(Finished { outcome, out, err, console: console(dir.path()), took: start.elapsed() })
+        Ok(Finished { outcome, out, err, console: console(dir), took: start.elapsed() })
     }
 }
 
@@ -133,7 +161,7 @@ struct End {
 }
 
 /// Waits until QEMU has ended, and sees to it that it does.
-fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Result<End> {
+fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
     let mut deadline = deadline;
     let (mut was_told, mut unread) = (false, false);
     loop {
@@ -147,6 +175,11 @@ fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Resul
             return Ok(End { qemu: None, timed_out: !was_told, unread });
         }
         match inbox.recv_timeout(TICK) {
+            Ok(Event::Line(line)) => {
+                if let Some(progress) = &mut progress {
+                    progress(&line);
+                }
+            }
             Ok(Event::Told) => {
                 was_told = true;
                 deadline = Instant::now() + PATIENCE;
@@ -164,6 +197,8 @@ enum To {
     Stdout,
     Stderr,
     Memory,
+    /// Memory, and each line is told.
+    Lines,
     Status,
 }
 
@@ -177,7 +212,7 @@ fn pipe(path: &Path) -> Result<fs::File> {
 
 /// Reads one stream to its end, which comes when QEMU is gone; returns what was kept.
 fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
-    let mut kept = Vec::new();
+    let (mut kept, mut shown) = (Vec::new(), 0);
     let mut buffer = [0; 64 << 10];
     let mut broken = false;
     loop {
@@ -201,10 +236,23 @@ fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -
         let written = match to {
             To::Stdout => pass(bytes, &mut std::io::stdout().lock()),
             To::Stderr => pass(bytes, &mut std::io::stderr().lock()),
-            To::Memory | To::Status => {
+            To::Memory => {
+                kept.extend_from_slice(bytes);
+                Ok(())
+            }
+            To::Lines => {
+                kept.extend_from_slice(bytes);
+                while let Some(length) = kept[shown..].iter().position(|byte| *byte == b'\n') {
+                    let line = String::from_utf8_lossy(&kept[shown..shown + length]).into_owned();
+                    let _ = events.send(Event::Line(line));
+                    shown += length + 1;
+                }
+                Ok(())
+            }
+            To::Status => {
                 let before = told(&kept).is_some();
                 kept.extend_from_slice(bytes);
-                if to == To::Status && !before && told(&kept).is_some() {
+                if !before && told(&kept).is_some() {
                     let _ = events.send(Event::Told);
                 }
                 Ok(())
