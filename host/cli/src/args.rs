@@ -32,6 +32,8 @@ pub enum Command {
         #[arg(value_name = "CASE | --json", allow_hyphen_values = true)]
         name: Vec<OsString>,
     },
+    /// Measure Linux on the same machine, to compare with (see host/peers)
+    BenchPeer(PeerArgs),
     /// Show what is promised, and which test shows it
     Requirements {
         /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both
@@ -95,6 +97,22 @@ pub struct ExecArgs {
     /// One word is a command line for the guest's shell; several are the words of one command
     #[arg(last = true, required = true, value_name = "COMMAND LINE")]
     pub words: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PeerArgs {
+    /// Benchmarks (without any: all)
+    #[arg(value_name = "BENCH", value_parser = peers::BENCHES)]
+    pub names: Vec<String>,
+    /// A JSON object a line, for programs
+    #[arg(long)]
+    pub json: bool,
+    /// Wall time instead of instructions
+    #[arg(long)]
+    pub wall: bool,
+    /// Use hardware virtualisation, or fail
+    #[arg(long, requires = "wall")]
+    pub kvm: bool,
 }
 
 impl MachineArgs {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod peer;
 mod requirements;
 mod test;
 
@@ -21,7 +22,8 @@ const OURS: u8 = 125;
 
 fn main() -> ExitCode {
     machine::guard::enter();
-    let exec = std::env::args_os().nth(1).is_some_and(|word| word == "exec" || word == "bench");
+    let exec =
+        std::env::args_os().nth(1).is_some_and(|word| word == "exec" || word.to_string_lossy().starts_with("bench"));
     let failure = if exec { OURS } else { 1 };
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -46,6 +48,7 @@ fn perform(command: Command) -> Result<u8> {
         Command::Run(machine) => run(&workspace, &machine),
         Command::Exec(args) => exec(&workspace, &args),
         Command::Bench { name } => exec(&workspace, &ExecArgs::bench(&name)),
+        Command::BenchPeer(args) => peer::measure(&workspace, &args),
         Command::Build => {
             workspace.build_anyway()?;
             Ok(0)

@@ -123,7 +123,7 @@ impl Machine<'_> {
                 Sink::Keep => (To::Memory, To::Memory),
             };
             let readers = [reader(out, out_to), reader(err, err_to), reader(status, To::Status)];
-            let end = watch(&mut child, start + self.timeout, &inbox, progress);
+            let end = watch(&mut child, self.timeout, &inbox, progress);
             over.store(true, Ordering::Release);
             let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
             (kept, end)
@@ -160,9 +160,10 @@ struct End {
     unread: bool,
 }
 
-/// Waits until QEMU has ended, and sees to it that it does.
-fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
-    let mut deadline = deadline;
+/// Waits until QEMU has ended, and sees to it that it does. A guest that is asked for progress shows by each line that it
+/// lives: its time begins again.
+fn watch(child: &mut Child, timeout: Duration, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
+    let mut deadline = Instant::now() + timeout;
     let (mut was_told, mut unread) = (false, false);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
@@ -178,6 +179,9 @@ fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>, mut prog
             Ok(Event::Line(line)) => {
                 if let Some(progress) = &mut progress {
                     progress(&line);
+                }
+                if !was_told {
+                    deadline = Instant::now() + timeout;
                 }
             }
             Ok(Event::Told) => {

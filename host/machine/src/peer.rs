@@ -17,6 +17,7 @@ pub struct Peer<'a> {
     pub ram_disk: &'a [u8],
     /// The kernel's command line.
     pub words: &'a str,
+    /// How long it may say nothing.
     pub timeout: Duration,
 }
 

@@ -73,8 +73,14 @@ fn unpack(dir: &Path) -> Result<()> {
     let files: Vec<PathBuf> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     let package = files.iter().find(|path| ends(path, "deb")).context("apt-get fetched no package")?;
     // Not `dpkg-deb -x`: the modules are hundreds of megabytes.
-    let mut tar = Command::new("dpkg-deb");
-    let mut whole = tar.arg("--fsys-tarfile").arg(package).stdout(Stdio::piped()).spawn().context("dpkg-deb")?;
+    let mut opener = Command::new("dpkg-deb");
+    let mut whole = opener
+        .arg("--fsys-tarfile")
+        .arg(package)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("dpkg-deb")?;
     let from = whole.stdout.take().context("it has a standard output")?;
     let mut tar = Command::new("tar");
     tar.args(["-x", "--wildcards", "--strip-components=2", "./boot/vmlinuz-*"]).current_dir(dir).stdin(from);

@@ -15,6 +15,22 @@
 const char *const pattern_names[PATTERNS] = {"NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"};
 const char *const async_names[PATTERNS] = {"NullProc_Async", "ArgNoRtn_Async", NULL, NULL};
 
+enum { PREPARED = 0x5a };
+
+static char at(size_t n) { return n ^ n >> 8 ^ n >> 16; }
+
+void fill_argument(char *data, size_t bytes) {
+    for (size_t n = 0; n < bytes; n++) data[n] = at(n);
+}
+
+void fill_result(char *data, size_t bytes) { memset(data, PREPARED, bytes); }
+
+void check_result(enum pattern pattern, const char *result, size_t bytes) {
+    errno = EBADMSG;
+    for (size_t n = 0; n < reply_bytes(pattern, bytes); n++)
+        if (result[n] != (pattern == ARG_RTN_COPY ? at(n) : PREPARED)) die("a result");
+}
+
 void bench_ipc(void) {
     static const size_t sizes[] = {64, 2048, 4096, 8192, GREATEST};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -55,6 +71,8 @@ struct channel {
     int client_in, client_out, server_in, server_out;
     enum pattern pattern;
     size_t bytes;
+    // What the last call returned.
+    const struct message *answer;
 };
 
 static void send_message(int file, const struct message *message) {
@@ -107,9 +125,9 @@ static void call(void *context) {
     struct channel *channel = context;
     request.header = (struct header){channel->pattern, 0, request_bytes(channel->pattern, channel->bytes)};
     send_message(channel->client_out, &request);
-    const struct message *answer = receive(channel->client_in);
+    channel->answer = receive(channel->client_in);
     errno = EPROTO;
-    if (!answer || answer->header.bytes != reply_bytes(channel->pattern, channel->bytes)) die("no such answer");
+    if (!channel->answer || channel->answer->header.bytes != reply_bytes(channel->pattern, channel->bytes)) die("an answer");
 }
 
 static void burst(void *context) {
@@ -121,16 +139,24 @@ static void burst(void *context) {
 
 static void measure_channel(const char *way, struct channel channel, size_t bytes) {
     channel.bytes = bytes;
+    fill_argument(request.data, bytes);
+    fill_result(reply.data, bytes);
     int server = start_server(serve, &channel);
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
         channel.pattern = pattern;
         measure((struct subject){"ipc", pattern_names[pattern], way, bytes}, call, &channel, rounds_for(bytes), 1);
+        check_result(pattern, channel.answer->data, bytes);
         if (!async_names[pattern]) continue;
         measure((struct subject){"ipc", async_names[pattern], way, bytes}, burst, &channel, rounds_for(bytes), BURST);
     }
     end_server(server);
     int files[] = {channel.client_in, channel.client_out, channel.server_in, channel.server_out};
     for (int i = 0; i < 4; i++) close(files[i]);
+}
+
+static struct channel two_way(int client_in, int client_out, int server_in, int server_out) {
+    return (struct channel){
+        .client_in = client_in, .client_out = client_out, .server_in = server_in, .server_out = server_out};
 }
 
 static struct sockaddr_in bound(int sock) {
@@ -144,7 +170,7 @@ static struct channel udp(void) {
     int a = socket(AF_INET, SOCK_DGRAM, 0), b = socket(AF_INET, SOCK_DGRAM, 0);
     struct sockaddr_in at_a = bound(a), at_b = bound(b);
     if (connect(a, (void *)&at_b, sizeof at_b) || connect(b, (void *)&at_a, sizeof at_a)) die("UDP");
-    return (struct channel){a, a, b, b};
+    return two_way(a, a, b, b);
 }
 
 static struct channel tcp(void) {
@@ -156,15 +182,15 @@ static struct channel tcp(void) {
     // Without it a message in two segments waits for a delayed acknowledgement.
     if (setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
     if (setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
-    return (struct channel){a, a, b, b};
+    return two_way(a, a, b, b);
 }
 
 void ipc_channels(size_t bytes) {
     int there[2], back[2];
     if (pipe(there) || pipe(back)) die("pipe");
-    measure_channel("pipe", (struct channel){back[0], there[1], there[0], back[1]}, bytes);
+    measure_channel("pipe", two_way(back[0], there[1], there[0], back[1]), bytes);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, there)) die("AF_UNIX");
-    measure_channel("unix", (struct channel){there[0], there[0], there[1], there[1]}, bytes);
+    measure_channel("unix", two_way(there[0], there[0], there[1], there[1]), bytes);
     measure_channel("tcp", tcp(), bytes);
     if (sizeof(struct header) + bytes <= DATAGRAM) {
         measure_channel("udp", udp(), bytes);

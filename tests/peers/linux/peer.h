@@ -42,6 +42,12 @@ extern const char *const async_names[PATTERNS];
 static inline size_t request_bytes(enum pattern pattern, size_t bytes) { return pattern == NULL_PROC ? 0 : bytes; }
 static inline size_t reply_bytes(enum pattern pattern, size_t bytes) { return pattern >= ARG_RTN_NO_COPY ? bytes : 0; }
 
+// Data to pass, and results prepared in advance.
+void fill_argument(char *data, size_t bytes);
+void fill_result(char *data, size_t bytes);
+// Ends the program if a result is not what the pattern makes of the data passed.
+void check_result(enum pattern pattern, const char *result, size_t bytes);
+
 // Messages that are sent before the last of them is answered. More of 8 KiB would not fit a socket's buffer.
 enum { BURST = 8 };
 enum { GREATEST = 1 << 20 };

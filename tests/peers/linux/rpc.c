@@ -85,6 +85,7 @@ static void measure_client(const char *way, CLIENT *handle, int server) {
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
         struct client client = {handle, pattern};
         measure((struct subject){"ipc", pattern_names[pattern], way, size}, call, &client, rounds_for(size), 1);
+        check_result(pattern, decoded, size);
     }
     clnt_destroy(handle);
     end_server(server);
@@ -92,6 +93,8 @@ static void measure_client(const char *way, CLIENT *handle, int server) {
 
 void ipc_rpc(size_t bytes) {
     size = bytes;
+    fill_argument(argument, size);
+    fill_result(result, size);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     if (bytes > UDP_BUFFER - 400) {

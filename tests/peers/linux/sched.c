@@ -54,11 +54,13 @@ static void ask(void *context) {
 }
 
 static void *answer(void *context) {
-    for (unsigned next = 1; !atomic_load(&over); next++) {
+    for (unsigned next = 1;; next++) {
         await(&asked, next);
+        // Read here and not after the answer: every question is answered, the last one, too.
+        bool last = atomic_load(&over);
         change(&answered, next);
+        if (last) return context;
     }
-    return context;
 }
 
 static void with_thread(void *(*body)(void *), struct subject subject, operation *op) {

@@ -38,8 +38,7 @@ static void wait_while(atomic_uint *word, unsigned value, atomic_uint *waits) {
 }
 
 static void wake(atomic_uint *word, atomic_uint *waits) {
-    if (!atomic_load(waits)) return;
-    atomic_store(waits, 0);
+    if (atomic_exchange(waits, 0) == 0) return;
     if (syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) < 0) die("FUTEX_WAKE");
 }
 
@@ -98,10 +97,13 @@ static void burst(void *context) {
 void ipc_shared(size_t bytes) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) die("mmap");
+    for (int slot = 0; slot < BURST; slot++) fill_argument(shared->arguments[slot], bytes);
+    fill_result(shared->result, bytes);
     int server = start_server(serve, NULL);
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
         struct way way = {pattern, bytes};
         measure((struct subject){"ipc", pattern_names[pattern], "shm-futex", bytes}, call, &way, rounds_for(bytes), 1);
+        check_result(pattern, shared->result, bytes);
         if (!async_names[pattern]) continue;
         measure((struct subject){"ipc", async_names[pattern], "shm-futex", bytes}, burst, &way, rounds_for(bytes), BURST);
     }
