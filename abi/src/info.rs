@@ -9,9 +9,10 @@ pub struct Processor {
     pub apic: u64,
     /// Thread that runs there, 0: idle.
     pub thread: u64,
-    /// Counters since boot.
+    /// Counters since boot. Entries from user mode: calls, faults and interrupts.
     pub entries: u64,
     pub switches: u64,
+    /// Page-table roots loaded because another view is to be used.
     pub view_switches: u64,
     pub faults: u64,
     pub interrupts: u64,
@@ -21,6 +22,10 @@ pub struct Processor {
     /// Bits of [`feature`].
     pub features: u64,
     pub epc: u64,
+    /// Times that translations were forgotten otherwise than by a change of view.
+    pub tlb_flushes: u64,
+    /// Bytes copied by the kernel from a program's memory, to it, or from one page to another.
+    pub copied_bytes: u64,
 }
 
 /// Features found at boot (and not hidden).

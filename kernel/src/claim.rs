@@ -3,6 +3,7 @@
 
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for_page;
+use crate::processor;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
 use abi::layout::PAGE;
@@ -52,7 +53,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     }
     let wrote = pages.make_writable(page, |old| match old {
         None => fresh(),
-        Some(old) => Frame::copy_of(old).map(Arc::new).ok_or(Error::NoMemory),
+        Some(old) => Frame::copy_of(old).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory),
     })?;
     let frame = wrote.page.clone();
     if let Some(replaced) = wrote.replaced {
@@ -106,13 +107,19 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
 /// Copies bytes from a program's memory.
 pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
     let len = to.len() as u64;
-    walk(domain, address, len, Rights::READ, |frame, offset, at, part| frame.read(offset, &mut to[at..at + part]))
+    walk(domain, address, len, Rights::READ, |frame, offset, at, part| {
+        frame.read(offset, &mut to[at..at + part]);
+        processor::copied(part as u64);
+    })
 }
 
 /// Copies bytes to a program's memory. (A failure may come after part of it.)
 pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     let len = from.len() as u64;
-    walk(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| frame.write(offset, &from[at..at + part]))
+    walk(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
+        frame.write(offset, &from[at..at + part]);
+        processor::copied(part as u64);
+    })
 }
 
 /// Reads a record of the ABI.
@@ -165,6 +172,7 @@ pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights) -> bool {
 pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut state = section.state.lock();
     let page = present(&mut state, offset / PAGE, true)?;
+    processor::copied(bytes.len() as u64);
     page.frame.write((offset % PAGE) as usize, bytes);
     let Present { frame, stale } = page;
     drop(frame);

@@ -21,6 +21,8 @@ pub fn processor(index: u64) -> Option<Processor> {
         idle: get(&c.idle_ns),
         features: arch::cpu::features(),
         epc: get(&c.epc),
+        tlb_flushes: get(&c.tlb_flushes),
+        copied_bytes: get(&c.copied_bytes),
     })
 }
 

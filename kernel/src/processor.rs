@@ -20,6 +20,8 @@ pub struct Counters {
     pub shootdowns: AtomicU64,
     pub idle_ns: AtomicU64,
     pub epc: AtomicU64,
+    pub tlb_flushes: AtomicU64,
+    pub copied_bytes: AtomicU64,
 }
 
 /// What only the processor itself touches.
@@ -120,8 +122,14 @@ impl Processor {
             }
             self.in_user.store(false, Ordering::SeqCst);
             self.stale.store(false, Ordering::SeqCst);
-            cpu::flush_tlb();
+            self.forget();
         }
+    }
+
+    /// Forgets all translations, here.
+    fn forget(&self) {
+        count(&self.counters.tlb_flushes);
+        cpu::flush_tlb();
     }
 
     /// Marks this processor as stale and interrupts it if user code runs there.
@@ -143,7 +151,16 @@ impl Processor {
 
 /// Adds one to a counter that only this processor writes.
 pub fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    add(counter, 1);
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+/// The kernel copies `bytes` from or to a program's memory, or from page to page.
+pub fn copied(bytes: u64) {
+    add(&here().counters.copied_bytes, bytes);
 }
 
 /// The processor that executes this.
@@ -161,7 +178,7 @@ pub fn make_forget(mask: u64) {
     let me = here();
     let others = || machine().processors.iter().filter(|p| mask >> p.index & 1 != 0 && p.index != me.index);
     if mask >> me.index & 1 != 0 {
-        cpu::flush_tlb();
+        me.forget();
     }
     others().for_each(Processor::invalidate);
     for other in others() {

@@ -1,87 +1,67 @@
-//! What is printed: a table for people, a JSON object a line for programs.
+//! What is printed: lines for people, or a JSON object a line for programs.
 
-use crate::samples::Samples;
+use crate::rounds::{COUNTED, Rounds};
+use crate::samples::Summary;
 use alloc::format;
-use alloc::string::String;
 use musubi::println;
 use musubi::rt::{task, time};
 
-/// Events counted by the kernel over all processors.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    pub entries: u64,
-    pub views: u64,
-}
-
-impl Counts {
-    pub fn now() -> Counts {
-        task::processors().fold(Counts::default(), |sum, p| Counts {
-            entries: sum.entries + p.entries,
-            views: sum.views + p.view_switches,
-        })
-    }
-}
-
 pub struct Report {
+    bench: &'static str,
     json: bool,
     unit: &'static str,
     cpus: usize,
 }
 
+/// What is measured, and how: the words that a figure is found by.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    pub case: &'a str,
+    pub way: &'a str,
+    /// Of data that are passed.
+    pub bytes: usize,
+}
+
 impl Report {
-    pub fn new(json: bool) -> Report {
-        let unit = if time::ticks_are_instructions() { "instructions" } else { "ticks" };
-        Report { json, unit, cpus: task::processors().count() }
+    pub fn new(bench: &'static str, json: bool) -> Report {
+        let instructions = time::ticks_are_instructions();
+        if !json && !instructions {
+            println!("{bench}: ticks of the time-stamp counter; start the machine with --icount to count instructions");
+        }
+        Report {
+            bench,
+            json,
+            unit: if instructions { "instructions" } else { "ticks" },
+            cpus: task::processors().count(),
+        }
     }
 
-    /// A case with its steps, whose sum is the case; and the events of `rounds` rounds.
-    pub fn case(
-        &self,
-        case: &str,
-        way: &str,
-        total: &mut Samples,
-        steps: &mut [(&str, Samples)],
-        events: Option<(Counts, u64)>,
-    ) {
-        let (value, min, max) = total.summary();
-        let n = total.len();
+    /// Prints a case; `steps` are the names of the steps that it tells of itself.
+    pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
+        self.figure(case, self.unit, rounds.ticks.summary());
+        for (step, samples) in steps.iter().zip(&rounds.steps) {
+            self.figure(Case { case: &format!("{}/{step}", case.case), ..case }, self.unit, samples.summary());
+        }
+        for (unit, samples) in COUNTED.iter().zip(&rounds.counts) {
+            self.figure(case, unit, samples.summary());
+        }
+    }
+
+    fn figure(&self, of: Case, unit: &str, summary: Summary) {
+        let Case { case, way, bytes } = of;
+        let Summary { median: value, least: min, greatest: max, n } = summary;
+        let (bench, cpus) = (self.bench, self.cpus);
         if self.json {
-            self.line(case, way, self.unit, value, min, max, n);
-            for (step, samples) in steps.iter_mut() {
-                let (value, min, max) = samples.summary();
-                self.line(&format!("{case}/{step}"), way, self.unit, value, min, max, samples.len());
-            }
+            println!(
+                "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"bytes\":{bytes},\"system\":\"musubi\",\"way\":\"{way}\",\
+                 \"cpus\":{cpus},\"unit\":\"{unit}\",\"value\":{value},\"min\":{min},\"max\":{max},\"n\":{n},\
+                 \"source\":\"measured\"}}"
+            );
+        } else if unit == self.unit && !case.contains('/') {
+            println!("{case} of {bytes} bytes by {way}: {value} {unit} (least {min}, most {max}, {n} rounds)");
         } else {
-            println!("{case} ({way}): {value} {} (least {min}, most {max}, {n} rounds)", self.unit);
-            for (step, samples) in steps.iter_mut() {
-                let step_value = samples.summary().0;
-                println!("    {step:<44} {step_value:>9}  {:>3} %", step_value * 100 / value.max(1));
-            }
-        }
-        let Some((counts, rounds)) = events else { return };
-        for (unit, count) in [("kernel-entries", counts.entries), ("view-switches", counts.views)] {
-            let each = (count + rounds / 2) / rounds.max(1);
-            if self.json {
-                self.line(case, way, unit, each, each, each, n);
-            } else {
-                println!("    {unit:<44} {each:>9}");
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the columns of a line")]
-    fn line(&self, case: &str, way: &str, unit: &str, value: u64, min: u64, max: u64, n: usize) {
-        let cpus = self.cpus;
-        let line: String = format!(
-            "{{\"bench\":\"calls\",\"case\":\"{case}\",\"bytes\":0,\"system\":\"musubi\",\"way\":\"{way}\",\"cpus\":{cpus},\
-             \"unit\":\"{unit}\",\"value\":{value},\"min\":{min},\"max\":{max},\"n\":{n},\"source\":\"measured\"}}"
-        );
-        println!("{line}");
-    }
-
-    pub fn finish(&self) {
-        if !self.json && self.unit == "ticks" {
-            println!("ticks of the time-stamp counter; start the machine with --icount to count instructions");
+            let what = case.split_once('/').map_or(unit, |(_, step)| step);
+            println!("    {what:<48} {value:>9}");
         }
     }
 }

@@ -2,39 +2,52 @@
 
 use alloc::vec::Vec;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<u64>);
+
+/// What is told of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub median: u64,
+    pub least: u64,
+    pub greatest: u64,
+    pub n: usize,
+}
 
 impl Samples {
     pub fn new(rounds: usize) -> Samples {
         Samples(Vec::with_capacity(rounds))
     }
 
-    pub fn add(&mut self, ticks: u64) {
-        self.0.push(ticks);
+    pub fn add(&mut self, number: u64) {
+        self.0.push(number);
     }
 
-    /// (median, least, greatest).
-    pub fn summary(&mut self) -> (u64, u64, u64) {
-        self.0.sort_unstable();
-        match self.0.as_slice() {
-            [] => (0, 0, 0),
-            all => (all[all.len() / 2], all[0], all[all.len() - 1]),
+    /// Each less what measuring takes by itself.
+    pub fn less(&self, alone: u64) -> Samples {
+        Samples(self.0.iter().map(|number| number.saturating_sub(alone)).collect())
+    }
+
+    pub fn summary(&self) -> Summary {
+        let mut all = self.0.clone();
+        all.sort_unstable();
+        match all.as_slice() {
+            [] => Summary::default(),
+            all => Summary { median: all[all.len() / 2], least: all[0], greatest: all[all.len() - 1], n: all.len() },
         }
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_median_is_in_the_middle() {
-        let mut samples = super::Samples::new(3);
-        assert_eq!(samples.summary(), (0, 0, 0));
+        let mut samples = Samples::new(3);
+        assert_eq!(samples.summary(), Summary::default());
         [9, 1, 5].into_iter().for_each(|n| samples.add(n));
-        assert_eq!((samples.summary(), samples.len()), ((5, 1, 9), 3));
+        assert_eq!(samples.summary(), Summary { median: 5, least: 1, greatest: 9, n: 3 });
+        assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, n: 3 });
     }
 }

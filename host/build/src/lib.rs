@@ -108,6 +108,12 @@ impl Workspace {
         chatter::run(command)
     }
 
+    /// Builds a library that other programs of the host load, and returns where it is.
+    pub fn host_library(&self, package: &str) -> Result<PathBuf> {
+        self.host_program(package)?;
+        Ok(self.top.join("target/debug").join(format!("lib{}.so", package.replace('-', "_"))))
+    }
+
     /// Builds a program of the host and returns where it is.
     pub fn host_program(&self, package: &str) -> Result<PathBuf> {
         let mut command = self.cargo();

@@ -1,8 +1,10 @@
 //! What is typed after `./musubi`.
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use machine::{Options, Put, Via, Wish};
+use measure::{BENCHES, Bench, Peer};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -20,20 +22,16 @@ pub enum Command {
     Run(MachineArgs),
     /// Run one command line in a fresh machine; print what it prints, exit with its status
     Exec(ExecArgs),
-    /// Run all tests, or some: house, host, system, system::s10_boot; bare (on a bare Debian, slow, as root)
+    /// Run all tests, or some: house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); bare (on a bare Debian, slow, as root)
     Test { stages: Vec<String> },
     /// Make a disk image that boots under BIOS and UEFI
     Image { file: PathBuf },
     /// Build the kernel and the programs
     Build,
-    /// Run a measurement, in exact instructions
-    Bench {
-        /// Cases (without any: all), and `--json` for programs
-        #[arg(value_name = "CASE | --json", allow_hyphen_values = true)]
-        name: Vec<OsString>,
-    },
-    /// Measure Linux on the same machine, to compare with (see host/peers)
-    BenchPeer(PeerArgs),
+    /// Run a benchmark, in exact instructions, beside the published figures and another system
+    Bench(BenchArgs),
+    /// Measure only the other system, by all its ways
+    BenchPeer(BenchPeerArgs),
     /// Show what is promised, and which test shows it
     Requirements {
         /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both
@@ -48,7 +46,7 @@ pub enum Command {
     Clean,
 }
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct MachineArgs {
     /// Number of processors [default: 2; 1 with --icount]
     #[arg(long, value_name = "N")]
@@ -100,17 +98,51 @@ pub struct ExecArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct PeerArgs {
-    /// Benchmarks (without any: all)
-    #[arg(value_name = "BENCH", value_parser = peers::BENCHES)]
-    pub names: Vec<String>,
-    /// A JSON object a line, for programs
+pub struct BenchArgs {
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHES.map(|bench| bench.name)))]
+    pub name: String,
+    /// For programs: an object a line
     #[arg(long)]
     pub json: bool,
-    /// Wall time instead of instructions
+    /// Who is measured beside us
+    #[arg(long, value_enum, default_value = "none")]
+    pub peer: PeerArg,
+    /// Cycles of a real processor by hardware virtualisation, instead of instructions
+    #[arg(long, conflicts_with = "peer")]
+    pub kvm: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PeerArg {
+    Linux,
+    None,
+}
+
+impl BenchArgs {
+    pub fn bench(&self) -> Bench {
+        Bench::find(&self.name).expect("the parser takes the names of benchmarks only")
+    }
+
+    pub fn peer(&self) -> Peer {
+        match self.peer {
+            PeerArg::Linux => Peer::Linux,
+            PeerArg::None => Peer::None,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchPeerArgs {
+    /// Without any: all
+    #[arg(value_name = "NAME", value_parser = peers::BENCHES)]
+    pub names: Vec<String>,
+    /// For programs: an object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Nanoseconds of this host instead of instructions
     #[arg(long)]
     pub wall: bool,
-    /// Use hardware virtualisation, or fail
+    /// By hardware virtualisation, or not at all
     #[arg(long, requires = "wall")]
     pub kvm: bool,
 }
@@ -138,18 +170,6 @@ impl MachineArgs {
 
     pub fn puts(&self) -> Result<Vec<Put>> {
         self.put.iter().map(|argument| Put::parse(argument)).collect()
-    }
-}
-
-impl ExecArgs {
-    /// The measurement program, with time counted in instructions.
-    pub fn bench(name: &[OsString]) -> Self {
-        let words = std::iter::once(OsString::from("bench")).chain(name.iter().cloned());
-        Self {
-            machine: MachineArgs { icount: true, mem: Options::default().mem, ..MachineArgs::default() },
-            timeout: 600.0,
-            words: words.collect(),
-        }
     }
 }
 
@@ -181,6 +201,28 @@ mod tests {
         assert!(exec(&["echo"]).is_err(), "a word before the dashes");
         assert!(exec(&["--kvm", "--tcg", "--", "true"]).is_err());
         assert!(exec(&["--cpus", "two", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn a_benchmark_has_a_name() {
+        let bench = |line: &[&str]| match Args::try_parse_from(["musubi", "bench"].iter().chain(line))?.command {
+            Command::Bench(bench) => Ok(bench),
+            other => panic!("{other:?}"),
+        };
+        let parsed = bench(&["calls", "--json", "--peer", "linux"]).unwrap();
+        assert_eq!((parsed.bench().name, parsed.json, parsed.peer()), ("calls", true, Peer::Linux));
+        assert_eq!(bench(&["sizes"]).unwrap().peer(), Peer::None);
+        for bad in [&[][..], &["nosuch"], &["calls", "sizes"], &["calls", "--peer"], &["calls", "--peer", "mach"]] {
+            let error: clap::Error = bench(bad).unwrap_err();
+            assert!(error.use_stderr(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_measured_in_time_only_if_asked() {
+        let parse = |line: &[&str]| Args::try_parse_from(["musubi", "bench-peer"].iter().chain(line));
+        assert!(parse(&[]).is_ok() && parse(&["sizes", "sched", "--wall", "--json"]).is_ok());
+        assert!(parse(&["nosuch"]).is_err() && parse(&["calls", "--kvm"]).is_err());
     }
 
     #[test]

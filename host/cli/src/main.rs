@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod peer;
+mod bench;
 mod requirements;
 mod test;
 
@@ -23,7 +23,7 @@ const OURS: u8 = 125;
 fn main() -> ExitCode {
     machine::guard::enter();
     let exec =
-        std::env::args_os().nth(1).is_some_and(|word| word == "exec" || word.to_string_lossy().starts_with("bench"));
+        std::env::args_os().nth(1).is_some_and(|word| ["exec", "bench", "bench-peer"].iter().any(|w| word == *w));
     let failure = if exec { OURS } else { 1 };
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -47,8 +47,8 @@ fn perform(command: Command) -> Result<u8> {
     match command {
         Command::Run(machine) => run(&workspace, &machine),
         Command::Exec(args) => exec(&workspace, &args),
-        Command::Bench { name } => exec(&workspace, &ExecArgs::bench(&name)),
-        Command::BenchPeer(args) => peer::measure(&workspace, &args),
+        Command::Bench(args) => bench::run(&workspace, &args),
+        Command::BenchPeer(args) => bench::peer(&workspace, &args),
         Command::Build => {
             workspace.build_anyway()?;
             Ok(0)

@@ -23,7 +23,7 @@ fn every_package_has_its_columns() {
     for line in lines {
         let fields: Vec<&str> = line.split_whitespace().collect();
         assert!(fields.len() >= 6, "a column is missing: {line}");
-        let stages = ["build", "boot", "image", "firmware", "real", "nice"];
+        let stages = ["build", "boot", "image", "firmware", "real", "peer", "nice"];
         assert!(stages.contains(&fields[0]), "unknown stage: {line}");
         assert!(fields[2].starts_with('/'), "the proof is a path: {line}");
         count += 1;

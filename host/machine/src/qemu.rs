@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which program is QEMU. Tests put another in its place.
+/// Which program is QEMU, and what it is told beside what makes the machine. Tests put another in its place.
 #[derive(Clone, Debug)]
 pub struct Emulator {
     pub program: PathBuf,

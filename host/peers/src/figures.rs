@@ -1,32 +1,18 @@
 //! What a peer prints: a JSON object a line.
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::{Figure, Source, unit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a figure is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     pub bench: String,
     pub case: String,
     pub bytes: u64,
     pub system: String,
     pub way: String,
-}
-
-/// What was measured: the median, the least and the greatest of `n` samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figure {
-    #[serde(flatten)]
-    pub subject: Subject,
-    pub cpus: u32,
-    pub unit: String,
-    pub value: u64,
-    pub min: u64,
-    pub max: u64,
-    pub n: u64,
-    /// Always `measured`.
-    pub source: String,
 }
 
 /// What does not apply, and why.
@@ -61,6 +47,13 @@ impl fmt::Display for Subject {
     }
 }
 
+impl Subject {
+    pub fn of(figure: &Figure) -> Self {
+        let Figure { bench, case, bytes, system, way, .. } = figure.clone();
+        Self { bench, case, bytes, system, way }
+    }
+}
+
 impl Report {
     /// Reads what a peer printed. A line that is not understood is an error: a figure could be lost in it.
     pub fn parse(text: &str) -> Result<Self> {
@@ -79,21 +72,10 @@ impl Report {
             self.about.push(serde_json::from_value(object)?);
         } else {
             let figure: Figure = serde_json::from_value(object)?;
-            figure.check()?;
+            check(&figure)?;
             self.figures.push(figure);
         }
         Ok(())
-    }
-
-    /// What another one said, too.
-    pub fn extend(&mut self, other: Self) {
-        for about in other.about {
-            if !self.about.contains(&about) {
-                self.about.push(about);
-            }
-        }
-        self.figures.extend(other.figures);
-        self.skipped.extend(other.skipped);
     }
 
     /// Makes one figure of those of the same subject from several rounds: the least of all, the greatest of all, and the
@@ -113,7 +95,7 @@ impl Report {
                 }
             }
             for figure in round.figures {
-                match groups.iter_mut().find(|group| group[0].subject == figure.subject) {
+                match groups.iter_mut().find(|group| Subject::of(&group[0]) == Subject::of(&figure)) {
                     Some(group) => group.push(figure),
                     None => groups.push(vec![figure]),
                 }
@@ -122,18 +104,11 @@ impl Report {
         for group in groups {
             let first = &group[0];
             if let Some(other) = group.iter().find(|f| (f.cpus, &f.unit) != (first.cpus, &first.unit)) {
-                bail!("{}: rounds that cannot be compared ({}, {})", other.subject, first.unit, other.unit);
+                bail!("rounds that cannot be compared: {} and {}", first.line(), other.line());
             }
             merged.figures.push(together(group));
         }
         Ok(merged)
-    }
-
-    /// As the benchmarks print for programs.
-    pub fn lines(&self) -> Result<Vec<String>> {
-        let about = self.about.iter().map(serde_json::to_string);
-        let skipped = self.skipped.iter().map(serde_json::to_string);
-        Ok(about.chain(self.figures.iter().map(serde_json::to_string)).chain(skipped).collect::<Result<_, _>>()?)
     }
 }
 
@@ -149,16 +124,15 @@ fn together(mut group: Vec<Figure>) -> Figure {
     }
 }
 
-impl Figure {
-    fn check(&self) -> Result<()> {
-        let Self { cpus, unit, value, min, max, n, source, .. } = self;
-        ensure!(min <= value && value <= max, "{value} does not lie between {min} and {max}");
-        ensure!(*cpus > 0 && *n > 0, "measured on no processor, or not once");
-        ensure!(*value > 0, "nothing costs nothing");
-        ensure!(["instructions", "nanoseconds"].contains(&unit.as_str()), "{unit} is no unit of a peer's");
-        ensure!(source == "measured", "{source} is not measured");
-        Ok(())
-    }
+/// What a line of a peer's cannot be.
+fn check(figure: &Figure) -> Result<()> {
+    let Figure { cpus, unit, value, min, max, n, source, .. } = figure;
+    ensure!(min <= value && value <= max, "{value} does not lie between {min} and {max}");
+    ensure!(*cpus > 0 && *n > 0, "measured on no processor, or not once");
+    ensure!(*value > 0, "nothing costs nothing");
+    ensure!([unit::INSTRUCTIONS, unit::NANOSECONDS].contains(&unit.as_str()), "{unit} is no unit of a peer's");
+    ensure!(*source == Source::Measured, "it is not measured");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -171,12 +145,13 @@ mod tests {
         r#"{"bench":"ipc","case":"NullProc","bytes":1048576,"system":"linux-best","way":"udp","skipped":"too much"}"#;
 
     #[test]
-    fn lines_are_read_and_written_alike() {
+    fn lines_are_told_apart() {
         let text = [ABOUT, LINE, SKIPPED].join("\n");
         let report = Report::parse(&text).unwrap();
         assert_eq!((report.about.len(), report.figures.len(), report.skipped.len()), (1, 1, 1));
         assert_eq!(report.figures[0].value, 13298);
-        assert_eq!(report.lines().unwrap().join("\n"), text);
+        assert_eq!(report.figures[0].line(), LINE);
+        assert_eq!((report.skipped[0].subject.way.as_str(), report.about[0].release.as_str()), ("udp", "6.1"));
     }
 
     #[test]

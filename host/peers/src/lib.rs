@@ -8,6 +8,6 @@ mod linux;
 mod matrix;
 mod program;
 
-pub use figures::{About, Figure, Report, Skipped, Subject};
+pub use figures::{About, Report, Skipped, Subject};
 pub use linux::{Clock, Linux, System, linux};
 pub use matrix::BENCHES;

@@ -98,6 +98,12 @@ impl Bound {
         if self.binding.grade == grade::PLAIN { Ok(LentMut::as_is(bytes)) } else { self.loans.lend_mut(bytes) }
     }
 
+    /// Bytes that calls through this binding have copied to lend what lay outside of the argument section, and back.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.loans.copied()
+    }
+
     /// Ends the binding, and with it the argument section.
     ///
     /// # Errors

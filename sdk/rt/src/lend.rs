@@ -16,15 +16,26 @@ const UNIT: u64 = 64;
 pub struct Loans {
     base: u64,
     len: u64,
-    /// Free ranges (offset, length), by offset, never touching each other.
-    free: Mutex<Vec<(u64, u64)>>,
+    free: Mutex<Free>,
     returned: Condition,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    /// Ranges (offset, length), by offset, never touching each other.
+    ranges: Vec<(u64, u64)>,
+    /// Bytes copied to lend what lay elsewhere, and back: of the loans that are over.
+    copied: u64,
 }
 
 impl Loans {
     pub(crate) fn new(base: u64, len: u64) -> Loans {
-        let free = if len > 0 { alloc::vec![(0, len / UNIT * UNIT)] } else { Vec::new() };
-        Loans { base, len, free: Mutex::new(free), returned: Condition::new() }
+        let ranges = if len > 0 { alloc::vec![(0, len / UNIT * UNIT)] } else { Vec::new() };
+        Loans { base, len, free: Mutex::new(Free { ranges, copied: 0 }), returned: Condition::new() }
+    }
+
+    pub(crate) fn copied(&self) -> u64 {
+        self.free.lock().copied
     }
 
     fn contains(&self, bytes: &[u8]) -> bool {
@@ -34,8 +45,8 @@ impl Loans {
 
     pub(crate) fn alloc(&self, len: usize) -> Result<Loan<'_>, Error> {
         let units = self.units(len)?;
-        let offset = take(&mut self.free.lock(), units).ok_or(Error::Busy)?;
-        Ok(Loan { loans: self, offset, len })
+        let offset = take(&mut self.free.lock().ranges, units).ok_or(Error::Busy)?;
+        Ok(Loan { loans: self, offset, len, copied: 0 })
     }
 
     /// As `alloc`, but waits for other threads' calls to give memory back.
@@ -43,8 +54,8 @@ impl Loans {
         let units = self.units(len)?;
         let mut free = self.free.lock();
         loop {
-            if let Some(offset) = take(&mut free, units) {
-                return Ok(Loan { loans: self, offset, len });
+            if let Some(offset) = take(&mut free.ranges, units) {
+                return Ok(Loan { loans: self, offset, len, copied: 0 });
             }
             self.returned.wait(&mut free, u64::MAX)?;
         }
@@ -60,7 +71,7 @@ impl Loans {
             return Ok(Lent::as_is(bytes));
         }
         let mut copy = self.alloc_waiting(bytes.len())?;
-        copy.copy_from_slice(bytes);
+        copy.fill_from(bytes);
         Ok(Lent { address: copy.address(), len: bytes.len() as u64, _bytes: bytes, _copy: Some(copy) })
     }
 
@@ -69,7 +80,7 @@ impl Loans {
             return Ok(LentMut::as_is(bytes));
         }
         let mut copy = self.alloc_waiting(bytes.len())?;
-        copy.copy_from_slice(bytes);
+        copy.fill_from(bytes);
         Ok(LentMut { address: copy.address(), bytes, copy: Some(copy) })
     }
 }
@@ -104,9 +115,20 @@ pub struct Loan<'a> {
     loans: &'a Loans,
     offset: u64,
     len: usize,
+    copied: u64,
 }
 
 impl Loan<'_> {
+    fn fill_from(&mut self, bytes: &[u8]) {
+        self.copied += bytes.len() as u64;
+        self.copy_from_slice(bytes);
+    }
+
+    fn copy_to(&mut self, bytes: &mut [u8]) {
+        self.copied += bytes.len() as u64;
+        bytes.copy_from_slice(self);
+    }
+
     /// Its address, the same in the called program.
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -134,7 +156,11 @@ impl DerefMut for Loan<'_> {
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         let units = (self.len as u64).max(1).next_multiple_of(UNIT);
-        give_back(&mut self.loans.free.lock(), self.offset, units);
+        {
+            let mut free = self.loans.free.lock();
+            give_back(&mut free.ranges, self.offset, units);
+            free.copied += self.copied;
+        }
         self.loans.returned.notify_all();
     }
 }
@@ -191,8 +217,8 @@ impl<'a> LentMut<'a> {
 
     /// Takes over what the called program wrote.
     pub fn finish(self) {
-        if let Some(copy) = self.copy {
-            self.bytes.copy_from_slice(&copy);
+        if let Some(mut copy) = self.copy {
+            copy.copy_to(self.bytes);
         }
     }
 }
@@ -210,8 +236,23 @@ mod tests {
         drop(b);
         drop(a);
         drop(c);
-        assert_eq!(loans.free.lock().as_slice(), &[(0, 4096)]);
+        assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
         assert_eq!(loans.alloc(4097).unwrap_err(), Error::TooBig);
         assert_eq!(loans.alloc(4096).unwrap().len(), 4096);
+    }
+
+    #[test]
+    fn what_is_copied_is_counted_and_nothing_else() {
+        let memory = std::vec![0u8; 4096];
+        let loans = Loans::new(memory.as_ptr() as u64, 4096);
+        let mut own = [7u8; 100];
+        drop(loans.lend(&own).unwrap());
+        assert_eq!(loans.copied(), 100);
+        loans.lend_mut(&mut own).unwrap().finish();
+        assert_eq!(loans.copied(), 300);
+        let mut there = loans.alloc(100).unwrap();
+        drop(loans.lend(&there).unwrap());
+        loans.lend_mut(&mut there).unwrap().finish();
+        assert_eq!(loans.copied(), 300);
     }
 }

@@ -21,6 +21,7 @@ mod heap;
 #[cfg(not(target_os = "musubi"))]
 mod host;
 pub mod lend;
+pub mod mark;
 mod panic;
 pub mod probe;
 pub mod random;

@@ -1,9 +1,12 @@
-// Into the kernel and back: calls that do next to nothing, and an exception that the program handles itself.
+// Calls without data: messages to another process; system calls that do next to nothing; an exception that the program
+// handles itself.
 #define _GNU_SOURCE
 #include "peer.h"
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 enum { ROUNDS = 1000, NO_SUCH_CALL = 1000, STORE_LENGTH = 3 };
 
@@ -12,6 +15,19 @@ static long enter(long number) {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number) : "rcx", "r11", "memory");
     return result;
+}
+
+static void ask_time(void *context) {
+    struct timespec time;
+    (void)context;
+    // The wrapper does not enter the kernel if the clock can be read without.
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+}
+
+static void read_time(void *context) {
+    struct timespec time;
+    (void)context;
+    clock_gettime(CLOCK_MONOTONIC, &time);
 }
 
 static void ask_parent(void *context) { (void)context, enter(SYS_getppid); }
@@ -29,8 +45,11 @@ static void skip_store(int number, siginfo_t *info, void *context) {
 }
 
 void bench_calls(void) {
-    measure((struct subject){"calls", "system-call", "no-such-call", 0}, ask_nothing, NULL, ROUNDS, 1);
-    measure((struct subject){"calls", "system-call", "getppid", 0}, ask_parent, NULL, ROUNDS, 1);
+    null_messages("calls");
+    measure((struct subject){"calls", "no-such-call", "system-call", 0}, ask_nothing, NULL, ROUNDS, 1);
+    measure((struct subject){"calls", "getppid", "system-call", 0}, ask_parent, NULL, ROUNDS, 1);
+    measure((struct subject){"calls", "clock", "system-call", 0}, ask_time, NULL, ROUNDS, 1);
+    measure((struct subject){"calls", "clock", "vdso", 0}, read_time, NULL, ROUNDS, 1);
     struct sigaction action = {.sa_sigaction = skip_store, .sa_flags = SA_SIGINFO}, before;
     if (sigaction(SIGSEGV, &action, &before)) die("sigaction");
     measure((struct subject){"calls", "exception", "sigsegv", 0}, fault, NULL, ROUNDS, 1);

@@ -31,13 +31,19 @@ void check_result(enum pattern pattern, const char *result, size_t bytes) {
         if (result[n] != (pattern == ARG_RTN_COPY ? at(n) : PREPARED)) die("a result");
 }
 
-void bench_ipc(void) {
+static void by_all_ways(struct messages messages) {
+    messages_by_channels(messages);
+    messages_by_shared_memory(messages);
+    messages_by_rpc(messages);
+}
+
+void null_messages(const char *bench) { by_all_ways((struct messages){bench, NULL_PROC, NULL_PROC, 0}); }
+
+void bench_sizes(void) {
     static const size_t sizes[] = {64, 2048, 4096, 8192, GREATEST};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        ipc_channels(sizes[i]);
-        ipc_shared(sizes[i]);
-        ipc_rpc(sizes[i]);
-    }
+    null_messages("sizes");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        by_all_ways((struct messages){"sizes", ARG_NO_RTN, ARG_RTN_COPY, sizes[i]});
 }
 
 struct header {
@@ -137,17 +143,19 @@ static void burst(void *context) {
     call(context);
 }
 
-static void measure_channel(const char *way, struct channel channel, size_t bytes) {
-    channel.bytes = bytes;
-    fill_argument(request.data, bytes);
-    fill_result(reply.data, bytes);
+static void measure_channel(const char *way, struct channel channel, struct messages m) {
+    channel.bytes = m.bytes;
+    fill_argument(request.data, m.bytes);
+    fill_result(reply.data, m.bytes);
     int server = start_server(serve, &channel);
-    for (int pattern = 0; pattern < PATTERNS; pattern++) {
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         channel.pattern = pattern;
-        measure((struct subject){"ipc", pattern_names[pattern], way, bytes}, call, &channel, rounds_for(bytes), 1);
-        check_result(pattern, channel.answer->data, bytes);
+        struct subject subject = {m.bench, pattern_names[pattern], way, m.bytes};
+        measure(subject, call, &channel, rounds_for(m.bytes), 1);
+        check_result(pattern, channel.answer->data, m.bytes);
         if (!async_names[pattern]) continue;
-        measure((struct subject){"ipc", async_names[pattern], way, bytes}, burst, &channel, rounds_for(bytes), BURST);
+        subject.kase = async_names[pattern];
+        measure(subject, burst, &channel, rounds_for(m.bytes), BURST);
     }
     end_server(server);
     int files[] = {channel.client_in, channel.client_out, channel.server_in, channel.server_out};
@@ -185,20 +193,20 @@ static struct channel tcp(void) {
     return two_way(a, a, b, b);
 }
 
-void ipc_channels(size_t bytes) {
+void messages_by_channels(struct messages m) {
     int there[2], back[2];
     if (pipe(there) || pipe(back)) die("pipe");
-    measure_channel("pipe", two_way(back[0], there[1], there[0], back[1]), bytes);
+    measure_channel("pipe", two_way(back[0], there[1], there[0], back[1]), m);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, there)) die("AF_UNIX");
-    measure_channel("unix", two_way(there[0], there[0], there[1], there[1]), bytes);
-    measure_channel("tcp", tcp(), bytes);
-    if (sizeof(struct header) + bytes <= DATAGRAM) {
-        measure_channel("udp", udp(), bytes);
+    measure_channel("unix", two_way(there[0], there[0], there[1], there[1]), m);
+    measure_channel("tcp", tcp(), m);
+    if (sizeof(struct header) + m.bytes <= DATAGRAM) {
+        measure_channel("udp", udp(), m);
         return;
     }
-    for (int pattern = 0; pattern < PATTERNS; pattern++) {
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         const char *why = "more than a datagram takes";
-        skip((struct subject){"ipc", pattern_names[pattern], "udp", bytes}, why);
-        if (async_names[pattern]) skip((struct subject){"ipc", async_names[pattern], "udp", bytes}, why);
+        skip((struct subject){m.bench, pattern_names[pattern], "udp", m.bytes}, why);
+        if (async_names[pattern]) skip((struct subject){m.bench, async_names[pattern], "udp", m.bytes}, why);
     }
 }

@@ -145,7 +145,7 @@ static int run(const char *name) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } benches[] = {{"ipc", bench_ipc}, {"calls", bench_calls}, {"spawn", bench_spawn}, {"sched", bench_sched}};
+    } benches[] = {{"calls", bench_calls}, {"sizes", bench_sizes}, {"spawn", bench_spawn}, {"sched", bench_sched}};
     int process = fork(), status;
     if (process < 0) die("fork");
     if (process) {

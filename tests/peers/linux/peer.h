@@ -55,14 +55,20 @@ enum { GREATEST = 1 << 20 };
 enum { DATAGRAM = 65507 };
 static inline unsigned rounds_for(size_t bytes) { return bytes > 65536 ? 20 : 200; }
 
-void bench_ipc(void);
 void bench_calls(void);
+void bench_sizes(void);
 void bench_spawn(void);
 void bench_sched(void);
 
-// The parts of bench_ipc: each way for one size.
-void ipc_channels(size_t bytes);
-void ipc_shared(size_t bytes);
-void ipc_rpc(size_t bytes);
+// Messages by each way, for the patterns from `first` to `last`.
+struct messages {
+    const char *bench;
+    enum pattern first, last;
+    size_t bytes;
+};
+void null_messages(const char *bench);
+void messages_by_channels(struct messages messages);
+void messages_by_shared_memory(struct messages messages);
+void messages_by_rpc(struct messages messages);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PROGRAM = 0x20000001, VERSION = 1, UDP_BUFFER = 10000 };
+enum { PROGRAM = 0x20000001, VERSION = 1, UDP_BUFFER = 10000, UDP_HEADERS = 400 };
 
 struct string {
     u_int length;
@@ -80,46 +80,62 @@ static void call(void *context) {
     if (returns && out.length != size) die("the length of a result");
 }
 
-static void measure_client(const char *way, CLIENT *handle, int server) {
+static void measure_client(const char *way, CLIENT *handle, int server, struct messages m) {
     if (!handle) die(clnt_spcreateerror("a client"));
-    for (int pattern = 0; pattern < PATTERNS; pattern++) {
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         struct client client = {handle, pattern};
-        measure((struct subject){"ipc", pattern_names[pattern], way, size}, call, &client, rounds_for(size), 1);
-        check_result(pattern, decoded, size);
+        measure((struct subject){m.bench, pattern_names[pattern], way, m.bytes}, call, &client, rounds_for(m.bytes), 1);
+        check_result(pattern, decoded, m.bytes);
     }
     clnt_destroy(handle);
     end_server(server);
 }
 
-void ipc_rpc(size_t bytes) {
-    size = bytes;
-    fill_argument(argument, size);
-    fill_result(result, size);
+static struct sockaddr_in bound(int sock) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    if (bytes > UDP_BUFFER - 400) {
-        for (int pattern = 0; pattern < PATTERNS; pattern++)
-            skip((struct subject){"ipc", pattern_names[pattern], "sunrpc-udp", bytes}, "more than a datagram takes");
-    } else {
-        int sock = socket(AF_INET, SOCK_DGRAM, 0), any = RPC_ANYSOCK;
-        if (bind(sock, (void *)&address, length) || getsockname(sock, (void *)&address, &length)) die("UDP");
-        SVCXPRT *transport = svc_dg_create(sock, UDP_BUFFER, UDP_BUFFER);
-        if (!transport) die("svc_dg_create");
-        int server = start_server(serve, transport);
-        CLIENT *client = clntudp_bufcreate(&address, PROGRAM, VERSION, (struct timeval){25, 0}, &any, UDP_BUFFER, UDP_BUFFER);
-        measure_client("sunrpc-udp", client, server);
-        svc_destroy(transport);
-    }
+    if (sock < 0 || bind(sock, (void *)&address, length) || getsockname(sock, (void *)&address, &length)) die("bind");
+    return address;
+}
+
+static void by_udp(struct messages m) {
+    struct timeval patience = {25, 0};
+    int sock = socket(AF_INET, SOCK_DGRAM, 0), any = RPC_ANYSOCK;
+    struct sockaddr_in address = bound(sock);
+    SVCXPRT *transport = svc_dg_create(sock, UDP_BUFFER, UDP_BUFFER);
+    if (!transport) die("svc_dg_create");
+    int server = start_server(serve, transport);
+    CLIENT *client = clntudp_bufcreate(&address, PROGRAM, VERSION, patience, &any, UDP_BUFFER, UDP_BUFFER);
+    measure_client("sunrpc-udp", client, server, m);
+    svc_destroy(transport);
+}
+
+static void by_tcp(struct messages m) {
     int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
-    address.sin_port = 0;
-    if (bind(listener, (void *)&address, length) || getsockname(listener, (void *)&address, &length)) die("TCP");
+    struct sockaddr_in address = bound(listener);
     if (listen(listener, 1)) die("TCP");
     SVCXPRT *transport = svc_vc_create(listener, 0, 0);
     if (!transport) die("svc_vc_create");
     int server = start_server(serve, transport);
+    // Without it a message in two segments waits for a delayed acknowledgement.
     if (setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
-    if (connect(client, (void *)&address, length)) die("TCP");
-    measure_client("sunrpc-tcp", clnttcp_create(&address, PROGRAM, VERSION, &client, 0, 0), server);
+    if (connect(client, (void *)&address, sizeof address)) die("TCP");
+    measure_client("sunrpc-tcp", clnttcp_create(&address, PROGRAM, VERSION, &client, 0, 0), server, m);
     close(client);
     svc_destroy(transport);
+}
+
+void messages_by_rpc(struct messages m) {
+    size = m.bytes;
+    fill_argument(argument, size);
+    fill_result(result, size);
+    if (m.bytes <= UDP_BUFFER - UDP_HEADERS) {
+        by_udp(m);
+    } else {
+        for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
+            struct subject subject = {m.bench, pattern_names[pattern], "sunrpc-udp", m.bytes};
+            skip(subject, "more than a datagram takes");
+        }
+    }
+    by_tcp(m);
 }

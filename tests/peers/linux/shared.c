@@ -94,18 +94,20 @@ static void burst(void *context) {
     await(post(context));
 }
 
-void ipc_shared(size_t bytes) {
+void messages_by_shared_memory(struct messages m) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) die("mmap");
-    for (int slot = 0; slot < BURST; slot++) fill_argument(shared->arguments[slot], bytes);
-    fill_result(shared->result, bytes);
+    for (int slot = 0; slot < BURST; slot++) fill_argument(shared->arguments[slot], m.bytes);
+    fill_result(shared->result, m.bytes);
     int server = start_server(serve, NULL);
-    for (int pattern = 0; pattern < PATTERNS; pattern++) {
-        struct way way = {pattern, bytes};
-        measure((struct subject){"ipc", pattern_names[pattern], "shm-futex", bytes}, call, &way, rounds_for(bytes), 1);
-        check_result(pattern, shared->result, bytes);
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
+        struct way way = {pattern, m.bytes};
+        struct subject subject = {m.bench, pattern_names[pattern], "shm-futex", m.bytes};
+        measure(subject, call, &way, rounds_for(m.bytes), 1);
+        check_result(pattern, shared->result, m.bytes);
         if (!async_names[pattern]) continue;
-        measure((struct subject){"ipc", async_names[pattern], "shm-futex", bytes}, burst, &way, rounds_for(bytes), BURST);
+        subject.kase = async_names[pattern];
+        measure(subject, burst, &way, rounds_for(m.bytes), BURST);
     }
     end_server(server);
     munmap(shared, sizeof *shared);

@@ -46,6 +46,10 @@ impl<'a> Lab<'a> {
         })
     }
 
+    pub fn parts(&self) -> &Parts {
+        self.parts
+    }
+
     pub fn workspace(&self) -> &Workspace {
         self.workspace
     }

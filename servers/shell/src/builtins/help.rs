@@ -34,7 +34,7 @@ pub fn help(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         ("paint", "a picture, coloured by another program where it lies"),
         ("denied write", "an access without a right, and how it ends"),
         ("crash divide", "one of many ways to crash (`crash` lists them)"),
-        ("bench", "calls and starts in instructions"),
+        ("bench calls", "what calls cost (on the host: ./musubi bench calls)"),
         ("busybox sh -c 'echo $((6*7))'", "an unmodified Linux program (if it was put in)"),
     ] {
         say!(io, "  {line:<44} {about}");

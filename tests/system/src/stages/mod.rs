@@ -11,6 +11,7 @@ mod s45_programs;
 mod s50_shell;
 mod s60_attacks;
 mod s70_linux;
+mod s80_bench;
 
 use crate::case::Case;
 
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Case> {
         ("s50_shell", s50_shell::cases()),
         ("s60_attacks", s60_attacks::cases()),
         ("s70_linux", s70_linux::cases()),
+        ("s80_bench", s80_bench::cases()),
         ("boot_100", boot_100::cases()),
     ];
     let mut all = Vec::new();

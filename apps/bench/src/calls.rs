@@ -1,0 +1,49 @@
+//! What a call without data costs, by each way; and what it costs to be refused.
+
+use crate::report::{Case, Report};
+use crate::rounds::Plan;
+use crate::server;
+use alloc::format;
+use alloc::string::String;
+use musubi::Error;
+use musubi::abi::calls::{Kernel, stub};
+use musubi::interfaces::measure::MeasureClient;
+use musubi::rt::Trap;
+
+const ROUNDS: usize = 1000;
+const PLAN: Plan = Plan::new(ROUNDS);
+
+pub fn run(report: &Report) -> Result<(), String> {
+    server::with(|gate| {
+        let client = MeasureClient::bind(gate).map_err(|e| format!("binding: {e}"))?;
+        null(report, "epc-s", &client)?;
+        client.close().map_err(|e| format!("taking the right back: {e}"))?;
+        expect(report, Case { case: "refused", way: "epc-s", bytes: 0 }, || client.null() == Err(Error::Denied))
+    })?;
+    server::with(|gate| {
+        let client = MeasureClient::plain(gate);
+        null(report, "plain-call", &client)?;
+        // Memory that the server may not touch.
+        let own = [0; 64];
+        let case = Case { case: "refused-pointer", way: "plain-call", bytes: own.len() };
+        expect(report, case, || client.take(&own) == Err(Error::Refused))
+    })?;
+    let case = |case| Case { case, way: "kernel-call", bytes: 0 };
+    expect(report, case("no-such-call"), || Trap.enter(0, [0; 6]) == Err(Error::NoSuchCall))?;
+    expect(report, case("clock"), || stub::clock(&Trap, 0).is_ok())
+}
+
+fn null(report: &Report, way: &str, client: &MeasureClient) -> Result<(), String> {
+    expect(report, Case { case: "NullProc", way, bytes: 0 }, || client.null().is_ok())
+}
+
+/// Measures something that says whether it came out as it should.
+fn expect(report: &Report, case: Case, mut what: impl FnMut() -> bool) -> Result<(), String> {
+    let mut good = true;
+    let rounds = PLAN.measure(|| good &= what());
+    if !good {
+        return Err(format!("{} by {}: it does not come out as it should", case.case, case.way));
+    }
+    report.case(case, &rounds, &[]);
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Rounds: the same thing again and again, with the processor's ticks and the counters read around each.
+
+use crate::samples::Samples;
+use core::array::from_fn;
+use musubi::rt::{mark, task, time};
+
+/// Rounds before it is measured: bindings made, pages there, views filled.
+const WARM: usize = 16;
+
+/// What is counted: by the kernel, over all processors; the last also by the programs that copy.
+pub const COUNTED: [&str; 4] = ["kernel-entries", "view-switches", "tlb-flushes", "copied-bytes"];
+type Counts = [u64; COUNTED.len()];
+
+/// Most steps that a round tells of itself.
+pub const STEPS: usize = 3;
+
+/// What rounds came to.
+pub struct Rounds {
+    pub ticks: Samples,
+    /// In the order of [`COUNTED`].
+    pub counts: [Samples; COUNTED.len()],
+    pub steps: [Samples; STEPS],
+}
+
+/// How rounds are measured.
+pub struct Plan<'a> {
+    rounds: usize,
+    copied: &'a dyn Fn() -> u64,
+}
+
+impl<'a> Plan<'a> {
+    /// Nobody but the kernel copies.
+    pub const fn new(rounds: usize) -> Plan<'static> {
+        Plan { rounds, copied: &|| 0 }
+    }
+
+    /// `copied` says how many bytes were copied outside of the kernel so far.
+    pub fn copying(rounds: usize, copied: &'a dyn Fn() -> u64) -> Plan<'a> {
+        Plan { rounds, copied }
+    }
+
+    /// Measures `what`, less what measuring takes by itself.
+    pub fn measure(&self, mut what: impl FnMut()) -> Rounds {
+        self.measure_steps(|| {
+            what();
+            [0; STEPS]
+        })
+    }
+
+    /// The same for what says how long its steps took.
+    pub fn measure_steps(&self, what: impl FnMut() -> [u64; STEPS]) -> Rounds {
+        let alone = self.run(false, || [0; STEPS]);
+        let ticks = alone.ticks.summary().median;
+        let counts = alone.counts.map(|samples| samples.summary().median);
+        let all = self.run(true, what);
+        Rounds { ticks: all.ticks.less(ticks), counts: from_fn(|at| all.counts[at].less(counts[at])), steps: all.steps }
+    }
+
+    /// Runs the rounds, with a case's marks around those that count if they are `marked`.
+    fn run(&self, marked: bool, mut what: impl FnMut() -> [u64; STEPS]) -> Rounds {
+        let samples = || Samples::new(self.rounds);
+        let mut out = Rounds { ticks: samples(), counts: from_fn(|_| samples()), steps: from_fn(|_| samples()) };
+        for round in 0..WARM + self.rounds {
+            if marked && round == WARM {
+                mark::case_begins();
+            }
+            let before = self.counts();
+            let began = time::ticks();
+            mark::round_begins();
+            let steps = what();
+            mark::round_ends();
+            let ticks = time::ticks() - began;
+            let after = self.counts();
+            if round >= WARM {
+                out.ticks.add(ticks);
+                (0..COUNTED.len()).for_each(|at| out.counts[at].add(after[at] - before[at]));
+                (0..STEPS).for_each(|at| out.steps[at].add(steps[at]));
+            }
+        }
+        if marked {
+            mark::case_ends();
+        }
+        out
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = task::processors().fold(Counts::default(), |sum, p| {
+            [sum[0] + p.entries, sum[1] + p.view_switches, sum[2] + p.tlb_flushes, sum[3] + p.copied_bytes]
+        });
+        counts[3] += (self.copied)();
+        counts
+    }
+}

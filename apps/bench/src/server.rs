@@ -1,0 +1,113 @@
+//! The server that is called: a second instance of this program.
+
+use alloc::format;
+use alloc::string::String;
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::command::Command;
+use musubi::interfaces::measure::{Measure, measure_serve};
+use musubi::rt::gate::ANYBODY;
+use musubi::rt::{Condition, Gates, Mutex, thread};
+use musubi::{AclEntry, Error};
+
+struct Server {
+    copied: AtomicU64,
+    door: Mutex<Door>,
+    moved: Condition,
+}
+
+#[derive(PartialEq, Eq)]
+enum Door {
+    Open,
+    ToClose,
+    Closed(Result<(), Error>),
+}
+
+static SERVER: Server = Server { copied: AtomicU64::new(0), door: Mutex::new(Door::Open), moved: Condition::new() };
+
+/// What the result of `answer` consists of.
+pub const PREPARED: u8 = 0x5a;
+
+impl Measure for Server {
+    fn null(&self) {}
+
+    fn take(&self, data: &[u8]) {
+        look(data);
+    }
+
+    fn prepare(&self, result: &mut [u8]) {
+        result.fill(PREPARED);
+    }
+
+    fn answer(&self, data: &[u8], _result: &mut [u8]) {
+        look(data);
+    }
+
+    fn copy(&self, data: &[u8], result: &mut [u8]) -> Result<(), Error> {
+        result.get_mut(..data.len()).ok_or(Error::BadArgument)?.copy_from_slice(data);
+        // One client calls on one thread, so nothing is lost between load and store.
+        self.copied.store(self.copied.load(Ordering::Relaxed) + data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        // The server's own thread may change who may call; its client's may not.
+        let mut door = self.door.lock();
+        *door = Door::ToClose;
+        self.moved.notify_all();
+        loop {
+            if let Door::Closed(outcome) = *door {
+                return outcome;
+            }
+            self.moved.wait(&mut door, u64::MAX)?;
+        }
+    }
+}
+
+impl Server {
+    fn keep_the_door(&self, gates: &Gates) -> Result<(), Error> {
+        let mut door = self.door.lock();
+        while *door != Door::ToClose {
+            self.moved.wait(&mut door, u64::MAX)?;
+        }
+        *door = Door::Closed(gates.admit(&AclEntry { rights: 0, ..ANYBODY }));
+        self.moved.notify_all();
+        Ok(())
+    }
+}
+
+/// Looks at the first and the last byte.
+#[inline]
+pub fn look(data: &[u8]) {
+    black_box((data.first().copied(), data.last().copied()));
+}
+
+/// The server's main function.
+pub fn serve(name: &str) -> i32 {
+    let serve = || {
+        let gates = measure_serve(&SERVER)?;
+        musubi::names::publish(name, &gates)?;
+        SERVER.keep_the_door(&gates)
+    };
+    match serve() {
+        Ok(()) => thread::park(),
+        Err(_) => 1,
+    }
+}
+
+/// Starts a server, gives `body` the address of its gates, and ends it.
+pub fn with(body: impl FnOnce(u64) -> Result<(), String>) -> Result<(), String> {
+    let name = format!("bench-{}", musubi::start().task());
+    let server =
+        Command::new(b"bin/bench").arg(b"serve").arg(name.as_bytes()).spawn().map_err(|e| format!("bin/bench: {e}"))?;
+    let gate = musubi::names::await_name(&name, 10_000_000_000).map_err(|e| format!("the server: {e}"));
+    let outcome = gate.and_then(body);
+    let _ = server.kill();
+    // Its name is free again when it has ended.
+    let _ = server.wait();
+    outcome
+}

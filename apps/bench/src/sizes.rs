@@ -1,0 +1,135 @@
+//! The paper's four patterns over sizes of data (CUBIX-25, 29): what is passed by address costs the same however long it is.
+
+use crate::report::{Case, Report};
+use crate::rounds::Plan;
+use crate::server;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use musubi::abi::rights::principal;
+use musubi::abi::section::kind;
+use musubi::interfaces::measure::MeasureClient;
+use musubi::rt::{Section, section};
+use musubi::{AclEntry, Error, Rights};
+
+const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
+const LONGEST: usize = 1 << 20;
+
+/// What is called, beside NullProc.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    ArgNoRtn,
+    ArgRtnNoCopy,
+    ArgRtnCopy,
+}
+
+use Pattern::{ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy};
+
+impl Pattern {
+    fn name(self) -> &'static str {
+        match self {
+            ArgNoRtn => "ArgNoRtn",
+            ArgRtnNoCopy => "ArgRtn_NoCopy",
+            ArgRtnCopy => "ArgRtn_Copy",
+        }
+    }
+}
+
+pub fn run(report: &Report) -> Result<(), String> {
+    server::with(|gate| lent(report, gate).map_err(|e| format!("epc-s: {e}")))?;
+    server::with(|gate| copied(report, gate).map_err(|e| format!("epc-s, copied: {e}")))?;
+    server::with(|gate| shared(report, gate).map_err(|e| format!("plain-call: {e}")))
+}
+
+/// A bound call, and data in the section of the binding.
+fn lent(report: &Report, gate: u64) -> Result<(), Error> {
+    let client = MeasureClient::bind_with_args(gate, 2 * LONGEST as u64)?;
+    let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
+    let bench = Way { report, way: "epc-s", client: &client };
+    bench.null()?;
+    bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], &mut data, &mut result)
+}
+
+/// A bound call, and data that lie elsewhere: the stub copies them there and back.
+fn copied(report: &Report, gate: u64) -> Result<(), Error> {
+    let client = MeasureClient::bind_with_args(gate, 2 * LONGEST as u64)?;
+    let (mut data, mut result) = (vec![0; LONGEST], vec![0; LONGEST]);
+    let bench = Way { report, way: "epc-s-copied", client: &client };
+    bench.patterns(&[ArgNoRtn, ArgRtnCopy], &mut data, &mut result)
+}
+
+/// A plain call, and data in sections that the server was given the right to.
+fn shared(report: &Report, gate: u64) -> Result<(), Error> {
+    let rights = Rights::READ | Rights::WRITE;
+    let text = section::info(gate)?.base;
+    let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
+    let share = || {
+        let section = Section::create(LONGEST as u64, 0, kind::DATA, 0)?;
+        section::grant(section.base(), &entry)?;
+        Ok(section)
+    };
+    let (mut data, mut result) = (share()?, share()?);
+    let client = MeasureClient::plain(gate);
+    let bench = Way { report, way: "plain-call", client: &client };
+    bench.null()?;
+    bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], data.bytes_mut(), result.bytes_mut())?;
+    data.delete()?;
+    result.delete()
+}
+
+/// One way of calling.
+struct Way<'a> {
+    report: &'a Report,
+    way: &'a str,
+    client: &'a MeasureClient,
+}
+
+impl Way<'_> {
+    fn null(&self) -> Result<(), Error> {
+        self.measure("NullProc", 0, || self.client.null())
+    }
+
+    fn patterns(&self, patterns: &[Pattern], data: &mut [u8], result: &mut [u8]) -> Result<(), Error> {
+        for pattern in patterns {
+            for bytes in SIZES {
+                self.pattern(*pattern, &mut data[..bytes], &mut result[..bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pattern(&self, pattern: Pattern, data: &mut [u8], result: &mut [u8]) -> Result<(), Error> {
+        let (client, name, bytes) = (self.client, pattern.name(), data.len());
+        data.iter_mut().zip(0..).for_each(|(byte, n): (&mut u8, u64)| *byte = n.to_le_bytes()[0] ^ n.to_le_bytes()[1]);
+        result.fill(0);
+        match pattern {
+            ArgNoRtn => return self.measure(name, bytes, || client.take(data)),
+            ArgRtnNoCopy => {
+                client.prepare(result)?;
+                self.measure(name, bytes, || client.answer(data, result).inspect(|()| server::look(result)))?;
+            }
+            ArgRtnCopy => {
+                self.measure(name, bytes, || client.copy(data, result).inspect(|()| server::look(result)))?;
+            }
+        }
+        let right = match pattern {
+            ArgRtnCopy => result == data,
+            _ => result.iter().all(|byte| *byte == server::PREPARED),
+        };
+        if right { Ok(()) } else { Err(Error::Changed) }
+    }
+
+    fn measure(&self, case: &str, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        let copied = || self.client.bound().copied() + self.client.copied().unwrap_or(0);
+        let mut outcome = Ok(());
+        let rounds = if bytes < LONGEST { 1000 } else { 100 };
+        let rounds = Plan::copying(rounds, &copied).measure(|| {
+            if let Err(error) = what() {
+                outcome = Err(error);
+            }
+        });
+        outcome?;
+        self.report.case(Case { case, way: self.way, bytes }, &rounds, &[]);
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! `./musubi bench`: our figures, published ones, and those of another system, measured in the same run.
+
+use crate::args::{BenchArgs, BenchPeerArgs};
+use crate::parts;
+use anyhow::Result;
+use build::Workspace;
+use machine::Wish;
+use measure::{Bench, Figure, Ours, Paper, Peer, Setup, Table};
+use peers::{About, Clock, Report};
+
+/// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
+/// are printed all the same, and the status says that it is missing.
+pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
+    let (bench, parts) = (args.bench(), parts(workspace)?);
+    let plugin = workspace.host_library("musubi-plugin")?;
+    let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
+    ours.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+    let papers = Paper::all()?;
+    let mut figures = ours.figures;
+    for paper in &papers {
+        figures.extend(paper.beside(&figures)?);
+    }
+    let (mut status, mut about) = (0, Vec::new());
+    match theirs(workspace, args.peer(), &bench) {
+        Ok(report) => {
+            figures.extend(report.figures);
+            about = report.about;
+        }
+        Err(error) => {
+            eprintln!("musubi: the peer could not be run, so nothing is compared: {error:#}");
+            status = 1;
+        }
+    }
+    if args.json {
+        figures.iter().for_each(|figure| println!("{}", figure.line()));
+        // Not a figure, so not among them.
+        about.iter().for_each(|about| eprintln!("musubi: {}", what(about)));
+    } else {
+        print!("{}", Table { bench: &bench, figures: &figures, papers: &papers });
+        about.iter().for_each(|about| println!("\n{}", what(about)));
+    }
+    Ok(status)
+}
+
+/// What the peer says to a benchmark of ours.
+fn theirs(workspace: &Workspace, peer: Peer, bench: &Bench) -> Result<Report> {
+    match peer {
+        Peer::None => Ok(Report::default()),
+        Peer::Linux => peers::linux(workspace, &[bench.name], Clock::Instructions, Wish::Tcg, &mut progress),
+    }
+}
+
+/// Measures only the peer.
+pub fn peer(workspace: &Workspace, args: &BenchPeerArgs) -> Result<u8> {
+    let names: Vec<&str> = args.names.iter().map(String::as_str).collect();
+    let benches = if names.is_empty() { &peers::BENCHES } else { names.as_slice() };
+    let clock = if args.wall { Clock::Nanoseconds } else { Clock::Instructions };
+    let wish = if args.kvm { Wish::Kvm } else { Wish::Tcg };
+    let report = peers::linux(workspace, benches, clock, wish, &mut progress)?;
+    if args.json {
+        report.figures.iter().for_each(|figure| println!("{}", figure.line()));
+        report.about.iter().for_each(|about| eprintln!("musubi: {}", what(about)));
+    } else {
+        print(&report, clock);
+    }
+    Ok(0)
+}
+
+fn progress(what: &str) {
+    eprintln!("musubi: {what}");
+}
+
+/// Which system it is.
+fn what(about: &About) -> String {
+    let About { system, release, version, command_line } = about;
+    format!("{system}: Linux {release}, {version}; started with: {command_line}")
+}
+
+/// A row for each figure.
+fn print(report: &Report, clock: Clock) {
+    report.about.iter().for_each(|about| println!("{}", what(about)));
+    let unit = match clock {
+        Clock::Instructions => "instructions, counted by QEMU (TCG, -icount): exact, and not time",
+        Clock::Nanoseconds => {
+            "nanoseconds of this host. Under TCG a switch of address spaces costs microseconds, which it does not on a \
+             processor: compare with nothing but this run"
+        }
+    };
+    println!("In {unit}.\n");
+    let row = |cells: [&str; 8]| {
+        let [system, bench, case, bytes, way, median, least, most] = cells;
+        println!("{system:<14} {bench:<6} {case:<16} {bytes:>8} {way:<15} {median:>9} {least:>9} {most:>9}");
+    };
+    row(["system", "bench", "case", "bytes", "way", "median", "least", "most"]);
+    for Figure { bench, case, bytes, system, way, value, min, max, .. } in &report.figures {
+        let [bytes, value, min, max] = [bytes, value, min, max].map(u64::to_string);
+        row([system, bench, case, &bytes, way, &value, &min, &max]);
+    }
+    for skipped in &report.skipped {
+        println!("does not apply: {} ({})", skipped.subject, skipped.skipped);
+    }
+}

@@ -1,0 +1,36 @@
+//! Which benchmarks there are. What cases they have, and what they are called, is told by the guest's `bench`.
+
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bench {
+    pub name: &'static str,
+    /// What one round of it is.
+    pub about: &'static str,
+    /// When the machine is stopped.
+    pub timeout: Duration,
+}
+
+pub const BENCHES: [Bench; 3] = [
+    Bench {
+        name: "calls",
+        about: "a call without data and back, by each way; and a call that is refused",
+        timeout: Duration::from_secs(300),
+    },
+    Bench {
+        name: "sizes",
+        about: "a call with data and back, by each way: the patterns of the Cubix paper over sizes",
+        timeout: Duration::from_secs(900),
+    },
+    Bench {
+        name: "spawn",
+        about: "a program's life, from the request until its end is known",
+        timeout: Duration::from_secs(300),
+    },
+];
+
+impl Bench {
+    pub fn find(name: &str) -> Option<Self> {
+        BENCHES.into_iter().find(|bench| bench.name == name)
+    }
+}

@@ -1,0 +1,130 @@
+//! One number, and everything that says what it is: a line for programs.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub bench: String,
+    /// What is done; with a slash behind it, one step of it.
+    pub case: String,
+    /// Of data that are passed.
+    pub bytes: u64,
+    /// Whose figure it is: [`MUSUBI`], a peer, a system of a paper.
+    pub system: String,
+    /// By which of the system's ways.
+    pub way: String,
+    pub cpus: u32,
+    pub unit: String,
+    /// The median of the rounds, with the least and the greatest.
+    pub value: u64,
+    pub min: u64,
+    pub max: u64,
+    /// How many rounds; 0: a paper that does not say.
+    pub n: u64,
+    pub source: Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// In this run.
+    Measured,
+    /// Published.
+    Paper,
+}
+
+pub const MUSUBI: &str = "musubi";
+
+/// Units of what a round takes.
+pub mod unit {
+    pub const INSTRUCTIONS: &str = "instructions";
+    /// Of a real processor.
+    pub const CYCLES: &str = "cycles";
+    /// What the guest calls the ticks of its time-stamp counter when they are not instructions.
+    pub const TICKS: &str = "ticks";
+    pub const MICROSECONDS: &str = "microseconds";
+    pub const NANOSECONDS: &str = "nanoseconds";
+}
+
+/// Units of what else is counted in a round.
+pub mod count {
+    pub const ENTRIES: &str = "kernel-entries";
+    pub const VIEWS: &str = "view-switches";
+    pub const KEYS: &str = "key-writes";
+    pub const FLUSHES: &str = "tlb-flushes";
+    pub const COPIED: &str = "copied-bytes";
+    pub const LOCKED: &str = "locked-ops";
+    /// In the order in which they are shown.
+    pub const ALL: [&str; 6] = [ENTRIES, VIEWS, KEYS, FLUSHES, COPIED, LOCKED];
+}
+
+impl Figure {
+    /// Reads the lines that a guest printed, all of which must be figures.
+    pub fn read(text: &str) -> Result<Vec<Self>> {
+        let line = |line: &str| serde_json::from_str(line).with_context(|| format!("not a figure: {line}"));
+        text.lines().map(line).collect()
+    }
+
+    /// The line for programs.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings become JSON")
+    }
+
+    /// The case, and the step if it is one.
+    pub fn case_and_step(&self) -> (&str, Option<&str>) {
+        self.case.split_once('/').map_or((&self.case, None), |(case, step)| (case, Some(step)))
+    }
+
+    /// Whether it says what a whole round takes.
+    pub fn is_total(&self) -> bool {
+        self.case_and_step().1.is_none() && !count::ALL.contains(&self.unit.as_str())
+    }
+
+    /// Whether both are about the same case, passing as many bytes.
+    pub fn is_about(&self, other: &Self) -> bool {
+        self.case_and_step().0 == other.case_and_step().0 && self.bytes == other.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"bench":"ipc","case":"NullProc","bytes":8192,"system":"musubi","way":"epc-h","cpus":1,"unit":"instructions","value":78,"min":78,"max":81,"n":1000,"source":"measured"}"#;
+
+    #[test]
+    fn a_line_is_read_and_written_as_it_is() {
+        let figures = Figure::read(LINE).unwrap();
+        assert_eq!((figures[0].value, figures[0].source), (78, Source::Measured));
+        assert_eq!(figures[0].line(), LINE);
+        assert!(figures[0].is_total());
+    }
+
+    #[test]
+    fn what_is_not_a_figure_is_refused() {
+        for (from, to) in [
+            (LINE, "hello"),
+            (LINE, "{}"),
+            (LINE, ""),
+            ("\"n\":1000,", ""),
+            ("\"n\"", "\"m\":1,\"n\""),
+            ("measured", "rumour"),
+            ("78,", "-1,"),
+        ] {
+            let bad = LINE.replace(from, to);
+            assert!(Figure::read(&format!("{LINE}\n{bad}\n")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn steps_and_counts_are_no_totals() {
+        let mut figure = Figure::read(LINE).unwrap().remove(0);
+        figure.case = "NullProc/kernel".into();
+        assert_eq!((figure.case_and_step(), figure.is_total()), (("NullProc", Some("kernel")), false));
+        assert!(figure.is_about(&Figure::read(LINE).unwrap()[0]));
+        (figure.case, figure.unit) = ("NullProc".into(), count::LOCKED.into());
+        assert!(!figure.is_total());
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod benches;
+mod figure;
+mod ours;
+mod paper;
+mod peer;
+mod shares;
+mod steps;
+mod table;
+
+pub use benches::{BENCHES, Bench};
+pub use figure::{Figure, MUSUBI, Source, count, unit};
+pub use ours::{Ours, Setup};
+pub use paper::Paper;
+pub use peer::Peer;
+pub use table::Table;

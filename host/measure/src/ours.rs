@@ -1,0 +1,224 @@
+//! Our own figures: the guest's, and what was counted from outside while it measured.
+
+use crate::benches::Bench;
+use crate::figure::{Figure, MUSUBI, count, unit};
+use crate::steps;
+use anyhow::{Context, Result, bail, ensure};
+use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tally::{Case, Costly};
+
+/// On what it is measured.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    pub parts: &'a Parts,
+    /// The plugin of `host/plugin`, built.
+    pub plugin: &'a Path,
+    /// A real processor, and its cycles instead of counted instructions.
+    pub kvm: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Ours {
+    pub figures: Vec<Figure>,
+    /// The rounds as they were seen from outside, a case for each total; without any if they could not be seen.
+    pub cases: Vec<Case>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+impl Ours {
+    /// Boots a machine and runs a benchmark in it.
+    pub fn measure(setup: &Setup, bench: &Bench) -> Result<Self> {
+        let mut notes = Vec::new();
+        if setup.kvm {
+            notes.push("steps, key-writes and locked-ops are counted in translated code only, not with --kvm".into());
+            return Self::gather(setup, bench, &run(setup, bench, Vec::new())?, Vec::new(), notes);
+        }
+        let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
+        symlink(setup.plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
+        let out = dir.path().join("tally");
+        // QEMU takes a comma for the end, and two for a comma.
+        let path = |path: &Path| path.display().to_string().replace(',', ",,");
+        let plugin = format!("{},out={}", path(&dir.path().join("plugin.so")), path(&out));
+        let mut finished = run(setup, bench, vec!["-plugin".into(), plugin.into()])?;
+        let mut cases = Vec::new();
+        match fs::read_to_string(&out) {
+            Ok(text) => cases = tally::read(&text)?,
+            Err(_) => {
+                // Another QEMU's plugins may have another interface, or it may have none.
+                let why = finished.console.lines().last().unwrap_or_default();
+                notes.push(format!(
+                    "steps, key-writes and locked-ops are not counted: this QEMU takes no plugin ({why})"
+                ));
+                finished = run(setup, bench, Vec::new())?;
+            }
+        }
+        Self::gather(setup, bench, &finished, cases, notes)
+    }
+
+    fn gather(setup: &Setup, bench: &Bench, finished: &Finished, cases: Vec<Case>, notes: Vec<String>) -> Result<Self> {
+        if finished.outcome != Outcome::Exited(0) {
+            let said = String::from_utf8_lossy(&finished.err);
+            bail!("{} did not end well: {:?}\n{said}{}", bench.name, finished.outcome, finished.tail(20));
+        }
+        let mut figures = Figure::read(str::from_utf8(&finished.out)?)?;
+        ensure!(!figures.is_empty(), "the guest's bench printed nothing");
+        for figure in &mut figures {
+            ensure!(
+                figure.bench == bench.name && figure.system == MUSUBI,
+                "not a figure of this run: {}",
+                figure.line()
+            );
+            if figure.unit == unit::TICKS {
+                ensure!(setup.kvm, "the machine's ticks are not instructions");
+                figure.unit = unit::CYCLES.into();
+            }
+        }
+        if !cases.is_empty() {
+            figures = join(figures, &cases)?;
+        }
+        Ok(Self { figures, cases, notes })
+    }
+}
+
+fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
+    let options = Options {
+        cpus: Some(1),
+        icount: !setup.kvm,
+        wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },
+        ..Options::default()
+    };
+    let words = ["bench", bench.name, "--json"].map(|word| word.as_bytes().to_vec());
+    let exec = Exec {
+        emulator: Emulator { lead, ..Emulator::default() },
+        options: &options,
+        load: Load { parts: setup.parts, puts: &[], words: Some(&words) },
+        timeout: bench.timeout,
+        sink: Sink::Keep,
+    };
+    exec.finish()
+}
+
+/// Adds to each total what was counted from outside in the same rounds.
+fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
+    let totals = figures.iter().filter(|figure| figure.is_total()).count();
+    ensure!(totals == cases.len(), "{totals} cases were told, and {} were seen", cases.len());
+    let told_by_itself = |total: &Figure| {
+        figures.iter().any(|f| f.is_about(total) && f.way == total.way && f.case_and_step().1.is_some())
+    };
+    let mut all = Vec::new();
+    let mut seen = cases.iter();
+    for figure in &figures {
+        all.push(figure.clone());
+        if !figure.is_total() {
+            continue;
+        }
+        let case = seen.next().context("a case more than was seen")?;
+        ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
+        if !told_by_itself(figure) {
+            all.extend(seen_steps(figure, case));
+        }
+        for (unit, costly) in [(count::KEYS, Costly::KeyWrite), (count::LOCKED, Costly::Locked)] {
+            let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
+            all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
+        }
+    }
+    Ok(all)
+}
+
+/// The steps of the rounds that went the usual way, if they can be told.
+fn seen_steps(total: &Figure, case: &Case) -> Vec<Figure> {
+    let Some(usual) = case.usual().and_then(|round| round.steps.as_ref()).filter(|steps| steps.len() > 1) else {
+        return Vec::new();
+    };
+    let way =
+        |steps: &Option<Vec<(u64, u64)>>| -> Vec<u64> { steps.iter().flatten().map(|(region, _)| *region).collect() };
+    let usual_way = way(&Some(usual.clone()));
+    let mut same = case.clone();
+    same.rounds.retain(|(_, round)| way(&round.steps) == usual_way);
+    let named = steps::named(usual).into_iter().enumerate();
+    named
+        .map(|(at, (name, value))| {
+            let length = |round: &tally::Round| round.steps.as_ref().map_or(0, |steps| steps[at].1);
+            let (_, min, max) = same.summary(length).unwrap_or_default();
+            Figure { case: format!("{}/{name}", total.case), value, min, max, n: same.len(), ..total.clone() }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Source;
+    use tally::{KERNEL, Round};
+
+    fn total(case: &str, way: &str, n: u64) -> Figure {
+        Figure {
+            bench: "calls".into(),
+            case: case.into(),
+            bytes: 0,
+            system: MUSUBI.into(),
+            way: way.into(),
+            cpus: 1,
+            unit: unit::INSTRUCTIONS.into(),
+            value: 600,
+            min: 600,
+            max: 700,
+            n,
+            source: Source::Measured,
+        }
+    }
+
+    fn round(kernel: u64, locked: u64) -> Round {
+        let mut counts = [0; Costly::ALL.len()];
+        counts[Costly::Locked as usize] = locked;
+        Round { instructions: kernel + 30, counts, steps: Some(vec![(5, 10), (KERNEL, kernel), (5, 20)]) }
+    }
+
+    #[test]
+    fn what_was_seen_stands_beside_what_was_told() {
+        let case = Case { rounds: vec![(2, round(570, 8)), (1, round(670, 9))] };
+        let all = join(vec![total("NullProc", "epc-s", 3)], &[case]).unwrap();
+        let told: Vec<(&str, &str, [u64; 4])> =
+            all.iter().map(|f| (f.case.as_str(), f.unit.as_str(), [f.value, f.min, f.max, f.n])).collect();
+        assert_eq!(
+            told,
+            [
+                ("NullProc", "instructions", [600, 600, 700, 3]),
+                ("NullProc/caller there", "instructions", [10, 10, 10, 3]),
+                ("NullProc/kernel", "instructions", [570, 570, 670, 3]),
+                ("NullProc/caller back", "instructions", [20, 20, 20, 3]),
+                ("NullProc", "key-writes", [0, 0, 0, 3]),
+                ("NullProc", "locked-ops", [8, 8, 9, 3]),
+            ]
+        );
+    }
+
+    #[test]
+    fn who_tells_its_steps_is_believed() {
+        let told = vec![total("spawn", "loader", 1), total("spawn/start", "loader", 1)];
+        let all = join(told, &[Case { rounds: vec![(1, round(570, 8))] }]).unwrap();
+        let steps = all.iter().filter(|figure| figure.case_and_step().1.is_some()).count();
+        assert_eq!(steps, 1);
+    }
+
+    #[test]
+    fn a_round_of_too_many_steps_has_none() {
+        let case = Case { rounds: vec![(1, Round { steps: None, ..round(570, 8) })] };
+        let all = join(vec![total("spawn", "loader", 1)], &[case]).unwrap();
+        assert!(all.iter().all(|figure| figure.case == "spawn"));
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let case = Case { rounds: vec![(2, round(570, 8))] };
+        assert!(join(vec![total("NullProc", "epc-s", 3)], std::slice::from_ref(&case)).is_err(), "other rounds");
+        assert!(join(vec![total("NullProc", "epc-s", 2)], &[case.clone(), case]).is_err(), "other cases");
+    }
+}

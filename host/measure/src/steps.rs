@@ -1,0 +1,65 @@
+//! Names for the steps of a round that was seen from outside: who had control, one after the other.
+
+use abi::layout::DOORSTEP;
+use tally::{KERNEL, REGION_BITS};
+
+/// Names of the texts that control came to, in the order in which it came to them first.
+const TEXTS: [&str; 3] = ["caller", "callee", "third"];
+
+/// The names of steps, each with its length. What control comes to again is told apart by "there" and "back", or by
+/// numbers if it is more than twice.
+pub fn named(steps: &[(u64, u64)]) -> Vec<(String, u64)> {
+    let mut texts: Vec<u64> = Vec::new();
+    let names: Vec<&str> = steps
+        .iter()
+        .map(|&(region, _)| match region {
+            KERNEL => "kernel",
+            region if region == DOORSTEP >> REGION_BITS => "doorstep",
+            region => {
+                let at = texts.iter().position(|text| *text == region).unwrap_or_else(|| {
+                    texts.push(region);
+                    texts.len() - 1
+                });
+                TEXTS.get(at).copied().unwrap_or("further")
+            }
+        })
+        .collect();
+    let times = |names: &[&str], wanted: &str| names.iter().filter(|name| **name == wanted).count();
+    let name = |at: usize| match (times(&names, names[at]), times(&names[..at], names[at])) {
+        (1, _) => names[at].to_string(),
+        (2, 0) => format!("{} there", names[at]),
+        (2, _) => format!("{} back", names[at]),
+        (_, before) => format!("{} {}", names[at], before + 1),
+    };
+    steps.iter().enumerate().map(|(at, &(_, n))| (name(at), n)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(steps: &[u64]) -> Vec<String> {
+        let steps: Vec<(u64, u64)> = steps.iter().map(|region| (*region, 1)).collect();
+        named(&steps).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn who_is_come_to_twice_is_gone_there_and_back() {
+        let door = DOORSTEP >> REGION_BITS;
+        assert_eq!(
+            names(&[5, KERNEL, 9, door, KERNEL, 5]),
+            ["caller there", "kernel there", "callee", "doorstep", "kernel back", "caller back"]
+        );
+        assert_eq!(names(&[5, KERNEL, 5]), ["caller there", "kernel", "caller back"]);
+        assert_eq!(names(&[5, 7, 9]), ["caller", "callee", "third"]);
+        assert_eq!(named(&[(5, 30)]), [("caller".to_string(), 30)]);
+    }
+
+    #[test]
+    fn who_is_come_to_more_often_is_numbered() {
+        assert_eq!(
+            names(&[KERNEL, 5, KERNEL, 5, KERNEL]),
+            ["kernel 1", "caller there", "kernel 2", "caller back", "kernel 3"]
+        );
+    }
+}

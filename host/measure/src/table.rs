@@ -1,0 +1,179 @@
+//! The tables for people.
+
+use crate::benches::Bench;
+use crate::figure::{Figure, MUSUBI, Source, count, unit};
+use crate::paper::Paper;
+use crate::peer::Peer;
+use crate::shares::percents;
+use std::fmt;
+
+/// Figures side by side: what a round takes, which step takes what share, and what else is counted.
+pub struct Table<'a> {
+    pub bench: &'a Bench,
+    pub figures: &'a [Figure],
+    pub papers: &'a [Paper],
+}
+
+/// Where nothing is known.
+const NOTHING: &str = "-";
+
+impl Table<'_> {
+    fn totals(&self) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(|figure| figure.system == MUSUBI && figure.is_total())
+    }
+
+    /// The peer's figure for the same case, by the fastest of its ways. (Without data it is the same case whatever size the
+    /// others are.)
+    fn peer(&self, own: &Figure, system: &str) -> Option<&Figure> {
+        let same = |f: &&Figure| {
+            f.system == system
+                && f.is_total()
+                && f.unit == own.unit
+                && f.case == own.case
+                && (f.bytes == own.bytes || own.bytes == 0)
+        };
+        self.figures.iter().filter(same).min_by_key(|figure| figure.value)
+    }
+
+    /// The published figure for the same case and way. A plain call is the paper's EPC-S, too.
+    fn published(&self, own: &Figure) -> Option<&Figure> {
+        let way = if own.way == "plain-call" { "epc-s" } else { &own.way };
+        self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
+    }
+
+    fn measured(&self) -> Vec<Vec<String>> {
+        let mut head = vec!["case".to_string(), "bytes".into(), "way".into(), MUSUBI.into()];
+        for system in Peer::SYSTEMS {
+            head.extend([system.into(), "ratio".into()]);
+        }
+        head.push("paper".into());
+        let mut rows = vec![head];
+        for own in self.totals() {
+            let mut row = words(own);
+            row.push(own.value.to_string());
+            for system in Peer::SYSTEMS {
+                match self.peer(own, system) {
+                    Some(peer) => {
+                        row.push(format!("{} ({})", peer.value, peer.way));
+                        row.push(format!("{:.1}", peer.value as f64 / own.value.max(1) as f64));
+                    }
+                    None => row.extend([NOTHING.into(), NOTHING.into()]),
+                }
+            }
+            row.push(self.published(own).map_or(NOTHING.into(), paper));
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn steps(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["case", "bytes", "way", "steps"].map(String::from).to_vec()];
+        for own in self.totals() {
+            let steps: Vec<(&str, u64)> = self
+                .figures
+                .iter()
+                .filter(|f| f.system == MUSUBI && f.way == own.way && f.is_about(own))
+                .filter_map(|f| Some((f.case_and_step().1?, f.value)))
+                .collect();
+            let lengths: Vec<u64> = steps.iter().map(|(_, n)| *n).collect();
+            let shown =
+                steps.iter().zip(percents(&lengths)).map(|((name, n), share)| format!("{name} {n} ({share} %)"));
+            let shown: Vec<String> = shown.collect();
+            let mut row = words(own);
+            row.push(if shown.is_empty() { NOTHING.into() } else { shown.join(", ") });
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn counts(&self) -> Vec<Vec<String>> {
+        let head = ["case", "bytes", "way"].into_iter().chain(count::ALL);
+        let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
+        for own in self.totals() {
+            let counted = |unit: &str| {
+                let same = |f: &&Figure| f.system == MUSUBI && f.unit == unit && f.case == own.case;
+                self.figures.iter().filter(same).find(|f| f.way == own.way && f.bytes == own.bytes)
+            };
+            let mut row = words(own);
+            row.extend(count::ALL.map(|unit| counted(unit).map_or(NOTHING.into(), |f| f.value.to_string())));
+            rows.push(row);
+        }
+        rows
+    }
+}
+
+fn words(figure: &Figure) -> Vec<String> {
+    vec![figure.case.clone(), figure.bytes.to_string(), figure.way.clone()]
+}
+
+/// A published figure with its system.
+fn paper(figure: &Figure) -> String {
+    let below = if figure.min < figure.value { "< " } else { "" };
+    let value = match figure.unit.as_str() {
+        unit::MICROSECONDS => format!("{below}{:.3} ms", figure.value as f64 / 1000.0),
+        unit => format!("{below}{} {unit}", figure.value),
+    };
+    format!("{value} ({} {})", figure.system, figure.way)
+}
+
+/// Rows that differ in nothing but their bytes become one.
+fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let mut merged: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        match merged.last_mut() {
+            Some(last) if last[0] == row[0] && last[2..] == row[2..] => {
+                let first = last[1].split('-').next().unwrap_or_default();
+                last[1] = format!("{first}-{}", row[1]);
+            }
+            _ => merged.push(row),
+        }
+    }
+    merged
+}
+
+/// Words are set to the left, numbers to the right.
+fn columns(f: &mut fmt::Formatter, rows: &[Vec<String>]) -> fmt::Result {
+    let heads = rows.first().map_or(&[][..], Vec::as_slice);
+    let widths = (0..heads.len()).map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0));
+    let widths: Vec<usize> = widths.collect();
+    for row in rows {
+        let mut line = String::new();
+        for ((cell, head), width) in row.iter().zip(heads).zip(&widths) {
+            line.push_str(&match head.as_str() {
+                "case" | "way" | "paper" | "steps" => format!("{cell:<width$}  "),
+                _ => format!("{cell:>width$}  "),
+            });
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Some(first) = self.totals().next() else { return Ok(()) };
+        let on = match first.unit.as_str() {
+            unit::CYCLES => "cycles of this machine's processor (KVM)",
+            _ => "instructions, counted by QEMU (TCG, -icount): exact, and not time",
+        };
+        writeln!(
+            f,
+            "{}: {}\nIn {on}; the median of the rounds; processors: {}.\n",
+            self.bench.name, self.bench.about, first.cpus
+        )?;
+        columns(f, &self.measured())?;
+        writeln!(f, "\nWhich step takes what:")?;
+        columns(f, &merged(self.steps()))?;
+        writeln!(f, "\nWhat else a round takes, counted:")?;
+        columns(f, &merged(self.counts()))?;
+        let is_shown =
+            |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));
+        for paper in self.papers.iter().filter(is_shown) {
+            writeln!(f, "\nPaper: {}; on {}.", paper.source, paper.machine)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use super::*;
+
+const BENCH: Bench = Bench { name: "sizes", about: "a call and back", timeout: std::time::Duration::ZERO };
+
+fn figure(system: &str, case: &str, bytes: u64, way: &str, unit: &str, value: u64) -> Figure {
+    Figure {
+        bench: "sizes".into(),
+        case: case.into(),
+        bytes,
+        system: system.into(),
+        way: way.into(),
+        cpus: 1,
+        unit: unit.into(),
+        value,
+        min: value,
+        max: value,
+        n: 10,
+        source: Source::Measured,
+    }
+}
+
+fn ours() -> Vec<Figure> {
+    let own = |case, bytes, unit, value| figure(MUSUBI, case, bytes, "epc-s", unit, value);
+    vec![
+        own("NullProc", 0, "instructions", 800),
+        own("NullProc/there", 0, "instructions", 300),
+        own("NullProc/back", 0, "instructions", 500),
+        own("NullProc", 0, count::ENTRIES, 2),
+        own("NullProc", 0, count::LOCKED, 17),
+        own("ArgNoRtn", 8192, "instructions", 1000),
+    ]
+}
+
+/// The cells of the first row that begins like this, behind a heading.
+fn row<'t>(text: &'t str, heading: &str, beginning: &str) -> Vec<&'t str> {
+    let part = &text[text.find(heading).unwrap_or_else(|| panic!("no {heading:?} in {text}"))..];
+    let line = part.lines().find(|line| line.starts_with(beginning));
+    line.unwrap_or_else(|| panic!("no {beginning:?} in {part}")).split_whitespace().collect()
+}
+
+#[test]
+fn every_figure_has_its_column() {
+    let papers = Paper::all().unwrap();
+    let mut figures = ours();
+    figures.extend(papers[0].beside(&figures).unwrap());
+    figures.push(figure("linux-best", "NullProc", 8192, "pipe", "instructions", 11222));
+    figures.push(figure("linux-best", "NullProc", 8192, "shm+futex", "instructions", 8000));
+    figures.push(figure("linux-default", "ArgNoRtn", 8192, "pipe", "instructions", 18727));
+    figures.push(figure("linux-default", "ArgNoRtn", 64, "pipe", "instructions", 5));
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+
+    let head = ["case", "bytes", "way", "musubi", "linux-best", "ratio", "linux-default", "ratio", "paper"];
+    assert_eq!(row(&text, "sizes:", "case"), head);
+    let cells = row(&text, "sizes:", "NullProc");
+    assert_eq!(cells[..9], ["NullProc", "0", "epc-s", "800", "8000", "(shm+futex)", "10.0", "-", "-"]);
+    assert_eq!(cells[9..], ["0.163", "ms", "(cubix386", "epc-s)"]);
+    let cells = row(&text, "sizes:", "ArgNoRtn");
+    assert_eq!(cells[..9], ["ArgNoRtn", "8192", "epc-s", "1000", "-", "-", "18727", "(pipe)", "18.7"]);
+
+    let cells = row(&text, "Which step", "NullProc");
+    assert_eq!(cells[3..], ["there", "300", "(38", "%),", "back", "500", "(62", "%)"]);
+    assert_eq!(row(&text, "Which step", "ArgNoRtn")[3..], ["-"]);
+    assert_eq!(row(&text, "What else", "case")[3..], count::ALL);
+    assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "17"]);
+    assert!(text.contains("i486DX2-66") && text.contains("Okamoto"), "{text}");
+}
+
+#[test]
+fn sizes_that_count_alike_share_a_row() {
+    let own = |bytes, unit, value| figure(MUSUBI, "ArgNoRtn", bytes, "epc-s", unit, value);
+    let mut figures = Vec::new();
+    for (bytes, copied) in [(64, 0), (2048, 0), (8192, 0), (1 << 20, 5)] {
+        figures.extend([own(bytes, "instructions", 900), own(bytes, count::COPIED, copied)]);
+    }
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[] }.to_string();
+    let counted: Vec<Vec<&str>> =
+        text[text.find("What else").unwrap()..].lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(counted[0], ["ArgNoRtn", "64-8192", "epc-s", "-", "-", "-", "-", "0", "-"]);
+    assert_eq!(counted[1], ["ArgNoRtn", "1048576", "epc-s", "-", "-", "-", "-", "5", "-"]);
+    assert_eq!(text.lines().filter(|line| line.starts_with("ArgNoRtn")).count(), 4 + 1 + 2, "{text}");
+}
+
+#[test]
+fn another_unit_is_not_compared() {
+    let mut figures = ours();
+    figures.push(figure("linux-best", "ArgNoRtn", 8192, "pipe", "cycles", 5));
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[] }.to_string();
+    assert_eq!(row(&text, "sizes:", "ArgNoRtn")[4..], ["-", "-", "-", "-", "-"]);
+}
+
+#[test]
+fn a_published_limit_is_shown_as_one() {
+    let papers = Paper::all().unwrap();
+    let mut figures = vec![figure(MUSUBI, "NullProc", 0, "epc-h", "instructions", 80)];
+    figures.extend(papers[0].beside(&figures).unwrap());
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+    assert!(text.contains("< 0.001 ms (cubix386 epc-h)"), "{text}");
+}

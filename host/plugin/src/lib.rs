@@ -1,0 +1,144 @@
+#![doc = include_str!("../README.md")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tally::{Costly, Mark, Recorder};
+
+/// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = 1;
+
+/// What QEMU tells about itself.
+#[repr(C)]
+pub struct Info {
+    target: *const c_char,
+    versions: [c_int; 2],
+    system: bool,
+    processors: c_int,
+    processors_max: c_int,
+}
+
+/// A block of instructions that is being translated, and one of them: QEMU's own.
+#[repr(C)]
+pub struct Block(());
+#[repr(C)]
+pub struct Instruction(());
+
+const NO_REGISTERS: c_int = 0;
+const ADD: c_int = 0;
+
+type OnBlock = extern "C" fn(id: u64, block: *mut Block);
+type OnExecution = extern "C" fn(processor: c_uint, data: *mut c_void);
+
+// SAFETY: declared as QEMU 7.2's qemu-plugin.h does, which Debian does not package.
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, call: OnBlock);
+    fn qemu_plugin_register_vcpu_tb_exec_cb(block: *mut Block, call: OnExecution, flags: c_int, data: *mut c_void);
+    fn qemu_plugin_register_vcpu_insn_exec_cb(at: *mut Instruction, call: OnExecution, flags: c_int, data: *mut c_void);
+    fn qemu_plugin_register_vcpu_insn_exec_inline(at: *mut Instruction, how: c_int, to: *mut c_void, what: u64);
+    fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
+    fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
+    fn qemu_plugin_insn_data(at: *const Instruction) -> *const u8;
+    fn qemu_plugin_insn_size(at: *const Instruction) -> usize;
+}
+
+/// Executed so far: all instructions but marks, and those of each costly kind. QEMU adds to them.
+static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+static COUNTS: [AtomicU64; Costly::ALL.len()] = [const { AtomicU64::new(0) }; Costly::ALL.len()];
+/// Where the block that is being executed lies.
+static REGION: AtomicU64 = AtomicU64::new(0);
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+struct State {
+    recorder: Recorder,
+    out: File,
+}
+
+/// What QEMU calls when it has loaded the plugin. Anything but 0: it is not wanted.
+///
+/// # Safety
+/// As QEMU's interface says: `info` and `words` are valid during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const Info,
+    count: c_int,
+    words: *const *const c_char,
+) -> c_int {
+    // SAFETY: valid during the call.
+    let processors = unsafe { (*info).processors };
+    let word = |at: usize| {
+        // SAFETY: there are `count` strings, each with its NUL.
+        unsafe { CStr::from_ptr(*words.add(at)) }.to_str().ok()
+    };
+    let path = (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix("out="));
+    let out = match (processors, path) {
+        (1, Some(path)) => File::create(path).map_err(|error| format!("{path}: {error}")),
+        (1, None) => Err("out=FILE is missing".into()),
+        _ => Err("only machines with one processor are counted".into()),
+    };
+    match out {
+        Ok(out) => *state() = Some(State { recorder: Recorder::default(), out }),
+        Err(why) => {
+            eprintln!("plugin: {why}");
+            return 1;
+        }
+    }
+    // SAFETY: `id` is this plugin's.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    0
+}
+
+fn state() -> std::sync::MutexGuard<'static, Option<State>> {
+    // A panic ends QEMU, so nobody finds it poisoned.
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A block has been translated: says what is to happen when it is executed.
+extern "C" fn translated(_: u64, block: *mut Block) {
+    // SAFETY: the block and its instructions are valid during the call, and the bytes of an instruction are as many as its
+    // size. What is added to lives as long as QEMU.
+    unsafe {
+        let region = Recorder::region(qemu_plugin_tb_vaddr(block));
+        qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
+        for index in 0..qemu_plugin_tb_n_insns(block) {
+            let at = qemu_plugin_tb_get_insn(block, index);
+            let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(at), qemu_plugin_insn_size(at));
+            if let Some(mark) = Mark::of(bytes) {
+                qemu_plugin_register_vcpu_insn_exec_cb(at, marked, NO_REGISTERS, mark as usize as *mut c_void);
+                continue;
+            }
+            let mut counters = vec![&INSTRUCTIONS];
+            counters.extend(Costly::of(bytes).map(|costly| &COUNTS[costly as usize]));
+            for counter in counters {
+                qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), 1);
+            }
+        }
+    }
+}
+
+/// A block begins.
+extern "C" fn entered(_: c_uint, data: *mut c_void) {
+    let region = data as u64;
+    if REGION.swap(region, Ordering::Relaxed) != region
+        && let Some(state) = &mut *state()
+    {
+        state.recorder.crossed(region, INSTRUCTIONS.load(Ordering::Relaxed));
+    }
+}
+
+/// A mark is executed.
+extern "C" fn marked(_: c_uint, data: *mut c_void) {
+    let Some(state) = &mut *state() else { return };
+    let counts = std::array::from_fn(|at| COUNTS[at].load(Ordering::Relaxed));
+    let (region, now) = (REGION.load(Ordering::Relaxed), INSTRUCTIONS.load(Ordering::Relaxed));
+    if let Some(case) = state.recorder.mark(Mark::ALL[data as usize], region, now, counts)
+        && let Err(error) = write!(state.out, "{case}")
+    {
+        eprintln!("plugin: {error}");
+    }
+}

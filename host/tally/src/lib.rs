@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod instruction;
+mod record;
+mod recorder;
+
+pub use instruction::{Costly, Mark};
+pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, read};
+pub use recorder::Recorder;

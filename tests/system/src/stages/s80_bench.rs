@@ -1,0 +1,256 @@
+//! Benchmarks: what they print, that it is exact, and that what is counted is what happened. How fast anything is, is never
+//! asserted.
+
+use crate::case::{Case, several, sh};
+use crate::checks::Found;
+use crate::lab::{Failure, Lab};
+use anyhow::{Context, Result, ensure};
+use machine::Options;
+use measure::{Bench, Figure, Ours, Setup, Source, count, unit};
+use std::process::{Command, Output};
+use tally::Costly;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        sh("no_such_benchmark", "bench calls nosuch")
+            .status(2)
+            .err("bench: nosuch: no such benchmark; there are calls, sizes, spawn\n"),
+        several("figures", &CHECKS.map(|(name, _)| name), all),
+    ]
+}
+
+type Check = (&'static str, fn(&Runs) -> Result<()>);
+const CHECKS: [Check; 11] = [
+    ("two_runs_are_the_same", two_runs_are_the_same),
+    ("counted_from_two_sides", counted_from_two_sides),
+    ("null_call", null_call),
+    ("refused_calls", refused_calls),
+    ("steps_of_a_call", steps_of_a_call),
+    ("size_does_not_matter", size_does_not_matter),
+    ("matrix_of_sizes", matrix_of_sizes),
+    ("copies_are_counted", copies_are_counted),
+    ("lines_for_programs", lines_for_programs),
+    ("table_for_people", table_for_people),
+    ("missing_peer_is_said", missing_peer_is_said),
+];
+
+/// What was measured, and what the front tool made of it.
+struct Runs {
+    calls: [Ours; 2],
+    sizes: Ours,
+    spawn: [Ours; 2],
+    table: Output,
+    json: Output,
+    peer: Output,
+}
+
+fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
+    let plugin = lab.workspace().host_library("musubi-plugin")?;
+    let setup = Setup { parts: lab.parts(), plugin: &plugin, kvm: false };
+    let measure = |name: &str| Ours::measure(&setup, &Bench::find(name).context("there is no such benchmark")?);
+    let front = |words: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["musubi", "bench"]).args(words).current_dir(lab.workspace().top());
+        command.output().context("./musubi bench does not start")
+    };
+    let runs = Runs {
+        calls: [measure("calls")?, measure("calls")?],
+        sizes: measure("sizes")?,
+        spawn: [measure("spawn")?, measure("spawn")?],
+        table: front(&["sizes"])?,
+        json: front(&["calls", "--json"])?,
+        peer: front(&["calls", "--peer", "linux"])?,
+    };
+    Ok(CHECKS.map(|(name, check)| (name, check(&runs).map_err(Failure::from))).into())
+}
+
+fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<&'a Figure> {
+    let same = |f: &&Figure| f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
+    ours.figures.iter().find(same).with_context(|| format!("no {unit} of {case} with {bytes} bytes by {way}"))
+}
+
+/// A number that all rounds agree on.
+fn exact(ours: &Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<u64> {
+    let figure = find(ours, case, way, bytes, unit)?;
+    ensure!(figure.min == figure.max, "not every round is alike: {}", figure.line());
+    Ok(figure.value)
+}
+
+fn two_runs_are_the_same(runs: &Runs) -> Result<()> {
+    for [one, other] in [&runs.calls, &runs.spawn] {
+        for (one, other) in one.figures.iter().zip(&other.figures) {
+            ensure!(one == other, "two runs differ:\n{}\n{}", one.line(), other.line());
+        }
+        ensure!(one.figures.len() == other.figures.len(), "two runs print not the same number of figures");
+    }
+    Ok(())
+}
+
+/// The kernel's counters, and the guest's clock, against the instructions that were seen to be executed.
+fn counted_from_two_sides(runs: &Runs) -> Result<()> {
+    for ours in [&runs.calls[0], &runs.sizes, &runs.spawn[0]] {
+        let totals: Vec<&Figure> = ours.figures.iter().filter(|figure| figure.is_total()).collect();
+        ensure!(totals.len() == ours.cases.len(), "{} cases, {} of them seen", totals.len(), ours.cases.len());
+        for (total, case) in totals.iter().zip(&ours.cases) {
+            let counted = |unit| find(ours, &total.case, &total.way, total.bytes, unit).map(|figure| figure.value);
+            let seen = |what| case.summary(|round| round.count(what)).map(|(median, ..)| median).context("no rounds");
+            let (entries, swaps) = (counted(count::ENTRIES)?, seen(Costly::Swap)?);
+            ensure!(swaps == 2 * entries, "{entries} kernel entries, but {swaps} swaps: {}", total.line());
+            let (roots, written) = (counted(count::VIEWS)? + counted(count::FLUSHES)?, seen(Costly::RootWrite)?);
+            ensure!(roots == written, "{roots} switches and flushes, but {written} were seen: {}", total.line());
+            ensure!(seen(Costly::PageFlush)? == 0, "flushes of pages that nobody counts: {}", total.line());
+            let (instructions, ..) = case.summary(|round| round.instructions).context("no rounds")?;
+            // An instruction that faults is seen at each attempt, and ticks once.
+            let faults = if ours.figures[0].bench == "spawn" { entries } else { 0 };
+            let agree = (total.value..=total.value + faults).contains(&instructions);
+            ensure!(agree, "{instructions} instructions were seen: {}", total.line());
+        }
+    }
+    Ok(())
+}
+
+fn null_call(runs: &Runs) -> Result<()> {
+    for (way, copied) in [("epc-s", 0), ("plain-call", 8)] {
+        let counted = |unit| exact(&runs.calls[0], "NullProc", way, 0, unit);
+        let counts = [count::ENTRIES, count::VIEWS, count::KEYS, count::FLUSHES, count::COPIED].map(counted);
+        let counts = counts.into_iter().collect::<Result<Vec<u64>>>()?;
+        ensure!(counts == [2, 2, 0, 0, copied], "{way}: {counts:?}");
+        ensure!(counted(count::LOCKED)? > 0, "{way}: no lock is taken");
+    }
+    Ok(())
+}
+
+/// A call that is refused by the kernel does not get to the callee; one that the callee refuses does.
+fn refused_calls(runs: &Runs) -> Result<()> {
+    for (case, way, bytes, views) in
+        [("refused", "epc-s", 0, 0), ("refused-pointer", "plain-call", 64, 2), ("no-such-call", "kernel-call", 0, 0)]
+    {
+        let switched = exact(&runs.calls[0], case, way, bytes, count::VIEWS)?;
+        ensure!(switched == views, "{case}: {switched} switches of view");
+    }
+    Ok(())
+}
+
+fn steps_of_a_call(runs: &Runs) -> Result<()> {
+    let steps = |way: &str| -> Vec<(&str, u64)> {
+        let figures = runs.calls[0].figures.iter().filter(|figure| figure.way == way);
+        let of = figures.filter_map(|f| match f.case_and_step() {
+            ("NullProc", Some(step)) => Some((step, f.value)),
+            _ => None,
+        });
+        of.collect()
+    };
+    for way in ["epc-s", "plain-call"] {
+        let steps = steps(way);
+        let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
+        let expected = ["caller there", "kernel there", "callee", "doorstep", "kernel back", "caller back"];
+        ensure!(names == expected, "{way}: {names:?}");
+        let (sum, total) =
+            (steps.iter().map(|(_, n)| n).sum::<u64>(), exact(&runs.calls[0], "NullProc", way, 0, unit::INSTRUCTIONS)?);
+        ensure!(sum == total, "{way}: the steps come to {sum}, the whole to {total}");
+    }
+    Ok(())
+}
+
+const SIZES: [u64; 5] = [64, 2 << 10, 4 << 10, 8 << 10, 1 << 20];
+
+/// CUBIX-29: to the instruction.
+fn size_does_not_matter(runs: &Runs) -> Result<()> {
+    for (way, copied) in [("epc-s", 0), ("plain-call", 8)] {
+        for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
+            for unit in [unit::INSTRUCTIONS, count::COPIED, count::ENTRIES, count::VIEWS, count::LOCKED] {
+                let all = SIZES.map(|bytes| exact(&runs.sizes, case, way, bytes, unit));
+                let all = all.into_iter().collect::<Result<Vec<u64>>>()?;
+                ensure!(all.windows(2).all(|pair| pair[0] == pair[1]), "{case} by {way}: {unit} by size: {all:?}");
+                ensure!(unit != count::COPIED || all[0] == copied, "{case} by {way} copies {} bytes", all[0]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn matrix_of_sizes(runs: &Runs) -> Result<()> {
+    for way in ["epc-s", "plain-call"] {
+        find(&runs.sizes, "NullProc", way, 0, unit::INSTRUCTIONS)?;
+        for case in ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"] {
+            for bytes in SIZES {
+                find(&runs.sizes, case, way, bytes, unit::INSTRUCTIONS)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By the callee, which makes the result of the data; and by the stub, which takes data from where the callee cannot reach
+/// them, the room for the result too, and brings that back.
+fn copies_are_counted(runs: &Runs) -> Result<()> {
+    for bytes in SIZES {
+        for (case, way, times) in
+            [("ArgRtn_Copy", "epc-s", 1), ("ArgNoRtn", "epc-s-copied", 1), ("ArgRtn_Copy", "epc-s-copied", 4)]
+        {
+            let copied = exact(&runs.sizes, case, way, bytes, count::COPIED)?;
+            ensure!(copied == times * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
+        }
+    }
+    Ok(())
+}
+
+fn text(output: &Output, status: i32) -> Result<&str> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(status), "it ended with {}: {said}", output.status);
+    Ok(str::from_utf8(&output.stdout)?)
+}
+
+fn lines_for_programs(runs: &Runs) -> Result<()> {
+    let text = text(&runs.json, 0)?;
+    let figures = Figure::read(text)?;
+    for (line, figure) in text.lines().zip(&figures) {
+        ensure!(line == figure.line(), "not in the form that is promised: {line}");
+    }
+    let (measured, papers): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|f| f.source == Source::Measured);
+    ensure!(measured.len() == runs.calls[0].figures.len(), "{} figures of ours", measured.len());
+    ensure!(
+        papers.iter().any(|f| f.system == "cubix386" && f.way == "epc-s" && f.value == 163),
+        "no figures of the paper"
+    );
+    Ok(())
+}
+
+fn table_for_people(runs: &Runs) -> Result<()> {
+    let text = text(&runs.table, 0)?;
+    let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("case ")).collect();
+    let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+    ensure!(heads.len() == 3, "three tables, not {}:\n{text}", heads.len());
+    let first = ["case", "bytes", "way", "musubi", "linux-best", "ratio", "linux-default", "ratio", "paper"];
+    ensure!(words(heads[0]) == first, "{}", heads[0]);
+    ensure!(words(heads[1]) == ["case", "bytes", "way", "steps"], "{}", heads[1]);
+    ensure!(words(heads[2])[3..] == count::ALL, "{}", heads[2]);
+    for total in runs.sizes.figures.iter().filter(|figure| figure.is_total()) {
+        let Figure { case, bytes, way, value, .. } = total;
+        let cells = [case.clone(), bytes.to_string(), way.clone(), value.to_string()];
+        ensure!(text.lines().any(|line| words(line).starts_with(&cells)), "no row {cells:?} in\n{text}");
+    }
+    ensure!(
+        text.contains("1.070 ms (cubix386 epc-s)") && text.contains("i486DX2-66"),
+        "no figures of the paper:\n{text}"
+    );
+    let mut shares = 0;
+    for line in text.lines().filter(|line| line.contains(" %)")) {
+        let parts = line.split('(').skip(1).filter_map(|part| part.split_once(" %)")?.0.parse::<u64>().ok());
+        let sum: u64 = parts.sum();
+        ensure!(sum == 100, "the shares come to {sum} %: {line}");
+        shares += 1;
+    }
+    ensure!(shares > 0, "no shares of steps in\n{text}");
+    Ok(())
+}
+
+fn missing_peer_is_said(runs: &Runs) -> Result<()> {
+    let ours = text(&runs.peer, 1)?;
+    let said = String::from_utf8_lossy(&runs.peer.stderr);
+    ensure!(said.contains("the peer could not be run"), "{said}");
+    let row = ours.lines().find(|line| line.starts_with("NullProc")).context("no figures of ours")?;
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    ensure!(cells[4..8] == ["-"; 4], "a peer that did not run has figures: {row}");
+    Ok(())
+}
