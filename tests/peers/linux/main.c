@@ -28,6 +28,13 @@
 const char *system_name = "linux-default";
 bool instructions = true, fifo;
 
+enum { PRIORITY = 10 };
+
+void set_fifo(bool on) {
+    struct sched_param parameters = {.sched_priority = on ? PRIORITY : 0};
+    if (sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &parameters)) die("sched_setscheduler");
+}
+
 // QEMU's debug consoles, see docs/book/exec.md. By /dev/port they need no driver that could wake up in a measurement.
 enum port { OUT = 0xe0, ERR = 0xe1, STATUS = 0xe2 };
 static int ports = -1;
@@ -118,26 +125,26 @@ static void about(void) {
 
 // The kernel's thread for network packets runs at once when it is woken, as everything else here. With the default policy
 // it would run only when nothing else can, and packets would wait for it from then on.
-static void hasten_packets(struct sched_param *priority) {
+static void hasten_packets(void) {
+    struct sched_param parameters = {.sched_priority = PRIORITY + 1};
     for (int process = 2; process < 200; process++) {
         char path[32], name[32];
         snprintf(path, sizeof path, "/proc/%d/comm", process);
         if (access(path, R_OK)) continue;
         first_line(path, name, sizeof name);
         if (strncmp(name, "ksoftirqd/", 10)) continue;
-        if (sched_setscheduler(process, SCHED_FIFO, priority)) die(name);
+        if (sched_setscheduler(process, SCHED_FIFO, &parameters)) die(name);
         return;
     }
     errno = ESRCH;
     die("ksoftirqd");
 }
 
-static void set_policy(void) {
+static void run_fifo(void) {
     // A thread that never sleeps is otherwise held for 50 ms of each second.
     write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
-    struct sched_param ours = {.sched_priority = 10}, packets = {.sched_priority = 11};
-    if (sched_setscheduler(0, SCHED_FIFO, &ours)) die("SCHED_FIFO");
-    hasten_packets(&packets);
+    set_fifo(true);
+    hasten_packets();
 }
 
 // Runs a benchmark in a process of its own, which has touched no more memory than any other. Returns how it ended.
@@ -172,7 +179,7 @@ int main(int count, char **words) {
     fifo = !strcmp(system_name, "linux-best");
     instructions = !strcmp(words[2], "instructions");
     signal(SIGPIPE, SIG_IGN);
-    if (fifo) set_policy();
+    if (fifo) run_fifo();
     about();
     for (int i = 3; i < count && status == 0; i++) status = run(words[i]);
     if (status != 0) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+const char *way_suffix = "";
+
 static uint64_t now(void) {
     if (instructions) {
         // Under QEMU's -icount the counter counts instructions.
@@ -48,13 +50,13 @@ void measure(struct subject s, operation *op, void *context, unsigned rounds, un
     take(op, context, count, batch);
     uint64_t all[3] = {samples[count / 2], samples[0], samples[count - 1]}, parts = (uint64_t)batch * messages;
     for (int i = 0; i < 3; i++) all[i] = (all[i] > own ? all[i] - own + parts / 2 : 0) / parts;
-    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s\",\"cpus\":1,\"unit\":\"%s\","
+    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s%s\",\"cpus\":1,\"unit\":\"%s\","
          "\"value\":%llu,\"min\":%llu,\"max\":%llu,\"n\":%u,\"source\":\"measured\"}",
-         s.bench, s.kase, s.bytes, system_name, s.way, instructions ? "instructions" : "nanoseconds",
+         s.bench, s.kase, s.bytes, system_name, s.way, way_suffix, instructions ? "instructions" : "nanoseconds",
          (unsigned long long)all[0], (unsigned long long)all[1], (unsigned long long)all[2], count);
 }
 
 void skip(struct subject s, const char *why) {
-    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s\",\"skipped\":\"%s\"}", s.bench,
-         s.kase, s.bytes, system_name, s.way, why);
+    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s%s\",\"skipped\":\"%s\"}", s.bench,
+         s.kase, s.bytes, system_name, s.way, way_suffix, why);
 }

@@ -27,8 +27,12 @@ _Noreturn void die(const char *what);
 extern const char *system_name;
 // Whether the clock counts instructions; otherwise nanoseconds.
 extern bool instructions;
-// Whether everything runs under SCHED_FIFO.
+// Whether everything runs under SCHED_FIFO, if nothing else is said.
 extern bool fifo;
+// Changes the policy of the calling thread, and of what it starts.
+void set_fifo(bool on);
+// Put behind the name of each way.
+extern const char *way_suffix;
 
 // Starts `serve` in an address space of its own; it ends with us. Returns its process.
 int start_server(void (*serve)(void *), void *context);

@@ -14,11 +14,6 @@
 
 enum { ROUNDS = 1000 };
 
-static void set_policy(int policy, int priority) {
-    struct sched_param parameters = {.sched_priority = priority};
-    if (sched_setscheduler(0, policy, &parameters)) die("sched_setscheduler");
-}
-
 static void yield(void *context) { (void)context, sched_yield(); }
 
 static atomic_bool over;
@@ -77,12 +72,12 @@ static void with_thread(void *(*body)(void *), struct subject subject, operation
 
 void bench_sched(void) {
     if (!fifo) with_thread(answer, (struct subject){"sched", "futex-ping-pong", "threads", 0}, ask);
-    set_policy(SCHED_FIFO, 10);
+    set_fifo(true);
     with_thread(answer, (struct subject){"sched", "futex-ping-pong", "threads-fifo", 0}, ask);
     with_thread(keep_yielding, (struct subject){"sched", "yield", "threads-fifo", 0}, yield);
     atomic_store(&over, false);
     int server = start_server(serve_yields, NULL);
     measure((struct subject){"sched", "yield", "processes-fifo", 0}, yield, NULL, ROUNDS, 1);
     end_server(server);
-    if (!fifo) set_policy(SCHED_OTHER, 0);
+    set_fifo(fifo);
 }
