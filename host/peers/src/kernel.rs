@@ -109,8 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_was_fetched_is_not_fetched_again_and_half_a_one_is_not_found() {
+    fn what_cannot_be_fetched_or_unpacked_is_an_error_and_leaves_no_kernel() {
         let dir = tempfile::tempdir().unwrap();
+        let why = fetch("musubi-no-such-package=1", dir.path()).unwrap_err().to_string();
+        assert!(why.contains("musubi-no-such-package=1 cannot be fetched") || why.contains("does not start"), "{why}");
         assert!(unpack(dir.path()).unwrap_err().to_string().contains("no package"));
         fs::write(dir.path().join("x.deb"), "not a package").unwrap();
         assert!(unpack(dir.path()).unwrap_err().to_string().contains("cannot be unpacked"));
