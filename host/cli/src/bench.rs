@@ -5,7 +5,7 @@ use crate::parts;
 use anyhow::Result;
 use build::Workspace;
 use machine::Wish;
-use measure::{Bench, Figure, Ours, Paper, Peer, Setup, Table};
+use measure::{Bench, Figure, Ours, Paper, Peer, Setup, Table, count};
 use peers::{About, Clock, Report};
 
 /// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
@@ -23,6 +23,7 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (mut status, mut about) = (0, Vec::new());
     match theirs(workspace, args.peer(), &bench) {
         Ok(report) => {
+            report.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
             figures.extend(report.figures);
             about = report.about;
         }
@@ -57,6 +58,7 @@ pub fn peer(workspace: &Workspace, args: &BenchPeerArgs) -> Result<u8> {
     let clock = if args.wall { Clock::Nanoseconds } else { Clock::Instructions };
     let wish = if args.kvm { Wish::Kvm } else { Wish::Tcg };
     let report = peers::linux(workspace, benches, clock, wish, &mut progress)?;
+    report.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
     if args.json {
         report.figures.iter().for_each(|figure| println!("{}", figure.line()));
         report.about.iter().for_each(|about| eprintln!("musubi: {}", what(about)));
@@ -87,14 +89,24 @@ fn print(report: &Report, clock: Clock) {
         }
     };
     println!("In {unit}.\n");
-    let row = |cells: [&str; 8]| {
-        let [system, bench, case, bytes, way, median, least, most] = cells;
-        println!("{system:<14} {bench:<6} {case:<16} {bytes:>8} {way:<15} {median:>9} {least:>9} {most:>9}");
+    let row = |cells: [&str; 11]| {
+        let [system, bench, case, bytes, way, median, least, most, entries, views, locked] = cells;
+        println!(
+            "{system:<13} {bench:<5} {case:<15} {bytes:>7} {way:<16} {median:>8} {least:>8} {most:>8} {entries:>14} {views:>13} \
+             {locked:>10}"
+        );
     };
-    row(["system", "bench", "case", "bytes", "way", "median", "least", "most"]);
-    for Figure { bench, case, bytes, system, way, value, min, max, .. } in &report.figures {
+    let counts = [count::ENTRIES, count::VIEWS, count::LOCKED];
+    let [entries, views, locked] = counts;
+    row(["system", "bench", "case", "bytes", "way", "median", "least", "most", entries, views, locked]);
+    let is_count = |figure: &Figure| count::ALL.contains(&figure.unit.as_str());
+    // What was counted stands behind its figure.
+    for rows in report.figures.chunk_by(|_, next| is_count(next)) {
+        let Figure { bench, case, bytes, system, way, value, min, max, .. } = &rows[0];
         let [bytes, value, min, max] = [bytes, value, min, max].map(u64::to_string);
-        row([system, bench, case, &bytes, way, &value, &min, &max]);
+        let counted = |unit| rows[1..].iter().find(|f| f.unit == unit).map_or("-".into(), |f| f.value.to_string());
+        let [entries, views, locked] = counts.map(counted);
+        row([system, bench, case, &bytes, way, &value, &min, &max, &entries, &views, &locked]);
     }
     for skipped in &report.skipped {
         println!("does not apply: {} ({})", skipped.subject, skipped.skipped);

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod counts;
 mod cpio;
 mod figures;
 mod kernel;

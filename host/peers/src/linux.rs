@@ -1,11 +1,13 @@
 //! Debian's Linux on the machine that Musubi is measured on.
 
+use crate::counts::{self, Counter};
 use crate::figures::Report;
 use crate::{kernel, matrix, program};
 use anyhow::{Context, Result, bail, ensure};
 use build::Workspace;
 use kernel::Kernel;
 use machine::{Emulator, Finished, Options, Outcome, Peer, Wish};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How Linux is booted.
@@ -49,6 +51,8 @@ pub struct Linux {
     kernel: Kernel,
     ram_disk: Vec<u8>,
     emulator: Emulator,
+    /// The library of `host/plugin`, if more is counted than instructions.
+    plugin: Option<PathBuf>,
     timeout: Duration,
 }
 
@@ -57,7 +61,8 @@ impl Linux {
     pub fn prepare(workspace: &Workspace, progress: &mut dyn FnMut(&str)) -> Result<Self> {
         let ram_disk = program::ram_disk(workspace.top())?;
         let kernel = kernel::get(&workspace.results()?.join("peers"), progress)?;
-        Ok(Self { kernel, ram_disk, emulator: Emulator::default(), timeout: PATIENCE })
+        let plugin = Some(workspace.host_library("musubi-plugin")?);
+        Ok(Self { kernel, ram_disk, emulator: Emulator::default(), plugin, timeout: PATIENCE })
     }
 
     /// Name and version of the kernel's package.
@@ -77,28 +82,54 @@ impl Linux {
         for bench in benches {
             ensure!(matrix::BENCHES.contains(bench), "Linux has no {bench}; there are {}", matrix::BENCHES.join(", "));
         }
-        let icount = clock == Clock::Instructions;
-        let options = Options { cpus: Some(1), icount, wish, ..Options::default() };
-        let words = words(system, benches, clock);
-        let owed: usize = benches.iter().map(|bench| matrix::owed(system, bench).len()).sum();
-        let peer = Peer {
-            emulator: self.emulator.clone(),
-            options: &options,
-            kernel: &self.kernel.image,
-            ram_disk: &self.ram_disk,
-            words: &words,
-            timeout: self.timeout,
+        let boot = |counter: Option<&Counter>, progress: &mut dyn FnMut(&str)| {
+            let words = words(system, benches, clock);
+            let icount = clock == Clock::Instructions;
+            let options = Options { cpus: Some(1), icount, wish, ..Options::default() };
+            self.boot(&options, &words, counter, &mut |lines| {
+                progress(&format!("{}: {lines} lines of figures", system.name()));
+            })
         };
         progress(&format!("{}: booting {}", system.name(), self.package()));
+        let counter = self.plugin.as_ref().filter(|_| clock == Clock::Instructions);
+        let counter = counter.map(|plugin| Counter::new(plugin)).transpose()?;
+        let mut finished = boot(counter.as_ref(), progress)?;
+        let mut cases = counter.as_ref().map(Counter::cases).transpose()?.flatten();
+        let mut notes = Vec::new();
+        if counter.is_some() && cases.is_none() && finished.outcome != Outcome::Exited(0) {
+            // Another QEMU's plugins may have another interface, or it may have none.
+            let why = finished.console.lines().last().unwrap_or_default();
+            notes.push(format!("{}: only instructions are counted: this QEMU takes no plugin ({why})", system.name()));
+            finished = boot(None, progress)?;
+            cases = None;
+        }
+        let report = read(&finished, system, benches);
+        let mut report = report.with_context(|| format!("{} could not be measured", system.name()))?;
+        if let Some(cases) = cases {
+            report.figures = counts::join(report.figures, &cases)?;
+        }
+        report.notes = notes;
+        Ok(report)
+    }
+
+    /// Boots, and waits for the end; `progress` is told how many lines were printed, at times.
+    fn boot(
+        &self,
+        options: &Options,
+        words: &str,
+        counter: Option<&Counter>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Finished> {
+        let mut emulator = self.emulator.clone();
+        emulator.lead.extend(counter.iter().flat_map(|counter| counter.lead()));
+        let (kernel, ram_disk, timeout) = (&self.kernel.image, self.ram_disk.as_slice(), self.timeout);
         let mut lines = 0;
-        let finished = peer.finish(&mut |_| {
+        Peer { emulator, options, kernel, ram_disk, words, timeout }.finish(&mut |_| {
             lines += 1;
-            // One line says what the system is.
-            if lines % 10 == 1 {
-                progress(&format!("{}: {} of {owed} figures", system.name(), lines - 1));
+            if lines % 20 == 0 {
+                progress(lines);
             }
-        })?;
-        read(&finished, system, benches).with_context(|| format!("{} could not be measured", system.name()))
+        })
     }
 }
 
@@ -146,7 +177,7 @@ pub fn linux(
             reports.push(linux.measure(system, benches, clock, wish, progress)?);
         }
     }
-    Report::merge(reports)
+    Ok(Report::merge(reports))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn with(program: &str, lead: &[&str], timeout: u64) -> Linux {
         kernel: Kernel { image: "/nonexistent/vmlinuz".into(), package: "linux-image 0".into() },
         ram_disk: Vec::new(),
         emulator: Emulator { program: program.into(), lead: lead.iter().map(Into::into).collect(), guarded: false },
+        plugin: None,
         timeout: Duration::from_secs(timeout),
     }
 }
@@ -53,4 +54,14 @@ fn a_qemu_that_is_not_there_or_dies_or_hangs_is_an_error() {
     assert!(fails(&with("/bin/sh", &["-c", "exec sleep 60"], 1), "calls").contains("it hangs"));
     assert!(start.elapsed() < Duration::from_secs(30));
     assert!(fails(&with("/nonexistent/qemu", &[], 9), "telepathy").contains("there are calls, sizes"));
+}
+
+/// A QEMU that refuses plugins is started again without; whatever else it does, that is then the error.
+#[test]
+fn a_qemu_without_plugins_is_tried_without() {
+    let script = "case \"$*\" in *-plugin*) echo no plugins >&2; exit 1 ;; esac; echo started without >&2; exit 3";
+    let mut linux = with("/bin/sh", &["-c", script, "qemu"], 9);
+    linux.plugin = Some("/nonexistent/plugin.so".into());
+    let why = fails(&linux, "calls");
+    assert!(why.contains("started without") && !why.contains("no plugins"), "{why}");
 }

@@ -6,7 +6,7 @@ use crate::checks::Found;
 use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, ensure};
 use machine::{Options, Wish};
-use measure::{Figure, unit};
+use measure::{Figure, count, unit};
 use peers::{BENCHES, Clock, Report};
 use std::process::{Command, Output};
 
@@ -15,10 +15,11 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     ("says_what_it_is", says_what_it_is),
     ("every_line_has_its_form", every_line_has_its_form),
     ("a_message_is_two_switches", a_message_is_two_switches),
+    ("counted_from_outside", counted_from_outside),
     ("data_cost_where_they_are_copied", data_cost_where_they_are_copied),
     ("not_to_wait_is_cheaper", not_to_wait_is_cheaper),
     ("wall_time", wall_time),
@@ -48,7 +49,7 @@ const SYSTEMS: [&str; 2] = ["linux-default", "linux-best"];
 
 fn value(report: &Report, system: &str, case: &str, way: &str, bytes: u64) -> Result<u64> {
     let same = |f: &&Figure| f.system == system && f.case == case && f.way == way && f.bytes == bytes;
-    let found = report.figures.iter().find(same);
+    let found = report.figures.iter().filter(same).find(|figure| figure.is_total());
     Ok(found.with_context(|| format!("no {case} of {bytes} bytes by {way} on {system}"))?.value)
 }
 
@@ -65,7 +66,8 @@ fn says_what_it_is(runs: &Runs) -> Result<()> {
 fn every_line_has_its_form(runs: &Runs) -> Result<()> {
     for figure in &runs.instructions.figures {
         ensure!(BENCHES.contains(&figure.bench.as_str()) && SYSTEMS.contains(&figure.system.as_str()));
-        ensure!(figure.unit == unit::INSTRUCTIONS && figure.cpus == 1 && figure.n >= 20, "{}", figure.line());
+        ensure!(figure.unit == unit::INSTRUCTIONS || !figure.is_total(), "{}", figure.line());
+        ensure!(figure.cpus == 1 && figure.n >= 20, "{}", figure.line());
         ensure!(Figure::read(&figure.line())? == [figure.clone()], "{}", figure.line());
     }
     Ok(())
@@ -88,6 +90,31 @@ fn a_message_is_two_switches(runs: &Runs) -> Result<()> {
             "{system}: Sun RPC costs less than what it uses"
         );
         ensure!(of("spawn", "vfork+exec")? < of("spawn", "fork+exec")?, "{system}: fork costs nothing");
+    }
+    Ok(())
+}
+
+/// The paper's count of an exchange between two address spaces (CUBIX-M6): two switches, and client and server each enter the
+/// kernel, to send and to wait.
+fn counted_from_outside(runs: &Runs) -> Result<()> {
+    let median = |system: &str, case: &str, way: &str, unit: &str| {
+        let same = |f: &&Figure| f.system == system && f.case == case && f.way == way && f.unit == unit;
+        let found = runs.instructions.figures.iter().find(same);
+        found
+            .map(|figure| figure.value)
+            .with_context(|| format!("{unit} of {case} by {way} on {system} are not counted"))
+    };
+    for system in SYSTEMS {
+        let call = |unit| median(system, "getppid", "system-call", unit);
+        ensure!((call(count::ENTRIES)?, call(count::VIEWS)?) == (1, 0), "{system}: what is a system call?");
+        let clock = median(system, "clock", "vdso", count::ENTRIES)?;
+        ensure!(clock == 0, "{system}: the vdso enters the kernel");
+        for way in ["pipe", "shm-futex"] {
+            let views = median(system, "NullProc", way, count::VIEWS)?;
+            ensure!(views == 2, "{system}: {views} switches for a message by {way} and its answer");
+        }
+        let entries = median(system, "NullProc", "pipe", count::ENTRIES)?;
+        ensure!(entries == 4, "{system}: {entries} entries for two writes and two reads");
     }
     Ok(())
 }
