@@ -11,6 +11,11 @@ pub const PACK_MAGIC: [u8; 8] = *b"MUSUBIP1";
 /// Longest name of a member, in bytes.
 pub const NAME_LEN: usize = 200;
 
+/// Longest command line of an `exec`, each word with [`EXEC_WORD`] bytes more.
+pub const EXEC_MAX: usize = 40 << 10;
+/// What a word takes beyond its own bytes.
+pub const EXEC_WORD: usize = 9;
+
 /// What a member is.
 pub mod kind {
     /// A file that programs can look up by its name: programs, `--put` files, `system.toml`.
@@ -113,12 +118,40 @@ pub mod device {
     pub const PS2: u64 = 2;
     /// Linear framebuffer: `a` = width, `b` = height in pixels, `c` = bytes a line, `d` = bits a pixel.
     pub const FRAMEBUFFER: u64 = 3;
-    /// QEMU debug console used by `./musubi exec` for standard output.
-    pub const EXEC_OUT: u64 = 4;
-    /// The same for standard error.
-    pub const EXEC_ERR: u64 = 5;
-    /// The same for the outcome: one line, `exit N`, see `docs/book/exec.md`.
+    /// QEMU debug console of `./musubi exec` for what is printed, see [`super::output`].
+    pub const EXEC_OUTPUT: u64 = 4;
+    /// Memory that the machine of an `exec` shares with the host, [`super::output::MEMORY`] bytes.
+    pub const EXEC_MEMORY: u64 = 5;
+    /// The debug console for the outcome: one line, `exit N`, see `docs/book/exec.md`.
     pub const EXEC_STATUS: u64 = 6;
+}
+
+/// How what is printed in an `exec` gets to the host: as parts, in the order in which they were printed. A part is
+/// [`HEAD`](output::HEAD) bytes on the console: its stream (1: output, 2: errors), with [`IN_MEMORY`](output::IN_MEMORY)
+/// or without, and its length, low byte first. Then the bytes follow; those of a part in memory lie in the next slot of
+/// the shared memory, round and round.
+pub mod output {
+    /// Bytes before a part.
+    pub const HEAD: usize = 3;
+    /// The bytes lie in the shared memory.
+    pub const IN_MEMORY: u8 = 0x80;
+    /// Length of the shared memory.
+    pub const MEMORY: usize = 1 << 20;
+    /// Offset of the one byte that the host writes: how many slots it has read, modulo 256.
+    pub const READ: usize = 0;
+    /// Offset of the first slot.
+    pub const FIRST: usize = 4096;
+    /// Length of a slot: the longest part.
+    pub const SLOT: usize = 16 << 10;
+    pub const SLOTS: usize = (MEMORY - FIRST) / SLOT;
+
+    /// Where the slot of the `n`th part in memory begins, counted from 0.
+    #[must_use]
+    pub const fn slot(n: u64) -> usize {
+        FIRST + (n % SLOTS as u64) as usize * SLOT
+    }
+
+    const _: () = assert!(SLOTS < 256 && SLOT <= u16::MAX as usize);
 }
 
 /// A device given to the first program as a section of kind device (memory) or ports.

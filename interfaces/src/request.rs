@@ -9,6 +9,9 @@ use rt::abi::task::Limits;
 /// Longest encoded request.
 pub const LEN_MAX: usize = 48 << 10;
 
+// What `./musubi exec` takes can be handed to the shell, with its environment and all the rest.
+const _: () = assert!(rt::abi::boot::EXEC_MAX + 4096 < LEN_MAX);
+
 /// What a program is started with. Strings are bytes, as they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {

@@ -229,6 +229,17 @@ fn manifest(task: &Arc<Task>, pack: &Pack, info: &arch::boot::Info) -> u64 {
     section.base
 }
 
+/// A section of a device's memory.
+fn memory(task: &Arc<Task>, address: u64, len: u64) -> Arc<Section> {
+    let section = section(task, len, kind::DEVICE, None);
+    let mut state = section.state.lock();
+    for page in 0..len.div_ceil(PAGE) {
+        state.pages.supply(page, Arc::new(Frame::foreign(address + page * PAGE)));
+    }
+    drop(state);
+    section
+}
+
 fn devices(task: &Arc<Task>, info: &arch::boot::Info) -> Vec<DeviceRecord> {
     let record = |kind: u64, section: u64| DeviceRecord { kind, section, a: 0, b: 0, c: 0, d: 0 };
     let mut list = Vec::new();
@@ -239,18 +250,16 @@ fn devices(task: &Arc<Task>, info: &arch::boot::Info) -> Vec<DeviceRecord> {
     ports(device::SERIAL, 0x3f8, 8, Some(4));
     ports(device::PS2, 0x60, 5, Some(1));
     if info.command_line.split(' ').any(|word| word == "exec") {
-        for (kind, port) in [(device::EXEC_OUT, 0xe0), (device::EXEC_ERR, 0xe1), (device::EXEC_STATUS, 0xe2)] {
-            ports(kind, port, 1, None);
+        ports(device::EXEC_OUTPUT, 0xe0, 1, None);
+        ports(device::EXEC_STATUS, 0xe2, 1, None);
+        let shared = arch::pci::shared_memory().filter(|shared| shared.1 >= boot::output::MEMORY as u64);
+        if let Some((address, _)) = shared {
+            let section = memory(task, address, boot::output::MEMORY as u64);
+            list.push(record(device::EXEC_MEMORY, section.base));
         }
     }
     if let Some(screen) = info.framebuffer {
-        let len = screen.pitch * screen.height;
-        let section = section(task, len, kind::DEVICE, None);
-        let mut state = section.state.lock();
-        for page in 0..len.div_ceil(PAGE) {
-            state.pages.supply(page, Arc::new(Frame::foreign(screen.address / PAGE * PAGE + page * PAGE)));
-        }
-        drop(state);
+        let section = memory(task, screen.address / PAGE * PAGE, screen.pitch * screen.height);
         let mut entry = record(device::FRAMEBUFFER, section.base);
         (entry.a, entry.b, entry.c, entry.d) = (screen.width, screen.height, screen.pitch, screen.bits);
         list.push(entry);

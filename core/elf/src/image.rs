@@ -1,6 +1,6 @@
 //! What both kinds of program have in common: headers, and segments whose bytes are in the file.
 
-use crate::Refusal;
+use crate::{PT_MUSUBI, Refusal};
 use abi::layout::{PAGE, RESERVE_MAX};
 use alloc::vec::Vec;
 use elf::abi as record;
@@ -78,7 +78,12 @@ impl<'a> Image<'a> {
         Ok(Image { file, header, segments })
     }
 
-    /// The version in the note that marks a native program; `None` if it is not marked.
+    /// Whether a program header marks a native program.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.segments.iter().any(|segment| segment.p_type == PT_MUSUBI)
+    }
+
+    /// The version in the note that marks a native program; `None` if there is no such note.
     pub(crate) fn musubi_version(&self) -> Result<Option<u32>, Refusal> {
         for (number, segment) in self.segments.iter().enumerate() {
             if segment.p_type != record::PT_NOTE {

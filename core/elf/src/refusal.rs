@@ -41,6 +41,8 @@ pub enum Refusal {
     Interpreter,
     /// The path of the interpreter is not in the file, or not a path.
     BadInterpreter,
+    /// Of the two marks of a native program only one is there.
+    BrokenMark,
     /// A native program for another version of the contract.
     AbiVersion(u32),
     /// A native program at a fixed address.
@@ -82,6 +84,7 @@ impl fmt::Display for Refusal {
             Refusal::BadEntry => f.write_str("it starts where nothing is executable"),
             Refusal::Interpreter => f.write_str("needs an interpreter (dynamic linking)"),
             Refusal::BadInterpreter => f.write_str("broken path of an interpreter"),
+            Refusal::BrokenMark => f.write_str("its mark as a Musubi program is broken"),
             Refusal::AbiVersion(n) => write!(f, "made for version {n} of Musubi's calls"),
             Refusal::FixedAddress => f.write_str("a Musubi program must be position independent"),
             Refusal::Unexpected(n) => write!(f, "segment {n} is neither the text nor the data of a Musubi program"),

@@ -113,7 +113,7 @@ fn native_programs_that_are_refused() {
         (Refusal::Unexpected(0), |f| f.rows[0].1 = R),
         (Refusal::Unexpected(0), |f| f.rows[0].3 = 0x1000),
         (Refusal::Unexpected(1), |f| f.rows[1].1 = R),
-        (Refusal::Unexpected(4), |f| f.rows.push((LOAD, R, 0, 2 * MIB2, 8, 8, 8))),
+        (Refusal::Unexpected(5), |f| f.rows.push((LOAD, R, 0, 2 * MIB2, 8, 8, 8))),
         (Refusal::BadAlignment(1), |f| f.rows[1].3 = MIB2 + PAGE),
         (Refusal::BadAlignment(0), |f| f.rows[0].6 = 4 << 20),
         (Refusal::BadAlignment(0), |f| f.rows[0].6 = 24),
@@ -150,6 +150,30 @@ fn native_programs_that_are_refused() {
         spoil(&mut file);
         assert_eq!(refused(&file), *refusal, "case {number}");
     }
+}
+
+/// Damage to one of the marks must not make a Linux program of it.
+#[test]
+fn one_mark_is_not_enough() {
+    let with = |spoil: fn(&mut File)| {
+        let mut file = native();
+        spoil(&mut file);
+        refused(&file)
+    };
+    assert_eq!(with(|f| f.rows[4].0 = 0), Refusal::BrokenMark, "only the note");
+    assert_eq!(with(|f| f.rows[3].0 = 0), Refusal::BrokenMark, "no note");
+    assert_eq!(with(|f| f.rows[3].4 = 11), Refusal::BrokenMark, "half a note");
+    assert_eq!(with(|f| f.parts[0].1 = vec![0; 24]), Refusal::BrokenMark, "an empty note");
+    assert_eq!(with(|f| f.parts[0].1.truncate(8)), Refusal::BrokenMark, "a note of rubbish");
+    // Byte 19 only fills up the name.
+    for at in (0..24).filter(|&at| at != 19) {
+        let mut file = native();
+        file.parts[0].1[at] ^= 0x40;
+        assert!(read(&file.bytes()).is_err(), "byte {at} of the note");
+    }
+    let mut linux = linux();
+    linux.rows.push((MUSUBI, R, 0, 0, 0, 0, 4));
+    assert_eq!(refused(&linux), Refusal::BrokenMark);
 }
 
 #[test]
@@ -196,6 +220,8 @@ fn each_refusal_says_something_else() {
         Refusal::WriteAndExecute(2),
         Refusal::Interpreter,
         Refusal::BadInterpreter,
+        Refusal::BrokenMark,
+        Refusal::AbiVersion(2),
     ];
     let texts: std::collections::BTreeSet<String> = all.iter().map(Refusal::to_string).collect();
     assert_eq!(texts.len(), all.len());
@@ -254,7 +280,7 @@ proptest! {
     fn no_mutation_of_bytes_breaks_it(
         which in any::<bool>(),
         changes in prop::collection::vec((0usize..0x1200, any::<u8>()), 1..8),
-        dense in prop::collection::vec((0usize..64 + 4 * 56, any::<u8>()), 0..4),
+        dense in prop::collection::vec((0usize..64 + 5 * 56, any::<u8>()), 0..4),
         len in 0usize..0x2000,
     ) {
         let mut bytes = if which { native().bytes() } else { linux().bytes() };

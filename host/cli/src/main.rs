@@ -103,6 +103,10 @@ fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
 fn explain(finished: &Finished) {
     let what = match &finished.outcome {
         Outcome::Exited(_) | Outcome::Unread => return,
+        Outcome::Unwritten(why) => {
+            eprintln!("musubi: {why}");
+            return;
+        }
         Outcome::TimedOut => format!("the time was up after {:.1} s", finished.took.as_secs_f64()),
         Outcome::Panicked => "the kernel panicked".into(),
         Outcome::Died(how) => format!("the machine died: {how}"),
@@ -111,6 +115,7 @@ fn explain(finished: &Finished) {
 }
 
 fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
+    machine::check_image_place(file)?;
     let parts = parts(workspace)?;
     let words = format!("build={:016x}", parts.build_id);
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;

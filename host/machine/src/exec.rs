@@ -5,12 +5,15 @@ use crate::guard::Farewell;
 use crate::load::Load;
 use crate::options::Options;
 use crate::outcome::{Outcome, told};
-use crate::qemu::{self, CONSOLE, Console, Emulator, STREAMS};
+use crate::qemu::{self, CONSOLE, CONSOLES, Console, Emulator, MEMORY};
+use crate::stream::{self, Parts, Stream};
 use crate::{run, rundir};
 use anyhow::{Context, Result};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, openat};
+use rustix::io::Errno;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,14 +57,14 @@ const TICK: Duration = Duration::from_millis(4);
 const GATHER: Duration = Duration::from_millis(1);
 const QEMU_LOG: &str = "qemu.log";
 
-/// What the readers of the streams tell the main thread.
+/// What the readers of the consoles tell the main thread.
 enum Event {
     /// A line of standard output.
     Line(String),
     /// The outcome has been told.
     Told,
-    /// Nobody reads our own output any more.
-    Unread,
+    /// Something could not be passed on: there is no point in going on.
+    Stuck,
 }
 
 impl Exec<'_> {
@@ -98,9 +101,10 @@ impl Machine<'_> {
     pub(crate) fn finish(&self, dir: &Path, sink: Sink, progress: Option<Progress>) -> Result<Finished> {
         let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
         let mut pipes = Vec::new();
-        for (name, _) in STREAMS {
+        for (name, _) in CONSOLES {
             pipes.push(pipe(&dir.join(name)).context("cannot make a named pipe")?);
         }
+        let memory = stream::make_memory(&dir.join(MEMORY))?;
         let mut command = self.emulator.command(Farewell::Kill)?;
         command.args(qemu::arguments(self.options, accel, self.kernel, self.words, Console::Log));
         command.current_dir(dir).stdin(Stdio::null());
@@ -110,27 +114,48 @@ impl Machine<'_> {
 
         let over = AtomicBool::new(false);
         let (events, inbox) = channel();
-        let [out, err, status] = pipes.try_into().expect("there are three streams");
-        let (kept, end) = thread::scope(|scope| {
+        let [output, status] = pipes.try_into().expect("there are two consoles");
+        let (printer, status, end) = thread::scope(|scope| {
             let over = &over;
-            let reader = |pipe: fs::File, to: To| {
-                let events = events.clone();
-                scope.spawn(move || read(pipe, to, over, &events))
-            };
-            let (out_to, err_to) = match sink {
-                Sink::Pass => (To::Stdout, To::Stderr),
-                Sink::Keep if progress.is_some() => (To::Lines, To::Memory),
-                Sink::Keep => (To::Memory, To::Memory),
-            };
-            let readers = [reader(out, out_to), reader(err, err_to), reader(status, To::Status)];
+            let (to_output, to_status) = (events.clone(), events.clone());
+            let lines = progress.is_some().then(|| Lines { told: 0, to: events });
+            let mut printer = Printer { sink, printed: Default::default(), lines, failed: None };
+            let printer = scope.spawn(move || {
+                let mut parts = Parts::new(memory);
+                read(output, over, |bytes| {
+                    let before = printer.failed.is_some();
+                    if let Err(error) = parts.take(bytes, |stream, part| printer.print(stream, part)) {
+                        printer.failed.get_or_insert(Outcome::Died(format!("{error:#}")));
+                    }
+                    // Reading goes on, so that the guest does not hang before it is stopped.
+                    if printer.failed.is_some() && !before {
+                        let _ = to_output.send(Event::Stuck);
+                    }
+                });
+                printer
+            });
+            let status = scope.spawn(move || {
+                let mut kept = Vec::new();
+                read(status, over, |bytes| {
+                    let before = told(&kept).is_some();
+                    kept.extend_from_slice(bytes);
+                    if !before && told(&kept).is_some() {
+                        let _ = to_status.send(Event::Told);
+                    }
+                });
+                kept
+            });
             let end = watch(&mut child, self.timeout, &inbox, progress);
             over.store(true, Ordering::Release);
-            let kept = readers.map(|reader| reader.join().expect("readers do not panic"));
-            (kept, end)
+            let joined = "readers do not panic";
+            (printer.join().expect(joined), status.join().expect(joined), end)
         });
-        let [out, err, status] = kept;
+        let [out, err] = printer.printed;
         let end = end?;
-        let outcome = if end.unread { Outcome::Unread } else { Outcome::judge(&status, end.qemu, end.timed_out) };
+        let outcome = match printer.failed {
+            Some(outcome) => outcome,
+            None => Outcome::judge(&status, end.qemu, end.timed_out),
+        };
         Ok(Finished { outcome, out, err, console: console(dir), took: start.elapsed() })
     }
 }
@@ -157,23 +182,27 @@ struct End {
     /// QEMU's exit status if it ended by itself (`None` inside: by a signal).
     qemu: Option<Option<i32>>,
     timed_out: bool,
-    unread: bool,
 }
 
 /// Waits until QEMU has ended, and sees to it that it does. A guest that is asked for progress shows by each line that it
 /// lives: its time begins again.
-fn watch(child: &mut Child, timeout: Duration, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
+fn watch(
+    child: &mut Child,
+    timeout: Duration,
+    inbox: &Receiver<Event>,
+    mut progress: Option<Progress>,
+) -> Result<End> {
     let mut deadline = Instant::now() + timeout;
-    let (mut was_told, mut unread) = (false, false);
+    let (mut was_told, mut stuck) = (false, false);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
-            return Ok(End { qemu: Some(ended.code()), timed_out: false, unread });
+            return Ok(End { qemu: Some(ended.code()), timed_out: false });
         }
-        if unread || Instant::now() >= deadline {
+        if stuck || Instant::now() >= deadline {
             // The error would be that it has ended by itself in between.
             let _ = child.kill();
             child.wait().context("waiting for QEMU")?;
-            return Ok(End { qemu: None, timed_out: !was_told, unread });
+            return Ok(End { qemu: None, timed_out: !was_told });
         }
         match inbox.recv_timeout(TICK) {
             Ok(Event::Line(line)) => {
@@ -188,22 +217,56 @@ fn watch(child: &mut Child, timeout: Duration, inbox: &Receiver<Event>, mut prog
                 was_told = true;
                 deadline = Instant::now() + PATIENCE;
             }
-            Ok(Event::Unread) => unread = true,
+            Ok(Event::Stuck) => stuck = true,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => thread::sleep(TICK),
         }
     }
 }
 
-/// Where a stream goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
-    Stdout,
-    Stderr,
-    Memory,
-    /// Memory, and each line is told.
-    Lines,
-    Status,
+/// Passes on what the guest prints, or keeps it.
+struct Printer {
+    sink: Sink,
+    /// Output and errors, if they are kept.
+    printed: [Vec<u8>; 2],
+    /// If each line of the output that is kept is told.
+    lines: Option<Lines>,
+    /// What it came to when something could not be passed on; nothing is after that.
+    failed: Option<Outcome>,
+}
+
+impl Printer {
+    fn print(&mut self, stream: Stream, bytes: &[u8]) {
+        let [out, err] = &mut self.printed;
+        let (kept, name, ours) = match stream {
+            Stream::Output => (out, "standard output", rustix::stdio::stdout()),
+            Stream::Errors => (err, "standard error", rustix::stdio::stderr()),
+        };
+        if self.sink == Sink::Keep {
+            kept.extend_from_slice(bytes);
+            if let (Some(lines), Stream::Output) = (&mut self.lines, stream) {
+                lines.tell(kept);
+            }
+        } else if self.failed.is_none() {
+            self.failed = pass(bytes, ours).err().map(|error| Outcome::unwritten(name, &error));
+        }
+    }
+}
+
+/// How far a kept output was told line by line, and to whom.
+struct Lines {
+    told: usize,
+    to: Sender<Event>,
+}
+
+impl Lines {
+    fn tell(&mut self, kept: &[u8]) {
+        while let Some(length) = kept[self.told..].iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&kept[self.told..self.told + length]).into_owned();
+            let _ = self.to.send(Event::Line(line));
+            self.told += length + 1;
+        }
+    }
 }
 
 /// A named pipe, and our end of it. A pipe gathers what QEMU writes byte by byte; a socket would keep each byte in a
@@ -214,67 +277,40 @@ fn pipe(path: &Path) -> Result<fs::File> {
     Ok(ours.into())
 }
 
-/// Reads one stream to its end, which comes when QEMU is gone; returns what was kept.
-fn read(mut pipe: fs::File, to: To, over: &AtomicBool, events: &Sender<Event>) -> Vec<u8> {
-    let (mut kept, mut shown) = (Vec::new(), 0);
+/// Reads one console to its end, which comes when QEMU is gone.
+fn read(mut pipe: fs::File, over: &AtomicBool, mut each: impl FnMut(&[u8])) {
     let mut buffer = [0; 64 << 10];
-    let mut broken = false;
     loop {
         // Asked before the attempt: what was written before the end is not missed.
         let last = over.load(Ordering::Acquire);
-        let bytes = match pipe.read(&mut buffer) {
+        match pipe.read(&mut buffer) {
             // Nobody has opened the other end yet, or nobody has it open any more.
-            Ok(0) if last => return kept,
-            Ok(0) => {
-                thread::sleep(TICK);
-                continue;
+            Ok(0) if last => return,
+            Ok(0) => thread::sleep(TICK),
+            Ok(len) => {
+                each(&buffer[..len]);
+                // Bytes come one by one: to be woken for each would cost more than to write it.
+                thread::sleep(GATHER);
             }
-            Ok(len) => &buffer[..len],
-            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => {
-                thread::sleep(TICK);
-                continue;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return kept,
-        };
-        let written = match to {
-            To::Stdout => pass(bytes, &mut std::io::stdout().lock()),
-            To::Stderr => pass(bytes, &mut std::io::stderr().lock()),
-            To::Memory => {
-                kept.extend_from_slice(bytes);
-                Ok(())
-            }
-            To::Lines => {
-                kept.extend_from_slice(bytes);
-                while let Some(length) = kept[shown..].iter().position(|byte| *byte == b'\n') {
-                    let line = String::from_utf8_lossy(&kept[shown..shown + length]).into_owned();
-                    let _ = events.send(Event::Line(line));
-                    shown += length + 1;
-                }
-                Ok(())
-            }
-            To::Status => {
-                let before = told(&kept).is_some();
-                kept.extend_from_slice(bytes);
-                if !before && told(&kept).is_some() {
-                    let _ = events.send(Event::Told);
-                }
-                Ok(())
-            }
-        };
-        if written.is_err() && !broken {
-            // Reading goes on, so that the guest does not hang before it is stopped.
-            broken = true;
-            let _ = events.send(Event::Unread);
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => thread::sleep(TICK),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
         }
-        // Bytes come one by one: to be woken for each would cost more than to write it.
-        thread::sleep(GATHER);
     }
 }
 
-fn pass(bytes: &[u8], to: &mut impl Write) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+/// Writes to one of our own streams. The library's own way would take a closed one for one that takes everything.
+fn pass(mut bytes: &[u8], to: BorrowedFd<'_>) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(Errno::INTR) => {}
+            // Somebody has made the stream one that does not wait.
+            Err(Errno::AGAIN) => thread::sleep(TICK),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,15 +11,30 @@ use std::process::Command;
 const MODULES: &str = "multiboot2 normal boot serial terminal all_video gfxterm part_gpt part_msdos iso9660 \
                        search search_fs_file configfile echo";
 
-/// Makes the image `out` in the working folder `dir`.
-pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<()> {
+/// Refuses a place where no image can be made, in our own words and before anything is built.
+pub fn check_place(out: &Path) -> Result<()> {
+    let shown = || format!("cannot make the image {}", out.display());
+    // A name that ends in a slash means a folder even where there is none.
+    let is_folder = out.is_dir() || out.as_os_str().as_encoded_bytes().ends_with(b"/");
+    ensure!(!is_folder, "{}: it is a folder", shown());
+    let is_new = !out.exists();
+    ensure!(is_new || out.is_file(), "{}: it is a device or the like, not a file", shown());
+    fs::OpenOptions::new().append(true).create(true).open(out).with_context(shown)?;
+    if is_new {
+        fs::remove_file(out).with_context(shown)?;
+    }
+    Ok(())
+}
+
+/// Makes the image `out` in the working folder `dir`; returns the length of the pack in it.
+pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<u64> {
     let root = dir.join("root");
     let boot = root.join("boot");
     fs::create_dir_all(boot.join("grub"))?;
     let kernel = &load.parts.kernel;
     let file = fs::read(kernel).with_context(|| format!("cannot read {}", kernel.display()))?;
     fs::write(boot.join("kernel"), pack::strip::loaded(&file)?)?;
-    load.write(&boot.join(PACK))?;
+    let pack = load.write(&boot.join(PACK))?;
     fs::write(boot.join("grub/grub.cfg"), config(words))?;
     let made = Command::new("grub-mkrescue")
         .arg(format!("--install-modules={MODULES}"))
@@ -30,7 +45,7 @@ pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<()> {
     // xorriso makes an image even where a part of the firmware's files is missing; then GRUB says so.
     ensure!(made.status.success(), "grub-mkrescue failed:\n{}", String::from_utf8_lossy(&made.stderr));
     fs::remove_dir_all(&root)?;
-    Ok(())
+    Ok(pack)
 }
 
 fn config(words: &str) -> String {
@@ -50,6 +65,21 @@ fn config(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_for_an_image_is_checked_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |name: &str| dir.path().join(name);
+        fs::write(place("old"), "before").unwrap();
+        assert!(check_place(&place("new.iso")).is_ok() && !place("new.iso").exists());
+        assert!(check_place(&place("old")).is_ok());
+        assert_eq!(fs::read(place("old")).unwrap(), b"before");
+        let said = |name: &str| format!("{:#}", check_place(&place(name)).unwrap_err());
+        assert!(said("no/folder.iso").contains("No such file or directory"), "{}", said("no/folder.iso"));
+        assert!(said("old/x").contains("Not a directory") && said("").contains("it is a folder"));
+        assert!(said("new/").contains("it is a folder"));
+        assert!(check_place(Path::new("/dev/null")).unwrap_err().to_string().contains("not a file"));
+    }
 
     #[test]
     fn grub_is_told_kernel_pack_and_words() {

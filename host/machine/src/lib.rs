@@ -13,10 +13,11 @@ mod put;
 mod qemu;
 mod run;
 mod rundir;
+mod stream;
 
 pub use accel::{Accel, Wish};
 pub use exec::{Exec, Finished, Sink};
-pub use image::make as make_image;
+pub use image::{check_place as check_image_place, make as make_image};
 pub use load::{Load, Parts};
 pub use options::{Options, Via};
 pub use outcome::Outcome;

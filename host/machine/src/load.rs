@@ -57,8 +57,8 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Writes the pack to `path`.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    /// Writes the pack to `path`; returns its length.
+    pub fn write(&self, path: &Path) -> Result<u64> {
         let mut builder = pack::Builder::new(self.parts.build_id);
         if let Some(first) = &self.parts.first {
             builder.first(pack::first::lay_out(first).with_context(|| format!("bin/{FIRST}"))?);
@@ -77,8 +77,9 @@ impl Load<'_> {
         builder.symbols(self.parts.symbols.clone());
         let shown = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(fs::File::create(path).with_context(shown)?);
-        builder.write(&mut out).with_context(shown)?;
-        out.flush().with_context(shown)
+        let len = builder.write(&mut out).with_context(shown)?;
+        out.flush().with_context(shown)?;
+        Ok(len)
     }
 }
 

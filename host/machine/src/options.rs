@@ -1,7 +1,9 @@
 //! What the machine is like.
 
 use crate::accel::Wish;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+
+const MIB: u64 = 1 << 20;
 
 /// How the machine gets to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,10 +55,38 @@ impl Options {
     /// Refuses what QEMU would refuse in its own words, or take for something else.
     pub fn check(&self) -> Result<()> {
         ensure!((1..=255).contains(&self.cpus()), "--cpus takes 1 to 255");
+        self.memory().map(drop)
+    }
+
+    /// Memory in MiB.
+    fn memory(&self) -> Result<u64> {
         let digits = self.mem.trim_end_matches(['M', 'G', 'm', 'g']);
-        let good = digits.parse::<u32>().is_ok_and(|n| n > 0) && self.mem.len() - digits.len() <= 1;
-        ensure!(good, "--mem takes a size like 512M or 2G, not {:?}", self.mem);
+        let unit = if self.mem.ends_with(['G', 'g']) { 1024 } else { 1 };
+        let number = digits.parse::<u32>().ok().filter(|&n| n > 0 && self.mem.len() - digits.len() <= 1);
+        let number = number.with_context(|| format!("--mem takes a size like 512M or 2G, not {:?}", self.mem))?;
+        Ok(u64::from(number) * unit)
+    }
+
+    /// Refuses less memory than a machine needs that is started with a pack of `pack` bytes.
+    pub(crate) fn check_memory(&self, pack: u64) -> Result<()> {
+        let least = self.least(pack);
+        ensure!(
+            self.memory()? >= least,
+            "--mem {} is too little: {least}M is the least for this machine (programs and files put in: {}M)",
+            self.mem,
+            pack.div_ceil(MIB)
+        );
         Ok(())
+    }
+
+    /// The least memory in MiB: tried on 1 to 32 processors, with a small pack and one of 100 MiB.
+    fn least(&self, pack: u64) -> u64 {
+        let pack = pack.div_ceil(MIB);
+        match self.via {
+            Via::Kernel | Via::Bios => pack + 16,
+            // GRUB under UEFI loads the pack and then moves it.
+            Via::Uefi => 2 * pack + 64,
+        }
     }
 }
 
@@ -71,6 +101,16 @@ mod tests {
         assert!(!mem("") && !mem("M") && !mem("0M") && !mem("1GM") && !mem("1,slots=2") && !mem("-1"));
         let cpus = |n| Options { cpus: Some(n), ..Options::default() }.check().is_ok();
         assert!(cpus(1) && cpus(8) && !cpus(0) && !cpus(256));
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_least() {
+        let check = |mem: &str, via, pack| Options { mem: mem.into(), via, ..Options::default() }.check_memory(pack);
+        let said = check("1", Via::Kernel, 3 * MIB - 1).unwrap_err().to_string();
+        assert!(said.starts_with("--mem 1 is too little: 19M is the least") && said.contains("3M)"), "{said}");
+        assert!(check("19M", Via::Kernel, 3 * MIB).is_ok() && check("18M", Via::Kernel, 3 * MIB).is_err());
+        assert!(check("1G", Via::Kernel, 1008 * MIB).is_ok() && check("1G", Via::Bios, 1009 * MIB).is_err());
+        assert!(check("66m", Via::Uefi, MIB).is_ok() && check("66", Via::Uefi, MIB + 1).is_err());
     }
 
     #[test]

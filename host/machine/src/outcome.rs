@@ -12,6 +12,8 @@ pub enum Outcome {
     TimedOut,
     /// Nobody reads what it prints (as in `| head -1`), so it was stopped.
     Unread,
+    /// What it prints cannot be written, so it was stopped; the words say why.
+    Unwritten(String),
     /// The kernel panicked.
     Panicked,
     /// The machine ended without telling an outcome: how QEMU ended.
@@ -26,7 +28,15 @@ impl Outcome {
             Self::TimedOut => 124,
             // As a shell shows a program that a closed pipe ended.
             Self::Unread => 128 + 13,
-            Self::Panicked | Self::Died(_) => 125,
+            Self::Unwritten(_) | Self::Panicked | Self::Died(_) => 125,
+        }
+    }
+
+    /// One of our own streams could not be written.
+    pub(crate) fn unwritten(stream: &str, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Unwritten(format!("cannot write to {stream}: {error}")),
         }
     }
 

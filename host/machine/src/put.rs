@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file of the host that goes into the machine.
@@ -43,9 +43,9 @@ impl Put {
         let shown = || format!("--put {}", self.host.display());
         let meta = std::fs::metadata(&self.host).with_context(shown)?;
         ensure!(!meta.is_dir(), "--put {}: is a directory", self.host.display());
-        // Some devices have no end; the empty file that everybody has is one, too.
-        let device = meta.file_type().is_char_device() || meta.file_type().is_block_device();
-        ensure!(!device || self.host == Path::new("/dev/null"), "--put {}: is a device", self.host.display());
+        // A pipe or a device may have no end; the empty file that everybody has is a device, too.
+        let is_file = meta.is_file() || self.host == Path::new("/dev/null");
+        ensure!(is_file, "--put {}: is a pipe or a device, not a file", self.host.display());
         let data = std::fs::read(&self.host).with_context(shown)?;
         Ok((data, meta.mode() & 0o111 != 0, meta.mtime()))
     }
@@ -89,7 +89,21 @@ mod tests {
         let me = Put { host: std::env::current_exe().unwrap(), guest: b"me".to_vec() };
         let (data, executable, mtime) = me.read().unwrap();
         assert!(executable && mtime > 0 && data.starts_with(b"\x7fELF"));
-        assert!(Put { host: "/".into(), guest: b"x".to_vec() }.read().is_err());
-        assert!(Put { host: "/dev/zero".into(), guest: b"x".to_vec() }.read().is_err());
+    }
+
+    #[test]
+    fn only_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        let refused = |host: &Path| {
+            let read = Put { host: host.into(), guest: b"x".to_vec() }.read();
+            read.expect_err("it must be refused").to_string()
+        };
+        assert!(refused(Path::new("/")).contains("is a directory"));
+        assert!(refused(Path::new("/dev/zero")).contains("is a pipe or a device"));
+        // To open it would wait for a writer.
+        assert!(refused(&fifo).contains("is a pipe or a device"));
+        assert_eq!(Put { host: "/dev/null".into(), guest: b"x".to_vec() }.read().unwrap().0, b"");
     }
 }

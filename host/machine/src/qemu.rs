@@ -47,8 +47,10 @@ pub(crate) const IMAGE: &str = "image.iso";
 pub(crate) const CONSOLE: &str = "console.log";
 const VARS: &str = "vars.fd";
 
+pub(crate) const MEMORY: &str = "memory";
+
 /// The debug consoles of an exec: named pipe in the machine's folder, I/O port.
-pub(crate) const STREAMS: [(&str, u16); 3] = [("out", 0xe0), ("err", 0xe1), ("status", 0xe2)];
+pub(crate) const CONSOLES: [(&str, u16); 2] = [("output", 0xe0), ("status", 0xe2)];
 
 /// Where the first serial port goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +94,10 @@ pub(crate) fn arguments(
         }
         Console::Log => {
             add(&format!("-chardev file,id=tty,path={CONSOLE} -serial chardev:tty"));
-            for (name, port) in STREAMS {
+            let len = abi::boot::output::MEMORY;
+            add(&format!("-object memory-backend-file,id=shared,share=on,mem-path={MEMORY},size={len}"));
+            add("-device ivshmem-plain,memdev=shared");
+            for (name, port) in CONSOLES {
                 add(&format!("-chardev file,id={name},path={name}"));
                 add(&format!("-device isa-debugcon,iobase={port:#x},chardev={name}"));
             }
@@ -134,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn an_exec_has_three_consoles_and_a_log() {
+    fn an_exec_has_two_consoles_shared_memory_and_a_log() {
         let line = line(&Options::default(), Accel::TcgMulti, Console::Log);
         for part in [
             "-accel|tcg,thread=multi|-smp|2|-m|512M",
             "-cpu|max,-erms|",
-            "-device|isa-debugcon,iobase=0xe0,chardev=out",
-            "-device|isa-debugcon,iobase=0xe1,chardev=err",
+            "-device|isa-debugcon,iobase=0xe0,chardev=output",
+            "mem-path=memory,size=1048576|-device|ivshmem-plain,memdev=shared",
             "-device|isa-debugcon,iobase=0xe2,chardev=status",
             "-chardev|file,id=tty,path=console.log|-serial|chardev:tty",
             "-kernel|/a b,c/kernel|-append|exec x=1",

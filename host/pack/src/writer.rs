@@ -1,6 +1,6 @@
 //! The layout of the pack: header, entries, then the members, each at a page.
 
-use abi::boot::{NAME_LEN, PACK_MAGIC, PackEntry, PackHeader, flag, kind};
+use abi::boot::{EXEC_MAX, EXEC_WORD, NAME_LEN, PACK_MAGIC, PackEntry, PackHeader, flag, kind};
 use abi::layout::{FIRST_TEXT, PAGE};
 use anyhow::{Result, ensure};
 use std::io::Write;
@@ -63,6 +63,12 @@ impl Builder {
     /// The words that the guest's shell runs, then powers off.
     pub fn exec<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<()> {
         let mut data = Vec::new();
+        let len: usize = words.iter().map(|word| word.as_ref().len() + EXEC_WORD).sum();
+        ensure!(
+            len <= EXEC_MAX,
+            "the command line is too long: {len} bytes (with {EXEC_WORD} for each word) where {EXEC_MAX} are the most; \
+             --put can bring a file of any length"
+        );
         for word in words {
             ensure!(!word.as_ref().contains(&0), "a word of the command line has a NUL in it");
             data.extend_from_slice(word.as_ref());
@@ -191,5 +197,15 @@ mod tests {
         assert!(builder.file(b"", vec![], flag::PUT, 0).is_err());
         assert!(builder.file(b"a\0b", vec![], flag::PUT, 0).is_err());
         assert!(builder.exec(&["a\0b"]).is_err());
+    }
+
+    #[test]
+    fn a_command_line_has_a_limit() {
+        let word = |len: usize| vec![b'x'; len - EXEC_WORD];
+        assert!(Builder::new(0).exec(&[word(EXEC_MAX)]).is_ok());
+        let said = Builder::new(0).exec(&[word(EXEC_MAX + 1)]).unwrap_err().to_string();
+        assert!(said.contains("40961 bytes") && said.contains("40960 are the most"), "{said}");
+        assert!(Builder::new(0).exec(&vec![b""; EXEC_MAX / EXEC_WORD]).is_ok());
+        assert!(Builder::new(0).exec(&vec![b""; EXEC_MAX / EXEC_WORD + 1]).is_err());
     }
 }

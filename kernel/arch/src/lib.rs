@@ -19,6 +19,7 @@ mod heap;
 mod image;
 pub mod ioapic;
 pub mod log_out;
+pub mod pci;
 pub mod percpu;
 pub mod ports;
 pub mod power;

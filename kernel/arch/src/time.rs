@@ -11,7 +11,11 @@ static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 static TIMER_PER_NS: AtomicU64 = AtomicU64::new(0);
 
 const PIT_HZ: u64 = 1_193_182;
-const WAIT_NS: u64 = 10_000_000;
+/// 10 ms of the interval timer, which runs out after 55.
+const COUNT_MIN: u64 = PIT_HZ / 100;
+/// Samples are good enough if together they are not wider than this part of what lies between them.
+const FINE: u64 = 500;
+const TRIES: u64 = 1 << 22;
 
 /// Nanoseconds since boot; never goes back on one processor.
 #[inline]
@@ -20,27 +24,73 @@ pub fn now() -> u64 {
     ((u128::from(ticks) * u128::from(NS_PER_TICK.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// Measures the counters over 10 ms of the interval timer's channel 2.
+/// The three counters at one moment.
+struct Sample {
+    /// TSC before the others were read.
+    tsc: u64,
+    /// What passed until they all were.
+    width: u64,
+    /// Of the interval timer, counting down.
+    count: u16,
+    /// Left of the local controller's timer.
+    timer: u32,
+}
+
+/// `None` if the interval timer has run out.
+fn sample() -> Option<Sample> {
+    let tsc = cpu::tsc();
+    ports::write(0x43, 1, 0x80);
+    let (low, high) = (ports::read(0x42, 1), ports::read(0x42, 1));
+    let timer = apic::timer_left();
+    let over = ports::read(0x61, 1) & 0x20 != 0;
+    (!over).then(|| Sample { tsc, width: cpu::tsc() - tsc, count: (high << 8 | low) as u16, timer })
+}
+
+/// Measures the counters against the interval timer's channel 2, over 10 ms or somewhat more. The processor of an
+/// emulator may stand still for a while at any place, so samples count by how quickly they were taken.
 pub(crate) fn calibrate() {
-    let count = PIT_HZ * WAIT_NS / 1_000_000_000;
     let gate = ports::read(0x61, 1);
     ports::write(0x61, 1, (gate & !2) | 1);
-    ports::write(0x43, 1, 0xb0);
-    ports::write(0x42, 1, (count & 0xff) as u32);
-    ports::write(0x42, 1, (count >> 8) as u32);
-    apic::start_timer(u32::MAX);
-    let begin = cpu::tsc();
+    // The best two samples so far: what passed between them by the interval timer, the TSC and the local timer, and
+    // how wide they were.
+    let mut best: Option<(u64, u64, u64, u64)> = None;
+    let mut first: Option<Sample> = None;
     // Bounded: a machine without this timer gets a guess of 1 GHz instead of a hang.
-    let mut tries = 0u64;
-    while ports::read(0x61, 1) & 0x20 == 0 && tries < 50_000_000 {
-        tries += 1;
+    for _ in 0..TRIES {
+        let (Some(begin), Some(end)) = (&first, sample()) else {
+            ports::write(0x43, 1, 0xb0);
+            ports::write(0x42, 1, 0xff);
+            ports::write(0x42, 1, 0xff);
+            apic::start_timer(u32::MAX);
+            // The count that was written is there only after a while.
+            let _ = sample();
+            first = sample();
+            continue;
+        };
+        let count = u64::from(begin.count.saturating_sub(end.count));
+        if count < COUNT_MIN {
+            continue;
+        }
+        let (ticks, width) = (end.tsc - begin.tsc, begin.width + end.width);
+        if best.is_none_or(|(_, ticks_before, _, width_before)| width * ticks_before < width_before * ticks) {
+            best = Some((count, ticks, u64::from(begin.timer.saturating_sub(end.timer)), width));
+        }
+        if width * FINE <= ticks {
+            break;
+        }
+        if begin.width * 2 * FINE > ticks {
+            // With this beginning it takes too long to become good.
+            first = None;
+        }
     }
-    let (ticks, timer) = (cpu::tsc() - begin, u32::MAX - apic::timer_left());
     apic::start_timer(0);
-    let (ticks, timer) = if ticks == 0 || timer == 0 { (WAIT_NS, WAIT_NS as u32) } else { (ticks, timer) };
-    NS_PER_TICK.store((u128::from(WAIT_NS) << 32).div_euclid(u128::from(ticks)) as u64, Ordering::Relaxed);
-    TIMER_PER_NS.store((u64::from(timer) << 32) / WAIT_NS, Ordering::Relaxed);
-    ORIGIN.store(begin, Ordering::Relaxed);
+    let (ns, ticks, timer) = match best {
+        Some((count, ticks, timer, _)) if ticks > 0 && timer > 0 => (count * 1_000_000_000 / PIT_HZ, ticks, timer),
+        _ => (1, 1, 1),
+    };
+    NS_PER_TICK.store((u128::from(ns) << 32).div_euclid(u128::from(ticks)) as u64, Ordering::Relaxed);
+    TIMER_PER_NS.store((timer << 32) / ns, Ordering::Relaxed);
+    ORIGIN.store(cpu::tsc(), Ordering::Relaxed);
 }
 
 /// Asks for a timer interrupt on this processor at `deadline` (ns since boot), or for none.

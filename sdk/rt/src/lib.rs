@@ -12,6 +12,9 @@ extern crate std;
 
 pub use abi;
 
+/// What every program is linked with: named here so that cargo knows that a change of it changes programs.
+const _: &str = include_str!("../program.ld");
+
 mod arguments;
 pub mod bound;
 mod entry;

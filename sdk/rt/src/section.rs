@@ -225,6 +225,16 @@ impl Device {
             ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset.min(self.len)) as *mut u8, room as usize)
         }
     }
+
+    /// The byte at an offset, as it is now; 0 where there is none.
+    #[must_use]
+    pub fn read(&self, offset: u64) -> u8 {
+        if offset >= self.len {
+            return 0;
+        }
+        // SAFETY: the address lies in the device's memory, which holds no Rust object; the device may change it.
+        unsafe { ptr::read_volatile((self.base + offset) as *const u8) }
+    }
 }
 
 /// A device's I/O ports, with its interrupt.

@@ -2,6 +2,7 @@
 
 use crate::screen::{Format, Screen};
 use musubi::Error;
+use musubi::abi::boot::output::MEMORY;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::rt::section::{Device, Ports};
@@ -22,6 +23,12 @@ impl Devices {
 
     pub fn ports(&self, kind: u64) -> Result<Ports, Error> {
         self.claim(kind).map(|record| Ports(record.section))
+    }
+
+    /// The memory that an `exec` shares with the host, if there is as much as there should be.
+    pub fn shared(&self) -> Option<Device> {
+        let record = self.claim(device::EXEC_MEMORY).ok()?;
+        Device::open(record.section).ok().filter(|memory| memory.len() >= MEMORY as u64)
     }
 
     /// The framebuffer with a text screen on it, if there is one of a form that we know.

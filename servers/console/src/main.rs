@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod devices;
+mod host;
 mod input;
 mod keys;
 mod lines;
@@ -14,6 +15,7 @@ mod serial;
 
 use alloc::vec::Vec;
 use devices::Devices;
+use host::ToHost;
 use input::Input;
 use musubi::abi::boot::device;
 use musubi::interfaces::console::{Console, console_serve};
@@ -44,9 +46,9 @@ fn run(_: &Start) -> i32 {
 
 fn begin() -> Result<(), Error> {
     let devices = Devices::find()?;
-    let output = match (devices.ports(device::EXEC_OUT), devices.ports(device::EXEC_ERR)) {
-        (Ok(out), Ok(err)) => Output::exec(out, err),
-        _ => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
+    let output = match devices.ports(device::EXEC_OUTPUT) {
+        Ok(console) => Output::Exec(ToHost::new(console, devices.shared())),
+        Err(_) => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
     };
     let keyboard = if output.is_exec() { None } else { devices.ports(device::PS2).ok() };
     let service = SERVICE

@@ -1,5 +1,6 @@
 //! Where output goes.
 
+use crate::host::ToHost;
 use crate::screen::Screen;
 use crate::serial;
 use alloc::boxed::Box;
@@ -9,11 +10,8 @@ use musubi::rt::Mutex;
 use musubi::rt::section::{Device, Ports};
 
 pub enum Output {
-    /// Two debug consoles, byte for byte.
-    Exec {
-        out: Ports,
-        err: Ports,
-    },
+    /// The host's tool.
+    Exec(ToHost),
     Terminal {
         serial: Option<Ports>,
         line: Mutex<()>,
@@ -22,10 +20,6 @@ pub enum Output {
 }
 
 impl Output {
-    pub fn exec(out: Ports, err: Ports) -> Output {
-        Output::Exec { out, err }
-    }
-
     pub fn terminal(serial: Option<Ports>, screen: Option<(Device, Screen)>) -> Output {
         if let Some(ports) = serial {
             serial::begin(ports);
@@ -34,12 +28,12 @@ impl Output {
     }
 
     pub fn is_exec(&self) -> bool {
-        matches!(self, Output::Exec { .. })
+        matches!(self, Output::Exec(_))
     }
 
     pub fn serial(&self) -> Option<Ports> {
         match self {
-            Output::Exec { .. } => None,
+            Output::Exec(_) => None,
             Output::Terminal { serial, .. } => *serial,
         }
     }
@@ -54,7 +48,7 @@ impl Output {
 
     pub fn write(&self, id: u64, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Output::Exec { out, err } => (if id == 2 { err } else { out }).write_bytes(0, bytes),
+            Output::Exec(host) => host.write(id as u8, bytes),
             Output::Terminal { serial, line, screen } => {
                 let bytes = with_returns(bytes);
                 if let Some(ports) = serial {

@@ -13,11 +13,25 @@ struct Entry {
     task: u64,
 }
 
-pub struct Table(BTreeMap<String, Entry>);
+/// With fewer names than this nobody looks for dead ones among them.
+const FEW: usize = 16;
+
+pub struct Table {
+    entries: BTreeMap<String, Entry>,
+    /// With so many names the dead ones are thrown out before another is added.
+    full: usize,
+}
 
 impl Table {
     pub const fn new() -> Table {
-        Table(BTreeMap::new())
+        Table { entries: BTreeMap::new(), full: FEW }
+    }
+
+    /// Throws the dead out. The next time is when there are twice as many names as now live, so that the dead are never
+    /// more than that and each name is looked at a few times only.
+    fn sweep(&mut self, owner: impl Fn(u64) -> Option<u64>) {
+        self.entries.retain(|_, entry| entry.alive(&owner));
+        self.full = (2 * self.entries.len()).clamp(FEW, MAX);
     }
 
     /// Gives `name` to `gate` of `task`, unless another task that is still there has it.
@@ -35,43 +49,43 @@ impl Table {
         if name.len() > NAME_MAX {
             return Err(Error::TooBig);
         }
-        match self.0.get(&name) {
+        match self.entries.get(&name) {
             Some(entry) if entry.task != task && entry.alive(&owner) => return Err(Error::Exists),
-            None if self.0.len() >= MAX => {
-                self.0.retain(|_, entry| entry.alive(&owner));
-                if self.0.len() >= MAX {
+            None if self.entries.len() >= self.full => {
+                self.sweep(&owner);
+                if self.entries.len() >= MAX {
                     return Err(Error::Quota);
                 }
             }
             _ => {}
         }
-        self.0.insert(name, Entry { gate, task });
+        self.entries.insert(name, Entry { gate, task });
         Ok(())
     }
 
     pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-        let entry = self.0.get(name)?;
+        let entry = self.entries.get(name)?;
         if entry.alive(&owner) {
             return Some(entry.gate);
         }
-        self.0.remove(name);
+        self.entries.remove(name);
         None
     }
 
     pub fn withdraw(&mut self, name: &str, task: u64) -> Result<(), Error> {
-        match self.0.get(name) {
+        match self.entries.get(name) {
             None => Err(Error::NotFound),
             Some(entry) if entry.task != task => Err(Error::Denied),
             Some(_) => {
-                self.0.remove(name);
+                self.entries.remove(name);
                 Ok(())
             }
         }
     }
 
     pub fn nth(&mut self, index: u64, owner: impl Fn(u64) -> Option<u64>) -> Option<String> {
-        self.0.retain(|_, entry| entry.alive(&owner));
-        self.0.keys().nth(usize::try_from(index).ok()?).cloned()
+        self.sweep(owner);
+        self.entries.keys().nth(usize::try_from(index).ok()?).cloned()
     }
 }
 
@@ -100,6 +114,34 @@ mod tests {
         assert_eq!(table.lookup("counter", alive), Some(200));
         assert_eq!(table.lookup("counter", |_| None), None);
         assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
+    }
+
+    #[test]
+    fn the_dead_do_not_gather() {
+        let mut table = Table::new();
+        for n in 0..1000u64 {
+            // Of the tasks that published, the last three live.
+            let alive = |gate: u64| (gate + 3 > n).then_some(gate);
+            assert_eq!(table.publish(alloc::format!("peer-{n}"), n, n, alive), Ok(()));
+            assert!(table.entries.len() <= FEW, "{n}");
+        }
+        assert_eq!(table.lookup("peer-999", Some), Some(999));
+    }
+
+    #[test]
+    fn names_are_limited() {
+        let mut table = Table::new();
+        let mut asked = core::cell::Cell::new(0);
+        for n in 0..MAX as u64 {
+            let alive = |gate: u64| {
+                asked.set(asked.get() + 1);
+                Some(gate)
+            };
+            assert_eq!(table.publish(alloc::format!("{n}"), n, n, alive), Ok(()));
+        }
+        assert!(*asked.get_mut() < 2 * MAX, "each name is looked at a few times");
+        assert_eq!(table.publish("more".into(), 1, 1, Some), Err(Error::Quota));
+        assert_eq!(table.publish("more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod builtins;
 mod edit;
+mod glob;
 mod io;
 mod parse;
 mod pipeline;

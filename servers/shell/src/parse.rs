@@ -1,5 +1,7 @@
 //! From a line to commands. What is put in for variables is not split into words.
 
+use crate::glob::{self, Part};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,9 +10,18 @@ pub enum Piece {
     Text(Vec<u8>),
     /// `$NAME`, `${NAME}`, `$?`.
     Variable(Vec<u8>),
+    /// Not a byte, and how it was typed.
+    Pattern(Part, Vec<u8>),
 }
 
 pub type Word = Vec<Piece>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// `NAME=value` before the words. Without words they are for the shell itself.
+    pub assignments: Vec<(Vec<u8>, Word)>,
+    pub words: Vec<Word>,
+}
 
 /// When a pipeline runs, seen from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +34,8 @@ pub enum When {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     pub when: When,
-    /// Commands, each a list of words; never empty.
-    pub commands: Vec<Vec<Word>>,
+    /// Never empty, and neither is one of them.
+    pub commands: Vec<Command>,
     /// Nobody waits for it.
     pub background: bool,
 }
@@ -32,37 +43,48 @@ pub struct Pipeline {
 #[derive(Debug, PartialEq, Eq)]
 enum Token {
     Word(Word),
+    Assignment(Vec<u8>, Word),
     Operator(&'static str),
 }
 
 const OPERATORS: [&str; 7] = ["&&", "||", ";", "&", "|", "<", ">"];
 
+/// Words that other shells read as the beginning or a part of something greater.
+const KEYWORDS: [&str; 18] = [
+    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "function", "select",
+    "{", "}", "!", "[[",
+];
+
 /// # Errors
 /// One line that says what is wrong.
 pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
     let mut pipelines = Vec::new();
-    let mut commands: Vec<Vec<Word>> = Vec::new();
-    let mut words: Vec<Word> = Vec::new();
+    let mut commands: Vec<Command> = Vec::new();
+    let mut command = Command::default();
     let mut when = When::Always;
     for token in tokens(line)? {
         let operator = match token {
             Token::Word(word) => {
-                words.push(word);
+                command.words.push(word);
+                continue;
+            }
+            Token::Assignment(name, value) => {
+                command.assignments.push((name, value));
                 continue;
             }
             Token::Operator(operator) => operator,
         };
         if operator == "<" || operator == ">" {
-            return Err(alloc::format!("`{operator}`: redirections are not there yet"));
+            return Err(format!("`{operator}`: redirections are not there yet"));
         }
-        if words.is_empty() {
+        if command == Command::default() {
             // A lone `;` at the end or between is nothing to worry about.
             if operator == ";" && commands.is_empty() && when == When::Always {
                 continue;
             }
-            return Err(alloc::format!("`{operator}` without a command before it"));
+            return Err(format!("`{operator}` without a command before it"));
         }
-        commands.push(core::mem::take(&mut words));
+        commands.push(core::mem::take(&mut command));
         if operator == "|" {
             continue;
         }
@@ -74,8 +96,8 @@ pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
             _ => When::Always,
         };
     }
-    if !words.is_empty() {
-        commands.push(words);
+    if command != Command::default() {
+        commands.push(command);
         pipelines.push(Pipeline { when, commands, background: false });
     } else if !commands.is_empty() || when != When::Always {
         return Err("the line ends where a command is expected".into());
@@ -91,9 +113,13 @@ fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
         if first.is_ascii_whitespace() {
             rest = &rest[1..];
             // The end of a line ends a command, except where one must still come.
-            if first == b'\n' && matches!(out.last(), Some(Token::Word(_))) {
+            if first == b'\n' && matches!(out.last(), Some(Token::Word(_) | Token::Assignment(..))) {
                 out.push(Token::Operator(";"));
             }
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix(b"\\\n") {
+            rest = after;
             continue;
         }
         if first == b'#' {
@@ -107,17 +133,32 @@ fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
             out.push(Token::Operator(operator));
             continue;
         }
-        let (word, after) = word(rest)?;
-        out.push(Token::Word(word));
+        let begins = !matches!(out.last(), Some(Token::Word(_)));
+        let (token, after) = word(rest, begins)?;
+        out.push(token);
         rest = after;
     }
 }
 
+/// Why something is refused that other shells understand.
+fn absent(what: &str, why: &str) -> String {
+    format!("`{what}`: {why}")
+}
+
+/// Whether a variable can have this name.
+fn is_name(name: &[u8]) -> bool {
+    let fits = |(i, b): (usize, &u8)| *b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit());
+    !name.is_empty() && name.iter().enumerate().all(fits)
+}
+
 /// A word under construction.
+#[derive(Default)]
 struct Builder {
+    /// Of an assignment.
+    name: Option<Vec<u8>>,
     pieces: Word,
     text: Vec<u8>,
-    /// Quotes make a word even of nothing.
+    /// Quotes make a word even of nothing, and keep it from being anything but a word.
     quoted: bool,
 }
 
@@ -130,16 +171,27 @@ impl Builder {
 
     /// A `$` and what follows. Value: what follows that.
     fn variable<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], String> {
-        let (name, after) = if rest.first() == Some(&b'(') {
-            return Err("`$(`: commands within commands are not there yet".into());
-        } else if rest.first() == Some(&b'?') {
-            rest.split_at(1)
-        } else if let Some(inner) = rest.strip_prefix(b"{") {
-            let end = inner.iter().position(|&b| b == b'}').ok_or("`${` without `}`")?;
-            (&inner[..end], &inner[end + 1..])
-        } else {
-            let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(rest.len());
-            rest.split_at(end)
+        let (name, after) = match rest.first() {
+            Some(b'(') if rest.starts_with(b"((") => return Err(absent("$((", "arithmetic is not there yet")),
+            Some(b'(') => return Err(absent("$(", "commands within commands are not there yet")),
+            Some(b'?') => rest.split_at(1),
+            Some(b'{') => {
+                let end = rest.iter().position(|&b| b == b'}').ok_or("`${` without `}`")?;
+                let name = &rest[1..end];
+                if name != b"?" && !is_name(name) {
+                    let shown = String::from_utf8_lossy(&rest[..=end]);
+                    return Err(absent(&format!("${shown}"), "only a name can stand between `${` and `}`"));
+                }
+                (name, &rest[end + 1..])
+            }
+            Some(b) if b.is_ascii_digit() || b"$!@#*-".contains(b) => {
+                let shown = format!("${}", char::from(*b));
+                return Err(absent(&shown, "there are only $NAME, ${NAME} and $?"));
+            }
+            _ => {
+                let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(rest.len());
+                rest.split_at(end)
+            }
         };
         if name.is_empty() {
             self.text.push(b'$');
@@ -149,12 +201,50 @@ impl Builder {
         }
         Ok(after)
     }
+
+    fn pattern(&mut self, part: Part, typed: &[u8]) {
+        self.end_text();
+        self.pieces.push(Piece::Pattern(part, typed.to_vec()));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.text.is_empty() && !self.quoted
+    }
+
+    /// Whether all so far is text without quotes.
+    fn is_bare(&self) -> bool {
+        self.name.is_none() && self.pieces.is_empty() && !self.quoted
+    }
+
+    fn finish(mut self, begins: bool) -> Result<Token, String> {
+        if begins && self.is_bare() && KEYWORDS.iter().any(|k| k.as_bytes() == self.text) {
+            let shown = String::from_utf8_lossy(&self.text);
+            return Err(absent(&shown, "not there; `;` `&&` `||` join commands, `|` and `&` run them side by side"));
+        }
+        self.end_text();
+        if self.pieces.is_empty() && (self.quoted || self.name.is_some()) {
+            self.pieces.push(Piece::Text(Vec::new()));
+        }
+        Ok(match self.name {
+            Some(name) => Token::Assignment(name, self.pieces),
+            None => Token::Word(self.pieces),
+        })
+    }
 }
 
-fn word(line: &[u8]) -> Result<(Word, &[u8]), String> {
-    let mut word = Builder { pieces: Vec::new(), text: Vec::new(), quoted: false };
+fn ends_word(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b";&|<>".contains(&byte)
+}
+
+/// The word that a line begins with, and what follows. `begins`: it may be the first of a command.
+fn word(line: &[u8], begins: bool) -> Result<(Token, &[u8]), String> {
+    let mut word = Builder::default();
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {
+        if ends_word(byte) {
+            break;
+        }
+        let from = rest;
         rest = after;
         match byte {
             b'\'' => {
@@ -169,26 +259,38 @@ fn word(line: &[u8]) -> Result<(Word, &[u8]), String> {
             }
             b'\\' => {
                 let (&next, after) = rest.split_first().ok_or("a `\\` at the end of the line")?;
-                word.text.push(next);
+                // The end of a line that goes on is nothing.
+                if next != b'\n' {
+                    word.text.push(next);
+                    word.quoted = true;
+                }
                 rest = after;
             }
             b'$' => rest = word.variable(rest)?,
-            b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' => {
-                word.end_text();
-                return Ok((finish(word), &line[line.len() - rest.len() - 1..]));
+            b'`' => return Err(absent("`", "commands within commands are not there yet")),
+            b'(' | b')' => {
+                let shown = char::from(byte);
+                return Err(format!("`{shown}`: subshells and functions are not there yet (quote it if you mean it)"));
             }
+            b'~' if word.is_empty() && rest.first().is_none_or(|&b| b == b'/' || ends_word(b)) => {
+                return Err(absent("~", "there are no home folders (quote it if you mean it)"));
+            }
+            b'=' if begins && word.is_bare() && is_name(&word.text) => {
+                word.name = Some(core::mem::take(&mut word.text));
+            }
+            b'*' => word.pattern(Part::Star, b"*"),
+            b'?' => word.pattern(Part::Any, b"?"),
+            b'[' => match glob::set(rest) {
+                Some((set, after)) => {
+                    word.pattern(set, &from[..from.len() - after.len()]);
+                    rest = after;
+                }
+                None => word.text.push(byte),
+            },
             _ => word.text.push(byte),
         }
     }
-    word.end_text();
-    Ok((finish(word), rest))
-}
-
-fn finish(mut word: Builder) -> Word {
-    if word.pieces.is_empty() && word.quoted {
-        word.pieces.push(Piece::Text(Vec::new()));
-    }
-    word.pieces
+    Ok((word.finish(begins)?, rest))
 }
 
 fn double_quoted<'a>(word: &mut Builder, mut rest: &'a [u8]) -> Result<&'a [u8], String> {
@@ -198,7 +300,8 @@ fn double_quoted<'a>(word: &mut Builder, mut rest: &'a [u8]) -> Result<&'a [u8],
         match byte {
             b'"' => return Ok(rest),
             b'$' => rest = word.variable(rest)?,
-            b'\\' if matches!(rest.first(), Some(b'"' | b'\\' | b'$')) => {
+            b'`' => return Err(absent("`", "commands within commands are not there yet")),
+            b'\\' if matches!(rest.first(), Some(b'"' | b'\\' | b'$' | b'`')) => {
                 word.text.push(rest[0]);
                 rest = &rest[1..];
             }
@@ -208,64 +311,4 @@ fn double_quoted<'a>(word: &mut Builder, mut rest: &'a [u8]) -> Result<&'a [u8],
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(s: &str) -> Word {
-        Vec::from([Piece::Text(s.into())])
-    }
-
-    fn words(line: &str) -> Vec<Word> {
-        parse(line.as_bytes()).unwrap().remove(0).commands.remove(0)
-    }
-
-    #[test]
-    fn quotes_and_escapes() {
-        assert_eq!(
-            words(r#"a 'b  c' "d'e" f\ g '' "x\"y" h'i'"j""#),
-            [text("a"), text("b  c"), text("d'e"), text("f g"), text(""), text("x\"y"), text("hij"),]
-        );
-        assert_eq!(words(r#"'$x \n'"#), [text(r"$x \n")]);
-    }
-
-    #[test]
-    fn variables() {
-        let word = &words(r#"a"$B-${C}"$?$"#)[0];
-        let variable = |s: &str| Piece::Variable(s.into());
-        let t = |s: &str| Piece::Text(s.into());
-        assert_eq!(*word, [t("a"), variable("B"), t("-"), variable("C"), variable("?"), t("$")]);
-    }
-
-    #[test]
-    fn connectors_and_pipes() {
-        let all = parse(b"a|b && c || d; e & f # not this ; x").unwrap();
-        let whens: Vec<_> = all.iter().map(|p| (p.when, p.commands.len(), p.background)).collect();
-        assert_eq!(
-            whens,
-            [
-                (When::Always, 2, false),
-                (When::IfTrue, 1, false),
-                (When::IfFalse, 1, false),
-                (When::Always, 1, true),
-                (When::Always, 1, false),
-            ]
-        );
-        assert_eq!(parse(b"  ;; # nothing").unwrap(), []);
-        assert_eq!(parse(b"a;").unwrap().len(), 1);
-        assert_eq!(parse(b"a\\;b").unwrap().len(), 1);
-        assert_eq!(parse(b"\na # b\n\nc 'd\ne' &&\nf &\ng\n").unwrap().len(), 4, "lines are commands");
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_said() {
-        for line in ["'a", "\"a", "a\\", "| a", "a |", "a && ", "&& a", "a > b", "a $(b)", "${x", "a || ; b"] {
-            assert!(parse(line.as_bytes()).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_pass_through() {
-        let all = parse(b"echo \xff\xfe").unwrap();
-        assert_eq!(all[0].commands[0][1], [Piece::Text(Vec::from([0xff, 0xfe]))]);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Running commands that are joined by pipes: programs side by side, built-in ones in the shell itself, in their order.
 
 use crate::io::{Input, Io, Output};
-use crate::shell::{Shell, assignment, describe};
+use crate::shell::{Command, Shell, describe};
 use crate::{builtins, terminal};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -41,8 +41,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(words: &[Vec<u8>]) -> Stage {
-        Stage { name: describe(&[words[..1].to_vec()]), child: None, ending: None, status: None }
+    fn new(command: &Command) -> Stage {
+        let name = Command::of(command.words.get(..1).unwrap_or_default());
+        Stage { name: describe(&[name]), child: None, ending: None, status: None }
     }
 
     /// Closes `ends` as soon as the program has ended.
@@ -136,11 +137,15 @@ impl Running {
 
     /// The exit status, once all has ended.
     pub fn poll(&mut self) -> Option<i32> {
-        if self.over() {
-            return None;
-        }
         self.stages.iter_mut().for_each(|s| s.wait(0));
         self.over().then(|| self.status())
+    }
+
+    /// Waits for one of the programs, if it is one of them. Value: whether it has ended.
+    pub fn await_task(&mut self, task: u64, timeout_ns: u64) -> Option<bool> {
+        let stage = self.stages.iter_mut().find(|s| s.child.is_some_and(|c| c.task == task))?;
+        stage.wait(timeout_ns);
+        Some(stage.status.is_some())
     }
 
     fn status(&self) -> i32 {
@@ -156,7 +161,7 @@ impl Running {
 }
 
 /// Runs commands to their end. Value: the exit status of the last.
-pub fn run(shell: &mut Shell, commands: &[Vec<Vec<u8>>]) -> i32 {
+pub fn run(shell: &mut Shell, commands: &[Command]) -> i32 {
     let status = match start(shell, commands, true) {
         Ok(running) => running.wait(),
         Err(status) => status,
@@ -165,25 +170,25 @@ pub fn run(shell: &mut Shell, commands: &[Vec<Vec<u8>>]) -> i32 {
     status
 }
 
-/// Starts the programs and runs what is built in. The error is an exit status.
-pub fn start(shell: &mut Shell, commands: &[Vec<Vec<u8>>], foreground: bool) -> Result<Running, i32> {
+/// Starts the programs and runs what is built in, in the background by another shell. The error is an exit status.
+pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Result<Running, i32> {
     let mut stages = Vec::new();
     let mut builtin = Vec::new();
     let mut input = if foreground { Io::own().input } else { Input::Stream(Stream(StreamRef::default())) };
     // The end of the last pipe that the next command reads.
     let mut reads: Option<Stream> = None;
-    for (i, words) in commands.iter().enumerate() {
+    for (i, command) in commands.iter().enumerate() {
         let mut io = Io { input, ..Io::own() };
         input = Io::own().input;
         let mut ends: Vec<Stream> = reads.take().into_iter().collect();
-        let is_builtin = Shell::is_builtin(words);
+        let is_builtin = foreground && command.builtin();
         let mut feed = None;
         if let Some(next) = commands.get(i + 1) {
             // What a built-in command prints is kept until it is over: it runs on this thread, which has others to run.
             if is_builtin {
                 io.output = Output::Kept(Vec::new());
             }
-            if !(is_builtin && Shell::is_builtin(next)) {
+            if !(is_builtin && next.builtin()) {
                 let (from, to) = pipe().map_err(|e| {
                     musubi::eprintln!("shell: no pipe: {e}");
                     ended::REFUSED
@@ -198,11 +203,12 @@ pub fn start(shell: &mut Shell, commands: &[Vec<Vec<u8>>], foreground: bool) -> 
                 reads = Some(from);
             }
         }
-        let mut stage = Stage::new(words);
+        let mut stage = Stage::new(command);
         if is_builtin {
             builtin.push(Builtin { stage: i, io, ends, feed });
         } else {
-            match shell.spawn(words, &mut io, foreground) {
+            // In the background what is built in must not hold this shell up.
+            match shell.spawn(&command.aside(), &mut io, foreground) {
                 Ok(child) => stage.child = Some(child),
                 Err(status) => stage.status = Some(status),
             }
@@ -253,10 +259,11 @@ fn feed(to: Stream, bytes: Vec<u8>) {
 }
 
 /// Runs a built-in command here and now.
-pub fn run_builtin(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    if let Some((name, value)) = assignment(words) {
-        shell.set(name, value);
+fn run_builtin(shell: &mut Shell, command: &Command, io: &mut Io) -> i32 {
+    let Some(name) = command.words.first() else {
+        command.assignments.iter().for_each(|(name, value)| shell.set(name, value));
         return 0;
-    }
-    builtins::find(&words[0]).map_or(ended::NOT_FOUND, |builtin| (builtin.run)(shell, words, io))
+    };
+    let Some(builtin) = builtins::find(name) else { return ended::NOT_FOUND };
+    shell.with(&command.assignments, |shell| (builtin.run)(shell, &command.words, io))
 }

@@ -1,13 +1,45 @@
 //! The shell's state, and how a line is run.
 
+use crate::glob::{self, Part};
 use crate::io::Io;
 use crate::parse::{self, Piece, When, Word};
 use crate::{builtins, pipeline, terminal};
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::command::{Child, Command};
+use musubi::command::{Child, Command as Program};
 use musubi::ended;
 use musubi::{Error, Start};
+
+/// Names and values.
+pub type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A command as it is run: with the values of variables, and the paths of patterns, in it.
+#[derive(Clone, Debug, Default)]
+pub struct Command {
+    /// For this command alone; without words, for the shell.
+    pub assignments: Variables,
+    pub words: Vec<Vec<u8>>,
+}
+
+impl Command {
+    pub fn of(words: &[Vec<u8>]) -> Command {
+        Command { assignments: Vec::new(), words: words.to_vec() }
+    }
+
+    /// The same as a program that runs beside this shell: what is built in is done by another one.
+    pub fn aside(&self) -> Command {
+        if !self.builtin() {
+            return self.clone();
+        }
+        let words = [&b"bin/shell"[..], b"-w"].into_iter().map(<[u8]>::to_vec).chain(self.words.iter().cloned());
+        Command { assignments: self.assignments.clone(), words: words.collect() }
+    }
+
+    /// What the shell does itself.
+    pub fn builtin(&self) -> bool {
+        self.words.first().is_none_or(|name| builtins::find(name).is_some())
+    }
+}
 
 /// A pipeline that runs while the shell goes on.
 pub struct Job {
@@ -19,8 +51,8 @@ pub struct Job {
 pub struct Shell {
     /// `$?`.
     pub status: i32,
-    /// Names and values: what programs find in their environment.
-    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What programs find in their environment.
+    pub variables: Variables,
     pub jobs: Vec<Job>,
     pub history: Vec<String>,
     /// Set by `exit`.
@@ -77,8 +109,7 @@ impl Shell {
             if !run {
                 continue;
             }
-            let commands: Vec<Vec<Vec<u8>>> =
-                pipeline.commands.iter().map(|words| words.iter().map(|w| self.expand(w)).collect()).collect();
+            let commands: Vec<Command> = pipeline.commands.iter().map(|command| self.ready(command)).collect();
             if pipeline.background {
                 self.start_job(&commands);
             } else {
@@ -92,14 +123,36 @@ impl Shell {
 
     /// Runs one command whose words are taken as they are.
     pub fn command(&mut self, words: &[Vec<u8>]) {
-        self.status = pipeline::run(self, &[words.to_vec()]);
+        self.status = pipeline::run(self, &[Command::of(words)]);
     }
 
-    fn expand(&self, word: &Word) -> Vec<u8> {
+    fn ready(&self, command: &parse::Command) -> Command {
+        Command {
+            assignments: command.assignments.iter().map(|(name, value)| (name.clone(), self.expand(value))).collect(),
+            words: command.words.iter().flat_map(|word| self.paths(word)).collect(),
+        }
+    }
+
+    /// The paths that a word with patterns stands for. If there are none it stands for itself, as every other does.
+    fn paths(&self, word: &Word) -> Vec<Vec<u8>> {
+        if !word.iter().any(|piece| matches!(piece, Piece::Pattern(..))) {
+            return Vec::from([self.expand(word)]);
+        }
+        let parts = |piece: &Piece| match piece {
+            Piece::Pattern(part, _) => Vec::from([part.clone()]),
+            other => self.expand(core::slice::from_ref(other)).into_iter().map(Part::Byte).collect(),
+        };
+        let pattern: Vec<Part> = word.iter().flat_map(parts).collect();
+        let files = musubi::files::list().unwrap_or_default();
+        let found = glob::expand(&pattern, files.iter().map(|file| file.0.as_slice()));
+        if found.is_empty() { Vec::from([self.expand(word)]) } else { found }
+    }
+
+    fn expand(&self, word: &[Piece]) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in word {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Text(text) | Piece::Pattern(_, text) => out.extend_from_slice(text),
                 Piece::Variable(name) if name == b"?" => out.extend(alloc::format!("{}", self.status).bytes()),
                 Piece::Variable(name) => {
                     let value = self.variables.iter().find(|v| v.0 == *name);
@@ -110,7 +163,7 @@ impl Shell {
         out
     }
 
-    fn start_job(&mut self, commands: &[Vec<Vec<u8>>]) {
+    fn start_job(&mut self, commands: &[Command]) {
         let number = self.jobs.iter().map(|j| j.number + 1).max().unwrap_or(1);
         match pipeline::start(self, commands, false) {
             Ok(running) => {
@@ -134,18 +187,20 @@ impl Shell {
     }
 
     /// Starts the program of a command. The error is an exit status, and has been explained on the error stream.
-    pub fn spawn(&self, words: &[Vec<u8>], io: &mut Io, foreground: bool) -> Result<Child, i32> {
+    pub fn spawn(&mut self, command: &Command, io: &mut Io, foreground: bool) -> Result<Child, i32> {
+        let words = &command.words;
         let name = &words[0];
         let shown = String::from_utf8_lossy(name).into_owned();
         let Some(path) = find(name) else {
             io.complain(&shown, format_args!("not found"));
             return Err(ended::NOT_FOUND);
         };
-        let mut command = Command::new(&path).args(words).env(self.environment());
+        let environment = self.with(&command.assignments, |shell| shell.environment());
+        let mut program = Program::new(&path).args(words).env(environment);
         for (i, stream) in io.streams().into_iter().enumerate() {
-            command = command.stream(i, stream);
+            program = program.stream(i, stream);
         }
-        match command.spawn() {
+        match program.spawn() {
             Ok(child) => {
                 if foreground {
                     terminal::foreground(child.task);
@@ -159,26 +214,26 @@ impl Shell {
         }
     }
 
-    pub fn is_builtin(words: &[Vec<u8>]) -> bool {
-        builtins::find(&words[0]).is_some() || assignment(words).is_some()
+    /// Does something while variables have other values.
+    pub fn with<T>(&mut self, assignments: &Variables, body: impl FnOnce(&mut Shell) -> T) -> T {
+        if assignments.is_empty() {
+            return body(self);
+        }
+        let before = self.variables.clone();
+        assignments.iter().for_each(|(name, value)| self.set(name, value));
+        let result = body(self);
+        self.variables = before;
+        result
     }
 }
 
-/// `NAME=value` alone.
-pub fn assignment(words: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
-    let [word] = words else { return None };
-    let at = word.iter().position(|&b| b == b'=')?;
-    let proper = word[..at]
-        .iter()
-        .enumerate()
-        .all(|(i, b)| *b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()));
-    (at > 0 && proper).then(|| (&word[..at], &word[at + 1..]))
-}
-
 /// A command as somebody could have typed it.
-pub fn describe(commands: &[Vec<Vec<u8>>]) -> String {
-    let command =
-        |words: &Vec<Vec<u8>>| words.iter().map(|w| String::from_utf8_lossy(w).into_owned()).collect::<Vec<_>>();
+pub fn describe(commands: &[Command]) -> String {
+    let word = |w: &[u8]| String::from_utf8_lossy(w).into_owned();
+    let command = |c: &Command| {
+        let assignments = c.assignments.iter().map(|(name, value)| word(&[name.as_slice(), value].join(&b'=')));
+        assignments.chain(c.words.iter().map(|w| word(w))).collect::<Vec<_>>()
+    };
     commands.iter().map(|c| command(c).join(" ")).collect::<Vec<_>>().join(" | ")
 }
 

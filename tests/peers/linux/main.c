@@ -35,19 +35,26 @@ void set_fifo(bool on) {
     if (sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &parameters)) die("sched_setscheduler");
 }
 
-// QEMU's debug consoles, see docs/book/exec.md. By /dev/port they need no driver that could wake up in a measurement.
-enum port { OUT = 0xe0, ERR = 0xe1, STATUS = 0xe2 };
+// QEMU's debug consoles, see docs/book/exec.md. By /dev/port they need no driver that could wake up in a measurement. What
+// is printed goes as parts, all of them on the console: none is long.
+enum port { OUTPUT = 0xe0, STATUS = 0xe2 };
+enum stream { OUT = 1, ERR = 2 };
 static int ports = -1;
 
-static void put(enum port port, const char *text) {
-    size_t length = strlen(text);
-    if (ports < 0) {
-        if (port != STATUS && write(port == OUT ? 1 : 2, text, length) < 0) _exit(1);
-        return;
-    }
+static void put(enum port port, const void *bytes, size_t length) {
     // A write of several bytes would go to several ports.
     for (size_t i = 0; i < length; i++)
-        if (pwrite(ports, text + i, 1, port) != 1) _exit(1);
+        if (pwrite(ports, (const char *)bytes + i, 1, port) != 1) _exit(1);
+}
+
+static void print(enum stream stream, const char *text) {
+    size_t length = strlen(text);
+    if (ports < 0) {
+        if (write(stream, text, length) < 0) _exit(1);
+        return;
+    }
+    put(OUTPUT, (unsigned char[]){stream, length & 0xff, length >> 8}, 3);
+    put(OUTPUT, text, length);
 }
 
 void line(const char *format, ...) {
@@ -58,13 +65,13 @@ void line(const char *format, ...) {
     va_end(arguments);
     if (length < 0 || length >= (int)sizeof text - 1) die("a line is too long");
     strcat(text, "\n");
-    put(OUT, text);
+    print(OUT, text);
 }
 
 void die(const char *what) {
     char text[512];
     snprintf(text, sizeof text, "peer: %s: %s\n", what, strerror(errno));
-    put(ERR, text);
+    print(ERR, text);
     _exit(1);
 }
 
@@ -185,10 +192,10 @@ int main(int count, char **words) {
     if (status != 0) {
         char text[64];
         snprintf(text, sizeof text, "peer: the benchmark ended with status %#x\n", (unsigned)status);
-        put(ERR, text);
+        print(ERR, text);
     }
     if (!first) return status != 0;
-    put(STATUS, status == 0 ? "exit 0\n" : "exit 1\n");
+    put(STATUS, status == 0 ? "exit 0\n" : "exit 1\n", 7);
     reboot(RB_POWER_OFF);
     for (;;) pause();
 }

@@ -8,6 +8,7 @@ pub const DYNAMIC: u32 = 2;
 pub const INTERP: u32 = 3;
 pub const NOTE: u32 = 4;
 pub const TLS: u32 = 7;
+pub const MUSUBI: u32 = crate::PT_MUSUBI;
 pub const STACK: u32 = 0x6474_e551;
 
 pub const R: u32 = 4;
@@ -72,6 +73,7 @@ pub fn native() -> File {
             (LOAD, RW, DYNAMIC_AT as u64, data, 0x200, 0x3000, 0x1000),
             (DYNAMIC, RW, DYNAMIC_AT as u64, data, 0x80, 0x80, 8),
             (NOTE, R, NOTE_AT as u64, NOTE_AT as u64, 24, 24, 4),
+            (MUSUBI, R, NOTE_AT as u64, NOTE_AT as u64, 24, 24, 4),
         ],
         parts: vec![
             (NOTE_AT, note(1)),

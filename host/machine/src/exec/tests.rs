@@ -3,6 +3,9 @@
 
 use super::*;
 use crate::load::Parts;
+use abi::boot::output::{IN_MEMORY, READ, SLOTS, slot};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 const ACT: &str = "MUSUBI_TEST_GUEST";
 
@@ -15,27 +18,50 @@ fn a_guest() {
         eprintln!("qemu: bad option");
         std::process::exit(3);
     }
-    let [mut out, mut err, mut status] =
-        STREAMS.map(|(name, _)| fs::OpenOptions::new().write(true).open(name).unwrap());
+    let [mut output, mut status] = CONSOLES.map(|(name, _)| fs::OpenOptions::new().write(true).open(name).unwrap());
+    let memory = fs::OpenOptions::new().read(true).write(true).open(MEMORY).unwrap();
     console();
+    let mut print = |stream: u8, bytes: &[u8]| {
+        let len = (bytes.len() as u16).to_le_bytes();
+        output.write_all(&[&[stream, len[0], len[1]], bytes].concat()).unwrap();
+    };
     let mut tell = |line: &str| status.write_all(line.as_bytes()).unwrap();
     match act.as_str() {
         "hello" => {
-            out.write_all(b"hello\n\0\xff").unwrap();
-            err.write_all(b"oh").unwrap();
+            print(1, b"hello\n\0\xff");
+            print(2, b"oh");
             tell("ex");
             tell("it 42\n");
             std::process::exit(1);
         }
         "much" => {
             for n in 0..3000u32 {
-                out.write_all(&n.to_le_bytes().repeat(250)).unwrap();
+                print(1, &n.to_le_bytes().repeat(250));
             }
             tell("exit 0\n");
             std::process::exit(1);
         }
+        "much in memory" => {
+            for n in 0..3000u64 {
+                let mut read = [0];
+                while {
+                    memory.read_exact_at(&mut read, READ as u64).unwrap();
+                    (n as u8).wrapping_sub(read[0]) as usize >= SLOTS
+                } {
+                    thread::sleep(Duration::from_micros(50));
+                }
+                memory.write_all_at(&(n as u32).to_le_bytes().repeat(250), slot(n) as u64).unwrap();
+                output.write_all(&[1 | IN_MEMORY, 0xe8, 0x03]).unwrap();
+            }
+            tell("exit 0\n");
+            std::process::exit(1);
+        }
+        "babbles" => {
+            output.write_all(b"hello\n").unwrap();
+            thread::sleep(Duration::from_secs(60));
+        }
         "lingers" => {
-            out.write_all(b"done").unwrap();
+            print(1, b"done");
             tell("exit 7\n");
             thread::sleep(Duration::from_secs(60));
         }
@@ -72,10 +98,19 @@ fn streams_are_kept_apart_and_binary_clean() {
 
 #[test]
 fn nothing_that_was_printed_before_the_outcome_is_lost() {
-    let end = play("much", 20);
-    assert_eq!(end.outcome, Outcome::Exited(0));
-    assert_eq!(end.out.len(), 3000 * 1000);
-    assert!(end.out.chunks_exact(1000).zip(0u32..).all(|(chunk, n)| chunk == n.to_le_bytes().repeat(250)));
+    for act in ["much", "much in memory"] {
+        let end = play(act, 20);
+        assert_eq!(end.outcome, Outcome::Exited(0));
+        assert_eq!(end.out.len(), 3000 * 1000);
+        assert!(end.out.chunks_exact(1000).zip(0u32..).all(|(chunk, n)| chunk == n.to_le_bytes().repeat(250)));
+    }
+}
+
+#[test]
+fn a_console_that_makes_no_sense_is_the_end() {
+    let end = play("babbles", 20);
+    assert!(matches!(&end.outcome, Outcome::Died(why) if why.contains("speaks of a stream 104")), "{:?}", end.outcome);
+    assert!(end.took < Duration::from_secs(10));
 }
 
 #[test]

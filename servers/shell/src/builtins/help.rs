@@ -41,7 +41,7 @@ pub fn help(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
     say!(
         io,
-        "\nKeys: arrows, ^A ^E ^U ^K ^W ^L; ^C kills what runs, ^D leaves. `a; b`, `a && b`, `a || b`, `a | b`, `a &`, $?"
+        "\nKeys: arrows, ^A ^E ^U ^K ^W ^L; ^C kills what runs, ^D leaves. `a; b`, `a && b`, `a || b`, `a | b`, `a &`, $?, *"
     );
     0
 }

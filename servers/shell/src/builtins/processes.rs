@@ -5,10 +5,11 @@ use super::{misused, number, text};
 use crate::io::Io;
 use crate::pipeline;
 use crate::say;
-use crate::shell::Shell;
+use crate::shell::{Command, Shell};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::state;
 use musubi::rt::{task, time as clock};
@@ -78,11 +79,15 @@ pub fn jobs(shell: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     0
 }
 
+/// How long `kill` waits for those it has killed. Inside another program a thread has a second.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
 pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     if words.len() < 2 {
         return misused(words, io);
     }
     let mut status = 0;
+    let mut killed = Vec::new();
     for word in &words[1..] {
         let tasks: Vec<u64> = match word.strip_prefix(b"%") {
             Some(job) => {
@@ -96,13 +101,28 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             status = 1;
         }
         for t in tasks {
-            if let Err(e) = task::kill(t) {
-                io.complain("kill", format_args!("{t}: {e}"));
-                status = 1;
+            match task::kill(t) {
+                Ok(()) => killed.push(t),
+                Err(e) => {
+                    io.complain("kill", format_args!("{t}: {e}"));
+                    status = 1;
+                }
             }
         }
     }
+    let until = clock::now_ns() + PATIENCE_NS;
+    for t in killed {
+        if !has_ended(shell, t, until.saturating_sub(clock::now_ns())) {
+            io.complain("kill", format_args!("{t}: is still ending"));
+        }
+    }
     status
+}
+
+/// Waits for the end of a task that was killed. The shell's own programs are waited for where they are noted.
+fn has_ended(shell: &mut Shell, t: u64, timeout_ns: u64) -> bool {
+    let own = shell.jobs.iter_mut().find_map(|job| job.running.await_task(t, timeout_ns));
+    own.unwrap_or_else(|| !matches!(task::wait(t, timeout_ns), Err(Error::TimedOut)))
 }
 
 pub fn time(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
@@ -110,7 +130,7 @@ pub fn time(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         return misused(words, io);
     }
     let (began, ticks) = (clock::now_ns(), clock::ticks());
-    let status = pipeline::run(shell, &[words[1..].to_vec()]);
+    let status = pipeline::run(shell, &[Command::of(&words[1..])]);
     let (ns, ticks) = (clock::now_ns() - began, clock::ticks() - ticks);
     let line = format!("{} ({ticks} ticks of the processor)\n", duration(ns));
     let _ = io.errors.write_all(line.as_bytes());

@@ -7,6 +7,7 @@ use crate::report::doing;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE_STEP, flag};
@@ -276,12 +277,13 @@ pub fn in_call(
     what: u64,
     flag: u64,
     more: u64,
-) -> Result<(thread::Thread, &'static AtomicU64), String> {
-    let outcome: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(u64::MAX)));
+) -> Result<(thread::Thread, Arc<AtomicU64>), String> {
+    let outcome = Arc::new(AtomicU64::new(u64::MAX));
+    let told = outcome.clone();
     store(flag, 0);
     let body = move || {
         let result = peer.call(what, &[flag, more]);
-        outcome.store(result.map_or_else(|e| e as u64, |_| 0), Ordering::SeqCst);
+        told.store(result.map_or_else(|e| e as u64, |_| 0), Ordering::SeqCst);
     };
     let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
     await_word(flag);

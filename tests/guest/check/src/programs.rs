@@ -1,14 +1,15 @@
 //! Starting programs: what they are given, what is left when they are over, and what happens when they are ended.
 
+use crate::deaths::{nothing_lost, settled};
+use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
+use crate::same;
 use crate::sections::role;
-use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::{Limits, exit};
+use musubi::abi::task::{Limits, USER_SYSTEM, exit};
 use musubi::command::Command;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::{task, time};
@@ -20,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     ("arguments_too_long", arguments_too_long),
     ("statuses", statuses),
     ("two_hundred_spawns", two_hundred_spawns),
+    ("servers_keep_nothing_of_the_dead", servers_keep_nothing_of_the_dead),
     ("many_at_once", many_at_once),
     ("what_is_not_there", what_is_not_there),
     ("endless_loop_is_killed", endless_loop_is_killed),
@@ -92,19 +94,35 @@ fn two_hundred_spawns() -> Outcome {
     for _ in 0..20 {
         once()?;
     }
-    let before = task::memory().map_err(doing("memory"))?;
+    let before = settled()?;
     for n in 0..200 {
         once().map_err(|why| format!("spawn {n}: {why}"))?;
     }
-    let after = task::memory().map_err(doing("memory"))?;
+    let after = settled()?;
     same!(
         (after.sections, after.tasks, after.threads),
         (before.sections, before.tasks, before.threads),
         "sections, tasks, threads"
     );
-    holds!(after.views <= before.views + 4 * PAGE, "views grew from {} to {}", before.views, after.views);
-    let lost = before.free.saturating_sub(after.free);
-    holds!(lost <= 16 * PAGE, "{lost} bytes were lost by 200 programs");
+    nothing_lost(&before, &after)
+}
+
+/// The system's servers: task, name, frames.
+fn servers() -> Vec<(u64, String, u64)> {
+    let all = task::list().filter(|t| t.user == USER_SYSTEM);
+    all.map(|t| (t.task, musubi::ended::text(&t.name), t.used.frames)).collect()
+}
+
+/// Programs that publish a name and are ended: no server keeps anything of them.
+fn servers_keep_nothing_of_the_dead() -> Outcome {
+    for _ in 0..60 {
+        Peer::start()?.end()?;
+    }
+    let before = servers();
+    for n in 0..300 {
+        Peer::start()?.end().map_err(|why| format!("peer {n}: {why}"))?;
+    }
+    same!(servers(), before, "frames of the servers");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::memory::{CODE_42, store};
 use crate::peer::op;
 use crate::{fuzz, quota};
 use alloc::vec::Vec;
-use musubi::rt::{Bound, plain_call, probe, task, thread};
+use musubi::rt::{Bound, plain_call, probe, task, thread, time};
 use musubi::stream;
 
 /// The status of a role whose forbidden access went through.
@@ -60,7 +60,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             task::exit(33)
         }
         "sleep-long" => {
-            musubi::rt::time::sleep_ns(u64::MAX / 4);
+            time::sleep_ns(u64::MAX / 4);
             WENT_THROUGH
         }
         "park" => thread::park(),
@@ -85,13 +85,50 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         }
         "ticks" => {
             for _ in 0..20 {
-                musubi::println!("{} {}", musubi::rt::time::ticks(), musubi::rt::time::now_ns());
+                musubi::println!("{} {}", time::ticks(), time::now_ns());
                 thread::yield_now();
             }
             0
         }
+        // So many lines of growing and shrinking length, by turns on the output and the error stream.
+        "by-turns" => {
+            for n in 0..at(0) as usize {
+                let line = alloc::format!("{n} {}\n", "x".repeat(n * 37 % 3000));
+                let to = if n % 2 == 0 { stream::output() } else { stream::errors() };
+                if to.write_all(line.as_bytes()).is_err() {
+                    return 1;
+                }
+            }
+            0
+        }
+        // A variable of the environment.
+        "variable" => {
+            let name = words.first().copied().unwrap_or("");
+            let value = musubi::start().variable(name).unwrap_or(b"(none)");
+            musubi::println!("{name}={}", value.escape_ascii());
+            0
+        }
+        // Nanoseconds in a million ticks.
+        "rate" => {
+            let (began, begin) = moment();
+            time::sleep_ns(20_000_000);
+            let (ended, end) = moment();
+            musubi::println!("{}", (end - begin) * 1_000_000 / (ended - began));
+            0
+        }
         _ => 2,
     }
+}
+
+/// Ticks and nanoseconds at one moment, as near to each other as can be had.
+fn moment() -> (u64, u64) {
+    let once = |_| {
+        let before = time::ticks();
+        let ns = time::now_ns();
+        (time::ticks() - before, before, ns)
+    };
+    let (_, ticks, ns) = (0..100).map(once).min().expect("there are some");
+    (ticks, ns)
 }
 
 /// Every value of a byte, over and over, on a stream; on both, the second half goes to the errors, complemented.

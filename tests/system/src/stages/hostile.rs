@@ -25,6 +25,13 @@ const DAMAGES: &[Damage] = &[
     ("too_many_segments", |elf| elf.put(56, 2, 0xffff), ""),
     ("segments_of_wrong_size", |elf| elf.put(54, 2, 10), ""),
     ("segments_beyond_the_file", |elf| elf.put(32, 8, 1 << 40), ""),
+    ("note_overwritten", |elf| elf.put(elf.of(NOTE, 0, OFFSET) as usize, 8, 0), "mark"),
+    ("note_renamed", |elf| elf.put(elf.of(NOTE, 0, OFFSET) as usize + 12, 1, 0x6d), "mark"),
+    ("note_of_another_kind", |elf| elf.put(elf.of(NOTE, 0, OFFSET) as usize + 8, 4, 2), "mark"),
+    ("note_of_another_version", |elf| elf.put(elf.of(NOTE, 0, OFFSET) as usize + 20, 4, 7), "version 7"),
+    ("no_note", |elf| elf.set(NOTE, 0, 0, 4, 0), "mark"),
+    ("note_elsewhere", |elf| elf.set(NOTE, 0, OFFSET, 8, 0), "mark"),
+    ("no_mark", |elf| elf.set(MARK, 0, 0, 4, 0), "mark"),
     ("segments_wrap_round", |elf| elf.put(32, 8, u64::MAX - 7), ""),
     ("writable_text", |elf| elf.set(LOAD, 0, FLAGS, 4, 7), "writable and executable"),
     ("executable_data", |elf| elf.set(LOAD, 1, FLAGS, 4, 7), "writable and executable"),
@@ -45,9 +52,9 @@ const DAMAGES: &[Damage] = &[
     ("entry_outside", |elf| elf.put(24, 8, 1 << 40), "nothing is executable"),
     ("entry_wraps_round", |elf| elf.put(24, 8, u64::MAX), "nothing is executable"),
     ("entry_in_the_data", |elf| elf.put(24, 8, elf.of(LOAD, 1, VADDR)), "nothing is executable"),
-    ("interpreter", |elf| elf.set(NOTE, 0, 0, 4, 3), "interpreter"),
+    ("interpreter", |elf| elf.set(DYNAMIC, 0, 0, 4, 3), "interpreter"),
     ("thread_local_storage", |elf| elf.set(DYNAMIC, 0, 0, 4, 7), "thread-local"),
-    ("three_segments", |elf| elf.set(NOTE, 0, 0, 4, 1), ""),
+    ("three_segments", |elf| elf.set(DYNAMIC, 0, 0, 4, 1), "segment 3"),
     ("dynamic_elsewhere", |elf| elf.set(DYNAMIC, 0, OFFSET, 8, 1 << 40), ""),
     ("dynamic_too_long", |elf| elf.set(DYNAMIC, 0, FILESZ, 8, 1 << 40), ""),
     ("relocations_elsewhere", |elf| elf.set_dynamic(7, 1 << 40), ""),
@@ -61,6 +68,7 @@ const DAMAGES: &[Damage] = &[
 const LOAD: u64 = 1;
 const DYNAMIC: u64 = 2;
 const NOTE: u64 = 4;
+const MARK: u64 = 0x6d75_7375;
 /// Fields of a program header.
 const FLAGS: usize = 4;
 const OFFSET: usize = 8;

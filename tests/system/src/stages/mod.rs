@@ -5,6 +5,7 @@ mod crashes;
 mod hostile;
 mod peers;
 mod s10_boot;
+mod s15_front;
 mod s20_sections;
 mod s30_epc;
 mod s40_threads;
@@ -20,6 +21,7 @@ use crate::case::Case;
 pub fn all() -> Vec<Case> {
     let stages = [
         ("s10_boot", s10_boot::cases()),
+        ("s15_front", s15_front::cases()),
         ("s20_sections", s20_sections::cases()),
         ("s30_epc", s30_epc::cases()),
         ("s40_threads", s40_threads::cases()),

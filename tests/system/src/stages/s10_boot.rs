@@ -28,11 +28,14 @@ pub fn cases() -> Vec<Case> {
         sh("much_memory", "echo up").mem("5G").out("up\n"),
         sh("bios", "echo up").via(Via::Bios).out("up\n"),
         sh("uefi", "echo up").via(Via::Uefi).out("up\n"),
+        sh("much_output_under_bios", "check as bytes out 3000000").via(Via::Bios).out(counted(3_000_000, 0)),
+        sh("much_output_under_uefi", "check as bytes out 3000000").via(Via::Uefi).out(counted(3_000_000, 0)),
         sh("time_limit", "sleep 1000").timeout(5).status(124),
         function("icount_repeats", icount_repeats),
         function("prompt_within_5_s", prompt_within_5_s),
         // Bytes.
         sh("every_byte_on_output", "check as bytes out 65536").out(counted(65536, 0)).matrix(),
+        sh("thirty_megabytes", "check as bytes out 31457280").out(counted(30 * MB, 0)).timeout(60).matrix(),
         sh("every_byte_on_errors", "check as bytes err 65536").err(counted(65536, 0xff)),
         sh("a_megabyte_on_both", "check as bytes both 1048576").out(counted(MB, 0)).err(counted(MB, 0xff)),
         sh("put_20_mb", "cat big").file("big", counted(20 * MB, 0x5a)).out(counted(20 * MB, 0x5a)),
@@ -57,6 +60,7 @@ pub fn cases() -> Vec<Case> {
         sh("sixty_four_megabytes", "echo up").mem("64M").out("up\n"),
         sh("ticks_under_icount", "check as ticks").icount().out_check(|text| text.lines().count() == 20),
         function("icount_repeats_ticks", icount_repeats_ticks),
+        function("clocks_agree_on_a_busy_host", clocks_agree),
         several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
     ]
 }
@@ -134,6 +138,29 @@ fn icount_repeats_ticks(lab: &Lab, options: &Options) -> Result<(), Failure> {
     if first.out != second.out || first.out.is_empty() {
         let text = |out: &[u8]| String::from_utf8_lossy(out).into_owned();
         return Err(Failure::Failed(format!("{}---\n{}", text(&first.out), text(&second.out))));
+    }
+    Ok(())
+}
+
+/// Machines that start at the same time, more than the host has processors for, measure the same rate of their clocks.
+fn clocks_agree(lab: &Lab, options: &Options) -> Result<(), Failure> {
+    const MACHINES: usize = 8;
+    let folder = lab.folder(&[])?;
+    let run = || lab.exec(options, &folder, &[b"check as rate".to_vec()], seconds(240));
+    let runs: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..MACHINES).map(|_| scope.spawn(run)).collect();
+        all.into_iter().map(|machine| machine.join().expect("no machine panics")).collect()
+    });
+    let mut rates = Vec::new();
+    for finished in runs {
+        let finished = finished?;
+        let rate = String::from_utf8_lossy(&finished.out).trim().parse::<u64>();
+        rates.push(rate.map_err(|_| Failure::Failed(format!("{:?}\n{}", finished.outcome, finished.tail(20))))?);
+    }
+    rates.sort_unstable();
+    // 1 %: what a sample may be off twice over.
+    if rates[0] * 101 < rates[MACHINES - 1] * 100 {
+        return Err(Failure::Failed(format!("nanoseconds in a million ticks: {rates:?}")));
     }
     Ok(())
 }

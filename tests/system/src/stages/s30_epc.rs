@@ -50,9 +50,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        // With fewer processors than busy threads each death waits for several turns.
         checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
-            .cpus(4)
+            .matrix()
             .timeout(400),
     ]
 }

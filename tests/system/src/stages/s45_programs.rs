@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
                 "arguments_too_long",
                 "statuses",
                 "two_hundred_spawns",
+                "servers_keep_nothing_of_the_dead",
                 "many_at_once",
                 "what_is_not_there",
                 "endless_loop_is_killed",

@@ -1,6 +1,6 @@
 //! The shell: its language by command lines, its conversation by a person's keys.
 
-use crate::case::{Case, function, sh};
+use crate::case::{Case, function, sh, words};
 use crate::lab::{Failure, Lab};
 use crate::session::{PROMPT, Session};
 use machine::Options;
@@ -18,6 +18,44 @@ pub fn cases() -> Vec<Case> {
         sh("background_and_kill", "spin & sleep 0.2; jobs; kill %1; sleep 0.2; jobs; echo on")
             .out_has(&["[1] spin ended with 137", "on\n"])
             .err_has(&["spin: killed"]),
+        sh("killed_is_gone", "spin & sleep 0.2; kill %1; jobs; ps")
+            .out_check(|text| {
+                text.contains("[1] spin ended with 137\n")
+                    && text.matches("[1] spin").count() == 1
+                    && text.contains(" shell\n")
+                    && !text.contains(" spin\n")
+            })
+            .err_has(&["spin: killed"]),
+        sh("what_is_built_in_runs_beside", "sleep 1000 & A=1 env | cat & sleep 0.5; echo on; kill %1; jobs")
+            .out_check(|text| {
+                text.contains("A=1\n") && text.contains("on\n") && text.contains("sleep 1000 ended with 137")
+            })
+            .err("sleep: killed\n"),
+        sh("killed_in_a_pipe_is_gone", "spin | cat & sleep 0.2; kill %1; jobs; ps")
+            .out_check(|text| {
+                text.contains("[1] spin | cat ended with 137\n")
+                    && !text.contains(" spin\n")
+                    && !text.contains(" cat\n")
+            })
+            .err_has(&["spin: killed"]),
+        sh("variables_of_one_command", "A=1; A=2 B='x y' env | cat; A=3 check as variable A; echo $A$B.")
+            .out_check(|text| text.contains("A=2\nB=x y\n") && text.ends_with("A=3\n1.\n")),
+        sh("several_assignments", "A=1 B=$A.; echo $A $B").out("1 .\n"),
+        sh("patterns", "echo no* /n?t*s 'no*' [a-z]otes x*; cat n*s; A=no; echo $A*")
+            .file("notes", "one\n")
+            .file("/etc/notes2", "")
+            .out("notes /notes no* notes x*\none\nnotes\n"),
+        sh("patterns_with_folders", "echo * */notes? /*/no*")
+            .file("notes", "")
+            .file("/etc/notes2", "")
+            .out_check(|text| text.split(' ').any(|word| word == "bin") && text.ends_with(" etc/notes2 /etc/notes2\n")),
+        sh("what_is_not_there_is_refused", "(echo a)").status(2).err(
+            "shell: `(`: subshells and functions are not there \
+             yet (quote it if you mean it)\n",
+        ),
+        sh("if_is_refused", "echo before; if true; then echo a; fi").status(2).err_has(&["shell: `if`: not there"]),
+        sh("backticks_are_refused", "echo `echo a`").status(2).err_has(&["shell: ```: commands within"]),
+        words("words_are_not_assignments", &["A=1", "env"]).status(127).err_has(&["A=1: not found"]),
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
         sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),

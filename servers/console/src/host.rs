@@ -1,0 +1,83 @@
+//! The way to the host in an `exec`: see `abi::boot::output`.
+
+use core::sync::atomic::AtomicU32;
+use musubi::Error;
+use musubi::abi::boot::output::{HEAD, IN_MEMORY, READ, SLOT, SLOTS, slot};
+use musubi::rt::section::{Device, Ports};
+use musubi::rt::{Mutex, sync};
+
+/// Parts up to this length are written to the console byte by byte: that takes no longer than the way by memory, and
+/// depends on nothing that the host does meanwhile.
+const SHORT: usize = 64;
+/// How often it is looked whether the host has read on, while all slots are in use.
+const LOOK_NS: u64 = 200_000;
+
+pub struct ToHost(Mutex<Way>);
+
+struct Way {
+    console: Ports,
+    memory: Option<Device>,
+    /// Parts that went by memory.
+    sent: u64,
+}
+
+impl ToHost {
+    pub fn new(console: Ports, memory: Option<Device>) -> ToHost {
+        ToHost(Mutex::new(Way { console, memory, sent: 0 }))
+    }
+
+    /// Sends bytes of a stream. Each part of them is whole before somebody else's comes.
+    pub fn write(&self, stream: u8, bytes: &[u8]) -> Result<(), Error> {
+        static NEVER: AtomicU32 = AtomicU32::new(0);
+        for part in bytes.chunks(SLOT) {
+            // Waited for without the lock: a caller may be ended meanwhile.
+            while !self.0.lock().send(stream, part)? {
+                if sync::wait(&NEVER, 0, LOOK_NS) == Err(Error::Killed) {
+                    return Err(Error::Killed);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Way {
+    /// Value: whether there was room.
+    fn send(&mut self, stream: u8, part: &[u8]) -> Result<bool, Error> {
+        match &mut self.memory {
+            Some(memory) if part.len() > SHORT => {
+                if in_use(self.sent, memory.read(READ as u64)) >= SLOTS {
+                    return Ok(false);
+                }
+                memory.write(slot(self.sent) as u64, part);
+                self.console.write_bytes(0, &head(stream | IN_MEMORY, part.len()))?;
+                self.sent += 1;
+            }
+            _ => self.console.write_bytes(0, &[&head(stream, part.len()), part].concat())?,
+        }
+        Ok(true)
+    }
+}
+
+fn head(kind: u8, len: usize) -> [u8; HEAD] {
+    let [low, high, ..] = len.to_le_bytes();
+    [kind, low, high]
+}
+
+/// How many slots the host has not read yet.
+fn in_use(sent: u64, read: u8) -> usize {
+    usize::from((sent as u8).wrapping_sub(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_counted_round() {
+        assert_eq!(in_use(0, 0), 0);
+        assert_eq!(in_use(300, 44), 0);
+        assert_eq!(in_use(256 + 3, 250), 9);
+        assert_eq!(head(2 | IN_MEMORY, 0x1234), [0x82, 0x34, 0x12]);
+    }
+}
