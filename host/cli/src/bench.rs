@@ -1,12 +1,13 @@
 //! `./musubi bench`: our figures, published ones, and those of another system, measured in the same run.
 
 use crate::args::{BenchArgs, BenchPeerArgs};
-use crate::parts;
-use anyhow::Result;
+use crate::{parts, say};
+use anyhow::{Context, Result};
 use build::Workspace;
 use machine::Wish;
 use measure::{Bench, Figure, Ours, Paper, Peer, Setup, Table, count};
 use peers::{About, Clock, Report};
+use std::io::Write;
 
 /// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
 /// are printed all the same, and the status says that it is missing.
@@ -14,7 +15,7 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (bench, parts) = (args.bench(), parts(workspace)?);
     let plugin = workspace.host_library("musubi-plugin")?;
     let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
-    ours.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+    ours.notes.iter().for_each(|note| say(note));
     let papers = Paper::all()?;
     let mut figures = ours.figures;
     for paper in &papers {
@@ -23,23 +24,24 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (mut status, mut about) = (0, Vec::new());
     match theirs(workspace, args.peer(), &bench) {
         Ok(report) => {
-            report.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+            report.notes.iter().for_each(|note| say(note));
             figures.extend(report.figures);
             about = report.about;
         }
         Err(error) => {
-            eprintln!("musubi: the peer could not be run, so nothing is compared: {error:#}");
+            say(&format!("the peer could not be run, so nothing is compared: {error:#}"));
             status = 1;
         }
     }
-    if args.json {
-        figures.iter().for_each(|figure| println!("{}", figure.line()));
-        // Not a figure, so not among them.
-        about.iter().for_each(|about| eprintln!("musubi: {}", what(about)));
+    let text = if args.json {
+        // Not figures, so not among them.
+        about.iter().for_each(|about| say(&what(about)));
+        lines(&figures)
     } else {
-        print!("{}", Table { bench: &bench, figures: &figures, papers: &papers });
-        about.iter().for_each(|about| println!("\n{}", what(about)));
-    }
+        let table = Table { bench: &bench, figures: &figures, papers: &papers };
+        about.iter().fold(table.to_string(), |text, about| format!("{text}\n{}\n", what(about)))
+    };
+    print(&text)?;
     Ok(status)
 }
 
@@ -58,18 +60,27 @@ pub fn peer(workspace: &Workspace, args: &BenchPeerArgs) -> Result<u8> {
     let clock = if args.wall { Clock::Nanoseconds } else { Clock::Instructions };
     let wish = if args.kvm { Wish::Kvm } else { Wish::Tcg };
     let report = peers::linux(workspace, benches, clock, wish, &mut progress)?;
-    report.notes.iter().for_each(|note| eprintln!("musubi: {note}"));
+    report.notes.iter().for_each(|note| say(note));
     if args.json {
-        report.figures.iter().for_each(|figure| println!("{}", figure.line()));
-        report.about.iter().for_each(|about| eprintln!("musubi: {}", what(about)));
+        report.about.iter().for_each(|about| say(&what(about)));
+        print(&lines(&report.figures))?;
     } else {
-        print(&report, clock);
+        print(&rows(&report, clock))?;
     }
     Ok(0)
 }
 
 fn progress(what: &str) {
-    eprintln!("musubi: {what}");
+    say(what);
+}
+
+/// For programs.
+fn lines(figures: &[Figure]) -> String {
+    figures.iter().map(|figure| figure.line() + "\n").collect()
+}
+
+fn print(text: &str) -> Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 /// Which system it is.
@@ -79,8 +90,8 @@ fn what(about: &About) -> String {
 }
 
 /// A row for each figure.
-fn print(report: &Report, clock: Clock) {
-    report.about.iter().for_each(|about| println!("{}", what(about)));
+fn rows(report: &Report, clock: Clock) -> String {
+    let mut text: String = report.about.iter().map(|about| what(about) + "\n").collect();
     let unit = match clock {
         Clock::Instructions => "instructions, counted by QEMU (TCG, -icount): exact, and not time",
         Clock::Nanoseconds => {
@@ -88,12 +99,12 @@ fn print(report: &Report, clock: Clock) {
              processor: compare with nothing but this run"
         }
     };
-    println!("In {unit}.\n");
-    let row = |cells: [&str; 11]| {
+    text += &format!("In {unit}.\n\n");
+    let mut row = |cells: [&str; 11]| {
         let [system, bench, case, bytes, way, median, least, most, entries, views, locked] = cells;
-        println!(
+        text += &format!(
             "{system:<13} {bench:<5} {case:<15} {bytes:>7} {way:<16} {median:>8} {least:>8} {most:>8} {entries:>14} {views:>13} \
-             {locked:>10}"
+             {locked:>10}\n"
         );
     };
     let counts = [count::ENTRIES, count::VIEWS, count::LOCKED];
@@ -109,6 +120,7 @@ fn print(report: &Report, clock: Clock) {
         row([system, bench, case, &bytes, way, &value, &min, &max, &entries, &views, &locked]);
     }
     for skipped in &report.skipped {
-        println!("does not apply: {} ({})", skipped.subject, skipped.skipped);
+        text += &format!("does not apply: {} ({})\n", skipped.subject, skipped.skipped);
     }
+    text
 }

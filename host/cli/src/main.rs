@@ -12,6 +12,7 @@ use build::Workspace;
 use clap::Parser;
 use machine::{Emulator, Exec, Finished, Load, Outcome, Parts, Sink};
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,10 +37,15 @@ fn main() -> ExitCode {
     match perform(args.command) {
         Ok(status) => status.into(),
         Err(error) => {
-            eprintln!("musubi: {error:#}");
+            say(&format!("{error:#}"));
             failure.into()
         }
     }
+}
+
+/// Tells the user. Where nobody can be told the status has to do.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "musubi: {what}");
 }
 
 fn perform(command: Command) -> Result<u8> {
@@ -61,7 +67,7 @@ fn perform(command: Command) -> Result<u8> {
         }
         Command::Clean => clean(&workspace),
         Command::Doctor => {
-            eprintln!("musubi: the front script answers this: ./musubi doctor");
+            say("the front script answers this: ./musubi doctor");
             Ok(1)
         }
     }
@@ -77,7 +83,7 @@ fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
     let (options, puts) = (args.options(), args.puts()?);
     options.check()?;
     let parts = parts(workspace)?;
-    eprintln!("musubi: starting the machine; C-] x leaves it, C-] h shows what else C-] does");
+    say("starting the machine; C-] x leaves it, C-] h shows what else C-] does");
     machine::run(&Emulator::default(), &options, &Load { parts: &parts, puts: &puts, words: None })
 }
 
@@ -104,14 +110,14 @@ fn explain(finished: &Finished) {
     let what = match &finished.outcome {
         Outcome::Exited(_) | Outcome::Unread => return,
         Outcome::Unwritten(why) => {
-            eprintln!("musubi: {why}");
+            say(why);
             return;
         }
         Outcome::TimedOut => format!("the time was up after {:.1} s", finished.took.as_secs_f64()),
         Outcome::Panicked => "the kernel panicked".into(),
         Outcome::Died(how) => format!("the machine died: {how}"),
     };
-    eprintln!("musubi: {what}; the end of its console:\n{}", finished.tail(40));
+    say(&format!("{what}; the end of its console:\n{}", finished.tail(40)));
 }
 
 fn image(workspace: &Workspace, file: &Path) -> Result<u8> {

@@ -186,12 +186,7 @@ struct End {
 
 /// Waits until QEMU has ended, and sees to it that it does. A guest that is asked for progress shows by each line that it
 /// lives: its time begins again.
-fn watch(
-    child: &mut Child,
-    timeout: Duration,
-    inbox: &Receiver<Event>,
-    mut progress: Option<Progress>,
-) -> Result<End> {
+fn watch(child: &mut Child, timeout: Duration, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
     let mut deadline = Instant::now() + timeout;
     let (mut was_told, mut stuck) = (false, false);
     loop {

@@ -7,7 +7,7 @@ mod lab;
 mod session;
 mod stages;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use build::Workspace;
 use case::{Case, Variant};
 use lab::{Failure, Lab};
@@ -24,6 +24,10 @@ const MACHINES: usize = 2;
 fn main() -> Result<ExitCode> {
     machine::guard::enter();
     let names: Vec<String> = std::env::args().skip(1).collect();
+    for name in &names {
+        let one = std::slice::from_ref(name);
+        ensure!(stages::all().iter_mut().any(|case| case.narrow(one)), "there is no test, and no stage, {name}");
+    }
     let workspace = Workspace::find();
     let built = workspace.build()?;
     let parts = Parts::read(&built.kernel, &built.programs, &workspace.top().join("system.toml"))?;

@@ -88,7 +88,13 @@ fn closed_output(lab: &Lab, _: &Options) -> Result<(), Failure> {
 }
 
 fn full_output(lab: &Lab, _: &Options) -> Result<(), Failure> {
-    refused(lab, "./musubi exec -- echo up >/dev/full", 125, &["cannot write to standard output", "No space left"])
+    let full = &["cannot write to standard output", "No space left"];
+    refused(lab, "./musubi exec -- echo up >/dev/full", 125, full)?;
+    refused(lab, "./musubi bench calls >/dev/full", 125, full)?;
+    // Nobody can be told then: the status has to do.
+    let output = host(lab, "./musubi exec -- nosuch 2>/dev/full")?;
+    let good = output.status.code() == Some(125) && output.stdout.is_empty();
+    if good { Ok(()) } else { Err(Failure::Failed(format!("errors: {output:?}"))) }
 }
 
 /// What goes to both streams arrives in the order in which it was printed, short and long pieces.
