@@ -59,8 +59,8 @@ pub struct Linux {
 impl Linux {
     /// Fetches the kernel if it is not there, and compiles the programs.
     pub fn prepare(workspace: &Workspace, progress: &mut dyn FnMut(&str)) -> Result<Self> {
-        let ram_disk = program::ram_disk(workspace.top())?;
         let kernel = kernel::get(&workspace.results()?.join("peers"), progress)?;
+        let ram_disk = program::ram_disk(workspace.top())?;
         let plugin = Some(workspace.host_library("musubi-plugin")?);
         Ok(Self { kernel, ram_disk, emulator: Emulator::default(), plugin, timeout: PATIENCE })
     }
