@@ -20,6 +20,14 @@ security_archive() {
     echo "deb http://deb.debian.org/debian-security ${VERSION_CODENAME}-security main" | $root tee "$list" >/dev/null
 }
 
+# Sets what apt-get is started by.
+become_root() {
+    root=
+    if [ "$(id -u)" = 0 ]; then return 0; fi
+    root=sudo
+    command -v sudo >/dev/null
+}
+
 update() {
     say "updating apt's lists"
     $root apt-get update -q >&2 || { say "apt-get update failed"; exit 1; }
@@ -34,13 +42,7 @@ install() {
         say "(the compiler can also be rustup's: rustup toolchain install 1.96 -c rust-src)"
         exit 1
     fi
-    root=
-    if [ "$(id -u)" != 0 ]; then
-        if command -v sudo >/dev/null; then root=sudo; else
-            say "not root, and there is no sudo; as root: apt-get install --no-install-recommends $*"
-            exit 1
-        fi
-    fi
+    become_root || { say "not root, and there is no sudo; as root: apt-get install --no-install-recommends $*"; exit 1; }
     if ! find /var/lib/apt/lists -maxdepth 1 -name '*Packages*' -mtime -1 2>/dev/null | grep -q .; then update; fi
     case " $* " in *' rustc-web '*)
         minor=$(candidate rustc-web); minor=${minor#1.}; minor=${minor%%.*}
@@ -50,6 +52,16 @@ install() {
     $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2 \
         || { update; $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2; } \
         || { say "apt could not install them"; exit 1; }
+}
+
+kernels() { find "$top/target/musubi/peers" -name vmlinuz 2>/dev/null | sed 's|/vmlinuz$||; s|.*/||' | sort; }
+
+# Prepares for measuring Linux beside: installs the packages named, and sees to it that apt knows the kernel, which the
+# front tool fetches. Where that cannot be, the front tool goes on, with our own figures, and says so.
+peer() {
+    if [ $# != 0 ]; then (install "$@") || say "going on without: Linux cannot be measured"; fi
+    if [ -n "$(kernels)" ] || [ -n "$(candidate linux-image-amd64)" ] || ! become_root; then return 0; fi
+    (update) || say "going on without: apt does not know the kernel of Linux"
 }
 
 # Lists each needed thing; exits 1 if something is missing without which nothing runs. The rest is absent until the
@@ -74,6 +86,9 @@ doctor() {
         printf '%-9s %-20s %-8s %-34s %-10s %s\n' "$stage" "$package" "$state" "${version:--}" "$tested" "$why"
     done <"$top/host/packages.txt"
     if [ -n "$RUSTC" ]; then echo "compiler: $RUSTC"; else echo "compiler: none that is fit (1.96 or later, with rust-src)"; fi
+    found=$(kernels)
+    if [ -n "$found" ]; then printf 'Linux to compare with: %s\n' $found
+    else echo "Linux to compare with: not fetched yet (linux-image-amd64, 70 MB, by ./musubi bench NAME --peer linux)"; fi
     if grep -qsE '^flags.*\<(vmx|svm)\>' /proc/cpuinfo && [ -w /dev/kvm ]; then echo "accelerator: kvm"
     else echo "accelerator: tcg (the processor shows neither vmx nor svm, or /dev/kvm is not usable)"; fi
     exit "$outcome"

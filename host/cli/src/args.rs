@@ -22,7 +22,7 @@ pub enum Command {
     Run(MachineArgs),
     /// Run one command line in a fresh machine; print what it prints, exit with its status
     Exec(ExecArgs),
-    /// Run all tests, or some: house, host, system, system::s10_boot; bare (on a bare Debian, slow, as root)
+    /// Run all tests, or some: house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); bare (on a bare Debian, slow, as root)
     Test { stages: Vec<String> },
     /// Make a disk image that boots under BIOS and UEFI
     Image { file: PathBuf },
@@ -30,6 +30,8 @@ pub enum Command {
     Build,
     /// Run a benchmark, in exact instructions, beside the published figures and another system
     Bench(BenchArgs),
+    /// Measure only the other system, by all its ways
+    BenchPeer(BenchPeerArgs),
     /// Show what is promised, and which test shows it
     Requirements {
         /// A system (cubix, sss, ninja, k1), a state (works, in-part, not-yet, replaced, fact), or both
@@ -129,6 +131,22 @@ impl BenchArgs {
     }
 }
 
+#[derive(Debug, clap::Args)]
+pub struct BenchPeerArgs {
+    /// Without any: all
+    #[arg(value_name = "NAME", value_parser = peers::BENCHES)]
+    pub names: Vec<String>,
+    /// For programs: an object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Nanoseconds of this host instead of instructions
+    #[arg(long)]
+    pub wall: bool,
+    /// By hardware virtualisation, or not at all
+    #[arg(long, requires = "wall")]
+    pub kvm: bool,
+}
+
 impl MachineArgs {
     pub fn options(&self) -> Options {
         Options {
@@ -198,6 +216,13 @@ mod tests {
             let error: clap::Error = bench(bad).unwrap_err();
             assert!(error.use_stderr(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_peer_is_measured_in_time_only_if_asked() {
+        let parse = |line: &[&str]| Args::try_parse_from(["musubi", "bench-peer"].iter().chain(line));
+        assert!(parse(&[]).is_ok() && parse(&["sizes", "sched", "--wall", "--json"]).is_ok());
+        assert!(parse(&["nosuch"]).is_err() && parse(&["calls", "--kvm"]).is_err());
     }
 
     #[test]

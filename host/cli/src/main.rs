@@ -2,15 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod requirements;
 mod test;
 
 use anyhow::{Context, Result};
-use args::{Args, BenchArgs, Command, ExecArgs, MachineArgs};
+use args::{Args, Command, ExecArgs, MachineArgs};
 use build::Workspace;
 use clap::Parser;
 use machine::{Emulator, Exec, Finished, Load, Outcome, Parts, Sink};
-use measure::{Ours, Paper, Setup, Table};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
@@ -23,7 +23,8 @@ const OURS: u8 = 125;
 
 fn main() -> ExitCode {
     machine::guard::enter();
-    let exec = std::env::args_os().nth(1).is_some_and(|word| word == "exec" || word == "bench");
+    let exec =
+        std::env::args_os().nth(1).is_some_and(|word| ["exec", "bench", "bench-peer"].iter().any(|w| word == *w));
     let failure = if exec { OURS } else { 1 };
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -52,7 +53,8 @@ fn perform(command: Command) -> Result<u8> {
     match command {
         Command::Run(machine) => run(&workspace, &machine),
         Command::Exec(args) => exec(&workspace, &args),
-        Command::Bench(args) => bench(&workspace, &args),
+        Command::Bench(args) => bench::run(&workspace, &args),
+        Command::BenchPeer(args) => bench::peer(&workspace, &args),
         Command::Build => {
             workspace.build_anyway()?;
             Ok(0)
@@ -101,35 +103,6 @@ fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
     let finished = exec.finish()?;
     explain(&finished);
     Ok(finished.outcome.status())
-}
-
-/// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
-/// are printed all the same, and the status says that it is missing.
-fn bench(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
-    let (bench, parts) = (args.bench(), parts(workspace)?);
-    let plugin = workspace.host_library("musubi-plugin")?;
-    let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
-    ours.notes.iter().for_each(|note| say(note));
-    let papers = Paper::all()?;
-    let mut figures = ours.figures;
-    for paper in &papers {
-        figures.extend(paper.beside(&figures)?);
-    }
-    let mut status = 0;
-    match args.peer().measure(&bench) {
-        Ok(theirs) => figures.extend(theirs),
-        Err(error) => {
-            say(&format!("the peer could not be run, so nothing is compared: {error:#}"));
-            status = 1;
-        }
-    }
-    let text = if args.json {
-        figures.iter().map(|figure| figure.line() + "\n").collect()
-    } else {
-        Table { bench: &bench, figures: &figures, papers: &papers }.to_string()
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
-    Ok(status)
 }
 
 /// Says what went wrong with the machine, and nothing if nothing did.

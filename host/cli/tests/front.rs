@@ -23,7 +23,7 @@ fn every_package_has_its_columns() {
     for line in lines {
         let fields: Vec<&str> = line.split_whitespace().collect();
         assert!(fields.len() >= 6, "a column is missing: {line}");
-        let stages = ["build", "boot", "image", "firmware", "real", "nice"];
+        let stages = ["build", "boot", "image", "firmware", "real", "peer", "nice"];
         assert!(stages.contains(&fields[0]), "unknown stage: {line}");
         assert!(fields[2].starts_with('/'), "the proof is a path: {line}");
         count += 1;
@@ -57,4 +57,50 @@ fn doctor_tells_what_is_missing() {
     assert!(said.lines().any(|line| line.contains("nothing") && line.contains("MISSING")), "{said}");
     let (status, _) = doctor("build  shell  /bin/sh  1  reads this\nimage  nothing  /nonexistent/x  2  is not there\n");
     assert_eq!(status, Some(0), "what an image needs is installed when one is made");
+}
+
+/// What Linux to compare with needs is asked for only when it is wanted, and is no reason to stop. Compiler, apt and front tool
+/// are of the test's making.
+#[test]
+fn what_only_the_peer_needs_is_installed_for_it_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    for script in ["musubi", "host/setup.sh"] {
+        file(script, &std::fs::read_to_string(top().join(script)).unwrap());
+    }
+    file("bin/rustc", "#!/bin/sh\necho rustc 1.96.0\n");
+    file("bin/cargo", "#!/bin/sh\n");
+    file("lib/rustlib/src/rust/library/core/lib.rs", "");
+    file("bin/sudo", "#!/bin/sh\nexec \"$@\"\n");
+    file("bin/apt-get", "#!/bin/sh\necho there is no network >&2; exit 100\n");
+    file("bin/apt-cache", "#!/bin/sh\n");
+    file("target/debug/musubi-cli", "#!/bin/sh\necho the front tool: \"$@\"\n");
+    let path = format!("{}/bin:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let musubi = |words: &str| {
+        let mut command = Command::new("/bin/sh");
+        command.arg(dir.path().join("musubi")).args(words.split(' ')).env("PATH", &path).env_remove("CARGO_HOME");
+        let output = command.env("MUSUBI_RUSTC", dir.path().join("bin/rustc")).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), out, err)
+    };
+    file("host/packages.txt", "peer  wanted  /nonexistent/x  1  Linux beside\n");
+    for words in ["bench calls --peer linux", "bench --peer=linux calls", "bench-peer", "test peers", "test host peers"]
+    {
+        let (status, out, said) = musubi(words);
+        assert_eq!((status, out), (Some(0), format!("the front tool: {words}\n")), "{said}");
+        assert!(said.contains("missing on this machine") && said.contains("Linux beside"), "{words}: {said}");
+        assert!(said.contains("going on without"), "{words}: {said}");
+    }
+    for words in ["bench calls", "bench calls --peer none", "exec -- echo linux", "test", "test system", "run"] {
+        let (status, out, said) = musubi(words);
+        assert_eq!((status, out, said), (Some(0), format!("the front tool: {words}\n"), String::new()));
+    }
+    file("host/packages.txt", "boot  wanted  /nonexistent/x  1  nothing runs without it\n");
+    let (status, out, said) = musubi("bench calls --peer linux");
+    assert_eq!((status, out.as_str()), (Some(1), ""), "{said}");
 }

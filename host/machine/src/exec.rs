@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ const QEMU_LOG: &str = "qemu.log";
 
 /// What the readers of the consoles tell the main thread.
 enum Event {
+    /// A line of standard output.
+    Line(String),
     /// The outcome has been told.
     Told,
     /// Something could not be passed on: there is no point in going on.
@@ -69,20 +71,44 @@ impl Exec<'_> {
     /// Boots, runs, waits for the end. Errors are those of the host; the guest's are in the outcome.
     pub fn finish(&self) -> Result<Finished> {
         self.options.check()?;
-        let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
         let dir = rundir::make()?;
         let words = qemu::kernel_words(self.options, self.load.parts.build_id, true);
         run::stow(self.options, &self.load, &words, dir.path())?;
+        let machine = Machine {
+            emulator: &self.emulator,
+            options: self.options,
+            kernel: &self.load.parts.kernel,
+            words: &words,
+            timeout: self.timeout,
+        };
+        machine.finish(dir.path(), self.sink, None)
+    }
+}
 
+/// Told each line of a standard output that is kept, as it comes.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// A machine whose guest keeps the protocol of `exec`; what it starts from is in its folder.
+pub(crate) struct Machine<'a> {
+    pub(crate) emulator: &'a Emulator,
+    pub(crate) options: &'a Options,
+    pub(crate) kernel: &'a Path,
+    pub(crate) words: &'a str,
+    pub(crate) timeout: Duration,
+}
+
+impl Machine<'_> {
+    pub(crate) fn finish(&self, dir: &Path, sink: Sink, progress: Option<Progress>) -> Result<Finished> {
+        let accel = Accel::choose(self.options.wish, self.options.cpus(), self.options.icount)?;
         let mut pipes = Vec::new();
         for (name, _) in CONSOLES {
-            pipes.push(pipe(&dir.path().join(name)).context("cannot make a named pipe")?);
+            pipes.push(pipe(&dir.join(name)).context("cannot make a named pipe")?);
         }
-        let memory = stream::make_memory(&dir.path().join(MEMORY))?;
+        let memory = stream::make_memory(&dir.join(MEMORY))?;
         let mut command = self.emulator.command(Farewell::Kill)?;
-        command.args(qemu::arguments(self.options, accel, &self.load.parts.kernel, &words, Console::Log));
-        command.current_dir(dir.path()).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(fs::File::create(dir.path().join(QEMU_LOG))?);
+        command.args(qemu::arguments(self.options, accel, self.kernel, self.words, Console::Log));
+        command.current_dir(dir).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(fs::File::create(dir.join(QEMU_LOG))?);
         let start = Instant::now();
         let mut child = command.spawn().context("QEMU does not start")?;
 
@@ -91,8 +117,9 @@ impl Exec<'_> {
         let [output, status] = pipes.try_into().expect("there are two consoles");
         let (printer, status, end) = thread::scope(|scope| {
             let over = &over;
-            let (to_output, to_status) = (events.clone(), events);
-            let mut printer = Printer { sink: self.sink, printed: Default::default(), failed: None };
+            let (to_output, to_status) = (events.clone(), events.clone());
+            let lines = progress.is_some().then(|| Lines { told: 0, to: events });
+            let mut printer = Printer { sink, printed: Default::default(), lines, failed: None };
             let printer = scope.spawn(move || {
                 let mut parts = Parts::new(memory);
                 read(output, over, |bytes| {
@@ -118,7 +145,7 @@ impl Exec<'_> {
                 });
                 kept
             });
-            let end = watch(&mut child, start + self.timeout, &inbox);
+            let end = watch(&mut child, self.timeout, &inbox, progress);
             over.store(true, Ordering::Release);
             let joined = "readers do not panic";
             (printer.join().expect(joined), status.join().expect(joined), end)
@@ -129,7 +156,7 @@ impl Exec<'_> {
             Some(outcome) => outcome,
             None => Outcome::judge(&status, end.qemu, end.timed_out),
         };
-        Ok(Finished { outcome, out, err, console: console(dir.path()), took: start.elapsed() })
+        Ok(Finished { outcome, out, err, console: console(dir), took: start.elapsed() })
     }
 }
 
@@ -157,9 +184,10 @@ struct End {
     timed_out: bool,
 }
 
-/// Waits until QEMU has ended, and sees to it that it does.
-fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Result<End> {
-    let mut deadline = deadline;
+/// Waits until QEMU has ended, and sees to it that it does. A guest that is asked for progress shows by each line that it
+/// lives: its time begins again.
+fn watch(child: &mut Child, timeout: Duration, inbox: &Receiver<Event>, mut progress: Option<Progress>) -> Result<End> {
+    let mut deadline = Instant::now() + timeout;
     let (mut was_told, mut stuck) = (false, false);
     loop {
         if let Some(ended) = child.try_wait().context("waiting for QEMU")? {
@@ -172,6 +200,14 @@ fn watch(child: &mut Child, deadline: Instant, inbox: &Receiver<Event>) -> Resul
             return Ok(End { qemu: None, timed_out: !was_told });
         }
         match inbox.recv_timeout(TICK) {
+            Ok(Event::Line(line)) => {
+                if let Some(progress) = &mut progress {
+                    progress(&line);
+                }
+                if !was_told {
+                    deadline = Instant::now() + timeout;
+                }
+            }
             Ok(Event::Told) => {
                 was_told = true;
                 deadline = Instant::now() + PATIENCE;
@@ -188,6 +224,8 @@ struct Printer {
     sink: Sink,
     /// Output and errors, if they are kept.
     printed: [Vec<u8>; 2],
+    /// If each line of the output that is kept is told.
+    lines: Option<Lines>,
     /// What it came to when something could not be passed on; nothing is after that.
     failed: Option<Outcome>,
 }
@@ -201,8 +239,27 @@ impl Printer {
         };
         if self.sink == Sink::Keep {
             kept.extend_from_slice(bytes);
+            if let (Some(lines), Stream::Output) = (&mut self.lines, stream) {
+                lines.tell(kept);
+            }
         } else if self.failed.is_none() {
             self.failed = pass(bytes, ours).err().map(|error| Outcome::unwritten(name, &error));
+        }
+    }
+}
+
+/// How far a kept output was told line by line, and to whom.
+struct Lines {
+    told: usize,
+    to: Sender<Event>,
+}
+
+impl Lines {
+    fn tell(&mut self, kept: &[u8]) {
+        while let Some(length) = kept[self.told..].iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&kept[self.told..self.told + length]).into_owned();
+            let _ = self.to.send(Event::Line(line));
+            self.told += length + 1;
         }
     }
 }

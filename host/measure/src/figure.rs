@@ -45,6 +45,7 @@ pub mod unit {
     /// What the guest calls the ticks of its time-stamp counter when they are not instructions.
     pub const TICKS: &str = "ticks";
     pub const MICROSECONDS: &str = "microseconds";
+    pub const NANOSECONDS: &str = "nanoseconds";
 }
 
 /// Units of what else is counted in a round.

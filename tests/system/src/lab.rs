@@ -36,6 +36,13 @@ pub struct Folder {
     puts: Vec<Put>,
 }
 
+impl Folder {
+    /// Where a file of it lies on the host.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
 impl<'a> Lab<'a> {
     pub fn new(parts: &'a Parts, workspace: &'a Workspace, built: &'a Built) -> Result<Self, Error> {
         Ok(Self {

@@ -3,6 +3,7 @@
 mod boot_100;
 mod crashes;
 mod hostile;
+mod peers;
 mod s10_boot;
 mod s15_front;
 mod s20_sections;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Case> {
         ("s60_attacks", s60_attacks::cases()),
         ("s70_linux", s70_linux::cases()),
         ("s80_bench", s80_bench::cases()),
+        ("peers", peers::cases()),
         ("boot_100", boot_100::cases()),
     ];
     let mut all = Vec::new();

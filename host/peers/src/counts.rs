@@ -1,0 +1,132 @@
+//! What else a round took, counted from outside by `host/plugin`.
+
+use anyhow::{Context, Result, ensure};
+use measure::{Figure, count};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tally::{Case, Costly, KERNEL, Round};
+use tempfile::TempDir;
+
+/// The plugin for one machine, and where it writes to.
+pub struct Counter {
+    dir: TempDir,
+}
+
+impl Counter {
+    /// With the library of `host/plugin`.
+    pub fn new(plugin: &Path) -> Result<Self> {
+        let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
+        symlink(plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
+        Ok(Self { dir })
+    }
+
+    /// Arguments for QEMU.
+    pub fn lead(&self) -> Vec<OsString> {
+        // QEMU takes a comma for the end, and two for a comma.
+        let path = |path: PathBuf| path.display().to_string().replace(',', ",,");
+        let argument = format!("{},out={}", path(self.dir.path().join("plugin.so")), path(self.out()));
+        vec!["-plugin".into(), argument.into()]
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("tally")
+    }
+
+    /// The cases in their order; `None` where this QEMU took no such plugin.
+    pub fn cases(&self) -> Result<Option<Vec<Case>>> {
+        fs::read_to_string(self.out()).ok().map(|text| tally::read(&text)).transpose()
+    }
+}
+
+/// Figures of what was counted in the rounds of each figure, behind it. A round of many messages has none: of what happens
+/// once for all of them, one has a part.
+pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
+    ensure!(figures.len() == cases.len(), "{} cases were told, and {} were seen", figures.len(), cases.len());
+    let mut all = Vec::new();
+    for (figure, case) in figures.into_iter().zip(cases) {
+        ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
+        all.push(figure.clone());
+        if figure.case.ends_with("_Async") {
+            continue;
+        }
+        all.extend(entries(&figure, case));
+        for (unit, costly) in [
+            (count::VIEWS, Costly::RootWrite),
+            (count::KEYS, Costly::KeyWrite),
+            (count::FLUSHES, Costly::PageFlush),
+            (count::LOCKED, Costly::Locked),
+        ] {
+            let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
+            all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
+        }
+    }
+    Ok(all)
+}
+
+/// How often control came to the kernel, if most rounds are told step by step. (Linux swaps at a switch, too, so swaps say
+/// nothing here.)
+fn entries(figure: &Figure, case: &Case) -> Option<Figure> {
+    let mut told = case.clone();
+    told.rounds.retain(|(_, round)| round.steps.is_some());
+    if told.len() * 2 <= case.len() {
+        return None;
+    }
+    let entries = |round: &Round| round.steps.iter().flatten().filter(|(region, _)| *region == KERNEL).count() as u64;
+    let (value, min, max) = told.summary(entries)?;
+    Some(Figure { unit: count::ENTRIES.into(), value, min, max, n: told.len(), ..figure.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{Source, unit};
+
+    fn figure(case: &str, n: u64) -> Figure {
+        let (bench, system, way) = ("calls".into(), "linux-best".into(), "pipe".into());
+        let (unit, source) = (unit::INSTRUCTIONS.into(), Source::Measured);
+        let (case, bytes, cpus, value, min, max) = (case.into(), 0, 1, 9000, 9000, 9000);
+        Figure { bench, case, bytes, system, way, cpus, unit, value, min, max, n, source }
+    }
+
+    fn case(n: u64) -> Case {
+        let mut counts = [0; Costly::ALL.len()];
+        (counts[Costly::Swap as usize], counts[Costly::RootWrite as usize]) = (8, 2);
+        let steps = Some(vec![(5, 100), (KERNEL, 4000), (6, 200), (KERNEL, 4600), (5, 100)]);
+        // A round in which the timer came, and so often that it is not told.
+        let long = Round { instructions: 90_000, counts, steps: None };
+        Case { rounds: vec![(n - 1, Round { instructions: 9000, counts, steps }), (1, long)] }
+    }
+
+    #[test]
+    fn counts_stand_behind_their_figure() {
+        let all = join(vec![figure("NullProc", 200), figure("NullProc_Async", 200)], &[case(200), case(200)]).unwrap();
+        let told: Vec<(&str, &str, u64)> = all.iter().map(|f| (f.case.as_str(), f.unit.as_str(), f.value)).collect();
+        let null = "NullProc";
+        let wanted = [
+            (null, unit::INSTRUCTIONS, 9000),
+            (null, count::ENTRIES, 2),
+            (null, count::VIEWS, 2),
+            (null, count::KEYS, 0),
+            (null, count::FLUSHES, 0),
+            (null, count::LOCKED, 0),
+            ("NullProc_Async", unit::INSTRUCTIONS, 9000),
+        ];
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn entries_are_not_guessed() {
+        let mut unknown = case(200);
+        unknown.rounds[0].1.steps = None;
+        let all = join(vec![figure("NullProc", 200)], &[unknown]).unwrap();
+        assert!(all.iter().all(|figure| figure.unit != count::ENTRIES) && all.len() == 5);
+    }
+
+    #[test]
+    fn what_was_told_and_what_was_seen_must_agree() {
+        assert!(join(vec![figure("NullProc", 200)], &[]).is_err());
+        assert!(join(vec![figure("NullProc", 200)], &[case(199)]).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Every figure that a peer owes. One that is missing, or stands there twice, makes the whole run worthless: the guest
+//! may have lost lines.
+
+use crate::figures::{Report, Subject};
+use crate::linux::System;
+use anyhow::{Result, ensure};
+
+pub const BENCHES: [&str; 4] = ["calls", "sizes", "spawn", "sched"];
+
+/// Without data, and the patterns of the paper with them. Those that return nothing, also when nobody waits for each message.
+const NULL: [&str; 2] = ["NullProc", "NullProc_Async"];
+const PATTERNS: [&str; 4] = ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy", "ArgNoRtn_Async"];
+const BYTES: [u64; 5] = [64, 2 << 10, 4 << 10, 8 << 10, 1 << 20];
+/// Ways, whether they have asynchronous messages, and what a message takes at most.
+const WAYS: [(&str, bool, u64); 7] = [
+    ("pipe", true, u64::MAX),
+    ("unix", true, u64::MAX),
+    ("tcp", true, u64::MAX),
+    ("udp", true, 65_000),
+    ("shm-futex", true, u64::MAX),
+    ("sunrpc-udp", false, 9_000),
+    ("sunrpc-tcp", false, u64::MAX),
+];
+
+/// Behind the name of a way: under the default policy, where all else is under SCHED_FIFO.
+const OTHER: &str = "-other";
+
+/// What a system is asked for, and whether it applies.
+pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
+    let subject = |case: &str, bytes, way: &str| Subject {
+        bench: bench.into(),
+        case: case.into(),
+        bytes,
+        system: system.name().into(),
+        way: way.into(),
+    };
+    let plain =
+        |list: &[(&str, &str)]| list.iter().map(|(case, way)| (subject(case, 0, way), true)).collect::<Vec<_>>();
+    let by_all_ways = |cases: &[&str], bytes: u64| {
+        let mut owed = Vec::new();
+        for (way, has_async, most) in WAYS {
+            let cases = cases.iter().filter(|case| has_async || !case.ends_with("_Async"));
+            for case in cases {
+                owed.push((subject(case, bytes, way), bytes <= most));
+                if system == System::Best {
+                    owed.push((subject(case, bytes, &format!("{way}{OTHER}")), bytes <= most));
+                }
+            }
+        }
+        owed
+    };
+    match bench {
+        "calls" => {
+            let mut owed = by_all_ways(&NULL, 0);
+            owed.extend(plain(&[
+                ("no-such-call", "system-call"),
+                ("getppid", "system-call"),
+                ("clock", "system-call"),
+                ("clock", "vdso"),
+                ("exception", "sigsegv"),
+            ]));
+            owed
+        }
+        "sizes" => {
+            let mut owed = by_all_ways(&NULL, 0);
+            owed.extend(BYTES.iter().flat_map(|bytes| by_all_ways(&PATTERNS, *bytes)));
+            owed
+        }
+        "spawn" => plain(&[("spawn", "fork+exec"), ("spawn", "vfork+exec"), ("fork", "fork")]),
+        "sched" => {
+            let mut owed =
+                plain(&[("futex-ping-pong", "threads-fifo"), ("yield", "threads-fifo"), ("yield", "processes-fifo")]);
+            // Under linux-best everything is SCHED_FIFO.
+            if system == System::Default {
+                owed.extend(plain(&[("futex-ping-pong", "threads")]));
+            }
+            owed
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Holds a report of one system against what it owes.
+pub fn check(report: &Report, system: System, benches: &[&str]) -> Result<()> {
+    let owed: Vec<_> = benches.iter().flat_map(|bench| owed(system, bench)).collect();
+    for (subject, applies) in &owed {
+        let figures = report.figures.iter().filter(|figure| Subject::of(figure) == *subject).count();
+        let skipped = report.skipped.iter().filter(|skipped| skipped.subject == *subject).count();
+        let wanted = if *applies { (1, 0) } else { (0, 1) };
+        ensure!((figures, skipped) == wanted, "{figures} figures and {skipped} excuses for {subject}");
+    }
+    let said = report.figures.len() + report.skipped.len();
+    ensure!(said == owed.len(), "{said} lines about {} subjects", owed.len());
+    ensure!(report.about.len() == 1, "the peer does not say what it is");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{About, Skipped};
+    use measure::{Figure, Source};
+
+    fn complete(system: System, benches: &[&str]) -> Report {
+        let about = About {
+            system: system.name().into(),
+            release: "6".into(),
+            version: "#1".into(),
+            command_line: String::new(),
+        };
+        let mut report = Report { about: vec![about], ..Report::default() };
+        for (subject, applies) in benches.iter().flat_map(|bench| owed(system, bench)) {
+            if applies {
+                let Subject { bench, case, bytes, system, way } = subject;
+                let (unit, source) = ("instructions".into(), Source::Measured);
+                let (cpus, value, min, max, n) = (1, 2, 1, 3, 9);
+                let figure = Figure { bench, case, bytes, system, way, cpus, unit, value, min, max, n, source };
+                report.figures.push(figure);
+            } else {
+                report.skipped.push(Skipped { subject, skipped: "too much".into() });
+            }
+        }
+        report
+    }
+
+    #[test]
+    fn what_is_owed_is_all_there_once() {
+        for system in System::ALL {
+            let good = complete(system, &BENCHES);
+            check(&good, system, &BENCHES).unwrap();
+            let mut less = good.clone();
+            less.figures.remove(17);
+            assert!(check(&less, system, &BENCHES).is_err());
+            let mut twice = good.clone();
+            twice.figures[3] = twice.figures[4].clone();
+            assert!(check(&twice, system, &BENCHES).is_err());
+            let mut more = good.clone();
+            more.figures[0].way = "telepathy".into();
+            assert!(check(&more, system, &BENCHES).is_err());
+            let mut silent = good.clone();
+            silent.about.clear();
+            assert!(check(&silent, system, &BENCHES).is_err());
+        }
+        assert!(check(&complete(System::Best, &BENCHES), System::Default, &BENCHES).is_err());
+    }
+
+    #[test]
+    fn a_datagram_takes_no_mebibyte() {
+        let owed = owed(System::Default, "sizes");
+        let not: Vec<_> = owed.iter().filter(|(_, applies)| !applies).map(|(s, _)| (s.way.as_str(), s.bytes)).collect();
+        assert_eq!(not, [[("udp", 1 << 20); 4].as_slice(), &[("sunrpc-udp", 1 << 20); 3]].concat());
+        assert_eq!(owed.len(), 5 * 2 + 2 + 5 * (5 * 4 + 2 * 3));
+        assert_eq!(super::owed(System::Best, "sizes").len(), 2 * owed.len());
+    }
+}

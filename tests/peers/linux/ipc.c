@@ -1,0 +1,221 @@
+// Client and server that pass messages: pipes, sockets.
+//
+// A message is a header and its data, written and read at once where the way allows it. The server's prepared result
+// lies in the buffer that it writes from.
+#define _GNU_SOURCE
+#include "peer.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char *const pattern_names[PATTERNS] = {"NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"};
+const char *const async_names[PATTERNS] = {"NullProc_Async", "ArgNoRtn_Async", NULL, NULL};
+
+enum { PREPARED = 0x5a };
+
+static char at(size_t n) { return n ^ n >> 8 ^ n >> 16; }
+
+void fill_argument(char *data, size_t bytes) {
+    for (size_t n = 0; n < bytes; n++) data[n] = at(n);
+}
+
+void fill_result(char *data, size_t bytes) { memset(data, PREPARED, bytes); }
+
+void check_result(enum pattern pattern, const char *result, size_t bytes) {
+    errno = EBADMSG;
+    for (size_t n = 0; n < reply_bytes(pattern, bytes); n++)
+        if (result[n] != (pattern == ARG_RTN_COPY ? at(n) : PREPARED)) die("a result");
+}
+
+static void by_all_ways(struct messages messages) {
+    messages_by_channels(messages);
+    messages_by_shared_memory(messages);
+    messages_by_rpc(messages);
+    if (!fifo) return;
+    // The default policy lets who is woken run before who woke it, and saves switches by that: at times it is the better.
+    set_fifo(false);
+    way_suffix = "-other";
+    messages_by_channels(messages);
+    messages_by_shared_memory(messages);
+    messages_by_rpc(messages);
+    set_fifo(true);
+    way_suffix = "";
+}
+
+void null_messages(const char *bench) { by_all_ways((struct messages){bench, NULL_PROC, NULL_PROC, 0}); }
+
+void bench_sizes(void) {
+    static const size_t sizes[] = {64, 2048, 4096, 8192, GREATEST};
+    null_messages("sizes");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        by_all_ways((struct messages){"sizes", ARG_NO_RTN, ARG_RTN_COPY, sizes[i]});
+}
+
+struct header {
+    // An enum pattern.
+    uint16_t pattern;
+    // Nobody waits for an answer.
+    uint16_t oneway;
+    // Of the data behind it.
+    uint32_t bytes;
+};
+
+// What is sent: a header, and data behind it.
+struct message {
+    struct header header;
+    char data[GREATEST];
+};
+
+static struct message request, reply;
+
+// What has come and was not looked at yet: bytes from `begin` to `end`.
+struct inbox {
+    size_t begin, end;
+    char bytes[2 * sizeof(struct message)];
+};
+
+// Client and server each have their own, for they are two processes.
+static struct inbox inbox;
+
+// A way, as its two ends see it.
+struct channel {
+    int client_in, client_out, server_in, server_out;
+    enum pattern pattern;
+    size_t bytes;
+    // What the last call returned.
+    const struct message *answer;
+};
+
+static void send_message(int file, const struct message *message) {
+    const char *from = (const char *)message;
+    size_t left = sizeof(struct header) + message->header.bytes;
+    while (left > 0) {
+        ssize_t wrote = write(file, from, left);
+        if (wrote < 0 && errno != EINTR) die("sending");
+        if (wrote > 0) from += wrote, left -= wrote;
+    }
+}
+
+// The next message, or NULL when the other end is gone.
+static const struct message *receive(int file) {
+    if (inbox.begin == inbox.end) inbox.begin = inbox.end = 0;
+    for (;;) {
+        struct message *message = (void *)(inbox.bytes + inbox.begin);
+        size_t have = inbox.end - inbox.begin, wanted = sizeof(struct header);
+        if (have >= wanted) wanted += message->header.bytes;
+        if (have >= wanted) {
+            inbox.begin += wanted;
+            return message;
+        }
+        if (inbox.begin + wanted > sizeof inbox.bytes) {
+            memmove(inbox.bytes, message, have);
+            inbox.begin = 0, inbox.end = have;
+        }
+        // All that is there: a stream may give several messages at once.
+        ssize_t got = read(file, inbox.bytes + inbox.end, sizeof inbox.bytes - inbox.end);
+        if (got == 0) return NULL;
+        if (got < 0 && errno != EINTR) die("receiving");
+        if (got > 0) inbox.end += got;
+    }
+}
+
+static void serve(void *context) {
+    struct channel *channel = context;
+    const struct message *message;
+    while ((message = receive(channel->server_in))) {
+        struct header header = message->header;
+        if (header.oneway) continue;
+        reply.header = header;
+        reply.header.bytes = reply_bytes(header.pattern, header.bytes);
+        if (header.pattern == ARG_RTN_COPY) memcpy(reply.data, message->data, header.bytes);
+        send_message(channel->server_out, &reply);
+    }
+}
+
+static void call(void *context) {
+    struct channel *channel = context;
+    request.header = (struct header){channel->pattern, 0, request_bytes(channel->pattern, channel->bytes)};
+    send_message(channel->client_out, &request);
+    channel->answer = receive(channel->client_in);
+    errno = EPROTO;
+    if (!channel->answer || channel->answer->header.bytes != reply_bytes(channel->pattern, channel->bytes)) die("an answer");
+}
+
+static void burst(void *context) {
+    struct channel *channel = context;
+    request.header = (struct header){channel->pattern, 1, request_bytes(channel->pattern, channel->bytes)};
+    for (int i = 1; i < BURST; i++) send_message(channel->client_out, &request);
+    call(context);
+}
+
+static void measure_channel(const char *way, struct channel channel, struct messages m) {
+    channel.bytes = m.bytes;
+    fill_argument(request.data, m.bytes);
+    fill_result(reply.data, m.bytes);
+    int server = start_server(serve, &channel);
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
+        channel.pattern = pattern;
+        struct subject subject = {m.bench, pattern_names[pattern], way, m.bytes};
+        measure(subject, call, &channel, rounds_for(m.bytes), 1);
+        check_result(pattern, channel.answer->data, m.bytes);
+        if (!async_names[pattern]) continue;
+        subject.kase = async_names[pattern];
+        measure(subject, burst, &channel, rounds_for(m.bytes), BURST);
+    }
+    end_server(server);
+    int files[] = {channel.client_in, channel.client_out, channel.server_in, channel.server_out};
+    for (int i = 0; i < 4; i++) close(files[i]);
+}
+
+static struct channel two_way(int client_in, int client_out, int server_in, int server_out) {
+    return (struct channel){
+        .client_in = client_in, .client_out = client_out, .server_in = server_in, .server_out = server_out};
+}
+
+static struct sockaddr_in bound(int sock) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    if (sock < 0 || bind(sock, (void *)&address, length) || getsockname(sock, (void *)&address, &length)) die("bind");
+    return address;
+}
+
+static struct channel udp(void) {
+    int a = socket(AF_INET, SOCK_DGRAM, 0), b = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in at_a = bound(a), at_b = bound(b);
+    if (connect(a, (void *)&at_b, sizeof at_b) || connect(b, (void *)&at_a, sizeof at_a)) die("UDP");
+    return two_way(a, a, b, b);
+}
+
+static struct channel tcp(void) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), a = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    struct sockaddr_in address = bound(listener);
+    if (listen(listener, 1) || connect(a, (void *)&address, sizeof address)) die("TCP");
+    int b = accept(listener, NULL, NULL);
+    close(listener);
+    // Without it a message in two segments waits for a delayed acknowledgement.
+    if (setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
+    if (setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
+    return two_way(a, a, b, b);
+}
+
+void messages_by_channels(struct messages m) {
+    int there[2], back[2];
+    if (pipe(there) || pipe(back)) die("pipe");
+    measure_channel("pipe", two_way(back[0], there[1], there[0], back[1]), m);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, there)) die("AF_UNIX");
+    measure_channel("unix", two_way(there[0], there[0], there[1], there[1]), m);
+    measure_channel("tcp", tcp(), m);
+    if (sizeof(struct header) + m.bytes <= DATAGRAM) {
+        measure_channel("udp", udp(), m);
+        return;
+    }
+    for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
+        const char *why = "more than a datagram takes";
+        skip((struct subject){m.bench, pattern_names[pattern], "udp", m.bytes}, why);
+        if (async_names[pattern]) skip((struct subject){m.bench, async_names[pattern], "udp", m.bytes}, why);
+    }
+}

@@ -1,0 +1,177 @@
+//! Linux, to compare with: that what it says is whole, and that it can be what it says. Fetches a kernel of 70 MB, so it runs
+//! only as `./musubi test peers`.
+
+use crate::case::{Case, several};
+use crate::checks::Found;
+use crate::lab::{Failure, Lab};
+use anyhow::{Context, Result, ensure};
+use machine::{Options, Wish};
+use measure::{Figure, count, unit};
+use peers::{BENCHES, Clock, Report};
+use std::process::{Command, Output};
+
+pub fn cases() -> Vec<Case> {
+    vec![several("linux", &CHECKS.map(|(name, _)| name), all).by_name()]
+}
+
+type Check = (&'static str, fn(&Runs) -> Result<()>);
+const CHECKS: [Check; 8] = [
+    ("says_what_it_is", says_what_it_is),
+    ("every_line_has_its_form", every_line_has_its_form),
+    ("a_message_is_two_switches", a_message_is_two_switches),
+    ("counted_from_outside", counted_from_outside),
+    ("data_cost_where_they_are_copied", data_cost_where_they_are_copied),
+    ("not_to_wait_is_cheaper", not_to_wait_is_cheaper),
+    ("wall_time", wall_time),
+    ("stands_beside_ours", stands_beside_ours),
+];
+
+struct Runs {
+    instructions: Report,
+    wall: Report,
+    table: Output,
+}
+
+/// That nothing is missing and nothing is said twice is checked whenever Linux is measured: these fail then.
+fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
+    let measure = |benches: &[&str], clock| peers::linux(lab.workspace(), benches, clock, Wish::Tcg, &mut |_| ());
+    let mut front = Command::new("sh");
+    front.args(["musubi", "bench", "calls", "--peer", "linux"]).current_dir(lab.workspace().top());
+    let runs = Runs {
+        instructions: measure(&BENCHES, Clock::Instructions)?,
+        wall: measure(&["sched"], Clock::Nanoseconds)?,
+        table: front.output().context("./musubi bench does not start")?,
+    };
+    Ok(CHECKS.map(|(name, check)| (name, check(&runs).map_err(Failure::from))).into())
+}
+
+const SYSTEMS: [&str; 2] = ["linux-default", "linux-best"];
+
+fn value(report: &Report, system: &str, case: &str, way: &str, bytes: u64) -> Result<u64> {
+    let same = |f: &&Figure| f.system == system && f.case == case && f.way == way && f.bytes == bytes;
+    let found = report.figures.iter().filter(same).find(|figure| figure.is_total());
+    Ok(found.with_context(|| format!("no {case} of {bytes} bytes by {way} on {system}"))?.value)
+}
+
+fn says_what_it_is(runs: &Runs) -> Result<()> {
+    for (about, system) in runs.instructions.about.iter().zip(SYSTEMS) {
+        ensure!(about.system == system, "{about:?}");
+        ensure!(about.version.contains("Debian "), "not the version of Debian's package: {about:?}");
+        ensure!(about.command_line.contains("mitigations=off") == (system == "linux-best"), "{about:?}");
+    }
+    ensure!(runs.instructions.about.len() == SYSTEMS.len(), "{:?}", runs.instructions.about);
+    Ok(())
+}
+
+fn every_line_has_its_form(runs: &Runs) -> Result<()> {
+    for figure in &runs.instructions.figures {
+        ensure!(BENCHES.contains(&figure.bench.as_str()) && SYSTEMS.contains(&figure.system.as_str()));
+        ensure!(figure.unit == unit::INSTRUCTIONS || !figure.is_total(), "{}", figure.line());
+        ensure!(figure.cpus == 1 && figure.n >= 20, "{}", figure.line());
+        ensure!(Figure::read(&figure.line())? == [figure.clone()], "{}", figure.line());
+    }
+    Ok(())
+}
+
+/// A message there and back is two switches of the address space at least, and each way adds to that.
+fn a_message_is_two_switches(runs: &Runs) -> Result<()> {
+    let report = &runs.instructions;
+    for system in SYSTEMS {
+        let of = |case, way| value(report, system, case, way, 0);
+        let (call, switches) = (of("getppid", "system-call")?, of("yield", "processes-fifo")?);
+        ensure!(call < switches && of("no-such-call", "system-call")? < call, "{system}: getppid {call}");
+        ensure!(of("clock", "vdso")? < of("no-such-call", "system-call")?, "{system}: the vdso enters the kernel");
+        for way in ["pipe", "unix", "tcp", "udp", "shm-futex", "sunrpc-udp", "sunrpc-tcp"] {
+            let message = of("NullProc", way)?;
+            ensure!(message > switches, "{system}: {message} by {way}, {switches} for two switches alone");
+        }
+        ensure!(
+            of("NullProc", "udp")? < of("NullProc", "sunrpc-udp")?,
+            "{system}: Sun RPC costs less than what it uses"
+        );
+        ensure!(of("spawn", "vfork+exec")? < of("spawn", "fork+exec")?, "{system}: fork costs nothing");
+    }
+    Ok(())
+}
+
+/// The paper's count of an exchange between two address spaces (CUBIX-M6): two switches, and client and server each enter the
+/// kernel, to send and to wait.
+fn counted_from_outside(runs: &Runs) -> Result<()> {
+    let median = |system: &str, case: &str, way: &str, unit: &str| {
+        let same = |f: &&Figure| f.system == system && f.case == case && f.way == way && f.unit == unit;
+        let found = runs.instructions.figures.iter().find(same);
+        found
+            .map(|figure| figure.value)
+            .with_context(|| format!("{unit} of {case} by {way} on {system} are not counted"))
+    };
+    for system in SYSTEMS {
+        let call = |unit| median(system, "getppid", "system-call", unit);
+        ensure!((call(count::ENTRIES)?, call(count::VIEWS)?) == (1, 0), "{system}: what is a system call?");
+        let clock = median(system, "clock", "vdso", count::ENTRIES)?;
+        ensure!(clock == 0, "{system}: the vdso enters the kernel");
+        for way in ["pipe", "shm-futex"] {
+            let views = median(system, "NullProc", way, count::VIEWS)?;
+            ensure!(views == 2, "{system}: {views} switches for a message by {way} and its answer");
+        }
+        let entries = median(system, "NullProc", "pipe", count::ENTRIES)?;
+        ensure!(entries == 4, "{system}: {entries} entries for two writes and two reads");
+    }
+    Ok(())
+}
+
+fn data_cost_where_they_are_copied(runs: &Runs) -> Result<()> {
+    const MUCH: u64 = 1 << 20;
+    // The longest copy that one instruction makes, without a repeated one: 32 bytes there, and as many back.
+    let copy = MUCH / 64;
+    for system in SYSTEMS {
+        for way in ["pipe", "unix", "tcp", "sunrpc-tcp"] {
+            let of = |case, bytes| value(&runs.instructions, system, case, way, bytes);
+            let (take, answer) = (of("ArgNoRtn", MUCH)?, of("ArgRtn_NoCopy", MUCH)?);
+            ensure!(take > of("ArgNoRtn", 64)? + copy, "{system}: a mebibyte by {way} costs nothing: {take}");
+            ensure!(answer > take + copy, "{system}: the way back by {way} costs nothing: {answer}");
+            ensure!(of("ArgRtn_Copy", MUCH)? > answer, "{system}: the server's copy by {way} costs nothing");
+        }
+        let of = |case, bytes| value(&runs.instructions, system, case, "shm-futex", bytes);
+        ensure!(of("ArgNoRtn", MUCH)? < of("ArgNoRtn", 64)? + copy, "{system}: shared memory is copied");
+    }
+    Ok(())
+}
+
+fn not_to_wait_is_cheaper(runs: &Runs) -> Result<()> {
+    for system in SYSTEMS {
+        for way in ["pipe", "unix", "tcp", "udp", "shm-futex"] {
+            let of = |case| value(&runs.instructions, system, case, way, 0);
+            let (waits, not) = (of("NullProc")?, of("NullProc_Async")?);
+            ensure!(not < waits, "{system}, {way}: {not} without waiting, {waits} with");
+        }
+    }
+    Ok(())
+}
+
+/// Two rounds by turns have come to one figure.
+fn wall_time(runs: &Runs) -> Result<()> {
+    ensure!(!runs.wall.figures.is_empty(), "no wall time");
+    for figure in &runs.wall.figures {
+        ensure!(figure.unit == unit::NANOSECONDS && figure.n == 40, "{}", figure.line());
+    }
+    let [same, other] = ["threads-fifo", "processes-fifo"].map(|way| value(&runs.wall, "linux-best", "yield", way, 0));
+    let (same, other) = (same?, other?);
+    ensure!(same < other, "switching the address space takes no time: {same} ns and {other} ns");
+    Ok(())
+}
+
+fn stands_beside_ours(runs: &Runs) -> Result<()> {
+    let said = String::from_utf8_lossy(&runs.table.stderr);
+    ensure!(runs.table.status.success(), "it ended with {}: {said}", runs.table.status);
+    let text = str::from_utf8(&runs.table.stdout)?;
+    let row = text.lines().find(|line| line.starts_with("NullProc")).context("no row of ours")?;
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    // case, bytes, way, ours, best, (way), ratio, default, (way), ratio
+    let number = |at: usize| cells.get(at).and_then(|cell| cell.parse::<f64>().ok());
+    let numbers = [3, 4, 6, 7, 9].map(number);
+    ensure!(numbers.iter().all(|number| number.is_some_and(|number| number > 0.0)), "{row}");
+    for system in SYSTEMS {
+        ensure!(text.contains(&format!("\n{system}: Linux ")), "which {system} was it?\n{text}");
+    }
+    Ok(())
+}
