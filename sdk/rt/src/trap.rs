@@ -87,7 +87,7 @@ mod machine {
 
     #[unsafe(naked)]
     extern "C" fn refuse() {
-        naked_asm!("mov r10d, {why}", "xor edi, edi", "xor esi, esi", "ret", why = const abi::Error::BadAddress as u32)
+        naked_asm!("mov r10d, {why}", "xor edi, edi", "xor esi, esi", "ret", why = const abi::Error::BadAddress.word())
     }
 
     // SAFETY: the linker defines both (program.ld); only their addresses are used.

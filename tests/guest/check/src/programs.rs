@@ -9,6 +9,7 @@ use crate::sections::role;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::refusal::Object;
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Limits, USER_SYSTEM, exit};
 use musubi::command::Command;

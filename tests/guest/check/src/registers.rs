@@ -118,12 +118,13 @@ fn across(way: Way) -> Outcome {
 fn after_a_fault() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::SPOIL_AND_FAULT)?;
     for how in [Way::Bound, Way::Plain] {
-        check_after(how, &call(how, &bound, gate, room), [0, 0, Error::Faulted as u64])?;
+        check_after(how, &call(how, &bound, gate, room), [0, 0, Error::Faulted.word()])?;
     }
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
     let refused = call(Way::Bound, &bound, gate, room).general;
-    same!([refused[5], refused[4], refused[10]], [0, 0, Error::Denied as u64], "a refused call");
+    let error = Error::no_right(Object::Section(peer.text, Rights::CALL), task::identity().thread);
+    same!([refused[5], refused[4], refused[10]], [0, 0, error.word()], "a refused call");
     peer.end()
 }
 
