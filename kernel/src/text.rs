@@ -38,6 +38,8 @@ impl Section {
         let mut entered = self.entered.lock();
         if entered.len().is_power_of_two() {
             entered.retain(|(other, _)| other.strong_count() > 0);
+            entered.sort_unstable_by_key(|(other, record)| (other.as_ptr(), *record));
+            entered.dedup_by(|a, b| a.0.ptr_eq(&b.0) && a.1 == b.1);
         }
         entered.push((Arc::downgrade(thread), record));
     }
