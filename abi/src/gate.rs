@@ -117,6 +117,10 @@ pub struct Binding {
     pub grade: u64,
     /// The text that is called.
     pub text: u64,
+    /// Why it is not of a higher grade: one of [`why`].
+    pub why: u64,
+    /// With [`why::CALLER_UNCLEAR`] and [`why::CALLEE_UNCLEAR`]: the page of the text where that was found.
+    pub page: u64,
 }
 
 /// Grades of call.
@@ -124,4 +128,20 @@ pub mod grade {
     pub const PLAIN: u64 = 0;
     pub const EPC_S: u64 = 1;
     pub const EPC_H: u64 = 2;
+}
+
+/// Why calls by a binding go through the kernel.
+pub mod why {
+    /// They do not, as long as there are keys for what both texts use.
+    pub const DIRECT: u64 = 0;
+    /// It was asked for, or the call is on the caller's stack.
+    pub const ASKED: u64 = 1;
+    /// The machine has no protection keys.
+    pub const NO_KEYS: u64 = 2;
+    /// The caller's text holds an instruction that could write the key register.
+    pub const CALLER_UNCLEAR: u64 = 3;
+    /// The callee's does.
+    pub const CALLEE_UNCLEAR: u64 = 4;
+    /// The caller may not execute the callee's text; who may fetch is not told apart in one view.
+    pub const NOT_EXECUTABLE: u64 = 5;
 }

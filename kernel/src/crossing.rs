@@ -1,5 +1,5 @@
 //! A thread's side of the gate: the domains that it has been in, by number, and the records by which it calls
-//! (abi::gate; docs/decisions/0005).
+//! (abi::gate; docs/decisions/0006).
 
 use crate::domain::Domain;
 use crate::epc::More;

@@ -4,7 +4,7 @@
 use crate::domain::Domain;
 use crate::machine::spare_heap;
 use crate::section::{New, Section};
-use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade};
+use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
 use abi::rights::principal;
 use abi::section::kind;
@@ -99,8 +99,8 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
     }
     target.check(domain, Rights::CALL)?;
     let text = &domain.text;
-    let direct = flags == 0 && domain.task_view.is_some() && target.is_clear() && text.is_clear();
-    let grade = if direct { grade::EPC_H } else { grade::EPC_S };
+    let (why, page) = why_by_kernel(domain, &target, flags);
+    let grade = if why == why::DIRECT { grade::EPC_H } else { grade::EPC_S };
     let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
     let binding = Arc::new(Binding {
@@ -131,7 +131,28 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
         args_len,
         grade,
         text: target.base,
+        why,
+        page,
     })
+}
+
+/// Why calls of this domain into the target go through the kernel, and where that was found.
+fn why_by_kernel(domain: &Domain, target: &Section, flags: u64) -> (u64, u64) {
+    let text = &domain.text;
+    let page = |text: &Section| text.state.lock().unclear_at.unwrap_or(0);
+    if flags != 0 {
+        (why::ASKED, 0)
+    } else if domain.task_view.is_none() {
+        (why::NO_KEYS, 0)
+    } else if !text.is_clear() {
+        (why::CALLER_UNCLEAR, page(text))
+    } else if !target.is_clear() {
+        (why::CALLEE_UNCLEAR, page(target))
+    } else if !target.rights(domain).contains(Rights::EXECUTE) {
+        (why::NOT_EXECUTABLE, 0)
+    } else {
+        (why::DIRECT, 0)
+    }
 }
 
 /// A section that the binding and the bound text may use, on whatever thread: reached only while executing one of them.

@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use musubi::Error;
 use musubi::abi::calls::{Kernel, stub};
+use musubi::abi::gate::grade;
 use musubi::interfaces::measure::MeasureClient;
 use musubi::rt::Trap;
 
@@ -16,6 +17,10 @@ const PLAN: Plan = Plan::new(ROUNDS);
 pub fn run(report: &Report) -> Result<(), String> {
     server::with(|gate| {
         let client = MeasureClient::bind(gate).map_err(|e| format!("binding: {e}"))?;
+        if client.bound().binding().grade == grade::EPC_H {
+            null(report, "epc-h", &client)?;
+        }
+        let client = MeasureClient::bind_as(gate, 0, grade::EPC_S).map_err(|e| format!("binding: {e}"))?;
         null(report, "epc-s", &client)?;
         client.close().map_err(|e| format!("taking the right back: {e}"))?;
         expect(report, Case { case: "refused", way: "epc-s", bytes: 0 }, || {
@@ -24,10 +29,10 @@ pub fn run(report: &Report) -> Result<(), String> {
     })?;
     server::with(|gate| {
         let client = MeasureClient::plain(gate);
-        null(report, "plain-call", &client)?;
+        null(report, "plain", &client)?;
         // Memory that the server may not touch.
         let own = [0; 64];
-        let case = Case { case: "refused-pointer", way: "plain-call", bytes: own.len() };
+        let case = Case { case: "refused-pointer", way: "plain", bytes: own.len() };
         expect(report, case, || client.take(&own) == Err(Error::Refused))
     })?;
     let case = |case| Case { case, way: "kernel-call", bytes: 0 };

@@ -6,6 +6,7 @@ use crate::server;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use musubi::abi::gate::grade;
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
 use musubi::interfaces::measure::MeasureClient;
@@ -36,25 +37,35 @@ impl Pattern {
 }
 
 pub fn run(report: &Report) -> Result<(), String> {
-    server::with(|gate| lent(report, gate).map_err(|e| format!("epc-s: {e}")))?;
-    server::with(|gate| copied(report, gate).map_err(|e| format!("epc-s, copied: {e}")))?;
-    server::with(|gate| shared(report, gate).map_err(|e| format!("plain-call: {e}")))
+    for (grade, way, copying) in [(grade::EPC_H, "epc-h", "epc-h-copied"), (grade::EPC_S, "epc-s", "epc-s-copied")] {
+        server::with(|gate| lent(report, gate, grade, way).map_err(|e| format!("{way}: {e}")))?;
+        server::with(|gate| copied(report, gate, grade, copying).map_err(|e| format!("{copying}: {e}")))?;
+    }
+    server::with(|gate| shared(report, gate).map_err(|e| format!("plain: {e}")))
+}
+
+/// A client of a grade, where the machine has it.
+fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
+    match MeasureClient::bind_as(gate, 2 * LONGEST as u64, grade) {
+        Err(Error::NotSupported) => Ok(None),
+        bound => bound.map(Some),
+    }
 }
 
 /// A bound call, and data in the section of the binding.
-fn lent(report: &Report, gate: u64) -> Result<(), Error> {
-    let client = MeasureClient::bind_with_args(gate, 2 * LONGEST as u64)?;
+fn lent(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> {
+    let Some(client) = bind(gate, grade)? else { return Ok(()) };
     let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
-    let bench = Way { report, way: "epc-s", client: &client };
+    let bench = Way { report, way, client: &client };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], &mut data, &mut result)
 }
 
 /// A bound call, and data that lie elsewhere: the stub copies them there and back.
-fn copied(report: &Report, gate: u64) -> Result<(), Error> {
-    let client = MeasureClient::bind_with_args(gate, 2 * LONGEST as u64)?;
+fn copied(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> {
+    let Some(client) = bind(gate, grade)? else { return Ok(()) };
     let (mut data, mut result) = (vec![0; LONGEST], vec![0; LONGEST]);
-    let bench = Way { report, way: "epc-s-copied", client: &client };
+    let bench = Way { report, way, client: &client };
     bench.patterns(&[ArgNoRtn, ArgRtnCopy], &mut data, &mut result)
 }
 
@@ -70,7 +81,7 @@ fn shared(report: &Report, gate: u64) -> Result<(), Error> {
     };
     let (mut data, mut result) = (share()?, share()?);
     let client = MeasureClient::plain(gate);
-    let bench = Way { report, way: "plain-call", client: &client };
+    let bench = Way { report, way: "plain", client: &client };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], data.bytes_mut(), result.bytes_mut())?;
     data.delete()?;

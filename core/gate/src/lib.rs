@@ -4,10 +4,8 @@
 
 extern crate alloc;
 
-mod frames;
 mod table;
 
-pub use frames::Frames;
 pub use table::{Block, GateTable};
 
 #[cfg(test)]

@@ -1,87 +1,9 @@
-//! Frames nest and unwinding returns to the living; gates are found exactly where they were made.
+//! Gates are found exactly where they were made.
 
 use super::*;
 use abi::Error;
-use abi::gate::{DEPTH_MAX, GATE_STEP, GATES_MAX, flag};
+use abi::gate::{GATE_STEP, GATES_MAX, flag};
 use proptest::prelude::*;
-
-#[test]
-fn there_is_a_deepest_call() {
-    let mut frames = Frames::new();
-    for depth in 0..DEPTH_MAX {
-        assert_eq!(frames.depth(), depth);
-        frames.push(depth).unwrap();
-    }
-    assert_eq!(frames.push(DEPTH_MAX), Err(Error::TooDeep));
-    assert_eq!((frames.depth(), frames.top()), (DEPTH_MAX, Some(&(DEPTH_MAX - 1))));
-    assert_eq!(frames.pop(), Some(DEPTH_MAX - 1));
-    assert_eq!(frames.push(7), Ok(()));
-}
-
-#[test]
-fn unwinding_goes_to_the_nearest_that_lives() {
-    let mut frames = Frames::default();
-    ["shell", "dead", "dead"].into_iter().for_each(|caller| frames.push(caller).unwrap());
-    assert_eq!(frames.unwind(|caller| *caller == "dead"), Some(("shell", 2)));
-    assert_eq!(frames.unwind(|_| false), None, "a thread in no call has nobody to return to");
-    frames.push("dead").unwrap();
-    assert_eq!(frames.unwind(|_| true), None);
-    assert_eq!(frames.depth(), 0);
-}
-
-#[derive(Clone, Debug)]
-enum Call {
-    Push(u8),
-    Pop,
-    Kill(u8),
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    prop_oneof![5 => (0..6u8).prop_map(Call::Push), 2 => Just(Call::Pop), 1 => (0..6u8).prop_map(Call::Kill)]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-
-    /// A thread calls from program to program, each frame naming the caller. When the program that it is in has died,
-    /// it is unwound: every caller that lives gets control exactly once for each of its calls, the dead never.
-    #[test]
-    fn every_call_ends_once(calls in prop::collection::vec(call(), 0..100)) {
-        let mut frames = Frames::new();
-        // The model: the programs that the thread is in, from the outermost on.
-        let mut inside = vec![0u8];
-        let mut dead = [false; 6];
-        for call in calls {
-            let Some(&current) = inside.last() else { break };
-            match call {
-                Call::Push(callee) if !dead[callee as usize] => {
-                    frames.push(current).unwrap();
-                    inside.push(callee);
-                }
-                Call::Push(_) => {}
-                Call::Pop if inside.len() > 1 && !dead[inside[inside.len() - 2] as usize] => {
-                    inside.pop();
-                    prop_assert_eq!(frames.pop(), inside.last().copied());
-                }
-                Call::Pop | Call::Kill(_) => {
-                    let victim = if let Call::Kill(victim) = call { victim } else { current };
-                    dead[victim as usize] = true;
-                    if dead[current as usize] {
-                        let deep = inside.len();
-                        let living = inside.iter().rposition(|&program| !dead[program as usize]);
-                        inside.truncate(living.map_or(0, |at| at + 1));
-                        let expected = living.map(|at| (inside[at], deep - at - 2));
-                        prop_assert_eq!(frames.unwind(|&caller| dead[caller as usize]), expected);
-                    }
-                }
-            }
-            prop_assert_eq!(frames.depth(), inside.len().saturating_sub(1));
-            prop_assert_eq!(frames.top().copied(), inside.len().checked_sub(2).map(|at| inside[at]));
-        }
-    }
-}
-
-const FIRST: u64 = (1 << 46) + 0x1ff000;
 
 fn block(count: u64) -> Block {
     Block { entry: 0x1000 ^ count, count, cookie: !count, flags: flag::CALLER_STACK }

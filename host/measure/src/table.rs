@@ -37,7 +37,8 @@ impl Table<'_> {
 
     /// The published figure for the same case and way. A plain call is the paper's EPC-S, too.
     fn published(&self, own: &Figure) -> Option<&Figure> {
-        let way = if own.way == "plain-call" { "epc-s" } else { &own.way };
+        let way =
+            if own.way != "epc-s" && (own.way == "plain" || own.way.starts_with("epc")) { "epc-s" } else { &own.way };
         self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
     }
 

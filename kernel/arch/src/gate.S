@@ -1,7 +1,7 @@
 # The gate: bound calls from one program into another (abi::gate has the convention). First the page of user code that
 # every thread finds at GATE_BASE, then the kernel's own short way for the same calls.
 #
-# Rules that both keep (docs/decisions/0005): nothing is read, written or jumped through at an address that came in a
+# Rules that both keep (docs/decisions/0006): nothing is read, written or jumped through at an address that came in a
 # register; one store, to TOP, commits a crossing; until it, the inputs are intact and the crossing can be begun again
 # (`open`), after it, everything needed can be found from TOP (`clean`). The kernel does just that when it finds a thread
 # in between, and sets the key register to what the frame on top says.

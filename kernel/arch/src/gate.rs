@@ -1,4 +1,4 @@
-//! What the gate needs, per thread (abi::gate, `gate.S`, docs/decisions/0005): the frames of the calls that the thread
+//! What the gate needs, per thread (abi::gate, `gate.S`, docs/decisions/0006): the frames of the calls that the thread
 //! is in, the calls that it may make, and the page-table roots of the domains that it has been in. Every root of the
 //! thread shows it at the same place, to user code in slot 128 (where keys and page protection say what can be written)
 //! and to the kernel in slot 269.
@@ -11,11 +11,13 @@ use abi::info::feature;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::arch::asm;
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use paging::{Prot, TableMem, Tables};
-use spin::Once;
 use zerocopy::IntoBytes;
+
+mod code;
+
+pub use code::{Stopped, again, is_gate, send_to_kernel};
 
 const PAGE: u64 = 4096;
 /// Slots of a root: the thread's gate for user code, and the same for the kernel.
@@ -46,87 +48,6 @@ const _: () = assert!(DEPTH_MAX as u64 * FRAME_LEN == PAGE && CELLS + DOMAINS_MA
 pub const REGISTER_PLAIN: u32 = 0xffff_fff8;
 /// Key of the gate's own memory.
 pub const KEY: u8 = 1;
-
-// SAFETY: labels in `gate.S`.
-unsafe extern "C" {
-    static gate_begin: u8;
-    static gate_end: u8;
-    static gate_ranges: [u64; 10];
-}
-
-/// Places in the gate's code, as addresses.
-struct Places {
-    in_open: u64,
-    in_clean: u64,
-    in_trap: u64,
-    in_kernel: u64,
-    in_end: u64,
-    out_open: u64,
-    out_clean: u64,
-    out_jump: u64,
-    out_end: u64,
-    again: u64,
-}
-
-fn places() -> Places {
-    // SAFETY: constants in the image.
-    let [a, b, c, d, e, f, g, h, i, j] = unsafe { gate_ranges }.map(|offset| GATE_BASE + offset);
-    Places {
-        in_open: a,
-        in_clean: b,
-        in_trap: c,
-        in_kernel: d,
-        in_end: e,
-        out_open: f,
-        out_clean: g,
-        out_jump: h,
-        out_end: i,
-        again: j,
-    }
-}
-
-/// Where a plain call's caller goes on: at a `ret`.
-pub fn again() -> u64 {
-    places().again
-}
-
-/// Whether an address lies in the gate's code.
-pub fn is_gate(rip: u64) -> bool {
-    (GATE_BASE..GATE_BASE + PAGE).contains(&rip)
-}
-
-/// How far a thread was that was stopped in the gate (pitfalls, H3, H12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// At an instruction that runs with the program's own rights and uses its own stack.
-    Outside,
-    /// On the way in; the crossing was undone and begins anew.
-    In,
-    /// On the way out; likewise.
-    Out,
-    /// The crossing is made; what is left begins anew.
-    Made,
-    /// It was about to go on in the caller of a frame that only the kernel can return through; the frame is off the stack.
-    KernelFrame,
-    /// It tried to return where there was no call.
-    NoCall,
-}
-
-/// The code page, one for all threads.
-fn code() -> u64 {
-    static CODE: Once<u64> = Once::new();
-    *CODE.call_once(|| {
-        let page = frames::take_zeroed().expect("memory for the gate");
-        // SAFETY: the symbols delimit less than a page of constants; the frame is ours.
-        unsafe {
-            let begin = &raw const gate_begin;
-            let len = (&raw const gate_end).offset_from(begin) as usize;
-            assert!(len <= PAGE as usize);
-            direct(page).copy_from_nonoverlapping(begin, len);
-        }
-        page
-    })
-}
 
 /// A frame: where the caller goes on, the callee's stack pointer at the entry, the record by which it was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +140,7 @@ impl Gate {
             roots: Vec::new(),
             owned: 0,
         };
-        gate.map(mem, GATE_BASE, code(), prot(false, true))?;
+        gate.map(mem, GATE_BASE, code::page(), prot(false, true))?;
         let root = gate.tables.as_ref().expect("live tables").root();
         gate.link = Mem.read(root, SLOT);
         if !has(feature::PKU) {
@@ -425,54 +346,6 @@ impl Gate {
         (0..=self.depth()).any(|depth| self.frame(depth).record == record)
     }
 
-    /// Where a thread was that entered the kernel at `rip`; brings the registers to a place from which it can go on.
-    #[inline]
-    pub fn rewind(&mut self, registers: &mut crate::context::Registers) -> Stopped {
-        let rip = registers.rip;
-        if is_gate(rip) || rip & BY_KERNEL != 0 { self.rewind_in_gate(registers) } else { Stopped::Outside }
-    }
-
-    fn rewind_in_gate(&mut self, registers: &mut crate::context::Registers) -> Stopped {
-        if word(self.head) < FRAMES {
-            self.set_top(0);
-            registers.rip = 0;
-            return Stopped::NoCall;
-        }
-        let rip = registers.rip;
-        let p = places();
-        let within = |range: Range<u64>| range.contains(&rip);
-        let depth = self.depth();
-        let above = if depth < DEPTH_MAX { self.frame(depth + 1).rip } else { 0 };
-        let how = if within(p.in_clean..p.in_kernel) && rip <= p.in_trap {
-            (registers.rip, registers.r11) = (p.in_clean, self.frame(depth).record);
-            Stopped::Made
-        } else if within(p.in_open..p.in_end) {
-            if above != 0 {
-                self.forget_frame(depth + 1);
-            }
-            registers.rip = p.in_open;
-            Stopped::In
-        } else if within(p.out_clean..p.out_end) || (rip & BY_KERNEL != 0 && rip == above) {
-            // Some processors fault at the jump, some at its target. Whoever takes a call back clears its frame, so one
-            // above the top is marked like this only between the two.
-            (registers.rip, registers.rbx) = (p.out_clean, word(self.head) + FRAME_LEN);
-            if (rip == p.out_jump || rip == above) && above & BY_KERNEL != 0 {
-                Stopped::KernelFrame
-            } else {
-                Stopped::Made
-            }
-        } else if within(p.out_open..p.out_end) {
-            registers.rip = p.out_open;
-            Stopped::Out
-        } else {
-            return Stopped::Outside;
-        };
-        (registers.rcx, registers.rdx) = (0, 0);
-        registers.rflags = crate::context::FLAGS_DEFAULT;
-        registers.vector = crate::context::VECTOR_FULL;
-        how
-    }
-
     /// Nothing goes on where this frame says any more.
     pub fn forget_frame(&mut self, depth: usize) {
         set_word(self.frame_at(depth), 0);
@@ -511,11 +384,6 @@ pub fn domain_of(record: u64) -> u32 {
 /// The binding that the record at this address belongs to.
 pub fn binding_of(record: u64) -> u64 {
     (record - RECORDS) % SPAN / RECORD_LEN
-}
-
-/// Sends a thread that could not cross by itself ([`Stopped::In`]) the way through the kernel.
-pub fn send_to_kernel(registers: &mut crate::context::Registers) {
-    registers.rip = places().in_kernel;
 }
 
 /// Whether an address lies where the frames would go on if a thread could be deeper in calls.

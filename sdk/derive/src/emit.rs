@@ -66,6 +66,14 @@ fn client(interface: &Interface) -> TokenStream {
                 ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind(gate, len)? })
             }
 
+            /// A client whose calls are just of this grade (`abi::gate::grade`).
+            ///
+            /// # Errors
+            /// As `rt::Bound::bind_as`.
+            pub fn bind_as(gate: u64, len: u64, grade: u64) -> ::core::result::Result<#client, ::rt::Error> {
+                ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind_as(gate, len, grade)? })
+            }
+
             /// Calls by plain calls: no binding, and no memory is lent.
             #[must_use]
             pub fn plain(gate: u64) -> #client {

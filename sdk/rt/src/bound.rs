@@ -40,6 +40,24 @@ impl Bound {
         Bound::bind_with(gate, args_len, contract::flag::CALLER_STACK)
     }
 
+    /// A binding of just this grade (`abi::gate::grade`).
+    ///
+    /// # Errors
+    /// As [`Bound::bind`]; `NotSupported` if what was asked for is not to be had: `Bound::bind` says why.
+    pub fn bind_as(gate: u64, args_len: u64, wanted: u64) -> Result<Bound, Error> {
+        let bound = match wanted {
+            grade::PLAIN => return Ok(Bound::plain(gate)),
+            grade::EPC_S => Bound::bind_with(gate, args_len, contract::flag::BY_KERNEL)?,
+            grade::EPC_H => Bound::bind(gate, args_len)?,
+            _ => return Err(Error::BadArgument),
+        };
+        if bound.binding.grade == wanted {
+            return Ok(bound);
+        }
+        bound.unbind()?;
+        Err(Error::NotSupported)
+    }
+
     fn bind_with(gate: u64, args_len: u64, flags: u64) -> Result<Bound, Error> {
         let mut binding = Binding::default();
         stub::gate_bind(&Trap, gate, args_len, flags, core::ptr::from_mut(&mut binding) as u64)?;

@@ -7,8 +7,9 @@ use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::Error;
 use musubi::interfaces::{self, Interface};
-use musubi::rt::abi::gate::grade;
+use musubi::rt::abi::gate::{Binding, grade, why as reason};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{Method, Returns};
 use musubi::rt::{Bound, section, time};
@@ -35,14 +36,41 @@ fn signature(method: &Method) -> String {
     format!("{}({})", method.name, arguments.join(", "))
 }
 
+/// Grades of call: number, as typed, as told.
+const GRADES: [(u64, &str, &str); 3] =
+    [(grade::PLAIN, "plain", "plain call"), (grade::EPC_S, "epc-s", "EPC-S"), (grade::EPC_H, "epc-h", "EPC-H")];
+
+/// Binds as is asked for; if it was asked for a call without the kernel that is not to be had, says why.
+fn bind(gate: u64, grade: Option<u64>) -> Result<Result<Bound, String>, Error> {
+    let bound = match grade {
+        None | Some(grade::EPC_H) => Bound::bind(gate, 0)?,
+        Some(grade) => Bound::bind_as(gate, 0, grade)?,
+    };
+    match why_by_kernel(bound.binding()) {
+        Some(why) if grade == Some(grade::EPC_H) => bound.unbind().map(|()| Err(why)),
+        _ => Ok(Ok(bound)),
+    }
+}
+
+/// Why the kernel takes part in calls by a binding; `None` if it does not, or was asked to.
+fn why_by_kernel(binding: &Binding) -> Option<String> {
+    let unclear = |whose| format!("{whose} text could write the key register, in the page at {:#x}", binding.page);
+    Some(match binding.why {
+        reason::NO_KEYS => String::from("this machine has no protection keys"),
+        reason::CALLER_UNCLEAR => unclear("the caller's"),
+        reason::CALLEE_UNCLEAR => unclear("the callee's"),
+        reason::NOT_EXECUTABLE => String::from("the caller may not execute the callee's text"),
+        _ => return None,
+    })
+}
+
 pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    let (plain, rest) = match &words[1..] {
-        [option, how, rest @ ..] if option == b"--grade" => match text(how) {
-            "plain" => (true, rest),
-            "epc-s" => (false, rest),
-            _ => return misused(words, io),
+    let (grade, rest) = match &words[1..] {
+        [option, how, rest @ ..] if option == b"--grade" => match GRADES.iter().find(|grade| grade.1 == text(how)) {
+            Some(grade) => (Some(grade.0), rest),
+            None => return misused(words, io),
         },
-        rest => (false, rest),
+        rest => (None, rest),
     };
     let Some((name, rest)) = rest.split_first() else { return misused(words, io) };
     let name = text(name);
@@ -69,16 +97,30 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
     let mut registers = [0; 6];
     registers[..numbers.len()].copy_from_slice(&numbers);
-    let bound =
-        musubi::names::lookup(name).and_then(|gate| if plain { Ok(Bound::plain(gate)) } else { Bound::bind(gate, 0) });
-    let outcome = bound.and_then(|bound| {
+    let bound = match musubi::names::lookup(name).and_then(|gate| bind(gate, grade)) {
+        Ok(Ok(bound)) => bound,
+        Ok(Err(why)) => {
+            io.complain("call", format_args!("{name}: no call without the kernel: {why}"));
+            return 1;
+        }
+        Err(e) => {
+            io.complain("call", format_args!("{name}: {}", why(e)));
+            return 1;
+        }
+    };
+    let (grade, by_kernel) = (bound.binding().grade, why_by_kernel(bound.binding()));
+    let outcome = {
         let began = time::ticks();
         let values = bound.call(index, registers);
         let ticks = time::ticks() - began;
-        let how = if bound.binding().grade == grade::PLAIN { "plain call" } else { "EPC-S" };
         let _ = bound.unbind();
+        let named = GRADES.iter().find(|known| known.0 == grade).map_or("", |known| known.2);
+        let how = match by_kernel {
+            Some(why) => format!("{named}: {why}"),
+            None => String::from(named),
+        };
         values.map(|values| (values, ticks, how))
-    });
+    };
     let (values, ticks, how) = match outcome {
         Ok(done) => done,
         Err(e) => {

@@ -48,7 +48,12 @@ pub const GROUPS: &[Group] = &[
             command("sections", "[TASK]", "address, length, kind, owner and ACL of each section", sections::sections),
             command("acl", "ADDRESS [set WHO TEXT RIGHTS]", "who may do what to a section", access::acl),
             command("names", "", "services that have a name", call::names),
-            command("call", "[--grade plain|epc-s] NAME [METHOD [N...]]", "calls a method of a service", call::call),
+            command(
+                "call",
+                "[--grade plain|epc-s|epc-h] NAME [METHOD [N...]]",
+                "calls a method of a service",
+                call::call,
+            ),
             command("mem", "", "memory of the machine and of each task", machine::mem),
             command("cpus", "", "processors and what they did", machine::cpus),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
