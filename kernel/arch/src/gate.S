@@ -20,6 +20,8 @@
 .set GATES, 80
 .set DOMAIN, 84
 .set RECORDS_LEN, 88
+.set FLAGS_OF, 92
+.set BY_KERNEL, 1                                   # abi::gate::record
 .set SLOTS, 0x7ff80                                 # bits that a record's offset may have
 
 .set GATE_BASE, 0x400000000000
@@ -270,8 +272,9 @@ in_go:
     sysretq
 in_earned:
     testb $FLAG_KEYS, %gs:FLAGS
-    jnz in_slow
-    jmp in_go
+    jz in_go
+    testl $BY_KERNEL, FLAGS_OF(%r10,%r15)
+    jnz in_go
 in_slow:
     xor %ebx, %ebx
     xor %edx, %edx
