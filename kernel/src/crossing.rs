@@ -197,6 +197,13 @@ impl Inner {
         }
     }
 
+    /// Whether calls into a domain may ever do without the kernel.
+    pub fn may_be_called_directly(&self, number: u32) -> bool {
+        let may = |record: Record| record.gates > 0 && record.flags & record::BY_KERNEL == 0;
+        let leads = self.leads.get(&number).into_iter().flatten();
+        self.domain.task_view.is_some() && leads.copied().any(|at| self.gate.record(at).is_some_and(may))
+    }
+
     /// Gives a new domain its number, cell and root.
     pub fn add_domain(&mut self, thread: &Thread, number: u32, domain: Arc<Domain>) -> Result<(), Error> {
         let sp = domain.stack.1.saturating_sub(16);

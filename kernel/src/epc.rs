@@ -21,6 +21,9 @@ use arch::fpu;
 use arch::gate::{BY_KERNEL, Frame, MORE, again, records};
 use core::sync::atomic::Ordering;
 
+/// Calls by the kernel after which it looks whether caller and callee have earned keys.
+pub const EARNING: u32 = 16;
+
 /// What a frame does not hold of a call that only the kernel can return from.
 pub enum More {
     /// A plain call promises what the C ABI does: rbx rbp r12 r13 r14 r15, and the control words.
@@ -71,10 +74,13 @@ fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
         let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
         let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
         let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+        let callee = inner.domain_number(record.domain)?;
+        let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
+        inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
         if record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none() {
             return Ok(caller_stack);
         }
-        (caller, inner.domain_number(record.domain)?, caller_stack)
+        (caller, callee, caller_stack)
     };
     keyed::try_back(thread, &caller);
     keyed::try_back(thread, &callee);

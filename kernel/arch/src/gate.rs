@@ -315,6 +315,13 @@ impl Gate {
         Ok(())
     }
 
+    /// Short calls into a domain until the kernel makes one the long way; 0: that does not matter.
+    pub fn set_countdown(&mut self, domain: u32, calls: u32) {
+        if let Some(at) = self.at(cell(domain) + 8) {
+            set_word(at, word(at) & 0xffff_ffff | u64::from(calls) << 32);
+        }
+    }
+
     /// Nobody makes calls by this record any more. Those that are under way go on.
     pub fn clear_record(&mut self, address: u64) {
         if let (Some(direct), Some(gates)) = (self.at(address), self.at(address + 80)) {
