@@ -83,6 +83,7 @@ in_clean:                                           # r11 = the record on top, e
     cmp REGISTER(%rbx), %eax
     jne in_trap
     mov SP_THEN(%r10), %rsp
+    and $~15, %rsp                                  # a call by the kernel leaves it with the return address on top
     xor %r15d, %r15d                                # the last one that is the caller's
 in_jump:
     jmp *ENTRY(%rbx)
