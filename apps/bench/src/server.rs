@@ -128,7 +128,7 @@ fn start(count: usize, servers: &mut Vec<Child>) -> Result<Vec<u64>, String> {
     }
     let ready = |(number, server): (usize, &Child)| {
         musubi::names::await_name(&name(number), 60_000_000_000).map_err(|e| {
-            let ended = server.wait_for(0).map_or(String::from("runs"), |exit| format!("{exit:x?}"));
+            let ended = server.wait_for(1_000_000).map_or(String::from("runs"), |exit| format!("{exit:x?}"));
             format!("server {number}: {e}; it {ended}")
         })
     };

@@ -28,7 +28,7 @@ pub const BENCHES: [Bench; 4] = [
         about: "a call into each of so many servers; a change of an access list, and the fault after it",
         timeout: Duration::from_secs(900),
         mem: "4G",
-        limits: &["limit", "frames=900000", "sections=16000", "threads=4000", "reserve=1270G"],
+        limits: &["limit", "frames=900000", "sections=60000", "threads=4000", "reserve=1270G"],
     },
     Bench {
         name: "sizes",
