@@ -54,6 +54,11 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     if let Err(error) = made {
         let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
+        if error == Error::Changed {
+            // `syscall` is made once more: it is two bytes long, and rax still holds the number.
+            registers.rip -= 2;
+            return;
+        }
         (registers.rdi, registers.rsi, registers.r10) = (0, 0, error.word());
     }
 }
@@ -86,7 +91,10 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let r = inner.area.registers();
     // On the caller's stack the record has no gates to be called without the kernel; its block has been looked at.
-    if !caller_stack && r.r14 >= u64::from(record.gates) {
+    if !caller_stack && record.gates == 0 {
+        return Err(Error::Changed);
+    }
+    if !caller_stack && r.r14 >= record.gates {
         return Err(Error::BadArgument);
     }
     let arrival = Arrival {
@@ -113,7 +121,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     }
     target.check(&caller, Rights::CALL)?;
     let callee = thread.domain_for(inner, target)?;
-    let gates = if binding.caller_stack { 0 } else { binding.block.count as u32 };
+    let gates = if binding.caller_stack { 0 } else { binding.block.count };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
         return Err(Error::BadArgument);
     }
@@ -122,15 +130,15 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
     target.entered(thread, address);
     if target.generation.load(Ordering::SeqCst) != generation || binding.has_ended() {
-        // Something has changed while we looked: the next call looks again.
+        // Something has changed while we looked.
         inner.gate.clear_record(address);
-        return Err(Error::Busy);
+        return Err(Error::Changed);
     }
     Ok(binding)
 }
 
 /// What the callee is told, and the gate needs.
-fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u32) -> Record {
+fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u64) -> Record {
     Record {
         entry: block.entry,
         cookie: block.cookie,

@@ -13,14 +13,14 @@
 .set FRAME, 32
 # A record (abi::gate::Record).
 .set DIRECT, 0
-.set REGISTER, 4
 .set ENTRY, 8
 .set CELL, 16
 .set RECORDS, 24
 .set GATES, 80
-.set DOMAIN, 84
-.set RECORDS_LEN, 88
-.set FLAGS_OF, 92
+.set DOMAIN, 88
+.set RECORDS_LEN, 92
+.set FLAGS_OF, 96
+.set REGISTER, 100
 .set BY_KERNEL, 1                                   # abi::gate::record
 .set SLOTS, 0x7ff80                                 # bits that a record's offset may have
 
@@ -53,7 +53,7 @@ in_open:
     mov REC(%rbx), %rbp
     and $SLOTS, %r11d                               # takes the next line back, if it is begun again
     add RECORDS(%rbp), %r11
-    cmp DIRECT(%r11), %r14d
+    cmp DIRECT(%r11), %r14
     jae in_kernel
     mov CELL(%rbp), %rbp
     mov %rsp, (%rbp)
@@ -88,7 +88,7 @@ in_kernel:                                          # the call has to be made by
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbx
     cmp REGISTER(%rbx), %eax
-    jne in_trap
+    jne in_kernel                                   # the kernel has changed it meanwhile, or somebody has jumped here
 in_end:
     push %r10
     jmp enter
@@ -242,7 +242,7 @@ epc_in:
     cmp RECORDS_LEN(%rdx,%r15), %r10d
     jae in_slow
     add RECORDS(%rdx,%r15), %r10
-    cmp GATES(%r10,%r15), %r14d
+    cmp GATES(%r10,%r15), %r14
     jae in_slow
     mov CELL(%rdx,%r15), %rdx
     mov %rsp, (%rdx,%r15)
@@ -287,11 +287,10 @@ in_slow:
 epc_out:
     cmpl $0, %gs:ATTENTION
     jne syscall_slow
+    mov %rdx, %gs:SCRATCH                           # for who means another call by this number (foreign.rs)
     movabs ALIAS + HEAD_PAGE, %rax
     movabs $DELTA, %rdx
-    mov RIP(%rax,%rdx), %rdx
-    btr $63, %rdx
-    shr $47, %rdx                                   # the first frame, one with more to it (epc.rs), or no address
+    testl $0x7fff8000, RIP+4(%rax,%rdx)             # the first frame, one with more to it (epc.rs), or no address
     jnz out_slow
     mov %rax, %rbp
     movabs $ALIAS + HEAD_PAGE, %rbx
@@ -325,6 +324,7 @@ epc_out:
     swapgs
     sysretq
 out_slow:
+    mov %gs:SCRATCH, %rdx
     mov $RETURN, %eax
     jmp syscall_slow
 

@@ -209,7 +209,8 @@ pub extern "C" fn step(which: u64) {
     )
 }
 
-/// Where [`through`] has its return address, on the caller's stack.
+/// The stack that [`through`] calls from, if not the thread's own; and where it has its return address there.
+pub static STACK: AtomicU64 = AtomicU64::new(0);
 pub static RETURN_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes a bound call with three words by a way of the gate, and a return address with `tag` added. Value: the second value,
@@ -234,11 +235,17 @@ pub extern "C" fn through(via: u64, slot: u64, first: u64, second: u64, third: u
         "xor r8d, r8d",
         "lea rcx, [rip + 2f]",
         "add rcx, r9",
+        "mov r9, rsp",
+        "mov rbx, [rip + {stack}]",
+        "test rbx, rbx",
+        "cmovne rsp, rbx",
+        "push r9",
         "xor r9d, r9d",
         "push rcx",
         "mov [rip + {at}], rsp",
         "jmp rax",
         "2:",
+        "pop rsp",
         "mov rax, rsi",
         "test r10, r10",
         "je 3f",
@@ -254,6 +261,7 @@ pub extern "C" fn through(via: u64, slot: u64, first: u64, second: u64, third: u
         "pop rbx",
         "ret",
         at = sym RETURN_AT,
+        stack = sym STACK,
     )
 }
 

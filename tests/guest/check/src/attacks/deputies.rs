@@ -41,7 +41,7 @@ fn deputies(object: u64, gate: u64, other: u64) -> Vec<Deputy> {
         Deputy("gate_bind", [gate, 0, 0, 0, 0, 0], 3),
         Deputy("wait", [0, 1, 1000, 0, 0, 0], 0),
         Deputy("wake", [0, 1, 0, 0, 0, 0], 0),
-        Deputy("task_create", [0; 6], 0),
+        Deputy("task_create", [0, task::identity().user, 0, 0, 0, 0], 0),
         Deputy("task_wait", [other, u64::MAX, 0, 0, 0, 0], 2),
         Deputy("processor_info", [0; 6], 1),
         Deputy("memory_info", [0; 6], 0),
@@ -70,7 +70,8 @@ fn holds_on(deadline: u64) -> Outcome {
 
 /// Whether an error is one of an address that cannot be used; a call that waits or creates says nothing else of it.
 fn is_about_the_address(error: Error) -> bool {
-    error == Error::BadAddress || Error::from_word(error.word()).is_some() && error.word() > 0x1_0000
+    // A callee's own refusals are told as `Denied`.
+    matches!(error, Error::BadAddress | Error::Denied) || error.refusal().is_some()
 }
 
 /// Tries all deputies by `ask`, with an address of the asker's own and with forbidden ones.

@@ -121,12 +121,13 @@ impl Scene {
     }
 }
 
-/// A callee may end its call as it likes; not with the secret, and not with what says that it got through.
-pub fn not_told(outcome: Result<[u64; 2], Error>, secret: u64, what: &str) -> Outcome {
-    match outcome {
+/// An attacker may end its call as it likes; not with the secret, and not with itself, which says that it got through.
+pub fn not_told(attacker: &Peer, words: [u64; 6], secret: u64, what: &str) -> Outcome {
+    match ask(attacker, words) {
         Ok(values) if values.contains(&secret) => Err(format!("{what}: told the secret")),
-        // The peer has ended itself: it went through.
-        Err(Error::Dead) => Err(format!("{what}: touched the secret")),
+        Err(Error::Dead) if ask(attacker, [op::GET, 0, 0, 0, 0, 0]).is_err() => {
+            Err(format!("{what}: touched the secret"))
+        }
         _ => Ok(()),
     }
 }

@@ -96,6 +96,7 @@ fn grade_changes() -> Outcome {
     let scene: &'static Scene = Box::leak(Box::new(Scene::set()?));
     static GOOD: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicU64 = AtomicU64::new(0);
+    static WHY: AtomicU64 = AtomicU64::new(0);
     let call = move |n: u64| {
         if n == 0 {
             let changed = (0..60).all(|round| {
@@ -115,12 +116,15 @@ fn grade_changes() -> Outcome {
             match scene.victim.call(peer::op::ADD, &[1]) {
                 Ok(_) => _ = GOOD.fetch_add(1, Ordering::SeqCst),
                 Err(Error::Busy) => {}
-                Err(_) => return false,
+                Err(error) => {
+                    WHY.store(error.word(), Ordering::SeqCst);
+                    return false;
+                }
             }
         }
         true
     };
-    same!(on_threads(4, call)?, 0, "threads with a failed call");
+    same!((on_threads(4, call)?, WHY.load(Ordering::SeqCst)), (0, 0), "threads with a failed call, and why");
     let sum = scene.victim.call(peer::op::ADD, &[0]);
     same!(sum, Ok(GOOD.load(Ordering::SeqCst)), "the sum of the calls that were made");
     scene.holds("afterwards")?;

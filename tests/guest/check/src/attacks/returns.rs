@@ -1,6 +1,6 @@
 //! Returning without a call, twice, by another door than one came, to addresses that are none (pitfalls: H1, H2, H4, H12).
 
-use super::asm::{RETURN_AT, VICTIM, disorderly_return, landing, through};
+use super::asm::{RETURN_AT, STACK, VICTIM, disorderly_return, landing, through};
 use super::{Scene, ask, ask_plainly, doors, has_keys, op};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::Peer;
@@ -151,10 +151,14 @@ fn changed_meanwhile() -> Outcome {
     let flags = data(PAGE).map_err(doing("create"))?.base();
     section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     VICTIM.store(scene.place, Ordering::SeqCst);
+    // A thread's own stack nobody else can write; but it need not be its own.
+    STACK.store(data(PAGE).map_err(doing("create"))?.base() + PAGE, Ordering::SeqCst);
     for round in 0..20 {
         (store(flags, 0), store(flags + 8, 0), store(flags + 16, u64::MAX));
         let body = move || {
             let numbers = slot(scene.victim.bound.binding().number);
+            // The first call of a thread is made by the kernel.
+            let _ = scene.victim.call(op::GET, &[]);
             store(flags + 16, through(GATE, numbers, op::HOLD, flags, flags + 8, 0));
         };
         let caller = thread::spawn(body, 0).map_err(doing("thread"))?;
