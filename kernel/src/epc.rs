@@ -169,7 +169,8 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
             record: address,
             index,
             words: [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9],
-            rsp: r.rsp,
+            // A multiple of 16, below which the caller can be called back.
+            rsp: r.rsp.wrapping_sub(8),
             // The return address is taken from the caller's stack by the caller itself, when it is back.
             rip: again() | BY_KERNEL | MORE,
             caller_stack: false,
@@ -182,6 +183,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         // The call was allowed but cannot be made: it returns at once, with the error.
         let registers = inner.area.registers_mut();
         registers.rip = again();
+        registers.rsp = registers.rsp.wrapping_sub(8);
         (registers.rax, registers.rdx, registers.r10) = (0, 0, error.word());
     }
     Ok(())

@@ -134,11 +134,13 @@ out_end:
 .org gate_begin + 0x200, 0xcc
 # --- ENTER: the same by the kernel.
 enter:
-    mov %r11d, %eax
+    push %r11                                       # what the kernel keeps is a multiple of 16, as what the gate keeps:
+    mov %r11d, %eax                                 # whoever calls back uses the stack from there
     bts $32, %rax
     syscall
 again:                                              # the return address of a plain call is taken from the caller's own
-    ret                                             # stack, with the caller's own rights
+    add $8, %rsp                                    # stack, with the caller's own rights
+    ret
 
 .org gate_begin + 0x240, 0xcc
 # --- DOORSTEP: where a callee goes when the kernel made the call.

@@ -47,6 +47,8 @@ pub mod op {
     pub const SPIN_AND_LOAD: u64 = 72;
     /// Value: where its gates lead to, and a record that it was called by.
     pub const ENTRY: u64 = 73;
+    /// Calls the gates at `w0` by the way `w1`, which then call their binding `w2` with the word `w3`.
+    pub const CALL_BACK: u64 = 75;
     /// Stores 1 at `w0` and waits without the kernel until the word at `w1` is not 0.
     pub const HOLD: u64 = 74;
 }
@@ -71,6 +73,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         }
         op::BACK => returns::back(w[0], w[1]),
         op::PASS_ON => return Values::of(returns::pass_on(w[0], w[1], w[2])),
+        op::CALL_BACK => return Values::of(returns::call_back(w[0], w[1], w[2], w[3])),
         op::SPIN_AND_LOAD => {
             while crate::memory::load(w[0]) == 0 {
                 core::hint::spin_loop();

@@ -3,7 +3,8 @@
 use super::asm::{RETURN_AT, STACK, VICTIM, disorderly_return, landing, through};
 use super::{Scene, ask, ask_plainly, doors, has_keys, op};
 use crate::memory::{await_word, data, load, store};
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
+use crate::raw::{Seen, kind};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
@@ -19,6 +20,7 @@ use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("back_by_every_door", back_by_every_door),
+    ("called_back_by_every_door", called_back),
     ("back_without_a_call", back_without_a_call),
     ("marked_return_addresses", marked_return_addresses),
     ("return_address_changed_meanwhile", changed_meanwhile),
@@ -41,6 +43,39 @@ pub fn pass_on(gate: u64, way: u64, door: u64) -> Result<u64, Error> {
     let value = through(way, slot(bound.binding().number), op::BACK, door, 4321, 0);
     bound.unbind()?;
     Ok(value)
+}
+
+/// A peer's part of [`called_back`].
+pub fn call_back(gate: u64, way: u64, binding: u64, word: u64) -> Result<u64, Error> {
+    if way == 0 {
+        let words = [peer::op::CALL_BOUND, binding, word, 0, 0, 0];
+        return musubi::rt::plain_call(gate, words).map(|values| values[1]);
+    }
+    let bound = Bound::bind(gate, 0)?;
+    let value = through(way, slot(bound.binding().number), peer::op::CALL_BOUND, binding, word, 0);
+    bound.unbind()?;
+    Ok(value)
+}
+
+/// A program that has left by one door is called back by another: on a stack that begins where it left, at a multiple of 16.
+/// (Where doors kept different stack pointers, vector code of the compiler's faulted.)
+fn called_back() -> Outcome {
+    let (inner, outer) = (Peer::start()?, Peer::start()?);
+    let raw = outer.call(peer::op::RAW, &[kind::DUMP_AND_SPOIL, 0]).map_err(doing("gate"))?;
+    let back = inner.call(peer::op::BIND, &[raw]).map_err(doing("binding"))?;
+    let room = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    for way in WAYS.into_iter().filter(|way| *way != GATE || has_keys(&inner.bound)) {
+        for round in 0..3 {
+            let value = outer.call(op::CALL_BACK, &[inner.gate, way, back, room]);
+            holds!(value.is_ok(), "way {way:#x}, round {round}: {value:x?}");
+            // SAFETY: the callee wrote such a record there, and is done with it.
+            let seen = unsafe { *(room as *const Seen) };
+            same!(seen.general[7] % 16, 0, "the stack pointer, way {way:#x}, round {round}");
+        }
+    }
+    inner.end()?;
+    outer.end()
 }
 
 /// A frame is made by one door and taken off by another, in a chain where the doors differ, in disorder of flags and control
@@ -152,7 +187,7 @@ fn changed_meanwhile() -> Outcome {
     section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     VICTIM.store(scene.place, Ordering::SeqCst);
     // A thread's own stack nobody else can write; but it need not be its own.
-    STACK.store(data(PAGE).map_err(doing("create"))?.base() + PAGE, Ordering::SeqCst);
+    STACK.store(data(PAGE).map_err(doing("create"))?.base() + PAGE - 8, Ordering::SeqCst);
     for round in 0..20 {
         (store(flags, 0), store(flags + 8, 0), store(flags + 16, u64::MAX));
         let body = move || {
