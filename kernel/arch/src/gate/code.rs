@@ -46,7 +46,7 @@ fn places() -> Places {
     }
 }
 
-/// Where a plain call's caller goes on, with 8 bytes of its stack below the return address: it drops them and returns.
+/// Where a plain call's caller goes on: at a `ret`.
 pub fn again() -> u64 {
     places().again
 }
