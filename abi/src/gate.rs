@@ -54,10 +54,9 @@ pub const fn slot(binding: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(128))]
 pub struct Record {
-    /// Gates that may be called without the kernel.
-    pub direct: u32,
-    /// The key register's value in the callee.
-    pub register: u32,
+    /// Gates that may be called without the kernel. As long as the index that is compared with it, of which the callee
+    /// uses all bits.
+    pub direct: u64,
     /// Where the callee is entered.
     pub entry: u64,
     /// Where the callee's stack pointer is kept while the thread is elsewhere.
@@ -75,16 +74,18 @@ pub struct Record {
     pub text: u64,
     pub user: u64,
     /// Gates that may be called at all.
-    pub gates: u32,
+    pub gates: u64,
     /// The callee, among the texts that the thread has been in.
     pub domain: u32,
     /// Bytes of `records` that there are.
     pub records_len: u32,
     /// Union of [`record`].
     pub flags: u32,
+    /// The key register's value in the callee.
+    pub register: u32,
     /// Where the callee goes when it is done.
     pub back: u64,
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// Flags of a record.

@@ -21,8 +21,9 @@ pub struct Domain {
     /// The thread's part of its task's view, and the keys of that.
     shared: Option<Arc<View>>,
     pub task_view: Option<Arc<TaskView>>,
-    /// It runs in the shared view.
+    /// It runs in the shared view; it is about to.
     pub keyed: AtomicBool,
+    pub joins: AtomicBool,
     /// The class for which it had no key, so that it lives apart.
     pub missed: Mutex<Option<Class>>,
     /// The thread's task, whose window this is.
@@ -79,6 +80,7 @@ impl Domain {
             shared,
             task_view,
             keyed: AtomicBool::new(false),
+            joins: AtomicBool::new(false),
             missed: Mutex::new(None),
             task,
             in_window,
@@ -90,6 +92,11 @@ impl Domain {
 
     pub fn is_keyed(&self) -> bool {
         self.keyed.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing may be fetched in the shared view that it may not execute.
+    pub fn is_member(&self) -> bool {
+        self.is_keyed() || self.joins.load(Ordering::SeqCst)
     }
 
     /// The view that it runs in.

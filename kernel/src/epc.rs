@@ -59,6 +59,11 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     if let Err(error) = made {
         let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
+        if error == Error::Changed {
+            // `syscall` is made once more: it is two bytes long, and rax still holds the number.
+            registers.rip -= 2;
+            return;
+        }
         (registers.rdi, registers.rsi, registers.r10) = (0, 0, error.word());
     }
 }
@@ -106,7 +111,10 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let r = inner.area.registers();
     // On the caller's stack the record has no gates to be called without the kernel; its block has been looked at.
-    if !caller_stack && r.r14 >= u64::from(record.gates) {
+    if !caller_stack && record.gates == 0 {
+        return Err(Error::Changed);
+    }
+    if !caller_stack && r.r14 >= record.gates {
         return Err(Error::BadArgument);
     }
     let arrival = Arrival {
@@ -133,7 +141,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     }
     target.check(&caller, Rights::CALL)?;
     let callee = thread.domain_for(inner, target)?;
-    let gates = if binding.caller_stack { 0 } else { binding.block.count as u32 };
+    let gates = if binding.caller_stack { 0 } else { binding.block.count };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
         return Err(Error::BadArgument);
     }
@@ -142,7 +150,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
     target.entered(thread, address);
     if target.generation.load(Ordering::SeqCst) != generation || binding.has_ended() {
-        // Something has changed while we looked: the next call looks again.
+        // Something has changed while we looked.
         inner.gate.clear_record(address);
         return Err(Error::Busy);
     }
@@ -150,7 +158,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
 }
 
 /// What the callee is told, and the gate needs.
-fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u32) -> Record {
+fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u64) -> Record {
     Record {
         entry: block.entry,
         cookie: block.cookie,
@@ -205,7 +213,7 @@ fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, b
     let generation = text.generation.load(Ordering::SeqCst);
     inner.make_plain(thread)?;
     let callee = thread.domain_for(inner, text)?;
-    let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count as u32))?;
+    let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;
     text.entered(thread, record);
     let unchanged = text.generation.load(Ordering::SeqCst) == generation;
     if !unchanged {
@@ -341,7 +349,8 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         Err(error) => ([0; 2], error.word()),
     };
     match more {
-        None if frame.rip & PLAIN != 0 => {
+        // A caller can give the gate a return address that looks like this, but not such a record.
+        None if frame.rip & PLAIN != 0 && arch::gate::is_loose(frame.record) => {
             let Kept { registers: [rbx, rbp, r12, r13, r14, r15], control, .. } = inner.gate.kept(inner.depth() + 1);
             let [rax, rdx] = values;
             *inner.area.registers_mut() =

@@ -9,12 +9,14 @@ use crate::gate;
 use crate::keyed::{self, Tag};
 use crate::thread::Thread;
 use crate::view::Stale;
+use abi::info::feature;
 use abi::layout::PAGE;
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
+use arch::cpu::has;
 use arch::gate::Stopped;
 use paging::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -68,10 +70,16 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
             (Stopped::In, Some(at)) if arch::gate::is_record(at) || arch::gate::is_frame_guard(at) => {
                 return arch::gate::send_to_kernel(inner.area.registers_mut());
             }
+            // The callee lives apart by now, where the gate cannot write: the kernel makes the return.
+            (Stopped::Out, Some(at)) if arch::gate::is_state(at) && inner.depth() > 0 => None,
             // The register was not what the table says now, or the program steps: it goes on.
-            (_, None) if inner.vector == 6 || inner.vector == 1 => return,
-            _ => inner.domain.clone(),
+            (_, None) if inner.vector == 6 && has(feature::PKU) || inner.vector == 1 => return,
+            _ => Some(inner.domain.clone()),
         }
+    };
+    let Some(domain) = domain else {
+        let values = thread.registers(|r| [r.rdi, r.rsi]);
+        return epc::give_back(thread, values);
     };
     if stopped == Stopped::KernelFrame && address.is_none() {
         return epc::give_back_again(thread);

@@ -113,7 +113,7 @@ impl TaskView {
                 core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
             };
             let all_may = texts.iter().all(|text| executes(domain, text))
-                && members.iter().filter(|member| member.is_keyed()).all(|member| executes(member, &domain.text));
+                && members.iter().filter(|member| member.is_member()).all(|member| executes(member, &domain.text));
             if !all_may {
                 return false;
             }
@@ -121,12 +121,22 @@ impl TaskView {
             if state.admitted != seen {
                 continue;
             }
-            state.members.push(Arc::downgrade(domain));
+            domain.joins.store(true, Ordering::SeqCst);
+            if !members.iter().any(|member| Arc::ptr_eq(member, domain)) {
+                state.members.push(Arc::downgrade(domain));
+            }
             if !texts.iter().any(|text| Arc::ptr_eq(text, &domain.text)) {
                 state.texts.push(Arc::downgrade(&domain.text));
             }
             state.admitted += 1;
-            return true;
+            drop(state);
+            // From here on nothing is mapped for execution that it may not execute. A right that was taken away before that is
+            // seen now.
+            let still_may = texts.iter().all(|text| executes(domain, text));
+            if !still_may {
+                domain.joins.store(false, Ordering::SeqCst);
+            }
+            return still_may;
         }
     }
 
@@ -235,7 +245,7 @@ impl Inside {
     fn may_be_fetched(&mut self, section: &Arc<Section>, rights: impl Fn(&Domain) -> Rights) -> bool {
         let known = self.texts.iter().any(|text| core::ptr::eq(text.as_ptr(), Arc::as_ptr(section)));
         let member_may = |member: &Arc<Domain>| {
-            !member.is_keyed() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
+            !member.is_member() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
         };
         let may = section.is_clear() && self.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
         if may && !known {
@@ -317,6 +327,7 @@ pub fn bring_in(thread: &Thread, domain: &Arc<Domain>) {
     let inner = &mut *thread.inner.lock();
     let Some(shared) = &thread.shared else { return };
     domain.keyed.store(true, Ordering::SeqCst);
+    domain.joins.store(false, Ordering::SeqCst);
     *domain.missed.lock() = None;
     inner.gate.set_root(domain.number, shared.root());
     inner.refresh();

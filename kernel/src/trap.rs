@@ -15,6 +15,8 @@ use arch::gate::Stopped;
 
 /// The vector of the fault that a jump to no address is.
 const GENERAL_PROTECTION: u64 = 13;
+/// In the error code of a page fault: the access was made with the program's rights.
+const BY_USER: u64 = 4;
 
 arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
 
@@ -39,6 +41,8 @@ fn trap(trap: Trap) -> Resume {
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call if !goes_on(&thread) => fault::exception(&thread, GENERAL_PROTECTION, 0),
         Trap::Call => system_call(&thread),
+        // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.
+        Trap::PageFault { error, .. } if error & BY_USER == 0 => fault::exception(&thread, GENERAL_PROTECTION, 0),
         Trap::PageFault { address, error } => {
             count(&here.counters.faults);
             fault::page(&thread, address, error);

@@ -181,9 +181,10 @@ impl View {
         self.root
     }
 
-    /// Shows the gate of the thread whose view this is.
+    /// Shows the gate of the thread whose view this is. In a view that is not shared runs who may write the key register, and
+    /// the kernel believes what stands in the gate's state.
     pub fn show_gate(&self, gate: &Gate) {
-        self.tables.lock().show_gate(gate);
+        self.tables.lock().show_gate(gate, self.lower.is_some());
     }
 
     /// Removes what the view holds of a range of addresses.

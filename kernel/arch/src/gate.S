@@ -13,13 +13,13 @@
 .set FRAME, 32
 # A record (abi::gate::Record).
 .set DIRECT, 0
-.set REGISTER, 4
 .set ENTRY, 8
 .set CELL, 16
 .set RECORDS, 24
 .set GATES, 80
-.set DOMAIN, 84
-.set RECORDS_LEN, 88
+.set DOMAIN, 88
+.set RECORDS_LEN, 92
+.set REGISTER, 100
 # A cell: where the domain's stack pointer was left, calls by the gate, calls until the kernel looks for itself.
 .set COUNTDOWN, 12
 .set SLOTS, 0x7ff80                                 # bits that a record's offset may have
@@ -61,7 +61,7 @@ in_open:
     mov REC(%rbx), %rbp
     and $SLOTS, %r11d                               # takes the next line back, if it is begun again
     add RECORDS(%rbp), %r11
-    cmp DIRECT(%r11), %r14d
+    cmp DIRECT(%r11), %r14
     jae in_kernel
     mov CELL(%rbp), %rbp
     mov %rsp, (%rbp)
@@ -97,7 +97,7 @@ in_kernel:                                          # the call has to be made by
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbx
     cmp REGISTER(%rbx), %eax
-    jne in_trap
+    jne in_kernel                                   # the kernel has changed it meanwhile, or somebody has jumped here
 in_end:
     push %r10
     jmp enter
@@ -252,7 +252,7 @@ epc_in:
     cmp RECORDS_LEN(%rdx,%r15), %r10d
     jae in_slow
     add RECORDS(%rdx,%r15), %r10
-    cmp GATES(%r10,%r15), %r14d
+    cmp GATES(%r10,%r15), %r14
     jae in_slow
     mov CELL(%rdx,%r15), %rdx
     mov %rsp, (%rdx,%r15)
@@ -290,11 +290,10 @@ in_slow:
 epc_out:
     cmpl $0, %gs:ATTENTION
     jne syscall_slow
+    mov %rdx, %gs:SCRATCH                           # for who means another call by this number (foreign.rs)
     movabs ALIAS + HEAD_PAGE, %rax
     movabs $DELTA, %rdx
-    mov RIP(%rax,%rdx), %rdx
-    btr $63, %rdx
-    shr $47, %rdx                                   # the first frame, one with more to it (epc.rs), or no address
+    testl $0x7fff8000, RIP+4(%rax,%rdx)             # the first frame, one with more to it (epc.rs), or no address
     jnz out_slow
     mov %rax, %rbp
     movabs $ALIAS + HEAD_PAGE, %rbx
@@ -328,8 +327,12 @@ epc_out:
     swapgs
     sysretq
 out_slow:
-    cmp $0x8000, %edx                               # bit 62 alone: a plain call
+    mov RIP+4(%rax,%rdx), %edx
+    shr $15, %edx
+    cmp $0x18000, %edx                              # bits 63 and 62 alone: a plain call
     je plain_out
+out_other:
+    mov %gs:SCRATCH, %rdx
     mov $RETURN, %eax
     jmp syscall_slow
 
@@ -362,7 +365,7 @@ plain_in:
     mov PLAIN_REC(%r10), %rax
     add %r11, %rax
     mov PLAIN_INDEX(%r10), %r11d
-    cmp GATES(%rax), %r11d
+    cmp GATES(%rax), %r11
     jae plain_slow
     mov %r11d, %gs:SAVED                            # from here on it is made
     movabs $ALIAS + HEAD_PAGE, %r10
@@ -416,8 +419,14 @@ plain_slow:
     mov %gs:SAVED + 16, %r11
     jmp interrupt_user
 
-# Back from one: rax = TOP.
+# Back from one: rax = TOP. A caller can give the gate a return address that looks like this, but not such a record: what
+# another one has kept at this depth is not for him.
 plain_out:
+    movabs $DELTA, %rdx
+    mov REC(%rax,%rdx), %rdx
+    shr $19, %rdx
+    cmp $(GATE_BASE + 0x80000000) >> 19, %edx       # of no domain (crossing.rs, LOOSE)
+    jne out_other
     mov %rax, %rbp
     movabs $ALIAS + HEAD_PAGE, %rbx
     movabs $DELTA, %r15

@@ -25,6 +25,7 @@ const PAGE: u64 = 4096;
 /// Slots of a root: the thread's gate for user code, and the same for the kernel.
 pub(crate) const SLOT: usize = 128;
 pub(crate) const ALIAS_SLOT: usize = 269;
+const WRITE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
@@ -71,7 +72,8 @@ pub struct Gate {
     tables: Option<Tables>,
     /// The table below the root, with everything.
     link: u64,
-    /// Without keys: the same without what only the kernel may write.
+    /// The same for views where keys do not guard the state, since a program in it may write the key register: the state can
+    /// only be read, and on machines without keys it is not there.
     shown: u64,
     head: u64,
     frames: u64,
@@ -147,9 +149,7 @@ impl Gate {
         gate.map(mem, GATE_BASE, code::page(), prot(false, true))?;
         let root = gate.tables.as_ref().expect("live tables").root();
         gate.link = Mem.read(root, SLOT);
-        if !has(feature::PKU) {
-            gate.shown = mem.alloc().ok_or(NoRoom)?;
-        }
+        gate.shown = mem.alloc().ok_or(NoRoom)?;
         gate.head = gate.page(mem, HEAD, prot(true, false))?;
         gate.frames = gate.page(mem, HEAD + PAGE, prot(true, false))?;
         gate.set_top(0);
@@ -165,11 +165,15 @@ impl Gate {
         let frame = mem.alloc().ok_or(NoRoom)?;
         self.pages.insert(address, frame);
         self.map(mem, address, frame, prot)?;
-        if self.shown != 0 {
-            // Nobody but the kernel makes calls then, so user code is shown the code and the records only.
-            for part in [0, 2, 3] {
-                Mem.write(self.shown, part, Mem.read(self.link & ADDRESS, part));
-            }
+        // Nobody but the kernel makes calls there.
+        for part in 0..4 {
+            let (entry, is_state) = (Mem.read(self.link & ADDRESS, part), part as u64 * GIB == STATE - GATE_BASE);
+            let shown = match is_state {
+                true if !has(feature::PKU) => 0,
+                true => entry & !WRITE,
+                false => entry,
+            };
+            Mem.write(self.shown, part, shown);
         }
         Ok(frame)
     }
@@ -180,8 +184,8 @@ impl Gate {
     }
 
     /// The entries of a root by which user code and the kernel reach it.
-    pub(crate) fn links(&self) -> [(usize, u64); 2] {
-        let user = if self.shown == 0 { self.link } else { self.link & !ADDRESS | self.shown };
+    pub(crate) fn links(&self, guarded: bool) -> [(usize, u64); 2] {
+        let user = if guarded { self.link } else { self.link & !ADDRESS | self.shown };
         [(SLOT, user), (ALIAS_SLOT, self.link & !USER)]
     }
 
@@ -329,8 +333,8 @@ impl Gate {
     /// Nobody makes calls by this record any more. Those that are under way go on.
     pub fn clear_record(&mut self, address: u64) {
         if let (Some(direct), Some(gates)) = (self.at(address), self.at(address + 80)) {
-            set_word(direct, word(direct) >> 32 << 32);
-            set_word(gates, word(gates) >> 32 << 32);
+            set_word(direct, 0);
+            set_word(gates, 0);
         }
     }
 
@@ -392,6 +396,11 @@ pub fn domain_of(record: u64) -> u32 {
     ((record - RECORDS) / SPAN) as u32
 }
 
+/// Whether a record belongs to no domain: the gate never calls by it.
+pub fn is_loose(record: u64) -> bool {
+    domain_of(record) == 0
+}
+
 /// The binding that the record at this address belongs to.
 pub fn binding_of(record: u64) -> u64 {
     (record - RECORDS) % SPAN / RECORD_LEN
@@ -400,6 +409,11 @@ pub fn binding_of(record: u64) -> u64 {
 /// Whether an address lies where the frames would go on if a thread could be deeper in calls.
 pub fn is_frame_guard(address: u64) -> bool {
     (HEAD + 2 * PAGE..HEAD + 3 * PAGE).contains(&address)
+}
+
+/// Whether an address lies in the state.
+pub fn is_state(address: u64) -> bool {
+    (STATE..STATE + GIB).contains(&address)
 }
 
 /// Whether an address lies among the records.

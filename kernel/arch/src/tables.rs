@@ -76,9 +76,9 @@ impl ViewTables {
         Some(ViewTables { tables: Some(tables), root, borrowed: false, lent: false })
     }
 
-    /// Shows a thread's gate.
-    pub fn show_gate(&mut self, gate: &Gate) {
-        for (slot, entry) in gate.links() {
+    /// Shows a thread's gate, to be written only where keys guard it.
+    pub fn show_gate(&mut self, gate: &Gate, guarded: bool) {
+        for (slot, entry) in gate.links(guarded) {
             Mem.write(self.root, slot, entry);
         }
     }

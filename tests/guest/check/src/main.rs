@@ -4,6 +4,7 @@
 extern crate alloc;
 
 mod acl;
+mod attacks;
 mod calls;
 mod deaths;
 mod fuzz;
@@ -38,6 +39,12 @@ const GROUPS: &[Group] = &[
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
+    Group { name: "jumps", checks: attacks::jumps::CHECKS },
+    Group { name: "returns", checks: attacks::returns::CHECKS },
+    Group { name: "state", checks: attacks::state::CHECKS },
+    Group { name: "code", checks: attacks::code::CHECKS },
+    Group { name: "deputies", checks: attacks::deputies::CHECKS },
+    Group { name: "races", checks: attacks::races::CHECKS },
 ];
 
 fn run(start: &Start) -> i32 {

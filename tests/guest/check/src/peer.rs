@@ -1,6 +1,7 @@
 //! The other program. Its gates do what checks want done in another text: on the caller's thread, with the rights that
 //! (that thread, this text) has.
 
+use crate::attacks;
 use crate::memory::{await_word, call, load, store, store_text, word};
 use crate::raw;
 use crate::report::doing;
@@ -98,9 +99,10 @@ fn value(result: Result<u64, Error>) -> Values {
 }
 
 impl Skeleton for Ops {
-    fn dispatch(&self, _: &Caller, _: u64, w: &[u64; 6]) -> Values {
+    fn dispatch(&self, caller: &Caller, _: u64, w: &[u64; 6]) -> Values {
         let [what, w @ ..] = *w;
         match what {
+            attacks::op::FIRST.. => attacks::serve(caller, what, &w),
             op::PEEK => Values(0, u64::from(probe::read(w[0]))),
             op::POKE => {
                 store(w[0], w[1]);

@@ -37,6 +37,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             Err(e) => 100 + e.word() as i32,
         },
         "try" => crate::refusals::try_access(at(0), words.get(1).copied().unwrap_or(""), at(2)),
+        "attack" => crate::attacks::role(words.first().copied().unwrap_or(""), |i| at(i + 1)),
         "status" => at(0) as i32,
         "kill-me" => {
             let _ = task::kill(task::identity().task);

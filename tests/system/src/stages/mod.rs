@@ -12,6 +12,7 @@ mod s40_threads;
 mod s45_programs;
 mod s50_shell;
 mod s60_attacks;
+mod s65_gate;
 mod s70_linux;
 mod s80_bench;
 
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Case> {
         ("s45_programs", s45_programs::cases()),
         ("s50_shell", s50_shell::cases()),
         ("s60_attacks", s60_attacks::cases()),
+        ("s65_gate", s65_gate::cases()),
         ("s70_linux", s70_linux::cases()),
         ("s80_bench", s80_bench::cases()),
         ("peers", peers::cases()),

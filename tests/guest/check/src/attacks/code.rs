@@ -1,0 +1,192 @@
+//! Code that writes the key register: hidden, changed after it was looked at, run by who should not (pitfalls: H3, H6, H7).
+
+use super::asm::{LOAD, RESTORE, STORE, TOUCHED, binds, open_all, run};
+use super::{Scene, has_keys, op};
+use crate::memory::{data, load, store};
+use crate::peer::{self, Peer};
+use crate::report::{Check, Outcome, doing};
+use crate::sections::{everybody, role as run_role};
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::Rights;
+use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::{Limits, exit};
+use musubi::rt::{Bound, section, task, thread};
+
+pub const CHECKS: &[Check] = &[
+    ("keys_opened_by_unclear_code", opened_by_unclear_code),
+    ("keys_restored_from_memory", restored_from_memory),
+    ("code_changed_while_it_is_sealed", changed_while_sealed),
+    ("hidden_instructions_are_found", hidden_instructions),
+];
+
+/// What unclear code tries with all keys open.
+const AIMS: u64 = 6;
+/// With [`RESTORE`]; and with a second thread that changes the code while it is sealed.
+const BY_XRSTOR: u64 = 10;
+const CHANGED: u64 = 11;
+
+/// The gate's head, where the pointer to the frame on top is; frames, cells.
+const HEAD: u64 = GATE_BASE + (1 << 30) + 0x1000;
+
+/// Runs such code. Ends by a fault, if the system is as it should be.
+pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    let ask = |what| bound.call(0, [what, 0, 0, 0, 0, 0]).map_or(0, |values| values[1]);
+    let (place, secret) = (ask(op::PLACE), ask(op::GET));
+    let Ok(mut code) = data(3 * PAGE) else { return 4 };
+    let bytes: Vec<u8> = match aim {
+        0 => [&open_all(), LOAD].concat(),
+        BY_XRSTOR => [RESTORE, LOAD].concat(),
+        // The place of what is put in later.
+        CHANGED => [&[0x90; 16], STORE].concat(),
+        _ => [&open_all(), STORE].concat(),
+    };
+    code.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+    let (base, start) = (code.base(), code.base() + at);
+    if aim == CHANGED {
+        let everything = everybody(Rights::READ | Rights::WRITE | Rights::EXECUTE);
+        let Ok(writer) = Peer::start() else { return 5 };
+        let writer: &'static Peer = Box::leak(Box::new(writer));
+        if section::grant(base, &everything).is_err() {
+            return 5;
+        }
+        let mut open = open_all();
+        open.resize(16, 0x90);
+        let words = [0, 8].map(|n| u64::from_le_bytes(open[n..n + 8].try_into().unwrap_or_default()));
+        let nops = [0x9090_9090_9090_9090; 2];
+        let write = move || {
+            for round in 0u64.. {
+                let now = if round % 4 == 3 { nops } else { words };
+                let wrote = |n: usize| writer.call(peer::op::POKE, &[start + 8 * n as u64, now[n]]).is_ok();
+                if !(wrote(0) && wrote(1)) {
+                    return;
+                }
+            }
+        };
+        let Ok(_) = thread::spawn(write, 0) else { return 5 };
+        musubi::rt::time::sleep_ns(20_000 * (secret % 97));
+    }
+    if code.seal().is_err() {
+        return 6;
+    }
+    let area = Box::new([[0u64; 8]; 64]);
+    let words = area.as_ptr() as u64 & !63;
+    let _ = ask(op::GET);
+    match aim {
+        0 => i32::from(run(start, place, 0) == secret) * TOUCHED,
+        BY_XRSTOR => {
+            store(words + 512, 0x200);
+            i32::from(run(start, place, words) == secret) * TOUCHED
+        }
+        _ => {
+            let (to, value) = match aim {
+                1 => (place, 1),
+                // The frame on top: none; the kernel's memory; a frame of one's own making.
+                2 | CHANGED => (HEAD, 0),
+                3 => (HEAD, 0xffff_8000_0000_1000),
+                4 => (HEAD + 0xff0, place),
+                _ => (HEAD + 0xf010, place),
+            };
+            run(start, to, value);
+            // It went through. What does the kernel make of it?
+            let _ = (ask(op::GET), task::identity());
+            TOUCHED
+        }
+    }
+}
+
+fn attack(scene: &Scene, aim: u64, at: u64) -> Result<(), String> {
+    let gate = format!("{:#x}", scene.victim.gate);
+    let exit = run_role(&["attack", "code", &gate, &format!("{aim}"), &format!("{at}")])?;
+    same!(exit.kind, exit::FAULT, "aim {aim} at {at:#x}: code {}", exit.code);
+    scene.holds("after that")
+}
+
+/// It may run, alone with what it may touch. If the gate's memory were there for it, with a key that it opens, it would make
+/// its own frames; the kernel believes them.
+fn opened_by_unclear_code() -> Outcome {
+    let scene = Scene::set()?;
+    for aim in 0..AIMS {
+        // Plainly, and across the borders of pages.
+        for at in [0, 5, PAGE - 8, PAGE - 7, 2 * PAGE - 8] {
+            attack(&scene, aim, at)?;
+        }
+    }
+    scene.end()
+}
+
+/// XRSTOR counts as harmless, since XCR0 does not let it load the key register: it runs where others are.
+fn restored_from_memory() -> Outcome {
+    let scene = Scene::set()?;
+    attack(&scene, BY_XRSTOR, 0)?;
+    scene.end()
+}
+
+/// Who looks at the code first and makes it unwritable afterwards has looked at something else.
+fn changed_while_sealed() -> Outcome {
+    let scene = Scene::set()?;
+    for round in 0..12 {
+        let secret = scene.secret + round;
+        scene.victim.call(op::SET, &[secret]).map_err(doing("the secret"))?;
+        let gate = format!("{:#x}", scene.victim.gate);
+        let exit = run_role(&["attack", "code", &gate, &format!("{CHANGED}"), "0"])?;
+        same!(exit.kind, exit::FAULT, "round {round}: code {}", exit.code);
+        same!(scene.victim.call(op::GET, &[]), Ok(secret), "the secret in round {round}");
+    }
+    scene.victim.end()
+}
+
+/// The binding of a program that has these bytes at this offset of its text.
+fn bound_with(gate: u64, bytes: &[u8], at: u64) -> Result<(u64, Binding), String> {
+    let block = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(block, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    store(block, gate);
+    store(block + 8, u64::MAX);
+    let child = task::create(&Limits::default(), 1, b"binds").map_err(doing("task"))?;
+    let mut text = data(3 * PAGE).map_err(doing("create"))?;
+    // SAFETY: code of this program, shorter than that; what lies behind it is code, too.
+    let code = unsafe { core::slice::from_raw_parts(binds as *const () as *const u8, 64) };
+    text.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+    text.bytes_mut()[0x800..0x840].copy_from_slice(code);
+    let base = text.seal().map_err(doing("seal"))?;
+    let all = everybody(Rights::READ | Rights::EXECUTE | Rights::CALL);
+    section::grant(base, &all).map_err(doing("grant"))?;
+    section::give(base, child).map_err(doing("give"))?;
+    task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
+    let exit = task::wait(child, 20_000_000_000).map_err(doing("its end"))?;
+    same!((exit.kind, exit.code, load(block + 8)), (exit::EXITED, 0, 0), "how it ended");
+    // SAFETY: the kernel wrote it there for the child.
+    Ok((base, unsafe { *((block + 16) as *const Binding) }))
+}
+
+/// At any byte, across pages, within other instructions: such a text is bound by EPC-S, and the binding says why.
+fn hidden_instructions() -> Outcome {
+    let scene = Scene::set()?;
+    let keys = has_keys(&scene.victim.bound);
+    let grade_of = |good: bool| if keys && good { grade::EPC_H } else { grade::EPC_S };
+    let (_, plain) = bound_with(scene.victim.gate, &[0x90; 8], 0)?;
+    same!(plain.grade, grade_of(true), "the grade of a clear text");
+    same!(plain.why, if keys { why::DIRECT } else { why::NO_KEYS }, "why");
+    let open = open_all();
+    let write = &open[6..];
+    // mov eax, imm32, whose last bytes are the instruction; an instruction with a useless prefix.
+    let within = [&[0xb8, 0x00][..], write].concat();
+    let prefixed = [&[0x2e, 0x66, 0x48][..], write].concat();
+    let cases =
+        [(write, 3, 0), (write, PAGE - 1, 1), (write, PAGE - 2, 1), (write, 2 * PAGE - 1, 2), (write, 3 * PAGE - 3, 2)];
+    let more = [(&within[..], 0, 0), (&prefixed[..], 0x123, 0), (&within[..], PAGE - 4, 1)];
+    for (bytes, at, page) in cases.into_iter().chain(more) {
+        let (base, binding) = bound_with(scene.victim.gate, bytes, at)?;
+        same!(binding.grade, grade::EPC_S, "the grade with it at {at:#x}");
+        if keys {
+            same!((binding.why, binding.page), (why::CALLER_UNCLEAR, base + page * PAGE), "why, with it at {at:#x}");
+        }
+    }
+    holds!(scene.victim.bound.binding().grade == grade_of(true), "the grade of this program");
+    scene.end()
+}

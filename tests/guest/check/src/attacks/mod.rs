@@ -1,0 +1,181 @@
+//! Attacks on the gate, on keys, and on who is between two programs (docs/decisions/0006). Each is a program that would
+//! succeed if one rule were not kept: it says which. What it must not get at is a *secret*: a word that only one text may
+//! touch, on whatever thread; see [`Scene`].
+
+mod asm;
+pub mod code;
+pub mod deputies;
+pub mod jumps;
+pub mod races;
+pub mod returns;
+pub mod state;
+
+use crate::peer::Peer;
+use crate::report::{Outcome, doing};
+use crate::same;
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::Error;
+use musubi::abi::calls::Kernel;
+use musubi::abi::gate::{DONE, DOORSTEP, Record, grade};
+use musubi::rt::bound::result_of;
+use musubi::rt::gate::Values;
+use musubi::rt::{Bound, Trap, plain_call, probe, thread};
+
+/// What a peer does besides, for attacks on it and by it.
+pub mod op {
+    /// Ops from here on.
+    pub const FIRST: u64 = 64;
+    /// Makes `w0` its secret.
+    pub const SET: u64 = 64;
+    /// Value: its secret.
+    pub const GET: u64 = 65;
+    /// Value: the secret's address.
+    pub const PLACE: u64 = 66;
+    /// Jumps to the offset `w0` of the gate's page with the hostile registers number `w1`, to get at the word at `w2`.
+    pub const JUMP: u64 = 67;
+    /// Value: the key register in this program.
+    pub const REGISTER: u64 = 68;
+    /// Makes the kernel call `w0` with the words at `w1`.
+    pub const KERNEL: u64 = 69;
+    /// Goes back by the door at `w0`, with the value `w1`.
+    pub const BACK: u64 = 70;
+    /// Makes a call of the gates at `w0` by the way `w1` (see [`super::returns::WAYS`]), which goes back by the door `w2`.
+    pub const PASS_ON: u64 = 71;
+    /// Waits without the kernel until the word at `w0` is not 0, and loads the word at `w1`.
+    pub const SPIN_AND_LOAD: u64 = 72;
+    /// Value: where its gates lead to, and a record that it was called by.
+    pub const ENTRY: u64 = 73;
+    /// Calls the gates at `w0` by the way `w1`, which then call their binding `w2` with the word `w3`.
+    pub const CALL_BACK: u64 = 75;
+    /// Stores 1 at `w0` and waits without the kernel until the word at `w1` is not 0.
+    pub const HOLD: u64 = 74;
+}
+
+static SECRET: AtomicU64 = AtomicU64::new(0);
+
+/// What a peer does for an [`op`].
+pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
+    let value = match what {
+        op::SET => {
+            SECRET.store(w[0], Ordering::SeqCst);
+            0
+        }
+        op::GET => SECRET.load(Ordering::SeqCst),
+        op::PLACE => SECRET.as_ptr() as u64,
+        op::JUMP => jumps::jump(w[0], w[1], w[2], u64::from(record.register)),
+        op::REGISTER => u64::from(record.register),
+        op::KERNEL => {
+            // SAFETY: the check has put six words there that this program may read.
+            let words = unsafe { *(w[1] as *const [u64; 6]) };
+            return Values::of(Trap.enter(w[0], words));
+        }
+        op::BACK => returns::back(w[0], w[1]),
+        op::PASS_ON => return Values::of(returns::pass_on(w[0], w[1], w[2])),
+        op::CALL_BACK => return Values::of(returns::call_back(w[0], w[1], w[2], w[3])),
+        op::SPIN_AND_LOAD => {
+            while crate::memory::load(w[0]) == 0 {
+                core::hint::spin_loop();
+            }
+            probe::read(w[1]);
+            crate::memory::load(w[1])
+        }
+        op::ENTRY => return Values(record.entry, core::ptr::from_ref(record) as u64),
+        op::HOLD => {
+            crate::memory::store(w[0], 1);
+            while crate::memory::load(w[1]) == 0 {
+                core::hint::spin_loop();
+            }
+            0
+        }
+        _ => return Values(Error::NoSuchCall.word(), 0),
+    };
+    Values(0, value)
+}
+
+/// A program with a secret, which the thread of the check has been in: its pages are there, and have a key if there are keys.
+pub struct Scene {
+    pub victim: Peer,
+    pub secret: u64,
+    pub place: u64,
+}
+
+impl Scene {
+    pub fn set() -> Result<Scene, String> {
+        let victim = Peer::start()?;
+        let secret = 0x5ec2_e700_0000_0000 | musubi::rt::time::ticks() & 0xffff_ffff;
+        victim.call(op::SET, &[secret]).map_err(doing("the secret"))?;
+        let place = victim.call(op::PLACE, &[]).map_err(doing("its place"))?;
+        let scene = Scene { victim, secret, place };
+        scene.holds("before")?;
+        Ok(scene)
+    }
+
+    /// The secret is what it was, and the victim answers.
+    pub fn holds(&self, when: &str) -> Outcome {
+        same!(self.victim.call(op::GET, &[]), Ok(self.secret), "the secret {when}");
+        Ok(())
+    }
+
+    pub fn end(self) -> Outcome {
+        self.holds("afterwards")?;
+        self.victim.end()
+    }
+}
+
+/// An attacker may end its call as it likes; not with the secret, and not with itself, which says that it got through.
+pub fn not_told(attacker: &Peer, words: [u64; 6], secret: u64, what: &str) -> Outcome {
+    match ask(attacker, words) {
+        Ok(values) if values.contains(&secret) => Err(format!("{what}: told the secret")),
+        Err(Error::Dead) if ask(attacker, [op::GET, 0, 0, 0, 0, 0]).is_err() => {
+            Err(format!("{what}: touched the secret"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// This program's part in roles: see `roles.rs`.
+pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
+    match what {
+        "jump" => jumps::role(at(0), at(1), at(2)),
+        "step" => state::role(at(0)),
+        "code" => code::role(at(0), at(1), at(2)),
+        "touch" => races::touch(at(0), at(1), at(2)),
+        "cross" => races::cross(at(0), at(1)),
+        "undone" => returns::undone(at(0), at(1)),
+        _ => 2,
+    }
+}
+
+fn doors() -> [u64; 3] {
+    [DONE, DOORSTEP, 0]
+}
+
+fn has_keys(bound: &Bound) -> bool {
+    bound.binding().grade == grade::EPC_H
+}
+
+fn ask(peer: &Peer, words: [u64; 6]) -> Result<[u64; 2], Error> {
+    peer.bound.call(0, words)
+}
+
+fn ask_plainly(peer: &Peer, words: [u64; 6]) -> Result<u64, Error> {
+    plain_call(peer.gate, words).and_then(result_of)
+}
+
+/// Runs `body` on so many threads, and waits for all. Value: how many it was not true of.
+fn on_threads(count: u64, body: impl Fn(u64) -> bool + Send + Sync + Copy + 'static) -> Result<u64, String> {
+    static BAD: AtomicU64 = AtomicU64::new(0);
+    BAD.store(0, Ordering::SeqCst);
+    let one = move |n| {
+        if !body(n) {
+            BAD.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let threads: Result<alloc::vec::Vec<_>, _> = (0..count).map(|n| thread::spawn(move || one(n), 0)).collect();
+    for thread in threads.map_err(doing("thread"))? {
+        thread.join().map_err(doing("join"))?;
+    }
+    Ok(BAD.load(Ordering::SeqCst))
+}

@@ -1,0 +1,254 @@
+//! What changes while others are between two programs: keys, rights, texts, threads (pitfalls: H3, H8, H12, and preemption
+//! anywhere).
+
+use super::asm::{TOUCHED, VICTIM};
+use super::{Scene, ask, has_keys, on_threads, op};
+use crate::memory::{data, load, store};
+use crate::peer::{self, Peer, own};
+use crate::report::{Check, Outcome, doing};
+use crate::sections::{everybody, role as run_role};
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::{cause, exit};
+use musubi::command::Command;
+use musubi::rt::{Bound, section, thread, time};
+use musubi::{Error, Rights};
+
+pub const CHECKS: &[Check] = &[
+    ("more_servers_than_keys", more_servers_than_keys),
+    ("key_of_another_kept_open", key_kept_open),
+    ("grade_changes_during_calls", grade_changes),
+    ("code_that_may_be_fetched_no_longer", fetched_no_longer),
+    ("text_goes_while_threads_cross", text_goes),
+    ("killed_between_programs", killed_between),
+];
+
+/// More than there are keys for; not more than a program's quota has stacks for on several threads.
+const SERVERS: usize = 24;
+
+fn servers(count: usize) -> Result<&'static [Scene], alloc::string::String> {
+    let all: Result<Vec<Scene>, _> = (0..count).map(|_| Scene::set()).collect();
+    Ok(Vec::leak(all?))
+}
+
+fn end_all(servers: &[Scene]) -> Outcome {
+    servers.iter().try_for_each(|scene| scene.victim.child.kill().map_err(doing("kill")))
+}
+
+/// Threads call servers in turn while keys change hands. A key that is still open for the one who had it before would show
+/// one server's memory to another; a page with an old key would stop a good call.
+fn more_servers_than_keys() -> Outcome {
+    static WRONG: AtomicU64 = AtomicU64::new(0);
+    let all = servers(SERVERS)?;
+    let right = move |thread: u64| {
+        (0..2 * SERVERS).all(|round| {
+            let scene = &all[(thread as usize * 7 + round) % SERVERS];
+            // Long enough to earn a key now and then.
+            let calls = if round % 5 == 0 { 200 } else { 3 };
+            (0..calls).all(|_| {
+                let got = scene.victim.call(op::GET, &[]);
+                let wrong = got != Ok(scene.secret);
+                if wrong {
+                    WRONG.store(got.map_or_else(Error::word, |_| u64::MAX), Ordering::SeqCst);
+                }
+                !wrong
+            })
+        })
+    };
+    let outcome = (on_threads(3, right)?, WRONG.load(Ordering::SeqCst));
+    end_all(all)?;
+    same!(outcome, (0, 0), "threads that got a wrong answer, and the error");
+    Ok(())
+}
+
+/// A server waits in user mode, with the key register that it has, until its key has become another's, and loads what is
+/// that one's.
+fn key_kept_open() -> Outcome {
+    let all = servers(SERVERS)?;
+    let flags = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    static OUTCOMES: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    let waiters: Result<Vec<_>, _> = (0..3usize)
+        .map(|n| {
+            let body = move || {
+                let target = all[SERVERS - 1 - n].place;
+                let outcome = all[n].victim.call(op::SPIN_AND_LOAD, &[flags, target]);
+                OUTCOMES[n].store(outcome.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
+            };
+            thread::spawn(body, 0)
+        })
+        .collect();
+    // All others earn keys; those of the waiting ones are the coldest.
+    for _ in 0..3 {
+        for scene in &all[3..] {
+            for _ in 0..100 {
+                same!(scene.victim.call(op::GET, &[]), Ok(scene.secret), "a server that wants a key");
+            }
+        }
+    }
+    store(flags, 1);
+    for waiter in waiters.map_err(doing("thread"))? {
+        waiter.join().map_err(doing("join"))?;
+    }
+    for outcome in &OUTCOMES {
+        same!(outcome.load(Ordering::SeqCst), Error::Faulted.word(), "a load of what is another server's");
+    }
+    end_all(all)
+}
+
+/// The right to execute comes and goes while threads are in the middle of calls: each call is made, by whatever way, or
+/// says that something has changed.
+fn grade_changes() -> Outcome {
+    let scene: &'static Scene = Box::leak(Box::new(Scene::set()?));
+    static GOOD: AtomicU64 = AtomicU64::new(0);
+    static STOP: AtomicU64 = AtomicU64::new(0);
+    static WHY: AtomicU64 = AtomicU64::new(0);
+    let call = move |n: u64| {
+        if n == 0 {
+            let changed = (0..60).all(|round| {
+                let what = if round % 2 == 0 { own::BY_KERNEL } else { own::OPEN };
+                time::sleep_ns(500_000);
+                loop {
+                    match scene.victim.call(peer::op::OWN, &[what]) {
+                        Err(Error::Busy) => {}
+                        outcome => break outcome == Ok(0),
+                    }
+                }
+            });
+            STOP.store(1, Ordering::SeqCst);
+            return changed;
+        }
+        while STOP.load(Ordering::SeqCst) == 0 {
+            match scene.victim.call(peer::op::ADD, &[1]) {
+                Ok(_) => _ = GOOD.fetch_add(1, Ordering::SeqCst),
+                Err(Error::Busy) => {}
+                Err(error) => {
+                    WHY.store(error.word(), Ordering::SeqCst);
+                    return false;
+                }
+            }
+        }
+        true
+    };
+    same!((on_threads(4, call)?, WHY.load(Ordering::SeqCst)), (0, 0), "threads with a failed call, and why");
+    let sum = scene.victim.call(peer::op::ADD, &[0]);
+    same!(sum, Ok(GOOD.load(Ordering::SeqCst)), "the sum of the calls that were made");
+    scene.holds("afterwards")?;
+    scene.victim.child.kill().map_err(doing("kill"))
+}
+
+/// Runs a server's code, or asks it first to let nobody do so any more.
+pub fn touch(gate: u64, code: u64, shut: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    let Ok([_, place]) = bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]) else { return 3 };
+    VICTIM.store(place, Ordering::SeqCst);
+    if shut != 0 && bound.call(0, [peer::op::OWN, own::BY_KERNEL, 0, 0, 0, 0]) != Ok([0, 0]) {
+        return 4;
+    }
+    // Calls are made all the same.
+    if bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]) != Ok([0, place]) {
+        return 5;
+    }
+    crate::memory::call(code);
+    TOUCHED
+}
+
+/// Keys do not concern fetches: a page of code that is there can be executed by all who are in the view. One whose right is
+/// taken away must not find it there.
+fn fetched_no_longer() -> Outcome {
+    let scene = Scene::set()?;
+    if !has_keys(&scene.victim.bound) {
+        return scene.end();
+    }
+    // A function that does nothing but return, in the victim's text as in this one.
+    let offset = nothing as *const () as u64 - musubi::start().text();
+    let code = scene.victim.text + offset;
+    let words = |shut| [format!("{:#x}", scene.victim.gate), format!("{code:#x}"), format!("{shut}")];
+    for (shut, wanted) in [(0, (exit::EXITED, TOUCHED as u64)), (1, (exit::FAULT, 0))] {
+        let [gate, code_at, shut] = words(shut);
+        let exit = run_role(&["attack", "touch", &gate, &code_at, &shut])?;
+        same!((exit.kind, exit.code), wanted, "running a server's code");
+        if exit.kind == exit::FAULT {
+            same!((exit.cause, exit.address), (cause::DENIED, code), "the fault");
+        }
+    }
+    scene.end()
+}
+
+extern "C" fn nothing() {}
+
+/// The callee is deleted while threads are at every point of calls to it: all of them come out, with what is true.
+fn text_goes() -> Outcome {
+    let scene = Scene::set()?;
+    for round in 0..6 {
+        let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+        let body = move |n: u64| {
+            if n == 0 {
+                time::sleep_ns(3_000_000 + round * 700_000);
+                return if round % 2 == 0 {
+                    peer.child.kill().is_ok()
+                } else {
+                    matches!(peer.call(peer::op::OWN, &[own::DELETE_TEXT]), Ok(0) | Err(Error::Dead))
+                };
+            }
+            for _ in 0..u64::MAX {
+                match peer.call(peer::op::ADD, &[1]) {
+                    Ok(_) | Err(Error::Busy) => {}
+                    Err(error) => return [Error::Dead, Error::NotFound].contains(&error),
+                }
+            }
+            false
+        };
+        same!(on_threads(4, body)?, 0, "threads that came out with something else in round {round}");
+        let _ = peer.child.kill();
+        scene.holds("after that")?;
+    }
+    scene.end()
+}
+
+/// A program with several threads, all of them between programs most of the time, is killed at any moment.
+fn killed_between() -> Outcome {
+    let scene = Scene::set()?;
+    let flags = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    for round in 0..15u64 {
+        store(flags, 0);
+        let words = [format!("{:#x}", scene.victim.gate), format!("{flags:#x}")];
+        let child = Command::new(b"bin/check")
+            .args(["check", "as", "attack", "cross", &words[0], &words[1]])
+            .spawn()
+            .map_err(doing("child"))?;
+        while load(flags) < 50 {
+            thread::yield_now();
+        }
+        time::sleep_ns(round * 130_000);
+        child.kill().map_err(doing("kill"))?;
+        let exit = child.wait_for(20_000_000_000).map_err(doing("its end"))?;
+        holds!(exit.kind == exit::KILLED, "{exit:x?}");
+        scene.holds("after that")?;
+        same!(ask(&scene.victim, [peer::op::ADD, 0, 0, 0, 0, 0]).is_ok(), true, "a call");
+    }
+    scene.end()
+}
+
+/// The program that is killed: says at `flag` how many calls it has made.
+pub fn cross(gate: u64, flag: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    let bound: &'static Bound = Box::leak(Box::new(bound));
+    let body = move || {
+        loop {
+            if bound.call(0, [op::GET, 0, 0, 0, 0, 0]).is_ok() {
+                crate::memory::word(flag).fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    for _ in 0..3 {
+        let _ = thread::spawn(body, 0);
+    }
+    body();
+    0
+}

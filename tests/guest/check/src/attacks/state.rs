@@ -1,0 +1,78 @@
+//! Flags, control words, pending exceptions, segments: what one side leaves in the processor for the other (pitfalls: H8,
+//! H12, H15, H16).
+
+use super::asm::{odd_call, step};
+use super::{Scene, has_keys, op};
+use crate::memory::data;
+use crate::peer;
+use crate::raw::{Seen, kind};
+use crate::report::{Check, Outcome, doing};
+use crate::sections::{everybody, role as run_role};
+use crate::{holds, same};
+use alloc::format;
+use musubi::Rights;
+use musubi::abi::gate::{ENTER, GATE, slot};
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::exit;
+use musubi::rt::{Bound, section};
+
+pub const CHECKS: &[Check] = &[("state_left_for_the_callee", for_the_callee), ("steps_into_the_kernel", steps)];
+
+const TRAP: u64 = 0x100;
+const DIRECTION: u64 = 0x400;
+const ALIGNMENT: u64 = 0x4_0000;
+const NESTED: u64 = 0x4000;
+
+/// A callee that copied backwards, rounded otherwise, or faulted at the first division, would do what its caller wants, and
+/// perhaps with its lock held.
+fn for_the_callee() -> Outcome {
+    let scene = Scene::set()?;
+    let gate = scene.victim.call(peer::op::RAW, &[kind::DUMP_AND_SPOIL, 0]).map_err(doing("gate"))?;
+    let bound = Bound::bind(gate, 0).map_err(doing("bind"))?;
+    let room = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let ways: &[u64] = if has_keys(&bound) { &[GATE, ENTER] } else { &[ENTER] };
+    for &way in ways {
+        for flags in [0x202, 0x202 | DIRECTION, 0x202 | ALIGNMENT | NESTED, 0x20_0202 | 0x8d5] {
+            for (mxcsr, control) in [(0x1f80, 0x37f), (0, 0x340), (0x3f, 0xf40), (0xe040, 0)] {
+                let what = format!("way {way:#x} flags {flags:#x} mxcsr {mxcsr:#x} control {control:#x}");
+                same!(odd_call(way, slot(bound.binding().number), room, flags, mxcsr, control), 0, "{what}");
+                // SAFETY: the callee wrote such a record there, and is done with it.
+                let seen = unsafe { *(room as *const Seen) };
+                same!((seen.mxcsr as u32, seen.fcw as u16), (0x1f80, 0x37f), "control words, {what}");
+                same!(seen.flags & (TRAP | DIRECTION), 0, "flags, {what}");
+                if way == ENTER {
+                    same!(seen.flags & (ALIGNMENT | NESTED), 0, "flags, {what}");
+                }
+                // What is left means nothing to a program: words that lie across others can be loaded.
+                let across = scene.victim.call(peer::op::SUM_LIST, &[0]);
+                same!(across, Ok(0), "a call afterwards, {what}");
+            }
+        }
+    }
+    bound.unbind().map_err(doing("unbind"))?;
+    scene.end()
+}
+
+const STEPS: u64 = 13;
+
+pub fn role(which: u64) -> i32 {
+    step(which);
+    0
+}
+
+/// A trap that is reported behind `syscall` would find the kernel on no stack of its own; one in an interrupt's first
+/// instructions likewise; a segment base of the program's would be taken for the kernel's; a vector that programs may use
+/// would be a fault of their own making.
+fn steps() -> Outcome {
+    let scene = Scene::set()?;
+    for which in 0..STEPS {
+        let exit = run_role(&["attack", "step", &format!("{which}")])?;
+        holds!(exit.kind == exit::FAULT || (exit.kind, exit.code) == (exit::EXITED, 0), "step {which}: {exit:x?}");
+        if which == 5 || which > 6 {
+            same!(exit.kind, exit::FAULT, "step {which}, which is for the kernel");
+        }
+        same!(scene.victim.call(op::GET, &[]), Ok(scene.secret), "the secret after step {which}");
+    }
+    scene.end()
+}

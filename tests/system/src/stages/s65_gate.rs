@@ -1,0 +1,111 @@
+//! Attacks on the gate, on keys, and on who is between two programs (docs/decisions/0006). From within: see `attacks` in
+//! `tests/guest/check`. Each is named for what it tries, and would succeed if one rule were not kept.
+
+use crate::case::{Case, checks, sh};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "jumps",
+            "check jumps",
+            &[
+                "jumps_in_a_callee_at_anothers_secret",
+                "jumps_in_a_callee_at_the_callers_secret",
+                "jumps_without_a_call",
+                "gates_memory_is_not_to_be_written",
+                "index_beyond_32_bits",
+                "servers_code_with_own_rights",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        checks(
+            "returns",
+            "check returns",
+            &[
+                "back_by_every_door",
+                "called_back_by_every_door",
+                "back_without_a_call",
+                "marked_return_addresses",
+                "return_address_changed_meanwhile",
+                "callers_code_with_callees_rights",
+            ],
+        )
+        .matrix(),
+        checks("state", "check state", &["state_left_for_the_callee", "steps_into_the_kernel"]).matrix(),
+        checks(
+            "code",
+            "check code",
+            &[
+                "keys_opened_by_unclear_code",
+                "keys_restored_from_memory",
+                "code_changed_while_it_is_sealed",
+                "hidden_instructions_are_found",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
+            "deputies",
+            "check deputies",
+            &["kernel_calls_with_a_callees_memory", "kernel_calls_with_the_callers_memory"],
+        )
+        .matrix(),
+        checks(
+            "races",
+            "check races",
+            &[
+                "more_servers_than_keys",
+                "key_of_another_kept_open",
+                "grade_changes_during_calls",
+                "code_that_may_be_fetched_no_longer",
+                "text_goes_while_threads_cross",
+                "killed_between_programs",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        // A program for Linux may hold any instruction, and finds the gate at the same place.
+        linux("linux_opens_the_gate", &[OPEN_ALL, &STORE_AT_HEAD, EXIT_7]).status(139),
+        linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139),
+        // Its getpeername has the number of the kernel's own return from a call; all registers but rax, rcx and r11 stay.
+        linux("linux_call_of_the_same_number", &[CALL_52]).matrix(),
+    ]
+}
+
+/// xor ecx, ecx; xor edx, edx; xor eax, eax; wrpkru.
+const OPEN_ALL: &[u8] = &[0x31, 0xc9, 0x31, 0xd2, 0x31, 0xc0, 0x0f, 0x01, 0xef];
+/// The pointer to the frame on top becomes 0.
+const STORE_AT_HEAD: [u8; 17] =
+    [0x48, 0xb8, 0x00, 0x10, 0x00, 0x40, 0x00, 0x40, 0x00, 0x00, 0x48, 0xc7, 0x00, 0, 0, 0, 0];
+const EXIT_7: &[u8] = &[0xbf, 7, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
+/// mov rax, DONE; jmp rax.
+const JUMP_TO_DONE: &[u8] = &[0x48, 0xb8, 0x00, 0x01, 0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0xff, 0xe0];
+/// mov edx, 0x1234; mov eax, 52; xor edi, edi; syscall; exit(edx != 0x1234).
+const CALL_52: &[u8] = &[
+    0xba, 0x34, 0x12, 0, 0, 0xb8, 52, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0x31, 0xff, 0x81, 0xfa, 0x34, 0x12, 0, 0, 0x40,
+    0x0f, 0x95, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05,
+];
+
+/// Runs this code as a program for Linux.
+fn linux(name: &'static str, code: &[&[u8]]) -> Case {
+    sh(name, "/tmp/attack").program("/tmp/attack", elf(&code.concat())).err_any()
+}
+
+/// A static program of one segment with this code.
+fn elf(code: &[u8]) -> Vec<u8> {
+    const BASE: u64 = 0x40_0000;
+    const HEADERS: u64 = 64 + 56;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // ET_EXEC, x86-64, version 1.
+    file.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+    file.extend([BASE + HEADERS, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    // Flags; sizes and counts of headers.
+    file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0]);
+    // PT_LOAD, readable and executable.
+    file.extend([1, 0, 0, 0, 5, 0, 0, 0]);
+    let len = HEADERS + code.len() as u64;
+    file.extend([0, BASE, BASE, len, len, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(code);
+    file
+}
