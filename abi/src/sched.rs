@@ -41,7 +41,7 @@ pub mod event {
     pub const CALL: u32 = 2;
     /// A device's interrupt came; `detail`: its vector.
     pub const INTERRUPT: u32 = 3;
-    /// The running thread's program did what it must not; `detail`: the vector, `a`: the address.
+    /// The running thread's program did what it must not; `detail`: one of `task::cause`, `a`: the address.
     pub const EXCEPTION: u32 = 4;
     /// The time has come that the scheduler gave (`until`).
     pub const TICK: u32 = 5;

@@ -24,6 +24,7 @@ on_the_machine! {
     mod machine;
     mod processor;
     mod sched;
+    mod seat;
     mod section;
     mod task;
     mod text;

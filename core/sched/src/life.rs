@@ -28,6 +28,8 @@ pub enum Refused {
 pub struct Life {
     phase: Phase,
     turn: u64,
+    /// The processor that has it, while it runs.
+    at: usize,
 }
 
 impl Default for Life {
@@ -39,7 +41,7 @@ impl Default for Life {
 impl Life {
     /// A thread that has not begun.
     pub const fn new() -> Life {
-        Life { phase: Phase::Waiting, turn: 0 }
+        Life { phase: Phase::Waiting, turn: 0, at: 0 }
     }
 
     /// What it is doing.
@@ -62,18 +64,23 @@ impl Life {
         Some(self.turn)
     }
 
-    /// A processor takes this turn.
+    /// Whether it runs on this processor: not one that has not let go of it yet while the next one has it already.
+    pub fn runs_at(&self, processor: usize) -> bool {
+        self.phase == Phase::Running && self.at == processor
+    }
+
+    /// Processor `at` takes this turn.
     ///
     /// # Errors
     /// The thread is not to be had; nothing has changed.
-    pub fn claim(&mut self, turn: u64) -> Result<(), Refused> {
+    pub fn claim(&mut self, turn: u64, at: usize) -> Result<(), Refused> {
         if turn == 0 || turn > self.turn {
             return Err(Refused::Never);
         }
         if self.phase != Phase::Ready || turn != self.turn {
             return Err(Refused::Taken);
         }
-        self.phase = Phase::Running;
+        (self.phase, self.at) = (Phase::Running, at);
         Ok(())
     }
 
@@ -86,11 +93,11 @@ impl Life {
         running
     }
 
-    /// A thread that waits goes on without a turn: the one who sits in a processor's seat. Whether it waited.
-    pub fn resume(&mut self) -> bool {
+    /// A thread that waits goes on without a turn: the one who sits in the seat of processor `at`. Whether it waited.
+    pub fn resume(&mut self, at: usize) -> bool {
         let waiting = self.phase == Phase::Waiting;
         if waiting {
-            self.phase = Phase::Running;
+            (self.phase, self.at) = (Phase::Running, at);
         }
         waiting
     }

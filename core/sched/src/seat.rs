@@ -76,6 +76,11 @@ impl<T> Seat<T> {
         self.holder.as_ref()
     }
 
+    /// The same, to be changed.
+    pub fn holder_mut(&mut self) -> Option<&mut T> {
+        self.holder.as_mut()
+    }
+
     /// Somebody sits down, at time `now`. Who sat there before has been replaced.
     pub fn sit(&mut self, new: T, now: u64) -> Option<T> {
         let old = self.dismiss(Reason::Replaced, now);

@@ -128,7 +128,7 @@ impl Machine {
         self.processors[at].seat.ask();
         let Some((thread, turn)) = entry else { return self.processors[at].seat.decided(false) };
         let claimed = match self.lives.get_mut(thread) {
-            Some(life) => life.claim(turn),
+            Some(life) => life.claim(turn, at),
             None => Err(Refused::Never),
         };
         match claimed {
@@ -155,7 +155,7 @@ impl Machine {
         for at in 0..PROCESSORS {
             while self.processors[at].seat.holder().is_none() && self.processors[at].running.is_none() {
                 let Some((thread, turn)) = self.processors[at].queue.pop_front() else { break };
-                if self.lives[thread].claim(turn).is_ok() {
+                if self.lives[thread].claim(turn, at).is_ok() {
                     self.run(at, thread);
                 }
             }
@@ -213,6 +213,10 @@ proptest! {
             machine.step(step);
             machine.round_robin();
             let running = machine.lives.iter().filter(|life| life.phase() == Phase::Running).count();
+            for (at, p) in machine.processors.iter().enumerate() {
+                let here: Vec<usize> = (0..THREADS).filter(|t| machine.lives[*t].runs_at(at)).collect();
+                prop_assert_eq!(here, p.running.into_iter().collect::<Vec<_>>());
+            }
             prop_assert_eq!(running, machine.processors.iter().filter(|p| p.running.is_some()).count());
         }
         (0..PROCESSORS).for_each(|at| machine.dismiss(at, Reason::Replaced));

@@ -38,7 +38,7 @@ impl Machine {
 
     /// One turn of the thread, by whoever gets it; then it waits.
     fn run(&self, turn: u64) {
-        if self.life.lock().unwrap().claim(turn).is_ok() {
+        if self.life.lock().unwrap().claim(turn, 0).is_ok() {
             let mut runs = self.runs.lock().unwrap();
             *runs += 1;
             drop(runs);
