@@ -43,7 +43,7 @@ pub mod event {
     pub const INTERRUPT: u32 = 3;
     /// The running thread's program did what it must not; `detail`: one of `task::cause`, `a`: the address.
     pub const EXCEPTION: u32 = 4;
-    /// The time has come that the scheduler gave (`until`).
+    /// The time has come that the scheduler gave.
     pub const TICK: u32 = 5;
     /// A thread has ended.
     pub const ENDED: u32 = 6;

@@ -35,7 +35,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Ok(0)
         }
         Call::CallScheduler { op, a, b } => return seat::request(thread, d, op, a, b),
-        Call::ThreadNext { thread: number, turn, until } => return seat::next(thread, d, number, turn, until),
+        Call::ThreadNext { thread: number, turn, ns } => return seat::next(thread, d, number, turn, ns),
         Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),
         Call::SeatInfo { index, out } => match seat::info(index) {
             Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),

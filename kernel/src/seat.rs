@@ -200,7 +200,6 @@ impl Office {
             return Next::Nothing;
         }
         inner.rests = false;
-        inner.until = u64::MAX;
         let unread = u64::from(inner.catch_up());
         if inner.wrong.is_some() {
             here.attend();
@@ -269,7 +268,7 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
 }
 
 /// `thread_next`.
-pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, until: u64) {
+pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let refused = |error| thread.answer(Err(error));
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
         return refused(d.subject.refused(Object::System));
@@ -315,7 +314,9 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, until: u64
     inner.seat.decided(named.is_some());
     inner.rests = named.is_none();
     inner.named = named;
-    inner.until = until;
+    if ns != 0 {
+        inner.until = time::now().saturating_add(ns);
+    }
     if let Some(holder) = inner.seat.holder_mut() {
         holder.ticket = ticket;
     }
