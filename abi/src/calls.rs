@@ -126,7 +126,7 @@ calls! {
     0x13 Full call_scheduler CallScheduler(op, a, b);
     /// The calling thread asks for the seat of `processor` (`docs/decisions/0007`); it sits there from its first `thread_next` on. User 0 only. Value: base of the ring of events (`sched::RingHead`).
     0x14 Full scheduler_set SchedulerSet(processor);
-    /// From the seat only: the processor goes on with this `turn` of `thread` (0: with none), for at most `ns` ns (0: as long as was said before; `u64::MAX`: no limit). Returns when there is something to decide. Value: events to read. Errors: `Changed` (somebody else has got that turn), `Denied`.
+    /// From the seat only: the processor goes on with this `turn` of `thread` (0: with none), for at most `ns` ns (0: as long as was said before; `u64::MAX`: no limit). Returns when there is something to decide. Value: events to read. Errors: `Changed` (somebody else has got that turn), `Busy` (there is something to read first).
     0x15 Full thread_next ThreadNext(thread, turn, ns);
     /// Writes `sched::SeatInfo` of processor `index` to `out`. Value: number of processors.
     0x16 Full seat_info SeatInfo(index, out);

@@ -174,7 +174,8 @@ pub fn tick() {
         if beat {
             here.office.beat();
         }
-        if now >= here.office.until() {
+        let decides = here.local.lock().current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
+        if !decides && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();
         }
@@ -200,8 +201,9 @@ pub fn leave() -> Resume {
         if here.office.is_taken() && here.office.check(here, current.as_ref()) {
             continue;
         }
+        // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
+        let running = current.as_ref().is_some_and(|thread| thread.wait.lock().life.runs_at(here.index));
         if let Some(thread) = &current {
-            let running = thread.wait.lock().life.runs_at(here.index);
             // Who decides is not interrupted: what has happened waits in the ring.
             if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
                 return go(here, thread);
@@ -215,10 +217,10 @@ pub fn leave() -> Resume {
         };
         match (current, next) {
             // Nobody else is ready: a thread that gives way goes on.
-            (Some(thread), None) if thread.wait.lock().life.runs_at(here.index) => return go(here, &thread),
-            (current, Some(next)) => switch(here, current, Some(next)),
+            (Some(thread), None) if running => return go(here, &thread),
+            (current, Some(next)) => switch(here, current, running, Some(next)),
             (current, None) => {
-                switch(here, current, None);
+                switch(here, current, running, None);
                 idle(here);
             }
         }
@@ -240,15 +242,12 @@ fn take(here: &Processor) -> Option<Arc<Thread>> {
 }
 
 /// Lets go of the old thread first, then takes up the new one: so two processors that swap threads cannot wait in a circle.
-fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) {
+fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Option<Arc<Thread>>) {
     let now = time::now();
     if let Some(old) = &old {
         account(old, here.local.lock().switched_at);
         old.inner.lock().area.save_vector_state();
-        let turn = {
-            let mut wait = old.wait.lock();
-            if wait.life.runs_at(here.index) { wait.life.ready() } else { None }
-        };
+        let turn = if gives_way { old.wait.lock().life.ready() } else { None };
         let yields;
         {
             // Its root stays loaded until the next one is, and it may end elsewhere before.

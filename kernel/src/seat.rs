@@ -281,7 +281,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
             if unread > 0 && inner.wrong.is_none() {
                 // What it does not know yet may change its mind.
                 drop(inner);
-                return thread.answer(Ok(u64::from(unread)));
+                return refused(Error::Busy);
             }
             true
         } else if inner.asked.as_ref().is_some_and(is_text) {

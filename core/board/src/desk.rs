@@ -47,12 +47,6 @@ impl Desk<'_> {
         self.0[at].store(value, Ordering::Release);
     }
 
-    /// Forgets what the fast level has written: another one begins.
-    pub fn clear(&self) {
-        (0..HIGH).for_each(|at| self.set(at, 0));
-        self.set(TAKEN, 0);
-    }
-
     /// The high level's thread here; 0: none.
     pub fn high(&self) -> u64 {
         self.get(HIGH)

@@ -38,6 +38,11 @@ impl<'a> Board<'a> {
         words.get(..ALL).map(Board)
     }
 
+    /// As it was at the beginning: before anybody else uses it.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, core::sync::atomic::Ordering::Relaxed));
+    }
+
     /// Priorities by thread.
     pub fn priorities(&self) -> Priorities<'a> {
         Priorities(&self.0[..names::WORDS])

@@ -11,7 +11,9 @@ const FRESH: usize = 2;
 const CLOCK: usize = 3;
 const MAP: usize = 4;
 const HEADS: usize = 8;
-const NODES: usize = HEADS + 2 * LEVELS;
+const NODES: usize = HEADS + 2 * (LEVELS + 1);
+/// Where threads are while they are filed anew.
+const TRAY: usize = LEVELS;
 const NODE: usize = 5;
 pub(crate) const WORDS: usize = NODES + (THREADS + 1) * NODE;
 
@@ -44,13 +46,6 @@ impl Queue<'_> {
 
     fn node(number: u64) -> usize {
         NODES + (number as usize).min(THREADS) * NODE
-    }
-
-    /// Forgets everything. Before the first use.
-    pub fn clear(&self) {
-        for at in 0..NODES {
-            self.set(at, 0);
-        }
     }
 
     /// How many there are.
@@ -195,6 +190,23 @@ impl Queue<'_> {
             number = self.get(Self::node(number) + NEXT);
             Some(ready)
         })
+    }
+
+    /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays.
+    pub fn file_anew(&self, level_of: impl Fn(u64) -> u64) {
+        let relink = |number: u64, level: usize| {
+            self.set(Self::node(number) + NEXT, 0);
+            self.link(number, level);
+        };
+        for level in 0..LEVELS {
+            while let Some(number) = self.unlink(level) {
+                relink(number, TRAY);
+            }
+        }
+        while let Some(number) = self.unlink(TRAY) {
+            let level = level_of(self.get(Self::node(number) + THREAD)) as usize;
+            relink(number, level.min(LEVELS - 1));
+        }
     }
 
     /// Moves the first one of `level` to the end of the level `to`.

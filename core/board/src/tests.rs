@@ -14,6 +14,7 @@ enum Turn {
     Front(u64),
     Pop,
     Raise(usize, usize),
+    FileAnew(u64),
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -23,6 +24,7 @@ fn turn() -> impl Strategy<Value = Turn> {
         2 => level.prop_map(Turn::Front),
         4 => Just(Turn::Pop),
         1 => (0..LEVELS, 0..LEVELS).prop_map(|(from, to)| Turn::Raise(from, to)),
+        1 => (1..40u64).prop_map(Turn::FileAnew),
     ]
 }
 
@@ -55,6 +57,11 @@ proptest! {
                     if let Some(ready) = lists[from].pop_front() {
                         lists[to].push_back(ready);
                     }
+                }
+                Turn::FileAnew(by) => {
+                    queue.file_anew(|thread| thread % by);
+                    let all: Vec<Ready> = lists.iter_mut().flat_map(|list| list.drain(..)).collect();
+                    all.into_iter().for_each(|r| lists[((r.thread % by) as usize).min(LEVELS - 1)].push_back(r));
                 }
             }
             prop_assert_eq!(queue.len() as usize, lists.iter().map(VecDeque::len).sum::<usize>());
