@@ -27,12 +27,19 @@ impl Levels {
         if let Some(board) = board_at(base) {
             board.clear();
         }
-        let spawn = |path: String| {
-            let child = Command::new(path.as_bytes()).spawn();
-            child.map_err(|refused| (refused.error, format!("{path}: {refused}")))
+        let mut words = name.split(' ');
+        let program = words.next().unwrap_or_default();
+        let arguments: Vec<&str> = words.collect();
+        let spawn = |path: &str| {
+            let command = Command::new(path.as_bytes());
+            let command = arguments.iter().fold(command, |command, word| command.arg(word.as_bytes()));
+            command.spawn().map_err(|refused| (refused.error, format!("{path}: {refused}")))
         };
-        let high = spawn(format!("bin/sched-{name}"))?;
-        let fast = spawn(String::from("bin/sched-fast")).inspect_err(|_| {
+        let high = spawn(&format!("bin/sched-{program}"))?;
+        // A policy may have a fast level of its own.
+        let own = spawn(&format!("bin/fast-{program}"));
+        let usual = |failed: (Error, String)| if failed.0 == Error::NotFound { spawn("bin/sched-fast") } else { Err(failed) };
+        let fast = own.or_else(usual).inspect_err(|_| {
             let _ = high.kill();
         })?;
         Ok(Levels { name: String::from(name), fast, high })
