@@ -11,6 +11,7 @@ mod samples;
 mod server;
 mod sizes;
 mod spawn;
+mod switch;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +22,8 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 3] = [("calls", calls::run), ("sizes", sizes::run), ("spawn", spawn::run)];
+const BENCHES: [Bench; 4] =
+    [("calls", calls::run), ("sizes", sizes::run), ("spawn", spawn::run), ("switch", switch::run)];
 
 fn run(start: &Start) -> i32 {
     let mut words: Vec<&str> = start.words().collect();

@@ -2,10 +2,12 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod desk;
 mod names;
 mod queue;
 
+pub use buffer::{Buffer, Chosen};
 pub use desk::{Asked, Desk, reason};
 pub use names::Priorities;
 pub use queue::{Queue, Ready};
@@ -22,11 +24,14 @@ pub const PROCESSORS: usize = 32;
 pub const THREADS: usize = 2048;
 
 const DESK: usize = 128;
-const PER_PROCESSOR: usize = DESK + queue::WORDS;
+const PER_PROCESSOR: usize = DESK + buffer::WORDS + queue::WORDS;
 const ALL: usize = names::WORDS + PROCESSORS * PER_PROCESSOR;
 
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
+
+/// Words of a board.
+pub const WORDS: usize = ALL;
 
 /// A board, as whoever has been shown it sees it.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +65,20 @@ impl<'a> Board<'a> {
         Desk(&self.part(processor)[..DESK])
     }
 
+    /// The event buffer of a processor, in the initial version.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    pub fn buffer(&self, processor: usize) -> Buffer<'a> {
+        Buffer(&self.part(processor)[DESK..][..buffer::WORDS])
+    }
+
     /// The ready threads of a processor. Its fast scheduler changes them, everybody may read.
     ///
     /// # Panics
     /// If there is no such processor.
     pub fn queue(&self, processor: usize) -> Queue<'a> {
-        Queue(&self.part(processor)[DESK..])
+        Queue(&self.part(processor)[DESK + buffer::WORDS..])
     }
 }
 

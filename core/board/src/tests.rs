@@ -120,3 +120,23 @@ fn the_desk_passes_on_what_is_asked() {
     assert_eq!(desk.take_high(), Some(Ready { thread: 9, turn: 4 }));
     assert_eq!(desk.take_high(), None);
 }
+
+#[test]
+fn the_buffer_keeps_request_answer_switch_in_order() {
+    let words = words();
+    let buffer = Board::new(&words).unwrap().buffer(2);
+    let chosen = Chosen { thread: 5, turn: 6, ns: 7 };
+    assert_eq!((buffer.take(), buffer.receive()), (None, None));
+    assert!((0..128).all(|n| buffer.send([n, 0, 0, 0])) && !buffer.send([9; 4]));
+    buffer.ask();
+    assert!(buffer.is_asked() && buffer.take().is_none(), "no answer yet");
+    assert!((0..128).all(|n| buffer.receive() == Some([n, 0, 0, 0])) && buffer.receive().is_none());
+    buffer.answer(chosen);
+    assert_eq!((buffer.is_asked(), buffer.take(), buffer.take()), (false, Some(chosen), None));
+    assert_eq!(buffer.steps(), ([1, 1, 1], 0));
+    // A request before the answer to the last one was carried out.
+    buffer.ask();
+    buffer.answer(chosen);
+    buffer.ask();
+    assert_eq!(buffer.steps(), ([3, 2, 1], 1));
+}

@@ -11,7 +11,7 @@ pub struct Bench {
     pub timeout: Duration,
 }
 
-pub const BENCHES: [Bench; 3] = [
+pub const BENCHES: [Bench; 4] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -25,6 +25,11 @@ pub const BENCHES: [Bench; 3] = [
     Bench {
         name: "spawn",
         about: "a program's life, from the request until its end is known",
+        timeout: Duration::from_secs(300),
+    },
+    Bench {
+        name: "switch",
+        about: "a thread passes on to another and gets it back: two switches, in turn and by schedulers outside",
         timeout: Duration::from_secs(300),
     },
 ];

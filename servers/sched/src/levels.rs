@@ -97,6 +97,10 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
             let desk = board.desk(processor);
             let [priority, quantum] = [reason::PRIORITY, reason::QUANTUM].map(|reason| desk.calls(reason));
             line += &format!("; high level called for priority {priority}, quantum {quantum}; unknown events {}", desk.seen(0));
+            let ([requests, answers, carried], wrong) = board.buffer(processor).steps();
+            if requests > 0 {
+                line += &format!("; requests {requests}, answers {answers}, carried out {carried}, out of order {wrong}");
+            }
         }
         lines.push(line);
     }

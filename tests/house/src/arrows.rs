@@ -39,6 +39,7 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/sched", &["board"]),
     ("servers/sched-fast", &["board"]),
     ("servers/sched-ageing", &["board"]),
+    ("servers/sched-initial", &["board"]),
     ("servers/store", &["store"]),
 ];
 

@@ -22,6 +22,8 @@ pub const CHECKS: &[Check] = &[
     ("a_wake_up_before_its_sleep_counts", kept),
     ("one_switch_in_turn", one_switch),
     ("two_switches_by_a_scheduler", two_switches),
+    ("four_switches_in_the_initial_version", four_switches),
+    ("threads_get_on_in_the_initial_version", initial_under_load),
     ("the_high_level_is_called_for_two_reasons", two_reasons),
     ("priorities_order", priorities_order),
     ("nobody_starves", nobody_starves),
@@ -176,6 +178,35 @@ fn two_switches() -> Outcome {
         holds!(found == 2 || task::processors().count() > 1, "switches for one pass: {found}, not 2");
         Ok(())
     })
+}
+
+fn four_switches() -> Outcome {
+    with("initial", || {
+        let found = switches_per_pass()?;
+        holds!(found == 4 || task::processors().count() > 1, "switches for one pass: {found}, not 4");
+        in_order()
+    })
+}
+
+fn initial_under_load() -> Outcome {
+    let load = Load::start(12)?;
+    with("initial", || {
+        load.all_run()?;
+        load.all_run()?;
+        in_order()
+    })?;
+    load.stop()
+}
+
+/// Request, event buffer, switch: in this order, every time.
+fn in_order() -> Outcome {
+    let lines = lines(0)?;
+    let about: Vec<&String> = lines.iter().filter(|line| line.contains("requests ")).collect();
+    same!(about.len(), task::processors().count(), "lines about requests");
+    for line in about {
+        holds!(line.contains("out of order 0"), "{line}");
+    }
+    Ok(())
 }
 
 /// How often the high level was called, over all processors: for a priority, for a quantum.

@@ -18,6 +18,8 @@ pub fn cases() -> Vec<Case> {
                 "a_wake_up_before_its_sleep_counts",
                 "one_switch_in_turn",
                 "two_switches_by_a_scheduler",
+                "four_switches_in_the_initial_version",
+                "threads_get_on_in_the_initial_version",
                 "the_high_level_is_called_for_two_reasons",
                 "priorities_order",
                 "nobody_starves",
