@@ -57,9 +57,10 @@ impl Desk<'_> {
         self.set(HIGH, thread);
     }
 
-    /// The fast level of whatever processor has heard that the high level's thread is ready.
+    /// The fast level of whatever processor has heard that the high level's thread is ready. What is old news by now does
+    /// not replace what is not.
     pub fn high_is_ready(&self, turn: u64) {
-        self.set(TURN, turn);
+        self.0[TURN].fetch_max(turn, Ordering::AcqRel);
     }
 
     /// The high level's thread, if it is ready; it is now to be named.

@@ -24,9 +24,8 @@ impl Priorities<'_> {
 
     /// Sets the level of a thread. Whether there was room; a new one takes the place of one of the usual level.
     pub fn set(&self, thread: u64, level: u64) -> bool {
-        let swap = |at: usize, old: u64| {
-            self.0[at].compare_exchange(old, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
+        let swap =
+            |at: usize, old: u64| self.0[at].compare_exchange(old, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         for at in Self::places(thread) {
             let there = self.0[at].load(Ordering::Acquire);
             let usual = there == 0 || self.0[at + 1].load(Ordering::Relaxed) == USUAL;

@@ -117,6 +117,7 @@ fn the_desk_passes_on_what_is_asked() {
     desk.set_high(9);
     assert_eq!(desk.take_high(), None);
     desk.high_is_ready(4);
+    desk.high_is_ready(3);
     assert_eq!(desk.take_high(), Some(Ready { thread: 9, turn: 4 }));
     assert_eq!(desk.take_high(), None);
 }

@@ -86,7 +86,9 @@ impl<E, const N: u32> Outbox<E, N> {
             write(*tail % N, entry);
             *tail = tail.wrapping_add(1);
         };
-        while room > 0 && let Some(entry) = self.backlog.pop_front() {
+        while room > 0
+            && let Some(entry) = self.backlog.pop_front()
+        {
             put(&mut self.tail, &entry);
             room -= 1;
         }

@@ -113,7 +113,8 @@ impl Seat {
         }
         let at = RING_FIRST as usize / 8 + (self.head % EVENTS) as usize * (size_of::<Event>() / 8);
         let word = |i: usize| self.ring[at + i].load(Ordering::Relaxed);
-        let event = Event { kind: word(0) as u32, detail: (word(0) >> 32) as u32, thread: word(1), a: word(2), b: word(3) };
+        let event =
+            Event { kind: word(0) as u32, detail: (word(0) >> 32) as u32, thread: word(1), a: word(2), b: word(3) };
         self.head = self.head.wrapping_add(1);
         self.publish();
         Some(event)

@@ -22,7 +22,8 @@ fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|client| {
         let shown = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
         // The queues are in this program's own memory: nobody else has a right to it.
-        let own: &'static [AtomicU64] = Box::leak((0..board::WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
+        let own: &'static [AtomicU64] =
+            Box::leak((0..board::WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
         let own = Board::new(own).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
         for processor in 1..processors {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use board::{Board, Buffer, Chosen, Desk, Ready};
 use musubi::abi::sched::{Event, event};
@@ -16,6 +17,9 @@ musubi::program!(run);
 const THINK: Limit = Limit::Ns(5_000_000);
 /// Without a high level there is nobody to choose: it is looked for again.
 const LOOK: Limit = Limit::Ns(1_000_000);
+
+/// Levels that have asked for their seats.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
@@ -35,8 +39,21 @@ fn run(_: &Start) -> i32 {
 }
 
 fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
-    let mechanism = Mechanism { board, desk: board.desk(processor), buffer: board.buffer(processor), processors, limited: Cell::new(false) };
-    let begun = Seat::ask(processor as u64).and_then(|mut seat| seat.next(0, 0, Limit::Never).map(|()| seat));
+    let mechanism = Mechanism {
+        board,
+        desk: board.desk(processor),
+        buffer: board.buffer(processor),
+        processors,
+        limited: Cell::new(false),
+    };
+    let begun = Seat::ask(processor as u64).and_then(|mut seat| {
+        // All sit down together: while some processors go on in turn, the high level of others may be there.
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        while ASKED.load(Ordering::SeqCst) < processors {
+            time::sleep_ns(1_000_000);
+        }
+        seat.next(0, 0, Limit::Never).map(|()| seat)
+    });
     match begun.and_then(|mut seat| mechanism.run(&mut seat)) {
         Ok(()) => Error::NotFound,
         Err(error) => error,

@@ -38,7 +38,8 @@ impl Levels {
         let high = spawn(&format!("bin/sched-{program}"))?;
         // A policy may have a fast level of its own.
         let own = spawn(&format!("bin/fast-{program}"));
-        let usual = |failed: (Error, String)| if failed.0 == Error::NotFound { spawn("bin/sched-fast") } else { Err(failed) };
+        let usual =
+            |failed: (Error, String)| if failed.0 == Error::NotFound { spawn("bin/sched-fast") } else { Err(failed) };
         let fast = own.or_else(usual).inspect_err(|_| {
             let _ = high.kill();
         })?;
@@ -80,7 +81,9 @@ impl Levels {
 pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
     let mut lines = Vec::new();
     lines.push(match levels {
-        Some(levels) => format!("{} (fast level: task {}, high level: task {})", levels.name, levels.fast.task, levels.high.task),
+        Some(levels) => {
+            format!("{} (fast level: task {}, high level: task {})", levels.name, levels.fast.task, levels.high.task)
+        }
         None => String::from("none: the kernel's round robin"),
     });
     let board = board_at(base);
@@ -91,15 +94,23 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
             seat.thread, seat.asked, seat.named, seat.none, seat.lost, seat.missed, seat.dismissed
         );
         if seat.dismissed > 0 {
-            line += &format!(" (the last at {} ms: {})", seat.when / 1_000_000, WORDS.get(seat.reason as usize).unwrap_or(&"?"));
+            line += &format!(
+                " (the last at {} ms: {})",
+                seat.when / 1_000_000,
+                WORDS.get(seat.reason as usize).unwrap_or(&"?")
+            );
         }
         if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {
             let desk = board.desk(processor);
             let [priority, quantum] = [reason::PRIORITY, reason::QUANTUM].map(|reason| desk.calls(reason));
-            line += &format!("; high level called for priority {priority}, quantum {quantum}; unknown events {}", desk.seen(0));
+            line += &format!(
+                "; high level called for priority {priority}, quantum {quantum}; unknown events {}",
+                desk.seen(0)
+            );
             let ([requests, answers, carried], wrong) = board.buffer(processor).steps();
             if requests > 0 {
-                line += &format!("; requests {requests}, answers {answers}, carried out {carried}, out of order {wrong}");
+                line +=
+                    &format!("; requests {requests}, answers {answers}, carried out {carried}, out of order {wrong}");
             }
         }
         lines.push(line);

@@ -75,7 +75,11 @@ impl Service {
             let State { wish, levels, board, failed, log } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
-                log.add(alloc::format!("{} was put out: {}", running.name, if wish.is_empty() { "none" } else { wish.as_str() }));
+                log.add(alloc::format!(
+                    "{} was put out: {}",
+                    running.name,
+                    if wish.is_empty() { "none" } else { wish.as_str() }
+                ));
             }
             let mut rest = 0;
             let how = levels.as_ref().and_then(Levels::ended);

@@ -66,7 +66,13 @@ fn every_wake_up_runs_once_while_a_scheduler_is_put_out() {
             let machine = machine.clone();
             thread::spawn(move || what(&machine))
         };
-        let all = [also(Machine::wake), also(Machine::scheduler), also(Machine::scheduler), also(Machine::dismiss), also(Machine::round_robin)];
+        let all = [
+            also(Machine::wake),
+            also(Machine::scheduler),
+            also(Machine::scheduler),
+            also(Machine::dismiss),
+            also(Machine::round_robin),
+        ];
         for one in all {
             one.join().unwrap();
         }
