@@ -3,12 +3,14 @@
 //! tables and the processors. What has no key runs in a view of its own, as everything does on machines without keys.
 
 use crate::domain::Domain;
+use crate::epc::EARNING;
 use crate::processor;
 use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
 use abi::section::kind;
+use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -204,8 +206,9 @@ impl TaskView {
         state.keys.classes().filter_map(open).collect()
     }
 
-    pub fn stats(&self) -> keys::Stats {
-        self.state.lock().keys.stats()
+    pub fn stats(&self) -> KeyUse {
+        let keys::Stats { misses, given, evicted, looks } = self.state.lock().keys.stats();
+        KeyUse { misses, given, evicted, looks }
     }
 
     /// Takes the pages of a key out of all page tables.
@@ -280,6 +283,10 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Class) -> Result<
     *domain.missed.lock() = Some(class);
     domain.keyed.store(false, Ordering::SeqCst);
     inner.gate.set_root(domain.number, view.root());
+    // It is called by the kernel now, and makes its own calls so.
+    for number in inner.domains.iter().flatten().map(|domain| domain.number) {
+        inner.gate.set_countdown(number, EARNING);
+    }
     inner.refresh();
     Ok(())
 }

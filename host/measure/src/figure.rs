@@ -58,6 +58,9 @@ pub mod count {
     pub const LOCKED: &str = "locked-ops";
     /// In the order in which they are shown.
     pub const ALL: [&str; 6] = [ENTRIES, VIEWS, KEYS, FLUSHES, COPIED, LOCKED];
+    /// Of rounds of many calls, in the order in which they are shown: what one call comes to, and how often over all rounds a
+    /// class of sections had no key, got one, and lost one.
+    pub const OF_MANY: [&str; 4] = ["instructions-per-call", "keys-missed", "keys-given", "keys-taken"];
 }
 
 impl Figure {
@@ -79,7 +82,7 @@ impl Figure {
 
     /// Whether it says what a whole round takes.
     pub fn is_total(&self) -> bool {
-        self.case_and_step().1.is_none() && !count::ALL.contains(&self.unit.as_str())
+        self.case_and_step().1.is_none() && !count::ALL.iter().chain(&count::OF_MANY).any(|unit| *unit == self.unit)
     }
 
     /// Whether both are about the same case, passing as many bytes.

@@ -35,9 +35,9 @@ impl Table<'_> {
         self.figures.iter().filter(same).min_by_key(|figure| figure.value)
     }
 
-    /// The published figure for the same case and way. The paper has one kind of call between programs, EPC-S.
+    /// The published figure for the same case and way. A plain call is the paper's EPC-S, too.
     fn published(&self, own: &Figure) -> Option<&Figure> {
-        let way = if matches!(&*own.way, "plain" | "epc-h") { "epc-s" } else { &own.way };
+        let way = if own.way == "plain" { "epc-s" } else { &own.way };
         self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
     }
 
@@ -86,8 +86,8 @@ impl Table<'_> {
         rows
     }
 
-    fn counts(&self) -> Vec<Vec<String>> {
-        let head = ["case", "bytes", "way"].into_iter().chain(count::ALL);
+    fn counts(&self, units: &[&str]) -> Vec<Vec<String>> {
+        let head = ["case", "bytes", "way"].into_iter().chain(units.iter().copied());
         let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
         for own in self.totals() {
             let counted = |unit: &str| {
@@ -95,8 +95,10 @@ impl Table<'_> {
                 self.figures.iter().filter(same).find(|f| f.way == own.way && f.bytes == own.bytes)
             };
             let mut row = words(own);
-            row.extend(count::ALL.map(|unit| counted(unit).map_or(NOTHING.into(), |f| f.value.to_string())));
-            rows.push(row);
+            row.extend(units.iter().map(|unit| counted(unit).map_or(NOTHING.into(), |f| f.value.to_string())));
+            if units.iter().any(|unit| counted(unit).is_some()) {
+                rows.push(row);
+            }
         }
         rows
     }
@@ -165,7 +167,12 @@ impl fmt::Display for Table<'_> {
         writeln!(f, "\nWhich step takes what:")?;
         columns(f, &merged(self.steps()))?;
         writeln!(f, "\nWhat else a round takes, counted:")?;
-        columns(f, &merged(self.counts()))?;
+        columns(f, &merged(self.counts(&count::ALL)))?;
+        let of_many = self.counts(&count::OF_MANY);
+        if of_many.len() > 1 {
+            writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
+            columns(f, &of_many)?;
+        }
         let is_shown =
             |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));
         for paper in self.papers.iter().filter(is_shown) {

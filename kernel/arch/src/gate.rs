@@ -16,8 +16,10 @@ use paging::{Prot, TableMem, Tables};
 use zerocopy::IntoBytes;
 
 mod code;
+mod plain;
 
 pub use code::{Stopped, again, is_gate, send_to_kernel};
+pub use plain::{Kept, Plain};
 
 const PAGE: u64 = 4096;
 /// Slots of a root: the thread's gate for user code, and the same for the kernel.
@@ -59,8 +61,10 @@ pub struct Frame {
 
 /// In [`Frame::rip`]: the kernel made the call.
 pub const BY_KERNEL: u64 = 1 << 63;
-/// There is more to it than the frame says (a plain call, window code, the first frame).
-pub const MORE: u64 = 1 << 62;
+/// It is a plain call: [`Gate::kept`] has what it keeps.
+pub const PLAIN: u64 = 1 << 62;
+/// There is more to it than the frame says (window code, the first frame).
+pub const MORE: u64 = 1 << 61;
 
 /// A thread's gate.
 pub struct Gate {
@@ -313,6 +317,13 @@ impl Gate {
         }
         set_word(at, words[0]);
         Ok(())
+    }
+
+    /// Short calls into a domain until the kernel makes one the long way; 0: that does not matter.
+    pub fn set_countdown(&mut self, domain: u32, calls: u32) {
+        if let Some(at) = self.at(cell(domain) + 8) {
+            set_word(at, word(at) & 0xffff_ffff | u64::from(calls) << 32);
+        }
     }
 
     /// Nobody makes calls by this record any more. Those that are under way go on.

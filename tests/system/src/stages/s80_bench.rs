@@ -14,13 +14,14 @@ pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch")
             .status(2)
-            .err("bench: nosuch: no such benchmark; there are calls, sizes, spawn\n"),
+            .err("bench: nosuch: no such benchmark; there are calls, keys, sizes, spawn, switch\n"),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
+    ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
     ("null_call", null_call),
@@ -38,6 +39,7 @@ const CHECKS: [Check; 11] = [
 struct Runs {
     calls: [Ours; 2],
     sizes: Ours,
+    keys: Ours,
     spawn: [Ours; 2],
     table: Output,
     json: Output,
@@ -63,6 +65,7 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
     let runs = Runs {
         calls: [measure("calls")?, measure("calls")?],
         sizes: measure("sizes")?,
+        keys: measure("keys")?,
         spawn: [measure("spawn")?, measure("spawn")?],
         table: front(&["sizes"])?,
         json: front(&["calls", "--json"])?,
@@ -129,6 +132,28 @@ fn null_call(runs: &Runs) -> Result<()> {
         (counted(count::ENTRIES)?, counted(count::COPIED)?) == (2, 0),
         "a plain call enters twice and copies nothing"
     );
+    Ok(())
+}
+
+/// CUBIX-U1, U5: servers that fit the keys are called without the kernel, and who has no key is called all the same.
+fn keys_are_earned(runs: &Runs) -> Result<()> {
+    let of = |case: &str, way: &str, unit: &str| find(&runs.keys, case, way, 0, unit).map(|figure| figure.value);
+    for case in ["in-turn-1", "in-turn-8"] {
+        ensure!(of(case, "epc-h", count::ENTRIES)? == 0, "{case}: the kernel takes part");
+    }
+    for servers in [1, 8, 15, 40, 700] {
+        let case = format!("in-turn-{servers}");
+        let (direct, by_kernel) =
+            (of(&case, "epc-h", "instructions-per-call")?, of(&case, "epc-s", "instructions-per-call")?);
+        ensure!(direct > 0 && by_kernel > 0, "{case} is not measured");
+    }
+    let taken = of("in-turn-40", "epc-h", "keys-taken")?;
+    ensure!(taken <= of("in-turn-40", "epc-h", "keys-missed")? / 32 + 1, "{taken} keys changed hands");
+    for entries in [1, 10, 100, 1000] {
+        for step in ["change", "miss"] {
+            ensure!(of(&format!("list-of-{entries}/{step}"), "kernel-call", unit::INSTRUCTIONS)? > 0, "no {step}");
+        }
+    }
     Ok(())
 }
 
