@@ -1,5 +1,6 @@
 //! The calls: decode (done by `abi`), check, apply, answer. What is more than a few lines lives with its word.
 
+use crate::ask;
 use crate::claim;
 use crate::device;
 use crate::domain::Domain;
@@ -34,7 +35,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             sched::give_way();
             Ok(0)
         }
-        Call::CallScheduler { op, a, b } => return seat::request(thread, d, op, a, b),
+        Call::CallScheduler { op, a, b } => return ask::serve(thread, d, op, a, b),
         Call::ThreadNext { thread: number, turn, ns } => return seat::next(thread, d, number, turn, ns),
         Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),
         Call::SeatInfo { index, out } => match seat::info(index) {

@@ -9,6 +9,7 @@ macro_rules! on_the_machine {
 on_the_machine! {
     extern crate alloc;
 
+    mod ask;
     mod boot;
     mod call;
     mod claim;

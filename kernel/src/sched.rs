@@ -371,7 +371,9 @@ fn set_alarm(here: &Processor, also: Option<u64>) {
     let mut local = here.local.lock();
     let quantum = (local.current.is_some() && !here.queue.lock().is_empty()).then_some(local.quantum_end);
     let alarm = [timer, quantum, also].into_iter().flatten().min();
-    if local.alarm != alarm {
+    // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
+    let early = here.office.is_taken() && matches!((local.alarm, alarm), (Some(set), Some(wanted)) if set <= wanted);
+    if local.alarm != alarm && !early {
         local.alarm = alarm;
         time::set_alarm(alarm);
     }

@@ -7,11 +7,10 @@ use crate::processor::{Processor, here};
 use crate::sched;
 use crate::section::{New, Section};
 use crate::thread::Thread;
-use crate::wait;
 use abi::layout::PAGE;
 use abi::refusal::Object;
 use abi::rights::principal;
-use abi::sched::{EVENTS, Event, PRIORITY_LOWEST, RING_FIRST, SeatInfo, event, op, ready};
+use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
@@ -128,7 +127,7 @@ impl Office {
     }
 
     /// Tells something. Whether the scheduler should be asked soon; `None`: there is none.
-    fn tell(&self, event: Event, weight: Weight) -> Option<bool> {
+    pub fn tell(&self, event: Event, weight: Weight) -> Option<bool> {
         if !self.is_taken() {
             return None;
         }
@@ -443,46 +442,6 @@ pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
     p.make_room();
     p.poke();
     true
-}
-
-/// `call_scheduler`.
-pub fn request(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
-    let result = match what {
-        op::YIELD => {
-            sched::give_way();
-            Ok(0)
-        }
-        op::SLEEP => return wait::sleep_until_woken(thread, b),
-        op::WAKEUP => other(thread, d, a).map(|other| u64::from(wait::rouse(&other))),
-        op::PASS => match other(thread, d, a) {
-            Ok(other) => {
-                wait::rouse(&other);
-                return wait::sleep_until_woken(thread, b);
-            }
-            Err(error) => Err(error),
-        },
-        op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
-        op::PRIORITY => other(thread, d, a).and_then(|other| {
-            let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
-            let told = p.office.tell(Event { kind: event::REQUEST, detail: what as u32, thread: a, a: b, b: 0 }, Weight::Heavy);
-            told.ok_or(Error::NotSupported)?;
-            p.make_room();
-            p.poke();
-            Ok(0)
-        }),
-        _ => Err(Error::BadArgument),
-    };
-    thread.answer(result);
-}
-
-/// A thread that the caller may wake: one of its user.
-fn other(thread: &Thread, d: &Domain, number: u64) -> Result<Arc<Thread>, Error> {
-    let other = machine().threads.find(number).ok_or(Error::NotFound)?;
-    if other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
-        Ok(other)
-    } else {
-        Err(d.subject.refused(Object::Thread(number)))
-    }
 }
 
 /// `seat_info`.

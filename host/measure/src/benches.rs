@@ -48,6 +48,8 @@ pub const BENCHES: [Bench; 5] = [
         name: "switch",
         about: "a thread passes on to another and gets it back: two switches, in turn and by schedulers outside",
         timeout: Duration::from_secs(300),
+        mem: "512M",
+        limits: &[],
     },
 ];
 
