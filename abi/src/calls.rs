@@ -122,6 +122,14 @@ calls! {
     0x11 Full thread_list ThreadList(after, out);
     /// Ends `task` with exit code `code`. Only for its personality (or, before its first thread, its creator).
     0x12 Full task_end TaskEnd(task, code);
+    /// Asks the scheduler: gives way, sleeps, wakes, passes on, sets a priority (`sched::op`). A thread that is woken must be one of the same user.
+    0x13 Full call_scheduler CallScheduler(op, a, b);
+    /// The calling thread asks for the seat of `processor` (`docs/decisions/0007`); it sits there from its first `thread_next` on. User 0 only. Value: base of the ring of events (`sched::RingHead`).
+    0x14 Full scheduler_set SchedulerSet(processor);
+    /// From the seat only: the processor goes on with this `turn` of `thread` (0: with none), for at most `ns` ns (0: as long as was said before; `u64::MAX`: no limit). Returns when there is something to decide. Value: events to read. Errors: `Changed` (somebody else has got that turn), `Busy` (there is something to read first).
+    0x15 Full thread_next ThreadNext(thread, turn, ns);
+    /// Writes `sched::SeatInfo` of processor `index` to `out`. Value: number of processors.
+    0x16 Full seat_info SeatInfo(index, out);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);

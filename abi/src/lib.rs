@@ -11,6 +11,7 @@ pub mod info;
 pub mod layout;
 pub mod refusal;
 pub mod rights;
+pub mod sched;
 pub mod section;
 pub mod start;
 pub mod task;

@@ -69,6 +69,8 @@ pub mod cause {
     pub const STACK: u64 = 8;
     /// The address is in a text's page of gates, and no gate is there (any more).
     pub const NO_GATE: u64 = 9;
+    /// It sat in a processor's seat and did what a scheduler must not; `address` is one of `sched::reason`.
+    pub const SCHEDULER: u64 = 10;
 }
 
 /// What `task_wait` writes.

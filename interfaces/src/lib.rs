@@ -17,6 +17,7 @@ pub mod pipes;
 pub mod power;
 pub mod ready;
 pub mod request;
+pub mod sched;
 pub mod stream;
 
 pub use rt::gate::Interface;
@@ -34,5 +35,6 @@ pub const ALL: &[Interface] = &[
     names::NamesClient::INTERFACE,
     pipes::PipesClient::INTERFACE,
     power::PowerClient::INTERFACE,
+    sched::SchedClient::INTERFACE,
     stream::StreamClient::INTERFACE,
 ];

@@ -1,5 +1,6 @@
 //! The calls: decode (done by `abi`), check, apply, answer. What is more than a few lines lives with its word.
 
+use crate::ask;
 use crate::claim;
 use crate::device;
 use crate::domain::Domain;
@@ -8,7 +9,8 @@ use crate::foreign;
 use crate::gate;
 use crate::info;
 use crate::machine::{machine, spare_heap};
-use crate::processor::here;
+use crate::sched;
+use crate::seat;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
 use crate::thread::{Begin, Thread};
@@ -30,9 +32,16 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::ThreadExit { code } => return thread_exit(thread, code),
         Call::TaskExit { code } => return d.text.owner().exit_with(exit::EXITED, code),
         Call::Yield {} => {
-            here().make_room();
+            sched::give_way();
             Ok(0)
         }
+        Call::CallScheduler { op, a, b } => return ask::serve(thread, d, op, a, b),
+        Call::ThreadNext { thread: number, turn, ns } => return seat::next(thread, d, number, turn, ns),
+        Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),
+        Call::SeatInfo { index, out } => match seat::info(index) {
+            Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
+            None => Err(Error::NotFound),
+        },
         Call::Sleep { ns } => return wait::sleep(thread, ns),
         Call::Wait { address, expected, timeout } => return wait::on_word(thread, d, address, expected as u32, timeout),
         Call::ThreadJoin { thread: number, timeout } => return thread_join(thread, d, number, timeout),

@@ -7,11 +7,13 @@ use crate::epc;
 use crate::foreign;
 use crate::gate;
 use crate::keyed::{self, Tag};
+use crate::seat;
 use crate::thread::Thread;
 use crate::view::Stale;
 use abi::info::feature;
 use abi::layout::PAGE;
 use abi::section::kind;
+use abi::sched::event;
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
 use ::view::{Access, while_shared};
@@ -233,6 +235,7 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
 
 /// A fault in a callee ends the call; in a program's own text, the program.
 fn end_program(thread: &Arc<Thread>, how: Exit) {
+    seat::note(event::EXCEPTION, how.cause as u32, thread.number, how.address);
     // A program may fault as often as it likes; the serial line is slow.
     static LINES: AtomicU64 = AtomicU64::new(0);
     if LINES.fetch_add(1, Ordering::Relaxed) < LINES_MAX {

@@ -29,6 +29,11 @@ impl<T> Table<T> {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether there has ever been one of this number.
+    pub fn has_been(&self, number: u64) -> bool {
+        number < self.next.load(Ordering::Relaxed)
+    }
+
     fn shard(&self, number: u64) -> &Mutex<BTreeMap<u64, Arc<T>>> {
         &self.shards[number as usize % 16]
     }

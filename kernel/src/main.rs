@@ -9,6 +9,7 @@ macro_rules! on_the_machine {
 on_the_machine! {
     extern crate alloc;
 
+    mod ask;
     mod boot;
     mod call;
     mod claim;
@@ -24,6 +25,7 @@ on_the_machine! {
     mod machine;
     mod processor;
     mod sched;
+    mod seat;
     mod section;
     mod task;
     mod text;

@@ -4,6 +4,7 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched::Timeout;
 use crate::thread::Thread;
+use crate::seat::Office;
 use ::sched::{Ring, Timers};
 use alloc::sync::Arc;
 use arch::{apic, cpu};
@@ -33,13 +34,20 @@ pub struct Local {
     pub quantum_end: u64,
     pub switched_at: u64,
     pub alarm: Option<u64>,
+    /// The running thread gives way by itself.
+    pub yields: bool,
+    /// When the one in the seat is looked at next, while it decides.
+    pub beat: u64,
 }
 
 pub struct Processor {
     pub index: usize,
     pub apic: u32,
     pub local: Mutex<Local>,
-    pub queue: Mutex<Ring<Arc<Thread>>>,
+    /// Ready threads, each with the turn that it is here for.
+    pub queue: Mutex<Ring<(Arc<Thread>, u64)>>,
+    /// Who decides instead of the round robin.
+    pub office: Office,
     pub timers: Mutex<Timers<Timeout>>,
     /// Set when the running thread should make room.
     reschedule: AtomicBool,
@@ -59,6 +67,7 @@ impl Processor {
             apic,
             local: Mutex::default(),
             queue: Mutex::new(Ring::new()),
+            office: Office::default(),
             timers: Mutex::new(Timers::new()),
             reschedule: AtomicBool::new(false),
             idle: AtomicBool::new(false),

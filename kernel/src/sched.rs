@@ -1,14 +1,16 @@
-//! The kernel's plain round robin: ready queues, waiting and waking, time-outs, and leaving the kernel. Policy will come
-//! from outside; this stays as what runs when a scheduler has failed (architecture, section 15).
+//! The kernel's plain round robin: ready queues, waiting and waking, time-outs, and leaving the kernel. Where a scheduler sits
+//! in a processor's seat it decides instead (`seat.rs`); this is what runs where none does, or one has failed
+//! (architecture, section 15).
 
 use crate::machine::machine;
 use crate::processor::{Local, Processor, count, here};
+use crate::seat::{self, Next};
 use crate::task::account;
 use crate::thread::{Thread, answer};
 use crate::trap;
 use abi::Error;
-use abi::task::state;
-use ::sched::QUANTUM_NS;
+use abi::sched::{event, ready as why};
+use ::sched::{BEAT_NS, Phase, QUANTUM_NS};
 use alloc::sync::Arc;
 use arch::context::Resume;
 use arch::{cpu, time};
@@ -22,15 +24,42 @@ pub enum Timeout {
 }
 
 /// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
-pub fn ready(thread: Arc<Thread>) {
+pub fn ready(thread: Arc<Thread>, turn: u64) {
+    if seat::is_disturbed(&thread, turn) {
+        return;
+    }
     let processors = &machine().processors;
     let last = thread.processor.load(Ordering::Relaxed);
     let idle = |p: &&Processor| p.idle.load(Ordering::Relaxed) && p.online.load(Ordering::Relaxed);
     let chosen = if idle(&&processors[last]) { Some(&processors[last]) } else { processors.iter().find(idle) };
     let chosen = chosen.unwrap_or(&processors[last]);
-    chosen.queue.lock().push_back(thread);
+    announce(chosen, thread, turn, why::WOKEN);
     chosen.attend();
     chosen.poke();
+}
+
+/// Lets the processor's scheduler know of a ready thread, or its queue.
+fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
+    // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
+    // found it may be running it already.
+    {
+        let wait = thread.wait.lock();
+        if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
+            thread.processor.store(processor.index, Ordering::SeqCst);
+        }
+    }
+    if processor.office.tell_ready(&thread, turn, why) {
+        processor.make_room();
+    } else {
+        processor.queue.lock().push_back((thread, turn));
+    }
+}
+
+/// The running thread gives way by itself.
+pub fn give_way() {
+    let here = here();
+    here.local.lock().yields = true;
+    here.make_room();
 }
 
 /// Begins a wait of the running thread; the ticket is what a waker must show.
@@ -38,7 +67,7 @@ pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
     here().attend();
     let ticket = {
         let mut wait = thread.wait.lock();
-        wait.state = state::WAITING;
+        wait.life.wait();
         wait.ticket += 1;
         wait.ticket
     };
@@ -64,19 +93,20 @@ pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
 }
 
 fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::context::Registers)) -> bool {
-    {
+    let turn = {
         let mut wait = thread.wait.lock();
-        if wait.state != state::WAITING || wait.ticket != ticket {
+        if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
             return false;
         }
-        wait.state = state::READY;
+        let Some(turn) = wait.life.ready() else { return false };
         if let Some((processor, key)) = wait.timer.take() {
             // Its time-out would stay until it is due, which may be never.
             machine().processors[processor].timers.lock().cancel(key);
         }
-    }
+        turn
+    };
     change(thread.inner.lock().area.registers_mut());
-    ready(thread.clone());
+    ready(thread.clone(), turn);
     true
 }
 
@@ -85,7 +115,7 @@ pub fn wake_inside(text: u64) {
     for thread in machine().threads.all() {
         let ticket = {
             let wait = thread.wait.lock();
-            (wait.state == state::WAITING).then_some(wait.ticket)
+            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
         };
         if let Some(ticket) = ticket
             && thread.domain().text.base == text
@@ -106,7 +136,7 @@ pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
 /// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
 pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
     let mut wait = thread.wait.lock();
-    if wait.state == state::WAITING && wait.ticket == ticket {
+    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
         wait.timer = Some(at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result }));
     }
 }
@@ -117,14 +147,19 @@ pub fn tick() {
     // The way out sets the next alarm, whatever this one was for.
     here.attend();
     let now = time::now();
-    {
+    let beat = {
         let mut local = here.local.lock();
         local.alarm = None;
+        let beat = now >= local.beat;
+        if beat {
+            local.beat = now + BEAT_NS;
+        }
         if let Some(thread) = &local.current {
             account(thread, local.switched_at);
         }
         local.switched_at = now;
-    }
+        beat
+    };
     loop {
         let expired = here.timers.lock().expired(now);
         match expired {
@@ -135,7 +170,16 @@ pub fn tick() {
             None => break,
         }
     }
-    if now >= here.local.lock().quantum_end && !here.queue.lock().is_empty() {
+    if here.office.is_taken() {
+        if beat {
+            here.office.beat();
+        }
+        let decides = here.local.lock().current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
+        if !decides && now >= here.office.until() {
+            seat::note(event::TICK, 0, 0, now);
+            here.make_room();
+        }
+    } else if now >= here.local.lock().quantum_end && !here.queue.lock().is_empty() {
         here.make_room();
     }
 }
@@ -153,18 +197,30 @@ pub fn leave() -> Resume {
             if thread.may_end() {
                 thread.end(abi::Error::Killed.word());
             }
-            let running = thread.wait.lock().state == state::RUNNING;
-            if running && !here.take_make_room() {
+        }
+        if here.office.is_taken() && here.office.check(here, current.as_ref()) {
+            continue;
+        }
+        // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
+        let running = current.as_ref().is_some_and(|thread| thread.wait.lock().life.runs_at(here.index));
+        if let Some(thread) = &current {
+            // Who decides is not interrupted: what has happened waits in the ring.
+            if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
                 return go(here, thread);
             }
         }
-        let next = take(here);
+        let next = if here.office.is_taken() { here.office.next(here, time::now()) } else { Next::InTurn };
+        let next = match next {
+            Next::InTurn => take(here),
+            Next::Run(thread) => Some(thread),
+            Next::Nothing => None,
+        };
         match (current, next) {
             // Nobody else is ready: a thread that gives way goes on.
-            (Some(thread), None) if thread.wait.lock().state == state::RUNNING => return go(here, &thread),
-            (current, Some(next)) => switch(here, current, Some(next)),
+            (Some(thread), None) if running => return go(here, &thread),
+            (current, Some(next)) => switch(here, current, running, Some(next)),
             (current, None) => {
-                switch(here, current, None);
+                switch(here, current, running, None);
                 idle(here);
             }
         }
@@ -172,48 +228,54 @@ pub fn leave() -> Resume {
 }
 
 fn take(here: &Processor) -> Option<Arc<Thread>> {
-    if let Some(thread) = here.queue.lock().pop_front() {
-        return Some(thread);
+    loop {
+        let own = here.queue.lock().pop_front();
+        let (thread, turn) = own.or_else(|| {
+            let others = machine().processors.iter().filter(|p| p.index != here.index);
+            others.filter_map(|p| p.queue.try_lock().and_then(|mut queue| queue.steal())).next()
+        })?;
+        // Somebody may have taken that turn already.
+        if thread.wait.lock().life.claim(turn, here.index).is_ok() {
+            return Some(thread);
+        }
     }
-    let others = machine().processors.iter().filter(|p| p.index != here.index);
-    others.filter_map(|p| p.queue.try_lock().and_then(|mut queue| queue.steal())).next()
 }
 
 /// Lets go of the old thread first, then takes up the new one: so two processors that swap threads cannot wait in a circle.
-fn switch(here: &Processor, old: Option<Arc<Thread>>, new: Option<Arc<Thread>>) {
+fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Option<Arc<Thread>>) {
     let now = time::now();
     if let Some(old) = &old {
         account(old, here.local.lock().switched_at);
         old.inner.lock().area.save_vector_state();
-        let give_way = {
-            let mut wait = old.wait.lock();
-            let running = wait.state == state::RUNNING;
-            if running {
-                wait.state = state::READY;
-            }
-            running
-        };
+        let turn = if gives_way { old.wait.lock().life.ready() } else { None };
+        let yields;
         {
             // Its root stays loaded until the next one is, and it may end elsewhere before.
             let mut local = here.local.lock();
             local.keep = Some(old.inner.lock().domain.clone());
             local.current = None;
+            yields = core::mem::take(&mut local.yields);
         }
         old.on_processor.store(false, Ordering::Release);
-        if give_way {
-            here.queue.lock().push_back(old.clone());
+        match turn {
+            Some(turn) => announce(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
+            None if here.office.is_taken() && !here.office.is_holder(here, old) => {
+                let number = old.registers(|r| if r.vector == arch::context::VECTOR_SYSCALL { r.rax } else { u64::MAX });
+                seat::note(event::CALL, 0, old.number, number);
+            }
+            None => {}
         }
     }
     if let Some(new) = new {
         while new.on_processor.swap(true, Ordering::Acquire) {
             cpu::relax();
         }
-        new.wait.lock().state = state::RUNNING;
         new.processor.store(here.index, Ordering::Relaxed);
         new.inner.lock().area.restore_vector_state();
         let mut local = here.local.lock();
         local.current = Some(new);
         local.quantum_end = now + QUANTUM_NS;
+        local.beat = now + BEAT_NS;
         local.switched_at = now;
         count(&here.counters.switches);
     }
@@ -246,11 +308,19 @@ fn idle(here: &Processor) {
     here.idle.store(true, Ordering::SeqCst);
     loop {
         serve_noted(here);
-        let any = machine().processors.iter().any(|p| !p.queue.lock().is_empty());
-        if any {
-            break;
-        }
-        set_alarm(here, None);
+        let until = if here.office.is_taken() {
+            let until = here.office.until();
+            if here.office.has_news() || time::now() >= until {
+                break;
+            }
+            (until != u64::MAX).then_some(until)
+        } else {
+            if machine().processors.iter().any(|p| !p.queue.lock().is_empty()) {
+                break;
+            }
+            None
+        };
+        set_alarm(here, until);
         cpu::idle_wait();
     }
     here.idle.store(false, Ordering::SeqCst);
@@ -265,7 +335,13 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
         // On each way out from now on: the callee may have returned.
         here.attend();
     }
-    set_alarm(here, grace);
+    let also = if here.office.is_taken() {
+        let limit = if here.office.is_holder(here, thread) { here.local.lock().beat } else { here.office.until() };
+        [grace, (limit != u64::MAX).then_some(limit)].into_iter().flatten().min()
+    } else {
+        grace
+    };
+    set_alarm(here, also);
     go_on(here, &mut here.local.lock())
 }
 
@@ -295,7 +371,9 @@ fn set_alarm(here: &Processor, also: Option<u64>) {
     let mut local = here.local.lock();
     let quantum = (local.current.is_some() && !here.queue.lock().is_empty()).then_some(local.quantum_end);
     let alarm = [timer, quantum, also].into_iter().flatten().min();
-    if local.alarm != alarm {
+    // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
+    let early = here.office.is_taken() && matches!((local.alarm, alarm), (Some(set), Some(wanted)) if set <= wanted);
+    if local.alarm != alarm && !early {
         local.alarm = alarm;
         time::set_alarm(alarm);
     }

@@ -8,6 +8,7 @@ use crate::keyed::{self, TaskView};
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched::{self, Timeout};
+use crate::seat::{self, NO_SEAT};
 use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
@@ -19,6 +20,7 @@ use abi::section::kind;
 use abi::task::{CALLEE_GRACE_NS, STACK_DEFAULT, STACK_MAX, ThreadInfo, state};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
+use ::sched::{Life, Phase};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -59,11 +61,14 @@ pub struct Inner {
 
 /// Whether a thread may run, and what would make it ready again.
 pub struct Wait {
-    pub state: u64,
+    pub life: Life,
     /// Number of the current or last wait: a late waker finds another one.
     pub ticket: u64,
     /// Its time-out, and the processor that keeps it.
     pub timer: Option<(usize, ::sched::Key)>,
+    /// The wait that `call_scheduler` may end; 0: none. And whether one was ended before it began.
+    pub asleep: u64,
+    pub woken: bool,
 }
 
 pub struct Thread {
@@ -84,6 +89,8 @@ pub struct Thread {
     pub word_bucket: AtomicUsize,
     pub time_ns: AtomicU64,
     pub faults: AtomicU64,
+    /// The processor whose seat it has or has asked for; [`NO_SEAT`].
+    pub seat: AtomicUsize,
 }
 
 /// How a new thread begins.
@@ -143,7 +150,7 @@ impl Thread {
                 segments,
                 window_vectors: None,
             }),
-            wait: Mutex::new(Wait { state: state::WAITING, ticket: 0, timer: None }),
+            wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, asleep: 0, woken: false }),
             on_processor: AtomicBool::new(false),
             processor: AtomicUsize::new(here().index),
             killed: AtomicBool::new(false),
@@ -153,6 +160,7 @@ impl Thread {
             word_bucket: AtomicUsize::new(0),
             time_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            seat: AtomicUsize::new(NO_SEAT),
         });
         if let Some((_, task_view)) = &shared {
             task_view.add_thread(&thread);
@@ -170,16 +178,12 @@ impl Thread {
     /// Makes a new thread ready.
     pub fn start(self: &Arc<Thread>) {
         // Whoever ends its task may have been faster: then it is in a queue already.
-        let waits = {
+        let turn = {
             let mut wait = self.wait.lock();
-            let waits = wait.state == state::WAITING && wait.ticket == 0;
-            if waits {
-                wait.state = state::READY;
-            }
-            waits
+            if wait.life.phase() == Phase::Waiting && wait.ticket == 0 { wait.life.ready() } else { None }
         };
-        if waits {
-            sched::ready(self.clone());
+        if let Some(turn) = turn {
+            sched::ready(self.clone(), turn);
         }
         if self.task.is_dead() {
             self.kill();
@@ -235,7 +239,7 @@ impl Thread {
     /// Whether it still waits, and for what it began to wait for with this ticket.
     pub fn is_in_wait(&self, ticket: u64) -> bool {
         let wait = self.wait.lock();
-        wait.state == state::WAITING && wait.ticket == ticket
+        wait.life.phase() == Phase::Waiting && wait.ticket == ticket
     }
 
     pub fn is_killed(&self) -> bool {
@@ -257,7 +261,7 @@ impl Thread {
         processor.attend();
         let ticket = {
             let wait = self.wait.lock();
-            (wait.state == state::WAITING).then_some(wait.ticket)
+            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
         };
         match ticket {
             Some(ticket) if self.in_own_text(&mut self.inner.lock()) => {
@@ -285,7 +289,7 @@ impl Thread {
     /// The time is over even for a callee.
     pub fn grace_over(self: &Arc<Thread>) {
         let wait = self.wait.lock();
-        if wait.state == state::WAITING {
+        if wait.life.phase() == Phase::Waiting {
             let ticket = wait.ticket;
             drop(wait);
             sched::wake(self, ticket, Err(Error::Killed));
@@ -300,14 +304,11 @@ impl Thread {
 
     /// Ends the thread, on the processor that it runs on.
     pub fn end(self: &Arc<Thread>, code: u64) {
-        {
-            let mut wait = self.wait.lock();
-            if wait.state == state::ENDED {
-                return;
-            }
-            wait.state = state::ENDED;
+        if !self.wait.lock().life.end() {
+            return;
         }
         here().attend();
+        seat::ended(self);
         let domains = {
             let mut inner = self.inner.lock();
             while inner.pop().is_some() {}
@@ -342,7 +343,12 @@ impl Thread {
         ThreadInfo {
             thread: self.number,
             task: self.task.number,
-            state: self.wait.lock().state,
+            state: match self.wait.lock().life.phase() {
+                Phase::Ready => state::READY,
+                Phase::Running => state::RUNNING,
+                Phase::Waiting => state::WAITING,
+                Phase::Ended => state::ENDED,
+            },
             processor: self.processor.load(Ordering::Relaxed) as u64,
             text,
             depth,

@@ -3,10 +3,11 @@
 use crate::machine::machine;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, processor, sched};
+use crate::{boot, call, device, epc, fault, foreign, processor, sched, seat};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
+use abi::sched::event;
 use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
@@ -92,7 +93,10 @@ pub fn interrupt(vector: u8) {
     match vector {
         apic::TIMER => sched::tick(),
         apic::RESCHEDULE | apic::SHOOTDOWN => {}
-        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => device::interrupt(line),
+        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => {
+            seat::note(event::INTERRUPT, u32::from(line), 0, 0);
+            device::interrupt(line);
+        }
         other => log::warn!("interrupt {other:#x} from nowhere on processor {}", machine().processors[processor::here().index].apic),
     }
 }

@@ -5,6 +5,7 @@ use crate::domain::Domain;
 use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
+use ::sched::Phase;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -58,6 +59,36 @@ pub fn sleep(thread: &Arc<Thread>, ns: u64) {
     if thread.is_killed() {
         sched::wake(thread, ticket, Err(Error::Killed));
     }
+}
+
+/// `call_scheduler`: sleeps until another thread says otherwise, or at most `timeout` ns.
+pub fn sleep_until_woken(thread: &Arc<Thread>, timeout: u64) {
+    let ticket = sched::begin_wait(thread);
+    let woken = {
+        let mut wait = thread.wait.lock();
+        let woken = core::mem::take(&mut wait.woken);
+        wait.asleep = if woken { 0 } else { ticket };
+        woken
+    };
+    if woken {
+        sched::wake(thread, ticket, Ok(0));
+    } else if thread.is_killed() {
+        sched::wake(thread, ticket, Err(Error::Killed));
+    } else {
+        set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+    }
+}
+
+/// Wakes a thread that sleeps like that; one that does not will not the next time. Whether it slept.
+pub fn rouse(thread: &Arc<Thread>) -> bool {
+    let ticket = {
+        let mut wait = thread.wait.lock();
+        let asleep = core::mem::take(&mut wait.asleep);
+        let sleeps = asleep != 0 && asleep == wait.ticket && wait.life.phase() == Phase::Waiting;
+        wait.woken |= !sleeps;
+        sleeps.then_some(asleep)
+    };
+    ticket.is_some_and(|ticket| sched::wake(thread, ticket, Ok(0)))
 }
 
 /// A word of memory, by the section it lies in: the same word for everyone.

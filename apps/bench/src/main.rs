@@ -12,6 +12,7 @@ mod samples;
 mod server;
 mod sizes;
 mod spawn;
+mod switch;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +23,8 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 4] = [("calls", calls::run), ("keys", keys::run), ("sizes", sizes::run), ("spawn", spawn::run)];
+const BENCHES: [Bench; 5] =
+    [("calls", calls::run), ("keys", keys::run), ("sizes", sizes::run), ("spawn", spawn::run), ("switch", switch::run)];
 
 fn run(start: &Start) -> i32 {
     let mut words: Vec<&str> = start.words().collect();

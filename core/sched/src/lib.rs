@@ -4,10 +4,16 @@
 
 extern crate alloc;
 
+mod life;
+mod outbox;
 mod ring;
+mod seat;
 mod timers;
 
+pub use life::{Life, Phase, Refused};
+pub use outbox::{Nonsense, Outbox, Weight};
 pub use ring::Ring;
+pub use seat::{BEAT_NS, BEATS, Counts, Reason, Seat};
 pub use timers::{Key, Timers};
 
 /// How long a thread runs before the next one's turn, in nanoseconds.
@@ -15,3 +21,9 @@ pub const QUANTUM_NS: u64 = 10_000_000;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+#[path = "tests/machine.rs"]
+mod tests_machine;
+#[cfg(test)]
+#[path = "tests/race.rs"]
+mod tests_race;

@@ -15,7 +15,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 4] = [
+pub const BENCHES: [Bench; 5] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -40,6 +40,13 @@ pub const BENCHES: [Bench; 4] = [
     Bench {
         name: "spawn",
         about: "a program's life, from the request until its end is known",
+        timeout: Duration::from_secs(300),
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "switch",
+        about: "a thread passes on to another and gets it back: two switches, in turn and by schedulers outside",
         timeout: Duration::from_secs(300),
         mem: "512M",
         limits: &[],

@@ -179,6 +179,16 @@ impl Frame {
         Frame { tagged: address | 1 }
     }
 
+    /// A frame of zeroes that is never given back, however many may refer to it.
+    pub fn lasting() -> Option<Frame> {
+        take_zeroed().map(|tagged| Frame { tagged: tagged | 1 })
+    }
+
+    /// The same one again, if it is never given back.
+    pub fn again(&self) -> Option<Frame> {
+        (!self.is_memory()).then_some(Frame { tagged: self.tagged })
+    }
+
     /// Whether the allocator hands this frame out.
     pub fn is_memory(&self) -> bool {
         self.tagged & 1 == 0
@@ -208,6 +218,13 @@ impl Frame {
         assert!(offset <= 4096 && from.len() <= 4096 - offset);
         // SAFETY: as above.
         unsafe { direct(self.address()).add(offset).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+    }
+
+    /// Writes an aligned 32-bit word at once, after all earlier writes.
+    pub fn store(&self, offset: usize, value: u32) {
+        assert!(offset <= 4092 && offset.is_multiple_of(4));
+        // SAFETY: aligned and within the frame.
+        unsafe { &*(direct(self.address()).add(offset) as *const AtomicU32) }.store(value, Ordering::SeqCst);
     }
 
     /// Reads an aligned 32-bit word at once, after all earlier writes of other processors.

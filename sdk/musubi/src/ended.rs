@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use rt::Rights;
+use rt::abi::sched::reason;
 use rt::abi::task::{Exit, cause, exit};
 
 /// Refused: not a program, or not one that can be run.
@@ -64,6 +65,10 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
             format!("no gate at address {:#x} of section {}", ended.address, named(ended.section, name_of))
         }
         cause::STACK => format!("stack used up at address {:#x}", ended.address),
+        cause::SCHEDULER => {
+            let why = usize::try_from(ended.address).ok().and_then(|at| reason::WORDS.get(at));
+            format!("as a scheduler: {}", why.unwrap_or(&"for no known reason"))
+        }
         other => format!("cause {other} at address {:#x}", ended.address),
     }
 }

@@ -28,6 +28,7 @@ pub mod mark;
 mod panic;
 pub mod probe;
 pub mod random;
+pub mod sched;
 pub mod section;
 mod start;
 pub mod sync;

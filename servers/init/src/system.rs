@@ -10,10 +10,11 @@ pub struct Server {
 }
 
 /// After the name service, which everything else needs.
-pub const SERVERS: [Server; 3] = [
+pub const SERVERS: [Server; 4] = [
     Server { path: "bin/console", name: "console", optional: false },
     Server { path: "bin/pipes", name: "pipes", optional: true },
     Server { path: "bin/linux", name: "linux", optional: true },
+    Server { path: "bin/sched", name: "sched", optional: true },
 ];
 
 pub const NAMES: &str = "bin/names";

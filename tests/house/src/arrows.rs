@@ -21,6 +21,7 @@ const CORE: &[&str] = &[
     "post",
     "info",
     "sched",
+    "board",
     "pager",
     "elf",
     "mbcf",
@@ -35,8 +36,10 @@ const PORTS: &[&str] = &["paging", "view", "gate"];
 const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/loader", &["elf"]),
     ("servers/linux", &["elf"]),
-    ("servers/sched", &["sched"]),
-    ("servers/sched-plain", &["sched"]),
+    ("servers/sched", &["board"]),
+    ("servers/sched-fast", &["board"]),
+    ("servers/sched-ageing", &["board"]),
+    ("servers/sched-initial", &["board"]),
     ("servers/store", &["store"]),
 ];
 

@@ -7,6 +7,7 @@ mod files;
 mod help;
 mod machine;
 mod processes;
+mod sched;
 mod sections;
 mod table;
 mod tour;
@@ -56,6 +57,7 @@ pub const GROUPS: &[Group] = &[
             ),
             command("mem", "", "memory of the machine and of each task", machine::mem),
             command("cpus", "", "processors and what they did", machine::cpus),
+            command("sched", "[use NAME | use none | log]", "who schedules, and what became of it", sched::sched),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
         ],
     },

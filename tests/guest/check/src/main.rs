@@ -18,6 +18,7 @@ mod registers;
 mod report;
 mod revoke;
 mod roles;
+mod sched;
 mod sections;
 mod threads;
 
@@ -38,6 +39,7 @@ const GROUPS: &[Group] = &[
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "sched", checks: sched::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },

@@ -1,0 +1,130 @@
+//! Schedulers outside the kernel (docs/decisions/0007): what the kernel tells the one in a processor's seat, what may be asked of
+//! it, and what is known of a seat.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The ring of events of one processor: one page, which the kernel makes. First this, then [`EVENTS`] entries.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+pub struct RingHead {
+    /// Written by the scheduler: entries that it has read, counted from the beginning, modulo 2^32.
+    pub head: u32,
+    /// Written by the kernel: entries that there are.
+    pub tail: u32,
+    pub missed: u64,
+    pub processor: u64,
+    pub reserved: [u64; 5],
+}
+
+/// Entries of a ring; entry `n` lies at `RING_FIRST + n % EVENTS * size_of::<Event>()`.
+pub const EVENTS: u32 = 64;
+pub const RING_FIRST: u64 = size_of::<RingHead>() as u64;
+
+/// What has happened on a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Event {
+    /// One of [`event`].
+    pub kind: u32,
+    pub detail: u32,
+    /// The thread that it is about; 0: none.
+    pub thread: u64,
+    pub a: u64,
+    pub b: u64,
+}
+
+/// Kinds of events.
+pub mod event {
+    /// A thread can run: `a` is its turn, to be named to `thread_next`. `detail`: one of [`super::ready`].
+    pub const READY: u32 = 1;
+    /// A call has made the running thread wait; `a`: the number of the call.
+    pub const CALL: u32 = 2;
+    /// A device's interrupt came; `detail`: its vector.
+    pub const INTERRUPT: u32 = 3;
+    /// The running thread's program did what it must not; `detail`: one of `task::cause`, `a`: the address.
+    pub const EXCEPTION: u32 = 4;
+    /// The time has come that the scheduler gave.
+    pub const TICK: u32 = 5;
+    /// A thread has ended.
+    pub const ENDED: u32 = 6;
+    /// `call_scheduler` asks for something: `detail`: one of [`super::op`], `a` and `b`: its arguments.
+    pub const REQUEST: u32 = 7;
+}
+
+/// Why a thread is ready ([`event::READY`]).
+pub mod ready {
+    /// It is new, or what it waited for has come.
+    pub const WOKEN: u32 = 0;
+    /// It was running, and has to make room.
+    pub const PREEMPTED: u32 = 1;
+    /// It has given way by itself.
+    pub const YIELDED: u32 = 2;
+    /// It was ready before the scheduler sat down.
+    pub const FOUND: u32 = 3;
+}
+
+/// What `call_scheduler` does.
+pub mod op {
+    /// Gives the processor up.
+    pub const YIELD: u64 = 0;
+    /// Waits for a wake-up (one that came before counts), at most `b` ns.
+    pub const SLEEP: u64 = 1;
+    /// Wakes thread `a`, or lets its next sleep end at once.
+    pub const WAKEUP: u64 = 2;
+    /// Both in one: wakes thread `a` and sleeps, at most `b` ns.
+    pub const PASS: u64 = 3;
+    /// Priority `b` (0: the highest, to [`super::PRIORITY_LOWEST`]) for thread `a`. For the scheduler to follow.
+    pub const PRIORITY: u64 = 4;
+}
+
+pub const PRIORITY_LOWEST: u64 = 31;
+
+/// Why a scheduler lost its seat, in [`SeatInfo::reason`] and in the report of how it ended.
+pub mod reason {
+    /// None ever has.
+    pub const NONE: u64 = 0;
+    pub const REPLACED: u64 = 1;
+    pub const ENDED: u64 = 2;
+    /// It decided for too long.
+    pub const SLOW: u64 = 3;
+    /// It named a thread that never was, or a turn that has not been.
+    pub const WRONG: u64 = 4;
+    /// It waited for something else than its seat.
+    pub const WAITED: u64 = 5;
+    /// It said that it had read what was not written.
+    pub const RING: u64 = 6;
+    /// Each in words, by number.
+    pub const WORDS: [&str; 7] = [
+        "none",
+        "replaced",
+        "it ended",
+        "it decided for too long",
+        "it named a thread or a turn that never was",
+        "it waited for something else than its seat",
+        "it read what was not written",
+    ];
+}
+
+/// What `seat_info` writes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SeatInfo {
+    pub processor: u64,
+    /// Who sits there: thread and text; 0: nobody, the kernel's round robin.
+    pub thread: u64,
+    pub text: u64,
+    /// Times that a scheduler was asked here, since boot.
+    pub asked: u64,
+    /// Threads that it named and got; times that it named none; threads that somebody else had got.
+    pub named: u64,
+    pub none: u64,
+    pub lost: u64,
+    /// Events that had no room in the ring.
+    pub missed: u64,
+    /// Schedulers that lost this seat; the last one's [`reason`], and when, in ns since boot.
+    pub dismissed: u64,
+    pub reason: u64,
+    pub when: u64,
+}
+
+const _: () = assert!(RING_FIRST + EVENTS as u64 * size_of::<Event>() as u64 <= crate::layout::PAGE);

@@ -1,0 +1,100 @@
+//! The event buffer of the initial version (CUBIX-51): the fast level asks with what has happened, the high level answers
+//! with a thread. All else the high level keeps to itself.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const SENT: usize = 0;
+const TAKEN: usize = 1;
+/// The number of the last request, of the last answer, of the last answer that was carried out.
+const REQUEST: usize = 2;
+const ANSWER: usize = 3;
+const CARRIED: usize = 4;
+/// Steps that came out of order.
+const WRONG: usize = 5;
+const CHOSEN: usize = 8;
+const SLOTS: usize = 16;
+const SLOT: usize = 4;
+const SLOTS_LEN: u64 = 128;
+pub(crate) const WORDS: usize = SLOTS + SLOTS_LEN as usize * SLOT;
+
+/// What the high level has chosen: a thread (0: none), its turn, and for how long (0: as before; all ones: no limit).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    pub thread: u64,
+    pub turn: u64,
+    pub ns: u64,
+}
+
+/// The event buffer of a processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Buffer<'_> {
+    fn get(&self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Acquire)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0[at].store(value, Ordering::Release);
+    }
+
+    /// Fast: an event for the next request. Whether there was room.
+    pub fn send(&self, event: [u64; SLOT]) -> bool {
+        let sent = self.get(SENT);
+        if sent.wrapping_sub(self.get(TAKEN)) >= SLOTS_LEN {
+            return false;
+        }
+        let at = SLOTS + (sent % SLOTS_LEN) as usize * SLOT;
+        event.iter().enumerate().for_each(|(i, word)| self.set(at + i, *word));
+        self.set(SENT, sent + 1);
+        true
+    }
+
+    /// High: the next event.
+    pub fn receive(&self) -> Option<[u64; SLOT]> {
+        let taken = self.get(TAKEN);
+        if taken >= self.get(SENT) {
+            return None;
+        }
+        let at = SLOTS + (taken % SLOTS_LEN) as usize * SLOT;
+        let event = core::array::from_fn(|i| self.get(at + i));
+        self.set(TAKEN, taken + 1);
+        Some(event)
+    }
+
+    /// Fast: asks the high level to choose.
+    pub fn ask(&self) {
+        if self.get(REQUEST) != self.get(CARRIED) {
+            self.set(WRONG, self.get(WRONG) + 1);
+        }
+        self.set(REQUEST, self.get(REQUEST) + 1);
+    }
+
+    /// Whether a request waits for its answer.
+    pub fn is_asked(&self) -> bool {
+        self.get(REQUEST) != self.get(ANSWER)
+    }
+
+    /// High: the answer.
+    pub fn answer(&self, chosen: Chosen) {
+        self.set(CHOSEN, chosen.thread);
+        self.set(CHOSEN + 1, chosen.turn);
+        self.set(CHOSEN + 2, chosen.ns);
+        self.set(ANSWER, self.get(REQUEST));
+    }
+
+    /// Fast: the answer to the last request, once, to be carried out now.
+    pub fn take(&self) -> Option<Chosen> {
+        let answer = self.get(ANSWER);
+        if answer != self.get(REQUEST) || answer == self.get(CARRIED) {
+            return None;
+        }
+        self.set(CARRIED, answer);
+        Some(Chosen { thread: self.get(CHOSEN), turn: self.get(CHOSEN + 1), ns: self.get(CHOSEN + 2) })
+    }
+
+    /// Requests, answers and answers carried out so far; and how many steps were not in that order.
+    pub fn steps(&self) -> ([u64; 3], u64) {
+        ([REQUEST, ANSWER, CARRIED].map(|at| self.get(at)), self.get(WRONG))
+    }
+}

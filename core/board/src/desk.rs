@@ -1,0 +1,146 @@
+//! What the two levels say to each other on one processor. Words that the fast one writes, and words that the high one does.
+
+use crate::queue::Ready;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+// Written by the fast level.
+const TURN: usize = 0;
+const ASKED: usize = 1;
+const WHY: usize = 2;
+const COUNTS: usize = 8;
+const UNKNOWN: usize = 16;
+const EVENTS: usize = 24;
+const SENT: usize = 40;
+const SLOTS: usize = 64;
+const SLOT: usize = 2;
+const SLOTS_LEN: u64 = 16;
+// Written by the high level.
+const HIGH: usize = 48;
+const DONE: usize = 49;
+const RAISE: usize = 50;
+const TAKEN: usize = 51;
+const LEVEL: usize = 52;
+
+/// Why the high level is called (CUBIX-54): these two and no others.
+pub mod reason {
+    pub const PRIORITY: u64 = 1;
+    pub const QUANTUM: u64 = 2;
+}
+
+/// A priority that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub thread: u64,
+    pub level: u64,
+}
+
+/// The desk of a processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Desk<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Desk<'_> {
+    fn get(&self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Acquire)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0[at].store(value, Ordering::Release);
+    }
+
+    /// The high level's thread here; 0: none.
+    pub fn high(&self) -> u64 {
+        self.get(HIGH)
+    }
+
+    /// The high level says which thread it is.
+    pub fn set_high(&self, thread: u64) {
+        self.set(HIGH, thread);
+    }
+
+    /// The fast level of whatever processor has heard that the high level's thread is ready. What is old news by now does
+    /// not replace what is not.
+    pub fn high_is_ready(&self, turn: u64) {
+        self.0[TURN].fetch_max(turn, Ordering::AcqRel);
+    }
+
+    /// The high level's thread, if it is ready; it is now to be named.
+    pub fn take_high(&self) -> Option<Ready> {
+        let turn = self.0[TURN].swap(0, Ordering::AcqRel);
+        (turn != 0).then(|| Ready { thread: self.high(), turn })
+    }
+
+    /// The fast level wants the high one to run, for this reason.
+    pub fn call(&self, reason: u64) {
+        self.set(WHY, self.get(WHY) | 1 << reason);
+        self.set(ASKED, self.get(ASKED) + 1);
+        self.set(COUNTS + reason as usize, self.get(COUNTS + reason as usize) + 1);
+    }
+
+    /// Whether it has been called and is not done.
+    pub fn is_wanted(&self) -> bool {
+        self.get(ASKED) != self.get(DONE)
+    }
+
+    /// How often the high level was called for a reason.
+    pub fn calls(&self, reason: u64) -> u64 {
+        self.get(COUNTS + reason as usize)
+    }
+
+    /// The high level begins: what it was called for, so far.
+    pub fn begin(&self) -> u64 {
+        self.get(ASKED)
+    }
+
+    /// It has done everything up to there.
+    pub fn done(&self, asked: u64) {
+        self.set(DONE, asked);
+    }
+
+    /// Passes on that a priority was asked for. Whether there was room.
+    pub fn send(&self, asked: Asked) -> bool {
+        let sent = self.get(SENT);
+        if sent.wrapping_sub(self.get(TAKEN)) >= SLOTS_LEN {
+            return false;
+        }
+        let at = SLOTS + (sent % SLOTS_LEN) as usize * SLOT;
+        self.set(at, asked.thread);
+        self.set(at + 1, asked.level);
+        self.set(SENT, sent + 1);
+        true
+    }
+
+    /// The next priority that was asked for.
+    pub fn receive(&self) -> Option<Asked> {
+        let taken = self.get(TAKEN);
+        if taken >= self.get(SENT) {
+            return None;
+        }
+        let at = SLOTS + (taken % SLOTS_LEN) as usize * SLOT;
+        let asked = Asked { thread: self.get(at), level: self.get(at + 1) };
+        self.set(TAKEN, taken + 1);
+        Some(asked)
+    }
+
+    /// The high level wants the first thread of each of these levels (bits) to be moved to `to`.
+    pub fn raise(&self, levels: u64, to: u64) {
+        self.set(LEVEL, to);
+        self.0[RAISE].fetch_or(levels, Ordering::AcqRel);
+    }
+
+    /// The fast level does that now.
+    pub fn take_raise(&self) -> (u64, u64) {
+        let levels = self.0[RAISE].swap(0, Ordering::AcqRel);
+        (levels, self.get(LEVEL))
+    }
+
+    /// One event of a kind was seen; of a kind that is not known, if it has none of these numbers.
+    pub fn saw(&self, kind: u32) {
+        let at = if (1..=7).contains(&kind) { EVENTS + kind as usize } else { UNKNOWN };
+        self.set(at, self.get(at) + 1);
+    }
+
+    /// How many events of a kind were seen; 0: of unknown kinds.
+    pub fn seen(&self, kind: u32) -> u64 {
+        self.get(if kind == 0 { UNKNOWN } else { EVENTS + (kind as usize).min(15) })
+    }
+}

@@ -1,0 +1,221 @@
+//! The ready threads of one processor, by level. One writer, its fast scheduler; others may look, and what they see of a
+//! thread is one consistent pair or nothing.
+
+use crate::{LEVELS, THREADS};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+// Words: count, free, clock, map of levels; head and tail of each level; then the nodes. Nodes are numbered from 1 on.
+const COUNT: usize = 0;
+const FREE: usize = 1;
+const FRESH: usize = 2;
+const CLOCK: usize = 3;
+const MAP: usize = 4;
+const HEADS: usize = 8;
+const NODES: usize = HEADS + 2 * (LEVELS + 1);
+/// Where threads are while they are filed anew.
+const TRAY: usize = LEVELS;
+const NODE: usize = 5;
+pub(crate) const WORDS: usize = NODES + (THREADS + 1) * NODE;
+
+// Of a node. The version is odd while thread and turn are being changed.
+const THREAD: usize = 0;
+const TURN: usize = 1;
+const NEXT: usize = 2;
+const SINCE: usize = 3;
+const VERSION: usize = 4;
+
+/// A thread that is ready, and the turn that it is ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub thread: u64,
+    pub turn: u64,
+}
+
+/// The queues of a processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Queue<'_> {
+    fn get(&self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Acquire)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0[at].store(value, Ordering::Release);
+    }
+
+    fn node(number: u64) -> usize {
+        NODES + (number as usize).min(THREADS) * NODE
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.get(COUNT)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Quanta that have ended here: the measure of how long a thread waits.
+    pub fn clock(&self) -> u64 {
+        self.get(CLOCK)
+    }
+
+    /// One more has.
+    pub fn tick(&self) {
+        self.set(CLOCK, self.clock() + 1);
+    }
+
+    fn make(&self, ready: Ready) -> Option<u64> {
+        let free = self.get(FREE);
+        let number = if free != 0 {
+            self.set(FREE, self.get(Self::node(free) + NEXT));
+            free
+        } else {
+            let fresh = self.get(FRESH) + 1;
+            if fresh > THREADS as u64 {
+                return None;
+            }
+            self.set(FRESH, fresh);
+            fresh
+        };
+        let node = Self::node(number);
+        let version = self.get(node + VERSION);
+        self.0[node + VERSION].swap(version | 1, Ordering::AcqRel);
+        self.set(node + THREAD, ready.thread);
+        self.set(node + TURN, ready.turn);
+        self.set(node + SINCE, self.clock());
+        self.set(node + NEXT, 0);
+        self.set(node + VERSION, (version | 1) + 1);
+        self.set(COUNT, self.len() + 1);
+        Some(number)
+    }
+
+    fn mark(&self, level: usize) {
+        self.set(MAP, self.get(MAP) | 1 << level);
+    }
+
+    /// After all others of its level. Whether there was room.
+    pub fn push(&self, ready: Ready, level: u64) -> bool {
+        let level = (level as usize).min(LEVELS - 1);
+        let Some(number) = self.make(ready) else { return false };
+        self.link(number, level);
+        true
+    }
+
+    fn link(&self, number: u64, level: usize) {
+        let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
+        let last = self.get(tail);
+        if last == 0 {
+            self.set(head, number);
+        } else {
+            self.set(Self::node(last) + NEXT, number);
+        }
+        self.set(tail, number);
+        self.mark(level);
+    }
+
+    /// Before all others of its level. Whether there was room.
+    pub fn push_front(&self, ready: Ready, level: u64) -> bool {
+        let level = (level as usize).min(LEVELS - 1);
+        let Some(number) = self.make(ready) else { return false };
+        let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
+        let first = self.get(head);
+        self.set(Self::node(number) + NEXT, first);
+        self.set(head, number);
+        if first == 0 {
+            self.set(tail, number);
+        }
+        self.mark(level);
+        true
+    }
+
+    fn unlink(&self, level: usize) -> Option<u64> {
+        let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
+        let first = self.get(head);
+        if first == 0 {
+            return None;
+        }
+        let next = self.get(Self::node(first) + NEXT);
+        self.set(head, next);
+        if next == 0 {
+            self.set(tail, 0);
+            self.set(MAP, self.get(MAP) & !(1 << level));
+        }
+        Some(first)
+    }
+
+    /// The highest level with somebody in it.
+    pub fn highest(&self) -> Option<u64> {
+        let map = self.get(MAP);
+        (map != 0).then(|| u64::from(map.trailing_zeros()))
+    }
+
+    /// Takes out the first one of the highest level.
+    pub fn pop(&self) -> Option<(Ready, u64)> {
+        let level = self.highest()?;
+        let number = self.unlink(level as usize)?;
+        let node = Self::node(number);
+        let ready = Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) };
+        self.set(node + NEXT, self.get(FREE));
+        self.set(FREE, number);
+        self.set(COUNT, self.len() - 1);
+        Some((ready, level))
+    }
+
+    /// The first one of a level, and how many quanta it has waited: for whoever looks on. Nothing if it is changing.
+    pub fn first(&self, level: usize) -> Option<(Ready, u64)> {
+        self.look(self.get(HEADS + 2 * level))
+    }
+
+    fn look(&self, number: u64) -> Option<(Ready, u64)> {
+        if number == 0 {
+            return None;
+        }
+        let node = Self::node(number);
+        let version = self.get(node + VERSION);
+        let ready = Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) };
+        let waited = self.clock().saturating_sub(self.get(node + SINCE));
+        let same = version.is_multiple_of(2) && self.get(node + VERSION) == version;
+        same.then_some((ready, waited))
+    }
+
+    /// Everybody of a level, in order: for people to see. At most as many as there can be, whatever the words say.
+    pub fn all(&self, level: usize) -> impl Iterator<Item = Ready> {
+        let mut number = self.get(HEADS + 2 * level);
+        (0..THREADS).map_while(move |_| {
+            let (ready, _) = self.look(number)?;
+            number = self.get(Self::node(number) + NEXT);
+            Some(ready)
+        })
+    }
+
+    /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays.
+    pub fn file_anew(&self, level_of: impl Fn(u64) -> u64) {
+        let relink = |number: u64, level: usize| {
+            self.set(Self::node(number) + NEXT, 0);
+            self.link(number, level);
+        };
+        for level in 0..LEVELS {
+            while let Some(number) = self.unlink(level) {
+                relink(number, TRAY);
+            }
+        }
+        while let Some(number) = self.unlink(TRAY) {
+            let level = level_of(self.get(Self::node(number) + THREAD)) as usize;
+            relink(number, level.min(LEVELS - 1));
+        }
+    }
+
+    /// Moves the first one of `level` to the end of the level `to`.
+    pub fn raise(&self, level: usize, to: usize) {
+        if let Some(number) = self.unlink(level) {
+            let node = Self::node(number);
+            self.set(node + NEXT, 0);
+            self.set(node + SINCE, self.clock());
+            self.link(number, to);
+        }
+    }
+}

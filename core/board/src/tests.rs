@@ -1,0 +1,143 @@
+//! The queues against plain lists.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+fn words() -> Vec<AtomicU64> {
+    (0..LEN / 8).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Turn {
+    Push(u64),
+    Front(u64),
+    Pop,
+    Raise(usize, usize),
+    FileAnew(u64),
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let level = 0..LEVELS as u64;
+    prop_oneof![
+        4 => level.clone().prop_map(Turn::Push),
+        2 => level.prop_map(Turn::Front),
+        4 => Just(Turn::Pop),
+        1 => (0..LEVELS, 0..LEVELS).prop_map(|(from, to)| Turn::Raise(from, to)),
+        1 => (1..40u64).prop_map(Turn::FileAnew),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn queues_agree_with_lists(turns in prop::collection::vec(turn(), 0..200)) {
+        let words = words();
+        let queue = Board::new(&words).unwrap().queue(3);
+        let mut lists: Vec<VecDeque<Ready>> = vec![VecDeque::new(); LEVELS];
+        for (thread, turn) in (1..).zip(turns) {
+            let ready = Ready { thread, turn: thread * 7 };
+            match turn {
+                Turn::Push(level) => {
+                    prop_assert!(queue.push(ready, level));
+                    lists[level as usize].push_back(ready);
+                }
+                Turn::Front(level) => {
+                    prop_assert!(queue.push_front(ready, level));
+                    lists[level as usize].push_front(ready);
+                }
+                Turn::Pop => {
+                    let level = lists.iter().position(|list| !list.is_empty());
+                    let expected = level.map(|level| (lists[level].pop_front().unwrap(), level as u64));
+                    prop_assert_eq!(queue.pop(), expected);
+                }
+                Turn::Raise(from, to) => {
+                    queue.raise(from, to);
+                    if let Some(ready) = lists[from].pop_front() {
+                        lists[to].push_back(ready);
+                    }
+                }
+                Turn::FileAnew(by) => {
+                    queue.file_anew(|thread| thread % by);
+                    let all: Vec<Ready> = lists.iter_mut().flat_map(|list| list.drain(..)).collect();
+                    all.into_iter().for_each(|r| lists[((r.thread % by) as usize).min(LEVELS - 1)].push_back(r));
+                }
+            }
+            prop_assert_eq!(queue.len() as usize, lists.iter().map(VecDeque::len).sum::<usize>());
+            for (level, list) in lists.iter().enumerate() {
+                prop_assert_eq!(&queue.all(level).collect::<VecDeque<_>>(), list);
+                prop_assert_eq!(queue.first(level).map(|first| first.0), list.front().copied());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_says_so_and_goes_on() {
+    let words = words();
+    let queue = Board::new(&words).unwrap().queue(0);
+    let ready = |thread| Ready { thread, turn: 1 };
+    assert!((1..=THREADS as u64).all(|thread| queue.push(ready(thread), 5)));
+    assert!(!queue.push(ready(9999), 5));
+    assert_eq!(queue.pop(), Some((ready(1), 5)));
+    assert!(queue.push_front(ready(9999), 4));
+    assert_eq!(queue.pop(), Some((ready(9999), 4)));
+}
+
+#[test]
+fn priorities_are_found_again() {
+    let words = words();
+    let priorities = Board::new(&words).unwrap().priorities();
+    assert_eq!(priorities.of(7), USUAL);
+    assert!(priorities.set(7, 3) && priorities.set(7 + THREADS as u64, 4));
+    assert_eq!((priorities.of(7), priorities.of(7 + THREADS as u64)), (3, 4));
+    priorities.forget(7);
+    assert_eq!((priorities.of(7), priorities.of(7 + THREADS as u64)), (USUAL, 4));
+    assert!(priorities.set(7 + 2 * THREADS as u64, 1));
+    assert_eq!(priorities.of(7 + 2 * THREADS as u64), 1);
+}
+
+#[test]
+fn the_desk_passes_on_what_is_asked() {
+    let words = words();
+    let desk = Board::new(&words).unwrap().desk(31);
+    assert!(!desk.is_wanted());
+    let asked = |thread| Asked { thread, level: thread % 32 };
+    assert!((0..16).all(|thread| desk.send(asked(thread))) && !desk.send(asked(16)));
+    desk.call(reason::PRIORITY);
+    let begun = desk.begin();
+    desk.call(reason::QUANTUM);
+    assert!((0..16).all(|thread| desk.receive() == Some(asked(thread))) && desk.receive().is_none());
+    desk.done(begun);
+    assert!(desk.is_wanted(), "what came meanwhile");
+    desk.done(desk.begin());
+    assert!(!desk.is_wanted());
+    assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
+    desk.set_high(9);
+    assert_eq!(desk.take_high(), None);
+    desk.high_is_ready(4);
+    desk.high_is_ready(3);
+    assert_eq!(desk.take_high(), Some(Ready { thread: 9, turn: 4 }));
+    assert_eq!(desk.take_high(), None);
+}
+
+#[test]
+fn the_buffer_keeps_request_answer_switch_in_order() {
+    let words = words();
+    let buffer = Board::new(&words).unwrap().buffer(2);
+    let chosen = Chosen { thread: 5, turn: 6, ns: 7 };
+    assert_eq!((buffer.take(), buffer.receive()), (None, None));
+    assert!((0..128).all(|n| buffer.send([n, 0, 0, 0])) && !buffer.send([9; 4]));
+    buffer.ask();
+    assert!(buffer.is_asked() && buffer.take().is_none(), "no answer yet");
+    assert!((0..128).all(|n| buffer.receive() == Some([n, 0, 0, 0])) && buffer.receive().is_none());
+    buffer.answer(chosen);
+    assert_eq!((buffer.is_asked(), buffer.take(), buffer.take()), (false, Some(chosen), None));
+    assert_eq!(buffer.steps(), ([1, 1, 1], 0));
+    // A request before the answer to the last one was carried out.
+    buffer.ask();
+    buffer.answer(chosen);
+    buffer.ask();
+    assert_eq!(buffer.steps(), ([3, 2, 1], 1));
+}

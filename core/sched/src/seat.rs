@@ -1,0 +1,155 @@
+//! The seat of one processor: who decides what runs there, and for how long it may think.
+
+/// How often the kernel looks at a scheduler that decides, in nanoseconds.
+pub const BEAT_NS: u64 = 1_000_000;
+/// At which beat it has thought for too long.
+pub const BEATS: u32 = 6;
+
+/// Why a scheduler lost its seat. The numbers are those that programs see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It gave way to another one.
+    Replaced = 1,
+    /// Its thread or its program ended, by a fault or otherwise.
+    Ended = 2,
+    /// It decided for too long.
+    Slow = 3,
+    /// It named a thread that never was, or a turn that has not been.
+    Wrong = 4,
+    /// It waited for something else than its seat.
+    Waited = 5,
+    /// It said that it had read what was not written.
+    Ring = 6,
+}
+
+/// What a seat counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that a scheduler was asked.
+    pub asked: u64,
+    /// Threads that it named and got.
+    pub named: u64,
+    /// Times that it named none.
+    pub none: u64,
+    /// Threads that it named and somebody else had got.
+    pub lost: u64,
+    /// Schedulers that were put out.
+    pub dismissed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It waits to be asked.
+    Away,
+    /// It decides; beats so far.
+    Deciding(u32),
+}
+
+/// Who decides on a processor. `T`: a scheduler.
+#[derive(Clone, Debug)]
+pub struct Seat<T> {
+    holder: Option<T>,
+    phase: Phase,
+    counts: Counts,
+    last: Option<(Reason, u64)>,
+}
+
+impl<T> Default for Seat<T> {
+    fn default() -> Self {
+        Seat::new()
+    }
+}
+
+impl<T> Seat<T> {
+    /// Nobody: the round robin.
+    pub const fn new() -> Seat<T> {
+        Seat {
+            holder: None,
+            phase: Phase::Away,
+            counts: Counts { asked: 0, named: 0, none: 0, lost: 0, dismissed: 0 },
+            last: None,
+        }
+    }
+
+    /// Who sits there.
+    pub fn holder(&self) -> Option<&T> {
+        self.holder.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn holder_mut(&mut self) -> Option<&mut T> {
+        self.holder.as_mut()
+    }
+
+    /// Somebody sits down, at time `now`. Who sat there before has been replaced.
+    pub fn sit(&mut self, new: T, now: u64) -> Option<T> {
+        let old = self.dismiss(Reason::Replaced, now);
+        self.holder = Some(new);
+        old
+    }
+
+    /// Takes the seat back. Who sat there, if anybody did.
+    pub fn dismiss(&mut self, why: Reason, now: u64) -> Option<T> {
+        let old = self.holder.take()?;
+        self.phase = Phase::Away;
+        self.last = Some((why, now));
+        self.counts.dismissed += 1;
+        Some(old)
+    }
+
+    /// It is asked to decide.
+    pub fn ask(&mut self) {
+        self.phase = Phase::Deciding(0);
+        self.counts.asked += 1;
+    }
+
+    /// It is being asked.
+    pub fn is_deciding(&self) -> bool {
+        matches!(self.phase, Phase::Deciding(_))
+    }
+
+    /// It has named a thread (or that none should run).
+    pub fn decided(&mut self, named: bool) {
+        self.phase = Phase::Away;
+        if named {
+            self.counts.named += 1;
+        } else {
+            self.counts.none += 1;
+        }
+    }
+
+    /// It has named a thread that it does not get. What that means.
+    ///
+    /// # Errors
+    /// The reason to put it out.
+    pub fn missed(&mut self, why: crate::Refused) -> Result<(), Reason> {
+        match why {
+            crate::Refused::Taken => {
+                self.counts.lost += 1;
+                Ok(())
+            }
+            crate::Refused::Never => Err(Reason::Wrong),
+        }
+    }
+
+    /// A beat has passed on this processor. Whether the one in the seat has decided for too long.
+    pub fn beat(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Deciding(beats) => {
+                *beats += 1;
+                *beats >= BEATS
+            }
+            Phase::Away => false,
+        }
+    }
+
+    /// Since boot.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Why the last one lost the seat, and when.
+    pub fn last(&self) -> Option<(Reason, u64)> {
+        self.last
+    }
+}

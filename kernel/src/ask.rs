@@ -1,0 +1,53 @@
+//! `call_scheduler`: what every thread may ask of the scheduler, whoever that is (CUBIX-56, 57).
+
+use crate::domain::Domain;
+use crate::machine::machine;
+use crate::sched;
+use crate::thread::Thread;
+use crate::wait;
+use ::sched::Weight;
+use abi::Error;
+use abi::refusal::Object;
+use abi::sched::{Event, PRIORITY_LOWEST, event, op};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+/// `call_scheduler`.
+pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
+    let result = match what {
+        op::YIELD => {
+            sched::give_way();
+            Ok(0)
+        }
+        op::SLEEP => return wait::sleep_until_woken(thread, b),
+        op::WAKEUP => other(thread, d, a).map(|other| u64::from(wait::rouse(&other))),
+        op::PASS => match other(thread, d, a) {
+            Ok(other) => {
+                wait::rouse(&other);
+                return wait::sleep_until_woken(thread, b);
+            }
+            Err(error) => Err(error),
+        },
+        op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
+        op::PRIORITY => other(thread, d, a).and_then(|other| {
+            let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
+            let told = p.office.tell(Event { kind: event::REQUEST, detail: what as u32, thread: a, a: b, b: 0 }, Weight::Heavy);
+            told.ok_or(Error::NotSupported)?;
+            p.make_room();
+            p.poke();
+            Ok(0)
+        }),
+        _ => Err(Error::BadArgument),
+    };
+    thread.answer(result);
+}
+
+/// A thread that the caller may wake: one of its user.
+fn other(thread: &Thread, d: &Domain, number: u64) -> Result<Arc<Thread>, Error> {
+    let other = machine().threads.find(number).ok_or(Error::NotFound)?;
+    if other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
+        Ok(other)
+    } else {
+        Err(d.subject.refused(Object::Thread(number)))
+    }
+}

@@ -1,0 +1,467 @@
+//! Who decides instead of the round robin: events to the scheduler that sits in a processor's seat, its answers, and what
+//! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
+
+use crate::domain::Domain;
+use crate::machine::machine;
+use crate::processor::{Processor, here};
+use crate::sched;
+use crate::section::{New, Section};
+use crate::thread::Thread;
+use abi::layout::PAGE;
+use abi::refusal::Object;
+use abi::rights::principal;
+use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
+use abi::section::kind;
+use abi::task::{Exit, cause, exit};
+use abi::{AclEntry, Error, Rights};
+use ::sched::{Outbox, Phase, Reason, Refused, Seat, Weight};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::frames::Frame;
+use arch::time;
+use core::sync::atomic::{AtomicBool, Ordering};
+use spin::Mutex;
+use zerocopy::IntoBytes;
+
+/// Of a thread that has no seat.
+pub const NO_SEAT: usize = usize::MAX;
+
+const HEAD: usize = 0;
+const TAIL: usize = 4;
+const MISSED: usize = 8;
+const PROCESSOR: usize = 16;
+
+/// A scheduler.
+struct Holder {
+    thread: Arc<Thread>,
+    text: Arc<Section>,
+    ring: Arc<Section>,
+    /// The wait in which it sits.
+    ticket: u64,
+}
+
+/// What is kept of a processor's seat.
+#[derive(Default)]
+pub struct Office {
+    inner: Mutex<Inner>,
+    /// Somebody sits there.
+    taken: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    seat: Seat<Holder>,
+    outbox: Outbox<Event, EVENTS>,
+    /// The page of the ring, the same for all that ever sit here.
+    page: Option<Frame>,
+    /// Who has asked for the seat and has not sat down yet.
+    asked: Option<Holder>,
+    /// What the answer was: the thread to go on with, and until when.
+    named: Option<Arc<Thread>>,
+    until: u64,
+    /// It has said that nothing is to run.
+    rests: bool,
+    /// To be put out by its processor, on the way out of the kernel.
+    wrong: Option<Reason>,
+}
+
+impl Inner {
+    fn head(&self) -> u32 {
+        self.page.as_ref().map_or(0, |page| page.load(HEAD))
+    }
+
+    /// Whether the one who sits here should be asked soon.
+    fn post(&mut self, event: Event, weight: Weight) -> bool {
+        let Inner { outbox, page: Some(page), wrong, .. } = self else { return false };
+        let soon = outbox.post(event, weight, page.load(HEAD), |slot, event| put(page, slot, event));
+        page.write(MISSED, &outbox.missed().to_le_bytes());
+        page.store(TAIL, outbox.tail());
+        soon.unwrap_or_else(|_| {
+            *wrong = Some(Reason::Ring);
+            true
+        })
+    }
+
+    /// Puts what had no room into the ring. How much there is to read.
+    fn catch_up(&mut self) -> u32 {
+        let Inner { outbox, page: Some(page), wrong, .. } = self else { return 0 };
+        let head = page.load(HEAD);
+        let caught = outbox.catch_up(head, |slot, event| put(page, slot, event));
+        page.store(TAIL, outbox.tail());
+        match caught.and_then(|()| outbox.unread(head)) {
+            Ok(unread) => unread,
+            Err(_) => {
+                *wrong = Some(Reason::Ring);
+                0
+            }
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        self.wrong.is_some() || self.outbox.is_empty(self.head()) != Ok(true)
+    }
+}
+
+fn put(page: &Frame, slot: u32, event: &Event) {
+    page.write(RING_FIRST as usize + slot as usize * size_of::<Event>(), event.as_bytes());
+}
+
+/// What the processor does next.
+pub enum Next {
+    /// Nobody sits here (any more).
+    InTurn,
+    Run(Arc<Thread>),
+    Nothing,
+}
+
+impl Office {
+    /// Whether somebody decides here.
+    #[inline]
+    pub fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Tells that a thread is ready. Whether there is somebody to tell it to.
+    pub fn tell_ready(&self, thread: &Thread, turn: u64, why: u32) -> bool {
+        self.tell(Event { kind: event::READY, detail: why, thread: thread.number, a: turn, b: 0 }, Weight::Heavy).is_some()
+    }
+
+    /// Tells something. Whether the scheduler should be asked soon; `None`: there is none.
+    pub fn tell(&self, event: Event, weight: Weight) -> Option<bool> {
+        if !self.is_taken() {
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        inner.seat.holder()?;
+        Some(inner.post(event, weight))
+    }
+
+    /// Whether this thread sits here.
+    pub fn is_holder(&self, here: &Processor, thread: &Thread) -> bool {
+        self.is_taken() && thread.seat.load(Ordering::Relaxed) == here.index
+    }
+
+    /// The scheduler has something to read, or is to be put out.
+    pub fn has_news(&self) -> bool {
+        self.is_taken() && self.inner.lock().has_news()
+    }
+
+    /// Until when the processor goes on without asking.
+    pub fn until(&self) -> u64 {
+        self.inner.lock().until
+    }
+
+    /// It is to be put out for this.
+    fn accuse(&self, why: Reason) {
+        self.inner.lock().wrong.get_or_insert(why);
+    }
+
+    /// A beat on its processor, at which it decides.
+    pub fn beat(&self) {
+        let mut inner = self.inner.lock();
+        if inner.seat.beat() {
+            inner.wrong.get_or_insert(Reason::Slow);
+        }
+    }
+
+    /// What was found out about the one who sits here, on the processor whose seat it is. `current` runs here.
+    /// Whether it was put out for that.
+    pub fn check(&self, here: &Processor, current: Option<&Arc<Thread>>) -> bool {
+        let why = {
+            let inner = self.inner.lock();
+            let Some(holder) = inner.seat.holder() else { return false };
+            let stuck = || {
+                let wait = holder.thread.wait.lock();
+                wait.life.phase() == Phase::Waiting && wait.ticket != holder.ticket
+            };
+            match inner.wrong {
+                Some(why) => Some(why),
+                None if current.is_some_and(|t| t.number == holder.thread.number) && stuck() => Some(Reason::Waited),
+                None => None,
+            }
+        };
+        if let Some(why) = why {
+            dismiss(here, why);
+        }
+        why.is_some()
+    }
+
+    /// What runs here next: what the scheduler has said, or the scheduler itself, now to be asked.
+    pub fn next(&self, here: &Processor, now: u64) -> Next {
+        let mut inner = self.inner.lock();
+        if inner.seat.holder().is_none() {
+            return Next::InTurn;
+        }
+        if let Some(thread) = inner.named.take() {
+            return Next::Run(thread);
+        }
+        if inner.rests && !inner.has_news() && now < inner.until {
+            return Next::Nothing;
+        }
+        inner.rests = false;
+        let unread = u64::from(inner.catch_up());
+        if inner.wrong.is_some() {
+            here.attend();
+            return Next::Nothing;
+        }
+        let Some(holder) = inner.seat.holder() else { return Next::InTurn };
+        let thread = holder.thread.clone();
+        {
+            let mut wait = thread.wait.lock();
+            if wait.ticket != holder.ticket || !wait.life.resume(here.index) {
+                // It was woken by something else: killed.
+                inner.wrong.get_or_insert(Reason::Ended);
+                here.attend();
+                return Next::Nothing;
+            }
+        }
+        inner.seat.ask();
+        drop(inner);
+        thread.answer(Ok(unread));
+        Next::Run(thread)
+    }
+}
+
+/// Something has happened on this processor that its scheduler should hear of some time.
+pub fn note(kind: u32, detail: u32, thread: u64, a: u64) {
+    let here = here();
+    if here.office.tell(Event { kind, detail, thread, a, b: 0 }, Weight::Light) == Some(true) {
+        here.make_room();
+    }
+}
+
+/// `scheduler_set`.
+pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Error> {
+    let index = usize::try_from(processor).map_err(|_| Error::NotFound)?;
+    let p = machine().processors.get(index).filter(|p| p.online.load(Ordering::Relaxed)).ok_or(Error::NotFound)?;
+    if thread.seat.load(Ordering::Relaxed) != NO_SEAT || d.in_window {
+        return Err(Error::Busy);
+    }
+    {
+        let mut inner = p.office.inner.lock();
+        if inner.seat.holder().is_some() || inner.asked.is_some() {
+            return Err(Error::Busy);
+        }
+        if inner.page.is_none() {
+            inner.page = Some(Frame::lasting().ok_or(Error::NoMemory)?);
+        }
+    }
+    let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
+    let owner = d.text.owner();
+    let ring = Section::create(New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
+    let mut inner = p.office.inner.lock();
+    let page = inner.page.as_ref().and_then(Frame::again);
+    let Some(page) = page.filter(|_| inner.seat.holder().is_none() && inner.asked.is_none()) else {
+        drop(inner);
+        ring.delete();
+        return Err(Error::Busy);
+    };
+    page.write(HEAD, &[0; PAGE as usize]);
+    page.write(PROCESSOR, &processor.to_le_bytes());
+    ring.state.lock().pages.supply(0, Arc::new(page));
+    let base = ring.base;
+    inner.asked = Some(Holder { thread: thread.clone(), text: d.text.clone(), ring, ticket: 0 });
+    thread.seat.store(index, Ordering::Relaxed);
+    Ok(base)
+}
+
+/// `thread_next`.
+pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
+    let refused = |error| thread.answer(Err(error));
+    let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
+        return refused(d.subject.refused(Object::System));
+    };
+    let is_text = |holder: &Holder| core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number;
+    let sits = {
+        let mut inner = p.office.inner.lock();
+        if inner.seat.holder().is_some_and(is_text) {
+            let unread = inner.catch_up();
+            if unread > 0 && inner.wrong.is_none() {
+                // What it does not know yet may change its mind.
+                drop(inner);
+                return refused(Error::Busy);
+            }
+            true
+        } else if inner.asked.as_ref().is_some_and(is_text) {
+            false
+        } else {
+            drop(inner);
+            return refused(d.subject.refused(Object::System));
+        }
+    };
+    if !sits {
+        return sit(thread, p);
+    }
+    let named = match number {
+        0 => None,
+        _ => match claimed(number, turn, p) {
+            Ok(other) => Some(other),
+            Err(why) => {
+                let mut inner = p.office.inner.lock();
+                if let Err(reason) = inner.seat.missed(why) {
+                    inner.wrong.get_or_insert(reason);
+                    p.attend();
+                }
+                drop(inner);
+                return refused(if why == Refused::Taken { Error::Changed } else { Error::NotFound });
+            }
+        },
+    };
+    let ticket = rest(thread);
+    let inner = &mut *p.office.inner.lock();
+    inner.seat.decided(named.is_some());
+    inner.rests = named.is_none();
+    inner.named = named;
+    if ns != 0 {
+        inner.until = time::now().saturating_add(ns);
+    }
+    if let Some(holder) = inner.seat.holder_mut() {
+        holder.ticket = ticket;
+    }
+    p.attend();
+}
+
+/// The one in the seat waits to be asked.
+fn rest(thread: &Thread) -> u64 {
+    let mut wait = thread.wait.lock();
+    wait.life.wait();
+    wait.ticket += 1;
+    wait.ticket
+}
+
+/// Takes a turn of a thread for this processor.
+fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused> {
+    match machine().threads.find(number) {
+        Some(other) => other.wait.lock().life.claim(turn, p.index).map(|()| other.clone()),
+        None if machine().threads.has_been(number) => Err(Refused::Taken),
+        None => Err(Refused::Never),
+    }
+}
+
+/// Its first `thread_next`: from now on it decides, beginning with what is ready here.
+fn sit(thread: &Arc<Thread>, p: &Processor) {
+    let ticket = rest(thread);
+    let queued: Vec<(Arc<Thread>, u64)> = {
+        let mut inner = p.office.inner.lock();
+        let Some(holder) = inner.asked.take() else { return };
+        inner.seat.sit(Holder { ticket, ..holder }, time::now());
+        inner.outbox = Outbox::new();
+        (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, u64::MAX, None);
+        p.office.taken.store(true, Ordering::Release);
+        let mut queue = p.queue.lock();
+        core::iter::from_fn(|| queue.pop_front()).collect()
+    };
+    for (other, turn) in queued {
+        p.office.tell_ready(&other, turn, ready::FOUND);
+    }
+    if thread.is_killed() {
+        p.office.accuse(Reason::Ended);
+    }
+    here().attend();
+    p.make_room();
+    p.poke();
+}
+
+/// Puts out the one who sits there: from now on threads take turns. Every thread that is ready here is found in the table
+/// of threads, whatever the scheduler knew of it.
+fn dismiss(p: &Processor, why: Reason) {
+    let (holder, named) = {
+        let mut inner = p.office.inner.lock();
+        let Some(holder) = inner.seat.dismiss(why, time::now()) else { return };
+        p.office.taken.store(false, Ordering::Release);
+        inner.wrong = None;
+        (holder, inner.named.take())
+    };
+    if let Some(thread) = named {
+        // It was on its way here.
+        let mut wait = thread.wait.lock();
+        wait.life.ready();
+        thread.processor.store(p.index, Ordering::SeqCst);
+    }
+    for thread in machine().threads.all() {
+        let turn = {
+            let wait = thread.wait.lock();
+            (wait.life.phase() == Phase::Ready).then_some(wait.life.turn())
+        };
+        if let Some(turn) = turn
+            && thread.processor.load(Ordering::Relaxed) == p.index
+        {
+            p.queue.lock().push_back((thread, turn));
+        }
+    }
+    log::info!("the scheduler of processor {} (thread {}) is put out: {:?}", p.index, holder.thread.number, why);
+    leave_seat(holder, why);
+    p.attend();
+    p.poke();
+}
+
+fn leave_seat(holder: Holder, why: Reason) {
+    holder.ring.delete();
+    holder.thread.seat.store(NO_SEAT, Ordering::Relaxed);
+    if !matches!(why, Reason::Ended | Reason::Replaced) {
+        holder.thread.task.end(Exit {
+            kind: exit::FAULT,
+            code: 0,
+            cause: cause::SCHEDULER,
+            address: why as u64,
+            section: 0,
+            right: 0,
+            thread: holder.thread.number,
+            text: holder.text.base,
+            ip: holder.thread.registers(|r| r.rip),
+        });
+    }
+    let ticket = holder.thread.wait.lock().ticket;
+    if ticket == holder.ticket {
+        sched::wake(&holder.thread, ticket, Err(Error::Killed));
+    }
+}
+
+/// A thread has ended.
+pub fn ended(thread: &Thread) {
+    if let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) {
+        let asked = {
+            let mut inner = p.office.inner.lock();
+            if inner.asked.as_ref().is_some_and(|holder| holder.thread.number == thread.number) { inner.asked.take() } else { None }
+        };
+        match asked {
+            Some(holder) => leave_seat(holder, Reason::Ended),
+            None => dismiss(p, Reason::Ended),
+        }
+    }
+    note(event::ENDED, 0, thread.number, 0);
+}
+
+/// One who sits in a seat was made ready by somebody else: it is being killed. Whether it was such a thread.
+pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
+    let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
+    thread.processor.store(p.index, Ordering::Relaxed);
+    p.office.accuse(Reason::Ended);
+    p.queue.lock().push_back((thread.clone(), turn));
+    p.make_room();
+    p.poke();
+    true
+}
+
+/// `seat_info`.
+pub fn info(index: u64) -> Option<SeatInfo> {
+    let p = machine().processors.get(usize::try_from(index).ok()?).filter(|p| p.online.load(Ordering::Relaxed))?;
+    let inner = p.office.inner.lock();
+    let counts = inner.seat.counts();
+    let (thread, text) = inner.seat.holder().map_or((0, 0), |holder| (holder.thread.number, holder.text.base));
+    let (reason, when) = inner.seat.last().map_or((0, 0), |(why, when)| (why as u64, when));
+    Some(SeatInfo {
+        processor: index,
+        thread,
+        text,
+        asked: counts.asked,
+        named: counts.named,
+        none: counts.none,
+        lost: counts.lost,
+        missed: inner.outbox.missed(),
+        dismissed: counts.dismissed,
+        reason,
+        when,
+    })
+}

@@ -1,0 +1,136 @@
+//! The scheduler: what every thread may ask of it, and the seat of a processor for those that are one (docs/decisions/0007).
+
+use abi::Error;
+use abi::calls::stub;
+use abi::layout::PAGE;
+use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, op};
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Trap;
+use crate::section;
+
+/// Sleeps until another thread wakes this one, at most `ns`.
+///
+/// # Errors
+/// `TimedOut`.
+pub fn sleep(ns: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::SLEEP, 0, ns).map(drop)
+}
+
+/// Wakes a thread that sleeps; one that does not will not the next time.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn wake_up(thread: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::WAKEUP, thread, 0).map(drop)
+}
+
+/// Wakes another thread and sleeps, in one step: the processor goes from one to the other.
+///
+/// # Errors
+/// `TimedOut`, or what the kernel answers.
+pub fn pass(thread: u64, ns: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::PASS, thread, ns).map(drop)
+}
+
+/// Asks for another priority for a thread of one's user: 0 is the highest, 31 the lowest.
+///
+/// # Errors
+/// `NotSupported` where no scheduler sits, or what the kernel answers.
+pub fn set_priority(thread: u64, level: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::PRIORITY, thread, level).map(drop)
+}
+
+/// What is known of the seats of the processors.
+pub fn seats() -> impl Iterator<Item = SeatInfo> {
+    (0..).map_while(|index| {
+        let mut out = SeatInfo::default();
+        stub::seat_info(&Trap, index, ptr::from_mut(&mut out) as u64).ok()?;
+        Some(out)
+    })
+}
+
+/// A section that others write, too, as words that are read and written at once.
+///
+/// # Errors
+/// A refusal if this program may not write it.
+pub fn words(base: u64) -> Result<&'static [AtomicU64], Error> {
+    let info = section::info(base)?;
+    let both = abi::Rights::READ | abi::Rights::WRITE;
+    if info.base != base || !section::may(base, info.len, both, section::Who::Own) {
+        return Err(section::why_not(base, both));
+    }
+    // SAFETY: the kernel says that this domain may read and write all of it, sections begin at a page, and whatever is
+    // there is a valid word. Should the right be taken away, the access faults and the program ends.
+    Ok(unsafe { core::slice::from_raw_parts(base as *const AtomicU64, (info.len / 8) as usize) })
+}
+
+/// The seat of a processor, for the thread that has asked for it.
+#[derive(Debug)]
+pub struct Seat {
+    ring: &'static [AtomicU64],
+    head: u32,
+}
+
+/// How long the kernel lets a thread go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As long as was said before.
+    Same,
+    Ns(u64),
+    Never,
+}
+
+impl Limit {
+    fn word(self) -> u64 {
+        match self {
+            Limit::Same => 0,
+            Limit::Ns(ns) => ns.max(1),
+            Limit::Never => u64::MAX,
+        }
+    }
+}
+
+impl Seat {
+    /// Asks for the seat of a processor, for the calling thread. It sits there from its first answer on.
+    ///
+    /// # Errors
+    /// `Busy` while somebody else sits there, or what the kernel answers.
+    pub fn ask(processor: u64) -> Result<Seat, Error> {
+        let base = stub::scheduler_set(&Trap, processor)?;
+        let ring = words(base)?;
+        assert!(ring.len() as u64 * 8 >= PAGE);
+        Ok(Seat { ring, head: 0 })
+    }
+
+    /// The next event, if there is one. What it says is the kernel's word as long as this program leaves the ring alone.
+    pub fn event(&mut self) -> Option<Event> {
+        // `head` and `tail` share the first word.
+        let tail = (self.ring[0].load(Ordering::Acquire) >> 32) as u32;
+        if tail == self.head {
+            return None;
+        }
+        let at = RING_FIRST as usize / 8 + (self.head % EVENTS) as usize * (size_of::<Event>() / 8);
+        let word = |i: usize| self.ring[at + i].load(Ordering::Relaxed);
+        let event =
+            Event { kind: word(0) as u32, detail: (word(0) >> 32) as u32, thread: word(1), a: word(2), b: word(3) };
+        self.head = self.head.wrapping_add(1);
+        self.publish();
+        Some(event)
+    }
+
+    fn publish(&self) {
+        // SAFETY: the low half of the first word is the reader's; nothing but this thread writes it.
+        let head = unsafe { core::sync::atomic::AtomicU32::from_ptr(self.ring[0].as_ptr().cast()) };
+        head.store(self.head, Ordering::Release);
+    }
+
+    /// Says which thread runs now, for how long; 0: none. Returns when there is something to decide.
+    ///
+    /// # Errors
+    /// `Changed`: another processor has got that turn; name another. `Busy`: something has happened; read it first. Anything else: this is not a scheduler (any more).
+    pub fn next(&mut self, thread: u64, turn: u64, limit: Limit) -> Result<(), Error> {
+        stub::thread_next(&Trap, thread, turn, limit.word()).map(drop)
+    }
+}

@@ -1,0 +1,109 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use board::{Board, Chosen, Ready};
+use core::sync::atomic::AtomicU64;
+use musubi::abi::sched::{event, ready};
+use musubi::interfaces::sched::SchedClient;
+use musubi::rt::{sched, task, thread, time};
+use musubi::{Error, Start};
+
+musubi::program!(run);
+
+const QUANTUM_NS: u64 = 10_000_000;
+const LOOK_NS: u64 = 2_000_000;
+
+fn run(_: &Start) -> i32 {
+    let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|client| {
+        let shown = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
+        // The queues are in this program's own memory: nobody else has a right to it.
+        let own: &'static [AtomicU64] =
+            Box::leak((0..board::WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
+        let own = Board::new(own).ok_or(Error::BadAddress)?;
+        let processors = task::processors().count().min(board::PROCESSORS);
+        for processor in 1..processors {
+            thread::spawn(move || Policy { shown, own, processor, processors, running: 0, ended: false }.serve(), 0)?;
+        }
+        Ok(Policy { shown, own, processor: 0, processors, running: 0, ended: false })
+    });
+    match begun {
+        Ok(policy) => policy.serve(),
+        Err(e) => e.word() as i32,
+    }
+}
+
+/// The high level on one processor: fixed priorities.
+struct Policy {
+    shown: Board<'static>,
+    own: Board<'static>,
+    processor: usize,
+    processors: usize,
+    running: u64,
+    /// The quantum of the one that ran has ended.
+    ended: bool,
+}
+
+impl Policy {
+    fn serve(mut self) -> ! {
+        let (desk, buffer) = (self.shown.desk(self.processor), self.shown.buffer(self.processor));
+        desk.set_high(task::identity().thread);
+        loop {
+            if buffer.is_asked() {
+                while let Some([kind, thread, a, _]) = buffer.receive() {
+                    self.handle(kind as u32, (kind >> 32) as u32, thread, a);
+                }
+                buffer.answer(self.choose());
+            } else if desk.seen(event::READY) == 0 {
+                time::sleep_ns(1_000_000);
+                continue;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn handle(&mut self, kind: u32, detail: u32, thread: u64, a: u64) {
+        let (queue, priorities) = (self.own.queue(self.processor), self.own.priorities());
+        match kind {
+            event::READY => {
+                let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
+                let first = detail == ready::PREEMPTED && !self.ended;
+                let had_room = if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
+                if !had_room {
+                    task::exit(Error::TooBig.word() as i32);
+                }
+            }
+            event::TICK => (self.ended, self.running) = (true, 0),
+            event::REQUEST => {
+                priorities.set(thread, a);
+                queue.file_anew(|thread| priorities.of(thread));
+            }
+            event::ENDED => priorities.forget(thread),
+            _ => {}
+        }
+    }
+
+    fn choose(&mut self) -> Chosen {
+        self.ended = false;
+        if let Some((Ready { thread, turn }, _)) = self.own.queue(self.processor).pop() {
+            let ns = if thread == self.running { 0 } else { QUANTUM_NS };
+            self.running = thread;
+            return Chosen { thread, turn, ns };
+        }
+        let others = (1..self.processors).map(|step| self.own.queue((self.processor + step) % self.processors));
+        let mut any = false;
+        for queue in others {
+            any |= !queue.is_empty();
+            if let Some((Ready { thread, turn }, _)) = queue.highest().and_then(|level| queue.first(level as usize)) {
+                self.running = thread;
+                return Chosen { thread, turn, ns: QUANTUM_NS };
+            }
+        }
+        self.running = 0;
+        Chosen { thread: 0, turn: 0, ns: if any { LOOK_NS } else { u64::MAX } }
+    }
+}

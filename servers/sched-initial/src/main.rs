@@ -1,0 +1,150 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use board::{Board, Buffer, Chosen, Desk, Ready};
+use musubi::abi::sched::{Event, event};
+use musubi::interfaces::sched::SchedClient;
+use musubi::rt::sched::{self, Limit, Seat};
+use musubi::rt::{task, thread, time};
+use musubi::{Error, Start};
+
+musubi::program!(run);
+
+const THINK: Limit = Limit::Ns(5_000_000);
+/// Without a high level there is nobody to choose: it is looked for again.
+const LOOK: Limit = Limit::Ns(1_000_000);
+
+/// Levels that have asked for their seats.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+fn run(_: &Start) -> i32 {
+    let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
+        let words = sched::words(sched.board()?)?;
+        let board = Board::new(words).ok_or(Error::BadAddress)?;
+        let processors = task::processors().count().min(board::PROCESSORS);
+        // Nobody but the high level chooses, so it must be known by then: it could not choose itself.
+        while (0..processors).any(|processor| board.desk(processor).high() == 0) {
+            time::sleep_ns(1_000_000);
+        }
+        for processor in 1..processors {
+            thread::spawn(move || thread::exit(serve(board, processor, processors).word()), 0)?;
+        }
+        Ok(serve(board, 0, processors))
+    });
+    task::exit(begun.unwrap_or_else(|e| e).word() as i32)
+}
+
+fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
+    let mechanism = Mechanism {
+        board,
+        desk: board.desk(processor),
+        buffer: board.buffer(processor),
+        processors,
+        limited: Cell::new(false),
+    };
+    let begun = Seat::ask(processor as u64).and_then(|mut seat| {
+        // All sit down together: while some processors go on in turn, the high level of others may be there.
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        while ASKED.load(Ordering::SeqCst) < processors {
+            time::sleep_ns(1_000_000);
+        }
+        seat.next(0, 0, Limit::Never).map(|()| seat)
+    });
+    match begun.and_then(|mut seat| mechanism.run(&mut seat)) {
+        Ok(()) => Error::NotFound,
+        Err(error) => error,
+    }
+}
+
+/// The fast level on one processor: no queue, no choice.
+struct Mechanism {
+    board: Board<'static>,
+    desk: Desk<'static>,
+    buffer: Buffer<'static>,
+    processors: usize,
+    /// The chosen thread's time runs, also while the high level chooses again.
+    limited: Cell<bool>,
+}
+
+impl Mechanism {
+    fn run(&self, seat: &mut Seat) -> Result<(), Error> {
+        let mut news = false;
+        loop {
+            while let Some(event) = seat.event() {
+                news |= self.pass_on(&event);
+            }
+            if self.buffer.is_asked() {
+                // The high level has been interrupted, or has not begun.
+                self.switch_to_high(seat)?;
+            } else if let Some(chosen) = self.buffer.take() {
+                self.carry_out(seat, chosen, &mut news)?;
+            } else {
+                news = false;
+                self.buffer.ask();
+                self.switch_to_high(seat)?;
+            }
+        }
+    }
+
+    /// Whether the high level should hear of it before anything else is done.
+    fn pass_on(&self, event: &Event) -> bool {
+        self.desk.saw(event.kind);
+        if event.kind == event::TICK {
+            self.limited.set(false);
+        }
+        if event.kind == event::READY {
+            let high = (0..self.processors).map(|p| self.board.desk(p)).find(|desk| desk.high() == event.thread);
+            if let Some(desk) = high {
+                desk.high_is_ready(event.a);
+                return false;
+            }
+        }
+        let words = [u64::from(event.kind) | u64::from(event.detail) << 32, event.thread, event.a, event.b];
+        if !self.buffer.send(words) {
+            task::exit(Error::TooBig.word() as i32);
+        }
+        matches!(event.kind, event::READY | event::TICK | event::REQUEST)
+    }
+
+    fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {
+        let Some(Ready { thread, turn }) = self.desk.take_high() else {
+            return busy(seat.next(0, 0, LOOK)).map(drop);
+        };
+        let limit = if self.limited.get() { Limit::Same } else { THINK };
+        if busy(seat.next(thread, turn, limit))? {
+            self.desk.high_is_ready(turn);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, seat: &mut Seat, chosen: Chosen, news: &mut bool) -> Result<(), Error> {
+        let limit = match chosen.ns {
+            0 => Limit::Same,
+            u64::MAX => Limit::Never,
+            ns => Limit::Ns(ns),
+        };
+        self.limited.set(chosen.thread != 0 && limit != Limit::Never);
+        let refused = *news || busy(seat.next(chosen.thread, chosen.turn, limit))?;
+        if refused && chosen.thread != 0 {
+            // It is not carried out; the high level hears that it is ready, as it was.
+            let words = [u64::from(event::READY), chosen.thread, chosen.turn, 0];
+            if !self.buffer.send(words) {
+                task::exit(Error::TooBig.word() as i32);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is something to read first. A thread that somebody else has got is no mistake.
+fn busy(answer: Result<(), Error>) -> Result<bool, Error> {
+    match answer {
+        Ok(()) | Err(Error::Changed) => Ok(false),
+        Err(Error::Busy) => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,132 @@
+//! The two levels of a scheduler, running.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use board::{Board, LEVELS, reason};
+use musubi::abi::rights::principal;
+use musubi::abi::sched::reason::WORDS;
+use musubi::command::{Child, Command};
+use musubi::rt::{sched, section};
+use musubi::{AclEntry, Caller, Error, Rights, ended};
+
+/// A scheduler that was started.
+pub struct Levels {
+    pub name: String,
+    fast: Child,
+    high: Child,
+}
+
+fn board_at(base: u64) -> Option<Board<'static>> {
+    Board::new(sched::words(base).ok()?)
+}
+
+impl Levels {
+    /// Starts both levels on an empty board.
+    pub fn start(name: &str, base: u64) -> Result<Levels, (Error, String)> {
+        if let Some(board) = board_at(base) {
+            board.clear();
+        }
+        let mut words = name.split(' ');
+        let program = words.next().unwrap_or_default();
+        let arguments: Vec<&str> = words.collect();
+        let spawn = |path: &str| {
+            let command = Command::new(path.as_bytes());
+            let command = arguments.iter().fold(command, |command, word| command.arg(word.as_bytes()));
+            command.spawn().map_err(|refused| (refused.error, format!("{path}: {refused}")))
+        };
+        let high = spawn(&format!("bin/sched-{program}"))?;
+        // A policy may have a fast level of its own.
+        let own = spawn(&format!("bin/fast-{program}"));
+        let usual =
+            |failed: (Error, String)| if failed.0 == Error::NotFound { spawn("bin/sched-fast") } else { Err(failed) };
+        let fast = own.or_else(usual).inspect_err(|_| {
+            let _ = high.kill();
+        })?;
+        Ok(Levels { name: String::from(name), fast, high })
+    }
+
+    /// Whether a task is one of the levels.
+    pub fn has(&self, task: u64) -> bool {
+        task == self.fast.task || task == self.high.task
+    }
+
+    /// Lets one of the levels use the board.
+    pub fn admit(&self, base: u64, caller: &Caller) -> Result<(), Error> {
+        let rights = (Rights::READ | Rights::WRITE).bits();
+        section::grant(base, &AclEntry { principal: principal::TASK, rights, id: caller.task, text: caller.text })
+    }
+
+    /// How one of the levels has ended, if one has.
+    pub fn ended(&self) -> Option<String> {
+        [("fast", self.fast), ("high", self.high)].into_iter().find_map(|(level, child)| {
+            let how = child.wait_for(0).ok()?;
+            let words = match ended::describe(&how, ended::section_name) {
+                words if words.is_empty() => format!("it ended with status {}", how.code),
+                words => words,
+            };
+            Some(format!("the {level} level has failed: {words}"))
+        })
+    }
+
+    pub fn stop(&self) {
+        for child in [self.fast, self.high] {
+            let _ = child.kill();
+            let _ = child.wait_for(2_000_000_000);
+        }
+    }
+}
+
+/// What there is to say of every processor.
+pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.push(match levels {
+        Some(levels) => {
+            format!("{} (fast level: task {}, high level: task {})", levels.name, levels.fast.task, levels.high.task)
+        }
+        None => String::from("none: the kernel's round robin"),
+    });
+    let board = board_at(base);
+    for seat in sched::seats() {
+        let processor = seat.processor as usize;
+        let mut line = format!(
+            "cpu {processor}: thread {}, asked {} named {} none {} lost {} missed {}, put out {}",
+            seat.thread, seat.asked, seat.named, seat.none, seat.lost, seat.missed, seat.dismissed
+        );
+        if seat.dismissed > 0 {
+            line += &format!(
+                " (the last at {} ms: {})",
+                seat.when / 1_000_000,
+                WORDS.get(seat.reason as usize).unwrap_or(&"?")
+            );
+        }
+        if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {
+            let desk = board.desk(processor);
+            let [priority, quantum] = [reason::PRIORITY, reason::QUANTUM].map(|reason| desk.calls(reason));
+            line += &format!(
+                "; high level called for priority {priority}, quantum {quantum}; unknown events {}",
+                desk.seen(0)
+            );
+            let ([requests, answers, carried], wrong) = board.buffer(processor).steps();
+            if requests > 0 {
+                line +=
+                    &format!("; requests {requests}, answers {answers}, carried out {carried}, out of order {wrong}");
+            }
+        }
+        lines.push(line);
+    }
+    lines.extend(queues(base).filter(|_| levels.is_some()));
+    lines
+}
+
+/// Who is in the queues of a board.
+pub fn queues(base: u64) -> impl Iterator<Item = String> {
+    let processors = sched::seats().count().min(board::PROCESSORS);
+    let all = board_at(base).into_iter().flat_map(move |board| {
+        (0..processors).flat_map(move |processor| (0..LEVELS).map(move |level| (board, processor, level)))
+    });
+    all.filter_map(|(board, processor, level)| {
+        let threads: Vec<String> = board.queue(processor).all(level).map(|ready| format!("{}", ready.thread)).collect();
+        (!threads.is_empty()).then(|| format!("cpu {processor} level {level}: {}", threads.join(" ")))
+    })
+}

@@ -1,0 +1,170 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod levels;
+mod log;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use levels::Levels;
+use log::Log;
+use musubi::abi::section::{flag, kind};
+use musubi::interfaces::sched::{Sched, sched_serve};
+use musubi::rt::{Condition, Mutex, Section, gate::ANYBODY, sched, time};
+use musubi::{Caller, Error, Start};
+
+musubi::program!(run);
+
+/// How long it may take until all seats are taken.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// How often it looks at the levels, while there are any.
+const LOOK_NS: u64 = 20_000_000;
+/// How long it waits before it starts one again that has failed; twice as long each time.
+const PAUSE_NS: u64 = 50_000_000;
+const PAUSE_MAX_NS: u64 = 3_000_000_000;
+
+struct State {
+    /// What was asked for; empty: none.
+    wish: String,
+    levels: Option<Levels>,
+    /// Base of the board.
+    board: u64,
+    /// Why the last start has failed.
+    failed: Option<Error>,
+    log: Log,
+}
+
+struct Service {
+    state: Mutex<State>,
+    changed: Condition,
+}
+
+static SERVICE: Service = Service {
+    state: Mutex::new(State { wish: String::new(), levels: None, board: 0, failed: None, log: Log::new() }),
+    changed: Condition::new(),
+};
+
+fn run(_: &Start) -> i32 {
+    let begun = Section::create(board::LEN, 0, kind::DATA, flag::ANY_PRINCIPAL).and_then(|board| {
+        let _ = musubi::rt::section::name(board.base(), b"sched board");
+        SERVICE.state.lock().board = board.base();
+        let gates = sched_serve(&SERVICE)?;
+        gates.admit(&ANYBODY)?;
+        musubi::names::publish("sched", &gates)
+    });
+    match begun {
+        Ok(()) => SERVICE.watch(),
+        Err(e) => e.word() as i32,
+    }
+}
+
+impl Service {
+    /// Starts what was asked for, and starts it again when it has ended.
+    fn watch(&self) -> ! {
+        let mut pause = PAUSE_NS;
+        let mut state = self.state.lock();
+        loop {
+            let timeout = if state.levels.is_some() { LOOK_NS } else { u64::MAX };
+            let wanted = !state.wish.is_empty() && state.failed.is_none();
+            if state.levels.is_some() || !wanted {
+                let _ = self.changed.wait(&mut state, timeout);
+            }
+            let State { wish, levels, board, failed, log } = &mut *state;
+            if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
+                running.stop();
+                log.add(alloc::format!(
+                    "{} was put out: {}",
+                    running.name,
+                    if wish.is_empty() { "none" } else { wish.as_str() }
+                ));
+            }
+            let mut rest = 0;
+            let how = levels.as_ref().and_then(Levels::ended);
+            if let Some(how) = how
+                && let Some(running) = levels.take()
+            {
+                log.add(alloc::format!("{}: {how}", running.name));
+                levels::queues(*board).for_each(|line| log.add(alloc::format!("  {line}")));
+                running.stop();
+                rest = pause;
+                pause = (pause * 2).min(PAUSE_MAX_NS);
+            }
+            if levels.is_none() && !wish.is_empty() && failed.is_none() && rest == 0 {
+                match Levels::start(wish, *board) {
+                    Ok(started) => *levels = Some(started),
+                    Err((error, why)) => {
+                        log.add(why);
+                        *failed = Some(error);
+                    }
+                }
+            }
+            self.changed.notify_all();
+            if rest > 0 {
+                drop(state);
+                time::sleep_ns(rest);
+                state = self.state.lock();
+            }
+        }
+    }
+}
+
+/// Whether somebody decides on every processor, or on none.
+fn are_seats_taken(taken: bool) -> bool {
+    sched::seats().all(|seat| (seat.thread != 0) == taken)
+}
+
+impl Sched for Service {
+    fn choose(&self, name: &str) -> Result<(), Error> {
+        let name = if name == "none" { String::new() } else { String::from(name) };
+        if name.contains('/') || name.contains('\0') {
+            return Err(Error::BadArgument);
+        }
+        {
+            let mut state = self.state.lock();
+            state.failed = None;
+            state.wish.clone_from(&name);
+        }
+        self.changed.notify_all();
+        let until = time::now_ns() + PATIENCE_NS;
+        while time::now_ns() < until {
+            let (current, failed) = {
+                let state = self.state.lock();
+                (state.levels.as_ref().map(|levels| levels.name.clone()).unwrap_or_default(), state.failed)
+            };
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if current == name && are_seats_taken(!name.is_empty()) {
+                return Ok(());
+            }
+            time::sleep_ns(1_000_000);
+        }
+        Err(Error::TimedOut)
+    }
+
+    fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error> {
+        let found: Option<String> = {
+            let state = self.state.lock();
+            if log == 0 {
+                let lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                lines.get(index as usize).cloned()
+            } else {
+                state.log.line(index as usize)
+            }
+        };
+        let found = found.ok_or(Error::NotFound)?;
+        let len = found.len().min(line.len());
+        line[..len].copy_from_slice(&found.as_bytes()[..len]);
+        Ok(len as u64)
+    }
+
+    fn board(&self, caller: &Caller) -> Result<u64, Error> {
+        let state = self.state.lock();
+        let levels = state.levels.as_ref().filter(|levels| levels.has(caller.task)).ok_or(Error::Denied)?;
+        levels.admit(state.board, caller)?;
+        Ok(state.board)
+    }
+}

@@ -1,0 +1,91 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use core::sync::atomic::Ordering;
+use musubi::abi::calls::stub;
+use musubi::abi::sched::{EVENTS, Event, RING_FIRST, event};
+use musubi::rt::{Trap, probe, sched, task, thread, time};
+use musubi::{Error, Start};
+
+musubi::program!(run);
+
+/// Decisions before it goes wrong.
+const GOOD: u32 = 60;
+
+fn run(start: &Start) -> i32 {
+    let mode: &'static str = start.words().next().unwrap_or("loop");
+    for processor in 1..task::processors().count() as u64 {
+        let _ = thread::spawn(move || thread::exit(serve(processor, mode).word()), 0);
+    }
+    serve(0, mode).word() as i32
+}
+
+fn serve(processor: u64, mode: &str) -> Error {
+    match decide(processor, mode) {
+        Ok(()) => Error::NotFound,
+        Err(error) => error,
+    }
+}
+
+/// In turn, by a list of its own.
+fn decide(processor: u64, mode: &str) -> Result<(), Error> {
+    let ring = sched::words(stub::scheduler_set(&Trap, processor)?)?;
+    let mut ready = alloc::collections::VecDeque::with_capacity(4096);
+    let mut head = 0;
+    stub::thread_next(&Trap, 0, 0, u64::MAX)?;
+    for decision in 0.. {
+        let tail = ring[0].load(Ordering::Acquire) >> 32;
+        while head != tail {
+            let at = RING_FIRST as usize / 8 + (head % u64::from(EVENTS)) as usize * size_of::<Event>() / 8;
+            if ring[at].load(Ordering::Relaxed) as u32 == event::READY {
+                ready.push_back((ring[at + 1].load(Ordering::Relaxed), ring[at + 2].load(Ordering::Relaxed)));
+            }
+            head += 1;
+        }
+        // Nobody writes the other half of this word while the scheduler decides; if somebody did, it would be read again.
+        ring[0].store(tail << 32 | head, Ordering::Release);
+        if decision >= GOOD {
+            misbehave(mode, ring, ready.front().copied())?;
+        }
+        let answer = match ready.pop_front() {
+            Some((thread, turn)) => (stub::thread_next(&Trap, thread, turn, 5_000_000), Some((thread, turn))),
+            None => (stub::thread_next(&Trap, 0, 0, 20_000_000), None),
+        };
+        match answer {
+            (Ok(_) | Err(Error::Changed), _) => {}
+            (Err(Error::Busy), again) => again.into_iter().for_each(|one| ready.push_front(one)),
+            (Err(error), _) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u64, u64)>) -> Result<(), Error> {
+    match mode {
+        "loop" => loop {
+            core::hint::spin_loop();
+        },
+        "wrong" => stub::thread_next(&Trap, 1 << 60, 1, u64::MAX).map(drop),
+        "turn" => match next {
+            Some((thread, turn)) => stub::thread_next(&Trap, thread, turn + 1000, u64::MAX).map(drop),
+            None => Ok(()),
+        },
+        "fault" => {
+            probe::read(0x1000);
+            Ok(())
+        }
+        "wait" => {
+            time::sleep_ns(1_000_000_000);
+            Ok(())
+        }
+        "ring" => {
+            ring[0].fetch_add(7, Ordering::SeqCst);
+            stub::thread_next(&Trap, 0, 0, u64::MAX).map(drop)
+        }
+        // What it says is not what it does: `end`.
+        _ => task::exit(3),
+    }
+}

@@ -1,0 +1,450 @@
+//! Schedulers outside the kernel: what they are asked, what they are believed, and what becomes of bad ones.
+
+use crate::refusals::refused;
+use crate::report::{Check, Outcome, doing};
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::refusal::Object;
+use musubi::abi::sched::{op, reason};
+use musubi::interfaces::sched::SchedClient;
+use musubi::rt::{Trap, sched, task, thread, time};
+use musubi::{Error, names};
+
+pub const CHECKS: &[Check] = &[
+    ("use_and_back", use_and_back),
+    ("answers_from_elsewhere_are_refused", from_elsewhere),
+    ("sleep_and_wake_up", sleep_and_wake_up),
+    ("a_wake_up_before_its_sleep_counts", kept),
+    ("one_switch_in_turn", one_switch),
+    ("two_switches_by_a_scheduler", two_switches),
+    ("four_switches_in_the_initial_version", four_switches),
+    ("threads_get_on_in_the_initial_version", initial_under_load),
+    ("the_high_level_is_called_for_two_reasons", two_reasons),
+    ("priorities_order", priorities_order),
+    ("nobody_starves", nobody_starves),
+    ("work_is_shared", work_is_shared),
+    ("replaced_under_load", replaced_under_load),
+    ("bad_loop", || bad("loop", reason::SLOW)),
+    ("bad_wrong", || bad("wrong", reason::WRONG)),
+    ("bad_turn", || bad("turn", reason::WRONG)),
+    ("bad_fault", || bad("fault", reason::ENDED)),
+    ("bad_wait", || bad("wait", reason::WAITED)),
+    ("bad_ring", || bad("ring", reason::RING)),
+    ("bad_end", || bad("end", reason::ENDED)),
+];
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn client() -> Result<SchedClient, String> {
+    names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096)).map_err(doing("sched"))
+}
+
+fn choose(name: &str) -> Result<(), String> {
+    client()?.choose(name).map_err(doing(name))
+}
+
+fn lines(log: u64) -> Result<Vec<String>, String> {
+    let client = client()?;
+    let mut line = [0; 1024];
+    let lines = (0..).map_while(|at| {
+        let len = client.line(log, at, &mut line).ok()? as usize;
+        Some(String::from_utf8_lossy(&line[..len]).into_owned())
+    });
+    Ok(lines.collect())
+}
+
+/// Runs with a scheduler, and without it afterwards, however it went.
+fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
+    choose(name)?;
+    let outcome = what();
+    choose("none")?;
+    outcome
+}
+
+fn switches() -> u64 {
+    task::processors().map(|p| p.switches).sum()
+}
+
+fn use_and_back() -> Outcome {
+    for _ in 0..3 {
+        choose("ageing")?;
+        holds!(sched::seats().all(|seat| seat.thread != 0), "not all seats are taken");
+        choose("none")?;
+        holds!(sched::seats().all(|seat| seat.thread == 0), "not all seats are free");
+        holds!(sched::seats().all(|seat| seat.missed == 0), "events were lost");
+    }
+    same!(client()?.choose("never-heard-of"), Err(Error::NotFound), "a scheduler that is not there");
+    choose("none")
+}
+
+fn from_elsewhere() -> Outcome {
+    let both = || {
+        refused(stub::thread_next(&Trap, 0, 0, 0), Object::System, "an answer without a seat")?;
+        refused(stub::thread_next(&Trap, task::identity().thread, 1, 0), Object::System, "naming oneself")?;
+        refused(stub::scheduler_set(&Trap, 0), Object::System, "asking for a seat")?;
+        same!(stub::call_scheduler(&Trap, 99, 0, 0), Err(Error::BadArgument), "an unknown request");
+        same!(sched::wake_up(1 << 60), Err(Error::NotFound), "waking nobody");
+        same!(sched::set_priority(task::identity().thread, 32), Err(Error::BadArgument), "below the lowest priority");
+        let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+        refused(stub::call_scheduler(&Trap, op::WAKEUP, foreign, 0), Object::Thread(foreign), "waking another user's")
+    };
+    same!(sched::set_priority(task::identity().thread, 3), Err(Error::NotSupported), "a priority in turn");
+    both()?;
+    with("ageing", both)
+}
+
+fn sleep_and_wake_up() -> Outcome {
+    let check = || {
+        let began = time::now_ns();
+        same!(sched::sleep(3_000_000), Err(Error::TimedOut), "a sleep that nobody ends");
+        holds!(time::now_ns() - began >= 3_000_000, "it was too short");
+        let me = task::identity().thread;
+        let other = thread::spawn(
+            move || {
+                time::sleep_ns(2_000_000);
+                let _ = sched::wake_up(me);
+            },
+            0,
+        );
+        let other = other.map_err(doing("thread"))?;
+        same!(sched::sleep(60_000_000_000), Ok(()), "a sleep that is ended");
+        other.join().map_err(doing("join")).map(drop)
+    };
+    check()?;
+    with("ageing", check)
+}
+
+fn kept() -> Outcome {
+    let me = task::identity().thread;
+    for _ in 0..3 {
+        sched::wake_up(me).map_err(doing("wake-up"))?;
+        sched::wake_up(me).map_err(doing("wake-up"))?;
+        same!(sched::sleep(60_000_000_000), Ok(()), "the sleep after it");
+        same!(sched::sleep(1_000_000), Err(Error::TimedOut), "the one after that");
+    }
+    Ok(())
+}
+
+/// Switches of the processors for each time that one thread passes on to another: the most frequent number.
+fn switches_per_pass() -> Result<u64, String> {
+    const PASSES: u64 = 20;
+    let me = task::identity().thread;
+    let stop = leak(AtomicBool::new(false));
+    let other = thread::spawn(
+        move || {
+            let _ = sched::sleep(u64::MAX);
+            while !stop.load(Ordering::SeqCst) {
+                let _ = sched::pass(me, u64::MAX);
+            }
+        },
+        0,
+    );
+    let other = other.map_err(doing("thread"))?;
+    let mut counts: Vec<u64> = Vec::new();
+    for _ in 0..40 {
+        let before = switches();
+        for _ in 0..PASSES {
+            sched::pass(other.number(), u64::MAX).map_err(doing("pass"))?;
+        }
+        // Each of ours is answered by one of the other's.
+        counts.push((switches() - before) / (2 * PASSES));
+    }
+    stop.store(true, Ordering::SeqCst);
+    sched::wake_up(other.number()).map_err(doing("wake-up"))?;
+    other.join().map_err(doing("join"))?;
+    let often = |n: &u64| counts.iter().filter(|count| *count == n).count();
+    Ok(*counts.iter().max_by_key(|n| often(n)).unwrap_or(&0))
+}
+
+fn one_switch() -> Outcome {
+    if task::processors().count() > 1 {
+        // They run side by side.
+        return switches_per_pass().map(drop);
+    }
+    same!(switches_per_pass()?, 1, "switches for one pass");
+    Ok(())
+}
+
+fn two_switches() -> Outcome {
+    with("ageing", || {
+        let found = switches_per_pass()?;
+        holds!(found == 2 || task::processors().count() > 1, "switches for one pass: {found}, not 2");
+        Ok(())
+    })
+}
+
+fn four_switches() -> Outcome {
+    with("initial", || {
+        let found = switches_per_pass()?;
+        holds!(found == 4 || task::processors().count() > 1, "switches for one pass: {found}, not 4");
+        in_order()
+    })
+}
+
+fn initial_under_load() -> Outcome {
+    let load = Load::start(12)?;
+    with("initial", || {
+        load.all_run()?;
+        load.all_run()?;
+        in_order()
+    })?;
+    load.stop()
+}
+
+/// Request, event buffer, switch: in this order, every time.
+fn in_order() -> Outcome {
+    let lines = lines(0)?;
+    let about: Vec<&String> = lines.iter().filter(|line| line.contains("requests ")).collect();
+    same!(about.len(), task::processors().count(), "lines about requests");
+    for line in about {
+        holds!(line.contains("out of order 0"), "{line}");
+    }
+    Ok(())
+}
+
+/// How often the high level was called, over all processors: for a priority, for a quantum.
+fn high_calls() -> Result<(u64, u64), String> {
+    let mut sum = (0, 0);
+    for line in lines(0)? {
+        let number = |after: &str| -> u64 {
+            let rest = line.split(after).nth(1).unwrap_or("0");
+            rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        holds_none(&line, number("unknown events "))?;
+        sum = (sum.0 + number("called for priority "), sum.1 + number(", quantum "));
+    }
+    Ok(sum)
+}
+
+fn holds_none(line: &str, unknown: u64) -> Outcome {
+    holds!(unknown == 0, "unknown events: {line}");
+    Ok(())
+}
+
+fn two_reasons() -> Outcome {
+    with("ageing", || {
+        let me = task::identity().thread;
+        let before = high_calls()?;
+        for level in [3, 4, 16] {
+            sched::set_priority(me, level).map_err(doing("priority"))?;
+            thread::yield_now();
+        }
+        let after = high_calls()?;
+        same!(after.0 - before.0, 3, "calls of the high level for a priority");
+        // It computes for some quanta, and somebody else is ready.
+        let stop = leak(AtomicBool::new(false));
+        let spin = move || {
+            while !stop.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        };
+        let spinner = thread::spawn(spin, 0).map_err(doing("thread"))?;
+        let until = time::now_ns() + 100_000_000;
+        while time::now_ns() < until {}
+        stop.store(true, Ordering::Relaxed);
+        spinner.join().map_err(doing("join"))?;
+        let last = high_calls()?;
+        holds!(last.1 > after.1, "no call of the high level at the end of a quantum");
+        same!(last.0, after.0, "calls for a priority, without any");
+        Ok(())
+    })
+}
+
+/// Threads of three priorities, all ready at once, run in that order.
+fn priorities_order() -> Outcome {
+    if task::processors().count() > 1 {
+        return Ok(());
+    }
+    with("ageing", || {
+        let order = leak(musubi::rt::Mutex::new(Vec::new()));
+        let me = task::identity().thread;
+        sched::set_priority(me, 0).map_err(doing("priority"))?;
+        let mut started = Vec::new();
+        for level in [20, 10, 5, 25] {
+            let body = move || {
+                let _ = sched::sleep(u64::MAX);
+                order.lock().push(level);
+            };
+            let one = thread::spawn(body, 0).map_err(doing("thread"))?;
+            sched::set_priority(one.number(), level).map_err(doing("priority"))?;
+            started.push(one);
+        }
+        time::sleep_ns(30_000_000);
+        for one in &started {
+            sched::wake_up(one.number()).map_err(doing("wake-up"))?;
+        }
+        holds!(order.lock().is_empty(), "somebody ran before a thread of the highest priority had given way");
+        for one in started {
+            one.join().map_err(doing("join"))?;
+        }
+        same!(*order.lock(), [5, 10, 20, 25], "the order");
+        Ok(())
+    })
+}
+
+/// As many busy threads of the highest priority as there are processors, and one of the lowest: it gets its turns.
+fn nobody_starves() -> Outcome {
+    with("ageing", || {
+        let stop = leak(AtomicBool::new(false));
+        let progress = leak(AtomicU64::new(0));
+        let busy = move || {
+            while !stop.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        };
+        let mut started = Vec::new();
+        for _ in 0..task::processors().count() {
+            let one = thread::spawn(busy, 0).map_err(doing("thread"))?;
+            sched::set_priority(one.number(), 1).map_err(doing("priority"))?;
+            started.push(one);
+        }
+        let low = move || {
+            while !stop.load(Ordering::Relaxed) {
+                progress.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let low = thread::spawn(low, 0).map_err(doing("thread"))?;
+        sched::set_priority(low.number(), 31).map_err(doing("priority"))?;
+        started.push(low);
+        sched::set_priority(task::identity().thread, 0).map_err(doing("priority"))?;
+        time::sleep_ns(100_000_000);
+        let mut turns = 0;
+        for _ in 0..5 {
+            let before = progress.load(Ordering::Relaxed);
+            time::sleep_ns(300_000_000);
+            turns += u64::from(progress.load(Ordering::Relaxed) > before);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for one in started {
+            one.join().map_err(doing("join"))?;
+        }
+        holds!(turns >= 4, "the thread of the lowest priority ran in {turns} of 5 intervals");
+        Ok(())
+    })
+}
+
+/// More busy threads than processors: each processor has some of the work.
+fn work_is_shared() -> Outcome {
+    with("ageing", || {
+        let processors = task::processors().count();
+        let idle = || -> Vec<u64> { task::processors().map(|p| p.idle).collect() };
+        let load = Load::start(2 * processors)?;
+        time::sleep_ns(50_000_000);
+        let (before, began) = (idle(), time::now_ns());
+        time::sleep_ns(300_000_000);
+        let took = time::now_ns() - began;
+        let after = idle();
+        load.stop()?;
+        for (processor, (before, after)) in before.iter().zip(&after).enumerate() {
+            holds!(after - before < took / 2, "processor {processor} was idle for {} of {took} ns", after - before);
+        }
+        Ok(())
+    })
+}
+
+/// Threads that compute, give way, sleep and wake each other, and count.
+struct Load {
+    stop: &'static AtomicBool,
+    counts: Vec<&'static AtomicU64>,
+    threads: Vec<thread::Thread>,
+}
+
+impl Load {
+    fn start(count: usize) -> Result<Load, String> {
+        let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+        let mut load = Load { stop, counts: Vec::new(), threads: Vec::new() };
+        for n in 0..count {
+            let count: &'static AtomicU64 = leak(AtomicU64::new(0));
+            let body = move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let done = count.fetch_add(1, Ordering::Relaxed);
+                    match (n % 4, done % 64) {
+                        (1, 0) => thread::yield_now(),
+                        (2, 0) => time::sleep_ns(200_000),
+                        (3, 0) => {
+                            let _ = sched::sleep(300_000);
+                        }
+                        _ => core::hint::spin_loop(),
+                    }
+                }
+            };
+            load.counts.push(count);
+            load.threads.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+        }
+        Ok(load)
+    }
+
+    /// Every thread gets on.
+    fn all_run(&self) -> Outcome {
+        let before: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let until = time::now_ns() + 20_000_000_000;
+        while time::now_ns() < until {
+            if self.counts.iter().zip(&before).all(|(count, before)| count.load(Ordering::Relaxed) > *before) {
+                return Ok(());
+            }
+            time::sleep_ns(1_000_000);
+        }
+        Err(format!("a thread does not get on: {before:?}, {:?}", self.counts))
+    }
+
+    fn stop(self) -> Outcome {
+        self.stop.store(true, Ordering::Relaxed);
+        for one in self.threads {
+            one.join().map_err(doing("join"))?;
+        }
+        Ok(())
+    }
+}
+
+fn replaced_under_load() -> Outcome {
+    let load = Load::start(12)?;
+    for _ in 0..3 {
+        choose("ageing")?;
+        load.all_run()?;
+        choose("none")?;
+        load.all_run()?;
+    }
+    holds!(sched::seats().all(|seat| seat.missed == 0), "events were lost");
+    load.stop()
+}
+
+/// A scheduler that goes wrong is put out, for the right reason; everybody gets on, it is started again, and how it ended can
+/// be read.
+fn bad(mode: &str, why: u64) -> Outcome {
+    let load = Load::start(8)?;
+    let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+    let before = gone();
+    // It may be gone again before all seats are taken.
+    let chooser = client()?;
+    let name = format!("bad {mode}");
+    let _ = chooser.choose(&name);
+    let until = time::now_ns() + 60_000_000_000;
+    let mut last = before;
+    let mut times = 0;
+    let mut reasons = Vec::new();
+    while times < 2 && time::now_ns() < until {
+        let now = gone();
+        if now > last {
+            times += 1;
+            last = now;
+            reasons.extend(sched::seats().map(|seat| seat.reason));
+            load.all_run()?;
+        }
+        time::sleep_ns(5_000_000);
+    }
+    chooser.choose("none").map_err(doing("none"))?;
+    load.all_run()?;
+    load.stop()?;
+    holds!(times >= 2, "it was put out {times} times: not started again");
+    holds!(reasons.contains(&why), "the reasons: {reasons:?}, without {why}");
+    let log = lines(1)?;
+    holds!(log.iter().any(|line| line.contains(&name)), "the log does not say so: {log:?}");
+    Ok(())
+}

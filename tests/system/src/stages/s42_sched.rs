@@ -1,0 +1,49 @@
+//! Schedulers outside the kernel. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, sh};
+
+const THREADS: &str = "sched use ageing && check threads preemption no_wakeup_is_lost mutex_excludes \
+                       vectors_survive_preemption general_registers_survive_preemption task_ends_while_others_are_busy \
+                       && sched use none";
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "sched",
+            "check sched",
+            &[
+                "use_and_back",
+                "answers_from_elsewhere_are_refused",
+                "sleep_and_wake_up",
+                "a_wake_up_before_its_sleep_counts",
+                "one_switch_in_turn",
+                "two_switches_by_a_scheduler",
+                "four_switches_in_the_initial_version",
+                "threads_get_on_in_the_initial_version",
+                "the_high_level_is_called_for_two_reasons",
+                "priorities_order",
+                "nobody_starves",
+                "work_is_shared",
+                "replaced_under_load",
+                "bad_loop",
+                "bad_wrong",
+                "bad_turn",
+                "bad_fault",
+                "bad_wait",
+                "bad_ring",
+                "bad_end",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        sh("threads_under_a_scheduler", THREADS)
+            .timeout(240)
+            .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
+            .matrix(),
+        sh("bench", "bench switch").out_has(&["by in-turn: ", "by improved: ", "by initial: "]).timeout(240),
+        sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
+            .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
+            .err_has(&["sched: not found", "usage: sched"])
+            .status(2),
+    ]
+}
