@@ -48,14 +48,15 @@ fn perform(call: Call) -> Result<u64, Error> {
             let mut bindings = BINDINGS.lock().map_err(|_| Error::Busy)?;
             bindings.push((block, args, args_len));
             let number = bindings.len() as u64 - 1;
-            let binding = Binding { number, count: blocks[block].count, args, args_len, grade: grade::EPC_S, text: 0 };
+            let count = blocks[block].count;
+            let binding = Binding { number, count, args, args_len, grade: grade::EPC_S, ..Binding::default() };
             // SAFETY: the caller, `Bound::bind_with`, gives the address of its own record.
             unsafe { *(out as *mut Binding) = binding };
             Ok(number)
         }
         Call::SectionCreate { len, .. } => Ok(pages(len)),
         Call::May { who: 0, .. } => Ok(1),
-        Call::May { .. } => Ok(0),
+        Call::May { .. } | Call::MayPass { .. } => Ok(0),
         Call::Wait { .. } | Call::Yield {} | Call::Wake { .. } => {
             std::thread::sleep(std::time::Duration::from_millis(1));
             Ok(0)
