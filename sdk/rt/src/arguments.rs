@@ -74,14 +74,20 @@ impl<'c> Checked<'c> {
     fn read(self) -> &'c [u8] {
         // SAFETY: checked: this domain may read the range, and no exclusive slice of this call overlaps it. The caller's
         // other threads may still write it: bytes have no invalid values, and servers copy before they decide.
-        unsafe { core::slice::from_raw_parts(self.range.address as *const u8, self.range.len as usize) }
+        unsafe {
+            core::hint::assert_unchecked(self.range.address != 0);
+            core::slice::from_raw_parts(self.range.address as *const u8, self.range.len as usize)
+        }
     }
 
     #[inline(always)]
     fn write(self) -> &'c mut [u8] {
         // SAFETY: checked: this domain may read and write the range, which was claimed for writing, so no other slice of
         // this call overlaps it.
-        unsafe { core::slice::from_raw_parts_mut(self.range.address as *mut u8, self.range.len as usize) }
+        unsafe {
+            core::hint::assert_unchecked(self.range.address != 0);
+            core::slice::from_raw_parts_mut(self.range.address as *mut u8, self.range.len as usize)
+        }
     }
 }
 
