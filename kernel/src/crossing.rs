@@ -2,7 +2,7 @@
 //! (abi::gate; docs/decisions/0006).
 
 use crate::domain::Domain;
-use crate::epc::More;
+use crate::epc::Foreign;
 use crate::machine::spare_heap;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
@@ -97,12 +97,12 @@ impl Inner {
     }
 
     /// What the frame on top does not hold.
-    pub fn more(&self) -> Option<&More> {
+    pub fn more(&self) -> Option<&Foreign> {
         self.more.last().filter(|(depth, _)| *depth == self.depth()).map(|(_, more)| more)
     }
 
     /// Leaves the innermost call: its frame is gone, the caller's domain is the thread's.
-    pub fn pop(&mut self) -> Option<(Frame, Option<More>)> {
+    pub fn pop(&mut self) -> Option<(Frame, Option<Foreign>)> {
         let depth = self.depth();
         if depth == 0 {
             return None;
@@ -133,6 +133,12 @@ impl Inner {
         self.write(thread, address, record)
     }
 
+    /// Makes room for what plain calls keep.
+    pub fn make_plain(&mut self, thread: &Thread) -> Result<(), Error> {
+        spare_heap()?;
+        self.gate.make_plain(&mut charge(&thread.task)).map_err(no_room)
+    }
+
     /// A record for a call without a binding, that no other call under way came by.
     pub fn loose_record(&mut self, thread: &Thread, record: &Record) -> Result<u64, Error> {
         let full = self.complete(records(LOOSE), record);
@@ -154,6 +160,7 @@ impl Inner {
             }
         }
         let address = free.ok_or(Error::TooBig)?;
+        self.gate.forget_plain(LOOSE, address);
         self.write(thread, address, record)?;
         Ok(address)
     }
@@ -197,6 +204,13 @@ impl Inner {
         }
     }
 
+    /// Whether calls into a domain may ever do without the kernel.
+    pub fn may_be_called_directly(&self, number: u32) -> bool {
+        let may = |record: Record| record.gates > 0 && record.flags & record::BY_KERNEL == 0;
+        let leads = self.leads.get(&number).into_iter().flatten();
+        self.domain.task_view.is_some() && leads.copied().any(|at| self.gate.record(at).is_some_and(may))
+    }
+
     /// Gives a new domain its number, cell and root.
     pub fn add_domain(&mut self, thread: &Thread, number: u32, domain: Arc<Domain>) -> Result<(), Error> {
         let sp = domain.stack.1.saturating_sub(16);
@@ -225,6 +239,7 @@ impl Inner {
             self.gate.clear_record(address);
         }
         self.reach.remove(&number);
+        self.gate.forget_plain(number, 0);
         for binding in 0..BINDINGS_MAX {
             // Its own calls: nobody can make them, and the next domain of this number finds none.
             let address = records(number) + slot(binding);

@@ -8,6 +8,7 @@ use crate::domain::Domain;
 use crate::gate::{Binding, Found, Gate};
 use crate::keyed;
 use crate::processor::{count, here};
+use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, Record, slot};
 use abi::layout::{PAGE, SPACE_END};
@@ -18,16 +19,17 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use arch::context::Registers;
 use arch::fpu;
-use arch::gate::{BY_KERNEL, Frame, MORE, again, records};
+use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
 use core::sync::atomic::Ordering;
 
-/// What a frame does not hold of a call that only the kernel can return from.
-pub enum More {
-    /// A plain call promises what the C ABI does: rbx rbp r12 r13 r14 r15, and the control words.
-    Plain { kept: [u64; 6], control: fpu::Control },
-    /// Code of a window that its personality serves: all its registers, and whether it was stopped by a fault, so that
-    /// nothing but the personality can let it go on.
-    Foreign { registers: Box<Registers>, faulted: bool },
+/// Calls by the kernel after which it looks whether caller and callee have earned keys.
+pub const EARNING: u32 = 16;
+
+/// What a frame does not hold of a call from the code of a window into its personality: all its registers, and whether it
+/// was stopped by a fault, so that nothing but the personality can let it go on.
+pub struct Foreign {
+    pub registers: Box<Registers>,
+    pub faulted: bool,
 }
 
 /// What a call brings along.
@@ -40,7 +42,7 @@ struct Arrival {
     rsp: u64,
     rip: u64,
     caller_stack: bool,
-    more: Option<More>,
+    kept: Option<Kept>,
 }
 
 /// A bound call that the gate could not make by itself: the first one, one after a change, one on the caller's stack, and
@@ -71,10 +73,13 @@ fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
         let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
         let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
         let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+        let callee = inner.domain_number(record.domain)?;
+        let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
+        inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
         if record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none() {
             return Ok(caller_stack);
         }
-        (caller, inner.domain_number(record.domain)?, caller_stack)
+        (caller, callee, caller_stack)
     };
     keyed::try_back(thread, &caller);
     keyed::try_back(thread, &callee);
@@ -96,7 +101,7 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
         rsp: r.rsp,
         rip: r.rip | BY_KERNEL,
         caller_stack,
-        more: None,
+        kept: None,
     };
     enter(thread, inner, &record, arrival)
 }
@@ -154,21 +159,21 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
     let caller = inner.domain.clone();
     text.check(&caller, Rights::CALL)?;
     let r = *inner.area.registers();
-    let entered = thread.domain_for(inner, &text).and_then(|callee| {
-        let record = record_of(&caller, &callee, &block, (0, 0), 0);
-        let address = inner.loose_record(thread, &record)?;
+    let entered = connect_plain(thread, inner, &text, block).and_then(|record| {
         let arrival = Arrival {
-            record: address,
+            record,
             index,
             words: [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9],
             rsp: r.rsp,
             // The return address is taken from the caller's stack by the caller itself, when it is back.
-            rip: again() | BY_KERNEL | MORE,
+            rip: again() | BY_KERNEL | PLAIN,
             caller_stack: false,
-            more: Some(More::Plain { kept: [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15], control: fpu::control() }),
+            kept: Some(Kept::new([r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15], fpu::control())),
         };
-        let record = inner.gate.record(address).ok_or(Error::NotFound)?;
-        enter(thread, inner, &record, arrival)
+        let known = inner.gate.record(record).ok_or(Error::NotFound)?;
+        enter(thread, inner, &known, arrival)?;
+        inner.gate.remember_plain(Plain::new(r.rip, record, caller.number, index as u32));
+        Ok(())
     });
     if let Err(error) = entered {
         // The call was allowed but cannot be made: it returns at once, with the error.
@@ -177,6 +182,21 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         (registers.rax, registers.rdx, registers.r10) = (0, 0, error.word());
     }
     Ok(())
+}
+
+/// Finds or writes a record for plain calls from the present domain to a block of gates.
+fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block) -> Result<u64, Error> {
+    let caller = inner.domain.clone();
+    let generation = text.generation.load(Ordering::SeqCst);
+    inner.make_plain(thread)?;
+    let callee = thread.domain_for(inner, text)?;
+    let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count as u32))?;
+    text.entered(thread, record);
+    let unchanged = text.generation.load(Ordering::SeqCst) == generation;
+    if !unchanged {
+        inner.gate.clear_record(record);
+    }
+    Ok(record)
 }
 
 fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) -> Result<(), Error> {
@@ -194,8 +214,8 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
     let frame = Frame { rip: arrival.rip, sp: inner.gate.sp(callee.number), record: arrival.record };
     inner.gate.set_frame(depth + 1, frame);
     inner.gate.set_top(depth + 1);
-    if let Some(more) = arrival.more {
-        inner.more.push((depth + 1, more));
+    if let Some(kept) = arrival.kept {
+        inner.gate.set_kept(depth + 1, kept);
     }
     inner.sync();
     let [rdi, rsi, r12, r13, r8, r9] = arrival.words;
@@ -287,37 +307,38 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
-    let (rip, more) = loop {
+    let (frame, more) = loop {
         let Some((frame, more)) = inner.pop() else {
             // Nobody is left to return to: the thread's own program has ended.
             drop(guard);
             return thread.end(Error::Dead.word());
         };
         if !inner.domain.text.is_dead() {
-            // What a program calls with as its return address need not be an address at all.
-            let rip = frame.rip & !(BY_KERNEL | MORE);
-            break (if rip < SPACE_END { rip } else { 0 }, more);
+            break (frame, more);
         }
         result = Err(Error::Dead);
     };
+    // What a program calls with as its return address need not be an address at all.
+    let rip = Some(frame.rip & !(BY_KERNEL | PLAIN)).filter(|rip| *rip < SPACE_END).unwrap_or(0);
     let rsp = inner.gate.sp(inner.domain.number);
     let (values, status) = match result {
         Ok(values) => (values, 0),
         Err(error) => ([0; 2], error.word()),
     };
     match more {
-        None => {
-            let [rdi, rsi] = values;
-            *inner.area.registers_mut() = Registers { rdi, rsi, r10: status, ..Registers::start(rip, rsp) };
-            fpu::scrub(None);
-        }
-        Some(More::Plain { kept: [rbx, rbp, r12, r13, r14, r15], control }) => {
+        None if frame.rip & PLAIN != 0 => {
+            let Kept { registers: [rbx, rbp, r12, r13, r14, r15], control, .. } = inner.gate.kept(inner.depth() + 1);
             let [rax, rdx] = values;
             *inner.area.registers_mut() =
                 Registers { rax, rdx, r10: status, rbx, rbp, r12, r13, r14, r15, ..Registers::start(rip, rsp) };
             fpu::scrub(Some(control));
         }
-        Some(More::Foreign { mut registers, faulted }) => {
+        None => {
+            let [rdi, rsi] = values;
+            *inner.area.registers_mut() = Registers { rdi, rsi, r10: status, ..Registers::start(rip, rsp) };
+            fpu::scrub(None);
+        }
+        Some(Foreign { mut registers, faulted }) => {
             let task = thread.task.clone();
             match result {
                 Ok(_) if faulted => {}
@@ -353,7 +374,7 @@ pub fn enter_personality(thread: &Arc<Thread>, inner: &mut Inner, gate: &Gate, r
     inner.gate.set_sp(caller.number, registers.rsp);
     inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: inner.gate.sp(callee.number), record: address });
     inner.gate.set_top(depth + 1);
-    inner.more.push((depth + 1, More::Foreign { registers: Box::new(registers), faulted }));
+    inner.more.push((depth + 1, Foreign { registers: Box::new(registers), faulted }));
     inner.sync();
     *inner.area.registers_mut() =
         Registers { rdi: frame_at, rbx: address, ..Registers::start(gate.block.entry, frame_at - 8) };

@@ -3,7 +3,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::epc::{self, More};
+use crate::epc;
 use crate::gate::{self, Gate};
 use crate::section::Section;
 use crate::task::{Foreign, Task};
@@ -155,7 +155,7 @@ pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<()
     let (registers, segments) = registers_of(&frame)?;
     let inner = &mut *thread.inner.lock();
     match inner.more() {
-        Some(More::Foreign { .. }) => inner.pop(),
+        Some(_) => inner.pop(),
         _ => return Err(Error::NotFound),
     };
     *inner.area.registers_mut() = registers;

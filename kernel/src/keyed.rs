@@ -3,6 +3,7 @@
 //! tables and the processors. What has no key runs in a view of its own, as everything does on machines without keys.
 
 use crate::domain::Domain;
+use crate::epc::EARNING;
 use crate::processor;
 use crate::section::{Section, State};
 use crate::task::Task;
@@ -280,6 +281,10 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Class) -> Result<
     *domain.missed.lock() = Some(class);
     domain.keyed.store(false, Ordering::SeqCst);
     inner.gate.set_root(domain.number, view.root());
+    // It is called by the kernel now, and makes its own calls so.
+    for number in inner.domains.iter().flatten().map(|domain| domain.number) {
+        inner.gate.set_countdown(number, EARNING);
+    }
     inner.refresh();
     Ok(())
 }

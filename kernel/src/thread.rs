@@ -3,7 +3,7 @@
 use crate::claim;
 use crate::domain::{Domain, Parts};
 use crate::crossing::{self, OWN};
-use crate::epc::More;
+use crate::epc::Foreign;
 use crate::keyed::{self, TaskView};
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
@@ -37,7 +37,7 @@ pub struct Inner {
     /// Where the thread will return to, and the calls that it may make; neither caller nor callee can write it.
     pub gate: Gate,
     /// What frames do not hold, by depth, innermost last.
-    pub more: Vec<(usize, More)>,
+    pub more: Vec<(usize, Foreign)>,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),

@@ -5,6 +5,8 @@ use abi::Error;
 use abi::gate::{GATE_STEP, GATES_MAX, flag};
 use proptest::prelude::*;
 
+const FIRST: u64 = (1 << 46) + 0x1ff000;
+
 fn block(count: u64) -> Block {
     Block { entry: 0x1000 ^ count, count, cookie: !count, flags: flag::CALLER_STACK }
 }

@@ -35,9 +35,9 @@ impl Table<'_> {
         self.figures.iter().filter(same).min_by_key(|figure| figure.value)
     }
 
-    /// The published figure for the same case and way. The paper has one kind of call between programs, EPC-S.
+    /// The published figure for the same case and way. A plain call is the paper's EPC-S, too.
     fn published(&self, own: &Figure) -> Option<&Figure> {
-        let way = if matches!(&*own.way, "plain" | "epc-h") { "epc-s" } else { &own.way };
+        let way = if own.way == "plain" { "epc-s" } else { &own.way };
         self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
     }
 

@@ -12,6 +12,8 @@
 .set VIEWS, 72                                      # roots loaded,
 .set KEYS, 80                                       # key registers written
 .set FLAGS, 88                                      # gs: what the processor has
+.set SAVED, 96                                      # gs: three words for plain_in
+.set FETCH_FROM_NOTHING, 0x14                       # a page fault's error code: user mode, fetch, not present
 .set FLAG_AVX, 1
 .set FLAG_KEYS, 2
 .set GATE_RETURN, 0x34
@@ -116,11 +118,18 @@ vectors:
     push $0
     .endif
     push $i
+    .if i == 14
+    jmp page_fault
+    .else
     jmp interrupt
+    .endif
     .set i, i + 1
 .endr
 
 .align 16
+page_fault:
+    cmpl $FETCH_FROM_NOTHING, 8(%rsp)
+    je plain_in                                     # perhaps a plain call: gate.S
 interrupt:
     testb $3, 24(%rsp)                              # cs of the interrupted code
     jz 2f

@@ -3,6 +3,7 @@
 use crate::cpu::has;
 use abi::info::feature;
 use core::arch::asm;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Room for x87, SSE and AVX state in XSAVE's standard form.
 #[derive(Clone)]
@@ -51,10 +52,12 @@ impl State {
 }
 
 /// The control words that the C ABI makes a callee keep: MXCSR and the x87 control word.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
 pub struct Control {
     mxcsr: u32,
     fcw: u16,
+    reserved: u16,
 }
 
 /// Reads the control words.
@@ -72,7 +75,7 @@ pub fn control() -> Control {
 /// the next.
 #[inline]
 pub fn scrub(control: Option<Control>) {
-    let Control { mxcsr, fcw } = control.unwrap_or(Control { mxcsr: MXCSR_CLEAN, fcw: FCW_CLEAN });
+    let Control { mxcsr, fcw, .. } = control.unwrap_or(Control { mxcsr: MXCSR_CLEAN, fcw: FCW_CLEAN, reserved: 0 });
     // SAFETY: the kernel keeps nothing in vector registers. MXCSR was read from the register or is the clean value.
     unsafe {
         if has(feature::AVX) {

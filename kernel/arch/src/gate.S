@@ -20,8 +20,8 @@
 .set GATES, 80
 .set DOMAIN, 84
 .set RECORDS_LEN, 88
-.set FLAGS_OF, 92
-.set BY_KERNEL, 1                                   # abi::gate::record
+# A cell: where the domain's stack pointer was left, calls by the gate, calls until the kernel looks for itself.
+.set COUNTDOWN, 12
 .set SLOTS, 0x7ff80                                 # bits that a record's offset may have
 
 .set GATE_BASE, 0x400000000000
@@ -30,6 +30,14 @@
 .set HEAD_PAGE, 0x40001000                          # TOP; its last 32 bytes are the first frame
 .set FULL, 0x2fe0                                   # low bits of the last frame's address
 .set RETURN, 0x34
+# The last plain calls (gate.rs, Plain), 64 of them by bits 4 to 9 of the address, in the head's page.
+.set PLAIN_ADDRESS, 0x400
+.set PLAIN_REC, 8
+.set PLAIN_FROM, 16
+.set PLAIN_INDEX, 20
+.set PLAIN_MASK, 63 * 32
+# What plain calls keep, 64 bytes by depth; twice the distance of the frame below from the first one leads there.
+.set KEPT, ALIAS + 0x40004000 - 2 * (GATE_BASE + 0x40001fe0)
 
 # core/keys's OPEN. Key 0 can be read, key 1 (the gate's) read and written, nothing else: no address of a program leads anywhere.
 .set OPEN, 0xfffffff2
@@ -75,6 +83,7 @@ in_clean:                                           # r11 = the record on top, e
     cmp REGISTER(%rbx), %eax
     jne in_trap
     mov SP_THEN(%r10), %rsp
+    and $~15, %rsp                                  # a call by the kernel leaves it with the return address on top
     xor %r15d, %r15d                                # the last one that is the caller's
 in_jump:
     jmp *ENTRY(%rbx)
@@ -155,6 +164,7 @@ nothing:                                            # for xrstor: every componen
 gate_end:
 
 .balign 8
+.set AGAIN, GATE_BASE + again - gate_begin
 gate_ranges:                                        # offsets; order known to gate.rs
     .quad in_open - gate_begin
     .quad in_clean - gate_begin
@@ -247,10 +257,8 @@ epc_in:
     mov CELL(%rdx,%r15), %rdx
     mov %rsp, (%rdx,%r15)
     mov CELL(%r10,%r15), %rdx
-    addl $1, 8(%rdx,%r15)                           # every 16th call of a domain that may have earned a key: epc.rs
-    testb $15, 8(%rdx,%r15)
-    jz in_earned
-in_go:
+    subl $1, COUNTDOWN(%rdx,%r15)                   # now and then, for a domain that may have earned a key: epc.rs
+    jz in_slow
     mov (%rdx,%r15), %rsp
     mov %rsp, FRAME+SP_THEN(%rbp,%r15)
     and $~15, %rsp
@@ -270,11 +278,6 @@ in_go:
     xor %r10d, %r10d
     swapgs
     sysretq
-in_earned:
-    testb $FLAG_KEYS, %gs:FLAGS
-    jz in_go
-    testl $BY_KERNEL, FLAGS_OF(%r10,%r15)
-    jnz in_go
 in_slow:
     xor %ebx, %ebx
     xor %edx, %edx
@@ -325,8 +328,132 @@ epc_out:
     swapgs
     sysretq
 out_slow:
+    cmp $0x8000, %edx                               # bit 62 alone: a plain call
+    je plain_out
     mov $RETURN, %eax
     jmp syscall_slow
+
+# A fetch from where nothing is, with the stack as `interrupt` has it. If this thread has made the same plain call before and
+# nothing has changed since, it is made; everything else is left untouched for fault.rs.
+plain_in:
+    swapgs
+    mov %rax, %gs:SAVED
+    mov %r10, %gs:SAVED + 8
+    mov %r11, %gs:SAVED + 16
+    cmpl $0, %gs:ATTENTION
+    jne plain_slow
+    mov %cr2, %rax
+    cmp 16(%rsp), %rax
+    jne plain_slow
+    movabs $ALIAS + HEAD_PAGE, %r11
+    lea (%rax,%rax), %r10d
+    and $PLAIN_MASK, %r10d
+    lea PLAIN_ADDRESS(%r11,%r10), %r10
+    cmp (%r10), %rax
+    jne plain_slow
+    mov (%r11), %rax
+    cmpw $FULL, %ax
+    je plain_slow
+    movabs $DELTA, %r11
+    mov REC(%rax,%r11), %rax
+    mov DOMAIN(%rax,%r11), %eax
+    cmp PLAIN_FROM(%r10), %eax
+    jne plain_slow
+    mov PLAIN_REC(%r10), %rax
+    add %r11, %rax
+    mov PLAIN_INDEX(%r10), %r11d
+    cmp GATES(%rax), %r11d
+    jae plain_slow
+    mov %r11d, %gs:SAVED                            # from here on it is made
+    movabs $ALIAS + HEAD_PAGE, %r10
+    mov (%r10), %r10
+    movabs $KEPT, %r11
+    lea (%r11,%r10,2), %r11
+    mov %rbx, (%r11)
+    mov %rbp, 8(%r11)
+    mov %r12, 16(%r11)
+    mov %r13, 24(%r11)
+    mov %r14, 32(%r11)
+    mov %r15, 40(%r11)
+    stmxcsr 48(%r11)
+    fnstcw 52(%r11)
+    mov %gs:SAVED, %r14d
+    mov %rdx, %r12
+    mov %rcx, %r13
+    movabs $DELTA, %r15
+    mov 40(%rsp), %rbx                              # the caller's stack pointer
+    mov REC(%r10,%r15), %rbp
+    mov CELL(%rbp,%r15), %rbp
+    mov %rbx, (%rbp,%r15)
+    mov CELL(%rax), %rbp
+    mov (%rbp,%r15), %rsp
+    mov %rsp, FRAME+SP_THEN(%r10,%r15)
+    and $~15, %rsp
+    movabs $AGAIN, %rcx
+    bts $63, %rcx
+    bts $62, %rcx
+    mov %rcx, FRAME+RIP(%r10,%r15)
+    mov %rax, %r11
+    sub %r15, %rax
+    mov %rax, FRAME+REC(%r10,%r15)
+    movabs $ALIAS + HEAD_PAGE, %rcx
+    addq $FRAME, (%rcx)
+    mov %rax, %rbx
+    mov %r11, %r10
+    become %r10
+    mov ENTRY(%r10), %rcx
+    mov $0x202, %r11d
+    xor %r15d, %r15d
+    xor %eax, %eax
+    xor %edx, %edx
+    xor %ebp, %ebp
+    xor %r10d, %r10d
+    swapgs
+    sysretq
+plain_slow:
+    mov %gs:SAVED, %rax
+    mov %gs:SAVED + 8, %r10
+    mov %gs:SAVED + 16, %r11
+    swapgs
+    jmp interrupt
+
+# Back from one: rax = TOP.
+plain_out:
+    mov %rax, %rbp
+    movabs $ALIAS + HEAD_PAGE, %rbx
+    movabs $DELTA, %r15
+    mov REC(%rbp,%r15), %rdx
+    mov SP_THEN(%rbp,%r15), %r9
+    mov CELL(%rdx,%r15), %rdx
+    mov %r9, (%rdx,%r15)
+    subq $FRAME, (%rbx)
+    movq $0, RIP(%rbp,%r15)
+    mov REC-FRAME(%rbp,%r15), %r10
+    add %r15, %r10
+    mov CELL(%r10), %rdx
+    mov (%rdx,%r15), %rsp
+    movabs $KEPT - 2 * FRAME, %r8
+    lea (%r8,%rbp,2), %r8
+    become %r10
+    ldmxcsr 48(%r8)
+    fldcw 52(%r8)
+    mov (%r8), %rbx
+    mov 8(%r8), %rbp
+    mov 16(%r8), %r12
+    mov 24(%r8), %r13
+    mov 32(%r8), %r14
+    mov 40(%r8), %r15
+    movabs $AGAIN, %rcx
+    mov $0x202, %r11d
+    mov %rdi, %rax
+    mov %rsi, %rdx
+    xor %edi, %edi
+    xor %esi, %esi
+    xor %r8d, %r8d
+    xor %r9d, %r9d
+    xor %r10d, %r10d                                # status: no error
+    swapgs
+    sysretq
 
 .section .rodata
 default_mxcsr:

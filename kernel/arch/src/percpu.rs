@@ -30,6 +30,8 @@ pub(crate) struct Block {
     /// Key registers written.
     pub keys: AtomicU64,
     pub flags: AtomicU64,
+    /// Registers of a program during the first instructions of a plain call.
+    pub saved: [AtomicU64; 3],
 }
 
 pub(crate) const FLAG_AVX: u64 = 1;
@@ -50,6 +52,7 @@ impl Block {
             views: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             flags: AtomicU64::new(0),
+            saved: [const { AtomicU64::new(0) }; 3],
         }
     }
 }

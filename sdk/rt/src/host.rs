@@ -48,8 +48,14 @@ fn perform(call: Call) -> Result<u64, Error> {
             let mut bindings = BINDINGS.lock().map_err(|_| Error::Busy)?;
             bindings.push((block, args, args_len));
             let number = bindings.len() as u64 - 1;
-            let count = blocks[block].count;
-            let binding = Binding { number, count, args, args_len, grade: grade::EPC_S, ..Binding::default() };
+            let binding = Binding {
+                number,
+                count: blocks[block].count,
+                args,
+                args_len,
+                grade: grade::EPC_S,
+                ..Binding::default()
+            };
             // SAFETY: the caller, `Bound::bind_with`, gives the address of its own record.
             unsafe { *(out as *mut Binding) = binding };
             Ok(number)

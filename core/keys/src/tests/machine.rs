@@ -102,7 +102,7 @@ impl Machine {
         let domain = self.processors[at].domain;
         let Section { acl, own } = &self.sections[section];
         let needed = if write { Rights::READ | Rights::WRITE } else { Rights::READ };
-        if !acl.allows(&domain, needed) {
+        if !acl.rights(&domain).contains(needed) {
             return false;
         }
         if own.is_some_and(|own| own != domain.thread) {

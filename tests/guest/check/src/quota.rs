@@ -1,5 +1,6 @@
 //! Limits: what is over them is refused by name, changes nothing, and what is given back can be had again.
 
+use crate::deaths::settled;
 use crate::memory::store;
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
@@ -206,11 +207,11 @@ fn child_gives_back() -> Outcome {
     for _ in 0..3 {
         once()?;
     }
-    let before = task::memory().map_err(doing("memory"))?;
+    let before = settled()?;
     for _ in 0..20 {
         same!(once()?.code, 0, "the child's status");
     }
-    let after = task::memory().map_err(doing("memory"))?;
+    let after = settled()?;
     same!(
         (after.sections, after.tasks, after.threads),
         (before.sections, before.tasks, before.threads),

@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
                 && refusal(text, "cloning: ", "read", "denied")
         }),
         sh("nothing_else_is_disturbed", "counter & sleep 0.3; call counter add 5; denied write; call counter add 5")
-            .out_has(&["5 (EPC-S", "10 (EPC-S"])
+            .out_has(&["5 (EPC-", "10 (EPC-"])
             .err_any(),
     ]
 }
