@@ -142,6 +142,13 @@ fn take(free: &mut Vec<(u64, u64)>, len: u64) -> Option<u64> {
 }
 
 fn give_back(free: &mut Vec<(u64, u64)>, offset: u64, len: u64) {
+    // Mostly one thread calls, and has taken from the front of all that there is.
+    if let [only] = free.as_mut_slice()
+        && only.0 == offset + len
+    {
+        *only = (offset, only.1 + len);
+        return;
+    }
     let at = free.partition_point(|range| range.0 < offset);
     let mut merged = (offset, len);
     if at < free.len() && merged.0 + merged.1 == free[at].0 {
