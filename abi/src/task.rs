@@ -115,6 +115,21 @@ pub struct TaskInfo {
     pub used: Limits,
     pub limits: Limits,
     pub name: [u8; NAME_LEN],
+    pub keys: KeyUse,
+}
+
+/// How a task's view has used its protection keys. All 0 without keys.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct KeyUse {
+    /// A class of sections was needed that had no key, and none was free.
+    pub misses: u64,
+    /// A class got a key.
+    pub given: u64,
+    /// A class lost its key to another.
+    pub evicted: u64,
+    /// All keys were looked at, for one that can go.
+    pub looks: u64,
 }
 
 /// What `thread_list` writes.

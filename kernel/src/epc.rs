@@ -25,6 +25,9 @@ use core::sync::atomic::Ordering;
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
 pub const EARNING: u32 = 16;
 
+/// How often a binding is looked at anew that changes while it is looked at.
+const TRIES_MAX: u32 = 100;
+
 /// What a frame does not hold of a call from the code of a window into its personality: all its registers, and whether it
 /// was stopped by a fault, so that nothing but the personality can let it go on.
 pub struct Foreign {
@@ -63,27 +66,39 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
 /// Checks the binding if that is needed, and lets caller and callee have keys if they have earned them. Whether the call is
 /// to be made on the caller's stack.
 fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
-    let (caller, callee, caller_stack) = {
-        let inner = &mut *thread.inner.lock();
-        if inner.depth() >= DEPTH_MAX {
-            return Err(Error::TooDeep);
+    let mut tries = 0;
+    let (caller, callee, caller_stack) = loop {
+        match prepare_once(thread, binding) {
+            // Somebody changes what the binding rests on. Not for ever: each change takes longer than a try.
+            Err(Error::Busy) if tries < TRIES_MAX => tries += 1,
+            found => break found?,
         }
-        let caller = inner.domain.clone();
-        let address = records(caller.number) + slot(binding);
-        let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
-        let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
-        let record = inner.gate.record(address).ok_or(Error::NotFound)?;
-        let callee = inner.domain_number(record.domain)?;
-        let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
-        inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
-        if record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none() {
-            return Ok(caller_stack);
-        }
-        (caller, callee, caller_stack)
     };
-    keyed::try_back(thread, &caller);
-    keyed::try_back(thread, &callee);
+    if let Some(callee) = callee {
+        keyed::try_back(thread, &caller);
+        keyed::try_back(thread, &callee);
+    }
     Ok(caller_stack)
+}
+
+/// Caller; callee, if the gate might make such calls; whether this one is on the caller's stack.
+type Prepared = (Arc<Domain>, Option<Arc<Domain>>, bool);
+
+fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
+    let inner = &mut *thread.inner.lock();
+    if inner.depth() >= DEPTH_MAX {
+        return Err(Error::TooDeep);
+    }
+    let caller = inner.domain.clone();
+    let address = records(caller.number) + slot(binding);
+    let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
+    let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
+    let record = inner.gate.record(address).ok_or(Error::NotFound)?;
+    let callee = inner.domain_number(record.domain)?;
+    let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
+    inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
+    let by_kernel = record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none();
+    Ok((caller, (!by_kernel).then_some(callee), caller_stack))
 }
 
 fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_stack: bool) -> Result<(), Error> {

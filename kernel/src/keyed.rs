@@ -10,6 +10,7 @@ use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
 use abi::section::kind;
+use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -205,8 +206,9 @@ impl TaskView {
         state.keys.classes().filter_map(open).collect()
     }
 
-    pub fn stats(&self) -> keys::Stats {
-        self.state.lock().keys.stats()
+    pub fn stats(&self) -> KeyUse {
+        let keys::Stats { misses, given, evicted, looks } = self.state.lock().keys.stats();
+        KeyUse { misses, given, evicted, looks }
     }
 
     /// Takes the pages of a key out of all page tables.

@@ -294,6 +294,7 @@ impl Task {
             used: ledger.used(),
             limits: ledger.limits(),
             name: self.name,
+            keys: self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default(),
         }
     }
 }

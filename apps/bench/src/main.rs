@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod calls;
+mod keys;
 mod report;
 mod rounds;
 mod samples;
@@ -21,7 +22,7 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 3] = [("calls", calls::run), ("sizes", sizes::run), ("spawn", spawn::run)];
+const BENCHES: [Bench; 4] = [("keys", keys::run), ("calls", calls::run), ("sizes", sizes::run), ("spawn", spawn::run)];
 
 fn run(start: &Start) -> i32 {
     let mut words: Vec<&str> = start.words().collect();

@@ -47,6 +47,18 @@ impl Report {
         }
     }
 
+    /// What one of the `n` calls of a round comes to.
+    pub fn per_call(&self, case: Case, rounds: &Rounds, n: u64) {
+        let Summary { median, least, greatest, n: rounds } = rounds.ticks.summary();
+        let one = Summary { median: median / n, least: least / n, greatest: greatest / n, n: rounds };
+        self.figure(case, &format!("{}-per-call", self.unit), one);
+    }
+
+    /// Something that was counted over all rounds.
+    pub fn count(&self, case: Case, unit: &str, value: u64) {
+        self.figure(case, unit, Summary { median: value, least: value, greatest: value, n: 1 });
+    }
+
     fn figure(&self, of: Case, unit: &str, summary: Summary) {
         let Case { case, way, bytes } = of;
         let Summary { median: value, least: min, greatest: max, n } = summary;

@@ -2,13 +2,14 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::command::Command;
+use musubi::command::{Child, Command};
 use musubi::interfaces::measure::{Measure, measure_serve};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::{Condition, Gates, Mutex, thread};
-use musubi::{AclEntry, Error};
+use musubi::{AclEntry, Error, eprintln, why};
 
 struct Server {
     copied: AtomicU64,
@@ -95,19 +96,41 @@ pub fn serve(name: &str) -> i32 {
     };
     match serve() {
         Ok(()) => thread::park(),
-        Err(_) => 1,
+        Err(e) => {
+            eprintln!("bench: {name}: {}", why(e));
+            1
+        }
     }
 }
 
 /// Starts a server, gives `body` the address of its gates, and ends it.
 pub fn with(body: impl FnOnce(u64) -> Result<(), String>) -> Result<(), String> {
-    let name = format!("bench-{}", musubi::start().task());
-    let server =
-        Command::new(b"bin/bench").arg(b"serve").arg(name.as_bytes()).spawn().map_err(|e| format!("bin/bench: {e}"))?;
-    let gate = musubi::names::await_name(&name, 10_000_000_000).map_err(|e| format!("the server: {e}"));
-    let outcome = gate.and_then(body);
-    let _ = server.kill();
-    // Its name is free again when it has ended.
-    let _ = server.wait();
+    with_many(1, |gates| body(gates[0]))
+}
+
+/// The same with several servers.
+pub fn with_many(count: usize, body: impl FnOnce(&[u64]) -> Result<(), String>) -> Result<(), String> {
+    let mut servers = Vec::new();
+    let outcome = start(count, &mut servers).and_then(|gates| body(&gates));
+    for server in servers {
+        let _ = server.kill();
+        // Its name is free again when it has ended.
+        let _ = server.wait();
+    }
     outcome
+}
+
+fn start(count: usize, servers: &mut Vec<Child>) -> Result<Vec<u64>, String> {
+    let name = |number: usize| format!("bench-{}-{number}", musubi::start().task());
+    for number in 0..count {
+        let command = Command::new(b"bin/bench").arg(b"serve").arg(name(number).as_bytes());
+        servers.push(command.spawn().map_err(|e| format!("bin/bench, number {number}: {e}"))?);
+    }
+    let ready = |(number, server): (usize, &Child)| {
+        musubi::names::await_name(&name(number), 60_000_000_000).map_err(|e| {
+            let ended = server.wait_for(0).map_or(String::from("runs"), |exit| format!("{exit:x?}"));
+            format!("server {number}: {e}; it {ended}")
+        })
+    };
+    servers.iter().enumerate().map(ready).collect()
 }

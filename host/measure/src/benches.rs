@@ -9,23 +9,40 @@ pub struct Bench {
     pub about: &'static str,
     /// When the machine is stopped.
     pub timeout: Duration,
+    /// Memory of the machine.
+    pub mem: &'static str,
+    /// Words of the shell before it: what it may use, if that is more than usual.
+    pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 3] = [
+pub const BENCHES: [Bench; 4] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
         timeout: Duration::from_secs(300),
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "keys",
+        about: "a call into each of so many servers; a change of an access list, and the fault after it",
+        timeout: Duration::from_secs(900),
+        mem: "4G",
+        limits: &["limit", "frames=900000", "sections=16000", "threads=4000", "reserve=1270G"],
     },
     Bench {
         name: "sizes",
         about: "a call with data and back, by each way: the patterns of the Cubix paper over sizes",
         timeout: Duration::from_secs(900),
+        mem: "512M",
+        limits: &[],
     },
     Bench {
         name: "spawn",
         about: "a program's life, from the request until its end is known",
         timeout: Duration::from_secs(300),
+        mem: "512M",
+        limits: &[],
     },
 ];
 

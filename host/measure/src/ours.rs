@@ -89,11 +89,13 @@ impl Ours {
 fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
     let options = Options {
         cpus: Some(1),
+        mem: bench.mem.into(),
         icount: !setup.kvm,
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },
         ..Options::default()
     };
-    let words = ["bench", bench.name, "--json"].map(|word| word.as_bytes().to_vec());
+    let words = bench.limits.iter().copied().chain(["bench", bench.name, "--json"]);
+    let words: Vec<Vec<u8>> = words.map(|word| word.as_bytes().to_vec()).collect();
     let exec = Exec {
         emulator: Emulator { lead, ..Emulator::default() },
         options: &options,

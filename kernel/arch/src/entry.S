@@ -134,6 +134,7 @@ interrupt:
     testb $3, 24(%rsp)                              # cs of the interrupted code
     jz 2f
     swapgs
+interrupt_user:
     save
     mov %gs:STACK, %rsp
     xor %ebp, %ebp

@@ -414,8 +414,7 @@ plain_slow:
     mov %gs:SAVED, %rax
     mov %gs:SAVED + 8, %r10
     mov %gs:SAVED + 16, %r11
-    swapgs
-    jmp interrupt
+    jmp interrupt_user
 
 # Back from one: rax = TOP.
 plain_out:

@@ -4,21 +4,22 @@
 //! and to the kernel in slot 269.
 
 use crate::cpu::{self, has};
-use crate::fpu::Control;
 use crate::image::{Mem, direct};
 use crate::{frames, percpu};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, GATE_BASE, GATE_STEP, Record};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, GATE_BASE, Record};
 use abi::info::feature;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use paging::{Prot, TableMem, Tables};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::IntoBytes;
 
 mod code;
+mod plain;
 
 pub use code::{Stopped, again, is_gate, send_to_kernel};
+pub use plain::{Kept, Plain};
 
 const PAGE: u64 = 4096;
 /// Slots of a root: the thread's gate for user code, and the same for the kernel.
@@ -34,12 +35,6 @@ const HEAD: u64 = STATE + 0x1000;
 /// The first frame, the last words of the head's page; the page after it holds as many as a thread can be deep in calls.
 const FRAMES: u64 = HEAD + PAGE - FRAME_LEN;
 const FRAME_LEN: u64 = 32;
-/// What plain calls keep, by depth.
-const KEPT: u64 = STATE + 0x4000;
-const KEPT_LEN: u64 = size_of::<Kept>() as u64;
-/// The last plain calls, in the head's page.
-const PLAINS: u64 = 0x400;
-const PLAINS_MAX: u64 = 64;
 const CELLS: u64 = STATE + 0x1_0000;
 const CELL_LEN: u64 = 16;
 /// Domains that one thread may have.
@@ -70,41 +65,6 @@ pub const BY_KERNEL: u64 = 1 << 63;
 pub const PLAIN: u64 = 1 << 62;
 /// There is more to it than the frame says (window code, the first frame).
 pub const MORE: u64 = 1 << 61;
-
-/// What a plain call promises to keep, as the C ABI does: rbx rbp r12 r13 r14 r15, and the control words.
-#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Kept {
-    pub registers: [u64; 6],
-    pub control: Control,
-    reserved: u64,
-}
-
-/// A plain call that was made and may be made again by the short way, as long as its record has gates.
-#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Plain {
-    pub address: u64,
-    pub record: u64,
-    /// The domain that called.
-    pub from: u32,
-    pub index: u32,
-    reserved: u64,
-}
-
-const _: () = assert!(KEPT_LEN == 64 && size_of::<Plain>() == 32);
-
-impl Kept {
-    pub fn new(registers: [u64; 6], control: Control) -> Kept {
-        Kept { registers, control, reserved: 0 }
-    }
-}
-
-impl Plain {
-    pub fn new(address: u64, record: u64, from: u32, index: u32) -> Plain {
-        Plain { address, record, from, index, reserved: 0 }
-    }
-}
 
 /// A thread's gate.
 pub struct Gate {
@@ -317,52 +277,6 @@ impl Gate {
     pub fn set_sp(&mut self, domain: u32, sp: u64) {
         if let Some(at) = self.at(cell(domain)) {
             set_word(at, sp);
-        }
-    }
-
-    /// Makes room for what plain calls keep.
-    ///
-    /// # Errors
-    /// `NoRoom`.
-    pub fn make_plain(&mut self, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
-        for address in [KEPT, KEPT + PAGE] {
-            if !self.pages.contains_key(&address) {
-                self.grow(address, true, charge)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What the plain call of frame `depth` keeps.
-    pub fn kept(&self, depth: usize) -> Kept {
-        let at = self.at(KEPT + (depth as u64 - 1) * KEPT_LEN).expect("made before the call");
-        let words: [u64; KEPT_LEN as usize / 8] = core::array::from_fn(|i| word(at + 8 * i as u64));
-        zerocopy::transmute!(words)
-    }
-
-    pub fn set_kept(&mut self, depth: usize, kept: Kept) {
-        let at = self.at(KEPT + (depth as u64 - 1) * KEPT_LEN).expect("made before the call");
-        let words: [u64; KEPT_LEN as usize / 8] = zerocopy::transmute!(kept);
-        words.iter().enumerate().for_each(|(i, value)| set_word(at + 8 * i as u64, *value));
-    }
-
-    fn plain_at(&self, number: u64) -> u64 {
-        self.head + PLAINS + number * size_of::<Plain>() as u64
-    }
-
-    /// The same call goes the short way from now on.
-    pub fn remember_plain(&mut self, plain: Plain) {
-        let at = self.plain_at(plain.address / GATE_STEP % PLAINS_MAX);
-        let words: [u64; size_of::<Plain>() / 8] = zerocopy::transmute!(plain);
-        words.iter().enumerate().for_each(|(i, value)| set_word(at + 8 * i as u64, *value));
-    }
-
-    /// Plain calls from this domain, or by this record, go the long way again.
-    pub fn forget_plain(&mut self, from: u32, record: u64) {
-        for at in (0..PLAINS_MAX).map(|number| self.plain_at(number)) {
-            if word(at + 8) == record || word(at + 16) as u32 == from {
-                set_word(at, 0);
-            }
         }
     }
 

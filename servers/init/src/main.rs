@@ -221,5 +221,5 @@ fn finish(status: Option<Ports>, code: i32, power_code: u64) -> ! {
 /// What a person's shell and everything started from it may use together: the rest is the system's own.
 fn limits_of_a_person() -> Result<Limits, Error> {
     let memory = task::memory()?;
-    Ok(Limits { frames: memory.total / 4096 / 8 * 7, sections: 16384, reserve: 1 << 40, threads: 4096 })
+    Ok(Limits { frames: memory.total / 4096 / 8 * 7, sections: 16384, reserve: 5 << 38, threads: 4096 })
 }

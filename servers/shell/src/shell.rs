@@ -6,6 +6,7 @@ use crate::parse::{self, Piece, When, Word};
 use crate::{builtins, pipeline, terminal};
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::task::Limits;
 use musubi::command::{Child, Command as Program};
 use musubi::ended;
 use musubi::{Error, Start};
@@ -55,6 +56,8 @@ pub struct Shell {
     pub variables: Variables,
     pub jobs: Vec<Job>,
     pub history: Vec<String>,
+    /// What programs may use at most; 0: as is usual.
+    pub limits: Limits,
     /// Set by `exit`.
     pub leaving: Option<i32>,
 }
@@ -70,6 +73,7 @@ impl Shell {
             variables: start.env().filter_map(split).collect(),
             jobs: Vec::new(),
             history: Vec::new(),
+            limits: Limits::default(),
             leaving: None,
         }
     }
@@ -196,7 +200,7 @@ impl Shell {
             return Err(ended::NOT_FOUND);
         };
         let environment = self.with(&command.assignments, |shell| shell.environment());
-        let mut program = Program::new(&path).args(words).env(environment);
+        let mut program = Program::new(&path).args(words).env(environment).limits(self.limits);
         for (i, stream) in io.streams().into_iter().enumerate() {
             program = program.stream(i, stream);
         }

@@ -64,6 +64,12 @@ pub const GROUPS: &[Group] = &[
         builtins: &[
             command("jobs", "", "what was started with &", processes::jobs),
             command("kill", "TASK|%JOB...", "ends a task", processes::kill),
+            command(
+                "limit",
+                "[frames=N] [sections=N] [reserve=BYTES] [threads=N] COMMAND...",
+                "what a program may use at most, it and what it starts",
+                processes::limit,
+            ),
             command("time", "COMMAND...", "how long a command takes", processes::time),
             command("sleep", "SECONDS", "waits", basic::sleep),
         ],

@@ -126,6 +126,32 @@ fn has_ended(shell: &mut Shell, t: u64, timeout_ns: u64) -> bool {
     own.unwrap_or_else(|| !matches!(task::wait(t, timeout_ns), Err(Error::TimedOut)))
 }
 
+pub fn limit(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    let mut limits = shell.limits;
+    let mut rest = &words[1..];
+    while let Some((word, others)) = rest.split_first()
+        && let Some((name, value)) = text(word).split_once('=')
+    {
+        let field = match name {
+            "frames" => &mut limits.frames,
+            "sections" => &mut limits.sections,
+            "reserve" => &mut limits.reserve,
+            "threads" => &mut limits.threads,
+            _ => return misused(words, io),
+        };
+        let Some(value) = number(value.as_bytes()) else { return misused(words, io) };
+        *field = value;
+        rest = others;
+    }
+    if rest.is_empty() {
+        return misused(words, io);
+    }
+    let before = core::mem::replace(&mut shell.limits, limits);
+    let status = pipeline::run(shell, &[Command::of(rest)]);
+    shell.limits = before;
+    status
+}
+
 pub fn time(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     if words.len() < 2 {
         return misused(words, io);

@@ -1,0 +1,114 @@
+//! Calls into more and more servers in turn, and what access lists cost (CUBIX-U1, U5): a server is a class of its own, and
+//! a processor has 14 keys for classes. Who has none is called by the kernel, and earns one.
+
+use crate::report::{Case, Report};
+use crate::rounds::Plan;
+use crate::server;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::gate::grade;
+use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::section::kind;
+use musubi::abi::task::KeyUse;
+use musubi::interfaces::measure::MeasureClient;
+use musubi::rt::{Section, section, task, time};
+use musubi::{AclEntry, Error, Rights};
+
+/// Servers, and rounds: each a call into every server.
+const TURNS: [(usize, usize); 5] = [(1, 1000), (8, 500), (15, 200), (40, 100), (1000, 10)];
+/// Entries of the list besides the one that gives the right.
+const ENTRIES: [u64; 4] = [1, 10, 100, 1000];
+const ROUNDS: usize = 100;
+
+pub fn run(report: &Report) -> Result<(), String> {
+    for (servers, rounds) in TURNS {
+        server::with_many(servers, |gates| {
+            turns(report, gates, rounds).map_err(|e| format!("{servers} servers: {e}"))
+        })?;
+    }
+    lists(report).map_err(|e| format!("access lists: {e}"))
+}
+
+/// One round is a call into each server.
+fn turns(report: &Report, gates: &[u64], rounds: usize) -> Result<(), Error> {
+    for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
+        let clients: Result<Vec<MeasureClient>, Error> =
+            gates.iter().map(|gate| MeasureClient::bind_as(*gate, 0, wanted)).collect();
+        let clients = match clients {
+            Err(Error::NotSupported) => continue,
+            clients => clients?,
+        };
+        let before = keys();
+        let mut outcome = Ok(());
+        let measured = Plan::new(rounds).measure(|| {
+            for client in &clients {
+                if let Err(error) = client.null() {
+                    outcome = Err(error);
+                }
+            }
+        });
+        outcome?;
+        let name = format!("in-turn-{}", gates.len());
+        let case = Case { case: &name, way, bytes: 0 };
+        report.case(case, &measured, &[]);
+        report.per_call(case, &measured, gates.len() as u64);
+        let after = keys();
+        let counts = [
+            ("keys-missed", after.misses - before.misses),
+            ("keys-given", after.given - before.given),
+            ("keys-taken", after.evicted - before.evicted),
+        ];
+        counts.iter().for_each(|(unit, value)| report.count(case, unit, *value));
+        for client in clients {
+            client.unbind()?;
+        }
+    }
+    Ok(())
+}
+
+/// How this program's view has used its keys.
+fn keys() -> KeyUse {
+    let me = musubi::start().task();
+    task::list().find(|info| info.task == me).map(|info| info.keys).unwrap_or_default()
+}
+
+/// An entry of a list is changed, so that what was cached of it is void; then the page is touched.
+fn lists(report: &Report) -> Result<(), Error> {
+    for entries in ENTRIES {
+        let mut section = Section::create(4096, 0, kind::DATA, 0)?;
+        for id in 0..entries.min(musubi::abi::rights::ACL_MAX as u64 - 2) {
+            // Of tasks that will never be.
+            section::grant(section.base(), &stranger(id, Rights::READ))?;
+        }
+        section.bytes_mut().fill(1);
+        let mut outcome = Ok(());
+        let mut flip = Rights::READ;
+        let rounds = Plan::new(ROUNDS).measure_steps(|| {
+            flip = if flip == Rights::READ { Rights::empty() } else { Rights::READ };
+            let began = time::ticks();
+            if let Err(error) = section::grant(section.base(), &stranger(1 << 20, flip)) {
+                outcome = Err(error);
+            }
+            let changed = time::ticks();
+            touch(section.bytes_mut());
+            let touched = time::ticks();
+            [changed - began, touched - changed, 0]
+        });
+        outcome?;
+        let name = format!("list-of-{entries}");
+        report.case(Case { case: &name, way: "kernel-call", bytes: 0 }, &rounds, &["change", "miss"]);
+        section.delete()?;
+    }
+    Ok(())
+}
+
+fn touch(bytes: &mut [u8]) {
+    let first = core::hint::black_box(bytes);
+    first[0] = first[0].wrapping_add(1);
+}
+
+/// An entry for a task that does not exist.
+fn stranger(id: u64, rights: Rights) -> AclEntry {
+    AclEntry { principal: principal::TASK, rights: rights.bits(), id: (1 << 40) + id, text: ANY_TEXT }
+}
