@@ -155,6 +155,8 @@ calls! {
     0x2a Full may May(address, len, rights, who);
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name, len);
+    /// Whether the executing domain and the one that called it may both read each of three ranges, and write those with `gate::PASSED_FOR_WRITING` in the length. An empty range is not asked about. Value: 1 or 0.
+    0x2c Full may_pass MayPass(a, a_len, b, b_len, c, c_len);
 
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);

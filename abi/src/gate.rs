@@ -33,6 +33,9 @@ pub const CALL_BASE: u64 = 1 << 32;
 /// Number of the call `gate_return`, which the doorstep makes.
 pub const RETURN: u64 = 0x34;
 
+/// In a length that `may_pass` is given: the range is to be written, too.
+pub const PASSED_FOR_WRITING: u64 = 1 << 63;
+
 /// Where every thread finds its gate: page-table slot 128, in the slice that stays empty.
 pub const GATE_BASE: u64 = crate::layout::SPACE_BASE;
 /// The user-mode gate, EPC-H.

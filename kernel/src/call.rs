@@ -17,6 +17,7 @@ use crate::thread::{Begin, Thread};
 use crate::wait;
 use crate::window;
 use abi::calls::Call;
+use abi::gate::PASSED_FOR_WRITING;
 use abi::refusal::Object;
 use abi::rights::principal;
 use abi::section::{NAME_LEN, flag, kind};
@@ -92,6 +93,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
         Call::May { address, len, rights, who } => may(thread, d, address, len, rights, who),
+        Call::MayPass { a, a_len, b, b_len, c, c_len } => may_pass(thread, d, [(a, a_len), (b, b_len), (c, c_len)]),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
@@ -340,7 +342,16 @@ fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u6
         1 => Some(thread.inner.lock().caller().ok_or(Error::NotFound)?),
         _ => return Err(Error::BadArgument),
     };
-    Ok(u64::from(claim::may(subject.as_deref().unwrap_or(d), address, len, rights)))
+    Ok(u64::from(claim::may(&[subject.as_deref().unwrap_or(d)], address, len, rights)))
+}
+
+fn may_pass(thread: &Thread, d: &Domain, ranges: [(u64, u64); 3]) -> Result<u64, Error> {
+    let caller = thread.inner.lock().caller().ok_or(Error::NotFound)?;
+    let allowed = ranges.into_iter().filter(|range| range.1 > 0).all(|(address, len)| {
+        let rights = if len & PASSED_FOR_WRITING != 0 { Rights::READ | Rights::WRITE } else { Rights::READ };
+        claim::may(&[d, &caller], address, len & !PASSED_FOR_WRITING, rights)
+    });
+    Ok(u64::from(allowed))
 }
 
 fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Error> {

@@ -6,7 +6,7 @@ use crate::machine::spare_heap_for_page;
 use crate::processor;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
-use abi::layout::PAGE;
+use abi::layout::{PAGE, WINDOW_END};
 use abi::refusal::Object;
 use abi::section::kind;
 use abi::{Error, Rights};
@@ -158,27 +158,35 @@ pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<
     Ok(bytes)
 }
 
-/// Whether the domain may do all of `rights` in a whole range.
-pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights) -> bool {
+/// Whether each of the domains may do all of `rights` in a whole range.
+pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
-    let mut at = address;
-    while at < end {
-        let Some(place) = domain.locate(at) else { return false };
-        let state = place.section.state.lock();
-        let dead = place.section.is_text() && place.section.is_dead();
-        let held = state.acl.rights(&domain.subject) & place.window.unwrap_or(Rights::all());
-        let kind = place.section.kind();
-        let possible = match kind {
-            kind::TEXT => !rights.contains(Rights::WRITE),
-            _ => !rights.contains(Rights::EXECUTE),
-        };
-        if dead || place.offset >= state.len || !held.contains(rights) || !possible {
-            return false;
+    // Above the windows all see the same.
+    let together = address >= WINDOW_END && !domains.iter().any(|domain| domain.in_window);
+    let all_may = |seen_by: &Domain, domains: &[&Domain]| {
+        let mut at = address;
+        while at < end {
+            let Some(place) = seen_by.locate(at) else { return false };
+            let state = place.section.state.lock();
+            let dead = place.section.is_text() && place.section.is_dead();
+            let window = place.window.unwrap_or(Rights::all());
+            let held = |domain: &&Domain| (state.acl.rights(&domain.subject) & window).contains(rights);
+            let possible = match place.section.kind() {
+                kind::TEXT => !rights.contains(Rights::WRITE),
+                _ => !rights.contains(Rights::EXECUTE),
+            };
+            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) {
+                return false;
+            }
+            // On to the end of the mapping or of the section, whichever comes first.
+            at = (place.at + place.len).min(at + (state.len - place.offset));
         }
-        // On to the end of the mapping or of the section, whichever comes first.
-        at = (place.at + place.len).min(at + (state.len - place.offset));
+        true
+    };
+    if together {
+        return domains.first().is_some_and(|first| all_may(first, domains));
     }
-    true
+    domains.iter().all(|domain| all_may(domain, &[domain]))
 }
 
 /// Writes into a section on the kernel's own behalf, within one page.

@@ -133,28 +133,33 @@ fn stub(index: u64, method: &Method) -> TokenStream {
     let Method { name, docs, .. } = method;
     let parameters = method.arguments.iter().map(|Argument { name, ty, .. }| quote!(#name: #ty));
     let value = value_type(&method.result);
-    let mut prepare = Vec::new();
     let mut words = Vec::new();
-    let mut finish = Vec::new();
+    let mut slices = Vec::new();
     for Argument { name, kind, .. } in &method.arguments {
+        let word = words.len();
+        let read = |bytes| quote!(::rt::lend::Slice::read(#word, #bytes));
+        let write = |bytes| quote!(::rt::lend::Slice::write(#word, #bytes));
+        let len = quote!(#name.len() as u64);
         match kind {
             Kind::Word(_) => words.push(quote!(::rt::gate::Word::into_word(#name))),
-            Kind::Bytes => prepare.push(quote!(let #name = self.bound.lend(#name)?;)),
-            Kind::Text => prepare.push(quote!(let #name = self.bound.lend(#name.as_bytes())?;)),
-            Kind::Array(_) => prepare.push(quote!(let #name = self.bound.lend(#name.as_slice())?;)),
-            Kind::BytesMut => prepare.push(quote!(let #name = self.bound.lend_mut(#name)?;)),
-            Kind::ArrayMut(_) => prepare.push(quote!(let #name = self.bound.lend_mut(#name.as_mut_slice())?;)),
+            Kind::Array(_) | Kind::ArrayMut(_) => words.push(quote!(0)),
+            Kind::Bytes | Kind::Text | Kind::BytesMut => words.extend([quote!(0), len]),
         }
         match kind {
             Kind::Word(_) => {}
-            Kind::Array(_) | Kind::ArrayMut(_) => words.push(quote!(#name.address())),
-            _ => words.extend([quote!(#name.address()), quote!(#name.len())]),
-        }
-        if matches!(kind, Kind::BytesMut | Kind::ArrayMut(_)) {
-            finish.push(quote!(#name.finish();));
+            Kind::Bytes => slices.push(read(quote!(#name))),
+            Kind::Text => slices.push(read(quote!(#name.as_bytes()))),
+            Kind::Array(_) => slices.push(read(quote!(#name.as_slice()))),
+            Kind::BytesMut => slices.push(write(quote!(#name))),
+            Kind::ArrayMut(_) => slices.push(write(quote!(#name.as_mut_slice()))),
         }
     }
     words.resize(WORDS, quote!(0));
+    let call = if slices.is_empty() {
+        quote!(self.bound.call(#index, [#(#words),*])?)
+    } else {
+        quote!(self.bound.call_with(#index, [#(#words),*], [#(#slices),*])?)
+    };
     let answer = match method.result {
         Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
         _ => quote! {
@@ -169,9 +174,7 @@ fn stub(index: u64, method: &Method) -> TokenStream {
         #[allow(clippy::too_many_arguments)]
         #[inline]
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<#value, ::rt::Error> {
-            #(#prepare)*
-            let __values = self.bound.call(#index, [#(#words),*])?;
-            #(#finish)*
+            let __values = #call;
             #answer
         }
     }
@@ -216,19 +219,35 @@ fn arm(index: u64, method: &Method) -> TokenStream {
     let mut next = 0usize;
     let mut decode = Vec::new();
     let mut pass = Vec::new();
-    for Argument { name, kind, .. } in &method.arguments {
+    let mut pointers = Vec::new();
+    let mut pointed = Vec::new();
+    for argument in &method.arguments {
+        let name = &argument.name;
         let (first, second) = (next, next + 1);
-        let how = match kind {
-            Kind::Word(_) => quote!(::rt::gate::Word::from_word(__words[#first]).ok_or(::rt::Error::Refused)?),
-            Kind::Bytes => quote!(__arguments.read(__words[#first], __words[#second])?),
-            Kind::BytesMut => quote!(__arguments.write(__words[#first], __words[#second])?),
-            Kind::Text => quote!(__arguments.text(__words[#first], __words[#second])?),
-            Kind::Array(n) => quote!(__arguments.read_array::<{ #n }>(__words[#first])?),
-            Kind::ArrayMut(n) => quote!(__arguments.write_array::<{ #n }>(__words[#first])?),
+        let pointer = match &argument.kind {
+            Kind::Word(_) => None,
+            Kind::Bytes => Some(quote!(Read(__words[#first], __words[#second]))),
+            Kind::BytesMut => Some(quote!(Write(__words[#first], __words[#second]))),
+            Kind::Text => Some(quote!(Text(__words[#first], __words[#second]))),
+            Kind::Array(n) => Some(quote!(ReadArray::<{ #n }>(__words[#first]))),
+            Kind::ArrayMut(n) => Some(quote!(WriteArray::<{ #n }>(__words[#first]))),
         };
-        next += if matches!(kind, Kind::Bytes | Kind::BytesMut | Kind::Text) { 2 } else { 1 };
-        decode.push(quote!(let #name = #how;));
+        match pointer {
+            Some(pointer) => {
+                pointers.push(pointer);
+                pointed.push(name);
+            }
+            None => decode.push(quote! {
+                let #name = ::rt::gate::Word::from_word(__words[#first]).ok_or(::rt::Error::Refused)?;
+            }),
+        }
+        next += argument.words();
         pass.push(quote!(#name));
+    }
+    if !pointers.is_empty() {
+        decode.push(quote! {
+            let (#(#pointed,)*) = ::rt::gate::arguments(__caller, (#(::rt::gate::#pointers,)*))?;
+        });
     }
     if matches!(method.result, Outcome::Pair) {
         // Every word is a valid argument here (model.rs), so there is nothing to decode.
@@ -245,14 +264,11 @@ fn arm(index: u64, method: &Method) -> TokenStream {
             }
         };
     }
-    let pointers = method.arguments.iter().any(|a| !matches!(a.kind, Kind::Word(_)));
-    let arguments = pointers.then(|| quote!(let mut __arguments = ::rt::gate::Arguments::new(__caller);));
     let question = method.fallible.then(|| quote!(?));
     quote! {
         #[allow(clippy::let_unit_value)]
         #index => {
             let __run = || -> ::core::result::Result<u64, ::rt::Error> {
-                #arguments
                 #(#decode)*
                 let __value = self.0.#name(#caller #(#pass),*) #question;
                 ::core::result::Result::Ok(::rt::gate::Word::into_word(__value))

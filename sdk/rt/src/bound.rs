@@ -6,7 +6,7 @@ use abi::rights::{ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights, gate as contract};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::lend::{Lent, LentMut, Loan, Loans};
+use crate::lend::{Loan, Loans, Slice};
 use crate::{Trap, trap};
 
 /// Length of an argument section where the client asks for none in particular.
@@ -73,7 +73,7 @@ impl Bound {
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::new(0, 0) }
+        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none() }
     }
 
     /// Calls gate `index` of the block.
@@ -104,21 +104,31 @@ impl Bound {
         self.loans.alloc(len)
     }
 
-    /// `bytes` where the called program may read them: as they are if they lie in the argument section (or the call is
-    /// a plain one, which lends nothing), otherwise a copy.
+    /// As [`Bound::call`], with slices where the called program may use them: as they are if they lie in the argument
+    /// section (or the call is a plain one, which lends nothing), otherwise copied there and back. Their addresses are
+    /// filled in, lengths are the caller's part.
     ///
     /// # Errors
-    /// `TooBig` if the argument section is not that long.
-    pub fn lend<'a>(&'a self, bytes: &'a [u8]) -> Result<Lent<'a>, Error> {
-        if self.binding.grade == grade::PLAIN { Ok(Lent::as_is(bytes)) } else { self.loans.lend(bytes) }
+    /// As [`Bound::call`]; `TooBig` if the argument section is not long enough for all that is to be copied.
+    #[inline(always)]
+    pub fn call_with<const N: usize>(
+        &self,
+        index: u64,
+        mut words: [u64; 6],
+        slices: [Slice; N],
+    ) -> Result<[u64; 2], Error> {
+        slices.iter().for_each(|slice| slice.say_where(&mut words));
+        if slices.iter().all(|slice| self.loans.reaches(slice)) {
+            return self.call(index, words);
+        }
+        let mut slices = slices;
+        self.call_copying(index, words, &mut slices)
     }
 
-    /// The same for memory that the called program writes.
-    ///
-    /// # Errors
-    /// `TooBig` if the argument section is not that long.
-    pub fn lend_mut<'a>(&'a self, bytes: &'a mut [u8]) -> Result<LentMut<'a>, Error> {
-        if self.binding.grade == grade::PLAIN { Ok(LentMut::as_is(bytes)) } else { self.loans.lend_mut(bytes) }
+    #[cold]
+    #[inline(never)]
+    fn call_copying(&self, index: u64, mut words: [u64; 6], slices: &mut [Slice]) -> Result<[u64; 2], Error> {
+        self.loans.copying(&mut words, slices, |words| self.call(index, *words))
     }
 
     /// Bytes that calls through this binding have copied to lend what lay outside of the argument section, and back.

@@ -64,6 +64,7 @@ mod machine {
     extern "C" fn begin(info: *const abi::start::StartInfo) -> ! {
         // SAFETY: abi::start: at entry rdi points to the start record, which stays readable as long as the program.
         unsafe { crate::start::set(info) };
+        crate::memory::look_at_processor();
         abi::refusal::set_who(crate::task::who);
         // SAFETY: every program defines it with `program!`, with this signature.
         let code = unsafe { musubi_main() };

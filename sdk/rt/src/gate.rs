@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Trap;
-pub use crate::arguments::Arguments;
+pub use crate::arguments::{Read, ReadArray, Text, Write, WriteArray, arguments};
 
 /// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 
 use abi::Error;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use crate::sync::{Condition, Mutex};
@@ -15,6 +16,9 @@ const UNIT: u64 = 64;
 #[derive(Debug)]
 pub struct Loans {
     base: u64,
+    /// What begins up to here behind the base, and ends there, is passed as it is.
+    reach: u64,
+    /// A multiple of the unit.
     len: u64,
     free: Mutex<Free>,
     returned: Condition,
@@ -24,23 +28,39 @@ pub struct Loans {
 struct Free {
     /// Ranges (offset, length), by offset, never touching each other.
     ranges: Vec<(u64, u64)>,
+    /// Threads that wait for more: nobody enters the kernel to wake none.
+    waiting: u32,
     /// Bytes copied to lend what lay elsewhere, and back: of the loans that are over.
     copied: u64,
 }
 
 impl Loans {
     pub(crate) fn new(base: u64, len: u64) -> Loans {
-        let ranges = if len > 0 { alloc::vec![(0, len / UNIT * UNIT)] } else { Vec::new() };
-        Loans { base, len, free: Mutex::new(Free { ranges, copied: 0 }), returned: Condition::new() }
+        let len = len / UNIT * UNIT;
+        let ranges = if len > 0 { alloc::vec![(0, len)] } else { Vec::new() };
+        Loans {
+            base,
+            reach: len,
+            len,
+            free: Mutex::new(Free { ranges, ..Free::default() }),
+            returned: Condition::new(),
+        }
+    }
+
+    /// Of calls that pass memory as it is, wherever it lies: nothing is lent.
+    pub(crate) fn none() -> Loans {
+        Loans { reach: u64::MAX, ..Loans::new(0, 0) }
     }
 
     pub(crate) fn copied(&self) -> u64 {
         self.free.lock().copied
     }
 
-    fn contains(&self, bytes: &[u8]) -> bool {
-        let from = bytes.as_ptr() as u64;
-        from >= self.base && from + bytes.len() as u64 <= self.base + self.len
+    /// Whether a slice can be passed as it is.
+    #[inline(always)]
+    pub(crate) fn reaches(&self, slice: &Slice) -> bool {
+        let offset = slice.address.wrapping_sub(self.base);
+        offset <= self.reach && slice.len as u64 <= self.reach - offset
     }
 
     pub(crate) fn alloc(&self, len: usize) -> Result<Loan<'_>, Error> {
@@ -57,31 +77,56 @@ impl Loans {
             if let Some(offset) = take(&mut free.ranges, units) {
                 return Ok(Loan { loans: self, offset, len, copied: 0 });
             }
-            self.returned.wait(&mut free, u64::MAX)?;
+            free.waiting += 1;
+            let outcome = self.returned.wait(&mut free, u64::MAX);
+            free.waiting -= 1;
+            outcome?;
         }
     }
 
     fn units(&self, len: usize) -> Result<u64, Error> {
         let units = (len as u64).max(1).checked_next_multiple_of(UNIT).ok_or(Error::TooBig)?;
-        if units > self.len / UNIT * UNIT { Err(Error::TooBig) } else { Ok(units) }
+        if units > self.len { Err(Error::TooBig) } else { Ok(units) }
     }
 
-    pub(crate) fn lend<'a>(&'a self, bytes: &'a [u8]) -> Result<Lent<'a>, Error> {
-        if bytes.is_empty() || self.contains(bytes) {
-            return Ok(Lent::as_is(bytes));
+    /// Copies those of `slices` that cannot be passed as they are, lets `call` use the copies' addresses, and takes over
+    /// what it wrote there if it went well. All copies are one loan: two threads that each had a part and waited for the
+    /// rest would wait for ever, and so would one whose slices do not fit at once.
+    pub(crate) fn copying<T>(
+        &self,
+        words: &mut [u64; 6],
+        slices: &mut [Slice],
+        call: impl FnOnce(&[u64; 6]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let copies = |slice: &Slice| slice.len > 0 && !self.reaches(slice);
+        let padded = |slice: &Slice| slice.len.checked_next_multiple_of(UNIT as usize);
+        let mut whole = Some(0usize);
+        for slice in slices.iter().filter(|slice| copies(slice)) {
+            whole = whole.and_then(|sum| sum.checked_add(padded(slice)?));
         }
-        let mut copy = self.alloc_waiting(bytes.len())?;
-        copy.fill_from(bytes);
-        Ok(Lent { address: copy.address(), len: bytes.len() as u64, _bytes: bytes, _copy: Some(copy) })
-    }
-
-    pub(crate) fn lend_mut<'a>(&'a self, bytes: &'a mut [u8]) -> Result<LentMut<'a>, Error> {
-        if bytes.is_empty() || self.contains(bytes) {
-            return Ok(LentMut::as_is(bytes));
+        let whole = whole.ok_or(Error::TooBig)?;
+        if whole == 0 {
+            return call(words);
         }
-        let mut copy = self.alloc_waiting(bytes.len())?;
-        copy.fill_from(bytes);
-        Ok(LentMut { address: copy.address(), bytes, copy: Some(copy) })
+        let mut loan = self.alloc_waiting(whole)?;
+        let mut at = 0;
+        for slice in slices.iter().filter(|slice| copies(slice)) {
+            words[slice.word] = loan.address() + at as u64;
+            loan.copied += slice.len as u64;
+            loan[at..at + slice.len].copy_from_slice(slice.bytes());
+            at += slice.len.next_multiple_of(UNIT as usize);
+        }
+        let outcome = call(words)?;
+        at = 0;
+        for slice in slices.iter_mut().filter(|slice| copies(slice)) {
+            let len = slice.len;
+            if let Some(bytes) = slice.bytes_mut() {
+                bytes.copy_from_slice(&loan[at..at + len]);
+                loan.copied += len as u64;
+            }
+            at += len.next_multiple_of(UNIT as usize);
+        }
+        Ok(outcome)
     }
 }
 
@@ -97,6 +142,13 @@ fn take(free: &mut Vec<(u64, u64)>, len: u64) -> Option<u64> {
 }
 
 fn give_back(free: &mut Vec<(u64, u64)>, offset: u64, len: u64) {
+    // Mostly one thread calls, and has taken from the front of all that there is.
+    if let [only] = free.as_mut_slice()
+        && only.0 == offset + len
+    {
+        *only = (offset, only.1 + len);
+        return;
+    }
     let at = free.partition_point(|range| range.0 < offset);
     let mut merged = (offset, len);
     if at < free.len() && merged.0 + merged.1 == free[at].0 {
@@ -119,16 +171,6 @@ pub struct Loan<'a> {
 }
 
 impl Loan<'_> {
-    fn fill_from(&mut self, bytes: &[u8]) {
-        self.copied += bytes.len() as u64;
-        self.copy_from_slice(bytes);
-    }
-
-    fn copy_to(&mut self, bytes: &mut [u8]) {
-        self.copied += bytes.len() as u64;
-        bytes.copy_from_slice(self);
-    }
-
     /// Its address, the same in the called program.
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -156,70 +198,54 @@ impl DerefMut for Loan<'_> {
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         let units = (self.len as u64).max(1).next_multiple_of(UNIT);
-        {
+        let waiting = {
             let mut free = self.loans.free.lock();
             give_back(&mut free.ranges, self.offset, units);
             free.copied += self.copied;
+            free.waiting
+        };
+        if waiting > 0 {
+            self.loans.returned.notify_all();
         }
-        self.loans.returned.notify_all();
     }
 }
 
-/// Bytes lent for reading.
+/// A slice that a call passes: where it is, and which word of the call says so.
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub struct Slice<'a> {
     address: u64,
-    len: u64,
-    _bytes: &'a [u8],
-    _copy: Option<Loan<'a>>,
+    len: usize,
+    word: usize,
+    written: bool,
+    _bytes: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Lent<'a> {
-    pub(crate) fn as_is(bytes: &'a [u8]) -> Lent<'a> {
-        Lent { address: bytes.as_ptr() as u64, len: bytes.len() as u64, _bytes: bytes, _copy: None }
+impl<'a> Slice<'a> {
+    /// The called program reads it.
+    #[inline(always)]
+    pub fn read(word: usize, bytes: &'a [u8]) -> Slice<'a> {
+        Slice { address: bytes.as_ptr() as u64, len: bytes.len(), word, written: false, _bytes: PhantomData }
     }
 
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.address
+    /// The called program may write it.
+    #[inline(always)]
+    pub fn write(word: usize, bytes: &'a mut [u8]) -> Slice<'a> {
+        Slice { address: bytes.as_mut_ptr() as u64, len: bytes.len(), word, written: true, _bytes: PhantomData }
     }
 
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a word of the call, not a container")]
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-}
-
-/// Bytes lent for writing.
-#[derive(Debug)]
-pub struct LentMut<'a> {
-    address: u64,
-    bytes: &'a mut [u8],
-    copy: Option<Loan<'a>>,
-}
-
-impl<'a> LentMut<'a> {
-    pub(crate) fn as_is(bytes: &'a mut [u8]) -> LentMut<'a> {
-        LentMut { address: bytes.as_ptr() as u64, bytes, copy: None }
+    #[inline(always)]
+    pub(crate) fn say_where(&self, words: &mut [u64; 6]) {
+        words[self.word] = self.address;
     }
 
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.address
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: made from such a slice, which is borrowed as long as this value lives.
+        unsafe { core::slice::from_raw_parts(self.address as *const u8, self.len) }
     }
 
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a word of the call, not a container")]
-    pub fn len(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    /// Takes over what the called program wrote.
-    pub fn finish(self) {
-        if let Some(mut copy) = self.copy {
-            copy.copy_to(self.bytes);
-        }
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        // SAFETY: as for `bytes`, and made from an exclusive slice.
+        self.written.then(|| unsafe { core::slice::from_raw_parts_mut(self.address as *mut u8, self.len) })
     }
 }
 
@@ -241,18 +267,70 @@ mod tests {
         assert_eq!(loans.alloc(4096).unwrap().len(), 4096);
     }
 
+    /// A call that adds 1 to every byte of what it is lent for writing.
+    fn call(loans: &Loans, read: &[u8], write: &mut [u8]) -> Result<(), Error> {
+        let lens = (read.len(), write.len());
+        let mut slices = [Slice::read(0, read), Slice::write(2, write)];
+        let mut words = [0; 6];
+        slices.iter().for_each(|slice| slice.say_where(&mut words));
+        loans.copying(&mut words, &mut slices, |words| {
+            let inside = |at: u64, len: usize| at >= loans.base && at + len as u64 <= loans.base + loans.len;
+            assert!(lens.0 == 0 || inside(words[0], lens.0));
+            assert!(lens.1 == 0 || inside(words[2], lens.1));
+            // SAFETY: `loans` lent these bytes of the test's own memory for this call.
+            let write = unsafe { core::slice::from_raw_parts_mut(words[2] as *mut u8, lens.1) };
+            write.iter_mut().for_each(|byte| *byte += 1);
+            Ok(())
+        })
+    }
+
     #[test]
     fn what_is_copied_is_counted_and_nothing_else() {
         let memory = std::vec![0u8; 4096];
         let loans = Loans::new(memory.as_ptr() as u64, 4096);
         let mut own = [7u8; 100];
-        drop(loans.lend(&own).unwrap());
+        call(&loans, &own, &mut []).unwrap();
         assert_eq!(loans.copied(), 100);
-        loans.lend_mut(&mut own).unwrap().finish();
-        assert_eq!(loans.copied(), 300);
+        call(&loans, &[], &mut own).unwrap();
+        assert_eq!((loans.copied(), own), (300, [8; 100]));
         let mut there = loans.alloc(100).unwrap();
-        drop(loans.lend(&there).unwrap());
-        loans.lend_mut(&mut there).unwrap().finish();
-        assert_eq!(loans.copied(), 300);
+        there.fill(3);
+        call(&loans, &own, &mut there).unwrap();
+        assert_eq!((loans.copied(), &*there), (400, [4; 100].as_slice()), "what lies there is passed as it is");
+        drop(there);
+        assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
+    }
+
+    #[test]
+    fn the_slices_of_one_call_fit_together_or_not_at_all() {
+        let memory = std::vec![0u8; 4096];
+        let loans = Loans::new(memory.as_ptr() as u64, 4096);
+        let (read, mut write) = ([1u8; 2048], [1u8; 2049]);
+        assert_eq!(call(&loans, &read, &mut write), Err(Error::TooBig));
+        assert_eq!(call(&loans, &read, &mut write[..2048]), Ok(()));
+        assert_eq!((write[0], write[2047], write[2048], loans.copied()), (2, 2, 1, 3 * 2048));
+        assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
+    }
+
+    #[test]
+    fn threads_wait_for_each_other_and_all_get_their_turn() {
+        let memory = std::vec![0u8; 4096];
+        let loans = Loans::new(memory.as_ptr() as u64, 4096);
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let loans = &loans;
+                scope.spawn(move || {
+                    // At most two such calls fit at once.
+                    let (read, mut write) = ([0; 600], [thread; 900]);
+                    for round in 1..=50 {
+                        call(loans, &read, &mut write).unwrap();
+                        assert!(write.iter().all(|byte| *byte == thread + round));
+                    }
+                });
+            }
+        });
+        assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
+        assert_eq!(loans.free.lock().waiting, 0);
+        assert_eq!(loans.copied(), 4 * 50 * (600 + 2 * 900));
     }
 }

@@ -25,6 +25,8 @@ mod heap;
 mod host;
 pub mod lend;
 pub mod mark;
+#[cfg(target_arch = "x86_64")]
+mod memory;
 mod panic;
 pub mod probe;
 pub mod random;

@@ -8,6 +8,7 @@ mod attacks;
 mod calls;
 mod deaths;
 mod fuzz;
+mod lending;
 mod memory;
 mod peer;
 mod programs;
@@ -36,6 +37,7 @@ const GROUPS: &[Group] = &[
     Group { name: "quota", checks: quota::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
+    Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },

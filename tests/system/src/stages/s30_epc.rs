@@ -40,6 +40,13 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .matrix(),
         checks(
+            "lending",
+            "check lending",
+            &["what_does_not_fit_is_refused_at_once", "many_threads_share_one_argument_section"],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
             "registers",
             "check registers",
             &[
