@@ -283,7 +283,11 @@ impl Task {
     }
 
     pub fn info(&self) -> TaskInfo {
-        let ledger = self.ledger.lock();
+        // The ledger is the last of the locks: a view is charged while it is held.
+        let (used, limits) = {
+            let ledger = self.ledger.lock();
+            (ledger.used(), ledger.limits())
+        };
         TaskInfo {
             task: self.number,
             parent: self.parent,
@@ -291,8 +295,8 @@ impl Task {
             foreign: u64::from(self.foreign.get().is_some()),
             threads: self.threads.lock().len() as u64,
             time: self.time_ns.load(Ordering::Relaxed),
-            used: ledger.used(),
-            limits: ledger.limits(),
+            used,
+            limits,
             name: self.name,
             keys: self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default(),
         }

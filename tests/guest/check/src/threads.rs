@@ -37,6 +37,7 @@ pub const CHECKS: &[Check] = &[
     ("killed_while_waiting", killed_while_waiting),
     ("timers_do_not_pile_up", timers_do_not_pile_up),
     ("clocks_go_forward", clocks),
+    ("a_task_is_looked_at_while_its_views_grow", looked_at_while_it_grows),
 ];
 
 fn leak<T>(value: T) -> &'static T {
@@ -433,5 +434,30 @@ fn clocks() -> Outcome {
     }
     holds!(time::unix_ns() > unix && unix > 1_600_000_000_000_000_000, "the calendar says {unix}");
     same!(stub::clock(&Trap, 2), Err(Error::BadArgument), "a third clock");
+    Ok(())
+}
+
+/// What is known of a task is read while its threads fault pages in: neither waits for the other for ever.
+fn looked_at_while_it_grows() -> Outcome {
+    let done = leak(AtomicBool::new(false));
+    let me = task::identity().task;
+    let looking = thread::spawn(
+        move || {
+            let mut failed = 0;
+            while !done.load(Ordering::SeqCst) {
+                failed += u64::from(!task::list().any(|one| one.task == me));
+            }
+            thread::exit(failed)
+        },
+        0,
+    );
+    let looking = looking.map_err(doing("thread"))?;
+    for _ in 0..150 {
+        let section = data(64 * PAGE).map_err(doing("a section"))?;
+        (0..64).for_each(|page| crate::memory::store(section.base() + page * PAGE, page));
+        section.delete().map_err(doing("delete"))?;
+    }
+    done.store(true, Ordering::SeqCst);
+    same!(looking.join(), Ok(0), "looks that failed");
     Ok(())
 }

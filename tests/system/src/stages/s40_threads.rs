@@ -26,6 +26,7 @@ pub fn cases() -> Vec<Case> {
                 "killed_while_waiting",
                 "timers_do_not_pile_up",
                 "clocks_go_forward",
+                "a_task_is_looked_at_while_its_views_grow",
             ],
         )
         .timeout(240)
