@@ -88,7 +88,9 @@ pub struct Record {
     pub register: u32,
     /// Where the callee goes when it is done.
     pub back: u64,
-    pub reserved: [u64; 2],
+    /// Number of the thread.
+    pub thread: u64,
+    pub reserved: u64,
 }
 
 /// Flags of a record.

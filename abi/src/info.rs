@@ -38,6 +38,8 @@ pub mod feature {
     pub const FSGSBASE: u64 = 32;
     pub const AVX: u64 = 64;
     pub const UMIP: u64 = 128;
+    /// `rdtscp` gives the number of the processor in `ecx`.
+    pub const RDTSCP: u64 = 256;
 }
 
 /// Bytes.

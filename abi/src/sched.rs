@@ -3,6 +3,12 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Number of the call `thread_next`. From a thread that executes the scheduler's text and does not sit in the seat it puts that
+/// thread aside, and returns when somebody has named it. With turn 0 (a thread that was put aside itself) and no new limit of
+/// time it takes a short way: it keeps what a procedure of the C ABI keeps, and no more. The kernel calls such a thread
+/// back only at its end, or if it is asked to ([`op::CALL_BACK`]).
+pub const THREAD_NEXT: u64 = 0x15;
+
 /// The ring of events of one processor: one page, which the kernel makes. First this, then [`EVENTS`] entries.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
@@ -75,6 +81,9 @@ pub mod op {
     pub const PASS: u64 = 3;
     /// Priority `b` (0: the highest, to [`super::PRIORITY_LOWEST`]) for thread `a`. For the scheduler to follow.
     pub const PRIORITY: u64 = 4;
+    /// Thread `a` was put aside by the scheduler, or is about to be: it is ready. From the scheduler's text, or for a thread of
+    /// the caller's user.
+    pub const CALL_BACK: u64 = 5;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;

@@ -13,6 +13,7 @@ pub mod linux;
 pub mod loader;
 pub mod measure;
 pub mod names;
+pub mod passing;
 pub mod pipes;
 pub mod power;
 pub mod ready;
@@ -33,6 +34,7 @@ pub const ALL: &[Interface] = &[
     loader::LoaderClient::INTERFACE,
     measure::MeasureClient::INTERFACE,
     names::NamesClient::INTERFACE,
+    passing::PassingClient::INTERFACE,
     pipes::PipesClient::INTERFACE,
     power::PowerClient::INTERFACE,
     sched::SchedClient::INTERFACE,

@@ -2,6 +2,8 @@
 
 use crate::domain::Domain;
 use crate::machine::machine;
+use crate::pass;
+use crate::processor::here;
 use crate::sched;
 use crate::thread::Thread;
 use crate::wait;
@@ -28,6 +30,10 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             }
             Err(error) => Err(error),
         },
+        op::CALL_BACK => other(thread, d, a).map(|other| {
+            pass::call_back(&other);
+            0
+        }),
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
         op::PRIORITY => other(thread, d, a).and_then(|other| {
             let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
@@ -42,9 +48,12 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
     thread.answer(result);
 }
 
-/// A thread that the caller may wake: one of its user.
+/// A thread that the caller may wake: one of its user; the scheduler any.
 fn other(thread: &Thread, d: &Domain, number: u64) -> Result<Arc<Thread>, Error> {
     let other = machine().threads.find(number).ok_or(Error::NotFound)?;
+    if here().office.is_of(&d.text) {
+        return Ok(other);
+    }
     if other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
         Ok(other)
     } else {

@@ -169,6 +169,7 @@ fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), 
         user: caller.subject.user,
         gates,
         domain: callee.number,
+        thread: caller.subject.thread,
         ..Record::default()
     }
 }

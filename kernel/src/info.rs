@@ -14,7 +14,7 @@ pub fn processor(index: u64) -> Option<Processor> {
         apic: u64::from(p.apic),
         thread: p.local.lock().current.as_ref().map_or(0, |t| t.number),
         entries: get(&c.entries) + short.crossings,
-        switches: get(&c.switches),
+        switches: get(&c.switches) + short.passes,
         view_switches: short.views,
         faults: get(&c.faults),
         interrupts: get(&c.interrupts),

@@ -23,6 +23,7 @@ on_the_machine! {
     mod info;
     mod keyed;
     mod machine;
+    mod pass;
     mod processor;
     mod sched;
     mod seat;

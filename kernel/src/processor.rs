@@ -99,6 +99,11 @@ impl Processor {
         self.attend();
     }
 
+    /// Whether it is.
+    pub fn is_to_make_room(&self) -> bool {
+        self.reschedule.load(Ordering::Relaxed)
+    }
+
     /// Takes that wish back; whether there was one.
     pub fn take_make_room(&self) -> bool {
         self.reschedule.swap(false, Ordering::Relaxed)

@@ -3,6 +3,7 @@
 //! (architecture, section 15).
 
 use crate::machine::machine;
+use crate::pass;
 use crate::processor::{Local, Processor, count, here};
 use crate::seat::{self, Next};
 use crate::task::account;
@@ -175,7 +176,7 @@ pub fn tick() {
             here.office.beat();
         }
         let decides = here.local.lock().current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
-        if !decides && now >= here.office.until() {
+        if !decides && !here.is_to_make_room() && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();
         }
@@ -194,7 +195,7 @@ pub fn leave() -> Resume {
         here.attending();
         let current = here.local.lock().current.clone();
         if let Some(thread) = &current {
-            if thread.may_end() {
+            if !thread.card.is_parked() && thread.may_end() {
                 thread.end(abi::Error::Killed.word());
             }
         }
@@ -202,10 +203,16 @@ pub fn leave() -> Resume {
             continue;
         }
         // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
-        let running = current.as_ref().is_some_and(|thread| thread.wait.lock().life.runs_at(here.index));
+        let runs = |thread: &Arc<Thread>| !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index);
+        let running = current.as_ref().is_some_and(runs);
         if let Some(thread) = &current {
             // Who decides is not interrupted: what has happened waits in the ring.
             if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
+                return go(here, thread);
+            }
+            if running && here.office.spares(thread, time::now()) {
+                // Later, then; it is soon done.
+                here.make_room();
                 return go(here, thread);
             }
         }
@@ -256,10 +263,12 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             local.current = None;
             yields = core::mem::take(&mut local.yields);
         }
-        old.on_processor.store(false, Ordering::Release);
+        if !old.card.is_parked() {
+            old.on_processor.store(false, Ordering::Release);
+        }
         match turn {
             Some(turn) => announce(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
-            None if here.office.is_taken() && !here.office.is_holder(here, old) => {
+            None if here.office.is_taken() && !old.card.is_parked() && !here.office.is_holder(here, old) => {
                 let number = old.registers(|r| if r.vector == arch::context::VECTOR_SYSCALL { r.rax } else { u64::MAX });
                 seat::note(event::CALL, 0, old.number, number);
             }
@@ -272,6 +281,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         }
         new.processor.store(here.index, Ordering::Relaxed);
         new.inner.lock().area.restore_vector_state();
+        new.card.card().bear();
         let mut local = here.local.lock();
         local.current = Some(new);
         local.quantum_end = now + QUANTUM_NS;
@@ -304,6 +314,7 @@ pub fn breathe() {
 fn idle(here: &Processor) {
     let since = time::now();
     arch::gate::load_root(arch::tables::kernel_root());
+    pass::settle(here);
     here.local.lock().keep = None;
     here.idle.store(true, Ordering::SeqCst);
     loop {
@@ -336,7 +347,13 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
         here.attend();
     }
     let also = if here.office.is_taken() {
-        let limit = if here.office.is_holder(here, thread) { here.local.lock().beat } else { here.office.until() };
+        let limit = if here.office.is_holder(here, thread) {
+            here.local.lock().beat
+        } else if here.is_to_make_room() {
+            time::now() + BEAT_NS
+        } else {
+            here.office.until()
+        };
         [grace, (limit != u64::MAX).then_some(limit)].into_iter().flatten().min()
     } else {
         grace

@@ -3,6 +3,7 @@
 
 use crate::domain::Domain;
 use crate::machine::machine;
+use crate::pass;
 use crate::processor::{Processor, here};
 use crate::sched;
 use crate::section::{New, Section};
@@ -14,7 +15,7 @@ use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{Outbox, Phase, Reason, Refused, Seat, Weight};
+use ::sched::{BEAT_NS, BEATS, Outbox, Phase, Reason, Refused, Seat, Weight};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
@@ -63,6 +64,17 @@ struct Inner {
     rests: bool,
     /// To be put out by its processor, on the way out of the kernel.
     wrong: Option<Reason>,
+    spared: Spared,
+}
+
+/// A thread that executes the scheduler's text without sitting in the seat, and should have made room.
+#[derive(Default)]
+struct Spared {
+    thread: u64,
+    /// Which call of the scheduler it is.
+    call: (u64, u64),
+    beats: u32,
+    last: u64,
 }
 
 impl Inner {
@@ -139,6 +151,47 @@ impl Office {
     /// Whether this thread sits here.
     pub fn is_holder(&self, here: &Processor, thread: &Thread) -> bool {
         self.is_taken() && thread.seat.load(Ordering::Relaxed) == here.index
+    }
+
+    /// Whether who sits here executes this text.
+    pub fn is_of(&self, text: &Arc<Section>) -> bool {
+        self.is_taken() && self.inner.lock().seat.holder().is_some_and(|holder| Arc::ptr_eq(&holder.text, text))
+    }
+
+    /// Whether the running thread has called the scheduler, so that it is not interrupted: it writes what the one in the seat
+    /// does. In one call for as long as that may decide.
+    pub fn spares(&self, thread: &Thread, now: u64) -> bool {
+        if !self.is_taken() {
+            return false;
+        }
+        let (text, calls) = {
+            let inner = thread.inner.lock();
+            (inner.domain.text.clone(), inner.gate.calls(inner.domain.number))
+        };
+        if !self.is_of(&text) {
+            return false;
+        }
+        let call = (calls, arch::percpu::counts(here().index).crossings);
+        let Inner { spared, wrong, .. } = &mut *self.inner.lock();
+        if (spared.thread, spared.call) != (thread.number, call) {
+            *spared = Spared { thread: thread.number, call, beats: 0, last: now };
+        } else if now >= spared.last + BEAT_NS {
+            (spared.beats, spared.last) = (spared.beats + 1, now);
+        }
+        if spared.beats >= BEATS {
+            wrong.get_or_insert(Reason::Slow);
+        }
+        spared.beats < BEATS
+    }
+
+    /// The processor goes on with this thread, or asks the one in the seat.
+    pub fn name(&self, named: Option<Arc<Thread>>, ns: u64) {
+        let mut inner = self.inner.lock();
+        inner.rests = false;
+        inner.named = named;
+        if ns != 0 {
+            inner.until = time::now().saturating_add(ns);
+        }
     }
 
     /// The scheduler has something to read, or is to be put out.
@@ -270,7 +323,7 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
 pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let refused = |error| thread.answer(Err(error));
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
-        return refused(d.subject.refused(Object::System));
+        return pass::next(thread, d, number, turn, ns);
     };
     let is_text = |holder: &Holder| core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number;
     let sits = {
@@ -295,17 +348,9 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     }
     let named = match number {
         0 => None,
-        _ => match claimed(number, turn, p) {
+        _ => match claim(number, turn, p) {
             Ok(other) => Some(other),
-            Err(why) => {
-                let mut inner = p.office.inner.lock();
-                if let Err(reason) = inner.seat.missed(why) {
-                    inner.wrong.get_or_insert(reason);
-                    p.attend();
-                }
-                drop(inner);
-                return refused(if why == Refused::Taken { Error::Changed } else { Error::NotFound });
-            }
+            Err(error) => return refused(error),
         },
     };
     let ticket = rest(thread);
@@ -330,7 +375,21 @@ fn rest(thread: &Thread) -> u64 {
     wait.ticket
 }
 
-/// Takes a turn of a thread for this processor.
+/// Takes a turn of a thread for this processor, whose scheduler has named it.
+///
+/// # Errors
+/// `Changed`: somebody was faster. `NotFound`: nobody can have heard of that; it is put out.
+pub fn claim(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Error> {
+    claimed(number, turn, p).map_err(|why| {
+        let mut inner = p.office.inner.lock();
+        if let Err(reason) = inner.seat.missed(why) {
+            inner.wrong.get_or_insert(reason);
+            p.attend();
+        }
+        if why == Refused::Taken { Error::Changed } else { Error::NotFound }
+    })
+}
+
 fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused> {
     match machine().threads.find(number) {
         Some(other) => other.wait.lock().life.claim(turn, p.index).map(|()| other.clone()),
@@ -349,6 +408,7 @@ fn sit(thread: &Arc<Thread>, p: &Processor) {
         inner.outbox = Outbox::new();
         (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, u64::MAX, None);
         p.office.taken.store(true, Ordering::Release);
+        arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
         let mut queue = p.queue.lock();
         core::iter::from_fn(|| queue.pop_front()).collect()
     };
@@ -369,7 +429,8 @@ fn dismiss(p: &Processor, why: Reason) {
     let (holder, named) = {
         let mut inner = p.office.inner.lock();
         let Some(holder) = inner.seat.dismiss(why, time::now()) else { return };
-        p.office.taken.store(false, Ordering::Release);
+        p.office.taken.store(false, Ordering::SeqCst);
+        arch::pass::set_scheduler(p.index, 0);
         inner.wrong = None;
         (holder, inner.named.take())
     };

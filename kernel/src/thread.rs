@@ -6,6 +6,7 @@ use crate::crossing::{self, OWN};
 use crate::epc::Foreign;
 use crate::keyed::{self, TaskView};
 use crate::machine::{machine, spare_heap};
+use crate::pass;
 use crate::processor::here;
 use crate::sched::{self, Timeout};
 use crate::seat::{self, NO_SEAT};
@@ -24,6 +25,7 @@ use ::sched::{Life, Phase};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arch::pass::OwnCard;
 use arch::context::{Area, Registers};
 use arch::gate::Gate;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -91,6 +93,8 @@ pub struct Thread {
     pub faults: AtomicU64,
     /// The processor whose seat it has or has asked for; [`NO_SEAT`].
     pub seat: AtomicUsize,
+    /// What the short way from thread to thread keeps of it.
+    pub card: OwnCard,
 }
 
 /// How a new thread begins.
@@ -161,6 +165,7 @@ impl Thread {
             time_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             seat: AtomicUsize::new(NO_SEAT),
+            card: OwnCard::new(number),
         });
         if let Some((_, task_view)) = &shared {
             task_view.add_thread(&thread);
@@ -221,6 +226,7 @@ impl Thread {
                 && !inner.is_inside(number)
                 && let Some(domain) = inner.drop_domain(number)
             {
+                self.card.leave(number);
                 if inner.numbers.get(&domain.text.base) == Some(&number) {
                     inner.numbers.remove(&domain.text.base);
                 }
@@ -272,6 +278,7 @@ impl Thread {
                 // Its callee hears of it at once, and may come back early.
                 sched::wake(self, ticket, Err(Error::Killed));
             }
+            None if pass::unpark(self) => {}
             None => processor.poke(),
         }
     }
@@ -344,6 +351,7 @@ impl Thread {
             thread: self.number,
             task: self.task.number,
             state: match self.wait.lock().life.phase() {
+                Phase::Running if self.card.is_parked() => state::READY,
                 Phase::Ready => state::READY,
                 Phase::Running => state::RUNNING,
                 Phase::Waiting => state::WAITING,

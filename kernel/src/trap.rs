@@ -3,7 +3,7 @@
 use crate::machine::machine;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, processor, sched, seat};
+use crate::{boot, call, device, epc, fault, foreign, pass, processor, sched, seat};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
@@ -35,6 +35,7 @@ fn further_processor(_index: usize) -> ! {
 fn trap(trap: Trap) -> Resume {
     let here = processor::here();
     here.left_user();
+    pass::settle(here);
     let thread = here.current();
     let stopped = thread.inner.lock().entered();
     match trap {

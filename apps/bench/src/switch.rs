@@ -3,16 +3,19 @@
 
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::interfaces::passing::PassingClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread};
 use musubi::{Error, names};
 
 const PLAN: Plan = Plan::new(500);
 /// What it is called in the table, and what is asked for.
-const WAYS: [(&str, &str); 3] = [("in-turn", "none"), ("improved", "ageing"), ("initial", "initial")];
+const WAYS: [(&str, &str); 4] =
+    [("in-turn", "none"), ("improved", "ageing"), ("passing", "ageing"), ("initial", "initial")];
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +24,13 @@ pub fn run(report: &Report) -> Result<(), String> {
     let chooser = chooser.map_err(|e| format!("sched: {e}"))?;
     let mut outcome = Ok(());
     for (way, name) in WAYS {
-        outcome = chooser.choose(name).and_then(|()| measure(report, way)).map_err(|e| format!("{way}: {e}"));
+        let measured = chooser.choose(name).and_then(|()| match way {
+            "passing" => names::lookup("passing")
+                .and_then(PassingClient::bind)
+                .and_then(|p| measure(report, way, &*Box::leak(Box::new(p)))),
+            _ => measure(report, way, Calls),
+        });
+        outcome = measured.map_err(|e| format!("{way}: {e}"));
         if outcome.is_err() {
             break;
         }
@@ -30,22 +39,58 @@ pub fn run(report: &Report) -> Result<(), String> {
     outcome
 }
 
-fn measure(report: &Report, way: &str) -> Result<(), Error> {
+/// How the scheduler is asked.
+trait Ask: Copy + Send + 'static {
+    fn sleep(self) -> Result<(), Error>;
+    fn wake_up(self, thread: u64) -> Result<(), Error>;
+    fn pass(self, thread: u64) -> Result<(), Error>;
+}
+
+/// By a call of the kernel.
+#[derive(Clone, Copy)]
+struct Calls;
+
+impl Ask for Calls {
+    fn sleep(self) -> Result<(), Error> {
+        sched::sleep(u64::MAX)
+    }
+    fn wake_up(self, thread: u64) -> Result<(), Error> {
+        sched::wake_up(thread)
+    }
+    fn pass(self, thread: u64) -> Result<(), Error> {
+        sched::pass(thread, u64::MAX)
+    }
+}
+
+/// By a call of the scheduler itself.
+impl Ask for &'static PassingClient {
+    fn sleep(self) -> Result<(), Error> {
+        PassingClient::sleep(self)
+    }
+    fn wake_up(self, thread: u64) -> Result<(), Error> {
+        PassingClient::wake_up(self, thread)
+    }
+    fn pass(self, thread: u64) -> Result<(), Error> {
+        PassingClient::pass(self, thread)
+    }
+}
+
+fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
     let me = task::identity().thread;
     STOP.store(false, Ordering::SeqCst);
     let other = thread::spawn(
         move || {
-            let _ = sched::sleep(u64::MAX);
+            let _ = ask.sleep();
             while !STOP.load(Ordering::SeqCst) {
-                let _ = sched::pass(me, u64::MAX);
+                let _ = ask.pass(me);
             }
         },
         0,
     )?;
     let mut failed = Ok(());
-    let rounds = PLAN.measure(|| failed = sched::pass(other.number(), u64::MAX));
+    let rounds = PLAN.measure(|| failed = ask.pass(other.number()));
     STOP.store(true, Ordering::SeqCst);
-    sched::wake_up(other.number())?;
+    ask.wake_up(other.number())?;
     other.join()?;
     failed?;
     report.case(Case { case: "pass-and-back", way, bytes: 0 }, &rounds, &[]);

@@ -2,11 +2,13 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod beds;
 mod buffer;
 mod desk;
 mod names;
 mod queue;
 
+pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen};
 pub use desk::{Asked, Desk, reason};
 pub use names::Priorities;
@@ -25,7 +27,8 @@ pub const THREADS: usize = 2048;
 
 const DESK: usize = 128;
 const PER_PROCESSOR: usize = DESK + buffer::WORDS + queue::WORDS;
-const ALL: usize = names::WORDS + PROCESSORS * PER_PROCESSOR;
+const SHARED: usize = names::WORDS + beds::WORDS;
+const ALL: usize = SHARED + PROCESSORS * PER_PROCESSOR;
 
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
@@ -53,8 +56,13 @@ impl<'a> Board<'a> {
         Priorities(&self.0[..names::WORDS])
     }
 
+    /// Where threads sleep.
+    pub fn beds(&self) -> Beds<'a> {
+        Beds(&self.0[names::WORDS..SHARED])
+    }
+
     fn part(&self, processor: usize) -> &'a [AtomicU64] {
-        &self.0[names::WORDS + processor * PER_PROCESSOR..][..PER_PROCESSOR]
+        &self.0[SHARED + processor * PER_PROCESSOR..][..PER_PROCESSOR]
     }
 
     /// What the levels say to each other on a processor.

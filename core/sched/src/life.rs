@@ -30,6 +30,8 @@ pub struct Life {
     turn: u64,
     /// The processor that has it, while it runs.
     at: usize,
+    /// Ready, but in no queue: a scheduler keeps it until it names it.
+    parked: bool,
 }
 
 impl Default for Life {
@@ -41,7 +43,7 @@ impl Default for Life {
 impl Life {
     /// A thread that has not begun.
     pub const fn new() -> Life {
-        Life { phase: Phase::Waiting, turn: 0, at: 0 }
+        Life { phase: Phase::Waiting, turn: 0, at: 0, parked: false }
     }
 
     /// What it is doing.
@@ -59,9 +61,35 @@ impl Life {
         if !matches!(self.phase, Phase::Waiting | Phase::Running) {
             return None;
         }
-        self.phase = Phase::Ready;
+        Some(self.begin_turn())
+    }
+
+    fn begin_turn(&mut self) -> u64 {
+        (self.phase, self.parked) = (Phase::Ready, false);
         self.turn += 1;
-        Some(self.turn)
+        self.turn
+    }
+
+    /// The running thread is put aside by the scheduler whose code it executes, which names it again when it likes (with turn
+    /// 0). Whether it was running.
+    pub fn park(&mut self) -> bool {
+        let running = self.phase == Phase::Running;
+        if running {
+            self.begin_turn();
+            self.parked = true;
+        }
+        running
+    }
+
+    /// A parked thread is to run whatever the scheduler has meant to do with it. The turn to queue it for; `None`: it is not
+    /// parked.
+    pub fn unpark(&mut self) -> Option<u64> {
+        (self.phase == Phase::Ready && self.parked).then(|| self.begin_turn())
+    }
+
+    /// Whether a scheduler has put it aside.
+    pub fn is_parked(&self) -> bool {
+        self.parked && self.phase == Phase::Ready
     }
 
     /// Whether it runs on this processor: not one that has not let go of it yet while the next one has it already.
@@ -69,18 +97,19 @@ impl Life {
         self.phase == Phase::Running && self.at == processor
     }
 
-    /// Processor `at` takes this turn.
+    /// Processor `at` takes this turn; 0: whatever turn it is parked for.
     ///
     /// # Errors
     /// The thread is not to be had; nothing has changed.
     pub fn claim(&mut self, turn: u64, at: usize) -> Result<(), Refused> {
-        if turn == 0 || turn > self.turn {
+        if turn > self.turn {
             return Err(Refused::Never);
         }
-        if self.phase != Phase::Ready || turn != self.turn {
+        let same = if turn == 0 { self.parked } else { turn == self.turn };
+        if self.phase != Phase::Ready || !same {
             return Err(Refused::Taken);
         }
-        (self.phase, self.at) = (Phase::Running, at);
+        (self.phase, self.at, self.parked) = (Phase::Running, at, false);
         Ok(())
     }
 

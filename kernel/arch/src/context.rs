@@ -110,6 +110,11 @@ impl Area {
         self.0.vector_state.get_mut().save();
     }
 
+    /// The vector state from here is that of a program's start.
+    pub fn forget_vector_state(&mut self) {
+        *self.0.vector_state.get_mut() = fpu::State::clean();
+    }
+
     /// Loads the vector state from here.
     pub fn restore_vector_state(&self) {
         // SAFETY: as for `registers`.

@@ -44,6 +44,9 @@ pub(crate) fn detect() {
         note(vectors, feature::AVX);
     }
 
+    if let Some(f) = cpuid.get_extended_processor_and_feature_identifiers() {
+        note(f.has_rdtscp(), feature::RDTSCP);
+    }
     if let Some(f) = cpuid.get_extended_feature_info() {
         note(f.has_smep(), feature::SMEP);
         note(f.has_smap(), feature::SMAP);

@@ -68,6 +68,8 @@ pub(crate) fn set_up(index: usize) {
     for ist in 0..3 {
         tss.interrupt_stack_table[ist] = VirtAddr::new(image::stack_top(index, ist + 1));
     }
+    let entry_stack = &raw const tss.privilege_stack_table as u64;
+    crate::percpu::block_of(index).entry_stack.store(entry_stack, core::sync::atomic::Ordering::Relaxed);
     TSS[index].call_once(|| tss as *mut TaskStateSegment as usize);
     let gdt: &'static mut GlobalDescriptorTable<8> = Box::leak(Box::new(GlobalDescriptorTable::empty()));
     let code = gdt.append(Descriptor::kernel_code_segment());

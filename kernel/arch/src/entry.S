@@ -13,6 +13,15 @@
 .set KEYS, 80                                       # key registers written
 .set FLAGS, 88                                      # gs: what the processor has
 .set SAVED, 96                                      # gs: three words for plain_in
+.set BEARER, 120                                    # gs: the running thread's card: pass.S
+.set LAP, 128
+.set SCHEDULER, 136
+.set CARDS, 144
+.set ENTRY_STACK, 152
+.set SINCE, 160
+.set PASSES, 168
+.set INDEX, 24                                      # gs: number of this processor
+.set THREAD_NEXT, 0x15
 .set FETCH_FROM_NOTHING, 0x14                       # a page fault's error code: user mode, fetch, not present
 .set FLAG_AVX, 1
 .set FLAG_KEYS, 2
@@ -47,6 +56,8 @@ syscall_entry:                                      # interrupts are off and DF,
     jc epc_in                                       # a bound call, and its return: gate.S
     cmp $GATE_RETURN, %rax
     je epc_out
+    cmp $THREAD_NEXT, %rax                          # one thread passes the processor on to another: pass.S
+    je pass_on
 syscall_slow:
     mov %rsp, %gs:SCRATCH
     mov %gs:CONTEXT, %rsp

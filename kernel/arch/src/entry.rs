@@ -5,7 +5,7 @@ use crate::{apic, cpu, descriptors, fatal, percpu};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
-global_asm!(include_str!("entry.S"), include_str!("gate.S"), options(att_syntax));
+global_asm!(include_str!("entry.S"), include_str!("gate.S"), include_str!("pass.S"), options(att_syntax));
 
 /// Why the running thread entered the kernel.
 #[derive(Clone, Copy, Debug)]

@@ -20,6 +20,7 @@ mod heap;
 mod image;
 pub mod ioapic;
 pub mod log_out;
+pub mod pass;
 pub mod pci;
 pub mod percpu;
 pub mod ports;

@@ -32,6 +32,19 @@ pub(crate) struct Block {
     pub flags: AtomicU64,
     /// Registers of a program during the first instructions of a plain call.
     pub saved: [AtomicU64; 3],
+    /// The running thread's card, and the first of those that the short way has put aside or taken up (pass.rs).
+    pub bearer: AtomicU64,
+    pub lap: AtomicU64,
+    /// The text whose threads may pass the processor on.
+    pub scheduler: AtomicU64,
+    /// Cards by number, as `gate.S` looks for them.
+    pub cards: AtomicU64,
+    /// Address of the stack pointer that an interrupt loads.
+    pub entry_stack: AtomicU64,
+    /// Since when the running thread runs, in ticks.
+    pub since: AtomicU64,
+    /// Switches that the short way has made.
+    pub passes: AtomicU64,
 }
 
 pub(crate) const FLAG_AVX: u64 = 1;
@@ -53,6 +66,13 @@ impl Block {
             keys: AtomicU64::new(0),
             flags: AtomicU64::new(0),
             saved: [const { AtomicU64::new(0) }; 3],
+            bearer: AtomicU64::new(0),
+            lap: AtomicU64::new(crate::pass::END),
+            scheduler: AtomicU64::new(0),
+            cards: AtomicU64::new(0),
+            entry_stack: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            passes: AtomicU64::new(0),
         }
     }
 }
@@ -60,12 +80,14 @@ impl Block {
 static BLOCKS: [Block; PROCESSORS_MAX] = [const { Block::new() }; PROCESSORS_MAX];
 
 const GS_BASE: u32 = 0xc000_0101;
+const TSC_AUX: u32 = 0xc000_0103;
 
 /// Makes `index`'s block this processor's own.
 pub(crate) fn set_up(index: usize, stack_top: u64) {
     let block = &BLOCKS[index];
     block.index.store(index as u64, Ordering::Relaxed);
     block.stack.store(stack_top, Ordering::Relaxed);
+    block.cards.store(crate::pass::cards(index), Ordering::Relaxed);
     // SAFETY: the block is static.
     unsafe { wrmsr(GS_BASE, block as *const Block as u64) };
 }
@@ -74,6 +96,10 @@ pub(crate) fn set_up(index: usize, stack_top: u64) {
 pub(crate) fn set_flags() {
     let flag = |feature: u64, flag: u64| if has(feature) { flag } else { 0 };
     block().flags.store(flag(feature::AVX, FLAG_AVX) | flag(feature::PKU, FLAG_KEYS), Ordering::Relaxed);
+    if has(feature::RDTSCP) {
+        // SAFETY: the register exists then, and only `rdtscp` and `rdpid` read it.
+        unsafe { wrmsr(TSC_AUX, index() as u64) };
+    }
 }
 
 /// Index of this processor, 0 to `PROCESSORS_MAX - 1`.
@@ -90,6 +116,11 @@ pub(crate) fn block() -> &'static Block {
     &BLOCKS[index()]
 }
 
+#[inline]
+pub(crate) fn block_of(index: usize) -> &'static Block {
+    &BLOCKS[index]
+}
+
 /// What a processor counts of itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -99,13 +130,20 @@ pub struct Counts {
     pub views: u64,
     /// Key registers written by the kernel.
     pub keys: u64,
+    /// Switches between threads that the kernel made on its short way.
+    pub passes: u64,
 }
 
 /// What processor `index` has counted.
 pub fn counts(index: usize) -> Counts {
     let block = &BLOCKS[index];
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    Counts { crossings: get(&block.crossings), views: get(&block.views), keys: get(&block.keys) }
+    Counts {
+        crossings: get(&block.crossings),
+        views: get(&block.views),
+        keys: get(&block.keys),
+        passes: get(&block.passes),
+    }
 }
 
 /// The root that processor `index` has loaded, or is about to.

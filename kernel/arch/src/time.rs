@@ -20,7 +20,16 @@ const TRIES: u64 = 1 << 22;
 /// Nanoseconds since boot; never goes back on one processor.
 #[inline]
 pub fn now() -> u64 {
-    let ticks = cpu::tsc().wrapping_sub(ORIGIN.load(Ordering::Relaxed));
+    at(cpu::tsc())
+}
+
+/// The time at which the counter said this.
+pub(crate) fn at(tsc: u64) -> u64 {
+    ns(tsc.wrapping_sub(ORIGIN.load(Ordering::Relaxed)))
+}
+
+/// Nanoseconds in so many ticks of the counter.
+pub(crate) fn ns(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(NS_PER_TICK.load(Ordering::Relaxed))) >> 32) as u64
 }
 

@@ -112,3 +112,11 @@ fn enter(block: usize, index: u64, args_base: u64, args_len: u64, words: [u64; 6
     let values = dispatch(&caller, index, &words);
     (0, [values.0, values.1])
 }
+
+pub fn next_call(_: u64, _: u64, _: u64) -> u64 {
+    abi::Error::NotSupported.word()
+}
+
+pub fn processor() -> u32 {
+    0
+}

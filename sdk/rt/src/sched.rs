@@ -42,6 +42,47 @@ pub fn set_priority(thread: u64, level: u64) -> Result<(), Error> {
     stub::call_scheduler(&Trap, op::PRIORITY, thread, level).map(drop)
 }
 
+/// A thread that a scheduler has put aside, or is about to, is ready.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn call_back(thread: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::CALL_BACK, thread, 0).map(drop)
+}
+
+/// Puts the calling thread aside, which executes the scheduler's text without sitting in the seat, until somebody names it;
+/// this processor goes on with another one, or (0) asks the one in the seat.
+///
+/// # Errors
+/// `Changed`: somebody else has got that turn. `Busy`: there are events to be read first. Anything else: this is not the
+/// scheduler here (any more). It was not put aside.
+#[inline]
+pub fn put_aside(thread: u64, turn: u64, limit: Limit) -> Result<(), Error> {
+    crate::trap::put_aside(thread, turn, limit.word())
+}
+
+/// Tells the processor on which a thread runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Where(());
+
+impl Where {
+    /// `None` if this machine cannot tell without the kernel.
+    #[must_use]
+    pub fn new() -> Option<Where> {
+        const RDTSCP: u32 = 1 << 27;
+        let extended = core::arch::x86_64::__cpuid(0x8000_0000).eax;
+        let has = extended > 0x8000_0000 && core::arch::x86_64::__cpuid(0x8000_0001).edx & RDTSCP != 0;
+        has.then_some(Where(()))
+    }
+
+    /// Number of the processor; the next moment it may be another one.
+    #[inline]
+    #[must_use]
+    pub fn processor(self) -> usize {
+        crate::trap::processor() as usize
+    }
+}
+
 /// What is known of the seats of the processors.
 pub fn seats() -> impl Iterator<Item = SeatInfo> {
     (0..).map_while(|index| {

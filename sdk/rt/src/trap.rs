@@ -22,6 +22,19 @@ pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -
     if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
+/// `thread_next` from a program that does not sit in the seat (`sched::put_aside`).
+#[inline]
+pub(crate) fn put_aside(thread: u64, turn: u64, ns: u64) -> Result<(), Error> {
+    let status = machine::next_call(thread, turn, ns);
+    if status == 0 { Ok(()) } else { Err(error_of(status)) }
+}
+
+/// Number of the processor, where `rdtscp` is known to be there.
+#[inline]
+pub(crate) fn processor() -> u32 {
+    machine::processor()
+}
+
 /// Calls the gate at an exported entry address by a plain `call`: no binding is needed, and none lends memory.
 ///
 /// # Errors
@@ -122,6 +135,33 @@ mod machine {
             );
         }
         (status, value)
+    }
+
+    /// `thread_next` as a procedure: with turn 0 the kernel keeps no more than one does.
+    #[inline]
+    pub fn next_call(thread: u64, turn: u64, ns: u64) -> u64 {
+        let number = abi::sched::THREAD_NEXT;
+        let status;
+        // SAFETY: abi::sched: what a C function may lose is declared lost; this stack is not used.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") number => status,
+                inlateout("rdi") thread => _, inlateout("rsi") turn => _, inlateout("rdx") ns => _,
+                clobber_abi("sysv64"),
+                options(nostack),
+            );
+        }
+        status
+    }
+
+    /// Number of the processor, where `rdtscp` is known to be there.
+    #[inline]
+    pub fn processor() -> u32 {
+        let mut number = 0;
+        // SAFETY: reads a counter and a register of the processor's.
+        let _ = unsafe { core::arch::x86_64::__rdtscp(&mut number) };
+        number
     }
 
     #[inline]

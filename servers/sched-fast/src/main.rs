@@ -2,6 +2,8 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+mod passing;
+
 use board::{Asked, Board, Desk, LEVELS, Queue, Ready, reason};
 use musubi::abi::sched::{Event, event, ready};
 use musubi::interfaces::sched::SchedClient;
@@ -22,6 +24,7 @@ fn run(_: &Start) -> i32 {
         let words = sched::words(sched.board()?)?;
         let board = Board::new(words).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
+        passing::offer(board)?;
         for processor in 1..processors {
             thread::spawn(move || thread::exit(Level::serve(board, processor, processors).word()), 0)?;
         }
@@ -57,6 +60,7 @@ impl Level {
             seat.next(0, 0, Limit::Never)?;
             Ok(seat)
         });
+        passing::sits(processors);
         match begun {
             Err(error) => error,
             Ok(mut seat) => loop {
@@ -86,7 +90,10 @@ impl Level {
                     self.unsorted = true;
                 }
             }
-            event::ENDED => self.board.priorities().forget(event.thread),
+            event::ENDED => {
+                self.board.priorities().forget(event.thread);
+                self.board.beds().forget(event.thread);
+            }
             // They say why the processor is free, which does not matter for what runs next.
             _ => {}
         }

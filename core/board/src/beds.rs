@@ -1,0 +1,96 @@
+//! Where threads sleep that have called the scheduler by EPC: who wakes one that sleeps on the same processor needs no kernel.
+
+use crate::THREADS;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const WORDS: usize = 2 * THREADS;
+/// How far from its place a thread may be.
+const NEAR: usize = 16;
+
+const AWAKE: u64 = 0;
+/// It was woken before it slept.
+const WOKEN: u64 = 1;
+/// This and the processor.
+const ASLEEP: u64 = 2;
+
+/// What became of a wish to wake a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// It sleeps on this processor, and is now the waker's to queue.
+    Here,
+    /// It sleeps on another one, or is about to: the kernel has to call it back.
+    Elsewhere,
+    /// It does not sleep. The next time it will not.
+    Awake,
+    /// Nobody knows it here: it may sleep in the kernel.
+    Unknown,
+}
+
+/// The beds of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct Beds<'a>(pub(crate) &'a [AtomicU64]);
+
+/// One thread's.
+#[derive(Clone, Copy, Debug)]
+pub struct Bed<'a>(&'a AtomicU64);
+
+impl<'a> Beds<'a> {
+    fn places(thread: u64) -> impl Iterator<Item = usize> {
+        (0..NEAR).map(move |step| 2 * ((thread as usize + step) % THREADS))
+    }
+
+    fn find(&self, thread: u64) -> Option<Bed<'a>> {
+        let mut places = Self::places(thread);
+        let place = places.find(|at| self.0[*at].load(Ordering::Acquire) == thread)?;
+        Some(Bed(&self.0[place + 1]))
+    }
+
+    /// The bed of a thread, perhaps a new one; `None` if there is no room.
+    pub fn of(&self, thread: u64) -> Option<Bed<'a>> {
+        self.find(thread).or_else(|| {
+            let take =
+                |at: &usize| self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            let place = Self::places(thread).find(take)?;
+            self.0[place + 1].store(AWAKE, Ordering::Release);
+            Some(Bed(&self.0[place + 1]))
+        })
+    }
+
+    /// Wakes a thread, from this processor.
+    pub fn wake(&self, thread: u64, processor: usize) -> Woken {
+        let Some(bed) = self.find(thread) else { return Woken::Unknown };
+        match bed.0.swap(WOKEN, Ordering::AcqRel) {
+            AWAKE | WOKEN => Woken::Awake,
+            there if there == ASLEEP + processor as u64 => {
+                bed.0.store(AWAKE, Ordering::Release);
+                Woken::Here
+            }
+            _ => Woken::Elsewhere,
+        }
+    }
+
+    /// The thread has ended.
+    pub fn forget(&self, thread: u64) {
+        if let Some(at) = Self::places(thread).find(|at| self.0[*at].load(Ordering::Acquire) == thread) {
+            self.0[at + 1].store(AWAKE, Ordering::Relaxed);
+            self.0[at].store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Bed<'_> {
+    /// It is about to be put aside on this processor. Whether it has to: not if it was woken before.
+    pub fn lie_down(&self, processor: usize) -> bool {
+        let asleep = ASLEEP + processor as u64;
+        let lies = self.0.compare_exchange(AWAKE, asleep, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if !lies {
+            self.0.store(AWAKE, Ordering::Release);
+        }
+        lies
+    }
+
+    /// It runs again, or has not been put aside after all. Whether somebody has woken it.
+    pub fn get_up(&self) -> bool {
+        self.0.swap(AWAKE, Ordering::AcqRel) < ASLEEP
+    }
+}

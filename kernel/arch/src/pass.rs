@@ -1,0 +1,204 @@
+//! The short way from one thread to another (`pass.S`, docs/decisions/0007): a thread that executes the scheduler's text is put
+//! aside, and one that was put aside in the same way goes on. Only the processor itself does that, so it takes no lock; the
+//! kernel proper *settles* on its next entry: it takes the cards that have moved out of the processor's *lap* and writes down
+//! what has happened.
+
+use crate::context::Registers;
+use crate::cpu;
+use crate::cpu::PROCESSORS_MAX;
+use crate::percpu::{self, block, block_of};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use spin::Mutex;
+
+/// What the short way keeps of a thread. Layout known to `pass.S`. A card is never freed: a processor may still look at one
+/// whose thread has ended, and sees another number there.
+#[derive(Default)]
+#[repr(C)]
+pub struct Card {
+    number: AtomicU64,
+    /// 1 + the processor on which the thread was put aside; 0: it was not.
+    parked: AtomicU64,
+    /// The next one of the lap, or [`END`]; 0: in none.
+    link: AtomicU64,
+    context: AtomicU64,
+    roots: AtomicU64,
+    domain: AtomicU64,
+    text: AtomicU64,
+    sp: AtomicU64,
+    rip: AtomicU64,
+    kept: [AtomicU64; 6],
+    ticks: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Card>() == 128);
+
+/// Of a lap.
+pub(crate) const END: u64 = 1;
+/// No section begins there, so nobody's text is there.
+const NO_TEXT: u64 = 1;
+/// Entries of a processor's table, by the low bits of the number.
+const TABLE: usize = 64;
+
+struct Table([[AtomicU64; 2]; TABLE]);
+
+static TABLES: [Table; PROCESSORS_MAX] =
+    [const { Table([const { [const { AtomicU64::new(0) }; 2] }; TABLE]) }; PROCESSORS_MAX];
+static FREE: Mutex<Vec<&'static Card>> = Mutex::new(Vec::new());
+
+/// Address of a processor's table.
+pub(crate) fn cards(index: usize) -> u64 {
+    &raw const TABLES[index] as u64
+}
+
+fn get(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
+}
+
+fn set(word: &AtomicU64, value: u64) {
+    word.store(value, Ordering::Relaxed);
+}
+
+/// The card of a thread, for as long as there is the thread.
+pub struct OwnCard(&'static Card);
+
+impl OwnCard {
+    pub fn new(number: u64) -> OwnCard {
+        let free = FREE.lock().pop();
+        let card = free.unwrap_or_else(|| Box::leak(Box::new(Card::default())));
+        set(&card.text, NO_TEXT);
+        set(&card.number, number);
+        OwnCard(card)
+    }
+}
+
+impl Drop for OwnCard {
+    fn drop(&mut self) {
+        set(&self.0.number, 0);
+        FREE.lock().push(self.0);
+    }
+}
+
+impl core::ops::Deref for OwnCard {
+    type Target = Card;
+    fn deref(&self) -> &Card {
+        self.0
+    }
+}
+
+impl Card {
+    /// Number of the thread; 0: of none any more.
+    pub fn number(&self) -> u64 {
+        get(&self.number)
+    }
+
+    /// Whether the thread was put aside on the short way, and nobody has written that down yet.
+    pub fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::SeqCst) != 0
+    }
+
+    /// The thread has no domain for the scheduler's text any more.
+    pub fn leave(&self, domain: u32) {
+        if get(&self.domain) == u64::from(domain) {
+            set(&self.text, NO_TEXT);
+        }
+    }
+
+    /// Puts the running thread, with these registers, aside as `pass.S` does: its call has succeeded, and it executes `text`
+    /// in `domain`.
+    pub fn park(&'static self, registers: &Registers, domain: u32, text: u64) {
+        let Registers { rbx, rbp, r12, r13, r14, r15, rip, rsp, .. } = *registers;
+        let block = block();
+        set(&self.domain, u64::from(domain));
+        set(&self.text, text);
+        set(&self.rip, rip);
+        set(&self.sp, rsp);
+        self.kept.iter().zip([rbx, rbp, r12, r13, r14, r15]).for_each(|(word, value)| set(word, value));
+        set(&self.context, get(&block.context));
+        set(&self.roots, get(&block.roots));
+        if get(&self.link) == 0 {
+            set(&self.link, get(&block.lap));
+            set(&block.lap, self as *const Card as u64);
+        }
+        set(&self.parked, percpu::index() as u64 + 1);
+    }
+
+    /// From now on it is the kernel proper that keeps the thread. Its registers, if it was put aside.
+    pub fn take_parked(&self) -> Option<Registers> {
+        if self.parked.swap(0, Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let [rbx, rbp, r12, r13, r14, r15] = [0, 1, 2, 3, 4, 5].map(|i| get(&self.kept[i]));
+        Some(Registers { rbx, rbp, r12, r13, r14, r15, ..Registers::start(get(&self.rip), get(&self.sp)) })
+    }
+
+    /// Nanoseconds that the thread has run between two switches of the short way.
+    pub fn take_time(&self) -> u64 {
+        crate::time::ns(self.ticks.swap(0, Ordering::Relaxed))
+    }
+
+    /// This processor finds the card from now on.
+    pub fn remember(&'static self) {
+        let [number, card] = &TABLES[percpu::index()].0[self.number() as usize % TABLE];
+        set(number, 0);
+        set(card, self as *const Card as u64);
+        set(number, self.number());
+    }
+
+    /// The thread runs here from now on.
+    pub fn bear(&'static self) {
+        set(&block().bearer, self as *const Card as u64);
+        set(&block().since, cpu::tsc());
+    }
+
+    /// Whether this is the one that runs here.
+    pub fn is_bearer(&self) -> bool {
+        get(&block().bearer) == core::ptr::from_ref(self) as u64
+    }
+}
+
+impl OwnCard {
+    /// For as long as the system runs.
+    pub fn card(&self) -> &'static Card {
+        self.0
+    }
+}
+
+/// When the running thread was taken up, in nanoseconds since boot.
+pub fn since() -> u64 {
+    crate::time::at(get(&block().since))
+}
+
+/// The cards that have moved since the last time.
+pub struct Lap(u64);
+
+/// Empties this processor's lap; `None` if nothing has moved.
+#[inline]
+pub fn take_lap() -> Option<Lap> {
+    let block = block();
+    let first = get(&block.lap);
+    if first == END {
+        return None;
+    }
+    set(&block.lap, END);
+    Some(Lap(first))
+}
+
+impl Iterator for Lap {
+    type Item = &'static Card;
+    fn next(&mut self) -> Option<&'static Card> {
+        if self.0 == END {
+            return None;
+        }
+        // SAFETY: what is linked are cards, which are never freed.
+        let card = unsafe { &*(self.0 as *const Card) };
+        self.0 = card.link.swap(0, Ordering::Relaxed);
+        Some(card)
+    }
+}
+
+/// On processor `index`, threads that execute this text may take the short way from now on; 0: none.
+pub fn set_scheduler(index: usize, text: u64) {
+    block_of(index).scheduler.store(text, Ordering::SeqCst);
+}

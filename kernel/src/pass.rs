@@ -1,0 +1,110 @@
+//! Passing the processor on (docs/decisions/0007): a thread that has called the scheduler by EPC names the next one itself,
+//! and is put aside. The short way for that is `pass.S`; here is the long one, and what brings both together.
+
+use crate::domain::Domain;
+use crate::machine::machine;
+use crate::processor::{Processor, here};
+use crate::sched;
+use crate::seat;
+use crate::thread::Thread;
+use abi::Error;
+use abi::refusal::Object;
+use alloc::sync::Arc;
+use arch::pass::take_lap;
+use core::sync::atomic::Ordering;
+
+/// Writes down what the short way has done here since the last time. First thing on every entry, and before the processor
+/// idles.
+pub fn settle(here: &Processor) {
+    let Some(lap) = take_lap() else { return };
+    for card in lap {
+        let Some(thread) = machine().threads.find(card.number()) else { continue };
+        thread.time_ns.fetch_add(card.take_time(), Ordering::Relaxed);
+        if let Some(registers) = card.take_parked() {
+            {
+                let inner = &mut *thread.inner.lock();
+                *inner.area.registers_mut() = registers;
+                inner.area.forget_vector_state();
+            }
+            thread.on_processor.store(false, Ordering::Release);
+            let wanted = {
+                let mut wait = thread.wait.lock();
+                wait.life.park();
+                core::mem::take(&mut wait.woken)
+            };
+            // Looked at only now: who puts the scheduler out has found the thread, or is seen here.
+            if wanted || thread.is_killed() || !here.office.is_taken() {
+                unpark(&thread);
+            }
+        } else if card.is_bearer() {
+            let mut local = here.local.lock();
+            local.current = Some(thread);
+            local.switched_at = arch::pass::since();
+        }
+    }
+}
+
+/// A thread that a scheduler has put aside is to run, whatever that has meant to do with it. Whether it was.
+pub fn unpark(thread: &Arc<Thread>) -> bool {
+    let turn = thread.wait.lock().life.unpark();
+    if let Some(turn) = turn {
+        sched::ready(thread.clone(), turn);
+    }
+    turn.is_some()
+}
+
+/// The same for one that is about to be put aside, perhaps: on another processor, or on its way there.
+pub fn call_back(thread: &Arc<Thread>) {
+    let runs = {
+        let mut wait = thread.wait.lock();
+        let runs = wait.life.phase() == ::sched::Phase::Running;
+        wait.woken |= runs;
+        runs
+    };
+    if runs {
+        let processor = &machine().processors[thread.processor.load(Ordering::Relaxed)];
+        processor.attend();
+        processor.poke();
+    } else {
+        unpark(thread);
+    }
+}
+
+/// `thread_next` from a thread that executes the scheduler's text and does not sit in the seat: it is put aside, and the one
+/// that it names goes on; with none named, the one in the seat is asked.
+pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
+    let here = here();
+    let refused = |error| thread.answer(Err(error));
+    if !here.office.is_of(&d.text) {
+        return refused(d.subject.refused(Object::System));
+    }
+    if number != 0 && here.office.has_news() {
+        // What the scheduler does not know yet may change its mind.
+        return refused(Error::Busy);
+    }
+    if core::mem::take(&mut thread.wait.lock().woken) {
+        return thread.answer(Ok(0));
+    }
+    if thread.is_killed() {
+        return refused(Error::Killed);
+    }
+    let named = match number {
+        0 => None,
+        _ => match seat::claim(number, turn, here) {
+            Ok(named) => Some(named),
+            Err(error) => return refused(error),
+        },
+    };
+    thread.answer(Ok(0));
+    if let Some(named) = &named {
+        named.card.card().remember();
+    }
+    here.office.name(named, ns);
+    let card = thread.card.card();
+    {
+        let inner = thread.inner.lock();
+        card.park(inner.area.registers(), d.number, d.text.base);
+    }
+    card.remember();
+    here.attend();
+}
