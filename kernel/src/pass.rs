@@ -78,14 +78,15 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     if !here.office.is_of(&d.text) {
         return refused(d.subject.refused(Object::System));
     }
-    if number != 0 && here.office.has_news() {
-        // What the scheduler does not know yet may change its mind.
-        return refused(Error::Busy);
-    }
-    if core::mem::take(&mut thread.wait.lock().woken) {
+    if number != 0 {
+        // What the scheduler does not know yet may change its mind. Nothing is done, so the one that it has named is still its
+        // to queue.
+        if here.office.has_news() || thread.wait.lock().woken || thread.is_killed() {
+            return refused(Error::Busy);
+        }
+    } else if core::mem::take(&mut thread.wait.lock().woken) {
         return thread.answer(Ok(0));
-    }
-    if thread.is_killed() {
+    } else if thread.is_killed() {
         return refused(Error::Killed);
     }
     let named = match number {

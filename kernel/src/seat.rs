@@ -15,7 +15,7 @@ use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{BEAT_NS, BEATS, Outbox, Phase, Reason, Refused, Seat, Weight};
+use ::sched::{Outbox, Phase, Reason, Refused, Seat, Spared, Weight};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
@@ -65,16 +65,6 @@ struct Inner {
     /// To be put out by its processor, on the way out of the kernel.
     wrong: Option<Reason>,
     spared: Spared,
-}
-
-/// A thread that executes the scheduler's text without sitting in the seat, and should have made room.
-#[derive(Default)]
-struct Spared {
-    thread: u64,
-    /// Which call of the scheduler it is.
-    call: (u64, u64),
-    beats: u32,
-    last: u64,
 }
 
 impl Inner {
@@ -172,16 +162,12 @@ impl Office {
             return false;
         }
         let call = (calls, arch::percpu::counts(here().index).crossings);
-        let Inner { spared, wrong, .. } = &mut *self.inner.lock();
-        if (spared.thread, spared.call) != (thread.number, call) {
-            *spared = Spared { thread: thread.number, call, beats: 0, last: now };
-        } else if now >= spared.last + BEAT_NS {
-            (spared.beats, spared.last) = (spared.beats + 1, now);
+        let inner = &mut *self.inner.lock();
+        let spared = inner.spared.again(thread.number, call, now);
+        if !spared {
+            inner.wrong.get_or_insert(Reason::Slow);
         }
-        if spared.beats >= BEATS {
-            wrong.get_or_insert(Reason::Slow);
-        }
-        spared.beats < BEATS
+        spared
     }
 
     /// The processor goes on with this thread, or asks the one in the seat.
@@ -344,7 +330,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
         }
     };
     if !sits {
-        return sit(thread, p);
+        return sit(thread, p, ns);
     }
     let named = match number {
         0 => None,
@@ -399,14 +385,15 @@ fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused
 }
 
 /// Its first `thread_next`: from now on it decides, beginning with what is ready here.
-fn sit(thread: &Arc<Thread>, p: &Processor) {
+fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
     let ticket = rest(thread);
     let queued: Vec<(Arc<Thread>, u64)> = {
         let mut inner = p.office.inner.lock();
         let Some(holder) = inner.asked.take() else { return };
         inner.seat.sit(Holder { ticket, ..holder }, time::now());
         inner.outbox = Outbox::new();
-        (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, u64::MAX, None);
+        let until = if ns == 0 { u64::MAX } else { time::now().saturating_add(ns) };
+        (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, until, None);
         p.office.taken.store(true, Ordering::Release);
         arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
         let mut queue = p.queue.lock();

@@ -39,15 +39,26 @@ impl<'a> Beds<'a> {
         (0..NEAR).map(move |step| 2 * ((thread as usize + step) % THREADS))
     }
 
+    #[inline]
     fn find(&self, thread: u64) -> Option<Bed<'a>> {
-        let mut places = Self::places(thread);
-        let place = places.find(|at| self.0[*at].load(Ordering::Acquire) == thread)?;
-        Some(Bed(&self.0[place + 1]))
+        let is_there = |at: usize| self.0[at].load(Ordering::Acquire) == thread;
+        let first = 2 * (thread as usize % THREADS);
+        // 0 is at places that nobody has.
+        let place = if is_there(first) && thread != 0 { Some(first) } else { Self::far(thread, is_there) };
+        place.map(|at| Bed(&self.0[at + 1]))
+    }
+
+    #[cold]
+    fn far(thread: u64, is_there: impl Fn(usize) -> bool) -> Option<usize> {
+        Self::places(thread).find(|&at| thread != 0 && is_there(at))
     }
 
     /// The bed of a thread, perhaps a new one; `None` if there is no room.
     pub fn of(&self, thread: u64) -> Option<Bed<'a>> {
         self.find(thread).or_else(|| {
+            if thread == 0 {
+                return None;
+            }
             let take =
                 |at: &usize| self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             let place = Self::places(thread).find(take)?;
@@ -66,6 +77,13 @@ impl<'a> Beds<'a> {
                 Woken::Here
             }
             _ => Woken::Elsewhere,
+        }
+    }
+
+    /// A thread that was `Unknown` exists: the next time it does not sleep.
+    pub fn note(&self, thread: u64) {
+        if let Some(bed) = self.of(thread) {
+            let _ = bed.0.compare_exchange(AWAKE, WOKEN, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 

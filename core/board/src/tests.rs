@@ -141,3 +141,32 @@ fn the_buffer_keeps_request_answer_switch_in_order() {
     buffer.ask();
     assert_eq!(buffer.steps(), ([3, 2, 1], 1));
 }
+
+#[test]
+fn beds_lose_no_wake_up() {
+    let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+    let beds = Board::new(&words).unwrap().beds();
+    assert_eq!(beds.wake(0, 0), Woken::Unknown);
+    assert!(beds.of(0).is_none());
+    // The same place for all of them.
+    let threads = [5, 5 + THREADS as u64, 5 + 2 * THREADS as u64];
+    for thread in threads {
+        assert_eq!(beds.wake(thread, 0), Woken::Unknown);
+        beds.note(thread);
+        let bed = beds.of(thread).unwrap();
+        assert!(!bed.lie_down(1), "it was woken before");
+        assert!(bed.lie_down(1));
+        assert_eq!(beds.wake(thread, 1), Woken::Here);
+        assert!(bed.get_up());
+        assert!(bed.lie_down(1));
+        assert_eq!(beds.wake(thread, 0), Woken::Elsewhere);
+        assert_eq!(beds.wake(thread, 0), Woken::Awake);
+        assert!(bed.get_up(), "somebody has woken it");
+        assert!(bed.lie_down(2));
+        assert!(!bed.get_up(), "nobody has");
+    }
+    for thread in threads {
+        beds.forget(thread);
+        assert_eq!(beds.wake(thread, 0), Woken::Unknown);
+    }
+}

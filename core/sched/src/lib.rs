@@ -8,12 +8,14 @@ mod life;
 mod outbox;
 mod ring;
 mod seat;
+mod spared;
 mod timers;
 
 pub use life::{Life, Phase, Refused};
 pub use outbox::{Nonsense, Outbox, Weight};
 pub use ring::Ring;
 pub use seat::{BEAT_NS, BEATS, Counts, Reason, Seat};
+pub use spared::Spared;
 pub use timers::{Key, Timers};
 
 /// How long a thread runs before the next one's turn, in nanoseconds.

@@ -56,8 +56,8 @@ impl Level {
         let mut level =
             Level { board, queue, desk, processor, processors, running: 0, ended: false, unsorted: false, late: false };
         let begun = Seat::ask(processor as u64).and_then(|mut seat| {
-            // The first answer is only that it sits down.
-            seat.next(0, 0, Limit::Never)?;
+            // The first answer is only that it sits down. It is asked again soon, and then threads may call.
+            seat.next(0, 0, Limit::Ns(1))?;
             Ok(seat)
         });
         passing::sits(processors);

@@ -50,7 +50,10 @@ impl Service {
             Woken::Here => return Ok(true),
             Woken::Awake => {}
             Woken::Elsewhere => sched::call_back(thread)?,
-            Woken::Unknown => sched::wake_up(thread)?,
+            Woken::Unknown => {
+                sched::wake_up(thread)?;
+                self.board.beds().note(thread);
+            }
         }
         Ok(false)
     }

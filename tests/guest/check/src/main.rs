@@ -10,6 +10,7 @@ mod deaths;
 mod fuzz;
 mod lending;
 mod memory;
+mod passing;
 mod peer;
 mod programs;
 mod quota;
@@ -41,6 +42,7 @@ const GROUPS: &[Group] = &[
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },

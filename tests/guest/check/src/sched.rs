@@ -38,7 +38,7 @@ pub const CHECKS: &[Check] = &[
     ("bad_end", || bad("end", reason::ENDED)),
 ];
 
-fn leak<T>(value: T) -> &'static T {
+pub fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
@@ -46,7 +46,7 @@ fn client() -> Result<SchedClient, String> {
     names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096)).map_err(doing("sched"))
 }
 
-fn choose(name: &str) -> Result<(), String> {
+pub fn choose(name: &str) -> Result<(), String> {
     client()?.choose(name).map_err(doing(name))
 }
 
@@ -61,14 +61,14 @@ fn lines(log: u64) -> Result<Vec<String>, String> {
 }
 
 /// Runs with a scheduler, and without it afterwards, however it went.
-fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
+pub fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
     choose(name)?;
     let outcome = what();
     choose("none")?;
     outcome
 }
 
-fn switches() -> u64 {
+pub fn switches() -> u64 {
     task::processors().map(|p| p.switches).sum()
 }
 

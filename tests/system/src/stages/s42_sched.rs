@@ -36,11 +36,29 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(400)
         .matrix(),
+        checks(
+            "passing",
+            "check passing",
+            &[
+                "there_and_back",
+                "one_switch_for_each_pass",
+                "no_wake_up_is_lost_between_processors",
+                "a_wake_up_before_its_sleep_counts_here_too",
+                "killed_while_put_aside",
+                "the_scheduler_goes_while_threads_are_put_aside",
+                "who_passes_to_nobody",
+                "preempted_in_between",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
         sh("threads_under_a_scheduler", THREADS)
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
             .matrix(),
-        sh("bench", "bench switch").out_has(&["by in-turn: ", "by improved: ", "by initial: "]).timeout(240),
+        sh("bench", "bench switch")
+            .out_has(&["by in-turn: ", "by improved: ", "by passing: ", "by initial: "])
+            .timeout(240),
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
             .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
             .err_has(&["sched: not found", "usage: sched"])

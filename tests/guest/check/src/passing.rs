@@ -1,0 +1,251 @@
+//! The scheduler called as a procedure: threads that sleep, wake each other and pass the processor on without a kernel call of
+//! their own (docs/decisions/0007).
+
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{choose, leak, switches, with};
+use crate::{holds, same};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::interfaces::passing::PassingClient;
+use musubi::rt::{Trap, task, thread, time};
+use musubi::{Error, names};
+
+pub const CHECKS: &[Check] = &[
+    ("there_and_back", there_and_back),
+    ("one_switch_for_each_pass", one_switch),
+    ("no_wake_up_is_lost_between_processors", woken_from_everywhere),
+    ("a_wake_up_before_its_sleep_counts_here_too", kept),
+    ("killed_while_put_aside", killed),
+    ("the_scheduler_goes_while_threads_are_put_aside", scheduler_goes),
+    ("who_passes_to_nobody", to_nobody),
+    ("preempted_in_between", preempted),
+];
+
+fn client() -> Result<&'static PassingClient, String> {
+    let client = names::lookup("passing").and_then(PassingClient::bind).map_err(doing("passing"))?;
+    // It has just sat down.
+    let me = task::identity().thread;
+    holds!(comes(|| client.wake_up(me) != Err(Error::NotSupported)), "it cannot be called");
+    Ok(leak(client))
+}
+
+/// Until it has happened, or ten seconds.
+fn comes(what: impl Fn() -> bool) -> bool {
+    let until = time::now_ns() + 10_000_000_000;
+    while !what() && time::now_ns() < until {
+        time::sleep_ns(1_000_000);
+    }
+    what()
+}
+
+/// Two threads in turn, and each knows whose turn it is.
+fn alternate(rounds: u64) -> Outcome {
+    let passing = client()?;
+    let me = task::identity().thread;
+    let turn = leak(AtomicU64::new(0));
+    let other = thread::spawn(
+        move || {
+            let mut wrong = 0;
+            for round in 0..rounds {
+                while turn.load(Ordering::SeqCst) != 2 * round + 1 {
+                    let _ = passing.sleep();
+                }
+                wrong += u64::from(turn.swap(2 * round + 2, Ordering::SeqCst) != 2 * round + 1);
+                let _ = passing.wake_up(me);
+            }
+            thread::exit(wrong)
+        },
+        0,
+    );
+    let other = other.map_err(doing("thread"))?;
+    for round in 0..rounds {
+        turn.store(2 * round + 1, Ordering::SeqCst);
+        while turn.load(Ordering::SeqCst) != 2 * round + 2 {
+            let _ = passing.pass(other.number());
+        }
+    }
+    same!(other.join(), Ok(0), "turns out of order");
+    Ok(())
+}
+
+fn there_and_back() -> Outcome {
+    with("ageing", || alternate(5000))
+}
+
+/// On one processor each pass is one switch between threads, and the kernel counts it.
+fn one_switch() -> Outcome {
+    with("ageing", || {
+        if task::processors().count() != 1 {
+            return Ok(());
+        }
+        let passing = client()?;
+        let (me, stop) = (task::identity().thread, leak(AtomicBool::new(false)));
+        let other = thread::spawn(
+            move || {
+                let _ = passing.sleep();
+                while !stop.load(Ordering::SeqCst) {
+                    let _ = passing.pass(me);
+                }
+            },
+            0,
+        );
+        let other = other.map_err(doing("thread"))?;
+        // What woke them in the kernel before they had a bed here may wake them once more.
+        let pass = || drop(passing.pass(other.number()));
+        for _ in 0..10 {
+            pass();
+        }
+        let mut least = u64::MAX;
+        for _ in 0..50 {
+            let before = switches();
+            for _ in 0..10 {
+                pass();
+            }
+            least = least.min(switches() - before);
+        }
+        stop.store(true, Ordering::SeqCst);
+        passing.wake_up(other.number()).map_err(doing("wake-up"))?;
+        other.join().map_err(doing("join"))?;
+        same!(least, 20, "switches for 10 passes there and back");
+        Ok(())
+    })
+}
+
+fn woken_from_everywhere() -> Outcome {
+    const EACH: u64 = 300;
+    with("ageing", || {
+        let passing = client()?;
+        let seen: &'static [AtomicU64; 6] = leak([const { AtomicU64::new(0) }; 6]);
+        let wanted: &'static [AtomicU64; 6] = leak([const { AtomicU64::new(0) }; 6]);
+        let mut sleepers = Vec::new();
+        for n in 0..6 {
+            let body = move || {
+                for round in 1..=EACH {
+                    while wanted[n].load(Ordering::SeqCst) < round {
+                        let _ = passing.sleep();
+                    }
+                    seen[n].store(round, Ordering::SeqCst);
+                }
+            };
+            sleepers.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+        }
+        let numbers: &'static [u64] = leak(sleepers.iter().map(|one| one.number()).collect::<Vec<_>>());
+        let mut wakers = Vec::new();
+        for part in 0..2 {
+            let body = move || {
+                let mut late = 0;
+                for round in 1..=EACH {
+                    for n in (part..6).step_by(2) {
+                        wanted[n].store(round, Ordering::SeqCst);
+                        let _ = passing.wake_up(numbers[n]);
+                    }
+                    late += u64::from(!comes(|| (part..6).step_by(2).all(|n| seen[n].load(Ordering::SeqCst) >= round)));
+                    if late > 0 {
+                        break;
+                    }
+                }
+                thread::exit(late)
+            };
+            wakers.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+        }
+        for waker in wakers {
+            same!(waker.join(), Ok(0), "wake-ups that were lost");
+        }
+        for one in sleepers {
+            one.join().map_err(doing("join"))?;
+        }
+        Ok(())
+    })
+}
+
+fn kept() -> Outcome {
+    with("ageing", || {
+        let passing = client()?;
+        let me = task::identity().thread;
+        for _ in 0..100 {
+            same!(passing.wake_up(me), Ok(()), "a wake-up of oneself");
+            same!(passing.sleep(), Ok(()), "the sleep after it");
+        }
+        Ok(())
+    })
+}
+
+fn killed() -> Outcome {
+    with("ageing", || {
+        let passing = client()?;
+        for _ in 0..50 {
+            let asleep = leak(AtomicBool::new(false));
+            let body = move || {
+                loop {
+                    asleep.store(true, Ordering::SeqCst);
+                    let _ = passing.sleep();
+                }
+            };
+            let one = thread::spawn(body, 0).map_err(doing("thread"))?;
+            holds!(comes(|| asleep.load(Ordering::SeqCst)), "it does not begin");
+            stub::thread_kill(&Trap, one.number()).map_err(doing("kill"))?;
+            same!(one.join(), Ok(Error::Killed.word()), "the killed thread");
+        }
+        alternate(100)
+    })
+}
+
+/// They all come back, and hear that nobody has woken them.
+fn scheduler_goes() -> Outcome {
+    for _ in 0..5 {
+        choose("ageing")?;
+        let passing = client()?;
+        let asleep = leak(AtomicU64::new(0));
+        let mut sleepers = Vec::new();
+        for _ in 0..8 {
+            let body = move || {
+                asleep.fetch_add(1, Ordering::SeqCst);
+                thread::exit(u64::from(passing.sleep().is_ok()))
+            };
+            sleepers.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+        }
+        holds!(comes(|| asleep.load(Ordering::SeqCst) == 8), "they do not begin");
+        time::sleep_ns(5_000_000);
+        choose("none")?;
+        for one in sleepers {
+            same!(one.join(), Ok(0), "a sleep that nobody has ended");
+        }
+    }
+    Ok(())
+}
+
+fn to_nobody() -> Outcome {
+    with("ageing", || {
+        let passing = client()?;
+        same!(passing.pass(1 << 50), Err(Error::NotFound), "nobody's number");
+        same!(passing.wake_up(0), Err(Error::NotFound), "number 0");
+        alternate(100)
+    })
+}
+
+/// Threads that never sleep take the processor away from those that pass it on, and the other way round.
+fn preempted() -> Outcome {
+    with("ageing", || {
+        let stop = leak(AtomicBool::new(false));
+        let counts: &'static [AtomicU64; 4] = leak([const { AtomicU64::new(0) }; 4]);
+        let mut busy = Vec::new();
+        for count in counts {
+            let body = move || {
+                while !stop.load(Ordering::SeqCst) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            busy.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+        }
+        let outcome = alternate(200);
+        stop.store(true, Ordering::SeqCst);
+        for one in busy {
+            one.join().map_err(doing("join"))?;
+        }
+        outcome?;
+        holds!(counts.iter().all(|count| count.load(Ordering::Relaxed) > 0), "a busy thread never ran");
+        Ok(())
+    })
+}
