@@ -75,6 +75,8 @@ pub mod op {
     pub const PASS: u64 = 3;
     /// Priority `b` (0: the highest, to [`super::PRIORITY_LOWEST`]) for thread `a`. For the scheduler to follow.
     pub const PRIORITY: u64 = 4;
+    /// Has the scheduler of processor `a` look around. Only for who sits in the seat of another one.
+    pub const LOOK: u64 = 5;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;

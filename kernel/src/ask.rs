@@ -3,6 +3,7 @@
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched;
+use crate::seat::NO_SEAT;
 use crate::thread::Thread;
 use crate::wait;
 use ::sched::Weight;
@@ -37,9 +38,23 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             p.poke();
             Ok(0)
         }),
+        op::LOOK => look(thread, d, a),
         _ => Err(Error::BadArgument),
     };
     thread.answer(result);
+}
+
+/// One scheduler has left something for another one to see.
+fn look(thread: &Thread, d: &Domain, processor: u64) -> Result<u64, Error> {
+    if thread.seat.load(Ordering::Relaxed) == NO_SEAT {
+        return Err(d.subject.refused(Object::System));
+    }
+    let p = usize::try_from(processor).ok().and_then(|index| machine().processors.get(index)).ok_or(Error::NotFound)?;
+    let event = Event { kind: event::REQUEST, detail: op::LOOK as u32, ..Event::default() };
+    p.office.tell(event, Weight::Light).ok_or(Error::NotSupported)?;
+    p.make_room();
+    p.poke();
+    Ok(0)
 }
 
 /// A thread that the caller may wake: one of its user.

@@ -4,13 +4,19 @@
 
 mod buffer;
 mod desk;
+mod mail;
 mod names;
+mod proposal;
 mod queue;
+mod terms;
 
 pub use buffer::{Buffer, Chosen};
 pub use desk::{Asked, Desk, reason};
+pub use mail::Mail;
 pub use names::Priorities;
+pub use proposal::Proposals;
 pub use queue::{Queue, Ready};
+pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 
 use core::sync::atomic::AtomicU64;
 
@@ -22,10 +28,13 @@ pub const USUAL: u64 = 16;
 pub const PROCESSORS: usize = 32;
 /// Threads that may be ready on one processor, and threads with a priority of their own.
 pub const THREADS: usize = 2048;
+/// How long a thread runs before the next one's turn, in ns, if it has agreed on nothing else.
+pub const QUANTUM_NS: u64 = 10_000_000;
 
 const DESK: usize = 128;
-const PER_PROCESSOR: usize = DESK + buffer::WORDS + queue::WORDS;
-const ALL: usize = names::WORDS + PROCESSORS * PER_PROCESSOR;
+const PER_PROCESSOR: usize = DESK + buffer::WORDS + mail::WORDS + queue::WORDS;
+const FIRST: usize = names::WORDS + proposal::WORDS;
+const ALL: usize = FIRST + PROCESSORS * PER_PROCESSOR;
 
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
@@ -53,8 +62,23 @@ impl<'a> Board<'a> {
         Priorities(&self.0[..names::WORDS])
     }
 
+    /// What is proposed to the policy.
+    pub fn proposals(&self) -> Proposals<'a> {
+        Proposals(&self.0[names::WORDS..FIRST])
+    }
+
+    /// The weight of those who have agreed on nothing; 0: they take turns.
+    pub fn weight(&self) -> u64 {
+        self.proposals().weight()
+    }
+
+    /// From now on everybody has a share, who has agreed on nothing this one.
+    pub fn set_weight(&self, weight: u64) {
+        self.proposals().set_weight(weight);
+    }
+
     fn part(&self, processor: usize) -> &'a [AtomicU64] {
-        &self.0[names::WORDS + processor * PER_PROCESSOR..][..PER_PROCESSOR]
+        &self.0[FIRST + processor * PER_PROCESSOR..][..PER_PROCESSOR]
     }
 
     /// What the levels say to each other on a processor.
@@ -73,14 +97,25 @@ impl<'a> Board<'a> {
         Buffer(&self.part(processor)[DESK..][..buffer::WORDS])
     }
 
+    /// The ready threads that others have left for a processor.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    pub fn mail(&self, processor: usize) -> Mail<'a> {
+        Mail(&self.part(processor)[DESK + buffer::WORDS..][..mail::WORDS])
+    }
+
     /// The ready threads of a processor. Its fast scheduler changes them, everybody may read.
     ///
     /// # Panics
     /// If there is no such processor.
     pub fn queue(&self, processor: usize) -> Queue<'a> {
-        Queue(&self.part(processor)[DESK + buffer::WORDS..])
+        Queue(&self.part(processor)[DESK + buffer::WORDS + mail::WORDS..])
     }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+#[path = "tests/terms.rs"]
+mod tests_terms;

@@ -42,6 +42,14 @@ pub fn set_priority(thread: u64, level: u64) -> Result<(), Error> {
     stub::call_scheduler(&Trap, op::PRIORITY, thread, level).map(drop)
 }
 
+/// Has the scheduler of another processor look around: for who sits in a seat.
+///
+/// # Errors
+/// `NotSupported` where no scheduler sits, or what the kernel answers.
+pub fn look(processor: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::LOOK, processor, 0).map(drop)
+}
+
 /// What is known of the seats of the processors.
 pub fn seats() -> impl Iterator<Item = SeatInfo> {
     (0..).map_while(|index| {

@@ -6,7 +6,9 @@ extern crate alloc;
 
 mod levels;
 mod log;
+mod terms;
 
+use ::board::Terms;
 use alloc::string::String;
 use alloc::vec::Vec;
 use levels::Levels;
@@ -40,11 +42,14 @@ struct State {
 struct Service {
     state: Mutex<State>,
     changed: Condition,
+    /// One proposal at a time.
+    proposing: Mutex<()>,
 }
 
 static SERVICE: Service = Service {
     state: Mutex::new(State { wish: String::new(), levels: None, board: 0, failed: None, log: Log::new() }),
     changed: Condition::new(),
+    proposing: Mutex::new(()),
 };
 
 fn run(_: &Start) -> i32 {
@@ -159,6 +164,23 @@ impl Sched for Service {
         let len = found.len().min(line.len());
         line[..len].copy_from_slice(&found.as_bytes()[..len]);
         Ok(len as u64)
+    }
+
+    fn share(&self, caller: &Caller, thread: u64, weight: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Share { weight })
+    }
+
+    fn periodic(&self, caller: &Caller, thread: u64, period: u64, deadline: u64, budget: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Periodic { period, deadline, budget })
+    }
+
+    fn join(&self, caller: &Caller, thread: u64, job: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Job { job: terms::job_of(caller, job) })
+    }
+
+    fn processors(&self, caller: &Caller, job: u64) -> Result<u64, Error> {
+        let base = self.state.lock().board;
+        terms::processors(base, terms::job_of(caller, job))
     }
 
     fn board(&self, caller: &Caller) -> Result<u64, Error> {

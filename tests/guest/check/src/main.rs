@@ -11,6 +11,7 @@ mod fuzz;
 mod lending;
 mod memory;
 mod peer;
+mod policies;
 mod programs;
 mod quota;
 mod raw;
@@ -42,6 +43,7 @@ const GROUPS: &[Group] = &[
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
+    Group { name: "policies", checks: policies::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },

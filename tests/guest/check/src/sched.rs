@@ -38,19 +38,19 @@ pub const CHECKS: &[Check] = &[
     ("bad_end", || bad("end", reason::ENDED)),
 ];
 
-fn leak<T>(value: T) -> &'static T {
+pub fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-fn client() -> Result<SchedClient, String> {
+pub fn client() -> Result<SchedClient, String> {
     names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096)).map_err(doing("sched"))
 }
 
-fn choose(name: &str) -> Result<(), String> {
+pub fn choose(name: &str) -> Result<(), String> {
     client()?.choose(name).map_err(doing(name))
 }
 
-fn lines(log: u64) -> Result<Vec<String>, String> {
+pub fn lines(log: u64) -> Result<Vec<String>, String> {
     let client = client()?;
     let mut line = [0; 1024];
     let lines = (0..).map_while(|at| {
@@ -61,7 +61,7 @@ fn lines(log: u64) -> Result<Vec<String>, String> {
 }
 
 /// Runs with a scheduler, and without it afterwards, however it went.
-fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
+pub fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
     choose(name)?;
     let outcome = what();
     choose("none")?;
@@ -353,14 +353,14 @@ fn work_is_shared() -> Outcome {
 }
 
 /// Threads that compute, give way, sleep and wake each other, and count.
-struct Load {
+pub struct Load {
     stop: &'static AtomicBool,
     counts: Vec<&'static AtomicU64>,
     threads: Vec<thread::Thread>,
 }
 
 impl Load {
-    fn start(count: usize) -> Result<Load, String> {
+    pub fn start(count: usize) -> Result<Load, String> {
         let stop: &'static AtomicBool = leak(AtomicBool::new(false));
         let mut load = Load { stop, counts: Vec::new(), threads: Vec::new() };
         for n in 0..count {
@@ -385,7 +385,7 @@ impl Load {
     }
 
     /// Every thread gets on.
-    fn all_run(&self) -> Outcome {
+    pub fn all_run(&self) -> Outcome {
         let before: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let until = time::now_ns() + 20_000_000_000;
         while time::now_ns() < until {
@@ -397,7 +397,7 @@ impl Load {
         Err(format!("a thread does not get on: {before:?}, {:?}", self.counts))
     }
 
-    fn stop(self) -> Outcome {
+    pub fn stop(self) -> Outcome {
         self.stop.store(true, Ordering::Relaxed);
         for one in self.threads {
             one.join().map_err(doing("join"))?;

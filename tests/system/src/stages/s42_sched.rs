@@ -36,6 +36,22 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(400)
         .matrix(),
+        checks(
+            "policies",
+            "check policies",
+            &[
+                "shares_are_turns",
+                "shares_refuse_nonsense",
+                "deadlines_are_admitted",
+                "jobs_have_their_processors",
+                "terms_need_their_policy",
+                "every_policy_under_load",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
+        checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them"]).timeout(300).icount(),
         sh("threads_under_a_scheduler", THREADS)
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
