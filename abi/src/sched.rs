@@ -127,6 +127,8 @@ pub struct SeatInfo {
     pub dismissed: u64,
     pub reason: u64,
     pub when: u64,
+    /// How long that one had been deciding then, in ms of its processor, rounded down.
+    pub decided_ms: u64,
 }
 
 const _: () = assert!(RING_FIRST + EVENTS as u64 * size_of::<Event>() as u64 <= crate::layout::PAGE);

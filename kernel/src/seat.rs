@@ -14,7 +14,7 @@ use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{Outbox, Phase, Reason, Refused, Seat, Weight};
+use ::sched::{BEAT_NS, Outbox, Phase, Reason, Refused, Seat, Weight};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
@@ -463,5 +463,6 @@ pub fn info(index: u64) -> Option<SeatInfo> {
         dismissed: counts.dismissed,
         reason,
         when,
+        decided_ms: u64::from(inner.seat.beats()) * BEAT_NS / 1_000_000,
     })
 }

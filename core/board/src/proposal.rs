@@ -16,7 +16,9 @@ const TERMS: usize = 6;
 const WEIGHT: usize = 10;
 /// Something was agreed on, or everybody has a weight: not only levels count.
 const TERMS_COUNT: usize = 11;
-pub(crate) const WORDS: usize = 12;
+/// Processors whose fast level has named nobody, as bits.
+const RESTING: usize = 12;
+pub(crate) const WORDS: usize = 13;
 
 /// The proposal on a board.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,19 @@ impl Proposals<'_> {
 
     pub(crate) fn note_terms(&self) {
         self.set(TERMS_COUNT, 1);
+    }
+
+    pub(crate) fn resting(&self) -> u64 {
+        self.get(RESTING)
+    }
+
+    pub(crate) fn set_resting(&self, processor: usize, rests: bool) {
+        let bit = 1 << processor;
+        if rests {
+            self.0[RESTING].fetch_or(bit, Ordering::AcqRel);
+        } else if self.resting() & bit != 0 {
+            self.0[RESTING].fetch_and(!bit, Ordering::AcqRel);
+        }
     }
 
     /// Proposes terms for a thread; one at a time. Its number.

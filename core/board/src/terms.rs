@@ -159,10 +159,11 @@ impl Agreed<'_> {
                 let began = self.get(BEGAN);
                 if why == Why::Came || self.left() == 0 {
                     let now = now();
-                    // A period begins when its work comes, a little early or late after the last one is on time.
-                    let (due, near) = (began + period, period / 8);
-                    if began == 0 || now + near >= due {
-                        let next = if began != 0 && now < due + near { due } else { now };
+                    // A period begins when its work comes. A little early it counts as on time; late, from when it came, or
+                    // others would have to make up for it.
+                    let due = began + period;
+                    if began == 0 || now + period / 8 >= due {
+                        let next = if began == 0 { now } else { due.max(now) };
                         self.set(BEGAN, next);
                         self.set(LEFT, Self::slice(terms));
                         key = next + deadline;
@@ -235,7 +236,29 @@ impl<'a> Order<'a> {
         if homes == 0 || homes >> self.processor & 1 != 0 {
             return None;
         }
-        (0..crate::PROCESSORS).filter(|p| homes >> p & 1 != 0).min_by_key(|p| self.board.queue(*p).len())
+        let resting = self.board.proposals().resting();
+        let ready = |p: &usize| (resting >> p & 1 == 0, self.board.queue(*p).len());
+        (0..crate::PROCESSORS).filter(|p| homes >> p & 1 != 0).min_by_key(ready)
+    }
+
+    /// This processor is about to run nobody, or somebody again.
+    pub fn rests(&self, rests: bool) {
+        self.board.proposals().set_resting(self.processor, rests);
+    }
+
+    /// A processor that runs nobody and may have somebody who waits here; it is counted as told.
+    pub fn helper(&self) -> Option<usize> {
+        let resting = self.board.proposals().resting();
+        let queue = self.board.queue(self.processor);
+        if resting == 0 || queue.is_empty() {
+            return None;
+        }
+        let (waiting, _) = queue.first(queue.highest()? as usize)?;
+        let homes = self.agreed(waiting.thread).map_or(0, |agreed| agreed.homes());
+        let fit = resting & if homes == 0 { u64::MAX } else { homes };
+        let processor = (fit != 0).then(|| fit.trailing_zeros() as usize)?;
+        self.board.proposals().set_resting(processor, false);
+        Some(processor)
     }
 
     /// How long a thread may go on, if what it has agreed on says that.

@@ -124,6 +124,8 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(desk.is_wanted(), "what came meanwhile");
     desk.done(desk.begin());
     assert!(!desk.is_wanted());
+    [0, 1, 7, 8, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
+    assert_eq!((desk.seen(1), desk.seen(7), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
     desk.set_high(9);
     assert_eq!(desk.take_high(), None);

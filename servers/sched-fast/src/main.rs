@@ -146,6 +146,7 @@ impl Level {
     }
 
     fn decide(&mut self, seat: &mut Seat) -> Result<(), Error> {
+        self.order.rests(false);
         if core::mem::take(&mut self.ended) {
             self.queue.tick();
             self.desk.call(reason::QUANTUM);
@@ -175,6 +176,9 @@ impl Level {
             let Some((first, level)) = self.queue.pop() else { break };
             if self.leave_elsewhere(first) {
                 continue;
+            }
+            if let Some(helper) = self.order.helper() {
+                let _ = sched::look(helper as u64);
             }
             let limit = if first.thread == self.running { Limit::Same } else { QUANTUM };
             self.running = first.thread;
@@ -213,6 +217,7 @@ impl Level {
             }
         }
         self.running = 0;
+        self.order.rests(true);
         match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
             Err(Error::Busy) => Ok(()),
             answer => answer,

@@ -95,9 +95,10 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
         );
         if seat.dismissed > 0 {
             line += &format!(
-                " (the last at {} ms: {})",
+                " (the last at {} ms: {}, after {} ms)",
                 seat.when / 1_000_000,
-                WORDS.get(seat.reason as usize).unwrap_or(&"?")
+                WORDS.get(seat.reason as usize).unwrap_or(&"?"),
+                seat.decided_ms
             );
         }
         if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {

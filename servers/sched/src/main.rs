@@ -37,6 +37,8 @@ struct State {
     /// Why the last start has failed.
     failed: Option<Error>,
     log: Log,
+    /// How the last one failed, and its queues as they were then.
+    failure: Vec<String>,
 }
 
 struct Service {
@@ -47,7 +49,14 @@ struct Service {
 }
 
 static SERVICE: Service = Service {
-    state: Mutex::new(State { wish: String::new(), levels: None, board: 0, failed: None, log: Log::new() }),
+    state: Mutex::new(State {
+        wish: String::new(),
+        levels: None,
+        board: 0,
+        failed: None,
+        log: Log::new(),
+        failure: Vec::new(),
+    }),
     changed: Condition::new(),
     proposing: Mutex::new(()),
 };
@@ -77,7 +86,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, failed, log } = &mut *state;
+            let State { wish, levels, board, failed, log, failure } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -91,8 +100,10 @@ impl Service {
             if let Some(how) = how
                 && let Some(running) = levels.take()
             {
-                log.add(alloc::format!("{}: {how}", running.name));
-                levels::queues(*board).for_each(|line| log.add(alloc::format!("  {line}")));
+                *failure = core::iter::once(alloc::format!("{}: {how}", running.name))
+                    .chain(levels::queues(*board).map(|line| alloc::format!("  {line}")))
+                    .collect();
+                failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
@@ -154,7 +165,8 @@ impl Sched for Service {
         let found: Option<String> = {
             let state = self.state.lock();
             if log == 0 {
-                let lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                lines.extend(state.failure.iter().map(|line| alloc::format!("last failure: {line}")));
                 lines.get(index as usize).cloned()
             } else {
                 state.log.line(index as usize)

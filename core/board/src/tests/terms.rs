@@ -151,7 +151,15 @@ fn threads_are_left_where_they_belong() {
     assert_eq!((here.elsewhere(7), there.elsewhere(7), here.elsewhere(8)), (Some(2), None, None));
     assert!(board.queue(2).push(Ready { thread: 1, turn: 1 }, 3));
     assert_eq!(here.elsewhere(7), Some(3), "where fewer are ready");
+    Order::new(board, 2, now).rests(true);
+    assert_eq!(here.elsewhere(7), Some(2), "where nobody runs");
+    assert_eq!(here.helper(), None, "nobody waits here");
+    assert!(board.queue(0).push(Ready { thread: 7, turn: 2 }, 3));
+    assert_eq!((here.helper(), here.helper()), (Some(2), None), "told once");
+    Order::new(board, 1, now).rests(true);
+    assert_eq!(here.helper(), None, "it may not have that thread");
     board.priorities().agreed(7).unwrap().set_homes(0);
+    assert_eq!(here.helper(), Some(1));
     assert_eq!(here.elsewhere(7), None);
     board.priorities().forget(7);
     assert!(board.priorities().agreed(7).is_none() && board.priorities().all().next().is_none());

@@ -32,6 +32,8 @@ pub fn cases() -> Vec<Case> {
                 "bad_wait",
                 "bad_ring",
                 "bad_end",
+                "private_data_are_refused",
+                "a_high_level_that_fails",
             ],
         )
         .timeout(400)
@@ -52,6 +54,21 @@ pub fn cases() -> Vec<Case> {
         .matrix(),
         // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them"]).timeout(300).icount(),
+        sh(
+            "eight_processors",
+            "check sched replaced_under_load work_is_shared nobody_starves bad_loop && check policies \
+             deadlines_are_admitted jobs_have_their_processors every_policy_under_load",
+        )
+        .cpus(8)
+        .timeout(300)
+        .out_has(&[
+            "ok replaced_under_load",
+            "ok work_is_shared",
+            "ok nobody_starves",
+            "ok bad_loop",
+            "ok jobs_have_their_processors",
+            "ok every_policy_under_load",
+        ]),
         sh("threads_under_a_scheduler", THREADS)
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
