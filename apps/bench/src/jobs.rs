@@ -16,8 +16,9 @@ use musubi::{Error, names};
 const WAYS: [(&str, &str); 3] = [("gang", "gang"), ("ageing", "ageing"), ("in-turn", "none")];
 /// Steps of a round, divided among the threads that take part.
 const WORK: u64 = 40_000;
-/// Rounds before a job asks again how many processors it has.
-const BLOCK: u64 = 128;
+/// Rounds before a job looks whether it is to end; and such blocks before it asks again how many processors it has.
+const BLOCK: u64 = 4;
+const ASK: u32 = 64;
 const SETTLE_NS: u64 = 50_000_000;
 const WINDOW_NS: u64 = 150_000_000;
 /// In a plan: nobody takes part any more.
@@ -70,8 +71,9 @@ impl Job {
                 round += 1;
             }
             if index == 0 {
-                let now = self.processors(threads, chooser);
-                let next = (plan >> 8).wrapping_add(1) << 8 & 0x7fff_ff00 | now;
+                let block = (plan >> 8).wrapping_add(1) & 0x7f_ffff;
+                let now = if block.is_multiple_of(ASK) { self.processors(threads, chooser) } else { active };
+                let next = block << 8 | now;
                 let is_over = self.stop.load(Ordering::Relaxed);
                 self.plan.store(if is_over { STOP } else { next }, Ordering::Release);
                 if is_over || now != active {

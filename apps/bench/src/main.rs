@@ -10,10 +10,10 @@ mod keys;
 mod report;
 mod rounds;
 mod samples;
+mod sched;
 mod server;
 mod sizes;
 mod spawn;
-mod switch;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ const BENCHES: [Bench; 6] = [
     ("keys", keys::run),
     ("sizes", sizes::run),
     ("spawn", spawn::run),
-    ("switch", switch::run),
+    ("sched", sched::run),
 ];
 
 fn run(start: &Start) -> i32 {

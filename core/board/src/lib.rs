@@ -58,16 +58,19 @@ impl<'a> Board<'a> {
     }
 
     /// Priorities by thread.
+    #[inline]
     pub fn priorities(&self) -> Priorities<'a> {
         Priorities(&self.0[..names::WORDS])
     }
 
     /// What is proposed to the policy.
+    #[inline]
     pub fn proposals(&self) -> Proposals<'a> {
         Proposals(&self.0[names::WORDS..FIRST])
     }
 
     /// The weight of those who have agreed on nothing; 0: they take turns.
+    #[inline]
     pub fn weight(&self) -> u64 {
         self.proposals().weight()
     }
@@ -77,6 +80,7 @@ impl<'a> Board<'a> {
         self.proposals().set_weight(weight);
     }
 
+    #[inline]
     fn part(&self, processor: usize) -> &'a [AtomicU64] {
         &self.0[FIRST + processor * PER_PROCESSOR..][..PER_PROCESSOR]
     }
@@ -85,6 +89,7 @@ impl<'a> Board<'a> {
     ///
     /// # Panics
     /// If there is no such processor.
+    #[inline]
     pub fn desk(&self, processor: usize) -> Desk<'a> {
         Desk(&self.part(processor)[..DESK])
     }
@@ -101,6 +106,7 @@ impl<'a> Board<'a> {
     ///
     /// # Panics
     /// If there is no such processor.
+    #[inline]
     pub fn mail(&self, processor: usize) -> Mail<'a> {
         Mail(&self.part(processor)[DESK + buffer::WORDS..][..mail::WORDS])
     }
@@ -109,6 +115,7 @@ impl<'a> Board<'a> {
     ///
     /// # Panics
     /// If there is no such processor.
+    #[inline]
     pub fn queue(&self, processor: usize) -> Queue<'a> {
         Queue(&self.part(processor)[DESK + buffer::WORDS + mail::WORDS..])
     }

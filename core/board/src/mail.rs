@@ -20,6 +20,7 @@ impl Mail<'_> {
     }
 
     /// Leaves a thread here. Whether there was room.
+    #[inline]
     pub fn put(&self, ready: Ready) -> bool {
         let mut number = self.0[IN].load(Ordering::Acquire);
         loop {
@@ -40,6 +41,7 @@ impl Mail<'_> {
     }
 
     /// The next one, for the processor whose mail it is.
+    #[inline]
     pub fn take(&self) -> Option<Ready> {
         let number = self.0[OUT].load(Ordering::Relaxed);
         let at = Self::slot(number);

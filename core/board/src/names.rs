@@ -24,6 +24,7 @@ impl<'a> Priorities<'a> {
         (0..NEAR).map(move |step| (thread as usize + step) % THREADS)
     }
 
+    #[inline]
     fn at(&self, thread: u64) -> Option<usize> {
         Self::places(thread).find(|at| self.0[2 * at].load(Ordering::Acquire) == thread)
     }
@@ -32,6 +33,7 @@ impl<'a> Priorities<'a> {
         Agreed(&self.0[NAMES + at * ENTRY..][..ENTRY])
     }
 
+    #[inline]
     pub(crate) fn find(&self, thread: u64) -> Place<'a> {
         let at = self.at(thread);
         let level = at.map_or(USUAL, |at| self.0[2 * at + 1].load(Ordering::Relaxed));
@@ -39,17 +41,20 @@ impl<'a> Priorities<'a> {
     }
 
     /// The level of a thread.
+    #[inline]
     pub fn of(&self, thread: u64) -> u64 {
         self.at(thread).map_or(USUAL, |at| self.0[2 * at + 1].load(Ordering::Relaxed))
     }
 
     /// What a thread has agreed on.
+    #[inline]
     pub fn agreed(&self, thread: u64) -> Option<Agreed<'a>> {
         self.find(thread).agreed
     }
 
     /// Sets the level of a thread. Whether there was room; a new one takes the place of one of the usual level that has
     /// agreed on nothing.
+    #[inline]
     pub fn set(&self, thread: u64, level: u64) -> bool {
         self.enter(thread, level).is_some()
     }

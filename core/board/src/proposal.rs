@@ -25,10 +25,12 @@ pub(crate) const WORDS: usize = 13;
 pub struct Proposals<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Proposals<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn set(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
@@ -44,6 +46,7 @@ impl Proposals<'_> {
         (known != 0).then_some(known >> terms.kind() & 1 != 0)
     }
 
+    #[inline]
     pub(crate) fn weight(&self) -> u64 {
         self.get(WEIGHT)
     }
@@ -53,6 +56,7 @@ impl Proposals<'_> {
         self.note_terms();
     }
 
+    #[inline]
     pub(crate) fn has_terms(&self) -> bool {
         self.get(TERMS_COUNT) != 0
     }
@@ -61,10 +65,12 @@ impl Proposals<'_> {
         self.set(TERMS_COUNT, 1);
     }
 
+    #[inline]
     pub(crate) fn resting(&self) -> u64 {
         self.get(RESTING)
     }
 
+    #[inline]
     pub(crate) fn set_resting(&self, processor: usize, rests: bool) {
         let bit = 1 << processor;
         if rests {

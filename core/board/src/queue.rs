@@ -40,24 +40,29 @@ pub struct Ready {
 pub struct Queue<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Queue<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn set(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
 
+    #[inline]
     fn node(number: u64) -> usize {
         NODES + (number as usize).min(THREADS) * NODE
     }
 
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.get(COUNT)
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,6 +77,7 @@ impl Queue<'_> {
         self.set(CLOCK, self.clock() + 1);
     }
 
+    #[inline]
     fn make(&self, ready: Ready, key: u64) -> Option<u64> {
         let free = self.get(FREE);
         let number = if free != 0 {
@@ -98,6 +104,7 @@ impl Queue<'_> {
         Some(number)
     }
 
+    #[inline]
     fn mark(&self, level: usize) {
         self.set(MAP, self.get(MAP) | 1 << level);
     }
@@ -108,6 +115,7 @@ impl Queue<'_> {
     }
 
     /// Where it belongs. Whether there was room.
+    #[inline]
     pub fn put(&self, ready: Ready, position: Position) -> bool {
         let level = (position.level as usize).min(LEVELS - 1);
         let Some(number) = self.make(ready, position.key) else { return false };
@@ -116,6 +124,7 @@ impl Queue<'_> {
     }
 
     /// Links a node in, by its key: mostly as the last one.
+    #[inline]
     fn link(&self, number: u64, level: usize, first: bool) {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
         let key_of = |number: u64| self.get(Self::node(number) + KEY);
@@ -151,19 +160,23 @@ impl Queue<'_> {
     }
 
     /// The key of whoever ran last.
+    #[inline]
     pub fn place(&self) -> u64 {
         self.get(PLACE)
     }
 
+    #[inline]
     pub(crate) fn set_place(&self, key: u64) {
         self.set(PLACE, self.place().max(key));
     }
 
     /// The key of the first one of the highest level; who is taken out next has it.
+    #[inline]
     pub fn first_key(&self) -> u64 {
         self.highest().map_or(0, |level| self.get(Self::node(self.get(HEADS + 2 * level as usize)) + KEY))
     }
 
+    #[inline]
     fn unlink(&self, level: usize) -> Option<u64> {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
         let first = self.get(head);
@@ -180,12 +193,14 @@ impl Queue<'_> {
     }
 
     /// The highest level with somebody in it.
+    #[inline]
     pub fn highest(&self) -> Option<u64> {
         let map = self.get(MAP);
         (map != 0).then(|| u64::from(map.trailing_zeros()))
     }
 
     /// Takes out the first one of the highest level.
+    #[inline]
     pub fn pop(&self) -> Option<(Ready, u64)> {
         let level = self.highest()?;
         let number = self.unlink(level as usize)?;

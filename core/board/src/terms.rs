@@ -80,10 +80,12 @@ pub struct Position {
 pub struct Agreed<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Agreed<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn set(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
@@ -201,6 +203,7 @@ impl<'a> Order<'a> {
         Order { board, processor, now }
     }
 
+    #[inline]
     fn find(&self, thread: u64) -> (u64, Option<Agreed<'a>>) {
         if !self.board.proposals().has_terms() {
             return (self.board.priorities().of(thread), None);
@@ -210,6 +213,7 @@ impl<'a> Order<'a> {
     }
 
     /// Where a thread that is ready now belongs.
+    #[inline]
     pub fn position(&self, thread: u64, why: Why) -> Position {
         let (level, agreed) = self.find(thread);
         let queue = self.board.queue(self.processor);
@@ -225,12 +229,14 @@ impl<'a> Order<'a> {
         Position { level, key, first: why == Why::Interrupted }
     }
 
+    #[inline]
     fn agreed(&self, thread: u64) -> Option<Agreed<'a>> {
         // Where only levels count nothing is looked up.
         if self.board.proposals().has_terms() { self.find(thread).1 } else { None }
     }
 
     /// The processor where it has to run, if not here: the one of those with the fewest ready.
+    #[inline]
     pub fn elsewhere(&self, thread: u64) -> Option<usize> {
         let homes = self.agreed(thread)?.homes();
         if homes == 0 || homes >> self.processor & 1 != 0 {
@@ -242,11 +248,13 @@ impl<'a> Order<'a> {
     }
 
     /// This processor is about to run nobody, or somebody again.
+    #[inline]
     pub fn rests(&self, rests: bool) {
         self.board.proposals().set_resting(self.processor, rests);
     }
 
     /// A processor that runs nobody and may have somebody who waits here; it is counted as told.
+    #[inline]
     pub fn helper(&self) -> Option<usize> {
         let resting = self.board.proposals().resting();
         let queue = self.board.queue(self.processor);
@@ -262,11 +270,13 @@ impl<'a> Order<'a> {
     }
 
     /// How long a thread may go on, if what it has agreed on says that.
+    #[inline]
     pub fn limit(&self, thread: u64) -> Option<u64> {
         Some(self.agreed(thread)?.left()).filter(|left| *left > 0)
     }
 
     /// It is now to run: from when on, if that matters.
+    #[inline]
     pub fn begin(&self, thread: u64, key: u64) -> Option<u64> {
         if key != 0 && self.board.weight() != 0 {
             self.board.queue(self.processor).set_place(key);
@@ -275,6 +285,7 @@ impl<'a> Order<'a> {
     }
 
     /// It has run since then.
+    #[inline]
     pub fn end(&self, thread: u64, began: Option<u64>) {
         if let (Some(began), Some(agreed)) = (began, self.agreed(thread)) {
             agreed.ran((self.now)().saturating_sub(began));

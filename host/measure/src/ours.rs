@@ -2,6 +2,7 @@
 
 use crate::benches::Bench;
 use crate::figure::{Figure, MUSUBI, count, unit};
+use crate::itc;
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
@@ -82,13 +83,14 @@ impl Ours {
         if !cases.is_empty() {
             figures = join(figures, &cases)?;
         }
+        figures.extend(itc::parts(&figures));
         Ok(Self { figures, cases, notes })
     }
 }
 
 fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
     let options = Options {
-        cpus: Some(1),
+        cpus: Some(bench.cpus),
         mem: bench.mem.into(),
         icount: !setup.kvm,
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },

@@ -173,6 +173,11 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
             columns(f, &of_many)?;
         }
+        let plain = self.counts(&count::PLAIN);
+        if plain.len() > 1 {
+            writeln!(f, "\nCounted by the guest:")?;
+            columns(f, &plain)?;
+        }
         let is_shown =
             |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));
         for paper in self.papers.iter().filter(is_shown) {

@@ -73,7 +73,7 @@ pub fn cases() -> Vec<Case> {
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
             .matrix(),
-        sh("bench", "bench switch").out_has(&["by in-turn: ", "by improved: ", "by initial: "]).timeout(240),
+        sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-initial: "]).timeout(240),
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
             .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
             .err_has(&["sched: not found", "usage: sched"])
