@@ -5,6 +5,7 @@ extern crate alloc;
 
 mod acl;
 mod attacks;
+mod bad_scheds;
 mod calls;
 mod deaths;
 mod fuzz;
@@ -43,6 +44,7 @@ const GROUPS: &[Group] = &[
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
+    Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },

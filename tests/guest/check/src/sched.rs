@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::refusal::Object;
-use musubi::abi::sched::{op, reason};
+use musubi::abi::sched::op;
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{Trap, sched, task, thread, time};
 use musubi::{Error, names};
@@ -22,6 +22,7 @@ pub const CHECKS: &[Check] = &[
     ("a_wake_up_before_its_sleep_counts", kept),
     ("one_switch_in_turn", one_switch),
     ("two_switches_by_a_scheduler", two_switches),
+    ("giving_way_takes_the_fixed_path", giving_way),
     ("four_switches_in_the_initial_version", four_switches),
     ("threads_get_on_in_the_initial_version", initial_under_load),
     ("the_high_level_is_called_for_two_reasons", two_reasons),
@@ -29,15 +30,6 @@ pub const CHECKS: &[Check] = &[
     ("nobody_starves", nobody_starves),
     ("work_is_shared", work_is_shared),
     ("replaced_under_load", replaced_under_load),
-    ("bad_loop", || bad("loop", reason::SLOW)),
-    ("bad_wrong", || bad("wrong", reason::WRONG)),
-    ("bad_turn", || bad("turn", reason::WRONG)),
-    ("bad_fault", || bad("fault", reason::ENDED)),
-    ("bad_wait", || bad("wait", reason::WAITED)),
-    ("bad_ring", || bad("ring", reason::RING)),
-    ("bad_end", || bad("end", reason::ENDED)),
-    ("private_data_are_refused", private_data_are_refused),
-    ("a_high_level_that_fails", a_high_level_that_fails),
 ];
 
 pub fn leak<T>(value: T) -> &'static T {
@@ -187,6 +179,36 @@ fn four_switches() -> Outcome {
         let found = switches_per_pass()?;
         holds!(found == 4 || task::processors().count() > 1, "switches for one pass: {found}, not 4");
         in_order()
+    })
+}
+
+/// Two threads give way to each other: two switches each time, and nothing for the high level to do (CUBIX-57).
+fn giving_way() -> Outcome {
+    with("ageing", || {
+        const TIMES: u64 = 500;
+        let stop = leak(AtomicBool::new(false));
+        let body = move || {
+            while !stop.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        };
+        let other = thread::spawn(body, 0).map_err(doing("thread"))?;
+        let give_way = |times| (0..times).for_each(|_: u64| thread::yield_now());
+        give_way(10);
+        let called = high_calls()?;
+        let least = (0..10).map(|_| {
+            let before = switches();
+            give_way(TIMES);
+            // Each time the other one does, too.
+            (switches() - before) / (2 * TIMES)
+        });
+        let least = least.min();
+        let after = high_calls()?;
+        stop.store(true, Ordering::Relaxed);
+        other.join().map_err(doing("join"))?;
+        holds!(least == Some(2) || task::processors().count() > 1, "switches for giving way: {least:?}, not 2");
+        same!(after.0, called.0, "calls of the high level for a priority");
+        Ok(())
     })
 }
 
@@ -418,77 +440,4 @@ fn replaced_under_load() -> Outcome {
     }
     holds!(sched::seats().all(|seat| seat.missed == 0), "events were lost");
     load.stop()
-}
-
-/// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they
-/// are, has no right to them (CUBIX-50).
-fn private_data_are_refused() -> Outcome {
-    bad("peek", reason::ENDED)?;
-    let log = lines(1)?;
-    let refused =
-        |line: &&String| line.contains("bad peek: the fast level has failed: fault: no right to read section");
-    holds!(log.iter().find(refused).is_some(), "no refusal in the log: {log:?}");
-    Ok(())
-}
-
-/// The high level fails, the fast one being as it should: both are started again, everybody gets on, and `sched` shows why
-/// and what was in the queues.
-fn a_high_level_that_fails() -> Outcome {
-    let load = Load::start(4 * task::processors().count())?;
-    let chooser = client()?;
-    for (mode, how) in [("fault", "fault: "), ("end", "it ended with status 3")] {
-        let name = format!("late {mode}");
-        chooser.choose(&name).map_err(doing(&name))?;
-        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-        let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
-        while gone() < before + 2 * task::processors().count() as u64 {
-            holds!(time::now_ns() < until, "{name} was not started again");
-            load.all_run()?;
-            time::sleep_ns(5_000_000);
-        }
-        let told = lines(0)?;
-        let why = format!("last failure: {name}: the high level has failed: {how}");
-        holds!(told.iter().any(|line| line.starts_with(&why)), "no {why:?} in {told:?}");
-        let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
-        holds!(told.iter().any(queue), "no queues in {told:?}");
-    }
-    chooser.choose("none").map_err(doing("none"))?;
-    load.all_run()?;
-    load.stop()
-}
-
-/// A scheduler that goes wrong is put out, for the right reason; everybody gets on, it is started again, and how it ended can
-/// be read.
-fn bad(mode: &str, why: u64) -> Outcome {
-    let load = Load::start(8)?;
-    let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-    let before = gone();
-    // It may be gone again before all seats are taken.
-    let chooser = client()?;
-    let name = format!("bad {mode}");
-    let _ = chooser.choose(&name);
-    let until = time::now_ns() + 60_000_000_000;
-    let mut last = before;
-    let mut times = 0;
-    let mut reasons = Vec::new();
-    while times < 2 && time::now_ns() < until {
-        let now = gone();
-        if now > last {
-            times += 1;
-            last = now;
-            reasons.extend(sched::seats().map(|seat| seat.reason));
-            let slow = sched::seats().filter(|seat| seat.dismissed > 0).map(|seat| seat.decided_ms).max().unwrap_or(0);
-            holds!(slow < 10, "it decided for {slow} ms");
-            load.all_run()?;
-        }
-        time::sleep_ns(5_000_000);
-    }
-    chooser.choose("none").map_err(doing("none"))?;
-    load.all_run()?;
-    load.stop()?;
-    holds!(times >= 2, "it was put out {times} times: not started again");
-    holds!(reasons.contains(&why), "the reasons: {reasons:?}, without {why}");
-    let log = lines(1)?;
-    holds!(log.iter().any(|line| line.contains(&name)), "the log does not say so: {log:?}");
-    Ok(())
 }

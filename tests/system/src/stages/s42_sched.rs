@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
                 "a_wake_up_before_its_sleep_counts",
                 "one_switch_in_turn",
                 "two_switches_by_a_scheduler",
+                "giving_way_takes_the_fixed_path",
                 "four_switches_in_the_initial_version",
                 "threads_get_on_in_the_initial_version",
                 "the_high_level_is_called_for_two_reasons",
@@ -25,6 +26,14 @@ pub fn cases() -> Vec<Case> {
                 "nobody_starves",
                 "work_is_shared",
                 "replaced_under_load",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        checks(
+            "bad_scheds",
+            "check bad_scheds",
+            &[
                 "bad_loop",
                 "bad_wrong",
                 "bad_turn",
@@ -56,7 +65,7 @@ pub fn cases() -> Vec<Case> {
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them"]).timeout(300).icount(),
         sh(
             "eight_processors",
-            "check sched replaced_under_load work_is_shared nobody_starves bad_loop && check policies \
+            "check sched replaced_under_load work_is_shared nobody_starves && check bad_scheds bad_loop && check policies \
              deadlines_are_admitted jobs_have_their_processors every_policy_under_load",
         )
         .cpus(8)
