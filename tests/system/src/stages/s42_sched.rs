@@ -83,9 +83,27 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
             .matrix(),
         sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-initial: "]).timeout(240),
+        // Rounds for the same number of instructions of all processors: what the host does does not matter.
+        sh("jobs_lose_little", "bench jobs --json").cpus(4).icount().timeout(400).out_check(jobs_lose_little),
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
             .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
             .err_has(&["sched: not found", "usage: sched"])
             .status(2),
     ]
+}
+
+/// Two jobs side by side reach nine tenths of what they do alone in the same time, if processors are divided between them, and
+/// less if they are not; neither starves.
+fn jobs_lose_little(out: &str) -> bool {
+    let value = |case: &str, way: &str| {
+        let about = format!("\"case\":\"{case}\",");
+        let line = out.lines().find(|line| line.contains(&about) && line.contains(&format!("\"way\":\"{way}\"")))?;
+        line.split("\"value\":").nth(1)?.split(',').next()?.parse::<u64>().ok()
+    };
+    let (Some(kept), Some(least), Some(both)) =
+        (value("kept", "gang"), value("side-by-side-least", "gang"), value("side-by-side", "gang"))
+    else {
+        return false;
+    };
+    kept >= 900 && least * 5 >= both * 2 && value("kept", "in-turn").is_some_and(|kept| kept < 900)
 }
