@@ -48,7 +48,11 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
         // Nobody writes the other half of this word while the scheduler decides; if somebody did, it would be read again.
         ring[0].store(tail << 32 | head, Ordering::Release);
         if decision >= GOOD {
-            misbehave(mode, ring, ready.front().copied())?;
+            match misbehave(mode, ring, ready.front().copied()) {
+                // What has happened meanwhile is to be read first: again.
+                Err(Error::Busy) => continue,
+                other => other?,
+            }
         }
         let answer = match ready.pop_front() {
             Some((thread, turn)) => (stub::thread_next(&Trap, thread, turn, 5_000_000), Some((thread, turn))),
