@@ -81,9 +81,11 @@ pub mod op {
     pub const PASS: u64 = 3;
     /// Priority `b` (0: the highest, to [`super::PRIORITY_LOWEST`]) for thread `a`. For the scheduler to follow.
     pub const PRIORITY: u64 = 4;
+    /// Has the scheduler of processor `a` look around. Only for who sits in the seat of another one.
+    pub const LOOK: u64 = 5;
     /// Thread `a` was put aside by the scheduler, or is about to be: it is ready. From the scheduler's text, or for a thread of
     /// the caller's user.
-    pub const CALL_BACK: u64 = 5;
+    pub const CALL_BACK: u64 = 6;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;
@@ -134,6 +136,8 @@ pub struct SeatInfo {
     pub dismissed: u64,
     pub reason: u64,
     pub when: u64,
+    /// How long that one had been deciding then, in ms of its processor, rounded down.
+    pub decided_ms: u64,
 }
 
 const _: () = assert!(RING_FIRST + EVENTS as u64 * size_of::<Event>() as u64 <= crate::layout::PAGE);

@@ -12,4 +12,6 @@ pub trait Passing {
     fn wake_up(&self, caller: &Caller, thread: u64) -> Result<(), Error>;
     /// Both in one: the processor goes from the calling thread to the one that is woken.
     fn pass(&self, caller: &Caller, thread: u64) -> Result<(), Error>;
+    /// How often threads have called one of the others, on all processors.
+    fn entered(&self) -> Result<u64, Error>;
 }

@@ -10,6 +10,15 @@ pub trait Sched {
     fn choose(&self, name: &str) -> Result<(), Error>;
     /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened). Value: its length.
     fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error>;
+    /// Proposes that a thread of the caller's user has so many parts of a processor. `NotSupported`: the policy knows no shares.
+    fn share(&self, caller: &Caller, thread: u64, weight: u64) -> Result<(), Error>;
+    /// Proposes that a thread gets `budget` in each `period`, by `deadline` after the period's beginning; all in ns.
+    /// `Busy`: not all deadlines could be met.
+    fn periodic(&self, caller: &Caller, thread: u64, period: u64, deadline: u64, budget: u64) -> Result<(), Error>;
+    /// Proposes that a thread belongs to a parallel job, which has processors of its own. The jobs of a user have numbers.
+    fn join(&self, caller: &Caller, thread: u64, job: u64) -> Result<(), Error>;
+    /// How many processors a job has now.
+    fn processors(&self, caller: &Caller, job: u64) -> Result<u64, Error>;
     /// For the levels themselves: the section that they share.
     fn board(&self, caller: &Caller) -> Result<u64, Error>;
 }

@@ -5,6 +5,7 @@ use crate::machine::machine;
 use crate::pass;
 use crate::processor::here;
 use crate::sched;
+use crate::seat::NO_SEAT;
 use crate::thread::Thread;
 use crate::wait;
 use ::sched::Weight;
@@ -31,8 +32,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             Err(error) => Err(error),
         },
         op::CALL_BACK => other(thread, d, a).map(|other| {
-            pass::call_back(&other);
-            0
+            u64::from(pass::call_back(&other))
         }),
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
         op::PRIORITY => other(thread, d, a).and_then(|other| {
@@ -43,9 +43,23 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             p.poke();
             Ok(0)
         }),
+        op::LOOK => look(thread, d, a),
         _ => Err(Error::BadArgument),
     };
     thread.answer(result);
+}
+
+/// One scheduler has left something for another one to see.
+fn look(thread: &Thread, d: &Domain, processor: u64) -> Result<u64, Error> {
+    if thread.seat.load(Ordering::Relaxed) == NO_SEAT && !here().office.is_of(&d.text) {
+        return Err(d.subject.refused(Object::System));
+    }
+    let p = usize::try_from(processor).ok().and_then(|index| machine().processors.get(index)).ok_or(Error::NotFound)?;
+    let event = Event { kind: event::REQUEST, detail: op::LOOK as u32, ..Event::default() };
+    p.office.tell(event, Weight::Light).ok_or(Error::NotSupported)?;
+    p.make_room();
+    p.poke();
+    Ok(0)
 }
 
 /// A thread that the caller may wake: one of its user; the scheduler any.

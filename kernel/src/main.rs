@@ -25,6 +25,7 @@ on_the_machine! {
     mod machine;
     mod pass;
     mod processor;
+    mod ring;
     mod sched;
     mod seat;
     mod section;

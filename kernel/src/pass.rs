@@ -7,6 +7,7 @@ use crate::processor::{Processor, here};
 use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
+use ::sched::Phase;
 use abi::Error;
 use abi::refusal::Object;
 use alloc::sync::Arc;
@@ -53,21 +54,22 @@ pub fn unpark(thread: &Arc<Thread>) -> bool {
     turn.is_some()
 }
 
-/// The same for one that is about to be put aside, perhaps: on another processor, or on its way there.
-pub fn call_back(thread: &Arc<Thread>) {
+/// The same for one that is about to be put aside, perhaps: on another processor, or on its way there. Whether it is ready now,
+/// or will be as soon as it is put aside.
+pub fn call_back(thread: &Arc<Thread>) -> bool {
     let runs = {
         let mut wait = thread.wait.lock();
-        let runs = wait.life.phase() == ::sched::Phase::Running;
+        let runs = wait.life.phase() == Phase::Running;
         wait.woken |= runs;
         runs
     };
-    if runs {
-        let processor = &machine().processors[thread.processor.load(Ordering::Relaxed)];
-        processor.attend();
-        processor.poke();
-    } else {
-        unpark(thread);
+    if !runs {
+        return unpark(thread);
     }
+    let processor = &machine().processors[thread.processor.load(Ordering::Relaxed)];
+    processor.attend();
+    processor.poke();
+    true
 }
 
 /// `thread_next` from a thread that executes the scheduler's text and does not sit in the seat: it is put aside, and the one

@@ -5,32 +5,26 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::pass;
 use crate::processor::{Processor, here};
+use crate::ring::Ring;
 use crate::sched;
 use crate::section::{New, Section};
 use crate::thread::Thread;
 use abi::layout::PAGE;
 use abi::refusal::Object;
 use abi::rights::principal;
-use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, event, ready};
+use abi::sched::{Event, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{Outbox, Phase, Reason, Refused, Seat, Spared, Weight};
+use ::sched::{BEAT_NS, Phase, Reason, Refused, Seat, Spared, Weight};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::frames::Frame;
 use arch::time;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
-use zerocopy::IntoBytes;
 
 /// Of a thread that has no seat.
 pub const NO_SEAT: usize = usize::MAX;
-
-const HEAD: usize = 0;
-const TAIL: usize = 4;
-const MISSED: usize = 8;
-const PROCESSOR: usize = 16;
 
 /// A scheduler.
 struct Holder {
@@ -52,9 +46,7 @@ pub struct Office {
 #[derive(Default)]
 struct Inner {
     seat: Seat<Holder>,
-    outbox: Outbox<Event, EVENTS>,
-    /// The page of the ring, the same for all that ever sit here.
-    page: Option<Frame>,
+    ring: Ring,
     /// Who has asked for the seat and has not sat down yet.
     asked: Option<Holder>,
     /// What the answer was: the thread to go on with, and until when.
@@ -68,44 +60,25 @@ struct Inner {
 }
 
 impl Inner {
-    fn head(&self) -> u32 {
-        self.page.as_ref().map_or(0, |page| page.load(HEAD))
-    }
-
     /// Whether the one who sits here should be asked soon.
     fn post(&mut self, event: Event, weight: Weight) -> bool {
-        let Inner { outbox, page: Some(page), wrong, .. } = self else { return false };
-        let soon = outbox.post(event, weight, page.load(HEAD), |slot, event| put(page, slot, event));
-        page.write(MISSED, &outbox.missed().to_le_bytes());
-        page.store(TAIL, outbox.tail());
-        soon.unwrap_or_else(|_| {
-            *wrong = Some(Reason::Ring);
+        self.ring.post(event, weight).unwrap_or_else(|_| {
+            self.wrong = Some(Reason::Ring);
             true
         })
     }
 
     /// Puts what had no room into the ring. How much there is to read.
     fn catch_up(&mut self) -> u32 {
-        let Inner { outbox, page: Some(page), wrong, .. } = self else { return 0 };
-        let head = page.load(HEAD);
-        let caught = outbox.catch_up(head, |slot, event| put(page, slot, event));
-        page.store(TAIL, outbox.tail());
-        match caught.and_then(|()| outbox.unread(head)) {
-            Ok(unread) => unread,
-            Err(_) => {
-                *wrong = Some(Reason::Ring);
-                0
-            }
-        }
+        self.ring.catch_up().unwrap_or_else(|_| {
+            self.wrong = Some(Reason::Ring);
+            0
+        })
     }
 
     fn has_news(&self) -> bool {
-        self.wrong.is_some() || self.outbox.is_empty(self.head()) != Ok(true)
+        self.wrong.is_some() || !self.ring.is_read()
     }
-}
-
-fn put(page: &Frame, slot: u32, event: &Event) {
-    page.write(RING_FIRST as usize + slot as usize * size_of::<Event>(), event.as_bytes());
 }
 
 /// What the processor does next.
@@ -281,23 +254,19 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
         if inner.seat.holder().is_some() || inner.asked.is_some() {
             return Err(Error::Busy);
         }
-        if inner.page.is_none() {
-            inner.page = Some(Frame::lasting().ok_or(Error::NoMemory)?);
-        }
+        inner.ring.make()?;
     }
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let owner = d.text.owner();
     let ring = Section::create(New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
     let mut inner = p.office.inner.lock();
-    let page = inner.page.as_ref().and_then(Frame::again);
-    let Some(page) = page.filter(|_| inner.seat.holder().is_none() && inner.asked.is_none()) else {
+    let is_free = inner.seat.holder().is_none() && inner.asked.is_none();
+    let Some(page) = is_free.then(|| inner.ring.begin(processor)).flatten() else {
         drop(inner);
         ring.delete();
         return Err(Error::Busy);
     };
-    page.write(HEAD, &[0; PAGE as usize]);
-    page.write(PROCESSOR, &processor.to_le_bytes());
     ring.state.lock().pages.supply(0, Arc::new(page));
     let base = ring.base;
     inner.asked = Some(Holder { thread: thread.clone(), text: d.text.clone(), ring, ticket: 0 });
@@ -391,7 +360,7 @@ fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
         let mut inner = p.office.inner.lock();
         let Some(holder) = inner.asked.take() else { return };
         inner.seat.sit(Holder { ticket, ..holder }, time::now());
-        inner.outbox = Outbox::new();
+        inner.ring.forget();
         let until = if ns == 0 { u64::MAX } else { time::now().saturating_add(ns) };
         (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, until, None);
         p.office.taken.store(true, Ordering::Release);
@@ -507,9 +476,10 @@ pub fn info(index: u64) -> Option<SeatInfo> {
         named: counts.named,
         none: counts.none,
         lost: counts.lost,
-        missed: inner.outbox.missed(),
+        missed: inner.ring.missed(),
         dismissed: counts.dismissed,
         reason,
         when,
+        decided_ms: u64::from(inner.seat.beats()) * BEAT_NS / 1_000_000,
     })
 }

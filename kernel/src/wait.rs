@@ -1,6 +1,7 @@
 //! Waiting: lists of waiters of one object, and waits on a word of memory.
 
 use crate::claim;
+use crate::pass;
 use crate::domain::Domain;
 use crate::sched;
 use crate::thread::Thread;
@@ -81,6 +82,9 @@ pub fn sleep_until_woken(thread: &Arc<Thread>, timeout: u64) {
 
 /// Wakes a thread that sleeps like that; one that does not will not the next time. Whether it slept.
 pub fn rouse(thread: &Arc<Thread>) -> bool {
+    if thread.card.is_known() && pass::call_back(thread) {
+        return true;
+    }
     let ticket = {
         let mut wait = thread.wait.lock();
         let asleep = core::mem::take(&mut wait.asleep);

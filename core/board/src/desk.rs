@@ -20,6 +20,8 @@ const DONE: usize = 49;
 const RAISE: usize = 50;
 const TAKEN: usize = 51;
 const LEVEL: usize = 52;
+// Written by threads that call the scheduler themselves, one at a time.
+const ENTERED: usize = 56;
 
 /// Why the high level is called (CUBIX-54): these two and no others.
 pub mod reason {
@@ -39,15 +41,18 @@ pub struct Asked {
 pub struct Desk<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Desk<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn set(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
 
     /// The high level's thread here; 0: none.
+    #[inline]
     pub fn high(&self) -> u64 {
         self.get(HIGH)
     }
@@ -77,6 +82,7 @@ impl Desk<'_> {
     }
 
     /// Whether it has been called and is not done.
+    #[inline]
     pub fn is_wanted(&self) -> bool {
         self.get(ASKED) != self.get(DONE)
     }
@@ -87,6 +93,7 @@ impl Desk<'_> {
     }
 
     /// The high level begins: what it was called for, so far.
+    #[inline]
     pub fn begin(&self) -> u64 {
         self.get(ASKED)
     }
@@ -128,12 +135,26 @@ impl Desk<'_> {
     }
 
     /// The fast level does that now.
+    #[inline]
     pub fn take_raise(&self) -> (u64, u64) {
         let levels = self.0[RAISE].swap(0, Ordering::AcqRel);
         (levels, self.get(LEVEL))
     }
 
+    /// A thread has called the scheduler itself, on this processor.
+    #[inline]
+    pub fn enter(&self) {
+        self.set(ENTERED, self.entered() + 1);
+    }
+
+    /// How often threads have.
+    #[inline]
+    pub fn entered(&self) -> u64 {
+        self.get(ENTERED)
+    }
+
     /// One event of a kind was seen; of a kind that is not known, if it has none of these numbers.
+    #[inline]
     pub fn saw(&self, kind: u32) {
         let at = if (1..=7).contains(&kind) { EVENTS + kind as usize } else { UNKNOWN };
         self.set(at, self.get(at) + 1);

@@ -5,14 +5,20 @@
 mod beds;
 mod buffer;
 mod desk;
+mod mail;
 mod names;
+mod proposal;
 mod queue;
+mod terms;
 
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen};
 pub use desk::{Asked, Desk, reason};
+pub use mail::Mail;
 pub use names::Priorities;
+pub use proposal::Proposals;
 pub use queue::{Queue, Ready};
+pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 
 use core::sync::atomic::AtomicU64;
 
@@ -24,11 +30,14 @@ pub const USUAL: u64 = 16;
 pub const PROCESSORS: usize = 32;
 /// Threads that may be ready on one processor, and threads with a priority of their own.
 pub const THREADS: usize = 2048;
+/// How long a thread runs before the next one's turn, in ns, if it has agreed on nothing else.
+pub const QUANTUM_NS: u64 = 10_000_000;
 
 const DESK: usize = 128;
-const PER_PROCESSOR: usize = DESK + buffer::WORDS + queue::WORDS;
-const SHARED: usize = names::WORDS + beds::WORDS;
-const ALL: usize = SHARED + PROCESSORS * PER_PROCESSOR;
+const PER_PROCESSOR: usize = DESK + buffer::WORDS + mail::WORDS + queue::WORDS;
+const BEDS: usize = names::WORDS + proposal::WORDS;
+const FIRST: usize = BEDS + beds::WORDS;
+const ALL: usize = FIRST + PROCESSORS * PER_PROCESSOR;
 
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
@@ -52,23 +61,43 @@ impl<'a> Board<'a> {
     }
 
     /// Priorities by thread.
+    #[inline]
     pub fn priorities(&self) -> Priorities<'a> {
         Priorities(&self.0[..names::WORDS])
     }
 
     /// Where threads sleep.
     pub fn beds(&self) -> Beds<'a> {
-        Beds(&self.0[names::WORDS..SHARED])
+        Beds(&self.0[BEDS..FIRST])
     }
 
+    /// What is proposed to the policy.
+    #[inline]
+    pub fn proposals(&self) -> Proposals<'a> {
+        Proposals(&self.0[names::WORDS..BEDS])
+    }
+
+    /// The weight of those who have agreed on nothing; 0: they take turns.
+    #[inline]
+    pub fn weight(&self) -> u64 {
+        self.proposals().weight()
+    }
+
+    /// From now on everybody has a share, who has agreed on nothing this one.
+    pub fn set_weight(&self, weight: u64) {
+        self.proposals().set_weight(weight);
+    }
+
+    #[inline]
     fn part(&self, processor: usize) -> &'a [AtomicU64] {
-        &self.0[SHARED + processor * PER_PROCESSOR..][..PER_PROCESSOR]
+        &self.0[FIRST + processor * PER_PROCESSOR..][..PER_PROCESSOR]
     }
 
     /// What the levels say to each other on a processor.
     ///
     /// # Panics
     /// If there is no such processor.
+    #[inline]
     pub fn desk(&self, processor: usize) -> Desk<'a> {
         Desk(&self.part(processor)[..DESK])
     }
@@ -81,14 +110,27 @@ impl<'a> Board<'a> {
         Buffer(&self.part(processor)[DESK..][..buffer::WORDS])
     }
 
+    /// The ready threads that others have left for a processor.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    #[inline]
+    pub fn mail(&self, processor: usize) -> Mail<'a> {
+        Mail(&self.part(processor)[DESK + buffer::WORDS..][..mail::WORDS])
+    }
+
     /// The ready threads of a processor. Its fast scheduler changes them, everybody may read.
     ///
     /// # Panics
     /// If there is no such processor.
+    #[inline]
     pub fn queue(&self, processor: usize) -> Queue<'a> {
-        Queue(&self.part(processor)[DESK + buffer::WORDS..])
+        Queue(&self.part(processor)[DESK + buffer::WORDS + mail::WORDS..])
     }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+#[path = "tests/terms.rs"]
+mod tests_terms;

@@ -1,6 +1,7 @@
-//! The ready threads of one processor, by level. One writer, its fast scheduler; others may look, and what they see of a
+//! The ready threads of one processor, by level and within it by key. One writer, its fast scheduler; others may look, and what they see of a
 //! thread is one consistent pair or nothing.
 
+use crate::terms::Position;
 use crate::{LEVELS, THREADS};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,11 +11,13 @@ const FREE: usize = 1;
 const FRESH: usize = 2;
 const CLOCK: usize = 3;
 const MAP: usize = 4;
+/// The key of whoever ran last: how far the queue has come.
+const PLACE: usize = 5;
 const HEADS: usize = 8;
 const NODES: usize = HEADS + 2 * (LEVELS + 1);
 /// Where threads are while they are filed anew.
 const TRAY: usize = LEVELS;
-const NODE: usize = 5;
+const NODE: usize = 6;
 pub(crate) const WORDS: usize = NODES + (THREADS + 1) * NODE;
 
 // Of a node. The version is odd while thread and turn are being changed.
@@ -23,6 +26,7 @@ const TURN: usize = 1;
 const NEXT: usize = 2;
 const SINCE: usize = 3;
 const VERSION: usize = 4;
+const KEY: usize = 5;
 
 /// A thread that is ready, and the turn that it is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,24 +40,29 @@ pub struct Ready {
 pub struct Queue<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Queue<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn set(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
 
+    #[inline]
     fn node(number: u64) -> usize {
         NODES + (number as usize).min(THREADS) * NODE
     }
 
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.get(COUNT)
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,7 +77,8 @@ impl Queue<'_> {
         self.set(CLOCK, self.clock() + 1);
     }
 
-    fn make(&self, ready: Ready) -> Option<u64> {
+    #[inline]
+    fn make(&self, ready: Ready, key: u64) -> Option<u64> {
         let free = self.get(FREE);
         let number = if free != 0 {
             self.set(FREE, self.get(Self::node(free) + NEXT));
@@ -88,50 +98,85 @@ impl Queue<'_> {
         self.set(node + TURN, ready.turn);
         self.set(node + SINCE, self.clock());
         self.set(node + NEXT, 0);
+        self.set(node + KEY, key);
         self.set(node + VERSION, (version | 1) + 1);
         self.set(COUNT, self.len() + 1);
         Some(number)
     }
 
+    #[inline]
     fn mark(&self, level: usize) {
         self.set(MAP, self.get(MAP) | 1 << level);
     }
 
-    /// After all others of its level. Whether there was room.
+    /// After all others of its level and key. Whether there was room.
     pub fn push(&self, ready: Ready, level: u64) -> bool {
-        let level = (level as usize).min(LEVELS - 1);
-        let Some(number) = self.make(ready) else { return false };
-        self.link(number, level);
+        self.put(ready, Position { level, key: 0, first: false })
+    }
+
+    /// Where it belongs. Whether there was room.
+    #[inline]
+    pub fn put(&self, ready: Ready, position: Position) -> bool {
+        let level = (position.level as usize).min(LEVELS - 1);
+        let Some(number) = self.make(ready, position.key) else { return false };
+        self.link(number, level, position.first);
         true
     }
 
-    fn link(&self, number: u64, level: usize) {
+    /// Links a node in, by its key: mostly as the last one.
+    #[inline]
+    fn link(&self, number: u64, level: usize, first: bool) {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
-        let last = self.get(tail);
+        let key_of = |number: u64| self.get(Self::node(number) + KEY);
+        let key = key_of(number);
+        let before = |other: u64| if first { key_of(other) < key } else { key_of(other) <= key };
+        let mut last = self.get(tail);
+        if last != 0 && !before(last) {
+            let (mut at, steps) = (self.get(head), 0..THREADS);
+            last = 0;
+            for _ in steps {
+                if at == 0 || !before(at) {
+                    break;
+                }
+                (last, at) = (at, self.get(Self::node(at) + NEXT));
+            }
+        }
+        let next = if last == 0 { self.get(head) } else { self.get(Self::node(last) + NEXT) };
+        self.set(Self::node(number) + NEXT, next);
         if last == 0 {
             self.set(head, number);
         } else {
             self.set(Self::node(last) + NEXT, number);
         }
-        self.set(tail, number);
+        if next == 0 {
+            self.set(tail, number);
+        }
         self.mark(level);
     }
 
     /// Before all others of its level. Whether there was room.
     pub fn push_front(&self, ready: Ready, level: u64) -> bool {
-        let level = (level as usize).min(LEVELS - 1);
-        let Some(number) = self.make(ready) else { return false };
-        let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
-        let first = self.get(head);
-        self.set(Self::node(number) + NEXT, first);
-        self.set(head, number);
-        if first == 0 {
-            self.set(tail, number);
-        }
-        self.mark(level);
-        true
+        self.put(ready, Position { level, key: 0, first: true })
     }
 
+    /// The key of whoever ran last.
+    #[inline]
+    pub fn place(&self) -> u64 {
+        self.get(PLACE)
+    }
+
+    #[inline]
+    pub(crate) fn set_place(&self, key: u64) {
+        self.set(PLACE, self.place().max(key));
+    }
+
+    /// The key of the first one of the highest level; who is taken out next has it.
+    #[inline]
+    pub fn first_key(&self) -> u64 {
+        self.highest().map_or(0, |level| self.get(Self::node(self.get(HEADS + 2 * level as usize)) + KEY))
+    }
+
+    #[inline]
     fn unlink(&self, level: usize) -> Option<u64> {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
         let first = self.get(head);
@@ -148,12 +193,14 @@ impl Queue<'_> {
     }
 
     /// The highest level with somebody in it.
+    #[inline]
     pub fn highest(&self) -> Option<u64> {
         let map = self.get(MAP);
         (map != 0).then(|| u64::from(map.trailing_zeros()))
     }
 
     /// Takes out the first one of the highest level.
+    #[inline]
     pub fn pop(&self) -> Option<(Ready, u64)> {
         let level = self.highest()?;
         let number = self.unlink(level as usize)?;
@@ -196,7 +243,7 @@ impl Queue<'_> {
     pub fn file_anew(&self, level_of: impl Fn(u64) -> u64) {
         let relink = |number: u64, level: usize| {
             self.set(Self::node(number) + NEXT, 0);
-            self.link(number, level);
+            self.link(number, level, false);
         };
         for level in 0..LEVELS {
             while let Some(number) = self.unlink(level) {
@@ -215,7 +262,7 @@ impl Queue<'_> {
             let node = Self::node(number);
             self.set(node + NEXT, 0);
             self.set(node + SINCE, self.clock());
-            self.link(number, to);
+            self.link(number, to, false);
         }
     }
 }

@@ -10,8 +10,8 @@ fn words() -> Vec<AtomicU64> {
 
 #[derive(Clone, Debug)]
 enum Turn {
-    Push(u64),
-    Front(u64),
+    Push(u64, u64),
+    Front(u64, u64),
     Pop,
     Raise(usize, usize),
     FileAnew(u64),
@@ -20,8 +20,8 @@ enum Turn {
 fn turn() -> impl Strategy<Value = Turn> {
     let level = 0..LEVELS as u64;
     prop_oneof![
-        4 => level.clone().prop_map(Turn::Push),
-        2 => level.prop_map(Turn::Front),
+        4 => (level.clone(), 0..4u64).prop_map(|(level, key)| Turn::Push(level, key)),
+        2 => (level, 0..4u64).prop_map(|(level, key)| Turn::Front(level, key)),
         4 => Just(Turn::Pop),
         1 => (0..LEVELS, 0..LEVELS).prop_map(|(from, to)| Turn::Raise(from, to)),
         1 => (1..40u64).prop_map(Turn::FileAnew),
@@ -35,38 +35,49 @@ proptest! {
     fn queues_agree_with_lists(turns in prop::collection::vec(turn(), 0..200)) {
         let words = words();
         let queue = Board::new(&words).unwrap().queue(3);
-        let mut lists: Vec<VecDeque<Ready>> = vec![VecDeque::new(); LEVELS];
+        let mut lists: Vec<VecDeque<(u64, Ready)>> = vec![VecDeque::new(); LEVELS];
+        let insert = |list: &mut VecDeque<(u64, Ready)>, key: u64, ready, first: bool| {
+            let at = list.iter().position(|(other, _)| if first { *other >= key } else { *other > key });
+            list.insert(at.unwrap_or(list.len()), (key, ready));
+        };
         for (thread, turn) in (1..).zip(turns) {
             let ready = Ready { thread, turn: thread * 7 };
             match turn {
-                Turn::Push(level) => {
-                    prop_assert!(queue.push(ready, level));
-                    lists[level as usize].push_back(ready);
+                Turn::Push(level, key) => {
+                    let position = Position { level, key, first: false };
+                    prop_assert!(queue.put(ready, position));
+                    insert(&mut lists[level as usize], key, ready, false);
                 }
-                Turn::Front(level) => {
-                    prop_assert!(queue.push_front(ready, level));
-                    lists[level as usize].push_front(ready);
+                Turn::Front(level, key) => {
+                    let position = Position { level, key, first: true };
+                    prop_assert!(queue.put(ready, position));
+                    insert(&mut lists[level as usize], key, ready, true);
                 }
                 Turn::Pop => {
                     let level = lists.iter().position(|list| !list.is_empty());
-                    let expected = level.map(|level| (lists[level].pop_front().unwrap(), level as u64));
+                    prop_assert_eq!(queue.first_key(), level.map_or(0, |level| lists[level][0].0));
+                    let expected = level.map(|level| (lists[level].pop_front().unwrap().1, level as u64));
                     prop_assert_eq!(queue.pop(), expected);
                 }
                 Turn::Raise(from, to) => {
                     queue.raise(from, to);
-                    if let Some(ready) = lists[from].pop_front() {
-                        lists[to].push_back(ready);
+                    if let Some((key, ready)) = lists[from].pop_front() {
+                        insert(&mut lists[to], key, ready, false);
                     }
                 }
                 Turn::FileAnew(by) => {
                     queue.file_anew(|thread| thread % by);
-                    let all: Vec<Ready> = lists.iter_mut().flat_map(|list| list.drain(..)).collect();
-                    all.into_iter().for_each(|r| lists[((r.thread % by) as usize).min(LEVELS - 1)].push_back(r));
+                    let mut all: Vec<_> = lists.iter_mut().flat_map(|list| list.drain(..)).collect();
+                    all.sort_by_key(|(key, _)| *key);
+                    all.into_iter().for_each(|(key, r)| {
+                        lists[((r.thread % by) as usize).min(LEVELS - 1)].push_back((key, r));
+                    });
                 }
             }
             prop_assert_eq!(queue.len() as usize, lists.iter().map(VecDeque::len).sum::<usize>());
             for (level, list) in lists.iter().enumerate() {
-                prop_assert_eq!(&queue.all(level).collect::<VecDeque<_>>(), list);
+                let list: VecDeque<Ready> = list.iter().map(|(_, ready)| *ready).collect();
+                prop_assert_eq!(queue.all(level).collect::<VecDeque<_>>(), list.clone());
                 prop_assert_eq!(queue.first(level).map(|first| first.0), list.front().copied());
             }
         }
@@ -113,6 +124,8 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(desk.is_wanted(), "what came meanwhile");
     desk.done(desk.begin());
     assert!(!desk.is_wanted());
+    [0, 1, 7, 8, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
+    assert_eq!((desk.seen(1), desk.seen(7), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
     desk.set_high(9);
     assert_eq!(desk.take_high(), None);

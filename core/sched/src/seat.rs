@@ -52,6 +52,8 @@ pub struct Seat<T> {
     phase: Phase,
     counts: Counts,
     last: Option<(Reason, u64)>,
+    /// Beats that the last one who lost the seat had been deciding for.
+    beats: u32,
 }
 
 impl<T> Default for Seat<T> {
@@ -68,6 +70,7 @@ impl<T> Seat<T> {
             phase: Phase::Away,
             counts: Counts { asked: 0, named: 0, none: 0, lost: 0, dismissed: 0 },
             last: None,
+            beats: 0,
         }
     }
 
@@ -91,6 +94,7 @@ impl<T> Seat<T> {
     /// Takes the seat back. Who sat there, if anybody did.
     pub fn dismiss(&mut self, why: Reason, now: u64) -> Option<T> {
         let old = self.holder.take()?;
+        self.beats = if let Phase::Deciding(beats) = self.phase { beats } else { 0 };
         self.phase = Phase::Away;
         self.last = Some((why, now));
         self.counts.dismissed += 1;
@@ -146,6 +150,11 @@ impl<T> Seat<T> {
     /// Since boot.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// For how many beats the last one who lost the seat had been deciding then.
+    pub fn beats(&self) -> u32 {
+        self.beats
     }
 
     /// Why the last one lost the seat, and when.

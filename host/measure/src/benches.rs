@@ -9,17 +9,27 @@ pub struct Bench {
     pub about: &'static str,
     /// When the machine is stopped.
     pub timeout: Duration,
+    pub cpus: u32,
     /// Memory of the machine.
     pub mem: &'static str,
     /// Words of the shell before it: what it may use, if that is more than usual.
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 5] = [
+pub const BENCHES: [Bench; 6] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
         timeout: Duration::from_secs(300),
+        cpus: 1,
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "jobs",
+        about: "two parallel jobs, each alone on four processors and both side by side: rounds in the same time",
+        timeout: Duration::from_secs(900),
+        cpus: 4,
         mem: "512M",
         limits: &[],
     },
@@ -27,13 +37,23 @@ pub const BENCHES: [Bench; 5] = [
         name: "keys",
         about: "a call into each of so many servers; a change of an access list, and the fault after it",
         timeout: Duration::from_secs(900),
+        cpus: 1,
         mem: "4G",
         limits: &["limit", "frames=900000", "sections=60000", "threads=4000", "reserve=1270G"],
+    },
+    Bench {
+        name: "sched",
+        about: "one switch from a thread to another, in turn and by schedulers outside, and what it consists of",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        mem: "512M",
+        limits: &[],
     },
     Bench {
         name: "sizes",
         about: "a call with data and back, by each way: the patterns of the Cubix paper over sizes",
         timeout: Duration::from_secs(900),
+        cpus: 1,
         mem: "512M",
         limits: &[],
     },
@@ -41,13 +61,7 @@ pub const BENCHES: [Bench; 5] = [
         name: "spawn",
         about: "a program's life, from the request until its end is known",
         timeout: Duration::from_secs(300),
-        mem: "512M",
-        limits: &[],
-    },
-    Bench {
-        name: "switch",
-        about: "a thread passes on to another and gets it back: two switches, in turn and by schedulers outside",
-        timeout: Duration::from_secs(300),
+        cpus: 1,
         mem: "512M",
         limits: &[],
     },

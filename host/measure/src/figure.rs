@@ -61,6 +61,8 @@ pub mod count {
     /// Of rounds of many calls, in the order in which they are shown: what one call comes to, and how often over all rounds a
     /// class of sections had no key, got one, and lost one.
     pub const OF_MANY: [&str; 4] = ["instructions-per-call", "keys-missed", "keys-given", "keys-taken"];
+    /// What is not the length of a round.
+    pub const PLAIN: [&str; 3] = ["switches", "rounds", "permille"];
 }
 
 impl Figure {
@@ -82,7 +84,8 @@ impl Figure {
 
     /// Whether it says what a whole round takes.
     pub fn is_total(&self) -> bool {
-        self.case_and_step().1.is_none() && !count::ALL.iter().chain(&count::OF_MANY).any(|unit| *unit == self.unit)
+        self.case_and_step().1.is_none()
+            && !count::ALL.iter().chain(&count::OF_MANY).chain(&count::PLAIN).any(|unit| *unit == self.unit)
     }
 
     /// Whether both are about the same case, passing as many bytes.

@@ -3,6 +3,7 @@
 
 mod benches;
 mod figure;
+mod itc;
 mod ours;
 mod paper;
 mod peer;

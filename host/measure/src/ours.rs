@@ -2,6 +2,7 @@
 
 use crate::benches::Bench;
 use crate::figure::{Figure, MUSUBI, count, unit};
+use crate::itc;
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
@@ -37,6 +38,10 @@ impl Ours {
         let mut notes = Vec::new();
         if setup.kvm {
             notes.push("steps, key-writes and locked-ops are counted in translated code only, not with --kvm".into());
+            return Self::gather(setup, bench, &run(setup, bench, Vec::new())?, Vec::new(), notes);
+        }
+        if bench.cpus > 1 {
+            // Who counts from outside follows one processor; figures of several are not lengths of path.
             return Self::gather(setup, bench, &run(setup, bench, Vec::new())?, Vec::new(), notes);
         }
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -82,13 +87,14 @@ impl Ours {
         if !cases.is_empty() {
             figures = join(figures, &cases)?;
         }
+        figures.extend(itc::parts(&figures));
         Ok(Self { figures, cases, notes })
     }
 }
 
 fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
     let options = Options {
-        cpus: Some(1),
+        cpus: Some(bench.cpus),
         mem: bench.mem.into(),
         icount: !setup.kvm,
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },

@@ -86,6 +86,14 @@ impl Table<'_> {
         rows
     }
 
+    /// What is no length of a round, in the guest's order.
+    fn plain(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["case", "bytes", "way", "value", "unit"].map(String::from).to_vec()];
+        let plain = self.figures.iter().filter(|f| f.system == MUSUBI && count::PLAIN.contains(&f.unit.as_str()));
+        rows.extend(plain.map(|own| [words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
+        rows
+    }
+
     fn counts(&self, units: &[&str]) -> Vec<Vec<String>> {
         let head = ["case", "bytes", "way"].into_iter().chain(units.iter().copied());
         let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
@@ -172,6 +180,11 @@ impl fmt::Display for Table<'_> {
         if of_many.len() > 1 {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
             columns(f, &of_many)?;
+        }
+        let plain = self.plain();
+        if plain.len() > 1 {
+            writeln!(f, "\nCounted by the guest:")?;
+            columns(f, &plain)?;
         }
         let is_shown =
             |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));

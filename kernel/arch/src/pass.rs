@@ -100,6 +100,11 @@ impl Card {
         self.parked.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether the thread has ever been put aside here or might be: it has a domain for a scheduler's text.
+    pub fn is_known(&self) -> bool {
+        get(&self.text) != NO_TEXT
+    }
+
     /// The thread has no domain for the scheduler's text any more.
     pub fn leave(&self, domain: u32) {
         if get(&self.domain) == u64::from(domain) {

@@ -83,6 +83,14 @@ impl Where {
     }
 }
 
+/// Has the scheduler of another processor look around: for who sits in a seat.
+///
+/// # Errors
+/// `NotSupported` where no scheduler sits, or what the kernel answers.
+pub fn look(processor: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::LOOK, processor, 0).map(drop)
+}
+
 /// What is known of the seats of the processors.
 pub fn seats() -> impl Iterator<Item = SeatInfo> {
     (0..).map_while(|index| {

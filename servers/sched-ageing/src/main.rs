@@ -16,6 +16,7 @@ fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
         let words = sched::words(sched.board()?)?;
         let board = Board::new(words).ok_or(Error::BadAddress)?;
+        board.proposals().know(&[]);
         for processor in 1..task::processors().count() {
             thread::spawn(move || serve(board, processor), 0)?;
         }

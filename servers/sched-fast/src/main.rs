@@ -4,11 +4,11 @@
 
 mod passing;
 
-use board::{Asked, Board, Desk, LEVELS, Queue, Ready, reason};
-use musubi::abi::sched::{Event, event, ready};
+use board::{Asked, Board, Desk, LEVELS, Order, Position, Queue, Ready, Why, reason};
+use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
-use musubi::rt::{task, thread};
+use musubi::rt::{task, thread, time};
 use musubi::{Error, Start};
 
 musubi::program!(run);
@@ -39,6 +39,7 @@ struct Level {
     board: Board<'static>,
     queue: Queue<'static>,
     desk: Desk<'static>,
+    order: Order<'static>,
     processor: usize,
     processors: usize,
     /// Who ran last, and whether its quantum has ended.
@@ -53,8 +54,9 @@ struct Level {
 impl Level {
     fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
-        let mut level =
-            Level { board, queue, desk, processor, processors, running: 0, ended: false, unsorted: false, late: false };
+        let order = Order::new(board, processor, time::now_ns);
+        let (running, ended, unsorted, late) = (0, false, false, false);
+        let mut level = Level { board, queue, desk, order, processor, processors, running, ended, unsorted, late };
         let begun = Seat::ask(processor as u64).and_then(|mut seat| {
             // The first answer is only that it sits down. It is asked again soon, and then threads may call.
             seat.next(0, 0, Limit::Ns(1))?;
@@ -84,6 +86,8 @@ impl Level {
                 self.ended = true;
                 self.running = 0;
             }
+            // Somebody has left mail, which is looked for anyway.
+            event::REQUEST if event.detail == op::LOOK as u32 => {}
             event::REQUEST => {
                 if self.desk.send(Asked { thread: event.thread, level: event.a }) {
                     self.desk.call(reason::PRIORITY);
@@ -104,14 +108,39 @@ impl Level {
         if let Some(desk) = self.high_of(ready.thread) {
             return desk.high_is_ready(ready.turn);
         }
-        let level = self.board.priorities().of(ready.thread);
-        // Who was interrupted goes on before others, until its quantum has ended.
-        let first = event.detail == ready::PREEMPTED && !self.ended;
-        let had_room = if first { self.queue.push_front(ready, level) } else { self.queue.push(ready, level) };
-        if !had_room {
+        self.file(
+            ready,
+            match event.detail {
+                // Who was interrupted goes on before others, until its quantum has ended.
+                ready::PREEMPTED if !self.ended => Why::Interrupted,
+                ready::PREEMPTED | ready::YIELDED => Why::Over,
+                _ => Why::Came,
+            },
+        );
+    }
+
+    fn file(&mut self, ready: Ready, why: Why) {
+        if !self.leave_elsewhere(ready) && !self.queue.put(ready, self.order.position(ready.thread, why)) {
             // More threads than the board has room for: the kernel keeps them, and says so again in its own turn.
             task::exit(Error::TooBig.word() as i32);
         }
+    }
+
+    /// Leaves a thread to the processor where it has to run. Whether that was done; without room there it runs here.
+    fn leave_elsewhere(&self, ready: Ready) -> bool {
+        let to = self.order.elsewhere(ready.thread).filter(|to| *to < self.processors);
+        to.is_some_and(|to| self.board.mail(to).put(ready) && sched::look(to as u64).is_ok())
+    }
+
+    /// Names a thread that has this key in the queue.
+    fn name(&self, seat: &mut Seat, ready: Ready, key: u64, limit: Limit) -> Result<(), Error> {
+        let limit = self.order.limit(ready.thread).map_or(limit, Limit::Ns);
+        let began = self.order.begin(ready.thread, key);
+        let answer = seat.next(ready.thread, ready.turn, limit);
+        if answer.is_ok() {
+            self.order.end(ready.thread, began);
+        }
+        answer
     }
 
     /// The desk of a thread that is the high level somewhere.
@@ -124,6 +153,7 @@ impl Level {
     }
 
     fn decide(&mut self, seat: &mut Seat) -> Result<(), Error> {
+        self.order.rests(false);
         if core::mem::take(&mut self.ended) {
             self.queue.tick();
             self.desk.call(reason::QUANTUM);
@@ -144,12 +174,24 @@ impl Level {
         }
         let (levels, to) = self.desk.take_raise();
         (0..LEVELS).filter(|level| levels >> level & 1 != 0).for_each(|level| self.queue.raise(level, to as usize));
-        while let Some((first, level)) = self.queue.pop() {
+        let mail = self.board.mail(self.processor);
+        while let Some(ready) = mail.take() {
+            self.file(ready, Why::Came);
+        }
+        loop {
+            let key = self.queue.first_key();
+            let Some((first, level)) = self.queue.pop() else { break };
+            if self.leave_elsewhere(first) {
+                continue;
+            }
+            if let Some(helper) = self.order.helper() {
+                let _ = sched::look(helper as u64);
+            }
             let limit = if first.thread == self.running { Limit::Same } else { QUANTUM };
             self.running = first.thread;
-            match seat.next(first.thread, first.turn, limit) {
+            match self.name(seat, first, key, limit) {
                 Err(Error::Busy) => {
-                    self.queue.push_front(first, level);
+                    self.queue.put(first, Position { level, key, first: true });
                     return Ok(());
                 }
                 answer if had(answer)? => {
@@ -161,16 +203,20 @@ impl Level {
         self.steal(seat)
     }
 
+    fn may_have(&self, ready: Ready) -> bool {
+        self.order.elsewhere(ready.thread).is_none()
+    }
+
     /// Work that waits elsewhere: who names it first has it.
     fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
         let mut any = false;
         for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
             let queue = self.board.queue(other);
             any |= !queue.is_empty();
-            let found = queue.highest().and_then(|level| queue.first(level as usize));
-            if let Some((first, _)) = found {
+            let found = queue.highest().and_then(|level| queue.all(level as usize).find(|ready| self.may_have(*ready)));
+            if let Some(first) = found {
                 self.running = first.thread;
-                match seat.next(first.thread, first.turn, QUANTUM) {
+                match self.name(seat, first, 0, QUANTUM) {
                     Err(Error::Busy) => return Ok(()),
                     answer if had(answer)? => return Ok(()),
                     _ => {}
@@ -178,6 +224,7 @@ impl Level {
             }
         }
         self.running = 0;
+        self.order.rests(true);
         match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
             Err(Error::Busy) => Ok(()),
             answer => answer,

@@ -4,12 +4,12 @@
 extern crate alloc;
 
 use alloc::boxed::Box;
-use board::{Bed, Board, Ready, Woken};
+use board::{Bed, Board, Order, Ready, Woken};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use musubi::interfaces::passing::{Passing, passing_serve};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::sched::{self, Limit, Where};
-use musubi::rt::thread;
+use musubi::rt::{thread, time};
 use musubi::{Caller, Error};
 
 /// Processors in whose seats this program sits; when it is all of them, threads may come.
@@ -41,21 +41,29 @@ impl Service {
         if SEATED.load(Ordering::Relaxed) < ALL.load(Ordering::Relaxed) {
             return Err(Error::NotSupported);
         }
-        Ok(self.place.processor())
+        let processor = self.place.processor();
+        self.board.desk(processor).enter();
+        Ok(processor)
     }
 
     /// Wakes a thread. Whether it is now to be queued here.
     fn rouse(&self, thread: u64, processor: usize) -> Result<bool, Error> {
         match self.board.beds().wake(thread, processor) {
-            Woken::Here => return Ok(true),
-            Woken::Awake => {}
-            Woken::Elsewhere => sched::call_back(thread)?,
+            Woken::Here if self.is_plain() => return Ok(true),
+            Woken::Here | Woken::Elsewhere => sched::call_back(thread)?,
+            // It may sleep in the kernel.
+            Woken::Awake => sched::wake_up(thread)?,
             Woken::Unknown => {
                 sched::wake_up(thread)?;
                 self.board.beds().note(thread);
             }
         }
         Ok(false)
+    }
+
+    /// Nobody has agreed on anything: the queue alone says who is next. Where more is to be thought of, the one in the seat does.
+    fn is_plain(&self) -> bool {
+        !self.board.proposals().has_terms() && self.board.weight() == 0
     }
 
     fn queue(&self, thread: u64, processor: usize) {
@@ -75,7 +83,8 @@ impl Service {
         }
         let first = match at_once {
             Some(thread) => Some((Ready { thread, turn: 0 }, Limit::Same)),
-            None => queue.pop().map(|(first, _)| (first, super::QUANTUM)),
+            None if self.is_plain() => queue.pop().map(|(first, _)| (first, super::QUANTUM)),
+            None => None,
         };
         let mut answer = match first {
             Some((first, limit)) => {
@@ -98,6 +107,10 @@ impl Service {
 }
 
 impl Passing for Service {
+    fn entered(&self) -> Result<u64, Error> {
+        Ok((0..board::PROCESSORS).map(|processor| self.board.desk(processor).entered()).sum())
+    }
+
     fn sleep(&self, caller: &Caller) -> Result<(), Error> {
         let processor = self.enter()?;
         let bed = self.board.beds().of(caller.thread).ok_or(Error::TooBig)?;
@@ -108,6 +121,9 @@ impl Passing for Service {
         let processor = self.enter()?;
         if self.rouse(thread, processor)? {
             self.queue(thread, processor);
+            if let Some(helper) = Order::new(self.board, processor, time::now_ns).helper() {
+                sched::look(helper as u64)?;
+            }
             let priorities = self.board.priorities();
             if priorities.of(thread) < priorities.of(caller.thread) {
                 thread::yield_now();

@@ -21,6 +21,7 @@ const LOOK_NS: u64 = 2_000_000;
 fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|client| {
         let shown = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
+        shown.proposals().know(&[]);
         // The queues are in this program's own memory: nobody else has a right to it.
         let own: &'static [AtomicU64] =
             Box::leak((0..board::WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use board::{Board, LEVELS, reason};
+use board::{Board, LEVELS, Terms, reason};
 use musubi::abi::rights::principal;
 use musubi::abi::sched::reason::WORDS;
 use musubi::command::{Child, Command};
@@ -17,7 +17,7 @@ pub struct Levels {
     high: Child,
 }
 
-fn board_at(base: u64) -> Option<Board<'static>> {
+pub fn board_at(base: u64) -> Option<Board<'static>> {
     Board::new(sched::words(base).ok()?)
 }
 
@@ -95,9 +95,10 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
         );
         if seat.dismissed > 0 {
             line += &format!(
-                " (the last at {} ms: {})",
+                " (the last at {} ms: {}, after {} ms)",
                 seat.when / 1_000_000,
-                WORDS.get(seat.reason as usize).unwrap_or(&"?")
+                WORDS.get(seat.reason as usize).unwrap_or(&"?"),
+                seat.decided_ms
             );
         }
         if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {
@@ -115,8 +116,32 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
         }
         lines.push(line);
     }
+    lines.extend(agreed(base).filter(|_| levels.is_some()));
     lines.extend(queues(base).filter(|_| levels.is_some()));
     lines
+}
+
+/// What threads have agreed on.
+fn agreed(base: u64) -> impl Iterator<Item = String> {
+    let all = board_at(base).into_iter().flat_map(|board| board.priorities().all());
+    all.map(|(thread, level, agreed)| {
+        let words = match agreed.terms() {
+            Terms::Usual => String::new(),
+            Terms::Share { weight } => format!("a share of {weight}, had {} turns", agreed.turns()),
+            Terms::Periodic { period, deadline, budget } => format!(
+                "{} us in each {} us, by {} us; needed more {} times",
+                budget / 1000,
+                period / 1000,
+                deadline / 1000,
+                agreed.turns()
+            ),
+            Terms::Job { job } => format!("of job {} of user {}", job & 0xffff_ffff, job >> 32),
+        };
+        let homes: Vec<String> =
+            (0..64).filter(|cpu| agreed.homes() >> cpu & 1 != 0).map(|cpu| format!("{cpu}")).collect();
+        let homes = if homes.is_empty() { String::new() } else { format!(", on cpu {}", homes.join(" ")) };
+        format!("thread {thread}, level {level}: {words}{homes}")
+    })
 }
 
 /// Who is in the queues of a board.

@@ -6,7 +6,9 @@ extern crate alloc;
 
 mod levels;
 mod log;
+mod terms;
 
+use ::board::Terms;
 use alloc::string::String;
 use alloc::vec::Vec;
 use levels::Levels;
@@ -35,16 +37,28 @@ struct State {
     /// Why the last start has failed.
     failed: Option<Error>,
     log: Log,
+    /// How the last one failed, and its queues as they were then.
+    failure: Vec<String>,
 }
 
 struct Service {
     state: Mutex<State>,
     changed: Condition,
+    /// One proposal at a time.
+    proposing: Mutex<()>,
 }
 
 static SERVICE: Service = Service {
-    state: Mutex::new(State { wish: String::new(), levels: None, board: 0, failed: None, log: Log::new() }),
+    state: Mutex::new(State {
+        wish: String::new(),
+        levels: None,
+        board: 0,
+        failed: None,
+        log: Log::new(),
+        failure: Vec::new(),
+    }),
     changed: Condition::new(),
+    proposing: Mutex::new(()),
 };
 
 fn run(_: &Start) -> i32 {
@@ -72,7 +86,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, failed, log } = &mut *state;
+            let State { wish, levels, board, failed, log, failure } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -86,8 +100,10 @@ impl Service {
             if let Some(how) = how
                 && let Some(running) = levels.take()
             {
-                log.add(alloc::format!("{}: {how}", running.name));
-                levels::queues(*board).for_each(|line| log.add(alloc::format!("  {line}")));
+                *failure = core::iter::once(alloc::format!("{}: {how}", running.name))
+                    .chain(levels::queues(*board).map(|line| alloc::format!("  {line}")))
+                    .collect();
+                failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
@@ -149,7 +165,8 @@ impl Sched for Service {
         let found: Option<String> = {
             let state = self.state.lock();
             if log == 0 {
-                let lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                lines.extend(state.failure.iter().map(|line| alloc::format!("last failure: {line}")));
                 lines.get(index as usize).cloned()
             } else {
                 state.log.line(index as usize)
@@ -159,6 +176,23 @@ impl Sched for Service {
         let len = found.len().min(line.len());
         line[..len].copy_from_slice(&found.as_bytes()[..len]);
         Ok(len as u64)
+    }
+
+    fn share(&self, caller: &Caller, thread: u64, weight: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Share { weight })
+    }
+
+    fn periodic(&self, caller: &Caller, thread: u64, period: u64, deadline: u64, budget: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Periodic { period, deadline, budget })
+    }
+
+    fn join(&self, caller: &Caller, thread: u64, job: u64) -> Result<(), Error> {
+        self.propose(caller, thread, Terms::Job { job: terms::job_of(caller, job) })
+    }
+
+    fn processors(&self, caller: &Caller, job: u64) -> Result<u64, Error> {
+        let base = self.state.lock().board;
+        terms::processors(base, terms::job_of(caller, job))
     }
 
     fn board(&self, caller: &Caller) -> Result<u64, Error> {

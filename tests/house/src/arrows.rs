@@ -39,6 +39,9 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/sched", &["board"]),
     ("servers/sched-fast", &["board"]),
     ("servers/sched-ageing", &["board"]),
+    ("servers/sched-share", &["board"]),
+    ("servers/sched-deadline", &["board"]),
+    ("servers/sched-gang", &["board"]),
     ("servers/sched-initial", &["board"]),
     ("servers/store", &["store"]),
 ];

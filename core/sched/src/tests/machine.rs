@@ -293,6 +293,7 @@ fn who_decides_has_so_many_beats() {
     assert!(u64::from(BEATS) * BEAT_NS < 10_000_000);
     assert_eq!(seat.dismiss(Reason::Slow, 7), Some("a"));
     assert_eq!((seat.last(), seat.counts().dismissed), (Some((Reason::Slow, 7)), 1));
+    assert_eq!(seat.beats(), BEATS);
     assert_eq!(seat.dismiss(Reason::Slow, 8), None);
     assert!(!seat.beat());
 }

@@ -1,7 +1,13 @@
 use super::*;
 
-const BENCH: Bench =
-    Bench { name: "sizes", about: "a call and back", timeout: std::time::Duration::ZERO, mem: "512M", limits: &[] };
+const BENCH: Bench = Bench {
+    name: "sizes",
+    about: "a call and back",
+    timeout: std::time::Duration::ZERO,
+    cpus: 1,
+    mem: "512M",
+    limits: &[],
+};
 
 fn figure(system: &str, case: &str, bytes: u64, way: &str, unit: &str, value: u64) -> Figure {
     Figure {

@@ -5,6 +5,7 @@ extern crate alloc;
 
 mod acl;
 mod attacks;
+mod bad_scheds;
 mod calls;
 mod deaths;
 mod fuzz;
@@ -12,6 +13,7 @@ mod lending;
 mod memory;
 mod passing;
 mod peer;
+mod policies;
 mod programs;
 mod quota;
 mod raw;
@@ -44,6 +46,8 @@ const GROUPS: &[Group] = &[
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
+    Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
+    Group { name: "policies", checks: policies::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },

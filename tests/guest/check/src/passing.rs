@@ -93,7 +93,9 @@ fn one_switch() -> Outcome {
         );
         let other = other.map_err(doing("thread"))?;
         // What woke them in the kernel before they had a bed here may wake them once more.
-        let pass = || drop(passing.pass(other.number()));
+        let pass = || {
+            let _ = passing.pass(other.number());
+        };
         for _ in 0..10 {
             pass();
         }

@@ -15,7 +15,9 @@ use musubi::{Error, names};
 const ROUNDS: usize = 500;
 /// What it is called in the table, and what is asked for.
 const WAYS: [(&str, &str); 4] =
-    [("in-turn", "none"), ("improved", "ageing"), ("passing", "ageing"), ("initial", "initial")];
+    [("in-turn", "none"), ("itc-improved", "ageing"), ("itc-improved-by-kernel", "ageing"), ("itc-initial", "initial")];
+/// The scheduler is called as a procedure; otherwise by a call of the kernel.
+const DIRECT: &str = "itc-improved";
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -25,7 +27,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     let mut outcome = Ok(());
     for (way, name) in WAYS {
         let measured = chooser.choose(name).and_then(|()| match way {
-            "passing" => names::lookup("passing")
+            DIRECT => names::lookup("passing")
                 .and_then(PassingClient::bind)
                 .and_then(|p| measure(report, way, &*Box::leak(Box::new(p)))),
             _ => measure(report, way, Calls),
@@ -44,6 +46,10 @@ trait Ask: Copy + Send + 'static {
     fn sleep(self) -> Result<(), Error>;
     fn wake_up(self, thread: u64) -> Result<(), Error>;
     fn pass(self, thread: u64) -> Result<(), Error>;
+    /// Changes into the scheduler that are no switches between threads.
+    fn entered(self) -> u64 {
+        0
+    }
 }
 
 /// By a call of the kernel.
@@ -73,6 +79,9 @@ impl Ask for &'static PassingClient {
     fn pass(self, thread: u64) -> Result<(), Error> {
         PassingClient::pass(self, thread)
     }
+    fn entered(self) -> u64 {
+        PassingClient::entered(self).unwrap_or(0)
+    }
 }
 
 fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
@@ -92,10 +101,29 @@ fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
         let _ = ask.pass(other.number());
     };
     let rounds = Plan::after(ROUNDS, &first).measure(|| failed = ask.pass(other.number()));
+    let per_itc = switches_per_itc(ask, other.number());
     STOP.store(true, Ordering::SeqCst);
     ask.wake_up(other.number())?;
     other.join()?;
     failed?;
-    report.case(Case { case: "pass-and-back", way, bytes: 0 }, &rounds, &[]);
+    report.case(Case { case: "switch-and-back", way, bytes: 0 }, &rounds, &[]);
+    report.count(Case { case: "switches-per-itc", way, bytes: 0 }, "switches", per_itc);
     Ok(())
+}
+
+/// Changes of context for one from thread to thread: switches, as the kernel counts them, and calls of the scheduler, as it counts
+/// them. The least of several runs, as others may wake up meanwhile.
+fn switches_per_itc(ask: impl Ask, other: u64) -> u64 {
+    const PASSES: u64 = 50;
+    let switches = || task::processors().map(|p| p.switches).sum::<u64>() + ask.entered();
+    let mut least = u64::MAX;
+    for _ in 0..10 {
+        let before = switches();
+        for _ in 0..PASSES {
+            let _ = ask.pass(other);
+        }
+        // Each is answered by one back.
+        least = least.min((switches() - before) / (2 * PASSES));
+    }
+    least
 }

@@ -1,0 +1,62 @@
+//! What applications propose to the policy: put on the board, and the high level called as for any change of priority.
+
+use crate::Service;
+use crate::levels::board_at;
+use board::Terms;
+use musubi::rt::{sched, time};
+use musubi::{Caller, Error};
+
+/// How long the policy may take. A caller that is killed meanwhile ends within its grace.
+const PATIENCE_NS: u64 = 800_000_000;
+const LOOK_NS: u64 = 200_000;
+
+impl Service {
+    pub fn propose(&self, _: &Caller, thread: u64, terms: Terms) -> Result<(), Error> {
+        let base = {
+            let state = self.state.lock();
+            state.levels.as_ref().ok_or(Error::NotSupported)?;
+            state.board
+        };
+        let board = board_at(base).ok_or(Error::BadAddress)?;
+        let until = time::now_ns() + PATIENCE_NS;
+        let wait = || {
+            time::sleep_ns(LOOK_NS);
+            if time::now_ns() < until { Ok(()) } else { Err(Error::TimedOut) }
+        };
+        while board.proposals().knows(terms).is_none() {
+            wait()?;
+        }
+        if board.proposals().knows(terms) != Some(true) {
+            return Err(Error::NotSupported);
+        }
+        let _one = self.proposing.lock();
+        let number = board.proposals().propose(thread, terms);
+        // The kernel says whether the caller may speak for that thread, and the fast level calls the high one.
+        let mut asked = sched::set_priority(thread, board.priorities().of(thread));
+        while asked.is_ok() && board.proposals().answer(number).is_none() {
+            asked = wait();
+        }
+        match board.proposals().answer(number) {
+            Some(0) => Ok(()),
+            Some(why) => Err(Error::from_word(why).unwrap_or(Error::Refused)),
+            None => {
+                board.proposals().withdraw();
+                asked
+            }
+        }
+    }
+}
+
+/// Jobs of different users are different ones.
+pub fn job_of(caller: &Caller, job: u64) -> u64 {
+    caller.user << 32 | job & 0xffff_ffff
+}
+
+/// How many processors a job has.
+pub fn processors(base: u64, job: u64) -> Result<u64, Error> {
+    let board = board_at(base).ok_or(Error::BadAddress)?;
+    let one = board.priorities().all().find(|(.., agreed)| agreed.terms() == Terms::Job { job });
+    let homes = one.map(|(.., agreed)| agreed.homes()).ok_or(Error::NotFound)?;
+    let all = sched::seats().count() as u64;
+    Ok(if homes == 0 { all } else { u64::from(homes.count_ones()).min(all) })
+}

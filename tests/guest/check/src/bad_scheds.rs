@@ -1,0 +1,95 @@
+//! Schedulers that go wrong: what becomes of them, and of everybody else.
+
+use crate::holds;
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{Load, client, lines};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::sched::reason;
+use musubi::rt::{sched, task, time};
+
+pub const CHECKS: &[Check] = &[
+    ("bad_loop", || bad("loop", reason::SLOW)),
+    ("bad_wrong", || bad("wrong", reason::WRONG)),
+    ("bad_turn", || bad("turn", reason::WRONG)),
+    ("bad_fault", || bad("fault", reason::ENDED)),
+    ("bad_wait", || bad("wait", reason::WAITED)),
+    ("bad_ring", || bad("ring", reason::RING)),
+    ("bad_end", || bad("end", reason::ENDED)),
+    ("private_data_are_refused", private_data_are_refused),
+    ("a_high_level_that_fails", a_high_level_that_fails),
+];
+
+/// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they
+/// are, has no right to them (CUBIX-50).
+fn private_data_are_refused() -> Outcome {
+    bad("peek", reason::ENDED)?;
+    let log = lines(1)?;
+    let refused =
+        |line: &&String| line.contains("bad peek: the fast level has failed: fault: no right to read section");
+    holds!(log.iter().find(refused).is_some(), "no refusal in the log: {log:?}");
+    Ok(())
+}
+
+/// The high level fails, the fast one being as it should: both are started again, everybody gets on, and `sched` shows why
+/// and what was in the queues.
+fn a_high_level_that_fails() -> Outcome {
+    let load = Load::start(4 * task::processors().count())?;
+    let chooser = client()?;
+    for (mode, how) in [("fault", "fault: "), ("end", "it ended with status 3")] {
+        let name = format!("late {mode}");
+        chooser.choose(&name).map_err(doing(&name))?;
+        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
+        while gone() < before + 2 * task::processors().count() as u64 {
+            holds!(time::now_ns() < until, "{name} was not started again");
+            load.all_run()?;
+            time::sleep_ns(5_000_000);
+        }
+        let told = lines(0)?;
+        let why = format!("last failure: {name}: the high level has failed: {how}");
+        holds!(told.iter().any(|line| line.starts_with(&why)), "no {why:?} in {told:?}");
+        let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
+        holds!(told.iter().any(queue), "no queues in {told:?}");
+    }
+    chooser.choose("none").map_err(doing("none"))?;
+    load.all_run()?;
+    load.stop()
+}
+
+/// A scheduler that goes wrong is put out, for the right reason; everybody gets on, it is started again, and how it ended can
+/// be read.
+fn bad(mode: &str, why: u64) -> Outcome {
+    let load = Load::start(8)?;
+    let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+    let before = gone();
+    // It may be gone again before all seats are taken.
+    let chooser = client()?;
+    let name = format!("bad {mode}");
+    let _ = chooser.choose(&name);
+    let until = time::now_ns() + 60_000_000_000;
+    let mut last = before;
+    let mut times = 0;
+    let mut reasons = Vec::new();
+    while times < 2 && time::now_ns() < until {
+        let now = gone();
+        if now > last {
+            times += 1;
+            last = now;
+            reasons.extend(sched::seats().map(|seat| seat.reason));
+            let slow = sched::seats().filter(|seat| seat.dismissed > 0).map(|seat| seat.decided_ms).max().unwrap_or(0);
+            holds!(slow < 10, "it decided for {slow} ms");
+            load.all_run()?;
+        }
+        time::sleep_ns(5_000_000);
+    }
+    chooser.choose("none").map_err(doing("none"))?;
+    load.all_run()?;
+    load.stop()?;
+    holds!(times >= 2, "it was put out {times} times: not started again");
+    holds!(reasons.contains(&why), "the reasons: {reasons:?}, without {why}");
+    let log = lines(1)?;
+    holds!(log.iter().any(|line| line.contains(&name)), "the log does not say so: {log:?}");
+    Ok(())
+}

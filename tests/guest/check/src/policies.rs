@@ -1,0 +1,294 @@
+//! Policies of schedulers outside the kernel: what threads may agree on with them, and whether that is kept.
+
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{Load, choose, client, leak, lines, with};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::Error;
+use musubi::rt::{sched, task, thread, time};
+
+pub const CHECKS: &[Check] = &[
+    ("shares_are_turns", shares_are_turns),
+    ("shares_refuse_nonsense", shares_refuse_nonsense),
+    ("deadlines_are_admitted", deadlines_are_admitted),
+    ("jobs_have_their_processors", jobs_have_their_processors),
+    ("terms_need_their_policy", terms_need_their_policy),
+    ("every_policy_under_load", every_policy_under_load),
+    ("deadlines_are_met", deadlines_are_met),
+    ("priorities_miss_them", priorities_miss_them),
+];
+
+const POLICIES: [&str; 5] = ["share", "deadline", "gang", "initial", "ageing"];
+
+/// Threads that compute until they are told to stop.
+struct Busy {
+    stop: &'static AtomicBool,
+    threads: Vec<thread::Thread>,
+}
+
+impl Busy {
+    fn start(count: usize) -> Result<Busy, String> {
+        let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+        let body = move || {
+            while !stop.load(Ordering::Relaxed) {
+                compute(100);
+            }
+        };
+        let threads = (0..count).map(|_| thread::spawn(body, 0).map_err(doing("thread")));
+        Ok(Busy { stop, threads: threads.collect::<Result<_, _>>()? })
+    }
+
+    fn stop(self) -> Outcome {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))
+    }
+}
+
+/// The number after `before` in what is said of a thread.
+fn said(thread: u64, before: &str) -> Result<u64, String> {
+    let lines = lines(0)?;
+    let about = format!("thread {thread},");
+    let line =
+        lines.iter().find(|line| line.starts_with(&about)).ok_or_else(|| format!("nothing is said of {about}"))?;
+    let rest = line.split(before).nth(1).ok_or_else(|| format!("no {before:?} in {line}"))?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|word| word.parse().ok()).ok_or_else(|| format!("no number after {before:?} in {line}"))
+}
+
+/// Threads that always compute have the turns that their weights say, within two turns.
+fn shares_are_turns() -> Outcome {
+    if task::processors().count() > 1 {
+        // Shares are shares of one processor; nobody can be kept on one by this policy.
+        return Ok(());
+    }
+    const WEIGHTS: [u64; 3] = [10, 20, 50];
+    with("share", || {
+        let busy = Busy::start(WEIGHTS.len())?;
+        for (one, weight) in busy.threads.iter().zip(WEIGHTS) {
+            client()?.share(one.number(), weight).map_err(doing("share"))?;
+        }
+        let turns = || busy.threads.iter().map(|one| said(one.number(), "had ")).collect::<Result<Vec<u64>, _>>();
+        let (before, until) = (turns()?, time::now_ns() + 100_000_000_000);
+        let had = loop {
+            time::sleep_ns(50_000_000);
+            let had: Vec<u64> = turns()?.iter().zip(&before).map(|(now, before)| now - before).collect();
+            if had.iter().sum::<u64>() >= 160 {
+                break had;
+            }
+            holds!(time::now_ns() < until, "only {had:?} turns");
+        };
+        let (all, weights) = (had.iter().sum::<u64>(), WEIGHTS.iter().sum::<u64>());
+        for (had, weight) in had.iter().zip(WEIGHTS) {
+            let fair = all * weight / weights;
+            holds!(had.abs_diff(fair) <= 2, "{had} of {all} turns, where {weight} of {weights} is {fair}");
+        }
+        busy.stop()
+    })
+}
+
+fn shares_refuse_nonsense() -> Outcome {
+    with("share", || {
+        let me = task::identity().thread;
+        same!(client()?.share(me, 0), Err(Error::BadArgument), "no share");
+        same!(client()?.share(me, 1001), Err(Error::BadArgument), "too great a share");
+        same!(client()?.share(1 << 60, 5), Err(Error::NotFound), "a share for nobody");
+        let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+        same!(client()?.share(foreign, 5), Err(Error::Denied), "a share for another user's thread");
+        same!(client()?.share(me, 5), Ok(()), "a share");
+        same!(said(me, "a share of ")?, 5, "the share");
+        Ok(())
+    })
+}
+
+const MS: u64 = 1_000_000;
+
+fn deadlines_are_admitted() -> Outcome {
+    with("deadline", || {
+        let processors = task::processors().count();
+        let busy = Busy::start(2 * processors)?;
+        let mut threads = busy.threads.iter().map(thread::Thread::number);
+        let mut next = || threads.next().ok_or("too few threads");
+        let periodic = |thread, period, deadline, budget| {
+            client().map(|client| client.periodic(thread, period * MS, deadline * MS, budget * MS))
+        };
+        let first = next()?;
+        for (period, deadline, budget) in [(0, 0, 0), (10, 20, 5), (10, 5, 6), (10, 10, 0)] {
+            same!(periodic(first, period, deadline, budget)?, Err(Error::BadArgument), "no terms at all");
+        }
+        same!(periodic(first, 100, 100, 95)?, Err(Error::Busy), "nearly a whole processor");
+        same!(periodic(first, 100, 50, 30)?, Ok(()), "60 % until its deadline");
+        same!(periodic(first, 100, 100, 60)?, Ok(()), "60 %");
+        for _ in 1..processors {
+            same!(periodic(next()?, 100, 100, 60)?, Ok(()), "60 % of each processor");
+        }
+        let other = next()?;
+        same!(periodic(other, 100, 100, 40)?, Err(Error::Busy), "more than there is");
+        same!(periodic(other, 100, 100, 30)?, Ok(()), "what there is");
+        busy.stop()?;
+        // They are gone, and so is what was promised to them.
+        time::sleep_ns(20 * MS);
+        let again = Busy::start(1)?;
+        same!(periodic(again.threads[0].number(), 100, 100, 90)?, Ok(()), "a whole processor again");
+        again.stop()
+    })
+}
+
+/// Two jobs of as many threads as there are processors: no processor has threads of both.
+fn jobs_have_their_processors() -> Outcome {
+    with("gang", || {
+        let processors = task::processors().count();
+        let jobs = [Busy::start(processors)?, Busy::start(processors)?];
+        for (job, busy) in (1..).zip(&jobs) {
+            for one in &busy.threads {
+                client()?.join(one.number(), job).map_err(doing("join"))?;
+            }
+        }
+        let parts = [1, 2].map(|job| client().and_then(|client| client.processors(job).map_err(doing("processors"))));
+        let [first, second] = parts;
+        let (first, second) = (first?, second?);
+        if processors > 1 {
+            same!(first + second, processors as u64, "processors of both jobs");
+            holds!(first.abs_diff(second) <= 1, "one job has {first} processors, the other {second}");
+        }
+        // Those that were running elsewhere move at the end of their quantum.
+        time::sleep_ns(200 * MS);
+        let mut seen = [0u64; 2];
+        let until = time::now_ns() + 20_000 * MS;
+        for _ in 0..50 {
+            time::sleep_ns(2 * MS);
+            for info in task::threads() {
+                let job = jobs.iter().position(|job| job.threads.iter().any(|one| one.number() == info.thread));
+                if let Some(job) = job {
+                    seen[job] |= 1 << info.processor;
+                }
+            }
+            holds!(time::now_ns() < until, "too slow");
+        }
+        holds!(processors == 1 || seen[0] & seen[1] == 0, "the jobs were on {:b} and {:b}", seen[0], seen[1]);
+        same!(seen.map(|seen| u64::from(seen.count_ones())), [first, second], "processors that were used");
+        // With one job gone the other has them all.
+        let [a, b] = jobs;
+        a.stop()?;
+        let until = time::now_ns() + 10_000 * MS;
+        while client()?.processors(2) != Ok(processors as u64) {
+            holds!(time::now_ns() < until, "the processors of a job that has ended are not used");
+            time::sleep_ns(5 * MS);
+        }
+        b.stop()
+    })
+}
+
+fn terms_need_their_policy() -> Outcome {
+    let me = task::identity().thread;
+    same!(client()?.share(me, 5), Err(Error::NotSupported), "a share in turn");
+    for policy in POLICIES {
+        with(policy, || {
+            let knows = |name, answer: Result<(), Error>| {
+                let expected = if name == policy { Ok(()) } else { Err(Error::NotSupported) };
+                same!(answer, expected, "{name} by {policy}");
+                Ok(())
+            };
+            knows("share", client()?.share(me, 5))?;
+            knows("deadline", client()?.periodic(me, 100 * MS, 100 * MS, 10 * MS))?;
+            knows("gang", client()?.join(me, 1))
+        })?;
+    }
+    Ok(())
+}
+
+/// From each policy to the next while threads compute, sleep and wake each other: none is lost.
+fn every_policy_under_load() -> Outcome {
+    let load = Load::start(12)?;
+    for policy in POLICIES {
+        choose(policy)?;
+        load.all_run()?;
+    }
+    choose("none")?;
+    load.all_run()?;
+    holds!(sched::seats().all(|seat| seat.missed == 0), "events were lost");
+    load.stop()
+}
+
+/// Two periodic threads, and a third that computes all the time. By rate-monotonic priorities the second one gets 25 ms of
+/// the 30 ms that it needs in its first period; by deadlines both get all. Of each: jobs done, and how many were late.
+fn run_periodic(agree: impl Fn(u64, u64, u64) -> Outcome) -> Result<[(u64, u64); 2], String> {
+    // Some less than the budgets: 25 and 30.
+    const TASKS: [(u64, u64); 2] = [(50, 24), (75, 29)];
+    const PERIODS: u64 = 8;
+    let per_ms = iterations_per_ms();
+    // Both begin at one moment, long enough after they were let know.
+    let begin = time::now_ns() + 200 * MS;
+    let counts: [&'static [AtomicU64; 2]; 2] = [0, 1].map(|_| &*leak([const { AtomicU64::new(0) }; 2]));
+    let mut threads = Vec::new();
+    for (task, (period, work)) in TASKS.into_iter().enumerate() {
+        let body = move || {
+            for job in 0..PERIODS {
+                let release = begin + job * period * MS;
+                time::sleep_ns(release.saturating_sub(time::now_ns()));
+                compute(work * per_ms);
+                counts[task][0].fetch_add(1, Ordering::SeqCst);
+                if time::now_ns() > release + period * MS {
+                    counts[task][1].fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        };
+        threads.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+    }
+    for ((period, work), one) in TASKS.iter().zip(&threads) {
+        agree(one.number(), *period, work + 1)?;
+    }
+    let busy = Busy::start(1)?;
+    while time::now_ns() < begin + PERIODS * 50 * MS {
+        time::sleep_ns(100 * MS);
+    }
+    for one in threads {
+        one.join().map_err(doing("join"))?;
+    }
+    busy.stop()?;
+    Ok(counts.map(|count| (count[0].load(Ordering::SeqCst), count[1].load(Ordering::SeqCst))))
+}
+
+/// Always the same instructions, none of which an emulator makes something of.
+#[inline(never)]
+fn compute(iterations: u64) {
+    for n in 0..iterations {
+        core::hint::black_box(n);
+    }
+}
+
+/// Measured where nobody else computes; the least of three.
+fn iterations_per_ms() -> u64 {
+    const ITERATIONS: u64 = 200_000;
+    let ns = |_| {
+        let began = time::now_ns();
+        compute(ITERATIONS);
+        time::now_ns() - began
+    };
+    let least = (0..3).map(ns).min().unwrap_or(1).max(1);
+    ITERATIONS * MS / least
+}
+
+fn deadlines_are_met() -> Outcome {
+    let sched = client()?;
+    with("deadline", || {
+        let done = run_periodic(|thread, period, budget| {
+            sched.periodic(thread, period * MS, period * MS, budget * MS).map_err(doing("periodic"))
+        })?;
+        same!(done, [(8, 0), (8, 0)], "jobs done, and late, by deadlines");
+        Ok(())
+    })
+}
+
+fn priorities_miss_them() -> Outcome {
+    with("ageing", || {
+        let done = run_periodic(|thread, period, _| {
+            sched::set_priority(thread, if period == 50 { 3 } else { 4 }).map_err(doing("priority"))
+        })?;
+        same!(done[0], (8, 0), "the one of the higher priority");
+        holds!(done[1].1 > 0, "by priorities nothing was late: {done:?}");
+        Ok(())
+    })
+}
