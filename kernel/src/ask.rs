@@ -5,6 +5,7 @@ use crate::machine::machine;
 use crate::sched;
 use crate::thread::Thread;
 use crate::wait;
+use crate::watch;
 use ::sched::Weight;
 use abi::Error;
 use abi::refusal::Object;
@@ -28,6 +29,8 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             }
             Err(error) => Err(error),
         },
+        op::WATCH => watch::begin(thread, a),
+        op::UNWATCH => watch::end(thread, a),
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
         op::PRIORITY => other(thread, d, a).and_then(|other| {
             let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
@@ -42,10 +45,10 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
     thread.answer(result);
 }
 
-/// A thread that the caller may wake: one of its user.
+/// A thread that the caller may wake: one of its user, or one that watches it.
 fn other(thread: &Thread, d: &Domain, number: u64) -> Result<Arc<Thread>, Error> {
     let other = machine().threads.find(number).ok_or(Error::NotFound)?;
-    if other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
+    if other.watches.has(thread.number) || other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
         Ok(other)
     } else {
         Err(d.subject.refused(Object::Thread(number)))

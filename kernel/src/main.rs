@@ -33,6 +33,7 @@ on_the_machine! {
     mod trap;
     mod view;
     mod wait;
+mod watch;
     mod window;
 }
 

@@ -3,7 +3,7 @@
 
 use crate::domain::Domain;
 use crate::machine::machine;
-use crate::processor::{Processor, here};
+use crate::processor::{Processor, count, here};
 use crate::sched;
 use crate::section::{New, Section};
 use crate::thread::Thread;
@@ -73,6 +73,7 @@ impl Inner {
     /// Whether the one who sits here should be asked soon.
     fn post(&mut self, event: Event, weight: Weight) -> bool {
         let Inner { outbox, page: Some(page), wrong, .. } = self else { return false };
+        count(&here().counters.events);
         let soon = outbox.post(event, weight, page.load(HEAD), |slot, event| put(page, slot, event));
         page.write(MISSED, &outbox.missed().to_le_bytes());
         page.store(TAIL, outbox.tail());
