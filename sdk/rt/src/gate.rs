@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Trap;
+use crate::line::Lines;
 pub use crate::arguments::{Read, ReadArray, Text, Write, WriteArray, arguments};
 
 /// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
@@ -93,6 +94,18 @@ impl Gates {
         let cookie = service[1..].as_ptr() as u64;
         let address = stub::gate_create(&Trap, machine::enter as *const () as u64, count, cookie, flags)?;
         Ok(Gates { address, count })
+    }
+
+    /// The same with one gate more, which opens lines: by them a thread of this program serves callers. At most `lines` at a time.
+    /// Methods can then not ask the kernel about their caller's rights (`abi::gate::record::BY_LINE`): what a caller
+    /// passes by pointer has to lie in its argument section.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn export_with_lines<S: Skeleton + 'static, const METHODS: u64>(skeleton: S, lines: usize) -> Result<Gates, Error> {
+        // On a thread of this program: a caller's may not change who may come in.
+        crate::guard::prepare()?;
+        Gates::export(Lines::<S, METHODS>::new(skeleton, lines), METHODS + 1)
     }
 
     /// Entry address of the first gate: what is published.

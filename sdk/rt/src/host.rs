@@ -75,6 +75,11 @@ pub fn plain_way() -> u64 {
     PLAIN
 }
 
+/// There are no lines: nobody's threads can be told apart here.
+pub fn line_way() -> u64 {
+    crate::line::call as *const () as u64
+}
+
 pub fn no_way() -> u64 {
     PLAIN
 }

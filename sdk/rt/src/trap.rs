@@ -41,6 +41,11 @@ pub(crate) fn plain_way(gate: u64) -> u64 {
     if is_entry(gate) { machine::plain_way() } else { machine::no_way() }
 }
 
+/// What stands in for a gate where calls go by a line; the slot is the line's address.
+pub(crate) fn line_way() -> u64 {
+    machine::line_way()
+}
+
 /// Entry addresses are 16 bytes apart in an unmapped page of a text of the single space. A jump anywhere else would be an
 /// end without an error; a jump into this program's own code would be worse.
 fn is_entry(address: u64) -> bool {
@@ -82,6 +87,36 @@ mod machine {
             "mov rdi, rax",
             "mov rsi, rdx",
             "ret",
+        )
+    }
+
+    pub fn line_way() -> u64 {
+        line as *const () as u64
+    }
+
+    /// Called as a gate is, with the address of a line in `r11`: the words go onto the stack, and the values come from there.
+    #[unsafe(naked)]
+    extern "C" fn line() {
+        naked_asm!(
+            "push r9",
+            "push r8",
+            "push r13",
+            "push r12",
+            "push rsi",
+            "push rdi",
+            "mov rdi, r11",
+            "mov rsi, r14",
+            "mov rdx, rsp",
+            "mov rbp, rsp",
+            "and rsp, -16",
+            "call {call}",
+            "mov rsp, rbp",
+            "mov r10, rax",
+            "pop rdi",
+            "pop rsi",
+            "add rsp, 32",
+            "ret",
+            call = sym crate::line::call,
         )
     }
 
