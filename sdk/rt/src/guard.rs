@@ -40,8 +40,11 @@ pub fn prepare() -> Result<(), Error> {
 fn bind() -> Result<Bound, Error> {
     let text = crate::start().text();
     let gates = Gates::export(Guard, 1)?;
-    let rights = Rights::CALL.bits();
-    gates.admit(&AclEntry { principal: principal::ANY, rights, id: 0, text })?;
+    // On whatever thread, as the text's other rights on itself: an entry of these words replaces theirs.
+    let own = AclEntry { principal: principal::ANY, rights: 0, id: 0, text };
+    let is_own = |entry: &AclEntry| (entry.principal, entry.id, entry.text) == (own.principal, own.id, own.text);
+    let had = crate::section::acl(text)?.into_iter().find(is_own).map_or(0, |entry| entry.rights);
+    gates.admit(&AclEntry { rights: had | Rights::CALL.bits(), ..own })?;
     Bound::bind_as(gates.address(), 0, abi::gate::grade::EPC_S)
 }
 

@@ -8,7 +8,9 @@ mod attacks;
 mod calls;
 mod deaths;
 mod fuzz;
+mod itc;
 mod lending;
+mod lines;
 mod memory;
 mod peer;
 mod programs;
@@ -42,6 +44,8 @@ const GROUPS: &[Group] = &[
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
+    Group { name: "itc", checks: itc::CHECKS },
+    Group { name: "lines", checks: lines::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
@@ -62,6 +66,7 @@ fn run(start: &Start) -> i32 {
             0
         }
         ["peer", name] => peer::serve(name),
+        ["peer-with-lines", name] => peer::serve_with_lines(name),
         ["as", role, rest @ ..] => roles::run(role, rest),
         ["one", name, check] if group(name).is_some() => group(name).map_or(2, |g| report::run_here(g, check)),
         [name, checks @ ..] if group(name).is_some() => group(name).map_or(2, |g| report::run(g, checks)),

@@ -204,7 +204,16 @@ fn ask(what: u64, with: u64) -> Result<u64, Error> {
 
 /// The program.
 pub fn serve(name: &str) -> i32 {
-    let gates = match Gates::export(Ops, 1).and_then(|gates| names::publish(name, &gates).map(|()| gates)) {
+    serve_by(name, Gates::export(Ops, 1))
+}
+
+/// The same, served by threads of its own to who wants that.
+pub fn serve_with_lines(name: &str) -> i32 {
+    serve_by(name, Gates::export_with_lines::<Ops, 1>(Ops, 6))
+}
+
+fn serve_by(name: &str, gates: Result<Gates, Error>) -> i32 {
+    let gates = match gates.and_then(|gates| names::publish(name, &gates).map(|()| gates)) {
         Ok(gates) => gates,
         Err(e) => {
             eprintln!("peer {name}: {e}");
@@ -244,9 +253,18 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Peer {
     pub fn start() -> Result<Peer, String> {
+        Peer::start_as("peer")
+    }
+
+    /// One that serves by lines, too.
+    pub fn start_with_lines() -> Result<Peer, String> {
+        Peer::start_as("peer-with-lines")
+    }
+
+    fn start_as(kind: &str) -> Result<Peer, String> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("peer-{}-{number}", musubi::start().task());
-        let child = Command::new(b"bin/check").args(["check", "peer", &name]).spawn().map_err(doing("peer"))?;
+        let child = Command::new(b"bin/check").args(["check", kind, &name]).spawn().map_err(doing("peer"))?;
         let gate = names::await_name(&name, 20_000_000_000).map_err(doing("peer's name"))?;
         let bound = Bound::bind(gate, 4096).map_err(doing("binding to the peer"))?;
         Ok(Peer { child, gate, text: bound.binding().text, bound })
@@ -280,7 +298,7 @@ impl Peer {
     }
 }
 
-fn six(what: u64, words: &[u64]) -> [u64; 6] {
+pub fn six(what: u64, words: &[u64]) -> [u64; 6] {
     let mut all = [what, 0, 0, 0, 0, 0];
     all[1..=words.len()].copy_from_slice(words);
     all
