@@ -1,6 +1,7 @@
 use super::*;
 
-const BENCH: Bench = Bench { name: "sizes", about: "a call and back", timeout: std::time::Duration::ZERO };
+const BENCH: Bench =
+    Bench { name: "sizes", about: "a call and back", timeout: std::time::Duration::ZERO, mem: "512M", limits: &[] };
 
 fn figure(system: &str, case: &str, bytes: u64, way: &str, unit: &str, value: u64) -> Figure {
     Figure {

@@ -51,7 +51,7 @@ fn limit_of_time(name: &str) -> Option<usize> {
     match name {
         "sleep" => Some(0),
         "thread_join" | "task_wait" | "irq_wait" => Some(1),
-        "wait" => Some(2),
+        "wait" | "call_scheduler" => Some(2),
         _ => None,
     }
 }

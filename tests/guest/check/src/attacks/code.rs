@@ -1,6 +1,6 @@
 //! Code that writes the key register: hidden, changed after it was looked at, run by who should not (pitfalls: H3, H6, H7).
 
-use super::asm::{LOAD, RESTORE, STORE, TOUCHED, binds, open_all, run};
+use super::asm::{LOAD, STORE, TOUCHED, binds, open_all, restore, run};
 use super::{Scene, has_keys, op};
 use crate::memory::{data, load, store};
 use crate::peer::{self, Peer};
@@ -26,7 +26,7 @@ pub const CHECKS: &[Check] = &[
 
 /// What unclear code tries with all keys open.
 const AIMS: u64 = 6;
-/// With [`RESTORE`]; and with a second thread that changes the code while it is sealed.
+/// With [`restore`]; and with a second thread that changes the code while it is sealed.
 const BY_XRSTOR: u64 = 10;
 const CHANGED: u64 = 11;
 
@@ -41,7 +41,7 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
     let Ok(mut code) = data(3 * PAGE) else { return 4 };
     let bytes: Vec<u8> = match aim {
         0 => [&open_all(), LOAD].concat(),
-        BY_XRSTOR => [RESTORE, LOAD].concat(),
+        BY_XRSTOR => [&restore(), LOAD].concat(),
         // The place of what is put in later.
         CHANGED => [&[0x90; 16], STORE].concat(),
         _ => [&open_all(), STORE].concat(),
