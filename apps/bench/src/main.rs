@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod calls;
+mod ipc;
 mod keys;
 mod report;
 mod rounds;
@@ -23,8 +24,14 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 5] =
-    [("calls", calls::run), ("keys", keys::run), ("sizes", sizes::run), ("spawn", spawn::run), ("switch", switch::run)];
+const BENCHES: [Bench; 6] = [
+    ("calls", calls::run),
+    ("ipc", ipc::run),
+    ("keys", keys::run),
+    ("sizes", sizes::run),
+    ("spawn", spawn::run),
+    ("switch", switch::run),
+];
 
 fn run(start: &Start) -> i32 {
     let mut words: Vec<&str> = start.words().collect();

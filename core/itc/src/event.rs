@@ -2,7 +2,7 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::partners::{Limit, Partners, Threads};
-use crate::waiters::{self, Wake, Waiters};
+use crate::waiters::{self, Waiters, Wake};
 use abi::Error;
 
 const FLAG: usize = 0;

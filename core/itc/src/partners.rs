@@ -1,7 +1,7 @@
 //! The other threads: who they are, whether they live, and how one waits for them.
 
 use crate::atomic::{Ordering, fence};
-use crate::waiters::{Wake, Waiters};
+use crate::waiters::{Waiters, Wake};
 use abi::Error;
 use core::cell::Cell;
 use core::marker::PhantomData;

@@ -3,7 +3,7 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::partners::{Limit, Partners, Threads};
-use crate::waiters::{self, Wake, Waiters};
+use crate::waiters::{self, Waiters, Wake};
 use abi::Error;
 
 // Words: the next place to be taken from; the next to be put into; places that somebody left in the middle; who waits for a
@@ -27,11 +27,11 @@ const TAKING: u64 = 3;
 const LAPS: u64 = 1 << 30;
 
 const fn state(what: u64, lap: u64, thread: u64) -> u64 {
-    what << 62 | lap % LAPS << 32 | thread & u32::MAX as u64
+    (what << 62) | ((lap % LAPS) << 32) | (thread & u32::MAX as u64)
 }
 
 const fn read(state: u64) -> (u64, u64, u64) {
-    (state >> 62, state >> 32 & (LAPS - 1), state & u32::MAX as u64)
+    (state >> 62, (state >> 32) & (LAPS - 1), state & u32::MAX as u64)
 }
 
 /// A queue of messages of `M` words, as this thread sees it.

@@ -2,7 +2,7 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::partners::{Limit, PARTNERS_MAX, Partners, Threads};
-use crate::waiters::{self, Wake, Waiters};
+use crate::waiters::{self, Waiters, Wake};
 use abi::Error;
 
 const WAITERS: usize = PARTNERS_MAX;
@@ -62,13 +62,8 @@ impl<'a, T: Threads> Semaphore<'a, T> {
     /// `Busy` ([`Limit::Poll`]), `TimedOut`, `Killed`; `Dead`: nobody is left who could give one back; `Changed`: the words
     /// make no sense.
     pub fn acquire(&self, limit: Limit) -> Result<Held<'a, T>, Error> {
-        let wait = self.partners.wait(
-            self.waiters(),
-            limit,
-            Wake::default(),
-            || self.partners.is_alone(),
-            || self.attempt(),
-        );
+        let wait =
+            self.partners.wait(self.waiters(), limit, Wake::default(), || self.partners.is_alone(), || self.attempt());
         let Semaphore { words, places, partners } = *self;
         wait.map(|(place, left)| Held { semaphore: Semaphore { words, places, partners }, place, left })
     }

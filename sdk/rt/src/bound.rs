@@ -88,7 +88,8 @@ impl Bound {
     pub fn bind_line(gate: u64, args_len: u64, opener: u64) -> Result<Bound, Error> {
         let args_len = args_len.checked_add(LINE_LEN).ok_or(Error::TooBig)?;
         let mut bound = Bound::bind_with(gate, args_len, 0)?;
-        let opened = bound.call(opener, [0; 6]).and_then(result_of).and_then(|server| Line::open(&bound.binding, server));
+        let opened =
+            bound.call(opener, [0; 6]).and_then(result_of).and_then(|server| Line::open(&bound.binding, server));
         match opened {
             Ok(line) => {
                 let line = Box::new(line);

@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Trap;
-use crate::line::Lines;
 pub use crate::arguments::{Read, ReadArray, Text, Write, WriteArray, arguments};
+use crate::line::Lines;
 
 /// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,10 @@ impl Gates {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn export_with_lines<S: Skeleton + 'static, const METHODS: u64>(skeleton: S, lines: usize) -> Result<Gates, Error> {
+    pub fn export_with_lines<S: Skeleton + 'static, const METHODS: u64>(
+        skeleton: S,
+        lines: usize,
+    ) -> Result<Gates, Error> {
         // On a thread of this program: a caller's may not change who may come in.
         crate::guard::prepare()?;
         Gates::export(Lines::<S, METHODS>::new(skeleton, lines), METHODS + 1)

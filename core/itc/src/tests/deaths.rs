@@ -3,11 +3,7 @@
 use super::*;
 
 /// Ends a thread when its body is over, however far it came.
-fn dying(
-    machine: &Arc<Machine>,
-    me: u64,
-    body: impl FnOnce(&Arc<Machine>) + Send + 'static,
-) -> thread::JoinHandle<()> {
+fn dying(machine: &Arc<Machine>, me: u64, body: impl FnOnce(&Arc<Machine>) + Send + 'static) -> thread::JoinHandle<()> {
     let machine = machine.clone();
     thread::spawn(move || {
         body(&machine);

@@ -84,7 +84,8 @@ fn the_client_chooses() -> Outcome {
         let mut own = picture.clone();
         client.map(&mut own, &table).map_err(doing(way))?;
         holds!(own == mapped, "by {way}, copied: not the right picture");
-        let (mut lent, mut there) = (client.alloc(8192).map_err(doing("a loan"))?, client.alloc(256).map_err(doing("a loan"))?);
+        let (mut lent, mut there) =
+            (client.alloc(8192).map_err(doing("a loan"))?, client.alloc(256).map_err(doing("a loan"))?);
         lent.copy_from_slice(&picture);
         there.copy_from_slice(&table);
         let by = (&*there).try_into().map_err(|_| "256 bytes")?;
@@ -160,7 +161,9 @@ fn pointers_are_checked() -> Outcome {
     let there = itc.alloc(256).map_err(doing("a loan"))?;
     let text = section::info(gate).map_err(doing("its text"))?.base;
     let line = itc.bound().binding().args;
-    for (name, at) in [("its text", text), ("a shared section", shared.base()), ("nothing", 8), ("the line itself", line)] {
+    for (name, at) in
+        [("its text", text), ("a shared section", shared.base()), ("nothing", 8), ("the line itself", line)]
+    {
         let outcome = itc.bound().call(0, [at, 16, there.address(), 0, 0, 0]).and_then(result_of);
         same!(outcome, Err(Error::Refused), "a pointer to {name}");
     }
@@ -226,7 +229,11 @@ fn clients_that_end_harm_nobody() -> Outcome {
     let before = settled()?;
     (0..60).try_for_each(once)?;
     let after = settled()?;
-    same!((after.sections, after.tasks, after.threads), (before.sections, before.tasks, before.threads), "what there is");
+    same!(
+        (after.sections, after.tasks, after.threads),
+        (before.sections, before.tasks, before.threads),
+        "what there is"
+    );
     nothing_lost(&before, &after)?;
     same!(call(&line(&peer)?, op::ADD, &[0]).is_ok(), true, "a line after all that");
     peer.end()

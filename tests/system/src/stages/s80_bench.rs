@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch")
             .status(2)
-            .err("bench: nosuch: no such benchmark; there are calls, keys, sizes, spawn, switch\n"),
+            .err("bench: nosuch: no such benchmark; there are calls, ipc, keys, sizes, spawn, switch\n"),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
 }
