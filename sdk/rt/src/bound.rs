@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lend::{Loan, Loans, Slice};
 use crate::line::{LINE_LEN, Line, Posted};
+use crate::trap::WIDE_MAX;
 use crate::{Trap, trap};
 
 /// Length of an argument section where the client asks for none in particular.
@@ -140,6 +141,22 @@ impl Bound {
     #[inline]
     pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
         trap::bound_call(self.via, self.slot, index, words)
+    }
+
+    /// Calls a function with more arguments than there are registers, by a binding on the caller's own stack: the seventh
+    /// and further ones lie there, where a C function has them (CUBIX-30; [`Gates::export_function`](crate::Gates::export_function)).
+    ///
+    /// # Errors
+    /// `BadArgument` for more than 14 arguments; `NotSupported` if the binding is none on the caller's stack; as [`Bound::call`].
+    pub fn call_function(&self, arguments: &[u64]) -> Result<u64, Error> {
+        let mut all = [0; 6 + WIDE_MAX];
+        all.get_mut(..arguments.len()).ok_or(Error::BadArgument)?.copy_from_slice(arguments);
+        let [words, more] = [&all[..6], &all[6..]];
+        let (Ok(words), Ok(more)) = (words.try_into(), more.try_into()) else { return Err(Error::BadArgument) };
+        if self.line.is_some() || self.binding.grade == grade::PLAIN {
+            return Err(Error::NotSupported);
+        }
+        trap::wide_call(self.slot, 0, words, more).and_then(result_of)
     }
 
     #[must_use]

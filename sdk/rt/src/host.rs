@@ -104,6 +104,11 @@ pub fn plain_call(address: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
     found.map_or((Error::NotFound.word(), [0; 2]), |(block, index)| enter(block, index, 0, 0, words))
 }
 
+/// Threads have no stacks here that others could run on.
+pub fn wide_call(_: u64, _: u64, _: [u64; 6], _: &[u64; 8]) -> (u64, [u64; 2]) {
+    (Error::NotSupported.word(), [0; 2])
+}
+
 pub fn is_own_code(_address: u64) -> bool {
     false
 }

@@ -69,6 +69,8 @@ pub mod op {
     pub const ADDRESS_OF_DATA: u64 = 23;
     /// Makes the kernel call `w1` with `w2` and `w3`, answers as it does, and stores what its error says at `w0`.
     pub const TRY: u64 = 24;
+    /// Exports a function of nine arguments; value: its gate.
+    pub const WIDE: u64 = 26;
     /// Answers with the two values `w0` and `w1`, whatever they mean.
     pub const ANSWER: u64 = 25;
 }
@@ -183,11 +185,25 @@ impl Skeleton for Ops {
                 store_text(w[0], &outcome.map_or_else(|e| format!("{e}"), |_| String::new()));
                 value(outcome)
             }
+            op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
+}
+
+pub type Nine = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
+
+/// Every argument in a place of its own. It changes what it was passed on the stack, as a C function may.
+#[allow(clippy::too_many_arguments)]
+#[inline(never)]
+pub extern "C" fn nine(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, mut g: u64, mut h: u64, i: u64) -> u64 {
+    let of = |values: [u64; 9]| values.into_iter().fold(0u64, |all, value| all.wrapping_mul(1_000_003) ^ value);
+    let whole = of([a, b, c, d, e, f, g, h, i]);
+    (g, h) = (core::hint::black_box(!g), core::hint::black_box(!h));
+    core::hint::black_box((&mut g, &mut h));
+    whole
 }
 
 /// Lets the program's own thread do something, and waits until it has.
