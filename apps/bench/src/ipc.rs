@@ -10,6 +10,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
+use musubi::abi::gate::grade;
+use musubi::command::Command;
+use musubi::interfaces::colour_map::ColourMapClient;
 use musubi::interfaces::measure::MeasureClient;
 use musubi::rt::line::Answer;
 
@@ -26,7 +29,56 @@ pub fn run(report: &Report) -> Result<(), String> {
             itc(report, gate, way).map_err(|e| format!("{e}"))?;
             asynchronous(report, gate, &format!("{way}-async")).map_err(|e| format!("asynchronous: {e}"))
         })
-    })
+    })?;
+    colour_map(report)
+}
+
+/// The paper's server: it changes a picture where it lies, by a table of colours.
+fn colour_map(report: &Report) -> Result<(), String> {
+    let name = format!("bench-colours-{}", musubi::start().task());
+    let server =
+        Command::new(b"bin/colour-map").arg(name.as_bytes()).spawn().map_err(|e| format!("colour-map: {e}"))?;
+    let measured =
+        musubi::names::await_name(&name, 60_000_000_000).map_err(|e| format!("{name}: {e}")).and_then(|gate| {
+            for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
+                match ColourMapClient::bind_as(gate, COLOURS, wanted) {
+                    Err(Error::NotSupported) => {}
+                    client => {
+                        client.and_then(|client| colours(report, client, way)).map_err(|e| format!("{way}: {e}"))?
+                    }
+                }
+            }
+            by_each(&WAYS, |way| {
+                let client = ColourMapClient::bind_itc(gate, COLOURS);
+                client.and_then(|client| colours(report, client, way)).map_err(|e| format!("{e}"))
+            })
+        });
+    let _ = server.kill();
+    measured
+}
+
+/// Room for the longest picture and the table.
+const COLOURS: u64 = 16 << 10;
+
+fn colours(report: &Report, client: ColourMapClient, way: &str) -> Result<(), Error> {
+    let (mut picture, mut table) = (client.alloc(8 << 10)?, client.alloc(256)?);
+    (0u8..=255).zip(&mut *table).for_each(|(n, entry)| *entry = n.wrapping_add(1));
+    for bytes in [2 << 10, 4 << 10, 8 << 10] {
+        picture.fill(0);
+        let by = (&*table).try_into().map_err(|_| Error::BadArgument)?;
+        let (mut outcome, mut times) = (Ok(()), 0u8);
+        let rounds = Plan::new(ROUNDS).measure(|| {
+            outcome = outcome.and(client.map(&mut picture[..bytes], by));
+            times = times.wrapping_add(1);
+        });
+        outcome?;
+        if picture[..bytes].iter().any(|pixel| *pixel != times) {
+            return Err(Error::Changed);
+        }
+        report.case(Case { case: "ColourMap", way, bytes }, &rounds, &[]);
+    }
+    drop((picture, table));
+    client.unbind()
 }
 
 fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {

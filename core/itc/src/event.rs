@@ -31,7 +31,7 @@ impl<'a, T: Threads> Event<'a, T> {
     /// It has happened: whoever waits is woken, and one of them gets it.
     pub fn set(&self) {
         self.words[FLAG].store(1, Ordering::Release);
-        self.waiters().take(self.partners).now(self.partners.threads());
+        self.waiters().take(self.partners).now(self.partners);
     }
 
     /// Waits for it.

@@ -119,15 +119,25 @@ impl<T: Threads> Partners<T> {
         &self.others[..self.count]
     }
 
+    /// Its place among the partners.
+    pub(crate) fn find(&self, thread: u64) -> Option<usize> {
+        self.all().iter().position(|&other| other == thread)
+    }
+
+    /// Who has a place.
+    pub(crate) fn number(&self, place: u32) -> u64 {
+        self.others[place as usize % PARTNERS_MAX]
+    }
+
     /// Whether a thread is a partner: one that is only named in memory is none.
     pub(crate) fn has(&self, thread: u64) -> bool {
-        self.all().contains(&thread)
+        self.find(thread).is_some()
     }
 
     /// Whether it is a partner that has ended.
     pub(crate) fn has_ended(&self, thread: u64) -> bool {
         self.look();
-        self.all().iter().position(|&other| other == thread).is_some_and(|at| self.live.get() >> at & 1 == 0)
+        self.find(thread).is_some_and(|at| self.live.get() >> at & 1 == 0)
     }
 
     /// Finds out who lives, if somebody has ended at all.
@@ -182,11 +192,11 @@ impl<T: Threads> Partners<T> {
     ) -> Result<R, Error> {
         let until = match (attempt().transpose(), limit) {
             (Some(outcome), _) => {
-                wake.now(&self.threads);
+                wake.now(self);
                 return outcome;
             }
             (None, Limit::Poll) => {
-                wake.now(&self.threads);
+                wake.now(self);
                 return if is_over() { self.tell(attempt()) } else { Err(Error::Busy) };
             }
             (None, Limit::Sleep(until)) => until,
@@ -210,10 +220,10 @@ impl<T: Threads> Partners<T> {
             if is_over() {
                 break self.tell(attempt());
             }
-            let slept = match wake.take_only() {
+            let slept = match wake.take_only(self) {
                 Some(thread) => self.threads.pass(thread, until),
                 None => {
-                    wake.now(&self.threads);
+                    wake.now(self);
                     self.threads.sleep(until)
                 }
             };
@@ -222,7 +232,7 @@ impl<T: Threads> Partners<T> {
             }
         };
         waiters.leave(self.me);
-        wake.now(&self.threads);
+        wake.now(self);
         outcome
     }
 
@@ -234,7 +244,7 @@ impl<T: Threads> Partners<T> {
         attempt: &mut impl FnMut() -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
         if self.is_running() {
-            wake.now(&self.threads);
+            wake.now(self);
         }
         let mut spins = 0u32;
         while self.is_running() {

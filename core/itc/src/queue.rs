@@ -38,7 +38,8 @@ const fn read(state: u64) -> (u64, u64, u64) {
 #[derive(Debug)]
 pub struct Queue<'a, T: Threads, const M: usize> {
     words: &'a [AtomicU64],
-    places: u64,
+    /// Their number's logarithm.
+    places: u32,
     partners: &'a Partners<T>,
 }
 
@@ -60,7 +61,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
     pub fn new(words: &'a [AtomicU64], places: u64, partners: &'a Partners<T>) -> Option<Self> {
         let fits = places.is_power_of_two() && places <= 1 << 20;
         let words = fits.then(|| words.get(..Self::words(places)))??;
-        Some(Queue { words, places, partners })
+        Some(Queue { words, places: places.trailing_zeros(), partners })
     }
 
     /// How many places were found whose holder had ended.
@@ -78,8 +79,13 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
 
     /// State and message of the place for a position. Whatever that is, there is one.
     fn place(&self, position: u64) -> (&'a AtomicU64, &'a [AtomicU64]) {
-        let at = PLACES + (position % self.places) as usize * (M + 1);
+        let at = PLACES + (position & ((1 << self.places) - 1)) as usize * (M + 1);
         (&self.words[at], &self.words[at + 1..at + 1 + M])
+    }
+
+    /// How often the place for a position was used before.
+    fn lap(&self, position: u64) -> u64 {
+        (position >> self.places) % LAPS
     }
 
     fn change(word: &AtomicU64, from: u64, to: u64) -> bool {
@@ -91,7 +97,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
         let tail = &self.words[TAIL];
         for _ in 0..TRIES {
             let position = tail.load(Ordering::Acquire);
-            let lap = position / self.places % LAPS;
+            let lap = self.lap(position);
             let (place, _) = self.place(position);
             let found = place.load(Ordering::Acquire);
             match read(found) {
@@ -130,7 +136,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
     pub(crate) fn fill(&self, position: u64, message: &[u64; M]) -> Result<(), Error> {
         let (place, words) = self.place(position);
         words.iter().zip(message).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
-        let (lap, me) = (position / self.places % LAPS, self.partners.me());
+        let (lap, me) = (self.lap(position), self.partners.me());
         let done = Self::change(place, state(PUTTING, lap, me), state(FULL, lap, me));
         if done { Ok(()) } else { Err(Error::Changed) }
     }
@@ -140,7 +146,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
         let (head, me) = (&self.words[HEAD], self.partners.me());
         for _ in 0..TRIES {
             let position = head.load(Ordering::Acquire);
-            let lap = position / self.places % LAPS;
+            let lap = self.lap(position);
             let next = || Self::change(head, position, position.wrapping_add(1));
             let (place, _) = self.place(position);
             let found = place.load(Ordering::Acquire);
@@ -185,7 +191,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
     pub(crate) fn empty(&self, position: u64) -> Result<[u64; M], Error> {
         let (place, words) = self.place(position);
         let message = core::array::from_fn(|at| words[at].load(Ordering::Relaxed));
-        let lap = position / self.places % LAPS;
+        let lap = self.lap(position);
         let done = Self::change(place, state(TAKING, lap, self.partners.me()), state(FREE, lap + 1, 0));
         if done { Ok(message) } else { Err(Error::Changed) }
     }
@@ -209,7 +215,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
     /// # Errors
     /// As [`Queue::put_quietly`].
     pub fn put(&self, message: &[u64; M], limit: Limit) -> Result<(), Error> {
-        self.put_quietly(message, limit)?.now(self.partners.threads());
+        self.put_quietly(message, limit)?.now(self.partners);
         Ok(())
     }
 
@@ -232,7 +238,7 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
             Ok(position) => Taken::Message(self.empty(position)?),
             Err(thread) => Taken::Left(thread),
         };
-        self.putters().take(self.partners).now(self.partners.threads());
+        self.putters().take(self.partners).now(self.partners);
         Ok(taken)
     }
 }

@@ -74,6 +74,6 @@ impl<T: Threads> Drop for Held<'_, T> {
         let Semaphore { words, partners, .. } = &self.semaphore;
         // Whoever has overwritten it has it.
         let _ = words[self.place].compare_exchange(partners.me(), 0, Ordering::AcqRel, Ordering::Relaxed);
-        self.semaphore.waiters().take(partners).now(partners.threads());
+        self.semaphore.waiters().take(partners).now(partners);
     }
 }

@@ -29,47 +29,42 @@ impl Waiters<'_> {
     pub(crate) fn take<T: Threads>(&self, partners: &Partners<T>) -> Wake {
         fence(Ordering::SeqCst);
         let mut wake = Wake::default();
+        // Mostly nobody waits.
+        if self.0.iter().fold(0, |any, word| any | word.load(Ordering::Relaxed)) == 0 {
+            return wake;
+        }
         for word in self.0 {
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
             let thread = word.swap(0, Ordering::AcqRel);
-            if partners.has(thread) {
-                wake.add(thread);
-            }
+            wake.0 |= partners.find(thread).map_or(0, |at| 1 << at);
         }
         wake
     }
 }
 
-/// Threads to be woken.
+/// Partners to be woken, as bits.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "they sleep until they are woken"]
-pub struct Wake {
-    threads: [u64; PARTNERS_MAX],
-    count: usize,
-}
+pub struct Wake(u32);
 
 impl Wake {
-    fn add(&mut self, thread: u64) {
-        if self.count < PARTNERS_MAX {
-            self.threads[self.count] = thread;
-            self.count += 1;
-        }
-    }
-
     /// Wakes them.
-    pub fn now<T: Threads>(&mut self, threads: &T) {
-        self.threads[..self.count].iter().for_each(|&thread| threads.wake_up(thread));
-        self.count = 0;
+    pub fn now<T: Threads>(&mut self, partners: &Partners<T>) {
+        let mut bits = core::mem::take(&mut self.0);
+        while bits != 0 {
+            partners.threads().wake_up(partners.number(bits.trailing_zeros()));
+            bits &= bits - 1;
+        }
     }
 
     /// The only one there is, to be woken by the caller.
-    pub(crate) fn take_only(&mut self) -> Option<u64> {
-        let only = self.count == 1;
-        if only {
-            self.count = 0;
+    pub(crate) fn take_only<T: Threads>(&mut self, partners: &Partners<T>) -> Option<u64> {
+        let only = self.0.is_power_of_two().then(|| partners.number(self.0.trailing_zeros()));
+        if only.is_some() {
+            self.0 = 0;
         }
-        only.then_some(self.threads[0])
+        only
     }
 }

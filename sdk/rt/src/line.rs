@@ -143,7 +143,7 @@ impl Line {
     pub(crate) fn post(&self, index: u64, words: &[u64; 6]) -> Result<Posted<'_>, Error> {
         let (calls, _) = self.own()?;
         let (ticket, mut wake) = self.send(&calls, index, words)?;
-        wake.now(self.partners.threads());
+        wake.now(&self.partners);
         Ok(Posted { state: State::UnderWay(self, ticket), _lent: PhantomData })
     }
 

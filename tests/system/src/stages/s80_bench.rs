@@ -266,6 +266,14 @@ fn itc_is_counted(runs: &Runs) -> Result<()> {
             ensure!(0 < one && one < waited, "{case} by {way}: {one} a call, {waited} if each is waited for");
         }
     }
+    for way in ["epc-h", "epc-s", ITC[0], ITC[1]] {
+        for bytes in [2 << 10, 4 << 10, 8 << 10] {
+            ensure!(
+                value("ColourMap", way, bytes, unit::INSTRUCTIONS)? > bytes,
+                "a picture of {bytes} pixels by {way}"
+            );
+        }
+    }
     for way in ["epc-h", "epc-s", "plain"] {
         for (case, bytes) in [("NullProc", 0), ("ArgRtn_Copy", 8192)] {
             ensure!(value(case, way, bytes, count::EVENTS)? == 0, "{case} by {way} is an event for the scheduler");
