@@ -4,8 +4,9 @@ use crate::memory::{CODE_42, store};
 use crate::peer::op;
 use crate::{fuzz, itc, lines, quota};
 use alloc::vec::Vec;
+use musubi::command::Command;
 use musubi::rt::{Bound, plain_call, probe, task, thread, time};
-use musubi::stream;
+use musubi::{ended, stream};
 
 /// The status of a role whose forbidden access went through.
 pub const WENT_THROUGH: i32 = 99;
@@ -39,6 +40,16 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "try" => crate::refusals::try_access(at(0), words.get(1).copied().unwrap_or(""), at(2)),
         "attack" => crate::attacks::role(words.first().copied().unwrap_or(""), |i| at(i + 1)),
         "status" => at(0) as i32,
+        // A program, for so many milliseconds: it may go on for ever.
+        "within" => {
+            let path = words.get(1).copied().unwrap_or_default();
+            let Ok(child) = Command::new(path.as_bytes()).spawn() else { return 126 };
+            let ended = child.wait_for(at(0) * 1_000_000).or_else(|_| {
+                child.kill()?;
+                child.wait_for(10_000_000_000)
+            });
+            ended.map_or(WENT_THROUGH, |exit| ended::status(&exit))
+        }
         "kill-me" => {
             let _ = task::kill(task::identity().task);
             WENT_THROUGH
