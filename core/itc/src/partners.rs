@@ -141,11 +141,17 @@ impl<T: Threads> Partners<T> {
     }
 
     /// Finds out who lives, if somebody has ended at all.
+    #[inline]
     fn look(&self) {
         let ends = self.threads.ends();
-        if ends == self.seen.get() {
-            return;
+        if ends != self.seen.get() {
+            self.ask(ends);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask(&self, ends: u64) {
         self.seen.set(ends);
         for (at, &other) in self.all().iter().enumerate() {
             let lives = self.live.get() >> at & 1 != 0;
@@ -175,9 +181,9 @@ impl<T: Threads> Partners<T> {
         self.live.get() == 0
     }
 
-    /// Whether one of them is running now.
+    /// Whether one of them is running now. This thread is: where that is not said, nothing is believed of the others.
     pub fn is_running(&self) -> bool {
-        self.all().iter().any(|&other| self.threads.is_running(other))
+        self.threads.is_running(self.me) && self.all().iter().any(|&other| self.threads.is_running(other))
     }
 
     /// Waits until `attempt` has a value. `waiters` is where others find this thread, `wake` whom it still has to wake,

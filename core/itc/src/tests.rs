@@ -14,7 +14,7 @@ use shuttle::thread;
 use std::collections::VecDeque;
 
 const FOR_EVER: Limit = Limit::Sleep(u64::MAX);
-const RUNS: usize = 2000;
+const RUNS: usize = 1000;
 
 fn random(body: impl Fn() + Send + Sync + 'static) {
     shuttle::check_random(body, RUNS);
@@ -186,6 +186,10 @@ fn one_spins_while_the_partner_runs_and_sleeps_when_it_does_not() {
         let before = machine.entries();
         assert_eq!(event.wait(Limit::Snoop(u64::MAX)), Ok(()));
         assert_eq!(machine.entries(), before);
+        // What is said of who runs is old: one does not spin for ever because of that.
+        machine.say_nothing_of_oneself();
+        assert_eq!(event.wait(Limit::Snoop(0)), Err(Error::TimedOut));
+        assert_eq!(machine.spins(), 5);
     });
 }
 
