@@ -9,6 +9,7 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::interfaces::colour_map::ColourMapClient;
@@ -226,15 +227,24 @@ fn clients_that_end_harm_nobody() -> Outcome {
         peer.call(op::ADD, &[0]).map(drop).map_err(doing("the server"))
     };
     (0..24).try_for_each(once)?;
-    let before = settled()?;
-    (0..60).try_for_each(once)?;
-    let after = settled()?;
-    same!(
-        (after.sections, after.tasks, after.threads),
-        (before.sections, before.tasks, before.threads),
-        "what there is"
-    );
-    nothing_lost(&before, &after)?;
+    // How much the server's heap needs depends on how many lines are there at once, and the last threads may still be on
+    // their way out. What is lost is lost each time.
+    let mut lost = Ok(());
+    for _ in 0..4 {
+        let before = settled()?;
+        (0..30).try_for_each(once)?;
+        let after = settled()?;
+        let all = |m: &Memory| (m.sections, m.tasks, m.threads);
+        lost = if all(&after) == all(&before) {
+            nothing_lost(&before, &after)
+        } else {
+            Err(format!("sections, tasks, threads: {:?}, before {:?}", all(&after), all(&before)))
+        };
+        if lost.is_ok() {
+            break;
+        }
+    }
+    lost?;
     same!(call(&line(&peer)?, op::ADD, &[0]).is_ok(), true, "a line after all that");
     peer.end()
 }
