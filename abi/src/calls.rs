@@ -122,7 +122,7 @@ calls! {
     0x11 Full thread_list ThreadList(after, out);
     /// Ends `task` with exit code `code`. Only for its personality (or, before its first thread, its creator).
     0x12 Full task_end TaskEnd(task, code);
-    /// Asks the scheduler: gives way, sleeps, wakes, passes on, sets a priority (`sched::op`), or has another processor's scheduler look around (from a seat only). A thread that is woken must be one of the same user.
+    /// Asks the scheduler: gives way, sleeps, wakes, passes on, watches, sets a priority (`sched::op`), or has another processor's scheduler look around (for schedulers only). A thread that is woken must be one of the same user.
     0x13 Full call_scheduler CallScheduler(op, a, b);
     /// The calling thread asks for the seat of `processor` (`docs/decisions/0007`); it sits there from its first `thread_next` on. User 0 only. Value: base of the ring of events (`sched::RingHead`).
     0x14 Full scheduler_set SchedulerSet(processor);
@@ -198,4 +198,6 @@ calls! {
     0x56 Full processor_info ProcessorInfo(index, out);
     /// Writes `info::Memory` to `out`.
     0x57 Full memory_info MemoryInfo(out);
+    /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
+    0x58 Full running Running();
 }

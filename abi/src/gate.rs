@@ -97,6 +97,9 @@ pub struct Record {
 pub mod record {
     /// The kernel makes the calls, even if the gate could.
     pub const BY_KERNEL: u32 = 1;
+    /// Of the SDK, in what it tells a method: the call has come by a line, and the thread is the callee's own. Nobody's
+    /// rights can be asked about but the callee's.
+    pub const BY_LINE: u32 = 1 << 31;
 }
 
 const _: () = assert!(size_of::<Record>() == 128);

@@ -26,7 +26,16 @@ pub struct Processor {
     pub tlb_flushes: u64,
     /// Bytes copied by the kernel from a program's memory, to it, or from one page to another.
     pub copied_bytes: u64,
+    /// Events that schedulers outside the kernel were told.
+    pub events: u64,
 }
+
+/// The section that `running` names holds a word for each processor, this far apart: the number of the thread that runs there;
+/// 0: none. The kernel keeps it, everybody may read it.
+pub const RUNNING_STEP: u64 = 64;
+/// Processors that there is room for. Behind them is the number of threads that were watched and have ended, since boot.
+pub const RUNNING_MAX: u64 = crate::layout::PAGE / RUNNING_STEP - 1;
+pub const RUNNING_ENDS: u64 = RUNNING_MAX * RUNNING_STEP;
 
 /// Features found at boot (and not hidden).
 pub mod feature {

@@ -79,16 +79,23 @@ pub mod op {
     pub const WAKEUP: u64 = 2;
     /// Both in one: wakes thread `a` and sleeps, at most `b` ns.
     pub const PASS: u64 = 3;
+    /// From now on thread `a`, whoever's it is, may wake the caller, and its end does so. As often as it is taken back,
+    /// at most [`super::WATCHES_MAX`] threads at a time. Errors: `Dead` (it has ended), `TooBig`.
+    pub const WATCH: u64 = 5;
+    /// Takes one [`WATCH`] of thread `a` back.
+    pub const UNWATCH: u64 = 6;
     /// Priority `b` (0: the highest, to [`super::PRIORITY_LOWEST`]) for thread `a`. For the scheduler to follow.
     pub const PRIORITY: u64 = 4;
     /// Has the scheduler of processor `a` look around. Only for who sits in the seat of another one.
-    pub const LOOK: u64 = 5;
+    pub const LOOK: u64 = 7;
     /// Thread `a` was put aside by the scheduler, or is about to be: it is ready. From the scheduler's text, or for a thread of
     /// the caller's user.
-    pub const CALL_BACK: u64 = 6;
+    pub const CALL_BACK: u64 = 8;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;
+/// Threads that one thread may watch.
+pub const WATCHES_MAX: usize = 16;
 
 /// Why a scheduler lost its seat, in [`SeatInfo::reason`] and in the report of how it ended.
 pub mod reason {

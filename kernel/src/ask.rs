@@ -8,6 +8,7 @@ use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::thread::Thread;
 use crate::wait;
+use crate::watch;
 use ::sched::Weight;
 use abi::Error;
 use abi::refusal::Object;
@@ -34,6 +35,8 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
         op::CALL_BACK => other(thread, d, a).map(|other| {
             u64::from(pass::call_back(&other))
         }),
+        op::WATCH => watch::begin(thread, a),
+        op::UNWATCH => watch::end(thread, a),
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
         op::PRIORITY => other(thread, d, a).and_then(|other| {
             let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
@@ -62,13 +65,13 @@ fn look(thread: &Thread, d: &Domain, processor: u64) -> Result<u64, Error> {
     Ok(0)
 }
 
-/// A thread that the caller may wake: one of its user; the scheduler any.
+/// A thread that the caller may wake: one of its user, or one that watches it; the scheduler any.
 fn other(thread: &Thread, d: &Domain, number: u64) -> Result<Arc<Thread>, Error> {
     let other = machine().threads.find(number).ok_or(Error::NotFound)?;
     if here().office.is_of(&d.text) {
         return Ok(other);
     }
-    if other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
+    if other.watches.has(thread.number) || other.task.is_open_to(&thread.task) && other.task.is_open_to(&d.text.owner()) {
         Ok(other)
     } else {
         Err(d.subject.refused(Object::Thread(number)))

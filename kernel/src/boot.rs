@@ -8,6 +8,7 @@ use crate::sched;
 use crate::section::{New, Ports, Section};
 use crate::task::Task;
 use crate::thread::{Begin, Thread};
+use crate::watch;
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
 use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
 use abi::rights::principal;
@@ -56,6 +57,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     let limits = Limits { frames: free, ..LIMITS };
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
+    watch::show(&task);
     log::info!("starting the first program");
     arch::log_out::set_quiet(interactive);
     thread.start();

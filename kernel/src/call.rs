@@ -15,6 +15,7 @@ use crate::section::{New, Section};
 use crate::task::{self, Task};
 use crate::thread::{Begin, Thread};
 use crate::wait;
+use crate::watch;
 use crate::window;
 use abi::calls::Call;
 use abi::gate::PASSED_FOR_WRITING;
@@ -120,6 +121,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
             None => Err(Error::NotFound),
         },
+        Call::Running {} => watch::section(),
         Call::MemoryInfo { out } => claim::write_record(d, out, &info::memory()),
     };
     thread.answer(result);

@@ -35,6 +35,7 @@ on_the_machine! {
     mod trap;
     mod view;
     mod wait;
+mod watch;
     mod window;
 }
 

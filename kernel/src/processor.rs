@@ -22,6 +22,7 @@ pub struct Counters {
     pub epc: AtomicU64,
     pub tlb_flushes: AtomicU64,
     pub copied_bytes: AtomicU64,
+    pub events: AtomicU64,
 }
 
 /// What only the processor itself touches.

@@ -9,6 +9,7 @@ use crate::seat::{self, Next};
 use crate::task::account;
 use crate::thread::{Thread, answer};
 use crate::trap;
+use crate::watch;
 use abi::Error;
 use abi::sched::{event, ready as why};
 use ::sched::{BEAT_NS, Phase, QUANTUM_NS};
@@ -275,6 +276,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             None => {}
         }
     }
+    let number = new.as_ref().map_or(0, |new| new.number);
     if let Some(new) = new {
         while new.on_processor.swap(true, Ordering::Acquire) {
             cpu::relax();
@@ -289,6 +291,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         local.switched_at = now;
         count(&here.counters.switches);
     }
+    watch::runs(here.index, number);
     here.take_make_room();
 }
 

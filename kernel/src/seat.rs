@@ -4,7 +4,7 @@
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::pass;
-use crate::processor::{Processor, here};
+use crate::processor::{Processor, count, here};
 use crate::ring::Ring;
 use crate::sched;
 use crate::section::{New, Section};
@@ -62,6 +62,7 @@ struct Inner {
 impl Inner {
     /// Whether the one who sits here should be asked soon.
     fn post(&mut self, event: Event, weight: Weight) -> bool {
+        count(&here().counters.events);
         self.ring.post(event, weight).unwrap_or_else(|_| {
             self.wrong = Some(Reason::Ring);
             true

@@ -14,6 +14,7 @@ use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
 use crate::wait::{self, Waiters};
+use crate::watch::{self, Watches};
 use abi::gate::DOORSTEP;
 use abi::layout::PAGE;
 use abi::rights::principal;
@@ -87,6 +88,9 @@ pub struct Thread {
     kill_deadline: AtomicU64,
     exit: Mutex<Option<u64>>,
     pub waiters: Waiters,
+    pub watches: Watches,
+    /// Somebody watches it, or did.
+    pub watched: AtomicBool,
     /// The list of word waits that may hold this thread.
     pub word_bucket: AtomicUsize,
     pub time_ns: AtomicU64,
@@ -161,6 +165,8 @@ impl Thread {
             kill_deadline: AtomicU64::new(u64::MAX),
             exit: Mutex::default(),
             waiters: Waiters::default(),
+            watches: Watches::default(),
+            watched: AtomicBool::new(false),
             word_bucket: AtomicUsize::new(0),
             time_ns: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -334,6 +340,7 @@ impl Thread {
         machine().threads.remove(self.number);
         self.task.thread_gone(self.number, code);
         self.waiters.wake_all();
+        watch::ended(self);
     }
 
     /// The exit code of a thread that has ended.

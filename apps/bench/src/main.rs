@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod calls;
+mod ipc;
 mod jobs;
 mod keys;
 mod report;
@@ -24,8 +25,9 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     ("calls", calls::run),
+    ("ipc", ipc::run),
     ("jobs", jobs::run),
     ("keys", keys::run),
     ("sizes", sizes::run),

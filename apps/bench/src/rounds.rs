@@ -8,7 +8,7 @@ use musubi::rt::{mark, task, time};
 const WARM: usize = 16;
 
 /// What is counted: by the kernel, over all processors; the last also by the programs that copy.
-pub const COUNTED: [&str; 4] = ["kernel-entries", "view-switches", "tlb-flushes", "copied-bytes"];
+pub const COUNTED: [&str; 5] = ["kernel-entries", "view-switches", "tlb-flushes", "sched-events", "copied-bytes"];
 type Counts = [u64; COUNTED.len()];
 
 /// Most steps that a round tells of itself.
@@ -93,9 +93,10 @@ impl<'a> Plan<'a> {
 
     fn counts(&self) -> Counts {
         let mut counts = task::processors().fold(Counts::default(), |sum, p| {
-            [sum[0] + p.entries, sum[1] + p.view_switches, sum[2] + p.tlb_flushes, sum[3] + p.copied_bytes]
+            let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copied_bytes];
+            from_fn(|at| sum[at] + here[at])
         });
-        counts[3] += (self.copied)();
+        counts[4] += (self.copied)();
         counts
     }
 }

@@ -22,17 +22,25 @@ const DIRECT: &str = "itc-improved";
 static STOP: AtomicBool = AtomicBool::new(false);
 
 pub fn run(report: &Report) -> Result<(), String> {
-    let chooser = names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096));
-    let chooser = chooser.map_err(|e| format!("sched: {e}"))?;
-    let mut outcome = Ok(());
-    for (way, name) in WAYS {
-        let measured = chooser.choose(name).and_then(|()| match way {
+    by_each(&WAYS, |way| {
+        let measured = match way {
             DIRECT => names::lookup("passing")
                 .and_then(PassingClient::bind)
                 .and_then(|p| measure(report, way, &*Box::leak(Box::new(p)))),
             _ => measure(report, way, Calls),
-        });
-        outcome = measured.map_err(|e| format!("{way}: {e}"));
+        };
+        measured.map_err(|e| format!("{e}"))
+    })
+}
+
+/// Does something under each scheduler (what it is called, what is asked for), and takes it away again.
+pub fn by_each(ways: &[(&str, &str)], mut what: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+    let chooser = names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096));
+    let chooser = chooser.map_err(|e| format!("sched: {e}"))?;
+    let mut outcome = Ok(());
+    for &(way, name) in ways {
+        outcome = chooser.choose(name).map_err(|e| format!("{e}")).and_then(|()| what(way));
+        outcome = outcome.map_err(|e| format!("{way}: {e}"));
         if outcome.is_err() {
             break;
         }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::command::{Child, Command};
-use musubi::interfaces::measure::{Measure, measure_serve};
+use musubi::interfaces::measure::{Measure, measure_serve_with_lines};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::{Condition, Gates, Mutex, thread};
 use musubi::{AclEntry, Error, eprintln, why};
@@ -90,7 +90,7 @@ pub fn look(data: &[u8]) {
 /// The server's main function.
 pub fn serve(name: &str) -> i32 {
     let serve = || {
-        let gates = measure_serve(&SERVER)?;
+        let gates = measure_serve_with_lines(&SERVER, 4)?;
         musubi::names::publish(name, &gates)?;
         SERVER.keep_the_door(&gates)
     };

@@ -13,21 +13,22 @@ use musubi::interfaces::measure::MeasureClient;
 use musubi::rt::{Section, section};
 use musubi::{AclEntry, Error, Rights};
 
-const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
-const LONGEST: usize = 1 << 20;
+pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
+pub const LONGEST: usize = 1 << 20;
+const ROUNDS: usize = 1000;
 
 /// What is called, beside NullProc.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pattern {
+pub enum Pattern {
     ArgNoRtn,
     ArgRtnNoCopy,
     ArgRtnCopy,
 }
 
-use Pattern::{ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy};
+pub use Pattern::{ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy};
 
 impl Pattern {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             ArgNoRtn => "ArgNoRtn",
             ArgRtnNoCopy => "ArgRtn_NoCopy",
@@ -56,7 +57,7 @@ fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
 fn lent(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> {
     let Some(client) = bind(gate, grade)? else { return Ok(()) };
     let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
-    let bench = Way { report, way, client: &client };
+    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], &mut data, &mut result)
 }
@@ -65,7 +66,7 @@ fn lent(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> 
 fn copied(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> {
     let Some(client) = bind(gate, grade)? else { return Ok(()) };
     let (mut data, mut result) = (vec![0; LONGEST], vec![0; LONGEST]);
-    let bench = Way { report, way, client: &client };
+    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
     bench.patterns(&[ArgNoRtn, ArgRtnCopy], &mut data, &mut result)
 }
 
@@ -81,7 +82,7 @@ fn shared(report: &Report, gate: u64) -> Result<(), Error> {
     };
     let (mut data, mut result) = (share()?, share()?);
     let client = MeasureClient::plain(gate);
-    let bench = Way { report, way: "plain", client: &client };
+    let bench = Way { report, way: "plain", client: &client, asked: &client, rounds: ROUNDS };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], data.bytes_mut(), result.bytes_mut())?;
     data.delete()?;
@@ -89,18 +90,21 @@ fn shared(report: &Report, gate: u64) -> Result<(), Error> {
 }
 
 /// One way of calling.
-struct Way<'a> {
-    report: &'a Report,
-    way: &'a str,
-    client: &'a MeasureClient,
+pub struct Way<'a> {
+    pub report: &'a Report,
+    pub way: &'a str,
+    pub client: &'a MeasureClient,
+    /// Who is asked how much was copied: the same, or another client where asking would itself be counted.
+    pub asked: &'a MeasureClient,
+    pub rounds: usize,
 }
 
 impl Way<'_> {
-    fn null(&self) -> Result<(), Error> {
+    pub fn null(&self) -> Result<(), Error> {
         self.measure("NullProc", 0, || self.client.null())
     }
 
-    fn patterns(&self, patterns: &[Pattern], data: &mut [u8], result: &mut [u8]) -> Result<(), Error> {
+    pub fn patterns(&self, patterns: &[Pattern], data: &mut [u8], result: &mut [u8]) -> Result<(), Error> {
         for pattern in patterns {
             for bytes in SIZES {
                 self.pattern(*pattern, &mut data[..bytes], &mut result[..bytes])?;
@@ -131,9 +135,9 @@ impl Way<'_> {
     }
 
     fn measure(&self, case: &str, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
-        let copied = || self.client.bound().copied() + self.client.copied().unwrap_or(0);
+        let copied = || self.client.bound().copied() + self.asked.copied().unwrap_or(0);
         let mut outcome = Ok(());
-        let rounds = if bytes < LONGEST { 1000 } else { 100 };
+        let rounds = if bytes < LONGEST { self.rounds } else { self.rounds / 10 };
         let rounds = Plan::copying(rounds, &copied).measure(|| {
             if let Err(error) = what() {
                 outcome = Err(error);

@@ -5,7 +5,7 @@
 extern crate alloc;
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::interfaces::colour_map::{ColourMap, colour_map_serve};
+use musubi::interfaces::colour_map::{ColourMap, colour_map_serve_with_lines};
 use musubi::rt::thread;
 use musubi::{Error, Start, eprintln};
 
@@ -13,11 +13,14 @@ musubi::program!(run);
 
 struct Mapper(AtomicU64);
 
+/// Callers that a thread of this program may serve at a time, where they want that.
+const LINES: usize = 8;
+
 static MAPPER: Mapper = Mapper(AtomicU64::new(0));
 
 fn run(start: &Start) -> i32 {
     let name = start.words().next().unwrap_or("colour-map");
-    match colour_map_serve(&MAPPER).and_then(|gates| musubi::names::publish(name, &gates)) {
+    match colour_map_serve_with_lines(&MAPPER, LINES).and_then(|gates| musubi::names::publish(name, &gates)) {
         Ok(()) => thread::park(),
         Err(e) => {
             eprintln!("colour-map: {name}: {e}");

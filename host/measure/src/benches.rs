@@ -16,7 +16,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 6] = [
+pub const BENCHES: [Bench; 7] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -32,6 +32,14 @@ pub const BENCHES: [Bench; 6] = [
         cpus: 4,
         mem: "512M",
         limits: &[],
+    },
+    Bench {
+        name: "ipc",
+        about: "as `sizes`, and by ITC: the callee's own thread serves, and a scheduler outside the kernel switches to it and back",
+        timeout: Duration::from_secs(1800),
+        mem: "512M",
+        limits: &[],
+        cpus: 1,
     },
     Bench {
         name: "keys",

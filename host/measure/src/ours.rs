@@ -149,7 +149,7 @@ fn seen_steps(total: &Figure, case: &Case) -> Vec<Figure> {
     let usual_way = way(&Some(usual.clone()));
     let mut same = case.clone();
     same.rounds.retain(|(_, round)| way(&round.steps) == usual_way);
-    let named = steps::named(usual).into_iter().enumerate();
+    let named = steps::named(usual, &total.way).into_iter().enumerate();
     named
         .map(|(at, (name, value))| {
             let length = |round: &tally::Round| round.steps.as_ref().map_or(0, |steps| steps[at].1);

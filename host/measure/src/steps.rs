@@ -3,12 +3,15 @@
 use abi::gate::GATE_BASE;
 use tally::{KERNEL, REGION_BITS};
 
-/// Names of the texts that control came to, in the order in which it came to them first.
-const TEXTS: [&str; 3] = ["caller", "callee", "third"];
+/// Names of the texts that control came to, in the order in which it came to them first: in a call, and where threads
+/// are switched.
+const CALL: &[&str] = &["caller", "callee", "third"];
+const SWITCH: &[&str] = &["caller", "scheduler", "callee"];
 
 /// The names of steps, each with its length. What control comes to again is told apart by "there" and "back", or by
-/// numbers if it is more than twice.
-pub fn named(steps: &[(u64, u64)]) -> Vec<(String, u64)> {
+/// numbers if it is more than twice. `way` is how the round went.
+pub fn named(steps: &[(u64, u64)], way: &str) -> Vec<(String, u64)> {
+    let names_of_texts = if way.starts_with("itc") { SWITCH } else { CALL };
     let mut texts: Vec<u64> = Vec::new();
     let names: Vec<&str> = steps
         .iter()
@@ -20,7 +23,7 @@ pub fn named(steps: &[(u64, u64)]) -> Vec<(String, u64)> {
                     texts.push(region);
                     texts.len() - 1
                 });
-                TEXTS.get(at).copied().unwrap_or("further")
+                names_of_texts.get(at).copied().unwrap_or("further")
             }
         })
         .collect();
@@ -40,7 +43,7 @@ mod tests {
 
     fn names(steps: &[u64]) -> Vec<String> {
         let steps: Vec<(u64, u64)> = steps.iter().map(|region| (*region, 1)).collect();
-        named(&steps).into_iter().map(|(name, _)| name).collect()
+        named(&steps, "epc-h").into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -52,7 +55,14 @@ mod tests {
         );
         assert_eq!(names(&[5, KERNEL, 5]), ["caller there", "kernel", "caller back"]);
         assert_eq!(names(&[5, 7, 9]), ["caller", "callee", "third"]);
-        assert_eq!(named(&[(5, 30)]), [("caller".to_string(), 30)]);
+        assert_eq!(named(&[(5, 30)], "epc-h"), [("caller".to_string(), 30)]);
+    }
+
+    #[test]
+    fn between_threads_there_is_a_scheduler() {
+        let steps: Vec<(u64, u64)> = [5, KERNEL, 6, KERNEL, 7].map(|region| (region, 1)).into();
+        let names: Vec<String> = named(&steps, "itc-improved").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["caller", "kernel there", "scheduler", "kernel back", "callee"]);
     }
 
     #[test]

@@ -35,9 +35,14 @@ impl Table<'_> {
         self.figures.iter().filter(same).min_by_key(|figure| figure.value)
     }
 
-    /// The published figure for the same case and way. A plain call is the paper's EPC-S, too.
+    /// The published figure for the same case and way. A plain call is the paper's EPC-S, too; by which version of the
+    /// scheduler its ITC went, it does not say.
     fn published(&self, own: &Figure) -> Option<&Figure> {
-        let way = if own.way == "plain" { "epc-s" } else { &own.way };
+        let way = match own.way.as_str() {
+            "plain" => "epc-s",
+            "itc-improved" | "itc-initial" => "itc",
+            way => way,
+        };
         self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
     }
 

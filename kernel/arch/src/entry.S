@@ -20,6 +20,7 @@
 .set ENTRY_STACK, 152
 .set SINCE, 160
 .set PASSES, 168
+.set RUNNING, 176
 .set INDEX, 24                                      # gs: number of this processor
 .set THREAD_NEXT, 0x15
 .set FETCH_FROM_NOTHING, 0x14                       # a page fault's error code: user mode, fetch, not present

@@ -227,6 +227,13 @@ impl Frame {
         unsafe { &*(direct(self.address()).add(offset) as *const AtomicU32) }.store(value, Ordering::SeqCst);
     }
 
+    /// Writes an aligned 64-bit word at once.
+    pub fn store_long(&self, offset: usize, value: u64) {
+        assert!(offset <= 4088 && offset.is_multiple_of(8));
+        // SAFETY: aligned and within the frame.
+        unsafe { &*(direct(self.address()).add(offset) as *const AtomicU64) }.store(value, Ordering::Release);
+    }
+
     /// Reads an aligned 32-bit word at once, after all earlier writes of other processors.
     pub fn load(&self, offset: usize) -> u32 {
         assert!(offset <= 4092 && offset.is_multiple_of(4));

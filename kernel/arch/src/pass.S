@@ -78,6 +78,9 @@ pass_on:
     # The one that comes:
     movq $0, PARKED(%r8)
     mov %r8, %gs:BEARER
+    mov NUMBER(%r8), %rax
+    mov %gs:RUNNING, %rdx
+    mov %rax, (%rdx)
     mov CARD_CONTEXT(%r8), %rax
     mov %rax, %gs:CONTEXT
     mov %gs:ENTRY_STACK, %rdx

@@ -6,6 +6,7 @@
 use crate::context::Registers;
 use crate::cpu;
 use crate::cpu::PROCESSORS_MAX;
+use crate::frames::Frame;
 use crate::percpu::{self, block, block_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -208,4 +209,10 @@ impl Iterator for Lap {
 /// On processor `index`, threads that execute this text may take the short way from now on; 0: none.
 pub fn set_scheduler(index: usize, text: u64) {
     block_of(index).scheduler.store(text, Ordering::SeqCst);
+}
+
+/// The short way on processor `index` writes the number of the thread that runs to this word of a page from now on.
+pub fn show_running(index: usize, page: &Frame, offset: usize) {
+    assert!(offset <= 4088 && offset.is_multiple_of(8) && page.again().is_some());
+    block_of(index).running.store(crate::image::direct(page.address()) as u64 + offset as u64, Ordering::Relaxed);
 }

@@ -45,6 +45,8 @@ pub(crate) struct Block {
     pub since: AtomicU64,
     /// Switches that the short way has made.
     pub passes: AtomicU64,
+    /// Address of the word that says who runs here.
+    pub running: AtomicU64,
 }
 
 pub(crate) const FLAG_AVX: u64 = 1;
@@ -73,11 +75,15 @@ impl Block {
             entry_stack: AtomicU64::new(0),
             since: AtomicU64::new(0),
             passes: AtomicU64::new(0),
+            running: AtomicU64::new(0),
         }
     }
 }
 
 static BLOCKS: [Block; PROCESSORS_MAX] = [const { Block::new() }; PROCESSORS_MAX];
+
+/// Where the short way notes who runs, until somebody wants to know.
+static NOWHERE: AtomicU64 = AtomicU64::new(0);
 
 const GS_BASE: u32 = 0xc000_0101;
 const TSC_AUX: u32 = 0xc000_0103;
@@ -87,6 +93,7 @@ pub(crate) fn set_up(index: usize, stack_top: u64) {
     let block = &BLOCKS[index];
     block.index.store(index as u64, Ordering::Relaxed);
     block.stack.store(stack_top, Ordering::Relaxed);
+    block.running.store(&raw const NOWHERE as u64, Ordering::Relaxed);
     block.cards.store(crate::pass::cards(index), Ordering::Relaxed);
     // SAFETY: the block is static.
     unsafe { wrmsr(GS_BASE, block as *const Block as u64) };

@@ -36,6 +36,7 @@ fn client(interface: &Interface) -> TokenStream {
     let lends = interface.methods.iter().flat_map(|m| &m.arguments).any(|a| !matches!(a.kind, Kind::Word(_)));
     let default_len = if lends { quote!(::rt::bound::ARGS_DEFAULT) } else { quote!(0) };
     let stubs = interface.methods.iter().enumerate().map(|(i, m)| stub(i as u64, m));
+    let count = interface.methods.len() as u64;
     let descriptions = interface.methods.iter().map(describe);
     let docs = format!("Client of the interface `{name}`: every call may also fail because the server has ended.");
     quote! {
@@ -78,6 +79,15 @@ fn client(interface: &Interface) -> TokenStream {
             #[must_use]
             pub fn plain(gate: u64) -> #client {
                 #client { bound: ::rt::Bound::plain(gate) }
+            }
+
+            /// A client whose calls are served by a thread of the server's, by a line (ITC): the server must offer lines, and
+            /// only the calling thread may call.
+            ///
+            /// # Errors
+            /// As `rt::Bound::bind_line`.
+            pub fn bind_itc(gate: u64, len: u64) -> ::core::result::Result<#client, ::rt::Error> {
+                ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind_line(gate, len, #count)? })
             }
 
             /// The binding.
@@ -160,6 +170,16 @@ fn stub(index: u64, method: &Method) -> TokenStream {
     } else {
         quote!(self.bound.call_with(#index, [#(#words),*], [#(#slices),*])?)
     };
+    let post = format_ident!("post_{name}");
+    let lent = method.arguments.iter().map(|Argument { name, ty, kind }| match kind {
+        Kind::Word(_) => quote!(#name: #ty),
+        Kind::Bytes => quote!(#name: &'__lent [u8]),
+        Kind::BytesMut => quote!(#name: &'__lent mut [u8]),
+        Kind::Text => quote!(#name: &'__lent str),
+        Kind::Array(n) => quote!(#name: &'__lent [u8; #n]),
+        Kind::ArrayMut(n) => quote!(#name: &'__lent mut [u8; #n]),
+    });
+    let post_docs = format!("`{name}`, with the answer to be collected later: see `rt::Bound::post`.");
     let answer = match method.result {
         Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
         _ => quote! {
@@ -177,6 +197,19 @@ fn stub(index: u64, method: &Method) -> TokenStream {
             let __values = #call;
             #answer
         }
+
+        #[doc = #post_docs]
+        ///
+        /// # Errors
+        /// As `rt::Bound::post`.
+        #[allow(clippy::too_many_arguments, dead_code)]
+        pub fn #post<'__lent>(
+            &'__lent self,
+            #(#lent),*
+        ) -> ::core::result::Result<::rt::line::Answer<'__lent, #value>, ::rt::Error> {
+            let __posted = self.bound.post(#index, [#(#words),*], [#(#slices),*])?;
+            ::core::result::Result::Ok(::rt::line::Answer::of(__posted, |__values| #answer))
+        }
     }
 }
 
@@ -186,6 +219,8 @@ fn server(interface: &Interface) -> TokenStream {
     let serve = format_ident!("{}_serve", snake(&name.to_string(), '_'));
     let count = interface.methods.len() as u64;
     let arms = interface.methods.iter().enumerate().map(|(i, m)| arm(i as u64, m));
+    let with_lines = format_ident!("{serve}_with_lines");
+    let skeleton = format_ident!("{name}Skeleton");
     let docs = format!(
         "Exports the gates of the interface `{name}`, served by `server` on its callers' threads. Nobody may call them \
          before `Gates::admit`."
@@ -196,19 +231,33 @@ fn server(interface: &Interface) -> TokenStream {
         /// # Errors
         /// As `rt::Gates::export`.
         #vis fn #serve<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
-            struct Skeleton<S: 'static>(&'static S);
+            ::rt::Gates::export(#skeleton(server), #count)
+        }
 
-            impl<S: #name + Sync> ::rt::gate::Skeleton for Skeleton<S> {
-                #[inline(always)]
-                fn dispatch(&self, __caller: &::rt::Caller, __index: u64, __words: &[u64; 6]) -> ::rt::gate::Values {
-                    match __index {
-                        #(#arms)*
-                        _ => ::rt::gate::Values::of(::core::result::Result::Err(::rt::Error::NoSuchCall)),
-                    }
+        /// The same, for callers who want a thread of the server's to serve them, too (ITC): see
+        /// `rt::Gates::export_with_lines`.
+        ///
+        /// # Errors
+        /// As `rt::Gates::export_with_lines`.
+        #[allow(dead_code)]
+        #vis fn #with_lines<S: #name + Sync>(
+            server: &'static S,
+            lines: usize,
+        ) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
+            ::rt::Gates::export_with_lines::<_, #count>(#skeleton(server), lines)
+        }
+
+        #[doc(hidden)]
+        struct #skeleton<S: 'static>(&'static S);
+
+        impl<S: #name + Sync> ::rt::gate::Skeleton for #skeleton<S> {
+            #[inline(always)]
+            fn dispatch(&self, __caller: &::rt::Caller, __index: u64, __words: &[u64; 6]) -> ::rt::gate::Values {
+                match __index {
+                    #(#arms)*
+                    _ => ::rt::gate::Values::of(::core::result::Result::Err(::rt::Error::NoSuchCall)),
                 }
             }
-
-            ::rt::Gates::export(Skeleton(server), #count)
         }
     }
 }

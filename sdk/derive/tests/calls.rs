@@ -84,6 +84,17 @@ fn slices_are_lent_and_come_back() {
 }
 
 #[test]
+fn without_a_line_what_is_posted_is_done_at_once() {
+    let (demo, gate) = client();
+    let (first, second) = (demo.post_add(40, 2).unwrap(), demo.post_fail(-1).unwrap());
+    assert_eq!((second.collect(), first.collect()), (Err(Error::Exists), Ok(42)));
+    let mut lent = demo.alloc(100).unwrap();
+    demo.post_fill(&mut lent, 5).unwrap().collect().unwrap();
+    assert!(lent.iter().all(|&b| b == 5));
+    assert!(DemoClient::bind_itc(gate, 4096).is_err(), "this server offers no lines");
+}
+
+#[test]
 fn the_skeleton_refuses_what_the_caller_may_not_touch() {
     let (demo, gate) = client();
     let inside = demo.alloc(256).unwrap();

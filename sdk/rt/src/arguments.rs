@@ -6,7 +6,7 @@
 //! call overlap if one of them is written through.
 
 use abi::calls::stub;
-use abi::gate::PASSED_FOR_WRITING;
+use abi::gate::{PASSED_FOR_WRITING, record};
 use abi::{Error, gate};
 use core::marker::PhantomData;
 
@@ -200,6 +200,9 @@ fn asked_for<const N: usize>(caller: &Caller, mut ranges: [Range; N]) -> Result<
         }
     }
     if !apart(&ranges, |range| range.len > 0) {
+        return Err(Error::Refused);
+    }
+    if caller.flags & record::BY_LINE != 0 && ranges.iter().any(|range| range.len > 0 && !range.is_lent(caller)) {
         return Err(Error::Refused);
     }
     let mut outside = ranges.iter().filter(|range| range.len > 0 && !range.is_lent(caller)).peekable();

@@ -4,9 +4,12 @@ use abi::calls::stub;
 use abi::gate::{Binding, ENTER, GATE, grade};
 use abi::rights::{ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights, gate as contract};
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lend::{Loan, Loans, Slice};
+use crate::line::{LINE_LEN, Line, Posted};
+use crate::trap::WIDE_MAX;
 use crate::{Trap, trap};
 
 /// Length of an argument section where the client asks for none in particular.
@@ -21,6 +24,8 @@ pub struct Bound {
     slot: u64,
     binding: Binding,
     loans: Loans,
+    /// Calls go by it, if there is one.
+    line: Option<Box<Line>>,
 }
 
 impl Bound {
@@ -66,14 +71,67 @@ impl Bound {
             let_callees_fetch();
         }
         let via = if binding.grade == grade::EPC_H { GATE } else { ENTER };
-        Ok(Bound { gate, via, slot: contract::slot(binding.number), binding, loans })
+        Ok(Bound { gate, via, slot: contract::slot(binding.number), binding, loans, line: None })
     }
 
     /// Calls by plain `call` instructions, without a binding: pointers must lie where the called program may go.
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none() }
+        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none(), line: None }
+    }
+
+    /// Calls by a line: a thread of the called program serves them, and may do so later ([`Bound::post`]). `opener` is the gate that
+    /// opens lines. Only the calling thread may call.
+    ///
+    /// # Errors
+    /// As [`Bound::bind`]; `NotSupported` or `NotFound` if the server offers no lines, `Busy` if it has no more.
+    pub fn bind_line(gate: u64, args_len: u64, opener: u64) -> Result<Bound, Error> {
+        let args_len = args_len.checked_add(LINE_LEN).ok_or(Error::TooBig)?;
+        let mut bound = Bound::bind_with(gate, args_len, 0)?;
+        let opened =
+            bound.call(opener, [0; 6]).and_then(result_of).and_then(|server| Line::open(&bound.binding, server));
+        match opened {
+            Ok(line) => {
+                let line = Box::new(line);
+                (bound.via, bound.slot) = (trap::line_way(), core::ptr::from_ref(&*line) as u64);
+                bound.loans = Loans::new(bound.binding.args + LINE_LEN, bound.binding.args_len - LINE_LEN);
+                bound.line = Some(line);
+                Ok(bound)
+            }
+            Err(error) => {
+                bound.unbind()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether calls go by a line.
+    #[must_use]
+    pub fn line(&self) -> Option<&Line> {
+        self.line.as_deref()
+    }
+
+    /// As [`Bound::call_with`], but by a line the answer may be collected later; all slices must then lie in the argument
+    /// section. Without a line, the call is made at once.
+    ///
+    /// # Errors
+    /// As [`Bound::call_with`]; `BadAddress` if a slice lies elsewhere, `Busy` if as many answers are not collected yet as a line
+    /// holds.
+    pub fn post<'a, const N: usize>(
+        &'a self,
+        index: u64,
+        mut words: [u64; 6],
+        slices: [Slice<'a>; N],
+    ) -> Result<Posted<'a>, Error> {
+        let Some(line) = &self.line else {
+            return Ok(Posted::answered(self.call_with(index, words, slices)));
+        };
+        slices.iter().for_each(|slice| slice.say_where(&mut words));
+        if !slices.iter().all(|slice| slice.is_empty() || self.loans.reaches(slice)) {
+            return Err(Error::BadAddress);
+        }
+        line.post(index, &words)
     }
 
     /// Calls gate `index` of the block.
@@ -83,6 +141,22 @@ impl Bound {
     #[inline]
     pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
         trap::bound_call(self.via, self.slot, index, words)
+    }
+
+    /// Calls a function with more arguments than there are registers, by a binding on the caller's own stack: the seventh
+    /// and further ones lie there, where a C function has them (CUBIX-30; [`Gates::export_function`](crate::Gates::export_function)).
+    ///
+    /// # Errors
+    /// `BadArgument` for more than 14 arguments; `NotSupported` if the binding is none on the caller's stack; as [`Bound::call`].
+    pub fn call_function(&self, arguments: &[u64]) -> Result<u64, Error> {
+        let mut all = [0; 6 + WIDE_MAX];
+        all.get_mut(..arguments.len()).ok_or(Error::BadArgument)?.copy_from_slice(arguments);
+        let [words, more] = [&all[..6], &all[6..]];
+        let (Ok(words), Ok(more)) = (words.try_into(), more.try_into()) else { return Err(Error::BadArgument) };
+        if self.line.is_some() || self.binding.grade == grade::PLAIN {
+            return Err(Error::NotSupported);
+        }
+        trap::wide_call(self.slot, 0, words, more).and_then(result_of)
     }
 
     #[must_use]
@@ -144,6 +218,9 @@ impl Bound {
     pub fn unbind(self) -> Result<(), Error> {
         if self.binding.grade == grade::PLAIN {
             return Ok(());
+        }
+        if let Some(line) = &self.line {
+            line.close();
         }
         stub::gate_unbind(&Trap, self.binding.number).map(drop)
     }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::Trap;
 pub use crate::arguments::{Read, ReadArray, Text, Write, WriteArray, arguments};
+use crate::line::Lines;
 
 /// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +96,32 @@ impl Gates {
         Ok(Gates { address, count })
     }
 
+    /// The same with one gate more, which opens lines: by them a thread of this program serves callers. At most `lines` at a time.
+    /// Methods can then not ask the kernel about their caller's rights (`abi::gate::record::BY_LINE`): what a caller
+    /// passes by pointer has to lie in its argument section.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn export_with_lines<S: Skeleton + 'static, const METHODS: u64>(
+        skeleton: S,
+        lines: usize,
+    ) -> Result<Gates, Error> {
+        // On a thread of this program: a caller's may not change who may come in.
+        crate::guard::prepare()?;
+        Gates::export(Lines::<S, METHODS>::new(skeleton, lines), METHODS + 1)
+    }
+
+    /// Exports one gate that leads to a function of the C convention with more than six arguments, as it is: callers bind on
+    /// their own stack, and the seventh argument and further ones are found there (CUBIX-30). Who calls it otherwise is refused.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn export_function(function: impl Function) -> Result<Gates, Error> {
+        let (entry, cookie) = (machine::enter_function as *const () as u64, function.address());
+        let address = stub::gate_create(&Trap, entry, 1, cookie, abi::gate::flag::CALLER_STACK)?;
+        Ok(Gates { address, count: 1 })
+    }
+
     /// Entry address of the first gate: what is published.
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -121,6 +148,37 @@ impl Gates {
     pub fn close(self) -> Result<(), Error> {
         stub::gate_delete(&Trap, self.address).map(drop)
     }
+}
+
+/// A function of the C convention that takes more words than there are registers for.
+pub trait Function: sealed::Function {
+    fn address(&self) -> u64;
+}
+
+mod sealed {
+    pub trait Function {}
+}
+
+macro_rules! functions {
+    ($(($($word:ty),*))*) => { $(
+        impl sealed::Function for extern "C" fn($($word),*) -> u64 {}
+        impl Function for extern "C" fn($($word),*) -> u64 {
+            fn address(&self) -> u64 {
+                *self as *const () as u64
+            }
+        }
+    )* };
+}
+
+functions! {
+    (u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64)
+    (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64)
 }
 
 /// The body of one gate: six words, who calls, and the gate's index. A cookie points to the bodies of a block, behind the
@@ -183,11 +241,41 @@ mod machine {
             back = const core::mem::offset_of!(abi::gate::Record, back),
         )
     }
+
+    /// The same for a function that finds further words on the stack: the kernel has put the doorstep three words below
+    /// where the caller's `call` has left its return address, and above that lie the words. Only on the caller's stack,
+    /// where the record has no gates: on this program's own, the function would take its callers' frames for its arguments.
+    #[unsafe(naked)]
+    pub extern "C" fn enter_function() {
+        core::arch::naked_asm!(
+            "cmp qword ptr [rbx + {gates}], 0",
+            "jne 2f",
+            "mov rdx, r12",
+            "mov rcx, r13",
+            "mov r12, [rsp + 24]",
+            "add rsp, 32",
+            "call [rbx + {cookie}]",
+            "push r12",
+            "sub rsp, 24",
+            "mov rdx, rax",
+            "xor eax, eax",
+            "jmp [rbx + {back}]",
+            "2:",
+            "mov eax, {refused}",
+            "xor edx, edx",
+            "jmp [rbx + {back}]",
+            gates = const core::mem::offset_of!(abi::gate::Record, gates),
+            cookie = const core::mem::offset_of!(abi::gate::Record, cookie),
+            back = const core::mem::offset_of!(abi::gate::Record, back),
+            refused = const abi::Error::NotSupported.word(),
+        )
+    }
 }
 
 #[cfg(not(target_os = "musubi"))]
 mod machine {
     pub extern "C" fn enter() {}
+    pub extern "C" fn enter_function() {}
 }
 
 /// The body that a cookie leads to, for the tests of interfaces on another system.

@@ -75,6 +75,11 @@ pub fn plain_way() -> u64 {
     PLAIN
 }
 
+/// There are no lines: nobody's threads can be told apart here.
+pub fn line_way() -> u64 {
+    crate::line::call as *const () as u64
+}
+
 pub fn no_way() -> u64 {
     PLAIN
 }
@@ -97,6 +102,11 @@ pub fn plain_call(address: u64, words: [u64; 6]) -> (u64, [u64; 2]) {
         blocks.iter().position(inside).map(|i| (i, (address - blocks[i].address) / GATE_STEP))
     });
     found.map_or((Error::NotFound.word(), [0; 2]), |(block, index)| enter(block, index, 0, 0, words))
+}
+
+/// Threads have no stacks here that others could run on.
+pub fn wide_call(_: u64, _: u64, _: [u64; 6], _: &[u64; 8]) -> (u64, [u64; 2]) {
+    (Error::NotSupported.word(), [0; 2])
 }
 
 pub fn is_own_code(_address: u64) -> bool {

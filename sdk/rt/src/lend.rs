@@ -238,6 +238,10 @@ impl<'a> Slice<'a> {
         words[self.word] = self.address;
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     fn bytes(&self) -> &[u8] {
         // SAFETY: made from such a slice, which is borrowed as long as this value lives.
         unsafe { core::slice::from_raw_parts(self.address as *const u8, self.len) }

@@ -19,11 +19,14 @@ mod arguments;
 pub mod bound;
 mod entry;
 pub mod gate;
+pub mod guard;
 #[cfg(target_os = "musubi")]
 mod heap;
 #[cfg(not(target_os = "musubi"))]
 mod host;
+pub mod itc;
 pub mod lend;
+pub mod line;
 pub mod mark;
 #[cfg(target_arch = "x86_64")]
 mod memory;

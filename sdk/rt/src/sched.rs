@@ -34,6 +34,22 @@ pub fn pass(thread: u64, ns: u64) -> Result<(), Error> {
     stub::call_scheduler(&Trap, op::PASS, thread, ns).map(drop)
 }
 
+/// From now on `thread` may wake this one, whoever's it is, and its end does so.
+///
+/// # Errors
+/// `Dead` if it has ended; `NotFound`; `TooBig` if this thread watches too many.
+pub fn watch(thread: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::WATCH, thread, 0).map(drop)
+}
+
+/// Takes one `watch` back.
+///
+/// # Errors
+/// `NotFound` if there was none (any more).
+pub fn unwatch(thread: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::UNWATCH, thread, 0).map(drop)
+}
+
 /// Asks for another priority for a thread of one's user: 0 is the highest, 31 the lowest.
 ///
 /// # Errors

@@ -35,6 +35,15 @@ pub(crate) fn processor() -> u32 {
     machine::processor()
 }
 
+/// Words that a call on the caller's stack takes along there.
+pub(crate) const WIDE_MAX: usize = 8;
+
+/// The same on this thread's stack, with more words on it, where a C function has its seventh argument and those after it.
+pub(crate) fn wide_call(slot: u64, index: u64, arguments: [u64; 6], more: &[u64; WIDE_MAX]) -> Result<[u64; 2], Error> {
+    let (status, values) = machine::wide_call(slot, index, arguments, more);
+    if status == 0 { Ok(values) } else { Err(error_of(status)) }
+}
+
 /// Calls the gate at an exported entry address by a plain `call`: no binding is needed, and none lends memory.
 ///
 /// # Errors
@@ -52,6 +61,11 @@ pub fn plain_call(address: u64, arguments: [u64; 6]) -> Result<[u64; 2], Error> 
 /// What stands in for a gate where the calls of a client are plain ones; the slot is the entry address of the block.
 pub(crate) fn plain_way(gate: u64) -> u64 {
     if is_entry(gate) { machine::plain_way() } else { machine::no_way() }
+}
+
+/// What stands in for a gate where calls go by a line; the slot is the line's address.
+pub(crate) fn line_way() -> u64 {
+    machine::line_way()
 }
 
 /// Entry addresses are 16 bytes apart in an unmapped page of a text of the single space. A jump anywhere else would be an
@@ -95,6 +109,36 @@ mod machine {
             "mov rdi, rax",
             "mov rsi, rdx",
             "ret",
+        )
+    }
+
+    pub fn line_way() -> u64 {
+        line as *const () as u64
+    }
+
+    /// Called as a gate is, with the address of a line in `r11`: the words go onto the stack, and the values come from there.
+    #[unsafe(naked)]
+    extern "C" fn line() {
+        naked_asm!(
+            "push r9",
+            "push r8",
+            "push r13",
+            "push r12",
+            "push rsi",
+            "push rdi",
+            "mov rdi, r11",
+            "mov rsi, r14",
+            "mov rdx, rsp",
+            "mov rbp, rsp",
+            "and rsp, -16",
+            "call {call}",
+            "mov rsp, rbp",
+            "mov r10, rax",
+            "pop rdi",
+            "pop rsi",
+            "add rsp, 32",
+            "ret",
+            call = sym crate::line::call,
         )
     }
 
@@ -178,6 +222,46 @@ mod machine {
                 "pop rbp",
                 "pop rbx",
                 inlateout("rax") via => _,
+                inlateout("r11") slot => _,
+                inlateout("r14") index => _,
+                inlateout("rdi") a[0] => first,
+                inlateout("rsi") a[1] => second,
+                inlateout("r12") a[2] => _, inlateout("r13") a[3] => _,
+                inlateout("r8") a[4] => _, inlateout("r9") a[5] => _,
+                lateout("r10") status, lateout("r15") _,
+                clobber_abi("C"),
+            );
+        }
+        (status, [first, second])
+    }
+
+    pub fn wide_call(slot: u64, index: u64, a: [u64; 6], more: &[u64; super::WIDE_MAX]) -> (u64, [u64; 2]) {
+        let (status, first, second);
+        // SAFETY: as for a bound call. The callee gets this stack from below the words on, which are its own to change, as
+        // in a call of a C function; what it does above them is the hazard of this mode (CUBIX-38), which this program has
+        // asked for.
+        unsafe {
+            asm!(
+                "push rbx",
+                "push rbp",
+                "mov rbp, rsp",
+                "sub rsp, {room} + 16",
+                "and rsp, -16",
+                "mov [rsp + {room}], rbp",
+                "mov ecx, {words}",
+                "2:",
+                "mov rbx, [rdx + rcx * 8 - 8]",
+                "mov [rsp + rcx * 8 - 8], rbx",
+                "dec ecx",
+                "jnz 2b",
+                "call rax",
+                "mov rsp, [rsp + {room}]",
+                "pop rbp",
+                "pop rbx",
+                words = const super::WIDE_MAX,
+                room = const super::WIDE_MAX * 8,
+                inlateout("rax") abi::gate::ENTER => _,
+                inlateout("rdx") more.as_ptr() => _,
                 inlateout("r11") slot => _,
                 inlateout("r14") index => _,
                 inlateout("rdi") a[0] => first,

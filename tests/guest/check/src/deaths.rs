@@ -52,7 +52,7 @@ fn under_load(body: fn() -> Outcome) -> Outcome {
 }
 
 /// Does `once` until everything that grows has grown, then `count` times, and compares.
-fn lose_nothing(count: usize, mut once: impl FnMut() -> Outcome) -> Outcome {
+pub fn lose_nothing(count: usize, mut once: impl FnMut() -> Outcome) -> Outcome {
     for _ in 0..count / 4 {
         once()?;
     }

@@ -9,7 +9,9 @@ mod bad_scheds;
 mod calls;
 mod deaths;
 mod fuzz;
+mod itc;
 mod lending;
+mod lines;
 mod memory;
 mod passing;
 mod peer;
@@ -48,6 +50,8 @@ const GROUPS: &[Group] = &[
     Group { name: "sched", checks: sched::CHECKS },
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "policies", checks: policies::CHECKS },
+    Group { name: "itc", checks: itc::CHECKS },
+    Group { name: "lines", checks: lines::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
@@ -68,6 +72,7 @@ fn run(start: &Start) -> i32 {
             0
         }
         ["peer", name] => peer::serve(name),
+        ["peer-with-lines", name] => peer::serve_with_lines(name),
         ["as", role, rest @ ..] => roles::run(role, rest),
         ["one", name, check] if group(name).is_some() => group(name).map_or(2, |g| report::run_here(g, check)),
         [name, checks @ ..] if group(name).is_some() => group(name).map_or(2, |g| report::run(g, checks)),

@@ -69,6 +69,8 @@ pub mod op {
     pub const ADDRESS_OF_DATA: u64 = 23;
     /// Makes the kernel call `w1` with `w2` and `w3`, answers as it does, and stores what its error says at `w0`.
     pub const TRY: u64 = 24;
+    /// Exports a function of nine arguments; value: its gate.
+    pub const WIDE: u64 = 26;
     /// Answers with the two values `w0` and `w1`, whatever they mean.
     pub const ANSWER: u64 = 25;
 }
@@ -183,11 +185,25 @@ impl Skeleton for Ops {
                 store_text(w[0], &outcome.map_or_else(|e| format!("{e}"), |_| String::new()));
                 value(outcome)
             }
+            op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
+}
+
+pub type Nine = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
+
+/// Every argument in a place of its own. It changes what it was passed on the stack, as a C function may.
+#[allow(clippy::too_many_arguments)]
+#[inline(never)]
+pub extern "C" fn nine(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, mut g: u64, mut h: u64, i: u64) -> u64 {
+    let of = |values: [u64; 9]| values.into_iter().fold(0u64, |all, value| all.wrapping_mul(1_000_003) ^ value);
+    let whole = of([a, b, c, d, e, f, g, h, i]);
+    (g, h) = (core::hint::black_box(!g), core::hint::black_box(!h));
+    core::hint::black_box((&mut g, &mut h));
+    whole
 }
 
 /// Lets the program's own thread do something, and waits until it has.
@@ -204,7 +220,16 @@ fn ask(what: u64, with: u64) -> Result<u64, Error> {
 
 /// The program.
 pub fn serve(name: &str) -> i32 {
-    let gates = match Gates::export(Ops, 1).and_then(|gates| names::publish(name, &gates).map(|()| gates)) {
+    serve_by(name, Gates::export(Ops, 1))
+}
+
+/// The same, served by threads of its own to who wants that.
+pub fn serve_with_lines(name: &str) -> i32 {
+    serve_by(name, Gates::export_with_lines::<Ops, 1>(Ops, 6))
+}
+
+fn serve_by(name: &str, gates: Result<Gates, Error>) -> i32 {
+    let gates = match gates.and_then(|gates| names::publish(name, &gates).map(|()| gates)) {
         Ok(gates) => gates,
         Err(e) => {
             eprintln!("peer {name}: {e}");
@@ -244,9 +269,18 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Peer {
     pub fn start() -> Result<Peer, String> {
+        Peer::start_as("peer")
+    }
+
+    /// One that serves by lines, too.
+    pub fn start_with_lines() -> Result<Peer, String> {
+        Peer::start_as("peer-with-lines")
+    }
+
+    fn start_as(kind: &str) -> Result<Peer, String> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("peer-{}-{number}", musubi::start().task());
-        let child = Command::new(b"bin/check").args(["check", "peer", &name]).spawn().map_err(doing("peer"))?;
+        let child = Command::new(b"bin/check").args(["check", kind, &name]).spawn().map_err(doing("peer"))?;
         let gate = names::await_name(&name, 20_000_000_000).map_err(doing("peer's name"))?;
         let bound = Bound::bind(gate, 4096).map_err(doing("binding to the peer"))?;
         Ok(Peer { child, gate, text: bound.binding().text, bound })
@@ -280,7 +314,7 @@ impl Peer {
     }
 }
 
-fn six(what: u64, words: &[u64]) -> [u64; 6] {
+pub fn six(what: u64, words: &[u64]) -> [u64; 6] {
     let mut all = [what, 0, 0, 0, 0, 0];
     all[1..=words.len()].copy_from_slice(words);
     all

@@ -2,7 +2,7 @@
 //! in the rest.
 
 use crate::memory::data;
-use crate::peer::{Peer, op};
+use crate::peer::{Peer, nine, op};
 use crate::raw::{AVX, CALLERS, COOKIE, FCW, MXCSR, PLAIN, SPOILT, Seen, filled_call, find_avx, kind};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
@@ -13,6 +13,7 @@ use musubi::abi::gate::{DONE, DOORSTEP, ENTER, GATE, Record, slot};
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
 use musubi::abi::refusal::Object;
+use musubi::rt::bound::result_of;
 use musubi::rt::{Bound, section, task};
 use musubi::{Error, Rights};
 
@@ -22,7 +23,30 @@ pub const CHECKS: &[Check] = &[
     ("registers_of_a_plain_call", || across(Way::Plain)),
     ("registers_after_a_fault", after_a_fault),
     ("control_words_of_the_caller", control_words),
+    ("nine_arguments", nine_arguments),
 ];
+
+/// CUBIX-30: a C function that finds its last three arguments on its caller's stack, as it is.
+fn nine_arguments() -> Outcome {
+    let peer = Peer::start()?;
+    let gate = peer.call(op::WIDE, &[]).map_err(doing("gate"))?;
+    let bound = Bound::bind_on_own_stack(gate, 0).map_err(doing("bind"))?;
+    for n in 0..200u64 {
+        let a = core::array::from_fn::<u64, 9, _>(|at| (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 >> at));
+        let here = nine(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
+        same!(bound.call_function(&a), Ok(here), "call {n} with nine arguments");
+    }
+    same!(bound.call_function(&[7; 14]).is_ok(), true, "fourteen, of which it looks at nine");
+    same!(bound.call_function(&[7; 15]), Err(Error::BadArgument), "fifteen");
+    // On a stack of its own it would find other things where its arguments should be.
+    let own = Bound::bind(gate, 0).map_err(doing("bind"))?;
+    same!(own.call(0, [0; 6]).and_then(result_of), Err(Error::NotSupported), "a bound call on the callee's stack");
+    same!(own.call_function(&[0; 9]), Err(Error::NotSupported), "the same with nine arguments");
+    same!(peer.plain(op::ADD, &[1]), Ok(1), "the server afterwards");
+    let plain = musubi::rt::plain_call(gate, [0; 6]).and_then(result_of);
+    same!(plain, Err(Error::NotSupported), "a plain call");
+    peer.end()
+}
 
 fn call(how: Way, bound: &Bound, gate: u64, word: u64) -> Seen {
     find_avx();

@@ -2,7 +2,7 @@
 
 use crate::memory::{CODE_42, store};
 use crate::peer::op;
-use crate::{fuzz, quota};
+use crate::{fuzz, itc, lines, quota};
 use alloc::vec::Vec;
 use musubi::command::Command;
 use musubi::rt::{Bound, plain_call, probe, task, thread, time};
@@ -84,6 +84,8 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         },
         "arguments" => crate::programs::arguments(at(0)),
         "quota" => quota::limited(words.first().copied().unwrap_or("")),
+        "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
+        "lines" => lines::role(words.first().copied().unwrap_or(""), at(1)),
         "fuzz" => fuzz::wild(at(0), at(1), at(2)),
         "bytes" => bytes(words.first().copied().unwrap_or(""), at(1) as usize),
         // `mov eax, 42; ret` in memory that is data, called through a plain function pointer.

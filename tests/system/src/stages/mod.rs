@@ -10,6 +10,7 @@ mod s20_sections;
 mod s30_epc;
 mod s40_threads;
 mod s42_sched;
+mod s44_itc;
 mod s45_programs;
 mod s50_shell;
 mod s60_attacks;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Case> {
         ("s30_epc", s30_epc::cases()),
         ("s40_threads", s40_threads::cases()),
         ("s42_sched", s42_sched::cases()),
+        ("s44_itc", s44_itc::cases()),
         ("s45_programs", s45_programs::cases()),
         ("s50_shell", s50_shell::cases()),
         ("s60_attacks", s60_attacks::cases()),

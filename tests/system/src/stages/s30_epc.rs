@@ -54,6 +54,7 @@ pub fn cases() -> Vec<Case> {
                 "registers_of_a_plain_call",
                 "registers_after_a_fault",
                 "control_words_of_the_caller",
+                "nine_arguments",
             ],
         )
         .matrix(),

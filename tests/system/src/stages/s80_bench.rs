@@ -14,13 +14,13 @@ pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch")
             .status(2)
-            .err("bench: nosuch: no such benchmark; there are calls, keys, sizes, spawn, switch\n"),
+            .err("bench: nosuch: no such benchmark; there are calls, ipc, keys, sizes, spawn, switch\n"),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 14] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -29,6 +29,8 @@ const CHECKS: [Check; 12] = [
     ("steps_of_a_call", steps_of_a_call),
     ("size_does_not_matter", size_does_not_matter),
     ("matrix_of_sizes", matrix_of_sizes),
+    ("itc_by_size", itc_by_size),
+    ("itc_is_counted", itc_is_counted),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
     ("table_for_people", table_for_people),
@@ -39,6 +41,7 @@ const CHECKS: [Check; 12] = [
 struct Runs {
     calls: [Ours; 2],
     sizes: Ours,
+    ipc: Ours,
     keys: Ours,
     spawn: [Ours; 2],
     table: Output,
@@ -65,6 +68,7 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
     let runs = Runs {
         calls: [measure("calls")?, measure("calls")?],
         sizes: measure("sizes")?,
+        ipc: measure("ipc")?,
         keys: measure("keys")?,
         spawn: [measure("spawn")?, measure("spawn")?],
         table: front(&["sizes"])?,
@@ -216,6 +220,63 @@ fn matrix_of_sizes(runs: &Runs) -> Result<()> {
             for bytes in SIZES {
                 find(&runs.sizes, case, way, bytes, unit::INSTRUCTIONS)?;
             }
+        }
+    }
+    Ok(())
+}
+
+const ITC: [&str; 2] = ["itc-improved", "itc-initial"];
+
+/// CUBIX-40: within 2 %, and the copy costs what it costs by a call.
+fn itc_by_size(runs: &Runs) -> Result<()> {
+    let value =
+        |case: &str, way: &str, bytes| find(&runs.ipc, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
+    for way in ITC {
+        let null = value("NullProc", way, 0)?;
+        for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
+            let all = SIZES.map(|bytes| value(case, way, bytes)).into_iter().collect::<Result<Vec<u64>>>()?;
+            let all: Vec<u64> = all.into_iter().chain([null]).collect();
+            let (least, most) = all.iter().fold((u64::MAX, 0), |(low, high), n| (low.min(*n), high.max(*n)));
+            ensure!(most * 100 <= least * 102, "{case} by {way}: {all:?}");
+        }
+        let (itc, call) = (value("ArgRtn_Copy", way, 1 << 20)?, value("ArgRtn_Copy", "epc-s", 1 << 20)?);
+        ensure!(itc > call && itc - call < 2 * null, "the copy of 1 MiB: {itc} by {way}, {call} by a call");
+        ensure!(null > 10 * value("NullProc", "epc-s", 0)?, "{way}: {null} instructions without data");
+    }
+    Ok(())
+}
+
+/// CUBIX-62, M6: each way takes two switches of threads, each by two changes of view, or four in the initial version; the
+/// scheduler hears of each. Of calls it hears nothing.
+fn itc_is_counted(runs: &Runs) -> Result<()> {
+    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
+    for (way, views) in ITC.into_iter().zip([4, 8]) {
+        for (case, bytes) in [("NullProc", 0), ("ArgNoRtn", 8192), ("ArgRtn_NoCopy", 8192), ("ArgRtn_Copy", 8192)] {
+            let [entries, switched, events, copied] =
+                [count::ENTRIES, count::VIEWS, count::EVENTS, count::COPIED].map(|unit| value(case, way, bytes, unit));
+            let (entries, switched, events, copied) = (entries?, switched?, events?, copied?);
+            ensure!(switched == views, "{case} by {way}: {switched} switches of view");
+            ensure!(events >= 2 && entries >= 4, "{case} by {way}: {events} events, {entries} entries");
+            ensure!(copied == if case == "ArgRtn_Copy" { bytes } else { 0 }, "{case} by {way}: {copied} bytes copied");
+        }
+        for (case, bytes) in [("NullProc", 0), ("ArgNoRtn", 64), ("ArgNoRtn", 1 << 20)] {
+            let case = format!("{case}_Async-of-8");
+            let one = value(&case, &format!("{way}-async"), bytes, "instructions-per-call")?;
+            let waited = value("NullProc", way, 0, unit::INSTRUCTIONS)?;
+            ensure!(0 < one && one < waited, "{case} by {way}: {one} a call, {waited} if each is waited for");
+        }
+    }
+    for way in ["epc-h", "epc-s", ITC[0], ITC[1]] {
+        for bytes in [2 << 10, 4 << 10, 8 << 10] {
+            ensure!(
+                value("ColourMap", way, bytes, unit::INSTRUCTIONS)? > bytes,
+                "a picture of {bytes} pixels by {way}"
+            );
+        }
+    }
+    for way in ["epc-h", "epc-s", "plain"] {
+        for (case, bytes) in [("NullProc", 0), ("ArgRtn_Copy", 8192)] {
+            ensure!(value(case, way, bytes, count::EVENTS)? == 0, "{case} by {way} is an event for the scheduler");
         }
     }
     Ok(())

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod event;
+mod partners;
+mod queue;
+mod semaphore;
+mod waiters;
+
+pub use event::Event;
+pub use partners::{Limit, PARTNERS_MAX, Partners, Threads};
+pub use queue::{Queue, Taken};
+pub use semaphore::{Held, Semaphore};
+pub use waiters::Wake;
+
+/// The words that partners share: `shuttle`'s in tests, which then run under all its interleavings.
+#[cfg(not(test))]
+mod atomic {
+    pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+}
+#[cfg(test)]
+mod atomic {
+    pub use shuttle::sync::atomic::{AtomicU64, Ordering, fence};
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Where waiting threads are found by those that wake them.
+
+use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::partners::{PARTNERS_MAX, Partners, Threads};
+
+pub(crate) const WORDS: usize = PARTNERS_MAX;
+
+/// A list of waiting threads: a word each, in no order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiters<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Waiters<'_> {
+    /// Puts a thread on the list. Whether there was room, or it is there already.
+    pub(crate) fn enter(&self, me: u64) -> bool {
+        let free = |word: &AtomicU64| word.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.0.iter().any(|word| word.load(Ordering::Relaxed) == me) || self.0.iter().any(free)
+    }
+
+    pub(crate) fn leave(&self, me: u64) {
+        for word in self.0 {
+            if word.load(Ordering::Relaxed) == me {
+                let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes all partners off the list, to be woken: what they wait for has changed just before. A word that names nobody
+    /// that this thread deals with goes, too: whoever wrote it has no right to be there.
+    pub(crate) fn take<T: Threads>(&self, partners: &Partners<T>) -> Wake {
+        fence(Ordering::SeqCst);
+        let mut wake = Wake::default();
+        // Mostly nobody waits.
+        if self.0.iter().fold(0, |any, word| any | word.load(Ordering::Relaxed)) == 0 {
+            return wake;
+        }
+        for word in self.0 {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let thread = word.swap(0, Ordering::AcqRel);
+            wake.0 |= partners.find(thread).map_or(0, |at| 1 << at);
+        }
+        wake
+    }
+}
+
+/// Partners to be woken, as bits.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "they sleep until they are woken"]
+pub struct Wake(u32);
+
+impl Wake {
+    /// Wakes them.
+    pub fn now<T: Threads>(&mut self, partners: &Partners<T>) {
+        let mut bits = core::mem::take(&mut self.0);
+        while bits != 0 {
+            partners.threads().wake_up(partners.number(bits.trailing_zeros()));
+            bits &= bits - 1;
+        }
+    }
+
+    /// The only one there is, to be woken by the caller.
+    pub(crate) fn take_only<T: Threads>(&mut self, partners: &Partners<T>) -> Option<u64> {
+        let only = self.0.is_power_of_two().then(|| partners.number(self.0.trailing_zeros()));
+        if only.is_some() {
+            self.0 = 0;
+        }
+        only
+    }
+}

@@ -1,0 +1,130 @@
+//! What a thread that waits may know of the one that it waits for: whether it is running (SSS-2), and that it has ended
+//! (CUBIX-63). Watching costs nothing until the watched thread ends; then all threads are looked through.
+
+use crate::machine::machine;
+use crate::section::{New, Section};
+use crate::task::Task;
+use crate::thread::Thread;
+use crate::wait;
+use abi::info::{RUNNING_ENDS, RUNNING_MAX, RUNNING_STEP};
+use abi::layout::PAGE;
+use abi::rights::{ANY_TEXT, principal};
+use abi::sched::WATCHES_MAX;
+use abi::section::kind;
+use abi::{AclEntry, Error, Rights};
+use alloc::sync::Arc;
+use arch::frames::Frame;
+use core::sync::atomic::Ordering;
+use spin::{Mutex, Once};
+
+/// Whom a thread watches, each with how often. Of fixed size: there is nothing to be charged.
+#[derive(Default)]
+pub struct Watches(Mutex<[(u64, u32); WATCHES_MAX]>);
+
+impl Watches {
+    pub fn has(&self, thread: u64) -> bool {
+        self.0.lock().iter().any(|(number, _)| *number == thread)
+    }
+
+    fn add(&self, thread: u64) -> Result<(), Error> {
+        let mut all = self.0.lock();
+        let at = all.iter().position(|one| one.0 == thread).or_else(|| all.iter().position(|one| one.0 == 0));
+        let one = &mut all[at.ok_or(Error::TooBig)?];
+        *one = (thread, one.1.checked_add(1).ok_or(Error::TooBig)?);
+        Ok(())
+    }
+
+    /// One time less. Whether there was one.
+    fn take(&self, thread: u64) -> bool {
+        let mut all = self.0.lock();
+        let Some(one) = all.iter_mut().find(|one| one.0 == thread) else { return false };
+        one.1 -= 1;
+        if one.1 == 0 {
+            *one = (0, 0);
+        }
+        true
+    }
+
+    /// Of a thread that has ended. Whether it was watched.
+    fn forget(&self, thread: u64) -> bool {
+        let mut all = self.0.lock();
+        let found = all.iter_mut().find(|one| one.0 == thread);
+        found.map(|one| *one = (0, 0)).is_some()
+    }
+}
+
+/// `call_scheduler`: begins to watch.
+pub fn begin(thread: &Arc<Thread>, number: u64) -> Result<u64, Error> {
+    let threads = &machine().threads;
+    if number == 0 || !threads.has_been(number) {
+        return Err(Error::NotFound);
+    }
+    let other = threads.find(number).ok_or(Error::Dead)?;
+    other.watched.store(true, Ordering::SeqCst);
+    thread.watches.add(number)?;
+    // It leaves the table before it looks for watchers: who finds it there will be found.
+    if threads.find(number).is_none() {
+        thread.watches.forget(number);
+        return Err(Error::Dead);
+    }
+    Ok(0)
+}
+
+/// Takes it back.
+pub fn end(thread: &Arc<Thread>, number: u64) -> Result<u64, Error> {
+    if number != 0 && thread.watches.take(number) { Ok(0) } else { Err(Error::NotFound) }
+}
+
+/// A thread has ended and left the table: whoever watches it is woken.
+pub fn ended(thread: &Thread) {
+    if !thread.watched.load(Ordering::SeqCst) {
+        return;
+    }
+    {
+        // Before anybody is woken: who has not seen the number change need not ask whether somebody has ended.
+        let mut ends = ENDS.lock();
+        *ends += 1;
+        if let Some((page, _)) = RUNNING.get() {
+            page.store_long(RUNNING_ENDS as usize, *ends);
+        }
+    }
+    for other in machine().threads.all() {
+        if other.watches.forget(thread.number) {
+            wait::rouse(&other);
+        }
+    }
+}
+
+static ENDS: Mutex<u64> = Mutex::new(0);
+
+/// The page that says who runs where, and the section that shows it.
+static RUNNING: Once<(Frame, u64)> = Once::new();
+
+/// Makes it. Boot only.
+pub fn show(owner: &Arc<Task>) {
+    let processors = machine().processors.len() as u64;
+    assert!(processors <= RUNNING_MAX, "room for {processors} processors");
+    let page = Frame::lasting().expect("memory for the page of who runs");
+    let entry = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+    let new = New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None };
+    let section = Section::create(new).expect("room for the page of who runs");
+    section.state.lock().name[..7].copy_from_slice(b"running");
+    section.state.lock().pages.supply(0, Arc::new(page.again().expect("a lasting frame")));
+    for index in 0..processors as usize {
+        arch::pass::show_running(index, &page, index * RUNNING_STEP as usize);
+    }
+    RUNNING.call_once(|| (page, section.base));
+}
+
+/// `running`.
+pub fn section() -> Result<u64, Error> {
+    RUNNING.get().map(|(_, base)| *base).ok_or(Error::NotFound)
+}
+
+/// A thread runs on a processor from now on; 0: none.
+#[inline]
+pub fn runs(processor: usize, thread: u64) {
+    if let Some((page, _)) = RUNNING.get() {
+        page.store_long(processor * RUNNING_STEP as usize, thread);
+    }
+}

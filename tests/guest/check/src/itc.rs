@@ -1,0 +1,481 @@
+//! Threads of two programs that wait for each other in a section that they share: what they say arrives, whoever waits for a
+//! dead one hears of it, and a wild one harms itself.
+
+use crate::deaths::lose_nothing;
+use crate::memory::{data, store};
+use crate::report::{Check, Outcome, doing};
+use crate::sections::everybody;
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
+use musubi::abi::sched::WATCHES_MAX;
+use musubi::abi::task::state;
+use musubi::command::{Child, Command};
+use musubi::rt::itc::{Event, Here, Limit, Partners, Queue, Semaphore, Taken, partners};
+use musubi::rt::{guard, probe, sched, section, task, thread, time};
+use musubi::{Error, Rights};
+
+pub const CHECKS: &[Check] = &[
+    ("queues_block", || echoes("echo", FOR_EVER)),
+    ("queues_are_polled", || echoes("echo-polling", Limit::Poll)),
+    ("semaphores_block", || in_turn("semaphore", FOR_EVER)),
+    ("semaphores_are_polled", || in_turn("semaphore-polling", Limit::Poll)),
+    ("events_block", || ping_pong("events", FOR_EVER)),
+    ("events_are_polled", || ping_pong("events-polling", Limit::Poll)),
+    ("spins_while_the_partner_runs", spins_while_the_partner_runs),
+    ("who_runs_is_told", who_runs_is_told),
+    ("watching", watching),
+    ("the_end_of_a_partner_ends_the_wait", the_end_of_a_partner_ends_the_wait),
+    ("what_the_dead_one_held_is_marked", what_the_dead_one_held_is_marked),
+    ("a_partner_that_overwrites_everything", a_partner_that_overwrites_everything),
+    ("partners_die_under_load", partners_die_under_load),
+    ("a_fault_under_guard_is_an_error", a_fault_under_guard_is_an_error),
+];
+
+const FOR_EVER: Limit = Limit::Sleep(u64::MAX);
+const ROUNDS: u64 = 300;
+const PLACES: u64 = 4;
+
+/// What lies where in the shared section, in words.
+const CALLS: usize = 0;
+const ANSWERS: usize = 128;
+const SEMAPHORE: usize = 256;
+const THERE: usize = 288;
+const BACK: usize = 320;
+/// Plain words: a counter; where a program says something.
+const COUNT: usize = 352;
+const SAID: usize = 353;
+/// The other one is watched: from now on it may end.
+const WATCHED: usize = 354;
+
+type Words = &'static [AtomicU64];
+
+/// The objects in a section, as one thread sees them.
+struct Objects<'a> {
+    calls: Queue<'a, 2>,
+    answers: Queue<'a, 2>,
+    semaphore: Semaphore<'a>,
+    there: Event<'a>,
+    back: Event<'a>,
+}
+
+fn objects(words: Words, partners: &Partners) -> Result<Objects<'_>, Error> {
+    let make = || {
+        Some(Objects {
+            calls: Queue::new(&words[CALLS..ANSWERS], PLACES, partners)?,
+            answers: Queue::new(&words[ANSWERS..SEMAPHORE], PLACES, partners)?,
+            semaphore: Semaphore::new(&words[SEMAPHORE..THERE], 1, partners)?,
+            there: Event::new(&words[THERE..BACK], partners)?,
+            back: Event::new(&words[BACK..COUNT], partners)?,
+        })
+    };
+    make().ok_or(Error::TooBig)
+}
+
+/// Again and again where it is only tried.
+fn until_had<R>(mut what: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+    loop {
+        match what() {
+            Err(Error::Busy) => thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
+fn message(taken: Taken<2>) -> Result<[u64; 2], Error> {
+    match taken {
+        Taken::Message(message) => Ok(message),
+        Taken::Left(_) => Err(Error::Dead),
+    }
+}
+
+/// The other program.
+pub fn role(what: &str, base: u64, other: u64) -> i32 {
+    match partner(what, base, other) {
+        Ok(()) => 0,
+        Err(error) => 100 + error.word() as i32,
+    }
+}
+
+fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
+    let words = sched::words(base)?;
+    let partners = partners(&[other])?;
+    let Objects { calls, answers, semaphore, there, back } = objects(words, &partners)?;
+    while words[WATCHED].load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    let limit = if what.ends_with("polling") { Limit::Poll } else { FOR_EVER };
+    match what {
+        "echo" | "echo-polling" => {
+            for _ in 0..ROUNDS {
+                let [n, square] = message(until_had(|| calls.take(limit))?)?;
+                until_had(|| answers.put(&[n + 1, square], limit))?;
+            }
+        }
+        "semaphore" | "semaphore-polling" => {
+            for _ in 0..ROUNDS {
+                let held = until_had(|| semaphore.acquire(limit))?;
+                add_slowly(words);
+                drop(held);
+            }
+        }
+        "events" | "events-polling" => {
+            for _ in 0..ROUNDS {
+                until_had(|| there.wait(limit))?;
+                add_slowly(words);
+                back.set();
+            }
+        }
+        // Busy for a while, then says what the other was doing meanwhile.
+        "busy" => {
+            there.set();
+            let until = time::now_ns() + 100_000_000;
+            while time::now_ns() < until {}
+            let seen = task::threads().find(|t| t.thread == other).map_or(99, |t| t.state);
+            words[SAID].store(seen, Ordering::SeqCst);
+            there.set();
+        }
+        // Each ends, or not, having said that it is there, while the other waits.
+        "exit" | "fault" | "wild" | "stay" | "hold" | "claim" | "thread-exit" => {
+            if what == "hold" {
+                core::mem::forget(semaphore.acquire(FOR_EVER)?);
+            }
+            if what == "claim" {
+                // As far as one that ends in the middle of `put` comes: the place is being put into, by this thread.
+                words[CALLS + 32].store(1 << 62 | partners.me(), Ordering::SeqCst);
+                words[CALLS + 8].store(1, Ordering::SeqCst);
+            }
+            there.set();
+            time::sleep_ns(3_000_000);
+            match what {
+                "fault" => probe::write(8),
+                "wild" => overwrite_the_stack(),
+                "stay" => thread::park(),
+                "thread-exit" => thread::exit(7),
+                _ => {}
+            }
+        }
+        // Writes whatever comes, wherever it may, and ends.
+        "scribble" => {
+            let until = time::now_ns() + 60_000_000;
+            let mut n = 1u64;
+            while time::now_ns() < until {
+                for word in &words[..COUNT] {
+                    n = n.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    word.store(if n >> 62 == 0 { n >> 60 } else { n }, Ordering::Relaxed);
+                }
+            }
+        }
+        _ => return Err(Error::BadArgument),
+    }
+    Ok(())
+}
+
+/// Not in one step: who does not exclude the other loses some.
+fn add_slowly(words: Words) {
+    let had = words[COUNT].load(Ordering::Relaxed);
+    if had.is_multiple_of(16) {
+        thread::yield_now();
+    }
+    words[COUNT].store(had + 1, Ordering::Relaxed);
+}
+
+/// All of it, from the top: where to return to, and what was saved.
+fn overwrite_the_stack() {
+    let here = 0u64;
+    let Ok(stack) = section::info(core::ptr::from_ref(&here) as u64) else { return };
+    let mut at = stack.base + stack.len;
+    while at > stack.base + 2 * PAGE {
+        at -= 8;
+        store(at, 0xdead_beef_dead_beef);
+    }
+}
+
+/// A section with another program's thread at the other end. The section is this program's: it stays when the other is gone.
+struct Pair {
+    child: Child,
+    other: u64,
+    words: Words,
+    base: u64,
+}
+
+impl Pair {
+    fn start(what: &str) -> Result<Pair, String> {
+        let shared = data(PAGE).map_err(doing("create"))?;
+        section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+        let (base, me) = (format!("{}", shared.base()), format!("{}", task::identity().thread));
+        let command = Command::new(b"bin/check").args(["check", "as", "itc", what, &base, &me]);
+        let child = command.spawn().map_err(doing("partner"))?;
+        let other = task::threads().find(|t| t.task == child.task).map_or(0, |t| t.thread);
+        let words = sched::words(shared.base()).map_err(doing("words"))?;
+        Ok(Pair { child, other, words, base: shared.base() })
+    }
+
+    fn with<R>(&self, what: impl FnOnce(Objects) -> Result<R, String>) -> Result<R, String> {
+        let partners = partners(&[self.other]).map_err(doing("watching"))?;
+        self.words[WATCHED].store(1, Ordering::SeqCst);
+        what(objects(self.words, &partners).map_err(doing("objects"))?)
+    }
+
+    fn end(self, status: u64) -> Outcome {
+        let exit = self.child.wait_for(60_000_000_000).map_err(doing("the partner's end"))?;
+        section::delete(self.base).map_err(doing("delete"))?;
+        same!(exit.code, status, "the partner's status");
+        Ok(())
+    }
+
+    fn kill(self) -> Outcome {
+        let _ = self.child.kill();
+        self.child.wait_for(60_000_000_000).map_err(doing("the partner's end"))?;
+        section::delete(self.base).map_err(doing("delete"))
+    }
+}
+
+fn echoes(what: &str, limit: Limit) -> Outcome {
+    let pair = Pair::start(what)?;
+    pair.with(|o| {
+        let (mut sent, mut got) = (0, 0);
+        while got < ROUNDS {
+            // As many under way as there is room for.
+            while sent < ROUNDS && sent < got + 2 * PLACES {
+                match o.calls.put(&[sent, sent * sent], Limit::Poll) {
+                    Ok(()) => sent += 1,
+                    Err(Error::Busy) => break,
+                    Err(e) => return Err(format!("put {sent}: {e}")),
+                }
+            }
+            let taken = until_had(|| o.answers.take(limit)).and_then(message).map_err(doing("take"))?;
+            same!(taken, [got + 1, got * got], "answer {got}");
+            got += 1;
+        }
+        Ok(())
+    })?;
+    pair.end(0)
+}
+
+fn in_turn(what: &str, limit: Limit) -> Outcome {
+    let pair = Pair::start(what)?;
+    pair.with(|o| {
+        for _ in 0..ROUNDS {
+            let held = until_had(|| o.semaphore.acquire(limit)).map_err(doing("acquire"))?;
+            same!(held.left, None, "who had ended inside");
+            add_slowly(pair.words);
+            drop(held);
+        }
+        Ok(())
+    })?;
+    let exit = pair.child.wait_for(60_000_000_000).map_err(doing("the partner's end"))?;
+    same!(exit.code, 0, "the partner's status");
+    same!(pair.words[COUNT].load(Ordering::SeqCst), 2 * ROUNDS, "times that one of them was inside");
+    section::delete(pair.base).map_err(doing("delete"))
+}
+
+fn ping_pong(what: &str, limit: Limit) -> Outcome {
+    let pair = Pair::start(what)?;
+    pair.with(|o| {
+        for n in 0..ROUNDS {
+            same!(pair.words[COUNT].load(Ordering::SeqCst), n, "rounds");
+            o.there.set();
+            until_had(|| o.back.wait(limit)).map_err(doing("wait"))?;
+        }
+        Ok(())
+    })?;
+    pair.end(0)
+}
+
+/// On one processor, who waits sleeps, since the other cannot be running; on several it spins as long as the other runs.
+fn spins_while_the_partner_runs() -> Outcome {
+    let pair = Pair::start("busy")?;
+    pair.with(|o| {
+        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+        o.there.wait(Limit::Snoop(u64::MAX)).map_err(doing("the end"))
+    })?;
+    let expected = if task::processors().count() == 1 { state::WAITING } else { state::RUNNING };
+    same!(pair.words[SAID].load(Ordering::SeqCst), expected, "what this thread was doing while the other was busy");
+    pair.end(0)
+}
+
+fn who_runs_is_told() -> Outcome {
+    let here = Here::find().map_err(doing("the page of who runs"))?;
+    let me = task::identity().thread;
+    for _ in 0..1000 {
+        holds!(here.running().any(|thread| thread == me), "this thread is running, and is not among those that are");
+    }
+    let page = musubi::abi::calls::stub::running(&musubi::rt::Trap).map_err(doing("its base"))?;
+    holds!(!section::may(page, 8, Rights::WRITE, section::Who::Own), "a program may write who runs");
+    let all: Vec<u64> = here.running().filter(|thread| *thread != 0).collect();
+    let mut once = all.clone();
+    once.sort_unstable();
+    once.dedup();
+    same!(once.len(), all.len(), "threads that run, each on one processor");
+    Ok(())
+}
+
+fn watching() -> Outcome {
+    same!(sched::watch(0), Err(Error::NotFound), "watching nobody");
+    same!(sched::watch(1 << 60), Err(Error::NotFound), "watching one that never was");
+    same!(sched::unwatch(5), Err(Error::NotFound), "taking back what was not begun");
+    let gone = thread::spawn(|| {}, 0).map_err(doing("thread"))?;
+    let number = gone.number();
+    gone.join().map_err(doing("join"))?;
+    same!(sched::watch(number), Err(Error::Dead), "watching one that has ended");
+    // The loader's thread belongs to another user. Watching it lets it wake us, and gives us nothing.
+    let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+    same!(sched::watch(foreign), Ok(()), "watching another user's");
+    crate::refusals::refused(
+        sched::wake_up(foreign).map(|()| 0),
+        musubi::abi::refusal::Object::Thread(foreign),
+        "waking another user's",
+    )?;
+    same!(sched::unwatch(foreign), Ok(()), "taking that back");
+    let all: Result<Vec<_>, _> = (0..=WATCHES_MAX).map(|_| thread::spawn(|| time::sleep_ns(30_000_000), 0)).collect();
+    let all = all.map_err(doing("thread"))?;
+    for other in &all[..WATCHES_MAX] {
+        same!(sched::watch(other.number()), Ok(()), "one of {WATCHES_MAX}");
+    }
+    same!(sched::watch(all[WATCHES_MAX].number()), Err(Error::TooBig), "one more");
+    same!(sched::watch(all[0].number()), Ok(()), "one of them twice");
+    // Each end wakes, and makes room.
+    same!(sched::sleep(60_000_000_000), Ok(()), "until one ends");
+    for other in all {
+        other.join().map_err(doing("join"))?;
+    }
+    same!(sched::watch(foreign), Ok(()), "when they have ended");
+    sched::unwatch(foreign).map_err(doing("unwatch"))
+}
+
+/// Waits in each way for partners that end in each way.
+fn the_end_of_a_partner_ends_the_wait() -> Outcome {
+    type Wait = fn(&Objects) -> Result<(), Error>;
+    const WAITS: [(&str, Wait); 4] = [
+        ("event", |o| o.back.wait(FOR_EVER)),
+        ("event, spinning", |o| o.back.wait(Limit::Snoop(u64::MAX))),
+        ("queue", |o| o.calls.take(FOR_EVER).map(drop)),
+        ("full queue", |o| {
+            for _ in 0..PLACES {
+                o.answers.put(&[0, 0], Limit::Poll)?;
+            }
+            o.answers.put(&[0, 0], FOR_EVER)
+        }),
+    ];
+    for what in ["exit", "fault", "wild", "thread-exit", "stay"] {
+        for (name, wait) in WAITS {
+            let pair = Pair::start(what)?;
+            pair.with(|o| {
+                o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+                if what == "stay" {
+                    pair.child.kill().map_err(doing("kill"))?;
+                }
+                same!(wait(&o), Err(Error::Dead), "waiting ({name}) for one that ends ({what})");
+                same!(wait(&o).err().is_some(), true, "waiting once more");
+                Ok(())
+            })?;
+            pair.kill()?;
+        }
+    }
+    Ok(())
+}
+
+fn what_the_dead_one_held_is_marked() -> Outcome {
+    let pair = Pair::start("hold")?;
+    pair.with(|o| {
+        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+        let held = o.semaphore.acquire(FOR_EVER).map_err(doing("acquire"))?;
+        same!(held.left, Some(pair.other), "who had ended inside");
+        drop(held);
+        same!(o.semaphore.acquire(Limit::Poll).map(|held| held.left), Ok(None), "the second time");
+        Ok(())
+    })?;
+    pair.end(0)?;
+    let pair = Pair::start("claim")?;
+    pair.with(|o| {
+        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+        same!(o.calls.take(FOR_EVER), Ok(Taken::Left(pair.other)), "the place that it was putting into");
+        same!(o.calls.left(), 1, "places that were left");
+        o.calls.put(&[1, 2], Limit::Poll).map_err(doing("put"))?;
+        same!(o.calls.take(Limit::Poll), Ok(Taken::Message([1, 2])), "the next message");
+        Ok(())
+    })?;
+    pair.end(0)
+}
+
+/// Errors at worst, and no wait longer than the other lives.
+fn a_partner_that_overwrites_everything() -> Outcome {
+    for limit in [FOR_EVER, Limit::Snoop(u64::MAX), Limit::Poll] {
+        let pair = Pair::start("scribble")?;
+        let began = time::now_ns();
+        pair.with(|o| {
+            for _ in 0..50 {
+                let _ = o.there.wait(limit);
+                let _ = o.semaphore.acquire(limit);
+                let _ = o.calls.take(limit);
+                let _ = o.answers.put(&[1, 2], limit);
+                o.back.set();
+            }
+            Ok(())
+        })?;
+        holds!(time::now_ns() - began < 30_000_000_000, "it took {} ms", (time::now_ns() - began) / 1_000_000);
+        pair.end(0)?;
+    }
+    Ok(())
+}
+
+fn partners_die_under_load() -> Outcome {
+    let stop: &'static AtomicU64 = alloc::boxed::Box::leak(alloc::boxed::Box::new(AtomicU64::new(0)));
+    let load = thread::spawn(
+        || {
+            while stop.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+        },
+        0,
+    );
+    let load = load.map_err(doing("thread"))?;
+    let mut n = 0;
+    let outcome = lose_nothing(200, || {
+        n += 1;
+        let pair = Pair::start(["exit", "fault", "hold", "stay"][n % 4])?;
+        pair.with(|o| {
+            o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+            if n % 4 == 3 {
+                pair.child.kill().map_err(doing("kill"))?;
+            }
+            match n % 4 {
+                2 => same!(o.semaphore.acquire(FOR_EVER).map(|held| held.left), Ok(Some(pair.other)), "the place"),
+                _ => same!(o.back.wait(FOR_EVER), Err(Error::Dead), "waiting for a dead one"),
+            }
+            Ok(())
+        })?;
+        pair.kill()
+    });
+    stop.store(1, Ordering::Relaxed);
+    load.join().map_err(doing("join"))?;
+    outcome
+}
+
+fn a_fault_under_guard_is_an_error() -> Outcome {
+    let shared = data(PAGE).map_err(doing("create"))?;
+    let words = sched::words(shared.base()).map_err(doing("words"))?;
+    let (mut n, text) = (5, String::from("kept"));
+    for round in 0..100 {
+        same!(guard::run(|| n + text.len()), Ok(9), "what the body says");
+        same!(guard::run(|| probe::write(8)), Err(Error::Faulted), "a body that faults");
+        n = 5;
+        // Guarded within guarded: the inner one ends, the outer one goes on.
+        let nested = guard::run(|| (guard::run(|| probe::write(8)), guard::run(|| round)));
+        same!(nested, Ok((Err(Error::Faulted), Ok(round))), "one in the other");
+    }
+    same!(guard::run(|| words[0].load(Ordering::SeqCst)), Ok(0), "a word of the section");
+    shared.delete().map_err(doing("delete"))?;
+    same!(guard::run(|| words[0].load(Ordering::SeqCst)), Err(Error::Faulted), "when the section is gone");
+    // Nobody else gets his own function called: the gate is this text's first one.
+    let gate = section::info(musubi::start().text()).map_err(doing("info"))?.gates;
+    let peer = crate::peer::Peer::start()?;
+    section::grant(musubi::start().text(), &musubi::rt::gate::ANYBODY).map_err(doing("grant"))?;
+    let relayed = peer.call(crate::peer::op::RELAY, &[gate, 0x1000, 0x1000]);
+    same!(relayed, Err(Error::Denied), "another program at the guard's gate");
+    peer.end()
+}

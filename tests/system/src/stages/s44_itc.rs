@@ -1,0 +1,60 @@
+//! ITC: threads of different programs that wait for each other, and servers that serve by threads of their own. From within:
+//! see `tests/guest/check`.
+
+use crate::case::{Case, checks, sh};
+
+const UNDER: &str = "check itc queues_block semaphores_block events_block the_end_of_a_partner_ends_the_wait \
+                     && check lines the_client_chooses answers_are_collected_later a_server_that_ends";
+
+fn under(name: &'static str, scheduler: &str) -> Case {
+    sh(name, &format!("sched use {scheduler} && {UNDER} && sched use none"))
+        .timeout(300)
+        .out_has(&["ok queues_block", "ok the_end_of_a_partner_ends_the_wait", "ok a_server_that_ends"])
+        .matrix()
+}
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "itc",
+            "check itc",
+            &[
+                "queues_block",
+                "queues_are_polled",
+                "semaphores_block",
+                "semaphores_are_polled",
+                "events_block",
+                "events_are_polled",
+                "spins_while_the_partner_runs",
+                "who_runs_is_told",
+                "watching",
+                "the_end_of_a_partner_ends_the_wait",
+                "what_the_dead_one_held_is_marked",
+                "a_partner_that_overwrites_everything",
+                "partners_die_under_load",
+                "a_fault_under_guard_is_an_error",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        checks(
+            "lines",
+            "check lines",
+            &[
+                "the_client_chooses",
+                "a_list_is_walked_by_its_head",
+                "answers_are_collected_later",
+                "pointers_are_checked",
+                "a_method_that_faults",
+                "a_server_that_ends",
+                "clients_that_end_harm_nobody",
+                "lines_are_limited",
+                "a_line_is_one_threads",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        under("by_the_improved_scheduler", "ageing"),
+        under("by_the_initial_scheduler", "initial"),
+    ]
+}
