@@ -1,8 +1,9 @@
 # How a further processor starts: copied to a page below 1 MiB, entered there in real mode with cs = page >> 4.
-# The words at its end are filled in by the first processor: page table, stack, index.
+# The words at its end are filled in by the first processor: page table, stack, index, and whom it has called. A processor that
+# comes late, when another one has been called or the call was taken back, stays here for ever.
 
 .section .rodata
-.globl ap_begin, ap_end, ap_root, ap_stack, ap_index, ap_entry
+.globl ap_begin, ap_end, ap_root, ap_stack, ap_index, ap_entry, ap_called, ap_open
 .align 16
 .code16
 ap_begin:
@@ -30,6 +31,19 @@ ap_32:
     mov $16, %ax
     mov %ax, %ds
     mov %ax, %ss
+    mov %ebx, %esi
+    mov $1, %eax
+    cpuid
+    shr $24, %ebx                                   # who this is
+    cmp %ebx, (ap_called - ap_begin)(%esi)
+    jne 1f
+    xor %eax, %eax
+    xchg %eax, (ap_open - ap_begin)(%esi)
+    test %eax, %eax
+    jnz 2f
+1:  hlt
+    jmp 1b
+2:  mov %esi, %ebx
     mov (ap_root - ap_begin)(%ebx), %eax
     mov %eax, %cr3
     mov %cr4, %eax
@@ -75,4 +89,8 @@ ap_index:
     .quad 0
 ap_entry:
     .quad 0
+ap_called:
+    .long 0
+ap_open:
+    .long 0
 ap_end:

@@ -47,12 +47,13 @@ pub fn run(info: arch::boot::Info) -> ! {
     here.online.store(true, Ordering::SeqCst);
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
-    start_processors();
     let (address, len) = info.pack.expect("a boot pack (the boot loader's module)");
     let pack = Pack::read(address, foreign_bytes(address, len));
     if let Some(symbols) = pack.members(boot::kind::SYMBOLS).next() {
         arch::symbols::set(pack.bytes(&symbols));
     }
+    // Only now: what may go wrong from here on is shown with names.
+    start_processors();
     let interactive = !info.command_line.split(' ').any(|word| word == "exec");
     let limits = Limits { frames: free, ..LIMITS };
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");

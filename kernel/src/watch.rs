@@ -6,6 +6,7 @@ use crate::section::{New, Section};
 use crate::task::Task;
 use crate::thread::Thread;
 use crate::wait;
+use ::sched::Phase;
 use abi::info::{RUNNING_ENDS, RUNNING_MAX, RUNNING_STEP};
 use abi::layout::PAGE;
 use abi::rights::{ANY_TEXT, principal};
@@ -60,6 +61,10 @@ pub fn begin(thread: &Arc<Thread>, number: u64) -> Result<u64, Error> {
         return Err(Error::NotFound);
     }
     let other = threads.find(number).ok_or(Error::Dead)?;
+    if other.wait.lock().life.phase() == Phase::Ended {
+        // It is about to leave the table, and whoever waits for its end may know already.
+        return Err(Error::Dead);
+    }
     other.watched.store(true, Ordering::SeqCst);
     thread.watches.add(number)?;
     // It leaves the table before it looks for watchers: who finds it there will be found.

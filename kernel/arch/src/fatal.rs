@@ -47,16 +47,35 @@ pub(crate) fn exception(r: &Registers) -> ! {
     end(out)
 }
 
+/// The general registers as they are: what the code that panicked had in those that a function keeps.
+fn registers() -> [u64; 16] {
+    let mut all = [0; 16];
+    // SAFETY: writes the registers to the sixteen words.
+    unsafe {
+        core::arch::asm!(
+            "mov [r10], rax", "mov [r10 + 8], rbx", "mov [r10 + 16], rcx", "mov [r10 + 24], rdx",
+            "mov [r10 + 32], rsi", "mov [r10 + 40], rdi", "mov [r10 + 48], rbp", "mov [r10 + 56], rsp",
+            "mov [r10 + 64], r8", "mov [r10 + 72], r9", "mov [r10 + 88], r11", "mov [r10 + 96], r12",
+            "mov [r10 + 104], r13", "mov [r10 + 112], r14", "mov [r10 + 120], r15",
+            in("r10") all.as_mut_ptr(), options(nostack, preserves_flags)
+        );
+    }
+    all
+}
+
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
+    let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, _, r11, r12, r13, r14, r15] = registers();
     let mut out = begin();
     let _ = writeln!(out, "\nmusubi: kernel panic: {info}");
-    let (rip, rbp, rsp): (u64, u64, u64);
-    // SAFETY: reads registers.
-    unsafe {
-        core::arch::asm!("lea {}, [rip]", "mov {}, rbp", "mov {}, rsp", out(reg) rip, out(reg) rbp, out(reg) rsp)
-    };
+    let rip: u64;
+    // SAFETY: reads a register.
+    unsafe { core::arch::asm!("lea {}, [rip]", out(reg) rip, options(nomem, nostack, preserves_flags)) };
     let _ = writeln!(out, "rip {rip:016x} rsp {rsp:016x} rbp {rbp:016x} cr3 {:016x}", cpu::root());
+    let _ = writeln!(out, "rax {rax:016x} rbx {rbx:016x} rcx {rcx:016x} rdx {rdx:016x}");
+    let _ = writeln!(out, "rsi {rsi:016x} rdi {rdi:016x} r8  {r8:016x} r9  {r9:016x}");
+    let _ = writeln!(out, "r11 {r11:016x} r12 {r12:016x} r13 {r13:016x} r14 {r14:016x}");
+    let _ = writeln!(out, "r15 {r15:016x}");
     backtrace::print(&mut out, rip, rbp);
     end(out)
 }

@@ -82,6 +82,7 @@ pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         (feature::FSGSBASE, "fsgsbase"),
         (feature::AVX, "avx"),
         (feature::UMIP, "umip"),
+        (feature::RDTSCP, "rdtscp"),
     ];
     let found: Vec<&str> = all.iter().filter(|f| features & f.0 != 0).map(|f| f.1).collect();
     say!(io, "features: {}", found.join(" "));
