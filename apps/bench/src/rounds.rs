@@ -42,8 +42,8 @@ impl<'a> Plan<'a> {
 
     /// `first` is done before each round and does not count: reading the counters is a kernel call, after which what has short
     /// ways begins with a long one.
-    pub fn after(rounds: usize, first: &'a dyn Fn()) -> Plan<'a> {
-        Plan { rounds, copied: &|| 0, first }
+    pub fn first(self, first: &'a dyn Fn()) -> Plan<'a> {
+        Plan { first, ..self }
     }
 
     /// Measures `what`, less what measuring takes by itself.

@@ -108,7 +108,7 @@ fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
     let first = || {
         let _ = ask.pass(other.number());
     };
-    let rounds = Plan::after(ROUNDS, &first).measure(|| failed = ask.pass(other.number()));
+    let rounds = Plan::new(ROUNDS).first(&first).measure(|| failed = ask.pass(other.number()));
     let per_itc = switches_per_itc(ask, other.number());
     STOP.store(true, Ordering::SeqCst);
     ask.wake_up(other.number())?;

@@ -39,6 +39,8 @@ const _: () = assert!(size_of::<Card>() == 128);
 pub(crate) const END: u64 = 1;
 /// No section begins there, so nobody's text is there.
 const NO_TEXT: u64 = 1;
+/// Cards that are made at once.
+const SLAB: usize = 64;
 /// Entries of a processor's table, by the low bits of the number.
 const TABLE: usize = 64;
 
@@ -68,8 +70,16 @@ pub struct OwnCard(&'static Card);
 
 impl OwnCard {
     pub fn new(number: u64) -> OwnCard {
-        let free = FREE.lock().pop();
-        let card = free.unwrap_or_else(|| Box::leak(Box::new(Card::default())));
+        let card = {
+            let mut free = FREE.lock();
+            if free.is_empty() {
+                // They stay, so there are as many as there ever were threads at once.
+                free.reserve(SLAB);
+                let slab: &'static [Card] = Box::leak((0..SLAB).map(|_| Card::default()).collect());
+                free.extend(slab);
+            }
+            free.pop().expect("a slab is not empty")
+        };
         set(&card.text, NO_TEXT);
         set(&card.number, number);
         OwnCard(card)

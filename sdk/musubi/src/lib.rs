@@ -14,6 +14,7 @@ pub mod command;
 pub mod ended;
 pub mod files;
 pub mod names;
+mod passing;
 pub mod stream;
 mod why;
 
@@ -32,6 +33,7 @@ macro_rules! program {
 
 #[doc(hidden)]
 pub fn begin(start: &Start, run: fn(&Start) -> i32) -> i32 {
+    rt::sched::set_direct(passing::DIRECT);
     if start.stream(2).gate != 0 {
         rt::set_panic_output(|text| {
             let _ = stream::errors().write_all(text);

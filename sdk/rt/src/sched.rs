@@ -7,6 +7,7 @@ use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, op};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::Once;
 use crate::Trap;
 use crate::section;
 
@@ -105,6 +106,27 @@ impl Where {
 /// `NotSupported` where no scheduler sits, or what the kernel answers.
 pub fn look(processor: u64) -> Result<(), Error> {
     stub::call_scheduler(&Trap, op::LOOK, processor, 0).map(drop)
+}
+
+/// How this program calls the scheduler itself, where one offers that: for waits without a limit of time, which may end for
+/// nothing. Each says whether it was done; if not, the kernel is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct {
+    pub sleep: fn() -> bool,
+    pub wake_up: fn(u64) -> bool,
+    pub pass: fn(u64) -> bool,
+}
+
+static DIRECT: Once<Direct> = Once::new();
+
+/// From now on threads that wait for others try that first.
+pub fn set_direct(direct: Direct) {
+    let _ = DIRECT.get_or_try(|| Ok::<_, Error>(direct));
+}
+
+#[inline]
+pub(crate) fn direct() -> Option<&'static Direct> {
+    DIRECT.get()
 }
 
 /// What is known of the seats of the processors.
