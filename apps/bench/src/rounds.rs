@@ -4,8 +4,8 @@ use crate::samples::Samples;
 use core::array::from_fn;
 use musubi::rt::{mark, task, time};
 
-/// Rounds before it is measured: bindings made, pages there, views filled.
-const WARM: usize = 16;
+/// Rounds before it is measured: bindings made, pages there, views filled, keys earned.
+const WARM: usize = 64;
 
 /// What is counted: by the kernel, over all processors; the last also by the programs that copy.
 pub const COUNTED: [&str; 5] = ["kernel-entries", "view-switches", "tlb-flushes", "sched-events", "copied-bytes"];

@@ -83,7 +83,10 @@ impl Service {
         }
         let first = match at_once {
             Some(thread) => Some((Ready { thread, turn: 0 }, Limit::Same)),
-            None if self.is_plain() => queue.pop().map(|(first, _)| (first, super::QUANTUM)),
+            // With the rest of the quantum, one that was put aside goes on by the short way.
+            None if self.is_plain() => {
+                queue.pop().map(|(first, _)| (first, if first.turn == 0 { Limit::Same } else { super::QUANTUM }))
+            }
             None => None,
         };
         let mut answer = match first {
