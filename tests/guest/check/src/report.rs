@@ -19,7 +19,7 @@ pub struct Group {
 }
 
 /// How long one check may take. The machine may be slow, and the host busy.
-const PATIENCE_NS: u64 = 200_000_000_000;
+const PATIENCE_NS: u64 = 400_000_000_000;
 
 /// Fails unless two values are equal.
 #[macro_export]

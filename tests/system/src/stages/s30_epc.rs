@@ -60,6 +60,6 @@ pub fn cases() -> Vec<Case> {
         .matrix(),
         checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
             .matrix()
-            .timeout(400),
+            .timeout(900),
     ]
 }
