@@ -39,6 +39,39 @@ pub fn cases() -> Vec<Case> {
                     && !text.contains(" cat\n")
             })
             .err_has(&["spin: killed"]),
+        sh("time_in_a_pipe", "time check as bytes out 100000 | true; time echo a | true; echo on")
+            .out("on\n")
+            .err_check(timed),
+        sh("limit_in_a_pipe", "echo a | limit threads=64 cat; echo b | time limit threads=64 bin/shell -c cat")
+            .out("a\nb\n")
+            .err_any(),
+        sh("limits_that_are_none", "limit threads=0 hello; echo $?; limit reserve=0 true; echo $?")
+            .out("2\n2\n")
+            .err_has(&[
+                "limit: threads=0: a program needs at least 1\n",
+                "limit: reserve=0: a program needs at least 1\n",
+            ]),
+        sh(
+            "killed_behind_limit_and_time",
+            "limit frames=3000 spin & time spin & sleep 0.3; kill %1; kill %2; jobs; ps",
+        )
+        .out_check(|text| {
+            text.contains("[1] limit frames=3000 spin ended with 137\n")
+                && text.contains("[2] time spin ended with 137\n")
+                && text.contains(" shell\n")
+                && !text.contains(" spin\n")
+        })
+        .err_has(&["spin: killed"]),
+        sh("killed_with_what_it_started", "bin/shell -c 'spin | spin' & sleep 0.5; ps; kill %1; echo then; ps")
+            .out_check(|text| {
+                let (before, after) = text.split_once("then\n").unwrap_or_default();
+                before.matches(" spin\n").count() == 2 && after.contains(" shell\n") && !after.contains(" spin\n")
+            })
+            .err_has(&["bin/shell: killed"]),
+        sh("sections_of_no_task", "sections 9999").status(1).err("sections: 9999: no such task\n"),
+        sh("words_too_many", "mem foo; echo $?; cpus foo; echo $?; tour x; echo $?; ls a b; echo $?")
+            .out("2\n2\n2\n2\n")
+            .err("mem: usage: mem\ncpus: usage: cpus\ntour: usage: tour\nls: usage: ls [PREFIX]\n"),
         sh("variables_of_one_command", "A=1; A=2 B='x y' env | cat; A=3 check as variable A; echo $A$B.")
             .out_check(|text| text.contains("A=2\nB=x y\n") && text.ends_with("A=3\n1.\n")),
         sh("several_assignments", "A=1 B=$A.; echo $A $B").out("1 .\n"),
@@ -73,6 +106,11 @@ pub fn cases() -> Vec<Case> {
 fn may_not() -> String {
     let text = FIRST_TEXT;
     format!("acl {text:#x} set any any r; echo $?; acl {text:#x} set task:7 {text:#x} -; echo $?; kill 1; echo $?")
+}
+
+/// Two lines of `time`, and no others.
+fn timed(err: &str) -> bool {
+    err.lines().count() == 2 && err.lines().all(|line| line.ends_with(" ticks of the processor)"))
 }
 
 /// What is missing, on what, and whose it would have to be: the shell's, by name.
@@ -140,7 +178,7 @@ fn history(lab: &Lab, _: &Options) -> Result<(), Failure> {
 fn interrupt(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let mut session = Session::start(lab, &[])?;
     session.line("spin &", &[])?;
-    for program in ["spin", "crash loop", "spin | cat"] {
+    for program in ["spin", "crash loop", "spin | cat", "sleep 1000", "cat", "cat | cat", "time sleep 1000"] {
         session.keys(&format!("{program}\r"))?;
         // Until it runs: before that, `^C` meets the shell.
         std::thread::sleep(std::time::Duration::from_millis(1000));
