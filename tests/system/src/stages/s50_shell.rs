@@ -93,6 +93,9 @@ pub fn cases() -> Vec<Case> {
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
         sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),
+        sh("ps_shows_the_time_of_who_runs_alone", "spin & sleep 3; ps; echo then; ps -t")
+            .out_check(ran_for_seconds)
+            .cpus(2),
         sh("what_it_may_not_is_said", &may_not()).out("1\n1\n1\n").err_check(said_what_it_may_not),
         function("prompt", prompt),
         function("line_editing", line_editing),
@@ -106,6 +109,14 @@ pub fn cases() -> Vec<Case> {
 fn may_not() -> String {
     let text = FIRST_TEXT;
     format!("acl {text:#x} set any any r; echo $?; acl {text:#x} set task:7 {text:#x} -; echo $?; kill 1; echo $?")
+}
+
+/// Both tables say so of `spin` and its thread.
+fn ran_for_seconds(text: &str) -> bool {
+    let seconds =
+        |word: &str| word.strip_suffix('s').is_some_and(|number| number.parse::<f64>().is_ok_and(|n| n >= 1.0));
+    let spin = |table: &str| table.lines().any(|line| line.ends_with(" spin") && line.split(' ').any(seconds));
+    text.split_once("then\n").is_some_and(|(tasks, threads)| spin(tasks) && spin(threads))
 }
 
 /// Two lines of `time`, and no others.
