@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::Exit;
+use musubi::abi::task::{Exit, exit};
 use musubi::command::Child;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::{Condition, Mutex, Once, thread};
@@ -39,12 +39,14 @@ struct Stage {
     /// once.
     ending: Option<Arc<Ending>>,
     status: Option<i32>,
+    /// Somebody has ended it, perhaps by `^C`.
+    killed: bool,
 }
 
 impl Stage {
     fn new(inner: &Inner) -> Stage {
         let name = Command::of(inner.command.words.get(..1).unwrap_or_default());
-        Stage { name: describe(&[name]), child: None, ending: None, status: None }
+        Stage { name: describe(&[name]), child: None, ending: None, status: None, killed: false }
     }
 
     /// As soon as the program has ended, closes `ends` and says how long it took.
@@ -108,6 +110,7 @@ impl Stage {
                     musubi::eprintln!("{}: {line}", self.name);
                 }
                 self.status = Some(ended::status(&exit));
+                self.killed = exit.kind == exit::KILLED;
             }
         }
     }
@@ -154,7 +157,7 @@ impl Running {
         self.stages.last().and_then(|s| s.status).unwrap_or(0)
     }
 
-    fn wait(mut self) -> i32 {
+    fn wait(&mut self) -> i32 {
         while !self.over() {
             self.stages.iter_mut().for_each(|s| s.wait(u64::MAX));
         }
@@ -165,7 +168,16 @@ impl Running {
 /// Runs commands to their end. Value: the exit status of the last.
 pub fn run(shell: &mut Shell, commands: &[Command]) -> i32 {
     let status = match start(shell, commands, true) {
-        Ok(running) => running.wait(),
+        Ok(mut running) => {
+            let status = running.wait();
+            // What they have started ends with them.
+            let killed = running.stages.iter().filter(|stage| stage.killed).filter_map(|stage| stage.child);
+            let killed: Vec<u64> = killed.map(|child| child.task).collect();
+            if shell.interactive && !killed.is_empty() {
+                builtins::end_children(shell, killed, &Io::own());
+            }
+            status
+        }
         Err(status) => status,
     };
     terminal::no_foreground();

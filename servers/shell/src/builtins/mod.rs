@@ -12,7 +12,7 @@ mod sections;
 mod table;
 mod tour;
 
-pub use processes::{Timer, limited};
+pub use processes::{Timer, end_children, limited};
 
 use crate::io::Io;
 use crate::shell::Shell;

@@ -107,22 +107,33 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         }
         status |= end(&tasks, &mut killed, io);
     }
-    let until = clock::now_ns() + PATIENCE_NS;
-    let mut waited = 0;
-    while waited < killed.len() {
-        for &t in &killed[waited..] {
-            if !has_ended(shell, t, until.saturating_sub(clock::now_ns())) {
-                io.complain("kill", format_args!("{t}: is still ending"));
-            }
-        }
-        waited = killed.len();
-        // What a job has started ends with it: asked once those that could start more have ended.
-        let theirs = |t: &TaskInfo| jobs.contains(&t.parent) && !jobs.contains(&t.task);
+    await_ends(shell, &killed, io);
+    status | end_children(shell, jobs, io)
+}
+
+/// Ends what these tasks have started, and what that has started. They have ended themselves, so they start no more.
+pub fn end_children(shell: &mut Shell, mut parents: Vec<u64>, io: &Io) -> i32 {
+    let mut status = 0;
+    loop {
+        let theirs = |t: &TaskInfo| parents.contains(&t.parent) && !parents.contains(&t.task);
         let children: Vec<u64> = task::list().filter(theirs).map(|t| t.task).collect();
-        jobs.extend(&children);
+        if children.is_empty() {
+            return status;
+        }
+        let mut killed = Vec::new();
         status |= end(&children, &mut killed, io);
+        await_ends(shell, &killed, io);
+        parents.extend(children);
     }
-    status
+}
+
+fn await_ends(shell: &mut Shell, killed: &[u64], io: &Io) {
+    let until = clock::now_ns() + PATIENCE_NS;
+    for &t in killed {
+        if !has_ended(shell, t, until.saturating_sub(clock::now_ns())) {
+            io.complain("kill", format_args!("{t}: is still ending"));
+        }
+    }
 }
 
 /// Kills tasks, and notes which. Value: a status.

@@ -101,6 +101,7 @@ pub fn cases() -> Vec<Case> {
         function("line_editing", line_editing),
         function("history", history),
         function("interrupt_ends_a_program", interrupt),
+        function("interrupt_ends_what_was_started", interrupt_below),
         function("end_of_input_gives_another_shell", another_shell),
     ]
 }
@@ -200,6 +201,20 @@ fn interrupt(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.keys("jobs\r")?;
     session.expect("[1] spin")?;
     session.expect(PROMPT)?;
+    off(session)
+}
+
+/// And what that has started.
+fn interrupt_below(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &["--put", "/bin/busybox"])?;
+    session.keys("bin/shell -c 'hello below; spin'\r")?;
+    session.expect("argument 1: below\n")?;
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    session.keys("\x03")?;
+    session.expect("bin/shell: killed")?;
+    session.expect(PROMPT)?;
+    // How many lines end with its name.
+    session.line("ps | busybox grep -c ' spin$'", &["0"])?;
     off(session)
 }
 
