@@ -20,7 +20,10 @@ pub fn settle(here: &Processor) {
     let Some(lap) = take_lap() else { return };
     for card in lap {
         let Some(thread) = machine().threads.find(card.number()) else { continue };
-        thread.time_ns.fetch_add(card.take_time(), Ordering::Relaxed);
+        thread.running_since.store(0, Ordering::SeqCst);
+        let ns = card.take_time();
+        thread.time_ns.fetch_add(ns, Ordering::Relaxed);
+        thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
         if let Some(registers) = card.take_parked() {
             {
                 let inner = &mut *thread.inner.lock();
@@ -39,8 +42,9 @@ pub fn settle(here: &Processor) {
             }
         } else if card.is_bearer() {
             let mut local = here.local.lock();
-            local.current = Some(thread);
             local.switched_at = arch::pass::since();
+            thread.running_since.store(local.switched_at, Ordering::SeqCst);
+            local.current = Some(thread);
         }
     }
 }

@@ -158,6 +158,9 @@ pub fn tick() {
         }
         if let Some(thread) = &local.current {
             account(thread, local.switched_at);
+            thread.running_since.store(now, Ordering::SeqCst);
+            // The short way counts from here, too.
+            thread.card.card().bear();
         }
         local.switched_at = now;
         beat
@@ -285,6 +288,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         new.inner.lock().area.restore_vector_state();
         new.card.card().bear();
         let mut local = here.local.lock();
+        new.running_since.store(now, Ordering::SeqCst);
         local.current = Some(new);
         local.quantum_end = now + QUANTUM_NS;
         local.beat = now + BEAT_NS;

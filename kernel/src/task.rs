@@ -288,13 +288,21 @@ impl Task {
             let ledger = self.ledger.lock();
             (ledger.used(), ledger.limits())
         };
+        let (threads, time) = {
+            let threads = self.threads.lock();
+            let running = || threads.values().map(|thread| thread.running_since.load(Ordering::SeqCst)).collect::<Vec<_>>();
+            let time = steady(running, || self.time_ns.load(Ordering::SeqCst), |since| {
+                threads.values().zip(since).map(|(thread, since)| thread.unaccounted(*since)).sum()
+            });
+            (threads.len() as u64, time)
+        };
         TaskInfo {
             task: self.number,
             parent: self.parent,
             user: self.user,
             foreign: u64::from(self.foreign.get().is_some()),
-            threads: self.threads.lock().len() as u64,
-            time: self.time_ns.load(Ordering::Relaxed),
+            threads,
+            time,
             used,
             limits,
             name: self.name,
@@ -352,6 +360,20 @@ pub fn collect(waiter: &Task, task: &Arc<Task>) -> Option<Exit> {
 }
 
 /// The rights that the executing domain needs to start a thread in a text.
+/// What has been accounted, and what runs besides: read anew while that changes, a few times.
+pub fn steady<S: PartialEq>(since: impl Fn() -> S, accounted: impl Fn() -> u64, running: impl Fn(&S) -> u64) -> u64 {
+    let mut before = since();
+    for _ in 0..4 {
+        let time = accounted();
+        let after = since();
+        if before == after {
+            return time + running(&after);
+        }
+        before = after;
+    }
+    accounted()
+}
+
 pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
     if !text.is_text() || text.is_dead() {
         return Err(Error::BadArgument);
@@ -362,6 +384,8 @@ pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
 /// Processor time since the last switch goes to the thread and its task.
 pub fn account(thread: &Thread, since: u64) {
     let ns = arch::time::now().saturating_sub(since);
+    // First taken out of the one, then put into the other: who asks meanwhile counts it once at most.
+    thread.running_since.store(0, Ordering::SeqCst);
     thread.time_ns.fetch_add(ns, Ordering::Relaxed);
     thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
 }

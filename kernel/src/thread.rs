@@ -11,7 +11,7 @@ use crate::processor::here;
 use crate::sched::{self, Timeout};
 use crate::seat::{self, NO_SEAT};
 use crate::section::{New, Section};
-use crate::task::Task;
+use crate::task::{Task, steady};
 use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
@@ -94,6 +94,8 @@ pub struct Thread {
     /// The list of word waits that may hold this thread.
     pub word_bucket: AtomicUsize,
     pub time_ns: AtomicU64,
+    /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
+    pub running_since: AtomicU64,
     pub faults: AtomicU64,
     /// The processor whose seat it has or has asked for; [`NO_SEAT`].
     pub seat: AtomicUsize,
@@ -169,6 +171,7 @@ impl Thread {
             watched: AtomicBool::new(false),
             word_bucket: AtomicUsize::new(0),
             time_ns: AtomicU64::new(0),
+            running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             seat: AtomicUsize::new(NO_SEAT),
             card: OwnCard::new(number),
@@ -348,12 +351,21 @@ impl Thread {
         *self.exit.lock()
     }
 
+    /// What a thread that runs since then has run. On the short way others have run besides; that is written down when its
+    /// processor next enters the kernel.
+    pub fn unaccounted(&self, since: u64) -> u64 {
+        let runs = since != 0 && !self.card.has_moved();
+        if runs { arch::time::now().saturating_sub(since) } else { 0 }
+    }
+
     pub fn info(&self) -> ThreadInfo {
         let (text, depth) = {
             let mut inner = self.inner.lock();
             inner.sync();
             (inner.domain.text.base, inner.depth() as u64)
         };
+        let since = || self.running_since.load(Ordering::SeqCst);
+        let time = steady(since, || self.time_ns.load(Ordering::SeqCst), |since| self.unaccounted(*since));
         ThreadInfo {
             thread: self.number,
             task: self.task.number,
@@ -367,7 +379,7 @@ impl Thread {
             processor: self.processor.load(Ordering::Relaxed) as u64,
             text,
             depth,
-            time: self.time_ns.load(Ordering::Relaxed),
+            time,
             faults: self.faults.load(Ordering::Relaxed),
         }
     }

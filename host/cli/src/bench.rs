@@ -1,13 +1,12 @@
 //! `./musubi bench`: our figures, published ones, and those of another system, measured in the same run.
 
 use crate::args::{BenchArgs, BenchPeerArgs};
-use crate::{parts, say};
-use anyhow::{Context, Result};
+use crate::{parts, print, say};
+use anyhow::Result;
 use build::Workspace;
 use machine::Wish;
 use measure::{Bench, Figure, Ours, Paper, Peer, Setup, Table, count};
 use peers::{About, Clock, Report};
-use std::io::Write;
 
 /// Measures, and prints figures as they were measured and as they were published. Without the peer that was asked for they
 /// are printed all the same, and the status says that it is missing.
@@ -41,8 +40,7 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
         let table = Table { bench: &bench, figures: &figures, papers: &papers };
         about.iter().fold(table.to_string(), |text, about| format!("{text}\n{}\n", what(about)))
     };
-    print(&text)?;
-    Ok(status)
+    Ok(status.max(print(&text)?))
 }
 
 /// What the peer says to a benchmark of ours.
@@ -69,11 +67,10 @@ pub fn peer(workspace: &Workspace, args: &BenchPeerArgs) -> Result<u8> {
     report.notes.iter().for_each(|note| say(note));
     if args.json {
         report.about.iter().for_each(|about| say(&what(about)));
-        print(&lines(&report.figures))?;
+        print(&lines(&report.figures))
     } else {
-        print(&rows(&report, clock))?;
+        print(&rows(&report, clock))
     }
-    Ok(0)
 }
 
 fn progress(what: &str) {
@@ -83,10 +80,6 @@ fn progress(what: &str) {
 /// For programs.
 fn lines(figures: &[Figure]) -> String {
     figures.iter().map(|figure| figure.line() + "\n").collect()
-}
-
-fn print(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 /// Which system it is.

@@ -30,8 +30,16 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // The same channel as the user's own mistake or question: standard error or output.
-            let _ = error.print();
-            return if error.use_stderr() { failure.into() } else { ExitCode::SUCCESS };
+            if error.use_stderr() {
+                let _ = error.print();
+                return failure.into();
+            }
+            return printed(error.print())
+                .unwrap_or_else(|error| {
+                    say(&format!("{error:#}"));
+                    failure
+                })
+                .into();
         }
     };
     match perform(args.command) {
@@ -40,6 +48,20 @@ fn main() -> ExitCode {
             say(&format!("{error:#}"));
             failure.into()
         }
+    }
+}
+
+/// Prints text to standard output. Value: the exit status.
+fn print(text: &str) -> Result<u8> {
+    let mut out = std::io::stdout().lock();
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// As a shell shows a program that a closed pipe ended: that nobody reads any more is not worth a word.
+fn printed(done: std::io::Result<()>) -> Result<u8> {
+    match done {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Outcome::Unread.status()),
+        other => other.context("cannot write to standard output").map(|()| 0),
     }
 }
 
@@ -63,7 +85,7 @@ fn perform(command: Command) -> Result<u8> {
         Command::Image { file } => image(&workspace, &file),
         Command::Requirements { mut words, state } => {
             words.extend(state);
-            requirements::print(&workspace, &words)
+            requirements::show(&workspace, &words)
         }
         Command::Clean => clean(&workspace),
         Command::Doctor => {
@@ -128,8 +150,7 @@ fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
     let out = std::path::absolute(file)?;
     machine::make_image(&Load { parts: &parts, puts: &[], words: None }, &words, dir.path(), &out)?;
     let len = std::fs::metadata(&out).with_context(|| out.display().to_string())?.len();
-    println!("{}: {:.1} MB, boots under BIOS and UEFI", file.display(), len as f64 / 1e6);
-    Ok(0)
+    print(&format!("{}: {:.1} MB, boots under BIOS and UEFI\n", file.display(), len as f64 / 1e6))
 }
 
 fn clean(workspace: &Workspace) -> Result<u8> {

@@ -1,5 +1,6 @@
 //! The ledger of requirements: printed by `./musubi requirements`, held against what ran by `./musubi test`.
 
+use crate::print;
 use anyhow::{Context, Result};
 use build::Workspace;
 use ledger::{Ledger, State, System};
@@ -7,19 +8,20 @@ use std::path::Path;
 
 /// Prints the ledger, or the part of it that the words name: a system, a state, or both; or single rows by their numbers,
 /// with the tests that show them.
-pub fn print(workspace: &Workspace, words: &[String]) -> Result<u8> {
+pub fn show(workspace: &Workspace, words: &[String]) -> Result<u8> {
     let ledger = Ledger::load(workspace.top())?;
     let row = |word: &String| ledger.rows.iter().find(|row| row.number.eq_ignore_ascii_case(word));
     let rows: Option<Vec<_>> = words.iter().map(row).collect();
     if let Some(rows) = rows.filter(|rows| !rows.is_empty()) {
+        let mut text = String::new();
         for row in rows {
-            println!("{}: {}\n  {}", row.number, row.title, row.state);
+            text += &format!("{}: {}\n  {}\n", row.number, row.title, row.state);
             if !row.note.is_empty() {
-                println!("  {}", row.note);
+                text += &format!("  {}\n", row.note);
             }
-            row.tests.iter().for_each(|test| println!("  shown by {test}"));
+            row.tests.iter().for_each(|test| text += &format!("  shown by {test}\n"));
         }
-        return Ok(0);
+        return print(&text);
     }
     let (mut system, mut state) = (None, None);
     for word in words {
@@ -31,8 +33,7 @@ pub fn print(workspace: &Workspace, words: &[String]) -> Result<u8> {
             state = Some(found);
         }
     }
-    print!("{}", ledger::table(&ledger, system, state));
-    Ok(0)
+    print(&ledger::table(&ledger, system, state))
 }
 
 /// What the ledger says that the results of the tests do not bear out.

@@ -111,6 +111,11 @@ impl Card {
         self.parked.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether the short way has met the thread, and nobody has written that down yet.
+    pub fn has_moved(&self) -> bool {
+        get(&self.link) != 0
+    }
+
     /// Whether the thread has ever been put aside here or might be: it has a domain for a scheduler's text.
     pub fn is_known(&self) -> bool {
         get(&self.text) != NO_TEXT

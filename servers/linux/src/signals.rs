@@ -66,6 +66,12 @@ impl Action {
         bytes
     }
 
+    /// Whether a function of the program is called.
+    #[must_use]
+    pub fn is_handled(&self) -> bool {
+        self.handler != DEFAULT && self.handler != IGNORE
+    }
+
     /// Flags that nothing here implements.
     #[must_use]
     pub fn unknown_flags(&self) -> u64 {
@@ -187,6 +193,12 @@ impl Signals {
 
 fn ignored_by_default(signal: u64) -> bool {
     matches!(signal as u32, linux::SIGCHLD | linux::SIGCONT | linux::SIGURG | linux::SIGWINCH)
+}
+
+/// Whether it says that an instruction went wrong.
+#[must_use]
+pub fn comes_of_faults(signal: u64) -> bool {
+    matches!(signal as u32, linux::SIGSEGV | linux::SIGBUS | linux::SIGILL | linux::SIGFPE | linux::SIGTRAP)
 }
 
 /// Whether the default is to stop the program, which is not implemented.

@@ -50,7 +50,7 @@ impl Io {
     }
 
     /// Prints a line of errors, with the name of the command.
-    pub fn complain(&mut self, who: &str, what: fmt::Arguments<'_>) {
+    pub fn complain(&self, who: &str, what: fmt::Arguments<'_>) {
         let _ = self.errors.write_all(alloc::format!("{who}: {what}\n").as_bytes());
     }
 

@@ -1,13 +1,14 @@
 //! Running commands that are joined by pipes: programs side by side, built-in ones in the shell itself, in their order.
 
+use crate::builtins::{self, Timer};
 use crate::io::{Input, Io, Output};
-use crate::shell::{Command, Shell, describe};
-use crate::{builtins, terminal};
+use crate::shell::{Command, Inner, Shell, describe};
+use crate::terminal;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::Exit;
+use musubi::abi::task::{Exit, exit};
 use musubi::command::Child;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::{Condition, Mutex, Once, thread};
@@ -38,17 +39,19 @@ struct Stage {
     /// once.
     ending: Option<Arc<Ending>>,
     status: Option<i32>,
+    /// Somebody has ended it, perhaps by `^C`.
+    killed: bool,
 }
 
 impl Stage {
-    fn new(command: &Command) -> Stage {
-        let name = Command::of(command.words.get(..1).unwrap_or_default());
-        Stage { name: describe(&[name]), child: None, ending: None, status: None }
+    fn new(inner: &Inner) -> Stage {
+        let name = Command::of(inner.command.words.get(..1).unwrap_or_default());
+        Stage { name: describe(&[name]), child: None, ending: None, status: None, killed: false }
     }
 
-    /// Closes `ends` as soon as the program has ended.
-    fn watch(&mut self, ends: Vec<Stream>) {
-        let Some(child) = self.child.filter(|_| !ends.is_empty()) else {
+    /// As soon as the program has ended, closes `ends` and says how long it took.
+    fn watch(&mut self, ends: Vec<Stream>, timer: Option<Timer>) {
+        let Some(child) = self.child.filter(|_| timer.is_some() || !ends.is_empty()) else {
             return close(&ends);
         };
         let ending = Arc::new(Ending::default());
@@ -58,6 +61,7 @@ impl Stage {
             move || {
                 let exit = child.wait();
                 close(&ends);
+                timer.inspect(Timer::report);
                 *seen.exit.lock() = Some(exit);
                 seen.changed.notify_all();
             },
@@ -106,6 +110,7 @@ impl Stage {
                     musubi::eprintln!("{}: {line}", self.name);
                 }
                 self.status = Some(ended::status(&exit));
+                self.killed = exit.kind == exit::KILLED;
             }
         }
     }
@@ -152,7 +157,7 @@ impl Running {
         self.stages.last().and_then(|s| s.status).unwrap_or(0)
     }
 
-    fn wait(mut self) -> i32 {
+    fn wait(&mut self) -> i32 {
         while !self.over() {
             self.stages.iter_mut().for_each(|s| s.wait(u64::MAX));
         }
@@ -163,7 +168,16 @@ impl Running {
 /// Runs commands to their end. Value: the exit status of the last.
 pub fn run(shell: &mut Shell, commands: &[Command]) -> i32 {
     let status = match start(shell, commands, true) {
-        Ok(running) => running.wait(),
+        Ok(mut running) => {
+            let status = running.wait();
+            // What they have started ends with them.
+            let killed = running.stages.iter().filter(|stage| stage.killed).filter_map(|stage| stage.child);
+            let killed: Vec<u64> = killed.map(|child| child.task).collect();
+            if shell.interactive && !killed.is_empty() {
+                builtins::end_children(shell, killed, &Io::own());
+            }
+            status
+        }
         Err(status) => status,
     };
     terminal::no_foreground();
@@ -172,23 +186,32 @@ pub fn run(shell: &mut Shell, commands: &[Command]) -> i32 {
 
 /// Starts the programs and runs what is built in, in the background by another shell. The error is an exit status.
 pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Result<Running, i32> {
+    let inner: Vec<Inner> = commands.iter().map(|command| command.inner(shell.limits)).collect();
+    // In the background what is built in must not hold this shell up; and what `^C` is to end must be a task.
+    let here: Vec<bool> = inner
+        .iter()
+        .map(|inner| {
+            let waits = inner.command.words.first().is_some_and(|name| builtins::waits(name));
+            inner.command.builtin() && foreground && !(shell.interactive && waits)
+        })
+        .collect();
     let mut stages = Vec::new();
     let mut builtin = Vec::new();
     let mut input = if foreground { Io::own().input } else { Input::Stream(Stream(StreamRef::default())) };
     // The end of the last pipe that the next command reads.
     let mut reads: Option<Stream> = None;
-    for (i, command) in commands.iter().enumerate() {
+    for (i, (command, inner)) in commands.iter().zip(inner).enumerate() {
         let mut io = Io { input, ..Io::own() };
         input = Io::own().input;
         let mut ends: Vec<Stream> = reads.take().into_iter().collect();
-        let is_builtin = foreground && command.builtin();
+        let is_builtin = here[i];
         let mut feed = None;
-        if let Some(next) = commands.get(i + 1) {
+        if let Some(&next_is_builtin) = here.get(i + 1) {
             // What a built-in command prints is kept until it is over: it runs on this thread, which has others to run.
             if is_builtin {
                 io.output = Output::Kept(Vec::new());
             }
-            if !(is_builtin && next.builtin()) {
+            if !(is_builtin && next_is_builtin) {
                 let (from, to) = pipe().map_err(|e| {
                     musubi::eprintln!("shell: no pipe: {e}");
                     ended::REFUSED
@@ -203,16 +226,21 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
                 reads = Some(from);
             }
         }
-        let mut stage = Stage::new(command);
+        let mut stage = Stage::new(&inner);
         if is_builtin {
-            builtin.push(Builtin { stage: i, io, ends, feed });
+            builtin.push(Builtin { stage: i, inner, io, ends, feed });
         } else {
-            // In the background what is built in must not hold this shell up.
-            match shell.spawn(&command.aside(), &mut io, foreground) {
+            let timer = (inner.timed && !inner.command.builtin()).then(|| Timer::start(&io));
+            let child = if inner.command.builtin() {
+                shell.spawn(&command.aside(), shell.limits, &io, foreground)
+            } else {
+                shell.spawn(&inner.command, inner.limits, &io, foreground)
+            };
+            match child {
                 Ok(child) => stage.child = Some(child),
                 Err(status) => stage.status = Some(status),
             }
-            stage.watch(ends);
+            stage.watch(ends, timer);
         }
         stages.push(stage);
     }
@@ -221,7 +249,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
         if let Some(bytes) = kept.take() {
             command.io.input = Input::Kept(bytes);
         }
-        let status = run_builtin(shell, &commands[command.stage], &mut command.io);
+        let status = run_builtin(shell, &command.inner, &mut command.io);
         close(&command.ends);
         stages[command.stage].status = Some(status);
         match (command.io.output, command.feed) {
@@ -236,6 +264,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
 /// A built-in command of a pipeline, before it runs.
 struct Builtin {
     stage: usize,
+    inner: Inner,
     io: Io,
     /// Ends of pipes to close when it is over.
     ends: Vec<Stream>,
@@ -259,11 +288,17 @@ fn feed(to: Stream, bytes: Vec<u8>) {
 }
 
 /// Runs a built-in command here and now.
-fn run_builtin(shell: &mut Shell, command: &Command, io: &mut Io) -> i32 {
+fn run_builtin(shell: &mut Shell, inner: &Inner, io: &mut Io) -> i32 {
+    let command = &inner.command;
     let Some(name) = command.words.first() else {
         command.assignments.iter().for_each(|(name, value)| shell.set(name, value));
         return 0;
     };
     let Some(builtin) = builtins::find(name) else { return ended::NOT_FOUND };
-    shell.with(&command.assignments, |shell| (builtin.run)(shell, &command.words, io))
+    let timer = inner.timed.then(|| Timer::start(io));
+    let before = core::mem::replace(&mut shell.limits, inner.limits);
+    let status = shell.with(&command.assignments, |shell| builtins::run(builtin, shell, &command.words, io));
+    shell.limits = before;
+    timer.inspect(Timer::report);
+    status
 }

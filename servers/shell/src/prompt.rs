@@ -10,6 +10,7 @@ const PROMPT: &str = "musubi> ";
 /// Reads and runs lines until the input ends. Value: the exit status.
 pub fn run(shell: &mut Shell) -> i32 {
     let console = stream::input().is_console();
+    shell.interactive = console;
     if console {
         musubi::println!("Musubi. An address is enough: try `tour`, or `help`.");
     }

@@ -27,11 +27,8 @@ impl Command {
         Command { assignments: Vec::new(), words: words.to_vec() }
     }
 
-    /// The same as a program that runs beside this shell: what is built in is done by another one.
+    /// A built-in command as a program that runs beside this shell: another shell.
     pub fn aside(&self) -> Command {
-        if !self.builtin() {
-            return self.clone();
-        }
         let words = [&b"bin/shell"[..], b"-w"].into_iter().map(<[u8]>::to_vec).chain(self.words.iter().cloned());
         Command { assignments: self.assignments.clone(), words: words.collect() }
     }
@@ -40,6 +37,30 @@ impl Command {
     pub fn builtin(&self) -> bool {
         self.words.first().is_none_or(|name| builtins::find(name).is_some())
     }
+
+    /// Without `limit` and `time` before it. Where these are misused they stay, and say so when they are run.
+    pub fn inner(&self, limits: Limits) -> Inner {
+        let mut inner = Inner { command: self.clone(), limits, timed: false };
+        while let Some((name, rest)) = inner.command.words.split_first() {
+            let words = match name.as_slice() {
+                b"limit" => builtins::limited(rest, &mut inner.limits).ok(),
+                b"time" if !rest.is_empty() => Some(rest),
+                _ => None,
+            };
+            let Some(words) = words.map(<[_]>::to_vec) else { break };
+            inner.timed |= name == b"time";
+            inner.command.words = words;
+        }
+        inner
+    }
+}
+
+/// What a command comes down to, and how it is run.
+pub struct Inner {
+    pub command: Command,
+    pub limits: Limits,
+    /// Somebody wants to know how long it takes.
+    pub timed: bool,
 }
 
 /// A pipeline that runs while the shell goes on.
@@ -60,6 +81,8 @@ pub struct Shell {
     pub limits: Limits,
     /// Set by `exit`.
     pub leaving: Option<i32>,
+    /// Somebody types, and `^C` ends what they wait for.
+    pub interactive: bool,
 }
 
 impl Shell {
@@ -75,6 +98,7 @@ impl Shell {
             history: Vec::new(),
             limits: Limits::default(),
             leaving: None,
+            interactive: false,
         }
     }
 
@@ -191,7 +215,7 @@ impl Shell {
     }
 
     /// Starts the program of a command. The error is an exit status, and has been explained on the error stream.
-    pub fn spawn(&mut self, command: &Command, io: &mut Io, foreground: bool) -> Result<Child, i32> {
+    pub fn spawn(&mut self, command: &Command, limits: Limits, io: &Io, foreground: bool) -> Result<Child, i32> {
         let words = &command.words;
         let name = &words[0];
         let shown = String::from_utf8_lossy(name).into_owned();
@@ -200,7 +224,7 @@ impl Shell {
             return Err(ended::NOT_FOUND);
         };
         let environment = self.with(&command.assignments, |shell| shell.environment());
-        let mut program = Program::new(&path).args(words).env(environment).limits(self.limits);
+        let mut program = Program::new(&path).args(words).env(environment).limits(limits);
         for (i, stream) in io.streams().into_iter().enumerate() {
             program = program.stream(i, stream);
         }

@@ -24,6 +24,10 @@ pub fn rt_sigaction<M: Machine>(call: &mut Call<'_, M>, number: u64, new: u64, o
             return call.refuse("rt_sigaction flags", action.unknown_flags(), errno::EINVAL);
         }
         call.process.signals.lock().set_action(number, action).ok_or(Errno(errno::EINVAL))?;
+        if signals::comes_of_faults(number) && action.is_handled() {
+            // It is called where the program raises the signal itself; a fault ends the program.
+            call.note("a handler for faults, which end the program all the same, signal", number);
+        }
     }
     if old != 0 {
         call.write(old, &before.store())?;

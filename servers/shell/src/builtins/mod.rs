@@ -12,6 +12,8 @@ mod sections;
 mod table;
 mod tour;
 
+pub use processes::{Timer, end_children, limited};
+
 use crate::io::Io;
 use crate::shell::Shell;
 use alloc::vec::Vec;
@@ -22,7 +24,7 @@ pub struct Builtin {
     /// What may follow the name.
     pub usage: &'static str,
     pub about: &'static str,
-    pub run: fn(&mut Shell, &[Vec<u8>], &mut Io) -> i32,
+    run: fn(&mut Shell, &[Vec<u8>], &mut Io) -> i32,
 }
 
 /// Commands that belong together.
@@ -65,11 +67,11 @@ pub const GROUPS: &[Group] = &[
         title: "Programs",
         builtins: &[
             command("jobs", "", "what was started with &", processes::jobs),
-            command("kill", "TASK|%JOB...", "ends a task", processes::kill),
+            command("kill", "TASK|%JOB...", "ends a task, or a job and what it has started", processes::kill),
             command(
                 "limit",
                 "[frames=N] [sections=N] [reserve=BYTES] [threads=N] COMMAND...",
-                "what a program may use at most, it and what it starts",
+                "what a program may use at most (N: 1 or more), it and what it starts",
                 processes::limit,
             ),
             command("time", "COMMAND...", "how long a command takes", processes::time),
@@ -90,8 +92,8 @@ pub const GROUPS: &[Group] = &[
         builtins: &[
             command("help", "[COMMAND]", "this list", help::help),
             command("history", "", "lines typed before", basic::history),
-            command("true", "", "succeeds", |_, _, _| 0),
-            command("false", "", "fails", |_, _, _| 1),
+            command("true", "[WORD...]", "succeeds", |_, _, _| 0),
+            command("false", "[WORD...]", "fails", |_, _, _| 1),
             command("exit", "[STATUS]", "leaves the shell", basic::exit),
             command("poweroff", "", "switches the machine off", machine::poweroff),
         ],
@@ -100,6 +102,28 @@ pub const GROUPS: &[Group] = &[
 
 pub fn find(name: &[u8]) -> Option<&'static Builtin> {
     GROUPS.iter().flat_map(|g| g.builtins).find(|b| b.name.as_bytes() == name)
+}
+
+/// Built-in commands that wait for somebody, perhaps for ever.
+pub fn waits(name: &[u8]) -> bool {
+    [&b"cat"[..], b"sleep"].contains(&name)
+}
+
+/// Runs one, unless its usage says that it takes fewer words.
+pub fn run(builtin: &Builtin, shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    if most(builtin.usage).is_some_and(|most| words.len() - 1 > most) {
+        return misused(words, io);
+    }
+    (builtin.run)(shell, words, io)
+}
+
+/// How many words may follow, where the usage is as simple as that: none, or one.
+fn most(usage: &str) -> Option<usize> {
+    match usage.as_bytes() {
+        [] => Some(0),
+        [b'[', word @ .., b']'] if word.iter().all(u8::is_ascii_alphabetic) => Some(1),
+        _ => None,
+    }
 }
 
 /// The word as text, for what cannot be anything else.
@@ -138,7 +162,7 @@ impl NegSigned for u64 {
 fn misused(words: &[Vec<u8>], io: &mut Io) -> i32 {
     let name = text(&words[0]);
     let usage = find(&words[0]).map_or("", |b| b.usage);
-    io.complain(name, format_args!("usage: {name} {usage}"));
+    io.complain(name, format_args!("usage: {}", alloc::format!("{name} {usage}").trim_end()));
     2
 }
 
@@ -156,6 +180,14 @@ mod tests {
         assert_eq!(number(b"-"), None);
         assert_eq!(number(b"12x"), None);
         assert_eq!(number(b"99999999999999999999G"), None);
+    }
+
+    #[test]
+    fn words_that_may_follow() {
+        let of = |name: &[u8]| find(name).and_then(|builtin| most(builtin.usage));
+        assert_eq!([&b"mem"[..], b"cpus", b"tour"].map(of), [Some(0); 3]);
+        assert_eq!([&b"help"[..], b"sections"].map(of), [Some(1); 2]);
+        assert_eq!([&b"echo"[..], b"true", b"acl", b"sched", b"ps"].map(of), [None; 5]);
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use super::table::{Table, bytes, time as duration};
 use super::{misused, number, text};
 use crate::io::Io;
-use crate::pipeline;
 use crate::say;
-use crate::shell::{Command, Shell};
+use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::state;
+use musubi::abi::task::{Limits, TaskInfo, state};
 use musubi::rt::{task, time as clock};
+use musubi::stream::Stream;
 use musubi::why;
 
 pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
@@ -89,6 +89,7 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
     let mut status = 0;
     let mut killed = Vec::new();
+    let mut jobs = Vec::new();
     for word in &words[1..] {
         let tasks: Vec<u64> = match word.strip_prefix(b"%") {
             Some(job) => {
@@ -101,20 +102,50 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             io.complain("kill", format_args!("{}: no such task or job", text(word)));
             status = 1;
         }
-        for t in tasks {
-            match task::kill(t) {
-                Ok(()) => killed.push(t),
-                Err(e) => {
-                    io.complain("kill", format_args!("{t}: {}", why(e)));
-                    status = 1;
-                }
-            }
+        if word.starts_with(b"%") {
+            jobs.extend(&tasks);
         }
+        status |= end(&tasks, &mut killed, io);
     }
+    await_ends(shell, &killed, io);
+    status | end_children(shell, jobs, io)
+}
+
+/// Ends what these tasks have started, and what that has started. They have ended themselves, so they start no more.
+pub fn end_children(shell: &mut Shell, mut parents: Vec<u64>, io: &Io) -> i32 {
+    let mut status = 0;
+    loop {
+        let theirs = |t: &TaskInfo| parents.contains(&t.parent) && !parents.contains(&t.task);
+        let children: Vec<u64> = task::list().filter(theirs).map(|t| t.task).collect();
+        if children.is_empty() {
+            return status;
+        }
+        let mut killed = Vec::new();
+        status |= end(&children, &mut killed, io);
+        await_ends(shell, &killed, io);
+        parents.extend(children);
+    }
+}
+
+fn await_ends(shell: &mut Shell, killed: &[u64], io: &Io) {
     let until = clock::now_ns() + PATIENCE_NS;
-    for t in killed {
+    for &t in killed {
         if !has_ended(shell, t, until.saturating_sub(clock::now_ns())) {
             io.complain("kill", format_args!("{t}: is still ending"));
+        }
+    }
+}
+
+/// Kills tasks, and notes which. Value: a status.
+fn end(tasks: &[u64], killed: &mut Vec<u64>, io: &Io) -> i32 {
+    let mut status = 0;
+    for &t in tasks {
+        match task::kill(t) {
+            Ok(()) => killed.push(t),
+            Err(e) => {
+                io.complain("kill", format_args!("{t}: {}", why(e)));
+                status = 1;
+            }
         }
     }
     status
@@ -126,9 +157,12 @@ fn has_ended(shell: &mut Shell, t: u64, timeout_ns: u64) -> bool {
     own.unwrap_or_else(|| !matches!(task::wait(t, timeout_ns), Err(Error::TimedOut)))
 }
 
-pub fn limit(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    let mut limits = shell.limits;
-    let mut rest = &words[1..];
+/// Reads limits before a command. Value: the command.
+///
+/// # Errors
+/// What is wrong, if it is more than that nothing was said.
+pub fn limited<'a>(words: &'a [Vec<u8>], limits: &mut Limits) -> Result<&'a [Vec<u8>], String> {
+    let mut rest = words;
     while let Some((word, others)) = rest.split_first()
         && let Some((name, value)) = text(word).split_once('=')
     {
@@ -137,29 +171,76 @@ pub fn limit(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             "sections" => &mut limits.sections,
             "reserve" => &mut limits.reserve,
             "threads" => &mut limits.threads,
-            _ => return misused(words, io),
+            _ => return Err(format!("{name}: cannot be limited")),
         };
-        let Some(value) = number(value.as_bytes()) else { return misused(words, io) };
-        *field = value;
+        *field = match number(value.as_bytes()) {
+            // To the kernel it means as much as its parent may have.
+            Some(0) => return Err(format!("{name}=0: a program needs at least 1")),
+            Some(value) => value,
+            None => return Err(format!("{name}={value}: not a number")),
+        };
         rest = others;
     }
-    if rest.is_empty() {
-        return misused(words, io);
-    }
-    let before = core::mem::replace(&mut shell.limits, limits);
-    let status = pipeline::run(shell, &[Command::of(rest)]);
-    shell.limits = before;
-    status
+    if rest.is_empty() { Err("no command".into()) } else { Ok(rest) }
 }
 
-pub fn time(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    if words.len() < 2 {
-        return misused(words, io);
+/// What can be run is run without it (`Command::inner`); this says why it cannot.
+pub fn limit(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    if let Err(why) = limited(&words[1..], &mut Limits::default()) {
+        io.complain("limit", format_args!("{why}"));
     }
-    let (began, ticks) = (clock::now_ns(), clock::ticks());
-    let status = pipeline::run(shell, &[Command::of(&words[1..])]);
-    let (ns, ticks) = (clock::now_ns() - began, clock::ticks() - ticks);
-    let line = format!("{} ({ticks} ticks of the processor)\n", duration(ns));
-    let _ = io.errors.write_all(line.as_bytes());
-    status
+    misused(words, io)
+}
+
+/// As `limit`.
+pub fn time(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    misused(words, io)
+}
+
+/// How long something takes.
+pub struct Timer {
+    began: u64,
+    ticks: u64,
+    errors: Stream,
+}
+
+impl Timer {
+    pub fn start(io: &Io) -> Timer {
+        Timer { began: clock::now_ns(), ticks: clock::ticks(), errors: io.errors }
+    }
+
+    pub fn report(&self) {
+        let (ns, ticks) = (clock::now_ns() - self.began, clock::ticks() - self.ticks);
+        let line = format!("{} ({ticks} ticks of the processor)\n", duration(ns));
+        let _ = self.errors.write_all(line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<(Limits, usize), String> {
+        let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let mut limits = Limits::default();
+        let rest = limited(&words, &mut limits)?.len();
+        Ok((limits, rest))
+    }
+
+    #[test]
+    fn limits_before_a_command() {
+        let wanted = Limits { frames: 3000, threads: 4, ..Limits::default() };
+        assert_eq!(read("frames=3000 threads=4 check as a=b"), Ok((wanted, 3)));
+        assert_eq!(read("spin").map(|read| read.0), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn limits_that_are_none() {
+        for field in ["frames", "sections", "reserve", "threads"] {
+            assert_eq!(read(&format!("{field}=0 spin")), Err(format!("{field}=0: a program needs at least 1")));
+        }
+        for wrong in ["threads=x spin", "thread=1 spin", "threads=1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

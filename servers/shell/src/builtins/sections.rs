@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Rights;
 use musubi::abi::section::{SectionInfo, kind};
-use musubi::rt::section;
+use musubi::rt::{section, task};
 
 pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let of = match words {
@@ -21,6 +21,12 @@ pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         },
         _ => return misused(words, io),
     };
+    if let Some(of) = of
+        && !task::list().any(|t| t.task == of)
+    {
+        io.complain("sections", format_args!("{of}: no such task"));
+        return 1;
+    }
     let mut table =
         Table::new(&["address", "length", "in memory", "shared", "kind", "owner", "name", "you", "ACL"], &[1, 2, 3, 5]);
     for info in section::list().filter(|info| of.is_none_or(|task| info.owner == task)) {

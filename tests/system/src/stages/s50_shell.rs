@@ -39,6 +39,39 @@ pub fn cases() -> Vec<Case> {
                     && !text.contains(" cat\n")
             })
             .err_has(&["spin: killed"]),
+        sh("time_in_a_pipe", "time check as bytes out 100000 | true; time echo a | true; echo on")
+            .out("on\n")
+            .err_check(timed),
+        sh("limit_in_a_pipe", "echo a | limit threads=64 cat; echo b | time limit threads=64 bin/shell -c cat")
+            .out("a\nb\n")
+            .err_any(),
+        sh("limits_that_are_none", "limit threads=0 hello; echo $?; limit reserve=0 true; echo $?")
+            .out("2\n2\n")
+            .err_has(&[
+                "limit: threads=0: a program needs at least 1\n",
+                "limit: reserve=0: a program needs at least 1\n",
+            ]),
+        sh(
+            "killed_behind_limit_and_time",
+            "limit frames=3000 spin & time spin & sleep 0.3; kill %1; kill %2; jobs; ps",
+        )
+        .out_check(|text| {
+            text.contains("[1] limit frames=3000 spin ended with 137\n")
+                && text.contains("[2] time spin ended with 137\n")
+                && text.contains(" shell\n")
+                && !text.contains(" spin\n")
+        })
+        .err_has(&["spin: killed"]),
+        sh("killed_with_what_it_started", "bin/shell -c 'spin | spin' & sleep 0.5; ps; kill %1; echo then; ps")
+            .out_check(|text| {
+                let (before, after) = text.split_once("then\n").unwrap_or_default();
+                before.matches(" spin\n").count() == 2 && after.contains(" shell\n") && !after.contains(" spin\n")
+            })
+            .err_has(&["bin/shell: killed"]),
+        sh("sections_of_no_task", "sections 9999").status(1).err("sections: 9999: no such task\n"),
+        sh("words_too_many", "mem foo; echo $?; cpus foo; echo $?; tour x; echo $?; ls a b; echo $?")
+            .out("2\n2\n2\n2\n")
+            .err("mem: usage: mem\ncpus: usage: cpus\ntour: usage: tour\nls: usage: ls [PREFIX]\n"),
         sh("variables_of_one_command", "A=1; A=2 B='x y' env | cat; A=3 check as variable A; echo $A$B.")
             .out_check(|text| text.contains("A=2\nB=x y\n") && text.ends_with("A=3\n1.\n")),
         sh("several_assignments", "A=1 B=$A.; echo $A $B").out("1 .\n"),
@@ -60,11 +93,15 @@ pub fn cases() -> Vec<Case> {
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
         sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),
+        sh("ps_shows_the_time_of_who_runs_alone", "spin & sleep 3; ps; echo then; ps -t")
+            .out_check(ran_for_seconds)
+            .cpus(2),
         sh("what_it_may_not_is_said", &may_not()).out("1\n1\n1\n").err_check(said_what_it_may_not),
         function("prompt", prompt),
         function("line_editing", line_editing),
         function("history", history),
         function("interrupt_ends_a_program", interrupt),
+        function("interrupt_ends_what_was_started", interrupt_below),
         function("end_of_input_gives_another_shell", another_shell),
     ]
 }
@@ -73,6 +110,19 @@ pub fn cases() -> Vec<Case> {
 fn may_not() -> String {
     let text = FIRST_TEXT;
     format!("acl {text:#x} set any any r; echo $?; acl {text:#x} set task:7 {text:#x} -; echo $?; kill 1; echo $?")
+}
+
+/// Both tables say so of `spin` and its thread.
+fn ran_for_seconds(text: &str) -> bool {
+    let seconds =
+        |word: &str| word.strip_suffix('s').is_some_and(|number| number.parse::<f64>().is_ok_and(|n| n >= 1.0));
+    let spin = |table: &str| table.lines().any(|line| line.ends_with(" spin") && line.split(' ').any(seconds));
+    text.split_once("then\n").is_some_and(|(tasks, threads)| spin(tasks) && spin(threads))
+}
+
+/// Two lines of `time`, and no others.
+fn timed(err: &str) -> bool {
+    err.lines().count() == 2 && err.lines().all(|line| line.ends_with(" ticks of the processor)"))
 }
 
 /// What is missing, on what, and whose it would have to be: the shell's, by name.
@@ -140,7 +190,7 @@ fn history(lab: &Lab, _: &Options) -> Result<(), Failure> {
 fn interrupt(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let mut session = Session::start(lab, &[])?;
     session.line("spin &", &[])?;
-    for program in ["spin", "crash loop", "spin | cat"] {
+    for program in ["spin", "crash loop", "spin | cat", "sleep 1000", "cat", "cat | cat", "time sleep 1000"] {
         session.keys(&format!("{program}\r"))?;
         // Until it runs: before that, `^C` meets the shell.
         std::thread::sleep(std::time::Duration::from_millis(1000));
@@ -151,6 +201,20 @@ fn interrupt(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.keys("jobs\r")?;
     session.expect("[1] spin")?;
     session.expect(PROMPT)?;
+    off(session)
+}
+
+/// And what that has started.
+fn interrupt_below(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &["--put", "/bin/busybox"])?;
+    session.keys("bin/shell -c 'hello below; spin'\r")?;
+    session.expect("argument 1: below\n")?;
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    session.keys("\x03")?;
+    session.expect("bin/shell: killed")?;
+    session.expect(PROMPT)?;
+    // How many lines end with its name.
+    session.line("ps | busybox grep -c ' spin$'", &["0"])?;
     off(session)
 }
 
