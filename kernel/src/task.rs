@@ -359,7 +359,6 @@ pub fn collect(waiter: &Task, task: &Arc<Task>) -> Option<Exit> {
     Some(status)
 }
 
-/// The rights that the executing domain needs to start a thread in a text.
 /// What has been accounted, and what runs besides: read anew while that changes, a few times.
 pub fn steady<S: PartialEq>(since: impl Fn() -> S, accounted: impl Fn() -> u64, running: impl Fn(&S) -> u64) -> u64 {
     let mut before = since();
@@ -374,6 +373,7 @@ pub fn steady<S: PartialEq>(since: impl Fn() -> S, accounted: impl Fn() -> u64, 
     accounted()
 }
 
+/// The rights that the executing domain needs to start a thread in a text.
 pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
     if !text.is_text() || text.is_dead() {
         return Err(Error::BadArgument);
