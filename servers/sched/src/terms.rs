@@ -7,7 +7,7 @@ use musubi::rt::{sched, time};
 use musubi::{Caller, Error};
 
 /// How long the policy may take. A caller that is killed meanwhile ends within its grace.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const PATIENCE_NS: u64 = 800_000_000;
 const LOOK_NS: u64 = 200_000;
 
 impl Service {
