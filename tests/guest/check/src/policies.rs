@@ -186,14 +186,17 @@ fn terms_need_their_policy() -> Outcome {
     same!(client()?.share(me, 5), Err(Error::NotSupported), "a share in turn");
     for policy in POLICIES {
         with(policy, || {
-            let knows = |name, answer: Result<(), Error>| {
+            let client = client()?;
+            let knows = |name, ask: &dyn Fn() -> Result<(), Error>| {
                 let expected = if name == policy { Ok(()) } else { Err(Error::NotSupported) };
-                same!(answer, expected, "{name} by {policy}");
+                // On a busy host the high level may not have its time at once.
+                let answer = (0..20).map(|_| ask()).find(|answer| *answer != Err(Error::TimedOut));
+                same!(answer, Some(expected), "{name} by {policy}");
                 Ok(())
             };
-            knows("share", client()?.share(me, 5))?;
-            knows("deadline", client()?.periodic(me, 100 * MS, 100 * MS, 10 * MS))?;
-            knows("gang", client()?.join(me, 1))
+            knows("share", &|| client.share(me, 5))?;
+            knows("deadline", &|| client.periodic(me, 100 * MS, 100 * MS, 10 * MS))?;
+            knows("gang", &|| client.join(me, 1))
         })?;
     }
     Ok(())
