@@ -39,10 +39,7 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/linux", &["elf"]),
     ("servers/sched", &["board"]),
     ("servers/sched-fast", &["board"]),
-    ("servers/sched-ageing", &["board"]),
-    ("servers/sched-share", &["board"]),
-    ("servers/sched-deadline", &["board"]),
-    ("servers/sched-gang", &["board"]),
+    ("servers/sched-policies", &["board"]),
     ("servers/sched-initial", &["board"]),
     ("servers/store", &["store"]),
 ];

@@ -1,10 +1,15 @@
-#![doc = include_str!("../README.md")]
+//! A high level of a scheduler (CUBIX-48): earliest deadline first. A thread says what it needs: a budget in each period, by a
+//! deadline (`periodic` of the interface `Sched`). It is admitted if its processor can keep all promises with a tenth to spare, and
+//! then stays on that processor. A thread that needs more than its budget is for the rest of that period like one that said nothing: it misses its own
+//! deadline and nobody else's. Threads that said nothing have what is left, by priority.
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+mod level;
+
 use board::{Board, Terms};
-use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{sched, task, thread, time};
+use level::Policy;
+use musubi::rt::task;
 use musubi::{Error, Start};
 
 musubi::program!(run);
@@ -17,42 +22,18 @@ const PROMISED_MAX: u64 = 900;
 const PERIOD_MIN_NS: u64 = 1_000_000;
 const PERIOD_MAX_NS: u64 = 1_000_000_000_000;
 
-fn run(_: &Start) -> i32 {
-    let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
-        let words = sched::words(sched.board()?)?;
-        let board = Board::new(words).ok_or(Error::BadAddress)?;
-        board.proposals().know(&[Terms::Periodic { period: 0, deadline: 0, budget: 0 }]);
-        for processor in 1..task::processors().count() {
-            thread::spawn(move || serve(board, processor), 0)?;
-        }
-        Ok(board)
-    });
-    match begun {
-        Ok(board) => serve(board, 0),
-        Err(e) => e.word() as i32,
+struct Deadline;
+
+impl Policy for Deadline {
+    const KNOWS: &'static [Terms] = &[Terms::Periodic { period: 0, deadline: 0, budget: 0 }];
+
+    fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
+        admit(board, thread, terms)
     }
 }
 
-/// One thread a processor. It gives way when it has nothing to do, and the fast level names it when there is.
-fn serve(board: Board<'static>, processor: usize) -> ! {
-    let desk = board.desk(processor);
-    desk.set_high(task::identity().thread);
-    loop {
-        if desk.is_wanted() {
-            let asked = desk.begin();
-            while let Some(asked) = desk.receive() {
-                if !board.proposals().decide(asked.thread, |terms| admit(board, asked.thread, terms)) {
-                    board.priorities().set(asked.thread, asked.level);
-                }
-            }
-            desk.done(asked);
-        } else if desk.seen(1) == 0 {
-            // Nobody is there to call this level.
-            time::sleep_ns(1_000_000);
-            continue;
-        }
-        thread::yield_now();
-    }
+fn run(_: &Start) -> i32 {
+    level::run::<Deadline>()
 }
 
 /// 0, or why not.

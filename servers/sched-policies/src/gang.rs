@@ -1,55 +1,39 @@
-#![doc = include_str!("../README.md")]
+//! A high level of a scheduler (CUBIX-48, SSS-4): space partitioning. The threads of a parallel job say that they belong to it (`join` of
+//! the interface `Sched`), and the processors are divided among the jobs: each job's threads run side by side on its own processors and
+//! nowhere else, so none of them computes while the one that it waits for does not. A job may ask how many it has
+//! (`processors`) and use as many threads. Threads of no job run everywhere.
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod level;
+
 use alloc::vec::Vec;
 use board::{Board, Terms};
-use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{sched, task, thread, time};
+use level::Policy;
+use musubi::rt::task;
 use musubi::{Error, Start};
 
 musubi::program!(run);
 
-fn run(_: &Start) -> i32 {
-    let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
-        let words = sched::words(sched.board()?)?;
-        let board = Board::new(words).ok_or(Error::BadAddress)?;
-        board.proposals().know(&[Terms::Job { job: 0 }]);
-        for processor in 1..task::processors().count() {
-            thread::spawn(move || serve(board, processor), 0)?;
-        }
-        Ok(board)
-    });
-    match begun {
-        Ok(board) => serve(board, 0),
-        Err(e) => e.word() as i32,
+struct Gang;
+
+impl Policy for Gang {
+    const KNOWS: &'static [Terms] = &[Terms::Job { job: 0 }];
+
+    fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
+        join(board, thread, terms)
+    }
+
+    fn look(board: Board<'_>, _: usize) {
+        // Jobs may have ended.
+        divide(board);
     }
 }
 
-/// One thread a processor. It gives way when it has nothing to do, and the fast level names it when there is.
-fn serve(board: Board<'static>, processor: usize) -> ! {
-    let desk = board.desk(processor);
-    desk.set_high(task::identity().thread);
-    loop {
-        if desk.is_wanted() {
-            let asked = desk.begin();
-            while let Some(asked) = desk.receive() {
-                if !board.proposals().decide(asked.thread, |terms| join(board, asked.thread, terms)) {
-                    board.priorities().set(asked.thread, asked.level);
-                }
-            }
-            // Jobs may have ended.
-            divide(board);
-            desk.done(asked);
-        } else if desk.seen(1) == 0 {
-            // Nobody is there to call this level.
-            time::sleep_ns(1_000_000);
-            continue;
-        }
-        thread::yield_now();
-    }
+fn run(_: &Start) -> i32 {
+    level::run::<Gang>()
 }
 
 /// 0, or why not.

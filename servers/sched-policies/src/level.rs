@@ -1,0 +1,64 @@
+//! What all policies have in common: a thread on each processor that the fast level names when it wants the policy.
+
+use board::{Board, Terms};
+use musubi::interfaces::sched::SchedClient;
+use musubi::rt::{sched, task, thread, time};
+use musubi::{Error, abi};
+
+/// What one policy decides.
+pub trait Policy {
+    /// What threads may agree on with it; figures in it do not matter.
+    const KNOWS: &'static [Terms] = &[];
+
+    /// The board is this policy's from now on.
+    fn begin(_: Board<'_>) {}
+
+    /// A thread proposes terms. 0, or why not.
+    fn decide(_: Board<'_>, _thread: u64, _: Terms) -> u64 {
+        Error::BadArgument.word()
+    }
+
+    /// Everything that was asked for on a processor has been looked at.
+    fn look(_: Board<'_>, _processor: usize) {}
+}
+
+/// Serves all processors.
+pub fn run<P: Policy>() -> i32 {
+    let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
+        let words = sched::words(sched.board()?)?;
+        let board = Board::new(words).ok_or(Error::BadAddress)?;
+        P::begin(board);
+        board.proposals().know(P::KNOWS);
+        for processor in 1..task::processors().count() {
+            thread::spawn(move || serve::<P>(board, processor), 0)?;
+        }
+        Ok(board)
+    });
+    match begun {
+        Ok(board) => serve::<P>(board, 0),
+        Err(e) => e.word() as i32,
+    }
+}
+
+/// One thread a processor. It gives way when it has nothing to do, and the fast level names it when there is.
+fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
+    let desk = board.desk(processor);
+    desk.set_high(task::identity().thread);
+    loop {
+        if desk.is_wanted() {
+            let asked = desk.begin();
+            while let Some(asked) = desk.receive() {
+                if !board.proposals().decide(asked.thread, |terms| P::decide(board, asked.thread, terms)) {
+                    board.priorities().set(asked.thread, asked.level);
+                }
+            }
+            P::look(board, processor);
+            desk.done(asked);
+        } else if desk.seen(abi::sched::event::READY) == 0 {
+            // Nobody is there to call this level.
+            time::sleep_ns(1_000_000);
+            continue;
+        }
+        thread::yield_now();
+    }
+}
