@@ -14,19 +14,22 @@ use talc::source::Source;
 use crate::Trap;
 use crate::sync::RawLock;
 
-/// Address space set aside for one heap section.
-const RESERVE: u64 = 1 << 30;
+/// Address space set aside for the first section of a heap. Each further one is twice as long: a machine has room for thousands
+/// of programs, and a program for a large heap without many sections.
+const RESERVE: u64 = 64 << 20;
+const RESERVE_MOST: u64 = 16 << 30;
 /// The heap grows by at least this much; pages get memory only when they are touched.
 const STEP: u64 = 1 << 20;
 
 #[global_allocator]
-static HEAP: TalcLock<RawLock, Sections> = TalcLock::new(Sections { base: 0, len: 0, end: None });
+static HEAP: TalcLock<RawLock, Sections> = TalcLock::new(Sections { base: 0, len: 0, reserve: 0, end: None });
 
 /// The section that the heap grows in.
 #[derive(Debug)]
 struct Sections {
     base: u64,
     len: u64,
+    reserve: u64,
     end: Option<NonNull<u8>>,
 }
 
@@ -40,7 +43,7 @@ unsafe impl Source for Sections {
         let need = (layout.size() as u64).checked_add(layout.align() as u64 + PAGE).ok_or(())?;
         let step = pages_up(need).ok_or(())?.max(STEP);
         let new_len = talc.source.len + step;
-        if let Some(end) = talc.source.end.filter(|_| new_len <= RESERVE) {
+        if let Some(end) = talc.source.end.filter(|_| new_len <= talc.source.reserve) {
             stub::section_resize(&Trap, talc.source.base, new_len).map_err(drop)?;
             let new_end = (talc.source.base + new_len) as *mut u8;
             talc.source.len = new_len;
@@ -48,13 +51,14 @@ unsafe impl Source for Sections {
             talc.source.end = Some(unsafe { talc.extend(end, new_end) });
             return Ok(());
         }
-        let reserve = RESERVE.max(step);
+        let reserve = (2 * talc.source.reserve).clamp(RESERVE, RESERVE_MOST).max(step);
         let base = stub::section_create(&Trap, step, reserve, kind::DATA, flag::ANY_PRINCIPAL, 0, 0).map_err(drop)?;
         let _ = stub::section_name(&Trap, base, b"heap".as_ptr() as u64, 4);
         // SAFETY: the section is new and nobody else knows its address.
         let end = unsafe { talc.claim(base as *mut u8, step as usize) }.ok_or(())?;
         talc.source.base = base;
         talc.source.len = step;
+        talc.source.reserve = reserve;
         talc.source.end = Some(end);
         Ok(())
     }
