@@ -200,4 +200,6 @@ calls! {
     0x57 Full memory_info MemoryInfo(out);
     /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
     0x58 Full running Running();
+    /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits, `irq_wait` returns as ever. It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
+    0x59 Full irq_bind IrqBind(section, gate);
 }

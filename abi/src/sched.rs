@@ -45,7 +45,8 @@ pub mod event {
     pub const READY: u32 = 1;
     /// A call has made the running thread wait; `a`: the number of the call.
     pub const CALL: u32 = 2;
-    /// A device's interrupt came; `detail`: its vector.
+    /// A device's interrupt came; `detail`: its vector. If a handler is bound to it (`irq_bind`), `a` is the device's section and
+    /// `b` the gate to call; whoever does not call it says so ([`super::op::GIVE_BACK`]).
     pub const INTERRUPT: u32 = 3;
     /// The running thread's program did what it must not; `detail`: one of `task::cause`, `a`: the address.
     pub const EXCEPTION: u32 = 4;
@@ -91,6 +92,9 @@ pub mod op {
     /// Thread `a` was put aside by the scheduler, or is about to be: it is ready. From the scheduler's text, or for a thread of
     /// the caller's user.
     pub const CALL_BACK: u64 = 8;
+    /// What is left of interrupt `a` (its vector) is for whoever waits for it, who is woken. `b`: the gate of a handler that is not
+    /// to be called again; 0: none. Only from the text of a scheduler.
+    pub const GIVE_BACK: u64 = 9;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;

@@ -9,6 +9,8 @@ pub mod console;
 pub mod counter;
 pub mod devices;
 pub mod files;
+pub mod interrupt;
+pub mod keyboard;
 pub mod linux;
 pub mod loader;
 pub mod measure;
@@ -30,6 +32,8 @@ pub const ALL: &[Interface] = &[
     counter::CounterClient::INTERFACE,
     devices::DevicesClient::INTERFACE,
     files::FilesClient::INTERFACE,
+    interrupt::InterruptClient::INTERFACE,
+    keyboard::KeyboardClient::INTERFACE,
     linux::LinuxClient::INTERFACE,
     loader::LoaderClient::INTERFACE,
     measure::MeasureClient::INTERFACE,

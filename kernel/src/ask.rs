@@ -1,5 +1,6 @@
 //! `call_scheduler`: what every thread may ask of the scheduler, whoever that is (CUBIX-56, 57).
 
+use crate::device;
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::pass;
@@ -47,6 +48,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             Ok(0)
         }),
         op::LOOK => look(thread, d, a),
+        op::GIVE_BACK => device::give_back(d, a, b),
         _ => Err(Error::BadArgument),
     };
     thread.answer(result);

@@ -114,6 +114,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
 
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
+        Call::IrqBind { section, gate } => device::bind(d, section, gate),
         Call::PortWriteBytes { section, port, from, len } => device::write_bytes(d, section, port, from, len),
         Call::LogWrite { from, len } => system_only(d).and_then(|()| log_write(d, from, len)),
         Call::PowerOff { code } => system_only(d).map(|()| power_off(code)),

@@ -176,10 +176,11 @@ pub fn tick() {
         }
     }
     if here.office.is_taken() {
+        let current = here.local.lock().current.clone();
         if beat {
-            here.office.beat();
+            here.office.beat(current.as_ref());
         }
-        let decides = here.local.lock().current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
+        let decides = current.is_some_and(|thread| here.office.is_holder(here, &thread));
         if !decides && !here.is_to_make_room() && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();

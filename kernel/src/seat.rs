@@ -1,6 +1,9 @@
 //! Who decides instead of the round robin: events to the scheduler that sits in a processor's seat, its answers, and what
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
+mod errand;
+
+use crate::device;
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::pass;
@@ -169,36 +172,6 @@ impl Office {
         self.inner.lock().wrong.get_or_insert(why);
     }
 
-    /// A beat on its processor, at which it decides.
-    pub fn beat(&self) {
-        let mut inner = self.inner.lock();
-        if inner.seat.beat() {
-            inner.wrong.get_or_insert(Reason::Slow);
-        }
-    }
-
-    /// What was found out about the one who sits here, on the processor whose seat it is. `current` runs here.
-    /// Whether it was put out for that.
-    pub fn check(&self, here: &Processor, current: Option<&Arc<Thread>>) -> bool {
-        let why = {
-            let inner = self.inner.lock();
-            let Some(holder) = inner.seat.holder() else { return false };
-            let stuck = || {
-                let wait = holder.thread.wait.lock();
-                wait.life.phase() == Phase::Waiting && wait.ticket != holder.ticket
-            };
-            match inner.wrong {
-                Some(why) => Some(why),
-                None if current.is_some_and(|t| t.number == holder.thread.number) && stuck() => Some(Reason::Waited),
-                None => None,
-            }
-        };
-        if let Some(why) = why {
-            dismiss(here, why);
-        }
-        why.is_some()
-    }
-
     /// What runs here next: what the scheduler has said, or the scheduler itself, now to be asked.
     pub fn next(&self, here: &Processor, now: u64) -> Next {
         let mut inner = self.inner.lock();
@@ -281,7 +254,10 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
         return pass::next(thread, d, number, turn, ns);
     };
-    let is_text = |holder: &Holder| core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number;
+    // Not from inside a call that it makes, which may lead back into its own text.
+    let is_text = |holder: &Holder| {
+        core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number && thread.inner.lock().depth() == 0
+    };
     let sits = {
         let mut inner = p.office.inner.lock();
         if inner.seat.holder().is_some_and(is_text) {
@@ -410,6 +386,8 @@ fn dismiss(p: &Processor, why: Reason) {
     }
     log::info!("the scheduler of processor {} (thread {}) is put out: {:?}", p.index, holder.thread.number, why);
     leave_seat(holder, why);
+    // What it was told and has not looked after.
+    device::fall_back();
     p.attend();
     p.poke();
 }

@@ -3,11 +3,10 @@
 use crate::machine::machine;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, pass, processor, sched, seat};
+use crate::{boot, call, device, epc, fault, foreign, pass, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
-use abi::sched::event;
 use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
@@ -94,10 +93,7 @@ pub fn interrupt(vector: u8) {
     match vector {
         apic::TIMER => sched::tick(),
         apic::RESCHEDULE | apic::SHOOTDOWN => {}
-        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => {
-            seat::note(event::INTERRUPT, u32::from(line), 0, 0);
-            device::interrupt(line);
-        }
+        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => device::interrupt(line),
         other => log::warn!("interrupt {other:#x} from nowhere on processor {}", machine().processors[processor::here().index].apic),
     }
 }

@@ -2,11 +2,12 @@
 //! robin and by schedulers outside the kernel (CUBIX-M7).
 
 use crate::report::{Case, Report};
-use crate::rounds::Plan;
+use crate::rounds::{Plan, STEPS};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::interfaces::keyboard::{KeyboardClient, way as listening};
 use musubi::interfaces::passing::PassingClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread};
@@ -30,7 +31,42 @@ pub fn run(report: &Report) -> Result<(), String> {
             _ => measure(report, way, Calls),
         };
         measured.map_err(|e| format!("{e}"))
-    })
+    })?;
+    interrupts(report)
+}
+
+/// From a device's interrupt to its driver: called by the scheduler, or by waking a thread (CUBIX-U10). The probe tells how long
+/// it was from before the write to a port that causes the interrupt, and how long such a write takes alone.
+const TO_DRIVERS: [(&str, &str); 4] = [
+    ("epc-from-scheduler", "ageing"),
+    ("thread-improved", "ageing"),
+    ("thread-initial", "initial"),
+    ("thread-in-turn", "none"),
+];
+const PROBES: usize = 200;
+
+fn interrupts(report: &Report) -> Result<(), String> {
+    let keyboard = names::lookup("keyboard").and_then(KeyboardClient::bind).map_err(|e| format!("keyboard: {e}"))?;
+    let outcome = by_each(&TO_DRIVERS, |way| {
+        let how = if way == "epc-from-scheduler" { listening::CALL } else { listening::THREAD };
+        keyboard.listen(how).and_then(|()| probe(report, way, &keyboard)).map_err(|e| format!("{e}"))
+    });
+    keyboard.listen(listening::CALL).map_err(|e| format!("keyboard: {e}"))?;
+    outcome
+}
+
+fn probe(report: &Report, way: &str, keyboard: &KeyboardClient) -> Result<(), Error> {
+    let mut failed = Ok(());
+    let rounds = Plan::new(PROBES).measure_steps(|| match (keyboard.write_time(), keyboard.probe()) {
+        (Ok(write), Ok(all)) => [write, all.saturating_sub(write), 0],
+        (Err(error), _) | (_, Err(error)) => {
+            failed = Err(error);
+            [0; STEPS]
+        }
+    });
+    failed?;
+    report.case(Case { case: "interrupt", way, bytes: 0 }, &rounds, &["port-write", "to-driver"]);
+    Ok(())
 }
 
 /// Does something under each scheduler (what it is called, what is asked for), and takes it away again.

@@ -14,7 +14,7 @@ mod timers;
 pub use life::{Life, Phase, Refused};
 pub use outbox::{Nonsense, Outbox, Weight};
 pub use ring::Ring;
-pub use seat::{BEAT_NS, BEATS, Counts, Reason, Seat};
+pub use seat::{BEAT_NS, BEATS, BEATS_IN_ALL, Beat, Counts, ERRAND_BEATS, Reason, Seat};
 pub use spared::Spared;
 pub use timers::{Key, Timers};
 

@@ -14,6 +14,8 @@ pub enum Weight {
     Light,
     /// It waits until there is room.
     Heavy,
+    /// It waits until there is room, unless the same waits already.
+    Once,
 }
 
 /// The writer's side of a ring of `N` entries. Positions count entries since the beginning, modulo 2^32.
@@ -24,13 +26,13 @@ pub struct Outbox<E, const N: u32> {
     missed: u64,
 }
 
-impl<E, const N: u32> Default for Outbox<E, N> {
+impl<E: PartialEq, const N: u32> Default for Outbox<E, N> {
     fn default() -> Self {
         Outbox::new()
     }
 }
 
-impl<E, const N: u32> Outbox<E, N> {
+impl<E: PartialEq, const N: u32> Outbox<E, N> {
     const POWER: () = assert!(N.is_power_of_two() && N >= 4);
 
     /// Nothing has been told.
@@ -97,7 +99,8 @@ impl<E, const N: u32> Outbox<E, N> {
                 put(&mut self.tail, &entry);
                 room -= 1;
             }
-            Some((entry, Weight::Heavy)) => self.backlog.push_back(entry),
+            Some((entry, Weight::Once)) if self.backlog.contains(&entry) => {}
+            Some((entry, Weight::Heavy | Weight::Once)) => self.backlog.push_back(entry),
             Some((_, Weight::Light)) => self.missed += 1,
             None => {}
         }

@@ -4,6 +4,10 @@
 pub const BEAT_NS: u64 = 1_000_000;
 /// At which beat it has thought for too long.
 pub const BEATS: u32 = 6;
+/// At which beat a call that it makes meanwhile, into a driver, has taken too long: the call ends, and the scheduler goes on.
+pub const ERRAND_BEATS: u32 = 2;
+/// The same for both together: errands that all take too long make no scheduler that never answers.
+pub const BEATS_IN_ALL: u32 = 8;
 
 /// Why a scheduler lost its seat. The numbers are those that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +41,31 @@ pub struct Counts {
     pub dismissed: u64,
 }
 
+/// What a beat finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beat {
+    Fine,
+    /// The call that it is in is to end.
+    Recall,
+    /// It has taken too long.
+    Late,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It waits to be asked.
     Away,
-    /// It decides; beats so far.
-    Deciding(u32),
+    Deciding(Beats),
+}
+
+/// Beats since it was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Beats {
+    all: u32,
+    /// Those that found it in its own text.
+    own: u32,
+    /// The call that the last one found it in, and how often.
+    errand: Option<(u64, u32)>,
 }
 
 /// Who decides on a processor. `T`: a scheduler.
@@ -94,7 +117,7 @@ impl<T> Seat<T> {
     /// Takes the seat back. Who sat there, if anybody did.
     pub fn dismiss(&mut self, why: Reason, now: u64) -> Option<T> {
         let old = self.holder.take()?;
-        self.beats = if let Phase::Deciding(beats) = self.phase { beats } else { 0 };
+        self.beats = if let Phase::Deciding(beats) = self.phase { beats.all } else { 0 };
         self.phase = Phase::Away;
         self.last = Some((why, now));
         self.counts.dismissed += 1;
@@ -103,7 +126,7 @@ impl<T> Seat<T> {
 
     /// It is asked to decide.
     pub fn ask(&mut self) {
-        self.phase = Phase::Deciding(0);
+        self.phase = Phase::Deciding(Beats::default());
         self.counts.asked += 1;
     }
 
@@ -136,14 +159,24 @@ impl<T> Seat<T> {
         }
     }
 
-    /// A beat has passed on this processor. Whether the one in the seat has decided for too long.
-    pub fn beat(&mut self) -> bool {
-        match &mut self.phase {
-            Phase::Deciding(beats) => {
-                *beats += 1;
-                *beats >= BEATS
-            }
-            Phase::Away => false,
+    /// A beat has passed on this processor; `errand`: the number of the call that the one in the seat is in, if it is not in its
+    /// own text.
+    pub fn beat(&mut self, errand: Option<u64>) -> Beat {
+        let Phase::Deciding(beats) = &mut self.phase else { return Beat::Fine };
+        beats.all += 1;
+        beats.own += u32::from(errand.is_none());
+        beats.errand = match (errand, beats.errand) {
+            (Some(call), Some((last, n))) if call == last => Some((call, n + 1)),
+            (Some(call), _) => Some((call, 1)),
+            (None, _) => None,
+        };
+        if beats.own >= BEATS || beats.all >= BEATS_IN_ALL {
+            Beat::Late
+        } else if beats.errand.is_some_and(|(_, n)| n >= ERRAND_BEATS) {
+            beats.errand = None;
+            Beat::Recall
+        } else {
+            Beat::Fine
         }
     }
 

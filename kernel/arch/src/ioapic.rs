@@ -68,6 +68,11 @@ fn route(isa: u8) -> (u32, u16) {
     wiring.overrides.iter().find(|o| o.0 == isa).map_or((u32::from(isa), 0), |o| (o.1, o.2))
 }
 
+/// The line of an ISA interrupt, counted from that of [`apic::LINE`].
+pub fn line(isa: u8) -> Option<u8> {
+    u8::try_from(route(isa).0).ok().filter(|&line| line < apic::LINES)
+}
+
 /// Lets an ISA interrupt through to the processor with id `to`, or masks it (`None`). Returns its vector.
 pub fn set(isa: u8, to: Option<u32>) -> Option<u8> {
     let (line, flags) = route(isa);

@@ -11,6 +11,7 @@ pub use rt::abi;
 pub use rt::{AclEntry, Caller, Error, Rights, Start, start};
 
 pub mod command;
+pub mod driver;
 pub mod ended;
 pub mod files;
 pub mod names;

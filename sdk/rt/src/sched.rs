@@ -129,6 +129,14 @@ pub(crate) fn direct() -> Option<&'static Direct> {
     DIRECT.get()
 }
 
+/// What is left of an interrupt is for whoever waits for it; the handler at `gate` is not to be called again (0: it is).
+///
+/// # Errors
+/// What the kernel answers.
+pub fn give_back(vector: u64, gate: u64) -> Result<(), Error> {
+    stub::call_scheduler(&Trap, op::GIVE_BACK, vector, gate).map(drop)
+}
+
 /// What is known of the seats of the processors.
 pub fn seats() -> impl Iterator<Item = SeatInfo> {
     (0..).map_while(|index| {

@@ -289,4 +289,12 @@ impl Ports {
     pub fn wait(self, timeout_ns: u64) -> Result<(), Error> {
         stub::irq_wait(&Trap, self.0, timeout_ns).map(drop)
     }
+
+    /// From now on the scheduler of this processor calls `gate` (0: none) when the device's interrupt comes.
+    ///
+    /// # Errors
+    /// `Busy` if another program handles it; `NotSupported` if there is none; or what the kernel answers.
+    pub fn bind_interrupt(self, gate: u64) -> Result<(), Error> {
+        stub::irq_bind(&Trap, self.0, gate).map(drop)
+    }
 }

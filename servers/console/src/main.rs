@@ -7,7 +7,6 @@ extern crate alloc;
 mod devices;
 mod host;
 mod input;
-mod keys;
 mod lines;
 mod output;
 mod screen;
@@ -19,6 +18,7 @@ use host::ToHost;
 use input::Input;
 use musubi::abi::boot::device;
 use musubi::interfaces::console::{Console, console_serve};
+use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::stream::{Stream, stream_serve};
 use musubi::rt::{Once, thread};
 use musubi::{Caller, Error, Start};
@@ -50,18 +50,26 @@ fn begin() -> Result<(), Error> {
         Ok(console) => Output::Exec(ToHost::new(console, devices.shared())),
         Err(_) => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
     };
-    let keyboard = if output.is_exec() { None } else { devices.ports(device::PS2).ok() };
+    let keyboard = if output.is_exec() { None } else { musubi::names::lookup("keyboard").ok() };
     let service = SERVICE
         .get_or_try(|| Ok::<_, Error>(Service { input: Input::new(output.is_exec()), output, streams: Once::new() }))?;
     if let Some(serial) = service.output.serial() {
         thread::spawn(move || serial::listen(serial, |byte| service.input.arrive(byte, &service.output)), 0)?;
     }
-    if let Some(ports) = keyboard {
-        thread::spawn(move || keys::listen(ports, |byte| service.input.arrive(byte, &service.output)), 0)?;
+    if let Some(keyboard) = keyboard.and_then(|gate| KeyboardClient::bind_with_args(gate, 4096).ok()) {
+        thread::spawn(move || read_keys(&keyboard, service), 0)?;
     }
     let streams = stream_serve(service)?;
     service.streams.get_or_try(|| Ok::<_, Error>(streams.address()))?;
     musubi::names::publish("console", &console_serve(service)?)
+}
+
+/// Until the driver ends.
+fn read_keys(keyboard: &KeyboardClient, service: &Service) {
+    let mut part = [0; 64];
+    while let Ok(n) = keyboard.read(&mut part) {
+        part[..(n as usize).min(64)].iter().for_each(|byte| service.input.arrive(*byte, &service.output));
+    }
 }
 
 impl Stream for Service {

@@ -10,7 +10,8 @@ pub struct Server {
 }
 
 /// After the name service, which everything else needs.
-pub const SERVERS: [Server; 4] = [
+pub const SERVERS: [Server; 5] = [
+    Server { path: "bin/keyboard", name: "keyboard", optional: true },
     Server { path: "bin/console", name: "console", optional: false },
     Server { path: "bin/pipes", name: "pipes", optional: true },
     Server { path: "bin/linux", name: "linux", optional: true },

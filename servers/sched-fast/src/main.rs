@@ -2,6 +2,7 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+mod interrupts;
 mod passing;
 
 use board::{Asked, Board, Desk, LEVELS, Order, Position, Queue, Ready, Why, reason};
@@ -25,6 +26,7 @@ fn run(_: &Start) -> i32 {
         let board = Board::new(words).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
         passing::offer(board)?;
+        interrupts::begin()?;
         for processor in 1..processors {
             thread::spawn(move || thread::exit(Level::serve(board, processor, processors).word()), 0)?;
         }
@@ -98,6 +100,7 @@ impl Level {
                 self.board.priorities().forget(event.thread);
                 self.board.beds().forget(event.thread);
             }
+            event::INTERRUPT => interrupts::serve(event),
             // They say why the processor is free, which does not matter for what runs next.
             _ => {}
         }

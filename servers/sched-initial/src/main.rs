@@ -93,6 +93,10 @@ impl Mechanism {
     /// Whether the high level should hear of it before anything else is done.
     fn pass_on(&self, event: &Event) -> bool {
         self.desk.saw(event.kind);
+        if event.kind == event::INTERRUPT && event.b != 0 {
+            // This level calls nobody: it is for the driver's thread.
+            let _ = sched::give_back(u64::from(event.detail), 0);
+        }
         if event.kind == event::TICK {
             self.limited.set(false);
         }

@@ -43,6 +43,8 @@ pub type Found = (String, Result<(), Failure>);
 pub enum File {
     /// A file of the host; without it the test is skipped.
     Host { host: &'static str, guest: &'static str },
+    /// A program of ours under another name.
+    Ours { program: &'static str, guest: &'static str },
     /// These bytes, executable or not.
     Made { guest: &'static str, data: Vec<u8>, executable: bool },
 }
@@ -156,6 +158,12 @@ impl Case {
     /// Puts a file of the host in; where there is none, the test is skipped.
     pub fn put(mut self, host: &'static str, guest: &'static str) -> Self {
         self.files.push(File::Host { host, guest });
+        self
+    }
+
+    /// Puts a program of ours in, in place of another one.
+    pub fn ours(mut self, program: &'static str, guest: &'static str) -> Self {
+        self.files.push(File::Ours { program, guest });
         self
     }
 

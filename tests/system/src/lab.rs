@@ -80,14 +80,13 @@ impl<'a> Lab<'a> {
                 File::Host { host, .. } => {
                     return Err(Failure::Skipped(format!("this machine has no {host}")));
                 }
-                File::Made { guest, data, executable } => (
-                    guest,
-                    make(dir.path(), guest, |path| {
-                        fs::write(path, data)?;
-                        let mode = if *executable { 0o755 } else { 0o644 };
-                        fs::set_permissions(path, fs::Permissions::from_mode(mode))
-                    }),
-                ),
+                File::Ours { program, guest } => {
+                    let data = self.program(program)?;
+                    (guest, make(dir.path(), guest, |path| write(path, &data, true)))
+                }
+                File::Made { guest, data, executable } => {
+                    (guest, make(dir.path(), guest, |path| write(path, data, *executable)))
+                }
             };
             let host = made.with_context(|| format!("cannot make {guest}"))?;
             puts.push(Put { host, guest: guest.as_bytes().to_vec() });
@@ -123,6 +122,11 @@ impl<'a> Lab<'a> {
 }
 
 /// Makes a file with its folders, named as in the guest.
+fn write(path: &Path, data: &[u8], executable: bool) -> std::io::Result<()> {
+    fs::write(path, data)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(if executable { 0o755 } else { 0o644 }))
+}
+
 fn make(dir: &Path, guest: &str, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<PathBuf> {
     let path = dir.join(guest.trim_start_matches('/'));
     if let Some(parent) = path.parent() {

@@ -285,15 +285,51 @@ fn positions_go_round() {
 #[test]
 fn who_decides_has_so_many_beats() {
     let mut seat = Seat::new();
-    assert!(!seat.beat());
+    assert_eq!(seat.beat(None), Beat::Fine);
     seat.sit("a", 5);
-    assert!(!(0..100).any(|_| seat.beat()), "nobody asked it anything");
+    assert!((0..100).all(|_| seat.beat(None) == Beat::Fine), "nobody asked it anything");
     seat.ask();
-    assert_eq!((1..).position(|_| seat.beat()), Some(BEATS as usize - 1));
+    assert_eq!((1..).position(|_| seat.beat(None) == Beat::Late), Some(BEATS as usize - 1));
     assert!(u64::from(BEATS) * BEAT_NS < 10_000_000);
     assert_eq!(seat.dismiss(Reason::Slow, 7), Some("a"));
     assert_eq!((seat.last(), seat.counts().dismissed), (Some((Reason::Slow, 7)), 1));
     assert_eq!(seat.beats(), BEATS);
     assert_eq!(seat.dismiss(Reason::Slow, 8), None);
-    assert!(!seat.beat());
+    assert_eq!(seat.beat(None), Beat::Fine);
+}
+
+#[test]
+fn an_errand_that_takes_too_long_ends_and_the_scheduler_goes_on() {
+    let mut seat = Seat::new();
+    seat.sit("a", 5);
+    seat.ask();
+    assert_eq!(seat.beat(Some(1)), Beat::Fine);
+    assert_eq!(seat.beat(Some(2)), Beat::Fine, "another call");
+    assert_eq!(seat.beat(Some(2)), Beat::Recall);
+    assert_eq!(seat.beat(None), Beat::Fine, "it is back");
+    assert_eq!(seat.beat(Some(3)), Beat::Fine);
+    seat.decided(true);
+    seat.ask();
+    assert_eq!(seat.beat(Some(3)), Beat::Fine, "beats of an earlier decision do not count");
+    // One bad driver after the other.
+    let rest: Vec<Beat> =
+        (0..).map(|at| seat.beat(Some(10 + at / ERRAND_BEATS as u64))).take(BEATS_IN_ALL as usize).collect();
+    assert_eq!(rest.iter().position(|beat| *beat == Beat::Late), Some(BEATS_IN_ALL as usize - 2));
+    assert!(rest.iter().filter(|beat| **beat == Beat::Recall).count() >= 3);
+    assert!(u64::from(BEATS_IN_ALL) * BEAT_NS < 10_000_000);
+}
+
+#[test]
+fn what_waits_once_does_not_wait_twice() {
+    let mut outbox: Outbox<u32, 4> = Outbox::new();
+    let mut slots = [0; 4];
+    for number in [1, 2, 3, 4, 7, 7, 8, 7] {
+        outbox.post(number, Weight::Once, 0, |slot, entry| slots[slot as usize] = *entry).unwrap();
+    }
+    assert_eq!(slots, [1, 2, 3, 4]);
+    outbox.catch_up(4, |slot, entry| slots[slot as usize] = *entry).unwrap();
+    assert_eq!((outbox.unread(4), slots[0], slots[1]), (Ok(2), 7, 8));
+    // It has been read: the next time it is news.
+    outbox.post(7, Weight::Once, 6, |slot, entry| slots[slot as usize] = *entry).unwrap();
+    assert_eq!((outbox.unread(6), slots[2]), (Ok(1), 7));
 }

@@ -9,6 +9,7 @@ mod bad_scheds;
 mod calls;
 mod deaths;
 mod fuzz;
+mod interrupts;
 mod itc;
 mod lending;
 mod lines;
@@ -49,6 +50,8 @@ const GROUPS: &[Group] = &[
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
+    Group { name: "interrupts", checks: interrupts::CHECKS },
+    Group { name: "bad_drivers", checks: interrupts::BAD },
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "itc", checks: itc::CHECKS },
     Group { name: "lines", checks: lines::CHECKS },

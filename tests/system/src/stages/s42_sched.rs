@@ -77,6 +77,35 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(400)
         .matrix(),
+        checks(
+            "interrupts",
+            "check interrupts",
+            &[
+                "the_scheduler_calls_the_driver",
+                "without_one_its_thread_is_woken",
+                "a_level_that_calls_nobody_says_so",
+                "no_interrupt_is_lost_when_schedulers_change",
+                "an_interrupt_under_load",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
+            "bad_drivers",
+            "check bad_drivers",
+            &[
+                "a_handler_that_loops",
+                "a_handler_that_sleeps",
+                "a_handler_that_waits",
+                "a_handler_that_faults",
+                "a_handler_that_calls_the_scheduler",
+                "a_handler_that_yields",
+                "a_driver_that_ends",
+            ],
+        )
+        .ours("bad-driver", "bin/keyboard")
+        .timeout(240)
+        .matrix(),
         // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them"]).timeout(300).icount(),
         sh(
@@ -98,7 +127,7 @@ pub fn cases() -> Vec<Case> {
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
             .matrix(),
-        sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-improved-by-kernel: ", "by itc-initial: "]).timeout(240),
+        sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-improved-by-kernel: ", "by itc-initial: ", "interrupt by epc-from-scheduler: "]).timeout(240),
         // Rounds for the same number of instructions of all processors: what the host does does not matter.
         sh("jobs_lose_little", "bench jobs --json").cpus(4).icount().timeout(400).out_check(jobs_lose_little),
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")

@@ -1,14 +1,6 @@
-//! The PS/2 keyboard: scan codes of set 1 (as the controller translates them) to bytes, US layout.
+//! Scan codes of set 1 (as the controller translates them) to bytes, US layout.
 
 use alloc::vec::Vec;
-use musubi::Error;
-use musubi::rt::section::Ports;
-
-// Ports of the controller, counted from 0x60.
-const DATA: u64 = 0;
-const COMMAND: u64 = 4;
-const FULL: u64 = 1;
-const BUSY: u64 = 2;
 
 /// Keys from code 1 on: alone and with shift; 0: no byte.
 const PLAIN: &[u8; 57] = b"\x1b1234567890-=\x7f\tqwertyuiop[]\r\0asdfghjkl;'`\0\\zxcvbnm,./\0*\0 ";
@@ -16,7 +8,7 @@ const SHIFTED: &[u8; 57] = b"\x1b!@#$%^&*()_+\x7f\tQWERTYUIOP{}\r\0ASDFGHJKL:\"~
 
 /// What is held down, between codes.
 #[derive(Debug, Default)]
-pub struct Keyboard {
+pub struct Decoder {
     shift: bool,
     control: bool,
     alt: bool,
@@ -24,7 +16,7 @@ pub struct Keyboard {
     extended: bool,
 }
 
-impl Keyboard {
+impl Decoder {
     /// The bytes that a scan code means.
     pub fn code(&mut self, code: u8) -> Vec<u8> {
         if code == 0xe0 || code == 0xe1 {
@@ -80,57 +72,13 @@ fn special(key: u8) -> &'static [u8] {
     }
 }
 
-/// Sends a byte to a port of the controller when that is ready.
-fn send(ports: Ports, port: u64, byte: u64) -> Result<(), Error> {
-    let ready = (0..100_000).any(|_| ports.read(COMMAND, 1).is_ok_and(|status| status & BUSY == 0));
-    if ready { ports.write(port, 1, byte) } else { Err(Error::TimedOut) }
-}
-
-fn receive(ports: Ports) -> Result<u64, Error> {
-    let ready = (0..100_000).any(|_| ports.read(COMMAND, 1).is_ok_and(|status| status & FULL != 0));
-    if ready { ports.read(DATA, 1) } else { Err(Error::TimedOut) }
-}
-
-/// Keyboard on, interrupt on, translation to set 1 on; firmware mostly did it already.
-fn begin(ports: Ports) -> Result<(), Error> {
-    while ports.read(COMMAND, 1)? & FULL != 0 {
-        ports.read(DATA, 1)?;
-    }
-    send(ports, COMMAND, 0x20)?;
-    let settings = receive(ports)?;
-    send(ports, COMMAND, 0x60)?;
-    send(ports, DATA, (settings | 0x41) & !0x10)?;
-    send(ports, COMMAND, 0xae)?;
-    send(ports, DATA, 0xf4)
-}
-
-/// Hands on what is typed, for ever.
-pub fn listen(ports: Ports, arrive: impl Fn(u8)) {
-    let _ = begin(ports);
-    let mut keyboard = Keyboard::default();
-    loop {
-        while ports.read(COMMAND, 1).is_ok_and(|status| status & FULL != 0) {
-            let Ok(code) = ports.read(DATA, 1) else { break };
-            // 0xfa acknowledges a command.
-            if code != 0xfa {
-                keyboard.code(code as u8).into_iter().for_each(&arrive);
-            }
-        }
-        if let Err(e) = ports.wait(1_000_000_000)
-            && e != Error::TimedOut
-        {
-            musubi::rt::time::sleep_ns(50_000_000);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn typed(codes: &[u8]) -> Vec<u8> {
-        let mut keyboard = Keyboard::default();
-        codes.iter().flat_map(|&code| keyboard.code(code)).collect()
+        let mut decoder = Decoder::default();
+        codes.iter().flat_map(|&code| decoder.code(code)).collect()
     }
 
     #[test]

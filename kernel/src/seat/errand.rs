@@ -1,0 +1,104 @@
+//! Calls that the one in the seat makes while it decides: interrupts to drivers, by EPC and without a switch of threads
+//! (CUBIX-45, U10). A driver that takes too long, or waits, loses the call and not the scheduler its seat.
+
+use super::{Office, dismiss};
+use crate::epc;
+use crate::processor::Processor;
+use crate::section::Section;
+use crate::thread::Thread;
+use abi::Error;
+use abi::sched::{Event, event};
+use ::sched::{Beat, Phase, Reason, Weight};
+use alloc::sync::Arc;
+
+impl Office {
+    /// Tells of an interrupt whose handler is behind `gate`. Whether there is somebody to call it.
+    pub fn tell_interrupt(&self, here: &Processor, vector: u8, section: u64, gate: u64) -> bool {
+        let event = Event { kind: event::INTERRUPT, detail: u32::from(vector), thread: 0, a: section, b: gate };
+        let told = self.tell(event, Weight::Once).is_some();
+        if told {
+            here.make_room();
+        }
+        told
+    }
+
+    /// A beat on its processor, at which it decides. `current` runs here.
+    pub fn beat(&self, current: Option<&Arc<Thread>>) {
+        let errand = current.and_then(|thread| self.errand(thread));
+        let beat = {
+            let mut inner = self.inner.lock();
+            let beat = inner.seat.beat(errand.as_ref().map(|errand| errand.number));
+            if beat == Beat::Late {
+                inner.wrong.get_or_insert(Reason::Slow);
+            }
+            beat
+        };
+        if let (Beat::Recall, Some(errand), Some(thread)) = (beat, errand, current) {
+            recall(thread, &errand);
+        }
+    }
+
+    /// What was found out about the one who sits here, on the processor whose seat it is. `current` runs here.
+    /// Whether anything was done about it.
+    pub fn check(&self, here: &Processor, current: Option<&Arc<Thread>>) -> bool {
+        let (wrong, stuck) = {
+            let inner = self.inner.lock();
+            let Some(holder) = inner.seat.holder() else { return false };
+            let current = current.filter(|thread| thread.number == holder.thread.number);
+            let stuck = |thread: &&Arc<Thread>| {
+                let wait = thread.wait.lock();
+                wait.life.phase() == Phase::Waiting && wait.ticket != holder.ticket
+            };
+            (inner.wrong, current.filter(stuck))
+        };
+        match (wrong, stuck) {
+            (Some(why), _) => dismiss(here, why),
+            (None, Some(thread)) => match self.errand(thread) {
+                Some(errand) => {
+                    end_wait(here, thread);
+                    recall(thread, &errand);
+                }
+                None => dismiss(here, Reason::Waited),
+            },
+            (None, None) => return false,
+        }
+        true
+    }
+
+    /// The call that the one in the seat is in, if `thread` is that and not in its own text.
+    fn errand(&self, thread: &Thread) -> Option<Errand> {
+        let text = {
+            let inner = self.inner.lock();
+            let holder = inner.seat.holder().filter(|holder| holder.thread.number == thread.number)?;
+            holder.text.clone()
+        };
+        let inner = thread.inner.lock();
+        let number = inner.gate.calls(inner.domain.number);
+        (!Arc::ptr_eq(&inner.domain.text, &text)).then_some(Errand { text, number })
+    }
+}
+
+struct Errand {
+    /// Whose it is: the scheduler's.
+    text: Arc<Section>,
+    /// How often the thread has called where it is.
+    number: u64,
+}
+
+/// The scheduler goes on, with an error from its call.
+fn recall(thread: &Arc<Thread>, errand: &Errand) {
+    while !Arc::ptr_eq(&thread.domain().text, &errand.text) {
+        if !epc::unwind(thread, Error::TimedOut) {
+            return;
+        }
+    }
+}
+
+/// Whoever wakes it now comes too late.
+fn end_wait(here: &Processor, thread: &Thread) {
+    let mut wait = thread.wait.lock();
+    if let Some((processor, key)) = wait.timer.take() {
+        crate::machine::machine().processors[processor].timers.lock().cancel(key);
+    }
+    wait.life.resume(here.index);
+}

@@ -1,0 +1,96 @@
+//! Interrupts go to their drivers by EPC, on the thread in the seat (CUBIX-45, U10). It must not wait, so the bindings are made by
+//! another thread of this program; until then, and where a driver fails, the driver's own thread is woken instead.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use musubi::Error;
+use musubi::abi::sched::Event;
+use musubi::interfaces::interrupt::InterruptClient;
+use musubi::rt::{Mutex, sched, sync, thread};
+
+/// Interrupts have consecutive vectors, and there are fewer.
+const LINES: usize = 32;
+
+/// Times in a row that a handler may take too long: a machine that is busy with something else may make it look so.
+const STRIKES: u32 = 4;
+
+/// What is known of the handler of one interrupt.
+struct Line {
+    /// The gate that is to be bound.
+    wanted: AtomicU64,
+    bound: Mutex<Option<Bound>>,
+    /// What has failed, to be unbound.
+    failed: Mutex<Option<InterruptClient>>,
+}
+
+struct Bound {
+    gate: u64,
+    client: InterruptClient,
+    strikes: u32,
+}
+
+const NOBODY: Line = Line { wanted: AtomicU64::new(0), bound: Mutex::new(None), failed: Mutex::new(None) };
+static HANDLERS: [Line; LINES] = [const { NOBODY }; LINES];
+/// Goes up when something is wanted.
+static WISHES: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the thread that makes bindings.
+pub fn begin() -> Result<(), Error> {
+    thread::spawn(bind_for_ever, 0).map(drop)
+}
+
+/// An interrupt with a handler has come.
+pub fn serve(event: &Event) {
+    let (vector, section, gate) = (u64::from(event.detail), event.a, event.b);
+    if gate == 0 {
+        return;
+    }
+    let line = &HANDLERS[event.detail as usize % LINES];
+    // Taken: another processor is calling it, or it is being bound. Then its thread is asked.
+    let mut rest = true;
+    if let Some(mut bound) = line.bound.try_lock() {
+        match bound.as_mut().filter(|bound| bound.gate == gate) {
+            Some(known) => match known.client.arrived(section) {
+                Ok(more) => (rest, known.strikes) = (more, 0),
+                Err(Error::TimedOut) if known.strikes + 1 < STRIKES => known.strikes += 1,
+                Err(_) => {
+                    // It is not to be called again, unless the driver binds it anew.
+                    let failed = bound.take().map(|bound| bound.client);
+                    if let Some(mut last) = line.failed.try_lock() {
+                        *last = failed;
+                    }
+                    wish();
+                    let _ = sched::give_back(vector, gate);
+                    return;
+                }
+            },
+            None => {
+                line.wanted.store(gate, Ordering::Release);
+                wish();
+            }
+        }
+    }
+    if rest {
+        let _ = sched::give_back(vector, 0);
+    }
+}
+
+fn wish() {
+    WISHES.fetch_add(1, Ordering::Release);
+    sync::wake(&WISHES, 1);
+}
+
+fn bind_for_ever() {
+    loop {
+        let seen = WISHES.load(Ordering::Acquire);
+        for line in &HANDLERS {
+            let gate = line.wanted.swap(0, Ordering::AcqRel);
+            let new = (gate != 0).then(|| InterruptClient::bind(gate).ok()).flatten();
+            let old = new.and_then(|client| line.bound.lock().replace(Bound { gate, client, strikes: 0 }));
+            let failed = line.failed.lock().take();
+            for client in old.map(|old| old.client).into_iter().chain(failed) {
+                let _ = client.unbind();
+            }
+        }
+        let _ = sync::wait(&WISHES, seen, u64::MAX);
+    }
+}

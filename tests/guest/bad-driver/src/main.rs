@@ -1,0 +1,166 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use musubi::abi::boot::{DeviceRecord, device};
+use musubi::driver::Driver;
+use musubi::interfaces::devices::{DevicesClient, RECORD};
+use musubi::interfaces::keyboard::{Keyboard, keyboard_serve};
+use musubi::interfaces::passing::PassingClient;
+use musubi::rt::gate::ANYBODY;
+use musubi::rt::section::Ports;
+use musubi::rt::{Once, probe, sync, task, thread, time};
+use musubi::{Caller, Error, Start};
+use zerocopy::FromBytes;
+
+musubi::program!(run);
+
+const LOOP: u64 = 10;
+const SLEEP: u64 = 11;
+const WAIT: u64 = 12;
+const FAULT: u64 = 13;
+const PASS: u64 = 14;
+const YIELD: u64 = 15;
+const END: u64 = 16;
+
+// Ports of the controller, counted from 0x60.
+const DATA: u64 = 0;
+const COMMAND: u64 = 4;
+const FULL: u64 = 1;
+
+static HOW: AtomicU64 = AtomicU64::new(0);
+static SEEN: AtomicU64 = AtomicU64::new(0);
+static CALLED: AtomicU64 = AtomicU64::new(0);
+static PASSING: Once<PassingClient> = Once::new();
+
+/// Handlers: one that has failed is not called again.
+const HANDLERS: usize = 8;
+
+struct Service {
+    ports: Ports,
+    handlers: [&'static Driver; HANDLERS],
+    next: AtomicUsize,
+}
+
+fn run(_: &Start) -> i32 {
+    match begin() {
+        Ok(ports) => loop {
+            first(ports);
+            let _ = ports.wait(1_000_000_000);
+        },
+        Err(e) => e.word() as i32,
+    }
+}
+
+fn begin() -> Result<Ports, Error> {
+    let devices = DevicesClient::bind_with_args(musubi::names::lookup("devices")?, 4096)?;
+    let mut record = [0; RECORD];
+    devices.claim(device::PS2, 0, &mut record)?;
+    let record = DeviceRecord::read_from_bytes(&record).map_err(|_| Error::BadArgument)?;
+    let ports = Ports(record.section);
+    first(ports);
+    // By this program's own thread: a caller's may not let anybody in.
+    let one = || Driver::begin(ports, move || called(ports));
+    let handlers = [one()?, one()?, one()?, one()?, one()?, one()?, one()?, one()?];
+    let service = Service { ports, handlers, next: AtomicUsize::new(0) };
+    let gates = keyboard_serve(alloc::boxed::Box::leak(alloc::boxed::Box::new(service)))?;
+    gates.admit(&ANYBODY)?;
+    musubi::names::publish("keyboard", &gates)?;
+    Ok(ports)
+}
+
+/// By the scheduler. What it was told to do it does each time.
+fn called(ports: Ports) -> bool {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    match HOW.load(Ordering::SeqCst) {
+        LOOP => loop {
+            core::hint::spin_loop();
+        },
+        SLEEP => time::sleep_ns(50_000_000),
+        WAIT => {
+            let _ = sync::wait(&NEVER, 0, u64::MAX);
+        }
+        FAULT => {
+            probe::read(0x1000);
+        }
+        PASS => {
+            let _ = PASSING.get().map(PassingClient::sleep);
+        }
+        YIELD => thread::yield_now(),
+        END => task::exit(7),
+        _ => {}
+    }
+    first(ports)
+}
+
+fn first(ports: Ports) -> bool {
+    while ports.read(COMMAND, 1).is_ok_and(|status| status & FULL != 0) {
+        let _ = ports.read(DATA, 1);
+        SEEN.fetch_add(1, Ordering::SeqCst);
+    }
+    false
+}
+
+impl Keyboard for Service {
+    fn read(&self, _: &Caller, _: &mut [u8]) -> Result<u64, Error> {
+        Err(Error::NotSupported)
+    }
+
+    /// A new handler, which does this when it is next called.
+    fn listen(&self, _: &Caller, how: u64) -> Result<(), Error> {
+        if how == PASS {
+            PASSING.get_or_try(|| PassingClient::bind(musubi::names::lookup("passing")?))?;
+        }
+        HOW.store(0, Ordering::SeqCst);
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let handler = self.handlers.get(next).ok_or(Error::TooBig)?;
+        handler.hear(true)?;
+        // The scheduler gets to know it.
+        let before = CALLED.load(Ordering::SeqCst);
+        let until = time::now_ns() + 20_000_000_000;
+        while CALLED.load(Ordering::SeqCst) == before {
+            if self.cause()? > 100_000_000 {
+                // On a busy host it may have been given up already.
+                handler.hear(true)?;
+            }
+            if time::now_ns() > until {
+                return Err(Error::TimedOut);
+            }
+        }
+        HOW.store(how, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn probe(&self, _: &Caller) -> Result<u64, Error> {
+        self.cause()
+    }
+
+    fn write_time(&self, _: &Caller) -> Result<u64, Error> {
+        Err(Error::NotSupported)
+    }
+
+    fn handled(&self) -> (u64, u64) {
+        (CALLED.load(Ordering::SeqCst), SEEN.load(Ordering::SeqCst))
+    }
+}
+
+impl Service {
+    /// Has the controller send a byte, and waits until somebody has taken it. Value: how long that took, in ns.
+    fn cause(&self) -> Result<u64, Error> {
+        let seen = SEEN.load(Ordering::SeqCst);
+        let began = time::now_ns();
+        self.ports.write(COMMAND, 1, 0xd2)?;
+        self.ports.write(DATA, 1, 0xfa)?;
+        while SEEN.load(Ordering::SeqCst) == seen {
+            if time::now_ns() > began + 20_000_000_000 {
+                return Err(Error::TimedOut);
+            }
+            thread::yield_now();
+        }
+        Ok(time::now_ns() - began)
+    }
+}

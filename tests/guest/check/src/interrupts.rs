@@ -1,0 +1,218 @@
+//! Interrupts that reach their drivers by EPC from the fast scheduler (CUBIX-45, U10), and drivers that go wrong there.
+
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{Load, choose, leak, with};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::interfaces::keyboard::{KeyboardClient, way};
+use musubi::rt::{sched, task, thread, time};
+use musubi::{Error, names};
+
+pub const CHECKS: &[Check] = &[
+    ("the_scheduler_calls_the_driver", the_scheduler_calls),
+    ("without_one_its_thread_is_woken", its_thread_is_woken),
+    ("a_level_that_calls_nobody_says_so", the_initial_version),
+    ("no_interrupt_is_lost_when_schedulers_change", schedulers_change),
+    ("an_interrupt_under_load", under_load),
+];
+
+/// With another driver in place of the keyboard's.
+pub const BAD: &[Check] = &[
+    ("a_handler_that_loops", || bad(10)),
+    ("a_handler_that_sleeps", || bad(11)),
+    ("a_handler_that_waits", || bad(12)),
+    ("a_handler_that_faults", || bad(13)),
+    ("a_handler_that_calls_the_scheduler", || harmless(14)),
+    ("a_handler_that_yields", || harmless(15)),
+    ("a_driver_that_ends", a_driver_that_ends),
+];
+
+const PROBES: u64 = 50;
+/// The driver's thread looks by itself so often.
+const LOOK_NS: u64 = 1_000_000_000;
+
+fn keyboard() -> Result<KeyboardClient, String> {
+    names::lookup("keyboard").and_then(KeyboardClient::bind).map_err(doing("keyboard"))
+}
+
+fn probe(keyboard: &KeyboardClient) -> Result<u64, String> {
+    // Another check may have been ended while it waited.
+    loop {
+        match keyboard.probe() {
+            Err(Error::Busy) => time::sleep_ns(10_000_000),
+            answer => return answer.map_err(doing("probe")),
+        }
+    }
+}
+
+/// Probes, and how often the scheduler called meanwhile.
+fn calls(keyboard: &KeyboardClient, count: u64) -> Result<u64, String> {
+    let before = keyboard.handled().map_err(doing("handled"))?.0;
+    for _ in 0..count {
+        probe(keyboard)?;
+    }
+    Ok(keyboard.handled().map_err(doing("handled"))?.0 - before)
+}
+
+/// Until the scheduler has bound the handler.
+fn until_bound(keyboard: &KeyboardClient) -> Outcome {
+    let until = time::now_ns() + 30_000_000_000;
+    while calls(keyboard, 1)? == 0 {
+        holds!(time::now_ns() < until, "the scheduler never calls");
+    }
+    Ok(())
+}
+
+fn switches() -> u64 {
+    task::processors().map(|p| p.switches).sum()
+}
+
+fn the_scheduler_calls() -> Outcome {
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        keyboard.listen(way::CALL).map_err(doing("listen"))?;
+        until_bound(&keyboard)?;
+        // On a busy host the driver's thread may look by itself just then.
+        let called =
+            (0..5).map(|_| calls(&keyboard, PROBES)).find(|called| !called.as_ref().is_ok_and(|n| *n < PROBES));
+        holds!(called.transpose()?.is_some(), "the scheduler called less often than interrupts came");
+        if task::processors().count() == 1 {
+            // To the scheduler and back, and no thread of the driver's. Others may run meanwhile: the least counts.
+            let each = (0..5).map(|_| {
+                let before = switches();
+                calls(&keyboard, PROBES).map(|_| (switches() - before) / PROBES)
+            });
+            let least = each.collect::<Result<alloc::vec::Vec<u64>, _>>()?.into_iter().min();
+            same!(least, Some(2), "switches for an interrupt by call");
+            keyboard.listen(way::THREAD).map_err(doing("listen"))?;
+            let before = switches();
+            let called = calls(&keyboard, PROBES)?;
+            keyboard.listen(way::CALL).map_err(doing("listen"))?;
+            same!(called, 0, "calls of a handler that is not bound");
+            let each = (switches() - before) / PROBES;
+            holds!(each >= 4, "{each} switches for an interrupt by a thread");
+        }
+        Ok(())
+    })
+}
+
+fn its_thread_is_woken() -> Outcome {
+    choose("none")?;
+    same!(calls(&keyboard()?, PROBES)?, 0, "calls by nobody");
+    Ok(())
+}
+
+fn the_initial_version() -> Outcome {
+    with("initial", || {
+        same!(calls(&keyboard()?, PROBES)?, 0, "calls by a level that knows no drivers");
+        Ok(())
+    })
+}
+
+/// Somebody causes interrupts while schedulers come and go: none is missed for long, by whichever way.
+fn schedulers_change() -> Outcome {
+    let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+    let done: &'static AtomicU64 = leak(AtomicU64::new(0));
+    let late: &'static AtomicU64 = leak(AtomicU64::new(0));
+    let prober = thread::spawn(
+        move || {
+            let outcome = keyboard().and_then(|keyboard| {
+                while !stop.load(Ordering::Relaxed) {
+                    let began = time::now_ns();
+                    probe(&keyboard)?;
+                    // What gets lost is found when the thread looks by itself.
+                    let lost = time::now_ns() - began >= LOOK_NS;
+                    (if lost { late } else { done }).fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            });
+            if let Err(why) = outcome {
+                musubi::println!("{why}");
+                done.store(u64::MAX / 2, Ordering::Relaxed);
+            }
+        },
+        0,
+    )
+    .map_err(doing("thread"))?;
+    let mut outcome = Ok(());
+    for name in ["ageing", "none", "share", "initial", "ageing", "gang", "none"] {
+        outcome = choose(name).and_then(|()| {
+            let (before, until) = (done.load(Ordering::Relaxed), time::now_ns() + 20_000_000_000);
+            while done.load(Ordering::Relaxed) < before + 5 {
+                holds!(time::now_ns() < until, "{name}: interrupts get lost");
+                time::sleep_ns(1_000_000);
+            }
+            Ok(())
+        });
+        if outcome.is_err() {
+            break;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    choose("none")?;
+    prober.join().map_err(doing("join"))?;
+    outcome?;
+    let (done, late) = (done.load(Ordering::Relaxed), late.load(Ordering::Relaxed));
+    holds!(done < u64::MAX / 4, "a probe failed");
+    holds!(10 * late <= done, "{late} interrupts were late, {done} were not");
+    Ok(())
+}
+
+fn under_load() -> Outcome {
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        let load = Load::start(4 * task::processors().count())?;
+        until_bound(&keyboard)?;
+        load.all_run()?;
+        load.stop()
+    })
+}
+
+fn put_out() -> u64 {
+    sched::seats().map(|seat| seat.dismissed).sum()
+}
+
+/// The scheduler keeps its seat, the interrupt is served by the driver's thread instead, and everybody gets on.
+fn bad(how: u64) -> Outcome {
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        let load = Load::start(4)?;
+        keyboard.listen(how).map_err(doing("listen"))?;
+        let before = put_out();
+        // Given up after a few times: from then on its thread is asked.
+        calls(&keyboard, 10)?;
+        same!(calls(&keyboard, 5)?, 0, "calls of a handler that has failed");
+        same!(put_out() - before, 0, "schedulers put out for it");
+        load.all_run()?;
+        load.stop()
+    })
+}
+
+/// What is no wait costs it nothing.
+fn harmless(how: u64) -> Outcome {
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        keyboard.listen(how).map_err(doing("listen"))?;
+        let before = put_out();
+        // On a busy host the driver's thread may be faster now and then.
+        holds!(calls(&keyboard, 30)? >= 5, "the handler is not called any more");
+        same!(put_out() - before, 0, "schedulers put out for it");
+        Ok(())
+    })
+}
+
+fn a_driver_that_ends() -> Outcome {
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        let load = Load::start(4)?;
+        keyboard.listen(16).map_err(doing("listen"))?;
+        let before = put_out();
+        let ended = (0..30).find_map(|_| keyboard.probe().err());
+        same!(ended, Some(Error::Dead), "who was inside");
+        load.all_run()?;
+        same!(put_out() - before, 0, "schedulers put out for it");
+        load.stop()
+    })
+}
