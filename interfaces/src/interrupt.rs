@@ -1,10 +1,11 @@
 //! What a driver offers to the scheduler (CUBIX-U10): its part of an interrupt that must be done at once.
 
 use derive::interface;
+use rt::Error;
 
 #[interface]
 pub trait Interrupt {
     /// The interrupt of the device at `section` has come, or may have. Whether the driver's thread is to do the rest. It runs on the
-    /// scheduler's thread: it must not wait, and is ended if it takes more than about a millisecond.
-    fn arrived(&self, section: u64) -> bool;
+    /// scheduler's thread: it must not wait, and is ended if it takes more than about a millisecond. `Busy`: it is being done already.
+    fn arrived(&self, section: u64) -> Result<bool, Error>;
 }

@@ -17,8 +17,10 @@ const AGAIN_NS: u64 = 10_000_000_000;
 /// If the interrupt cannot be waited for.
 const POLL_NS: u64 = 50_000_000;
 
-/// A call of the scheduler's has ended by then, one way or the other: the kernel ends it after 8 ms at the latest.
-const CALL_NS: u64 = 10_000_000;
+/// A call of the scheduler's has ended by then, one way or the other: the kernel ends it after 8 ms of its processor.
+const CALL_NS: u64 = 100_000_000;
+/// Until it is looked again while it may be under way.
+const SOON_NS: u64 = 10_000_000;
 
 /// The first part of a driver. Whether its thread is to do the second.
 type First = dyn Fn() -> bool + Send + Sync;
@@ -29,16 +31,11 @@ struct Turn(AtomicU64);
 const OWN: u64 = u64::MAX;
 
 impl Turn {
-    /// For a call of the scheduler's. Whether nobody else is at it.
-    fn call(&self, now: u64) -> bool {
-        self.0.compare_exchange(0, now.max(1), Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// For the thread. A call that began so long ago was ended in the middle.
-    fn own(&self, now: u64) -> bool {
+    /// Whether nobody else is at it, as far as is known: a call that began so long ago was ended in the middle.
+    fn take(&self, mine: u64, now: u64) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         let free = seen == 0 || seen != OWN && now > seen.saturating_add(CALL_NS);
-        free && self.0.compare_exchange(seen, OWN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        free && self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     fn done(&self) {
@@ -116,17 +113,18 @@ impl core::fmt::Debug for Driver {
 }
 
 impl Interrupt for Driver {
-    fn arrived(&self, section: u64) -> bool {
+    fn arrived(&self, section: u64) -> Result<bool, Error> {
         self.called.fetch_add(1, Ordering::Relaxed);
         if section != self.ports.0 {
-            return false;
+            return Err(Error::BadArgument);
         }
-        if !self.turn.call(rt::time::now_ns()) {
-            return true;
+        let now = rt::time::now_ns().max(1);
+        if !self.turn.take(now, now) {
+            return Err(Error::Busy);
         }
         let more = (self.first)();
         self.turn.done();
-        more
+        Ok(more)
     }
 }
 
@@ -162,13 +160,13 @@ impl Driver {
     pub fn run(&self, mut rest: impl FnMut()) -> ! {
         loop {
             self.woken.fetch_add(1, Ordering::Relaxed);
-            let more = if self.turn.own(rt::time::now_ns()) {
+            let more = if self.turn.take(OWN, rt::time::now_ns()) {
                 let more = (self.first)();
                 self.turn.done();
                 more
             } else {
                 // It is being called, or that has just ended in the middle.
-                rt::time::sleep_ns(CALL_NS);
+                rt::time::sleep_ns(SOON_NS);
                 true
             };
             rest();

@@ -1,11 +1,14 @@
 //! Interrupts go to their drivers by EPC, on the thread in the seat (CUBIX-45, U10). It must not wait, so the bindings are made by
 //! another thread of this program; until then, and where a driver fails, the driver's own thread is woken instead.
 
+extern crate alloc;
+
+use alloc::format;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::sched::Event;
 use musubi::interfaces::interrupt::InterruptClient;
-use musubi::rt::{Mutex, sched, sync, thread};
+use musubi::rt::{Mutex, sched, sync, task, thread};
 
 /// Interrupts have consecutive vectors, and there are fewer.
 const LINES: usize = 32;
@@ -18,8 +21,8 @@ struct Line {
     /// The gate that is to be bound.
     wanted: AtomicU64,
     bound: Mutex<Option<Bound>>,
-    /// What has failed, to be unbound.
-    failed: Mutex<Option<InterruptClient>>,
+    /// What has failed, and how: to be unbound.
+    failed: Mutex<Option<(Bound, Error)>>,
 }
 
 struct Bound {
@@ -51,12 +54,13 @@ pub fn serve(event: &Event) {
         match bound.as_mut().filter(|bound| bound.gate == gate) {
             Some(known) => match known.client.arrived(section) {
                 Ok(more) => (rest, known.strikes) = (more, 0),
+                Err(Error::Busy) => {}
                 Err(Error::TimedOut) if known.strikes + 1 < STRIKES => known.strikes += 1,
-                Err(_) => {
+                Err(why) => {
                     // It is not to be called again, unless the driver binds it anew.
-                    let failed = bound.take().map(|bound| bound.client);
+                    let failed = bound.take();
                     if let Some(mut last) = line.failed.try_lock() {
-                        *last = failed;
+                        *last = failed.map(|bound| (bound, why));
                     }
                     wish();
                     let _ = sched::give_back(vector, gate);
@@ -86,8 +90,12 @@ fn bind_for_ever() {
             let gate = line.wanted.swap(0, Ordering::AcqRel);
             let new = (gate != 0).then(|| InterruptClient::bind(gate).ok()).flatten();
             let old = new.and_then(|client| line.bound.lock().replace(Bound { gate, client, strikes: 0 }));
+            if let Some(old) = old {
+                let _ = old.client.unbind();
+            }
             let failed = line.failed.lock().take();
-            for client in old.map(|old| old.client).into_iter().chain(failed) {
+            if let Some((Bound { gate, client, .. }, why)) = failed {
+                task::log(&format!("sched: a driver is not called any more (gate {gate:#x}): {why}\n"));
                 let _ = client.unbind();
             }
         }

@@ -92,7 +92,8 @@ impl Service {
         let mut answer = match first {
             Some((first, limit)) => {
                 let answer = sched::put_aside(first.thread, first.turn, limit);
-                if answer == Err(Error::Busy) {
+                // Whatever the reason, nobody else has it. It is not heard from a driver that the one in the seat is calling, say.
+                if !matches!(answer, Ok(()) | Err(Error::Changed)) {
                     let level = self.board.priorities().of(first.thread);
                     queue.push_front(first, level);
                 }
