@@ -72,6 +72,7 @@ pub fn cases() -> Vec<Case> {
                 "deadlines_are_admitted",
                 "jobs_have_their_processors",
                 "terms_need_their_policy",
+                "the_highest_priority_stops_nobody",
                 "every_policy_under_load",
             ],
         )
