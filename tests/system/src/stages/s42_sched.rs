@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_end",
                 "private_data_are_refused",
                 "a_high_level_that_fails",
+                "an_initial_one_that_does_not_answer",
             ],
         )
         .timeout(400)
