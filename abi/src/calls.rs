@@ -94,7 +94,7 @@ calls! {
     0x03 Full thread_create ThreadCreate(entry, argument, stack_len);
     /// Waits until a thread of the own task has ended. `timeout` in ns, `u64::MAX` for ever. Value: its exit code.
     0x04 Full thread_join ThreadJoin(thread, timeout);
-    /// Kills a thread of the own task. In a callee it waits until the callee returns, at most `task::CALLEE_GRACE_NS`.
+    /// Kills a thread of the own task. In a callee it waits until the callee returns, or has had `task::CALLEE_GRACE_NS`.
     0x05 Full thread_kill ThreadKill(thread);
     /// Gives the processor to the next ready thread.
     0x06 Full yield_now Yield();

@@ -7,8 +7,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const USER_SYSTEM: u64 = 0;
 /// The user of what is started from the shell.
 pub const USER_PERSON: u64 = 1;
-/// How long a callee may go on for a caller that has been killed, ns.
+/// How long a callee may go on for a caller that has been killed, ns; longer, if by then it has neither run for
+/// `CALLEE_TIME_NS` nor had `CALLEE_TURNS` turns.
 pub const CALLEE_GRACE_NS: u64 = 1_000_000_000;
+pub const CALLEE_TIME_NS: u64 = 50_000_000;
+pub const CALLEE_TURNS: u64 = 256;
 /// Bytes of stack when `stack_len` is 0, and the most there can be (one granule).
 pub const STACK_DEFAULT: u64 = 256 << 10;
 pub const STACK_MAX: u64 = crate::layout::GRANULE;

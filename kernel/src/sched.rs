@@ -349,7 +349,8 @@ fn idle(here: &Processor) {
 
 /// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
-    let grace = thread.is_killed().then(|| thread.kill_deadline());
+    let now = time::now();
+    let grace = thread.is_killed().then(|| now + thread.grace_left(now));
     if grace.is_some() {
         // On each way out from now on: the callee may have returned.
         here.attend();

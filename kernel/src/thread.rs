@@ -19,7 +19,7 @@ use abi::gate::DOORSTEP;
 use abi::layout::PAGE;
 use abi::rights::principal;
 use abi::section::kind;
-use abi::task::{CALLEE_GRACE_NS, STACK_DEFAULT, STACK_MAX, ThreadInfo, state};
+use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, STACK_MAX, ThreadInfo, state};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use ::sched::{Life, Phase};
@@ -86,6 +86,9 @@ pub struct Thread {
     pub processor: AtomicUsize,
     killed: AtomicBool,
     kill_deadline: AtomicU64,
+    /// When it may be ended in a callee at the earliest: at this turn, or when it has run for so long.
+    kill_turn: AtomicU64,
+    kill_time: AtomicU64,
     exit: Mutex<Option<u64>>,
     pub waiters: Waiters,
     pub watches: Watches,
@@ -165,6 +168,8 @@ impl Thread {
             processor: AtomicUsize::new(here().index),
             killed: AtomicBool::new(false),
             kill_deadline: AtomicU64::new(u64::MAX),
+            kill_turn: AtomicU64::new(0),
+            kill_time: AtomicU64::new(0),
             exit: Mutex::default(),
             waiters: Waiters::default(),
             watches: Watches::default(),
@@ -265,12 +270,25 @@ impl Thread {
         self.kill_deadline.load(Ordering::SeqCst)
     }
 
+    /// How long a killed thread may yet run in a callee, in ns. The time alone does not say that its callee has had any: with
+    /// many others ready it may not have been its turn, and it holds a lock.
+    pub fn grace_left(&self, now: u64) -> u64 {
+        let by_time = self.kill_deadline().saturating_sub(now);
+        if self.wait.lock().life.turn() >= self.kill_turn.load(Ordering::SeqCst) {
+            return by_time;
+        }
+        let ran = self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst));
+        by_time.max(self.kill_time.load(Ordering::SeqCst).saturating_sub(ran))
+    }
+
     /// Ends the thread as soon as it executes its own task's text; in a callee it has a bounded time (architecture 14).
     pub fn kill(self: &Arc<Thread>) {
         if self.killed.swap(true, Ordering::SeqCst) {
             return;
         }
         let deadline = arch::time::now() + CALLEE_GRACE_NS;
+        self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
+        self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
         self.kill_deadline.store(deadline, Ordering::SeqCst);
         let processor = &machine().processors[self.processor.load(Ordering::Relaxed)];
         processor.attend();
@@ -299,7 +317,7 @@ impl Thread {
 
     /// Whether a killed thread is where it may be ended.
     pub fn may_end(&self) -> bool {
-        self.is_killed() && (arch::time::now() >= self.kill_deadline() || self.in_own_text(&mut self.inner.lock()))
+        self.is_killed() && (self.grace_left(arch::time::now()) == 0 || self.in_own_text(&mut self.inner.lock()))
     }
 
     /// The time is over even for a callee.
@@ -314,7 +332,7 @@ impl Thread {
 
     /// The callee itself has said that it is done with this killed thread.
     pub fn end_of_grace(&self) {
-        self.kill_deadline.store(0, Ordering::SeqCst);
+        [&self.kill_deadline, &self.kill_turn].into_iter().for_each(|limit| limit.store(0, Ordering::SeqCst));
         machine().processors[self.processor.load(Ordering::Relaxed)].attend();
     }
 

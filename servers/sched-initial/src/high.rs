@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use board::{Board, Chosen, Ready};
+use board::{Board, Chosen, LEVELS, Ready};
 use core::sync::atomic::AtomicU64;
 use musubi::abi::sched::{event, ready};
 use musubi::interfaces::sched::SchedClient;
@@ -17,6 +17,8 @@ musubi::program!(run);
 
 const QUANTUM_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 2_000_000;
+/// Quanta that a thread may wait before it gets a turn at the highest level.
+const PATIENCE: u64 = 8;
 
 fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|client| {
@@ -78,7 +80,10 @@ impl Policy {
                     task::exit(Error::TooBig.word() as i32);
                 }
             }
-            event::TICK => (self.ended, self.running) = (true, 0),
+            event::TICK => {
+                (self.ended, self.running) = (true, 0);
+                queue.tick();
+            }
             event::REQUEST => {
                 priorities.set(thread, a);
                 queue.file_anew(|thread| priorities.of(thread));
@@ -88,8 +93,18 @@ impl Policy {
         }
     }
 
+    /// Who has waited for too many quanta gets a turn at the highest level, so that nobody starves.
+    fn age(&self) {
+        let queue = self.own.queue(self.processor);
+        let Some(highest) = queue.highest() else { return };
+        let waits = |level: &usize| queue.first(*level).is_some_and(|(_, waited)| waited >= PATIENCE);
+        (highest as usize + 1..LEVELS).filter(waits).for_each(|level| queue.raise(level, highest as usize));
+    }
+
     fn choose(&mut self) -> Chosen {
-        self.ended = false;
+        if core::mem::take(&mut self.ended) {
+            self.age();
+        }
         if let Some((Ready { thread, turn }, _)) = self.own.queue(self.processor).pop() {
             let ns = if thread == self.running { 0 } else { QUANTUM_NS };
             self.running = thread;

@@ -14,9 +14,13 @@ use musubi::{Error, Start};
 
 musubi::program!(run);
 
-const THINK: Limit = Limit::Ns(5_000_000);
+const THINK_MS: u32 = 3;
+const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 /// Without a high level there is nobody to choose: it is looked for again.
 const LOOK: Limit = Limit::Ns(1_000_000);
+/// What a high level may take for one choice, in ms: how often it may think for too long or not be there. More before its first.
+const PATIENCE_MS: u32 = 8;
+const BEGIN_MS: u32 = 100;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -45,6 +49,9 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         buffer: board.buffer(processor),
         processors,
         limited: Cell::new(false),
+        thinks: Cell::new(false),
+        waited_ms: Cell::new(0),
+        patience_ms: Cell::new(BEGIN_MS),
     };
     let begun = Seat::ask(processor as u64).and_then(|mut seat| {
         // All sit down together: while some processors go on in turn, the high level of others may be there.
@@ -68,6 +75,11 @@ struct Mechanism {
     processors: usize,
     /// The chosen thread's time runs, also while the high level chooses again.
     limited: Cell<bool>,
+    /// The high level runs.
+    thinks: Cell<bool>,
+    /// For how long it has not chosen, and how long it may take.
+    waited_ms: Cell<u32>,
+    patience_ms: Cell<u32>,
 }
 
 impl Mechanism {
@@ -81,6 +93,9 @@ impl Mechanism {
                 // The high level has been interrupted, or has not begun.
                 self.switch_to_high(seat)?;
             } else if let Some(chosen) = self.buffer.take() {
+                self.thinks.set(false);
+                self.waited_ms.set(0);
+                self.patience_ms.set(PATIENCE_MS);
                 self.carry_out(seat, chosen, &mut news)?;
             } else {
                 news = false;
@@ -98,6 +113,9 @@ impl Mechanism {
             let _ = sched::give_back(u64::from(event.detail), 0);
         }
         if event.kind == event::TICK {
+            if self.thinks.take() {
+                self.wait(THINK_MS);
+            }
             self.limited.set(false);
         }
         if event.kind == event::READY {
@@ -116,13 +134,24 @@ impl Mechanism {
 
     fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {
         let Some(Ready { thread, turn }) = self.desk.take_high() else {
+            self.wait(1);
             return busy(seat.next(0, 0, LOOK)).map(drop);
         };
         let limit = if self.limited.get() { Limit::Same } else { THINK };
-        if busy(seat.next(thread, turn, limit))? {
+        let refused = busy(seat.next(thread, turn, limit))?;
+        self.thinks.set(!refused);
+        if refused {
             self.desk.high_is_ready(turn);
         }
         Ok(())
+    }
+
+    /// Nobody else runs meanwhile, so a high level that does not answer is given up, and the kernel goes on in turn.
+    fn wait(&self, ms: u32) {
+        self.waited_ms.set(self.waited_ms.get() + ms);
+        if self.waited_ms.get() > self.patience_ms.get() {
+            task::exit(Error::TimedOut.word() as i32);
+        }
     }
 
     fn carry_out(&self, seat: &mut Seat, chosen: Chosen, news: &mut bool) -> Result<(), Error> {

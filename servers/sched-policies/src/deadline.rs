@@ -14,7 +14,7 @@ use musubi::{Error, Start};
 
 musubi::program!(run);
 
-/// Of threads with deadlines: above all others.
+/// Of threads with deadlines: above all others, whatever priority those ask for.
 const LEVEL: u64 = 1;
 /// What may be promised of each processor, in thousandths.
 const PROMISED_MAX: u64 = 900;
@@ -25,6 +25,7 @@ const PERIOD_MAX_NS: u64 = 1_000_000_000_000;
 struct Deadline;
 
 impl Policy for Deadline {
+    const HIGHEST: u64 = LEVEL + 1;
     const KNOWS: &'static [Terms] = &[Terms::Periodic { period: 0, deadline: 0, budget: 0 }];
 
     fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {

@@ -1,12 +1,17 @@
 //! What all policies have in common: a thread on each processor that the fast level names when it wants the policy.
 
-use board::{Board, Terms};
+use board::{Board, LEVELS, Terms};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
 use musubi::{Error, abi};
 
+/// Quanta that a thread may wait before it gets a turn at the highest level.
+const PATIENCE: u64 = 8;
+
 /// What one policy decides.
 pub trait Policy {
+    /// Levels above this one are for whom the policy puts there: nobody gets there by a priority that he asks for, or by waiting.
+    const HIGHEST: u64 = 0;
     /// What threads may agree on with it; figures in it do not matter.
     const KNOWS: &'static [Terms] = &[];
 
@@ -49,10 +54,11 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
             let asked = desk.begin();
             while let Some(asked) = desk.receive() {
                 if !board.proposals().decide(asked.thread, |terms| P::decide(board, asked.thread, terms)) {
-                    board.priorities().set(asked.thread, asked.level);
+                    board.priorities().set(asked.thread, asked.level.max(P::HIGHEST));
                 }
             }
             P::look(board, processor);
+            age(board, processor, P::HIGHEST);
             desk.done(asked);
         } else if desk.seen(abi::sched::event::READY) == 0 {
             // Nobody is there to call this level.
@@ -60,5 +66,17 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
             continue;
         }
         thread::yield_now();
+    }
+}
+
+/// Everybody may ask for the highest priority, so nobody is left waiting for ever: the first thread of each level, who has waited
+/// there longest, gets a turn at the highest one after a while.
+fn age(board: Board<'_>, processor: usize, from: u64) {
+    let queue = board.queue(processor);
+    let Some(highest) = (from as usize..LEVELS).find(|level| queue.first(*level).is_some()) else { return };
+    let waits = |level: &usize| queue.first(*level).is_some_and(|(_, waited)| waited >= PATIENCE);
+    let levels = (highest + 1..LEVELS).filter(waits).fold(0, |bits, level| bits | 1 << level);
+    if levels != 0 {
+        board.desk(processor).raise(levels, highest as u64);
     }
 }

@@ -62,6 +62,10 @@ impl Levels {
         [("fast", self.fast), ("high", self.high)].into_iter().find_map(|(level, child)| {
             let how = child.wait_for(0).ok()?;
             let words = match ended::describe(&how, ended::section_name) {
+                // So says a fast level that cannot go on without the high one.
+                words if words.is_empty() && level == "fast" && how.code == Error::TimedOut.word() => {
+                    return Some(String::from("the high level does not answer"));
+                }
                 words if words.is_empty() => format!("it ended with status {}", how.code),
                 words => words,
             };

@@ -19,6 +19,7 @@ pub const CHECKS: &[Check] = &[
     ("bad_end", || bad("end", reason::ENDED)),
     ("private_data_are_refused", private_data_are_refused),
     ("a_high_level_that_fails", a_high_level_that_fails),
+    ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
 ];
 
 /// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they
@@ -97,4 +98,34 @@ fn bad(mode: &str, why: u64) -> Outcome {
     let log = lines(1)?;
     holds!(log.iter().any(|line| line.contains(&name)), "the log does not say so: {log:?}");
     Ok(())
+}
+
+/// In the initial version nobody runs who was not chosen by the high level. One that loops, sleeps, faults or ends is given up by
+/// the fast level itself, which says so; otherwise everything would stand still until its buffer of events is full.
+fn an_initial_one_that_does_not_answer() -> Outcome {
+    let load = Load::start(4 * task::processors().count())?;
+    let chooser = client()?;
+    for (mode, or_else) in
+        [("loop", None), ("sleep", None), ("fault", Some("fault: ")), ("end", Some("it ended with status 3"))]
+    {
+        let name = format!("mute {mode}");
+        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
+        // It may be gone again before all seats are taken.
+        let _ = chooser.choose(&name);
+        while gone() < before + 2 * task::processors().count() as u64 {
+            holds!(time::now_ns() < until, "{name} was not put out");
+            time::sleep_ns(5_000_000);
+        }
+        load.all_run()?;
+        chooser.choose("none").map_err(doing("none"))?;
+        let told = lines(1)?;
+        // Whose end is seen first: that of the high level, where it has one, or that of the fast one.
+        let silent = format!("{name}: the high level does not answer");
+        let failed = or_else.map(|how| format!("{name}: the high level has failed: {how}"));
+        let is_so = |line: &String| line.contains(&silent) || failed.as_ref().is_some_and(|how| line.contains(how));
+        let mut about = told.iter().filter(|line| line.contains(&format!(" {name}: the "))).peekable();
+        holds!(about.peek().is_some() && about.all(is_so), "not for that reason: {told:?}");
+    }
+    load.stop()
 }

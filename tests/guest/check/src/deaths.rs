@@ -1,7 +1,7 @@
 //! Deaths in a row, under load: nothing is lost by any of them.
 
-use crate::memory::data;
-use crate::peer::{Peer, in_call, op};
+use crate::memory::{await_word, data, store};
+use crate::peer::{Peer, in_call, op, work};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -10,13 +10,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::calls::stub;
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
-use musubi::rt::{section, task, thread};
+use musubi::rt::{Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
-pub const CHECKS: &[Check] =
-    &[("thousand_faults_under_load", || under_load(faults)), ("thousand_deaths_under_load", || under_load(deaths))];
+pub const CHECKS: &[Check] = &[
+    ("thousand_faults_under_load", || under_load(faults)),
+    ("thousand_deaths_under_load", || under_load(deaths)),
+    ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
+];
 
 static OVER: AtomicBool = AtomicBool::new(false);
 
@@ -140,4 +144,55 @@ fn deaths() -> Outcome {
         let peer = unsafe { Box::from_raw(own) };
         peer.bound.unbind().map_err(doing("unbind"))
     })
+}
+
+/// With so many busy threads that a killed caller's turn comes once in more than a second, its callee still has the time that it
+/// needs: it is not ended between the two halves of what it writes.
+fn a_killed_caller_waits_its_turn() -> Outcome {
+    const BUSY: usize = 115;
+    if task::processors().count() > 1 {
+        // A program has not enough threads for more.
+        return Ok(());
+    }
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    // Three turns of it.
+    let rounds = rounds_in(25_000_000);
+    let load = || {
+        while !OVER.load(Ordering::Relaxed) {
+            core::hint::spin_loop();
+        }
+    };
+    let busy: Result<Vec<_>, _> = (0..BUSY).map(|_| thread::spawn(load, 0)).collect();
+    let busy = busy.map_err(doing("thread"))?;
+    for round in 1..3 {
+        store(flags.base(), 0);
+        let flag = flags.base();
+        let call = move || {
+            let _ = peer.call(op::WORK, &[round, flag, rounds]);
+        };
+        let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
+        await_word(flags.base());
+        stub::thread_kill(&Trap, caller.number()).map_err(doing("kill"))?;
+        same!(caller.join(), Ok(Error::Killed.word()), "how the caller ended");
+        same!(peer.pair(op::PAIR), Ok([round, round]), "the pair afterwards");
+    }
+    OVER.store(true, Ordering::Relaxed);
+    // The kernel does not remember the ends of so many.
+    for one in busy {
+        let _ = one.join();
+    }
+    Ok(())
+}
+
+/// Rounds of [`work`] in so much time, where nobody else computes; of three tries the one that was disturbed least.
+fn rounds_in(ns: u64) -> u64 {
+    const ROUNDS: u64 = 1_000_000;
+    let once = |_| {
+        let began = time::now_ns();
+        work(ROUNDS);
+        time::now_ns() - began
+    };
+    ROUNDS * ns / (0..3).map(once).min().unwrap_or(1).max(1)
 }

@@ -69,6 +69,8 @@ pub mod op {
     pub const ADDRESS_OF_DATA: u64 = 23;
     /// Makes the kernel call `w1` with `w2` and `w3`, answers as it does, and stores what its error says at `w0`.
     pub const TRY: u64 = 24;
+    /// As [`UPDATE`], but computes `w2` rounds in between.
+    pub const WORK: u64 = 27;
     /// Exports a function of nine arguments; value: its gate.
     pub const WIDE: u64 = 26;
     /// Answers with the two values `w0` and `w1`, whatever they mean.
@@ -162,6 +164,13 @@ impl Skeleton for Ops {
                 PAIR[1].store(w[0], Ordering::SeqCst);
                 Values(0, 0)
             }
+            op::WORK => {
+                PAIR[0].store(w[0], Ordering::SeqCst);
+                store(w[1], 1);
+                work(w[2]);
+                PAIR[1].store(w[0], Ordering::SeqCst);
+                Values(0, 0)
+            }
             op::PAIR => Values(PAIR[0].load(Ordering::SeqCst), PAIR[1].load(Ordering::SeqCst)),
             op::RAW => value(stub::gate_create(&Trap, raw::raw(w[0]), 1, raw::COOKIE, w[1])),
             op::BOUNCE => match plain_call(w[0], [op::BOUNCE, w[1], w[0], w[2] + 1, 0, 0]).and_then(result_of) {
@@ -190,6 +199,14 @@ impl Skeleton for Ops {
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),
         }
+    }
+}
+
+/// Takes its time on the processor.
+#[inline(never)]
+pub fn work(rounds: u64) {
+    for n in 0..rounds {
+        core::hint::black_box(n);
     }
 }
 

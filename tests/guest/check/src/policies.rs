@@ -16,6 +16,7 @@ pub const CHECKS: &[Check] = &[
     ("deadlines_are_admitted", deadlines_are_admitted),
     ("jobs_have_their_processors", jobs_have_their_processors),
     ("terms_need_their_policy", terms_need_their_policy),
+    ("the_highest_priority_stops_nobody", the_highest_priority_stops_nobody),
     ("every_policy_under_load", every_policy_under_load),
     ("deadlines_are_met", deadlines_are_met),
     ("priorities_miss_them", priorities_miss_them),
@@ -207,6 +208,41 @@ fn terms_need_their_policy() -> Outcome {
         })?;
     }
     Ok(())
+}
+
+/// Anybody may ask for the highest priority, on every processor, and compute for ever: others still get on.
+fn the_highest_priority_stops_nobody() -> Outcome {
+    for policy in POLICIES {
+        with(policy, || {
+            let seen = leak(AtomicU64::new(0));
+            let other = Busy::start(1)?;
+            let other_number = other.threads[0].number();
+            // Who would starve cannot stop them, so they stop by themselves.
+            let body = move || {
+                let _ = sched::set_priority(task::identity().thread, 0);
+                let (before, until) = (ran(other_number), time::now_ns() + 3_000 * MS);
+                while time::now_ns() < until {
+                    compute(1000);
+                }
+                seen.fetch_max(ran(other_number).saturating_sub(before), Ordering::Relaxed);
+            };
+            let hogs: Result<Vec<_>, _> = (0..task::processors().count()).map(|_| thread::spawn(body, 0)).collect();
+            for hog in hogs.map_err(doing("thread"))? {
+                hog.join().map_err(doing("join"))?;
+            }
+            other.stop()?;
+            // About a ninth of one processor; on a busy host it may be less.
+            let had = seen.load(Ordering::Relaxed) / MS;
+            holds!(had >= 20, "by {policy} it ran for {had} ms of 3000");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// For how long a thread has run, in ns.
+fn ran(number: u64) -> u64 {
+    task::threads().find(|info| info.thread == number).map_or(0, |info| info.time)
 }
 
 /// From each policy to the next while threads compute, sleep and wake each other: none is lost.

@@ -61,5 +61,6 @@ pub fn cases() -> Vec<Case> {
         checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
             .matrix()
             .timeout(900),
+        checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
     ]
 }

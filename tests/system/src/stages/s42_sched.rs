@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_end",
                 "private_data_are_refused",
                 "a_high_level_that_fails",
+                "an_initial_one_that_does_not_answer",
             ],
         )
         .timeout(400)
@@ -72,6 +73,7 @@ pub fn cases() -> Vec<Case> {
                 "deadlines_are_admitted",
                 "jobs_have_their_processors",
                 "terms_need_their_policy",
+                "the_highest_priority_stops_nobody",
                 "every_policy_under_load",
             ],
         )
