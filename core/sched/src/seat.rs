@@ -5,9 +5,9 @@ pub const BEAT_NS: u64 = 1_000_000;
 /// At which beat it has thought for too long.
 pub const BEATS: u32 = 6;
 /// At which beat a call that it makes meanwhile, into a driver, has taken too long: the call ends, and the scheduler goes on.
-pub const ERRAND_BEATS: u32 = 2;
+pub const ERRAND_BEATS: u32 = 4;
 /// The same for both together: errands that all take too long make no scheduler that never answers.
-pub const BEATS_IN_ALL: u32 = 8;
+pub const BEATS_IN_ALL: u32 = 9;
 
 /// Why a scheduler lost its seat. The numbers are those that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -304,18 +304,16 @@ fn an_errand_that_takes_too_long_ends_and_the_scheduler_goes_on() {
     seat.sit("a", 5);
     seat.ask();
     assert_eq!(seat.beat(Some(1)), Beat::Fine);
-    assert_eq!(seat.beat(Some(2)), Beat::Fine, "another call");
-    assert_eq!(seat.beat(Some(2)), Beat::Recall);
+    let second: Vec<Beat> = (0..ERRAND_BEATS).map(|_| seat.beat(Some(2))).collect();
+    assert_eq!(second.iter().position(|beat| *beat == Beat::Recall), Some(ERRAND_BEATS as usize - 1), "another call");
     assert_eq!(seat.beat(None), Beat::Fine, "it is back");
-    assert_eq!(seat.beat(Some(3)), Beat::Fine);
     seat.decided(true);
     seat.ask();
     assert_eq!(seat.beat(Some(3)), Beat::Fine, "beats of an earlier decision do not count");
     // One bad driver after the other.
-    let rest: Vec<Beat> =
-        (0..).map(|at| seat.beat(Some(10 + at / ERRAND_BEATS as u64))).take(BEATS_IN_ALL as usize).collect();
+    let rest: Vec<Beat> = (0..BEATS_IN_ALL).map(|at| seat.beat(Some(10 + u64::from(at / ERRAND_BEATS)))).collect();
     assert_eq!(rest.iter().position(|beat| *beat == Beat::Late), Some(BEATS_IN_ALL as usize - 2));
-    assert!(rest.iter().filter(|beat| **beat == Beat::Recall).count() >= 3);
+    assert!(rest.contains(&Beat::Recall));
     assert!(u64::from(BEATS_IN_ALL) * BEAT_NS < 10_000_000);
 }
 

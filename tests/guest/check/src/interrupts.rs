@@ -179,7 +179,7 @@ fn bad(how: u64) -> Outcome {
     let keyboard = keyboard()?;
     with("ageing", || {
         let load = Load::start(4)?;
-        keyboard.listen(how).map_err(|e| format!("listen: {e}; {:?}", task::threads().map(|t| (t.thread, t.task, t.state, t.processor, t.time / 1000000, t.depth, t.text)).collect::<alloc::vec::Vec<_>>()))?;
+        keyboard.listen(how).map_err(doing("listen"))?;
         let before = put_out();
         // Given up after a few times: from then on its thread is asked.
         let until = time::now_ns() + 30_000_000_000;
