@@ -139,9 +139,9 @@ fn data_cost_where_they_are_copied(runs: &Runs) -> Result<()> {
 
 fn not_to_wait_is_cheaper(runs: &Runs) -> Result<()> {
     for system in SYSTEMS {
-        for way in ["pipe", "unix", "tcp", "udp", "shm-futex"] {
+        for way in ["pipe", "unix", "tcp", "udp", "shm-futex", "sunrpc-tcp"] {
             let of = |case| value(&runs.instructions, system, case, way, 0);
-            let (waits, not) = (of("NullProc")?, of("NullProc_Async")?);
+            let (waits, not) = (of("NullProc")?, of("NullProc-async")?);
             ensure!(not < waits, "{system}, {way}: {not} without waiting, {waits} with");
         }
     }
