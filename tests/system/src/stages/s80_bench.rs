@@ -292,6 +292,9 @@ fn itc_is_counted(runs: &Runs) -> Result<()> {
             ensure!(copied == if case == "ArgRtn_Copy" { bytes } else { 0 }, "{case} by {way}: {copied} bytes copied");
         }
     }
+    let [improved, initial] = ITC.map(|way| value("NullProc", way, 0, unit::INSTRUCTIONS));
+    let (improved, initial) = (improved?, initial?);
+    ensure!(2 * improved < initial, "half the switches: {improved} instructions, {initial} in the initial version");
     for way in ["epc-h", "epc-s", ITC[0], ITC[1]] {
         for bytes in [2 << 10, 4 << 10, 8 << 10] {
             ensure!(
