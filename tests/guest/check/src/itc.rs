@@ -1,7 +1,8 @@
 //! Threads of two programs that wait for each other in a section that they share: what they say arrives, whoever waits for a
 //! dead one hears of it, and a wild one harms itself.
 
-use crate::deaths::{lose_nothing, nothing_lost, settled};
+mod deaths;
+
 use crate::memory::{data, store};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
@@ -10,7 +11,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
 use musubi::abi::sched::WATCHES_MAX;
 use musubi::abi::task::state;
@@ -32,11 +32,11 @@ pub const CHECKS: &[Check] = &[
     ("the_end_of_a_partner_ends_the_wait", the_end_of_a_partner_ends_the_wait),
     ("what_the_dead_one_held_is_marked", what_the_dead_one_held_is_marked),
     ("a_partner_that_overwrites_everything", a_partner_that_overwrites_everything),
-    ("partners_die_under_load", partners_die_under_load),
+    ("partners_die_under_load", deaths::partners_die_under_load),
     ("a_fault_under_guard_is_an_error", a_fault_under_guard_is_an_error),
 ];
 /// What takes long.
-pub const MANY: &[Check] = &[("ten_thousand_partners_die", ten_thousand_partners_die)];
+pub const MANY: &[Check] = &[("ten_thousand_partners_die", deaths::ten_thousand_partners_die)];
 
 const FOR_EVER: Limit = Limit::Sleep(u64::MAX);
 const ROUNDS: u64 = 300;
@@ -168,7 +168,7 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
         // One thread after the other, each as far as the other one says.
         "threads" => {
             for turn in 0..words[ALL].load(Ordering::SeqCst) {
-                let thread = thread::spawn(move || one_of_many(words, turn, other), 0)?;
+                let thread = thread::spawn(move || deaths::one_of_many(words, turn, other), 0)?;
                 thread.join()?;
                 words[ENDED].store(turn + 1, Ordering::SeqCst);
             }
@@ -441,122 +441,6 @@ fn a_partner_that_overwrites_everything() -> Outcome {
         pair.end(0)?;
     }
     Ok(())
-}
-
-/// Another thread runs all the while.
-fn with_load(body: impl FnOnce() -> Outcome) -> Outcome {
-    let stop: &'static AtomicU64 = alloc::boxed::Box::leak(alloc::boxed::Box::new(AtomicU64::new(0)));
-    let load = thread::spawn(
-        || {
-            while stop.load(Ordering::Relaxed) == 0 {
-                thread::yield_now();
-            }
-        },
-        0,
-    );
-    let load = load.map_err(doing("thread"))?;
-    let outcome = body();
-    stop.store(1, Ordering::Relaxed);
-    load.join().map_err(doing("join"))?;
-    outcome
-}
-
-/// In each way in turn, while this thread waits for it.
-fn a_partner_dies(n: usize) -> Outcome {
-    let pair = Pair::start(["exit", "fault", "hold", "stay"][n % 4])?;
-    pair.with(|o| {
-        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
-        if n % 4 == 3 {
-            pair.child.kill().map_err(doing("kill"))?;
-        }
-        match n % 4 {
-            2 => same!(o.semaphore.acquire(FOR_EVER).map(|held| held.left), Ok(Some(pair.other)), "the place"),
-            _ => same!(o.back.wait(FOR_EVER), Err(Error::Dead), "waiting for a dead one"),
-        }
-        Ok(())
-    })?;
-    pair.kill()
-}
-
-fn partners_die_under_load() -> Outcome {
-    let mut n = 0;
-    with_load(|| {
-        lose_nothing(200, || {
-            n += 1;
-            a_partner_dies(n)
-        })
-    })
-}
-
-/// A thread that ends while the other one waits for it, every third with what it holds.
-fn one_of_many(words: Words, turn: u64, other: u64) {
-    let me = task::identity().thread;
-    words[TURN].store(me, Ordering::SeqCst);
-    while words[WATCHED].load(Ordering::SeqCst) != me {
-        thread::yield_now();
-    }
-    let Ok(partners) = partners(&[other]) else { return };
-    let Ok(Objects { semaphore, there, .. }) = objects(words, &partners) else { return };
-    if turn % 3 == 0 {
-        core::mem::forget(semaphore.acquire(FOR_EVER));
-    }
-    there.set();
-    (0..2).for_each(|_| thread::yield_now());
-    if turn % 3 == 1 {
-        thread::exit(1);
-    }
-}
-
-/// So many threads of one program end.
-fn partners_threads_die(count: u64) -> Outcome {
-    let pair = Pair::start_with("threads", count)?;
-    pair.words[WATCHED].store(1, Ordering::SeqCst);
-    for turn in 0..count {
-        // The one before has been joined, so this is another.
-        while pair.words[ENDED].load(Ordering::SeqCst) < turn || pair.words[TURN].load(Ordering::SeqCst) == 0 {
-            thread::yield_now();
-        }
-        let other = pair.words[TURN].swap(0, Ordering::SeqCst);
-        let partners = partners(&[other]).map_err(doing("watching"))?;
-        let o = objects(pair.words, &partners).map_err(doing("objects"))?;
-        pair.words[WATCHED].store(other, Ordering::SeqCst);
-        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
-        match turn % 3 {
-            0 => same!(o.semaphore.acquire(FOR_EVER).map(|held| held.left), Ok(Some(other)), "the place"),
-            _ => same!(o.back.wait(FOR_EVER), Err(Error::Dead), "waiting for a dead one"),
-        }
-    }
-    pair.end(0)
-}
-
-/// Threads of programs, and programs. What is lost with a death is lost ten thousand times; what only grows to its size has it
-/// long before.
-fn ten_thousand_partners_die() -> Outcome {
-    const PARTS: usize = 10;
-    const PROGRAMS: usize = 40;
-    const THREADS: u64 = 24;
-    with_load(|| {
-        let mut all: Vec<Memory> = Vec::with_capacity(PARTS);
-        for part in 0..PARTS {
-            for n in 0..PROGRAMS {
-                let dies = || {
-                    partners_threads_die(THREADS)?;
-                    a_partner_dies(n)
-                };
-                dies().map_err(|why| format!("part {part}, program {n}: {why}"))?;
-            }
-            all.push(settled()?);
-        }
-        let (early, late) = (&all[PARTS / 2], &all[PARTS - 1]);
-        let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
-        same!(counts(late), counts(early), "sections, tasks, threads");
-        nothing_lost(early, late)?;
-        // Its tables double and are cleared now and then: in the end it is not more than it has once been.
-        let most = all[..PARTS / 2].iter().map(|m| m.kernel_heap_used).max().unwrap_or(0);
-        let heap = late.kernel_heap_used.saturating_sub(most);
-        holds!(heap < 2 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
-        Ok(())
-    })
 }
 
 fn a_fault_under_guard_is_an_error() -> Outcome {
