@@ -9,6 +9,7 @@ use crate::sizes::{self, ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy, LONGEST, SIZES, Way
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::array::from_fn;
 use musubi::Error;
 use musubi::abi::gate::grade;
 use musubi::command::Command;
@@ -27,7 +28,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     server::with(|gate| {
         by_each(&WAYS, |way| {
             itc(report, gate, way).map_err(|e| format!("{e}"))?;
-            asynchronous(report, gate, &format!("{way}-async")).map_err(|e| format!("asynchronous: {e}"))
+            asynchronous(report, gate, way).map_err(|e| format!("asynchronous: {e}"))
         })
     })?;
     colour_map(report)
@@ -92,42 +93,48 @@ fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
     client.unbind()
 }
 
-/// Nobody waits for the answer to each call. A round is [`POSTED`] of them, and all their answers.
+/// Several calls are under way before an answer is collected. A round is [`POSTED`] of them and their answers; each result has
+/// its own place.
 fn asynchronous(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
-    let (client, asked) = (MeasureClient::bind_itc(gate, 2 * LONGEST as u64)?, MeasureClient::bind_with_args(gate, 0)?);
-    let data = client.alloc(LONGEST)?;
+    let len = (POSTED as u64 + 1) * LONGEST as u64;
+    let (client, asked) = (MeasureClient::bind_itc(gate, len)?, MeasureClient::bind_with_args(gate, 0)?);
+    let mut data = client.alloc(LONGEST)?;
+    let mut results = (0..POSTED).map(|_| client.alloc(LONGEST)).collect::<Result<Vec<_>, Error>>()?;
     let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
-    posted(&bench, "NullProc", 0, || client.post_null())?;
-    for bytes in SIZES {
-        posted(&bench, ArgNoRtn.name(), bytes, || client.post_take(&data[..bytes]))?;
+    bench.measure_posted("NullProc", 0, POSTED as u64, || together(|_| client.post_null()))?;
+    for pattern in [ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy] {
+        for bytes in SIZES {
+            let data = &mut data[..bytes];
+            sizes::fill(data);
+            for result in &mut results {
+                result.fill(0);
+                if pattern == ArgRtnNoCopy {
+                    client.prepare(&mut result[..bytes])?;
+                }
+            }
+            let data = &*data;
+            bench.measure_posted(pattern.name(), bytes, POSTED as u64, || {
+                let mut places = results.iter_mut().map(|result| &mut result[..bytes]);
+                let mut place = || places.next().ok_or(Error::TooBig);
+                match pattern {
+                    ArgNoRtn => together(|_| client.post_take(data)),
+                    ArgRtnNoCopy => together(|_| client.post_answer(data, place()?)),
+                    ArgRtnCopy => together(|_| client.post_copy(data, place()?)),
+                }?;
+                results.iter().for_each(|result| server::look(&result[..bytes]));
+                Ok(())
+            })?;
+            if pattern != ArgNoRtn && !results.iter().all(|result| pattern.is_right(data, &result[..bytes])) {
+                return Err(Error::Changed);
+            }
+        }
     }
-    drop(data);
+    drop((data, results));
     asked.unbind()?;
     client.unbind()
 }
 
-fn posted<'a>(
-    bench: &Way,
-    name: &str,
-    bytes: usize,
-    mut post: impl FnMut() -> Result<Answer<'a, ()>, Error>,
-) -> Result<(), Error> {
-    let mut outcome = Ok(());
-    let mut posted = Vec::with_capacity(POSTED);
-    let rounds = Plan::new(bench.rounds / 10).measure(|| {
-        let mut round = || -> Result<(), Error> {
-            for _ in 0..POSTED {
-                posted.push(post()?);
-            }
-            posted.drain(..).try_for_each(Answer::collect)
-        };
-        if let Err(error) = round() {
-            outcome = Err(error);
-        }
-    });
-    outcome?;
-    let case = Case { case: &format!("{name}_Async-of-{POSTED}"), way: bench.way, bytes };
-    bench.report.case(case, &rounds, &[]);
-    bench.report.per_call(case, &rounds, POSTED as u64);
-    Ok(())
+/// Makes a call [`POSTED`] times, then collects all answers.
+fn together<'a>(mut post: impl FnMut(usize) -> Result<Answer<'a, ()>, Error>) -> Result<(), Error> {
+    from_fn::<_, POSTED, _>(&mut post).into_iter().try_for_each(|posted| posted?.collect())
 }

@@ -39,6 +39,16 @@ impl Report {
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
         self.figure(case, self.unit, rounds.ticks.summary());
+        self.steps_and_counts(case, rounds, steps);
+    }
+
+    /// Rounds of `calls` calls that are under way together: what one of them comes to; what else was counted is of a round.
+    pub fn posted(&self, case: Case, rounds: &Rounds, calls: u64) {
+        self.figure(case, self.unit, rounds.ticks.summary().part(calls));
+        self.steps_and_counts(case, rounds, &[]);
+    }
+
+    fn steps_and_counts(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
         for (step, samples) in steps.iter().zip(&rounds.steps) {
             self.figure(Case { case: &format!("{}/{step}", case.case), ..case }, self.unit, samples.summary());
         }
@@ -49,9 +59,7 @@ impl Report {
 
     /// What one of the `n` calls of a round comes to.
     pub fn per_call(&self, case: Case, rounds: &Rounds, n: u64) {
-        let Summary { median, least, greatest, n: rounds } = rounds.ticks.summary();
-        let one = Summary { median: median / n, least: least / n, greatest: greatest / n, n: rounds };
-        self.figure(case, &format!("{}-per-call", self.unit), one);
+        self.figure(case, &format!("{}-per-call", self.unit), rounds.ticks.summary().part(n));
     }
 
     /// Something that was counted over all rounds.

@@ -38,6 +38,14 @@ impl Samples {
     }
 }
 
+impl Summary {
+    /// What one of `n` equal parts comes to.
+    pub fn part(self, n: u64) -> Summary {
+        let part = |sum: u64| (sum + n / 2) / n;
+        Summary { median: part(self.median), least: part(self.least), greatest: part(self.greatest), n: self.n }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +56,7 @@ mod tests {
         assert_eq!(samples.summary(), Summary::default());
         [9, 1, 5].into_iter().for_each(|n| samples.add(n));
         assert_eq!(samples.summary(), Summary { median: 5, least: 1, greatest: 9, n: 3 });
+        assert_eq!(samples.summary().part(2), Summary { median: 3, least: 1, greatest: 5, n: 3 });
         assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, n: 3 });
     }
 }

@@ -1,7 +1,7 @@
 //! The paper's four patterns over sizes of data (CUBIX-25, 29): what is passed by address costs the same however long it is.
 
 use crate::report::{Case, Report};
-use crate::rounds::Plan;
+use crate::rounds::{Plan, Rounds};
 use crate::server;
 use alloc::format;
 use alloc::string::String;
@@ -35,6 +35,20 @@ impl Pattern {
             ArgRtnCopy => "ArgRtn_Copy",
         }
     }
+
+    /// Whether that is the result that it gives for these data.
+    pub fn is_right(self, data: &[u8], result: &[u8]) -> bool {
+        match self {
+            ArgNoRtn => true,
+            ArgRtnNoCopy => result.iter().all(|byte| *byte == server::PREPARED),
+            ArgRtnCopy => result == data,
+        }
+    }
+}
+
+/// Data that are passed.
+pub fn fill(data: &mut [u8]) {
+    data.iter_mut().zip(0..).for_each(|(byte, n): (&mut u8, u64)| *byte = n.to_le_bytes()[0] ^ n.to_le_bytes()[1]);
 }
 
 pub fn run(report: &Report) -> Result<(), String> {
@@ -115,7 +129,7 @@ impl Way<'_> {
 
     fn pattern(&self, pattern: Pattern, data: &mut [u8], result: &mut [u8]) -> Result<(), Error> {
         let (client, name, bytes) = (self.client, pattern.name(), data.len());
-        data.iter_mut().zip(0..).for_each(|(byte, n): (&mut u8, u64)| *byte = n.to_le_bytes()[0] ^ n.to_le_bytes()[1]);
+        fill(data);
         result.fill(0);
         match pattern {
             ArgNoRtn => return self.measure(name, bytes, || client.take(data)),
@@ -127,14 +141,29 @@ impl Way<'_> {
                 self.measure(name, bytes, || client.copy(data, result).inspect(|()| server::look(result)))?;
             }
         }
-        let right = match pattern {
-            ArgRtnCopy => result == data,
-            _ => result.iter().all(|byte| *byte == server::PREPARED),
-        };
-        if right { Ok(()) } else { Err(Error::Changed) }
+        if pattern.is_right(data, result) { Ok(()) } else { Err(Error::Changed) }
     }
 
-    fn measure(&self, case: &str, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    fn measure(&self, case: &str, bytes: usize, what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        let rounds = self.rounds(bytes, what)?;
+        self.report.case(Case { case, way: self.way, bytes }, &rounds, &[]);
+        Ok(())
+    }
+
+    /// The same for `calls` calls that are under way together.
+    pub fn measure_posted(
+        &self,
+        case: &str,
+        bytes: usize,
+        calls: u64,
+        what: impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let rounds = self.rounds(bytes, what)?;
+        self.report.posted(Case { case: &format!("{case}-async"), way: self.way, bytes }, &rounds, calls);
+        Ok(())
+    }
+
+    fn rounds(&self, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<Rounds, Error> {
         let copied = || self.client.bound().copied() + self.asked.copied().unwrap_or(0);
         let mut outcome = Ok(());
         let rounds = if bytes < LONGEST { self.rounds } else { self.rounds / 10 };
@@ -147,8 +176,6 @@ impl Way<'_> {
                 outcome = Err(error);
             }
         });
-        outcome?;
-        self.report.case(Case { case, way: self.way, bytes }, &rounds, &[]);
-        Ok(())
+        outcome.map(|()| rounds)
     }
 }

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod event;
+mod lane;
 mod partners;
 mod queue;
 mod semaphore;
 mod waiters;
 
 pub use event::Event;
+pub use lane::{Putter, Taker, lane_words};
 pub use partners::{Limit, PARTNERS_MAX, Partners, Threads};
 pub use queue::{Queue, Taken};
 pub use semaphore::{Held, Semaphore};

@@ -1,7 +1,7 @@
 //! The other threads: who they are, whether they live, and how one waits for them.
 
 use crate::atomic::{Ordering, fence};
-use crate::waiters::{Waiters, Wake};
+use crate::waiters::{Found, Wake};
 use abi::Error;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -182,15 +182,17 @@ impl<T: Threads> Partners<T> {
     }
 
     /// Whether one of them is running now. This thread is: where that is not said, nothing is believed of the others.
+    #[inline]
     pub fn is_running(&self) -> bool {
-        self.threads.is_running(self.me) && self.all().iter().any(|&other| self.threads.is_running(other))
+        self.all().iter().any(|&other| self.threads.is_running(other)) && self.threads.is_running(self.me)
     }
 
     /// Waits until `attempt` has a value. `waiters` is where others find this thread, `wake` whom it still has to wake,
     /// `is_over` says when nobody is left to wait for.
+    #[inline]
     pub(crate) fn wait<R>(
         &self,
-        waiters: Waiters,
+        waiters: impl Found,
         limit: Limit,
         mut wake: Wake,
         is_over: impl Fn() -> bool,
@@ -233,8 +235,9 @@ impl<T: Threads> Partners<T> {
                     self.threads.sleep(until)
                 }
             };
-            if let Err(error) = slept {
-                break attempt().transpose().unwrap_or(Err(error));
+            // Mostly it was woken for what it waits for.
+            if let Some(outcome) = attempt().transpose().or_else(|| slept.err().map(Err)) {
+                break outcome;
             }
         };
         waiters.leave(self.me);
@@ -243,17 +246,19 @@ impl<T: Threads> Partners<T> {
     }
 
     /// Snoopy spin wait: as long as a partner is running.
+    #[inline]
     fn spin<R>(
         &self,
         until: u64,
         wake: &mut Wake,
         attempt: &mut impl FnMut() -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
-        if self.is_running() {
-            wake.now(self);
+        if !self.is_running() {
+            return Ok(None);
         }
+        wake.now(self);
         let mut spins = 0u32;
-        while self.is_running() {
+        loop {
             if let Some(value) = attempt()? {
                 return Ok(Some(value));
             }
@@ -262,8 +267,10 @@ impl<T: Threads> Partners<T> {
                 return Err(Error::TimedOut);
             }
             self.threads.relax();
+            if !self.is_running() {
+                return Ok(None);
+            }
         }
-        Ok(None)
     }
 }
 

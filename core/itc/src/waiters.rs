@@ -5,25 +5,50 @@ use crate::partners::{PARTNERS_MAX, Partners, Threads};
 
 pub(crate) const WORDS: usize = PARTNERS_MAX;
 
+/// Where a thread is found that waits.
+pub(crate) trait Found: Copy {
+    /// From now on. Whether there was room, or it is there already.
+    fn enter(self, me: u64) -> bool;
+    fn leave(self, me: u64);
+}
+
+/// Where only one thread can wait: a word, 0 if it does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bell<'a>(pub(crate) &'a AtomicU64);
+
+impl Found for Bell<'_> {
+    #[inline]
+    fn enter(self, me: u64) -> bool {
+        self.0.store(me, Ordering::Relaxed);
+        true
+    }
+
+    #[inline]
+    fn leave(self, _: u64) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// A list of waiting threads: a word each, in no order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiters<'a>(pub(crate) &'a [AtomicU64]);
 
-impl Waiters<'_> {
-    /// Puts a thread on the list. Whether there was room, or it is there already.
-    pub(crate) fn enter(&self, me: u64) -> bool {
+impl Found for Waiters<'_> {
+    fn enter(self, me: u64) -> bool {
         let free = |word: &AtomicU64| word.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.0.iter().any(|word| word.load(Ordering::Relaxed) == me) || self.0.iter().any(free)
     }
 
-    pub(crate) fn leave(&self, me: u64) {
+    fn leave(self, me: u64) {
         for word in self.0 {
             if word.load(Ordering::Relaxed) == me {
                 let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
     }
+}
 
+impl Waiters<'_> {
     /// Takes all partners off the list, to be woken: what they wait for has changed just before. A word that names nobody
     /// that this thread deals with goes, too: whoever wrote it has no right to be there.
     pub(crate) fn take<T: Threads>(&self, partners: &Partners<T>) -> Wake {
@@ -50,6 +75,11 @@ impl Waiters<'_> {
 pub struct Wake(u32);
 
 impl Wake {
+    /// The first of the partners.
+    pub(crate) fn first() -> Wake {
+        Wake(1)
+    }
+
     /// Wakes them.
     pub fn now<T: Threads>(&mut self, partners: &Partners<T>) {
         let mut bits = core::mem::take(&mut self.0);

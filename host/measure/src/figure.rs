@@ -37,6 +37,11 @@ pub enum Source {
 
 pub const MUSUBI: &str = "musubi";
 
+/// Behind the name of a case: several calls or messages are under way before an answer is collected. A round is then so many of
+/// them; its length is told as what one comes to, what else was counted as it was.
+pub const ASYNC: &str = "-async";
+pub const ASYNC_CALLS: u64 = 8;
+
 /// Units of what a round takes.
 pub mod unit {
     pub const INSTRUCTIONS: &str = "instructions";

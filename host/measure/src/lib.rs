@@ -12,7 +12,7 @@ mod steps;
 mod table;
 
 pub use benches::{BENCHES, Bench};
-pub use figure::{Figure, MUSUBI, Source, count, unit};
+pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
 pub use ours::{Ours, Setup};
 pub use paper::Paper;
 pub use peer::Peer;

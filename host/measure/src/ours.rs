@@ -1,7 +1,7 @@
 //! Our own figures: the guest's, and what was counted from outside while it measured.
 
 use crate::benches::Bench;
-use crate::figure::{Figure, MUSUBI, count, unit};
+use crate::figure::{ASYNC, Figure, MUSUBI, count, unit};
 use crate::itc;
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
@@ -128,7 +128,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         }
         let case = seen.next().context("a case more than was seen")?;
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
-        if !told_by_itself(figure) {
+        // Steps are those of a round, which is many calls in an asynchronous case.
+        if !told_by_itself(figure) && !figure.case.ends_with(ASYNC) {
             all.extend(seen_steps(figure, case));
         }
         for (unit, costly) in [(count::KEYS, Costly::KeyWrite), (count::LOCKED, Costly::Locked)] {

@@ -7,11 +7,17 @@ use tally::{KERNEL, REGION_BITS};
 /// are switched.
 const CALL: &[&str] = &["caller", "callee", "third"];
 const SWITCH: &[&str] = &["caller", "scheduler", "callee"];
+/// The same where the scheduler asks its high level.
+const INITIAL: &[&str] = &["caller", "scheduler", "high-level", "callee"];
 
 /// The names of steps, each with its length. What control comes to again is told apart by "there" and "back", or by
 /// numbers if it is more than twice. `way` is how the round went.
 pub fn named(steps: &[(u64, u64)], way: &str) -> Vec<(String, u64)> {
-    let names_of_texts = if way.starts_with("itc") { SWITCH } else { CALL };
+    let names_of_texts = match way {
+        "itc-initial" => INITIAL,
+        way if way.starts_with("itc") => SWITCH,
+        _ => CALL,
+    };
     let mut texts: Vec<u64> = Vec::new();
     let names: Vec<&str> = steps
         .iter()
@@ -63,6 +69,9 @@ mod tests {
         let steps: Vec<(u64, u64)> = [5, KERNEL, 6, KERNEL, 7].map(|region| (region, 1)).into();
         let names: Vec<String> = named(&steps, "itc-improved").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["caller", "kernel there", "scheduler", "kernel back", "callee"]);
+        let initial = named(&[(5, 1), (6, 1), (7, 1), (8, 1)], "itc-initial");
+        let names: Vec<String> = initial.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["caller", "scheduler", "high-level", "callee"]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The tables for people.
 
+mod by_size;
+
 use crate::benches::Bench;
-use crate::figure::{Figure, MUSUBI, Source, count, unit};
+use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
 use crate::paper::Paper;
 use crate::peer::Peer;
 use crate::shares::percents;
@@ -22,6 +24,11 @@ impl Table<'_> {
         self.figures.iter().filter(|figure| figure.system == MUSUBI && figure.is_total())
     }
 
+    /// Those of which more is shown than the length: of several sizes one.
+    fn shown(&self) -> impl Iterator<Item = &Figure> {
+        self.totals().filter(|own| by_size::shown(&by_size::sizes(self, &own.case)) == own.bytes)
+    }
+
     /// The peer's figure for the same case, by the fastest of its ways. (Without data it is the same case whatever size the
     /// others are.)
     fn peer(&self, own: &Figure, system: &str) -> Option<&Figure> {
@@ -38,9 +45,10 @@ impl Table<'_> {
     /// The published figure for the same case and way. A plain call is the paper's EPC-S, too; by which version of the
     /// scheduler its ITC went, it does not say.
     fn published(&self, own: &Figure) -> Option<&Figure> {
-        let way = match own.way.as_str() {
+        let way = match own.way.strip_suffix(by_size::OTHER).unwrap_or(&own.way) {
             "plain" => "epc-s",
             "itc-improved" | "itc-initial" => "itc",
+            "sunrpc-udp" => "sun-rpc-udp",
             way => way,
         };
         self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
@@ -73,19 +81,22 @@ impl Table<'_> {
 
     fn steps(&self) -> Vec<Vec<String>> {
         let mut rows = vec![["case", "bytes", "way", "steps"].map(String::from).to_vec()];
-        for own in self.totals() {
-            let steps: Vec<(&str, u64)> = self
+        for own in self.shown() {
+            let steps = self
                 .figures
                 .iter()
                 .filter(|f| f.system == MUSUBI && f.way == own.way && f.is_about(own))
-                .filter_map(|f| Some((f.case_and_step().1?, f.value)))
-                .collect();
+                .filter_map(|f| Some((f.case_and_step().1?, f.value)));
+            let steps = grouped(steps.collect());
+            if steps.is_empty() {
+                continue;
+            }
             let lengths: Vec<u64> = steps.iter().map(|(_, n)| *n).collect();
             let shown =
                 steps.iter().zip(percents(&lengths)).map(|((name, n), share)| format!("{name} {n} ({share} %)"));
             let shown: Vec<String> = shown.collect();
             let mut row = words(own);
-            row.push(if shown.is_empty() { NOTHING.into() } else { shown.join(", ") });
+            row.push(shown.join(", "));
             rows.push(row);
         }
         rows
@@ -102,7 +113,7 @@ impl Table<'_> {
     fn counts(&self, units: &[&str]) -> Vec<Vec<String>> {
         let head = ["case", "bytes", "way"].into_iter().chain(units.iter().copied());
         let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
-        for own in self.totals() {
+        for own in self.shown() {
             let counted = |unit: &str| {
                 let same = |f: &&Figure| f.system == MUSUBI && f.unit == unit && f.case == own.case;
                 self.figures.iter().filter(same).find(|f| f.way == own.way && f.bytes == own.bytes)
@@ -131,19 +142,23 @@ fn paper(figure: &Figure) -> String {
     format!("{value} ({} {})", figure.system, figure.way)
 }
 
-/// Rows that differ in nothing but their bytes become one.
-fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let mut merged: Vec<Vec<String>> = Vec::new();
-    for row in rows {
-        match merged.last_mut() {
-            Some(last) if last[0] == row[0] && last[2..] == row[2..] => {
-                let first = last[1].split('-').next().unwrap_or_default();
-                last[1] = format!("{first}-{}", row[1]);
-            }
-            _ => merged.push(row),
+/// Steps told one by one, as long as a line holds them.
+const STEPS: usize = 8;
+
+/// Steps; if they are many, those of the same text together.
+fn grouped(steps: Vec<(&str, u64)>) -> Vec<(&str, u64)> {
+    if steps.len() <= STEPS {
+        return steps;
+    }
+    let mut groups: Vec<(&str, u64)> = Vec::new();
+    for (step, n) in steps {
+        let text = step.split(' ').next().unwrap_or(step);
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, sum)) => *sum += n,
+            None => groups.push((text, n)),
         }
     }
-    merged
+    groups
 }
 
 /// Words are set to the left, numbers to the right.
@@ -155,7 +170,7 @@ fn columns(f: &mut fmt::Formatter, rows: &[Vec<String>]) -> fmt::Result {
         let mut line = String::new();
         for ((cell, head), width) in row.iter().zip(heads).zip(&widths) {
             line.push_str(&match head.as_str() {
-                "case" | "way" | "paper" | "steps" => format!("{cell:<width$}  "),
+                "case" | "way" | "system" | "paper" | "steps" => format!("{cell:<width$}  "),
                 _ => format!("{cell:>width$}  "),
             });
         }
@@ -176,11 +191,26 @@ impl fmt::Display for Table<'_> {
             "{}: {}\nIn {on}; the median of the rounds; processors: {}.\n",
             self.bench.name, self.bench.about, first.cpus
         )?;
-        columns(f, &self.measured())?;
-        writeln!(f, "\nWhich step takes what:")?;
-        columns(f, &merged(self.steps()))?;
-        writeln!(f, "\nWhat else a round takes, counted:")?;
-        columns(f, &merged(self.counts(&count::ALL)))?;
+        if by_size::applies(self) {
+            for table in by_size::tables(self) {
+                columns(f, &table)?;
+                writeln!(f)?;
+            }
+            let one = format!("of several sizes, ratios and what follows are of {} bytes", by_size::PAPERS);
+            writeln!(f, "Numbers at the head are bytes; {one}.")?;
+            if self.figures.iter().any(|figure| figure.system != MUSUBI && figure.source == Source::Measured) {
+                writeln!(f, "Ratios are of the fastest way to ours. {}: under the default policy.", by_size::MARK)?;
+            }
+        } else {
+            columns(f, &self.measured())?;
+        }
+        let steps = self.steps();
+        if steps.len() > 1 {
+            writeln!(f, "\nWhich step takes what:")?;
+            columns(f, &steps)?;
+        }
+        writeln!(f, "\nWhat else a round takes, counted (of {ASYNC}: a round of {ASYNC_CALLS} calls):")?;
+        columns(f, &self.counts(&count::ALL))?;
         let of_many = self.counts(&count::OF_MANY);
         if of_many.len() > 1 {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;

@@ -2,41 +2,47 @@
 //! it. Looked for when something waits for the first time, and again now and then.
 
 use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU32, Ordering};
 use interfaces::passing::PassingClient;
+use rt::Error;
 use rt::sched::{self, Direct};
-use rt::{Error, Mutex};
+use rt::sync::Place;
 
 /// Waits until it is looked for again.
 const PAUSE: u32 = 256;
 
-struct State {
-    client: Option<&'static PassingClient>,
-    pause: u32,
-}
-
-static STATE: Mutex<State> = Mutex::new(State { client: None, pause: 0 });
+static CLIENT: Place<PassingClient> = Place::new();
+/// Waits until then.
+static PAUSED: AtomicU32 = AtomicU32::new(0);
 
 /// What `rt` uses for waits without a limit of time.
 pub(crate) const DIRECT: Direct = Direct { sleep, wake_up, pass };
 
+#[inline]
 fn client() -> Option<&'static PassingClient> {
-    {
-        let mut state = STATE.lock();
-        if state.client.is_some() || state.pause > 0 {
-            state.pause = state.pause.saturating_sub(1);
-            return state.client;
-        }
-        state.pause = PAUSE;
+    CLIENT.get().or_else(look)
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> Option<&'static PassingClient> {
+    let paused = PAUSED.load(Ordering::Relaxed);
+    let next = paused.checked_sub(1).unwrap_or(PAUSE);
+    // One looks, the others ask the kernel meanwhile.
+    if PAUSED.compare_exchange(paused, next, Ordering::Relaxed, Ordering::Relaxed).is_err() || paused > 0 {
+        return None;
     }
     let found: &'static PassingClient =
         Box::leak(Box::new(crate::names::lookup("passing").and_then(PassingClient::bind).ok()?));
-    STATE.lock().client = Some(found);
+    CLIENT.set(Some(found));
     Some(found)
 }
 
 /// It cannot be called any more, or not yet.
+#[cold]
 fn forget() {
-    *STATE.lock() = State { client: None, pause: PAUSE };
+    PAUSED.store(PAUSE, Ordering::Relaxed);
+    CLIENT.set(None);
 }
 
 /// Whether there is nothing more to be done. Who sleeps may be woken for nothing, so what went wrong is only that.

@@ -10,7 +10,7 @@ use abi::layout::PAGE;
 use abi::{Error, Rights};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-pub use itc::{Held, Limit, PARTNERS_MAX, Taken, Threads, Wake};
+pub use itc::{Held, Limit, PARTNERS_MAX, Putter, Taken, Taker, Threads, Wake, lane_words};
 
 use crate::sync::Once;
 use crate::{Trap, sched, section, task, time};
@@ -83,7 +83,8 @@ impl Threads for Here {
 
     #[inline]
     fn is_running(&self, thread: u64) -> bool {
-        self.running().any(|one| one == thread)
+        const STEP: usize = (RUNNING_STEP / 8) as usize;
+        (0..self.processors).any(|at| self.running[at * STEP].load(Ordering::Acquire) == thread)
     }
 
     #[inline]
@@ -99,6 +100,7 @@ impl Threads for Here {
         let _ = sched::unwatch(thread);
     }
 
+    #[inline]
     fn sleep(&self, until: u64) -> Result<(), Error> {
         if until == u64::MAX && sched::direct().is_some_and(|direct| (direct.sleep)()) {
             return Ok(());
@@ -106,6 +108,7 @@ impl Threads for Here {
         sched::sleep(left(until)?)
     }
 
+    #[inline]
     fn wake_up(&self, thread: u64) {
         // It may have ended: then there is nobody to be woken.
         if !sched::direct().is_some_and(|direct| (direct.wake_up)(thread)) {
@@ -113,6 +116,7 @@ impl Threads for Here {
         }
     }
 
+    #[inline]
     fn pass(&self, thread: u64, until: u64) -> Result<(), Error> {
         if until == u64::MAX && sched::direct().is_some_and(|direct| (direct.pass)(thread)) {
             return Ok(());

@@ -7,13 +7,13 @@
 
 use abi::gate::{Binding, record};
 use abi::{Error, Rights};
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::gate::{Skeleton, Values};
-use crate::itc::{self, Limit, Partners, Queue, Taken, Wake};
+use crate::itc::{self, Limit, Partners, Putter, Taker, Wake, lane_words};
 use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
@@ -24,12 +24,12 @@ const CALLS: u64 = 16;
 /// Lines that one task may have of a server.
 const LINES_PER_TASK: usize = 4;
 
-/// Which gate, six words, ticket.
-const CALL: usize = 8;
-/// Ticket, status, two values.
-const ANSWER: usize = 4;
-const ANSWERS_AT: usize = Queue::<CALL>::words(CALLS);
-const _: () = assert!((ANSWERS_AT + Queue::<ANSWER>::words(CALLS)) * 8 <= LINE_LEN as usize);
+/// Which gate, six words.
+const CALL: usize = 7;
+/// Status, two values.
+const ANSWER: usize = 3;
+const ANSWERS_AT: usize = lane_words::<CALL>(CALLS).next_multiple_of(8);
+const _: () = assert!((ANSWERS_AT + lane_words::<ANSWER>(CALLS)) * 8 <= LINE_LEN as usize);
 /// Instead of a gate: the client is done.
 const CLOSE: u64 = u64::MAX;
 
@@ -44,22 +44,20 @@ fn words(base: u64) -> Result<Words, Error> {
     Ok(unsafe { core::slice::from_raw_parts(base as *const AtomicU64, (LINE_LEN / 8) as usize) })
 }
 
-fn queues(words: Words, partners: &Partners) -> Result<(Queue<'_, CALL>, Queue<'_, ANSWER>), Error> {
-    let calls = Queue::new(&words[..ANSWERS_AT], CALLS, partners);
-    calls.zip(Queue::new(&words[ANSWERS_AT..], CALLS, partners)).ok_or(Error::TooBig)
-}
-
 /// The client's end.
 #[derive(Debug)]
 pub struct Line {
-    words: Words,
+    calls: Putter<'static, CALL>,
+    answers: Taker<'static, ANSWER>,
     partners: Partners,
     /// Where the stack of the thread lies that may use it: no other thread's does.
     stack: u64,
-    tickets: Cell<u64>,
+    /// Calls made, answers taken, answers that nobody has collected.
+    made: Cell<u64>,
+    taken: Cell<u64>,
     under_way: Cell<u64>,
-    /// Answers that came before they were asked for.
-    early: RefCell<BTreeMap<u64, [u64; ANSWER]>>,
+    /// Answers that were taken before they were asked for, with the number of the call.
+    early: RefCell<Vec<(u64, [u64; ANSWER])>>,
 }
 
 // SAFETY: all methods begin with `own`, which only lets the thread on that made the line: nobody else gets to what
@@ -77,81 +75,86 @@ fn stack() -> u64 {
 impl Line {
     pub(crate) fn open(binding: &Binding, server: u64) -> Result<Line, Error> {
         let words = words(binding.args)?;
-        let partners = itc::partners(&[server])?;
+        let calls = Putter::new(&words[..ANSWERS_AT], CALLS).ok_or(Error::TooBig)?;
         Ok(Line {
-            words,
-            partners,
+            calls,
+            answers: Taker::new(&words[ANSWERS_AT..], CALLS).ok_or(Error::TooBig)?,
+            partners: itc::partners(&[server])?,
             stack: stack(),
-            tickets: Cell::new(0),
+            made: Cell::new(0),
+            taken: Cell::new(0),
             under_way: Cell::new(0),
-            early: RefCell::default(),
+            early: RefCell::new(Vec::with_capacity(CALLS as usize)),
         })
     }
 
-    fn own(&self) -> Result<(Queue<'_, CALL>, Queue<'_, ANSWER>), Error> {
-        if stack() != self.stack {
-            return Err(Error::Busy);
-        }
-        queues(self.words, &self.partners)
+    #[inline]
+    fn own(&self) -> Result<(), Error> {
+        if stack() == self.stack { Ok(()) } else { Err(Error::Busy) }
     }
 
-    fn send(&self, calls: &Queue<'_, CALL>, index: u64, words: &[u64; 6]) -> Result<(u64, Wake), Error> {
+    /// Makes a call. Its number, and who is to be woken.
+    #[inline]
+    fn send(&self, index: u64, words: &[u64; 6]) -> Result<(u64, Wake), Error> {
         if self.under_way.get() == CALLS {
             return Err(Error::Busy);
         }
-        let ticket = self.tickets.get();
         let [a, b, c, d, e, f] = *words;
-        let wake = calls.put_quietly(&[index, a, b, c, d, e, f, ticket], Limit::Sleep(u64::MAX))?;
-        self.tickets.set(ticket + 1);
+        let wake = self.calls.put(&[index, a, b, c, d, e, f])?;
+        let call = self.made.replace(self.made.get() + 1);
         self.under_way.set(self.under_way.get() + 1);
-        Ok((ticket, wake))
+        Ok((call, wake))
     }
 
-    fn receive(&self, answers: &Queue<'_, ANSWER>, ticket: u64, mut wake: Wake) -> Result<[u64; 2], Error> {
+    /// Waits for the answer to a call that is under way.
+    #[inline]
+    fn receive(&self, call: u64, mut wake: Wake) -> Result<[u64; 2], Error> {
         self.under_way.set(self.under_way.get() - 1);
-        let known = self.early.borrow_mut().remove(&ticket);
-        let [_, status, first, second] = match known {
-            Some(answer) => answer,
-            None => loop {
-                match answers.take_after(wake, Limit::Snoop(u64::MAX))? {
-                    Taken::Message(answer) if answer[0] == ticket => break answer,
-                    Taken::Message(answer) => {
-                        wake = Wake::default();
-                        // The answer to nothing that was asked says that somebody else writes there.
-                        let mut early = self.early.borrow_mut();
-                        if answer[0] >= self.tickets.get() || early.len() as u64 >= CALLS {
-                            return Err(Error::Changed);
-                        }
-                        early.insert(answer[0], answer);
-                    }
-                    Taken::Left(_) => return Err(Error::Dead),
-                }
-            },
-        };
-        match status {
-            0 => Ok([first, second]),
-            word => Err(Error::from_word(word).map_or(Error::BadArgument, Error::told)),
+        if call < self.taken.get() {
+            let mut early = self.early.borrow_mut();
+            let at = early.iter().position(|(of, _)| *of == call).ok_or(Error::NotFound)?;
+            return values_of(early.swap_remove(at).1);
+        }
+        loop {
+            let answer = self.answers.take_after(&self.partners, wake, Limit::Snoop(u64::MAX))?;
+            let of = self.taken.replace(self.taken.get() + 1);
+            if of == call {
+                return values_of(answer);
+            }
+            self.early.borrow_mut().push((of, answer));
+            wake = Wake::default();
         }
     }
 
+    #[inline]
     fn call(&self, index: u64, words: &[u64; 6]) -> Result<[u64; 2], Error> {
-        let (calls, answers) = self.own()?;
-        let (ticket, wake) = self.send(&calls, index, words)?;
-        self.receive(&answers, ticket, wake)
+        self.own()?;
+        let (call, wake) = self.send(index, words)?;
+        self.receive(call, wake)
     }
 
     pub(crate) fn post(&self, index: u64, words: &[u64; 6]) -> Result<Posted<'_>, Error> {
-        let (calls, _) = self.own()?;
-        let (ticket, mut wake) = self.send(&calls, index, words)?;
+        self.own()?;
+        let (call, mut wake) = self.send(index, words)?;
         wake.now(&self.partners);
-        Ok(Posted { state: State::UnderWay(self, ticket), _lent: PhantomData })
+        Ok(Posted { state: State::UnderWay(self, call), _lent: PhantomData })
     }
 
     /// Tells the server's thread that it may end.
     pub(crate) fn close(&self) {
-        if let Ok((calls, _)) = self.own() {
-            let _ = calls.put(&[CLOSE, 0, 0, 0, 0, 0, 0, 0], Limit::Poll);
+        if self.own().is_ok()
+            && let Ok(mut wake) = self.calls.put(&[CLOSE, 0, 0, 0, 0, 0, 0])
+        {
+            wake.now(&self.partners);
         }
+    }
+}
+
+#[inline]
+fn values_of([status, first, second]: [u64; ANSWER]) -> Result<[u64; 2], Error> {
+    match status {
+        0 => Ok([first, second]),
+        word => Err(Error::from_word(word).map_or(Error::BadArgument, Error::told)),
     }
 }
 
@@ -200,9 +203,9 @@ impl Posted<'_> {
 
     fn take(&mut self) -> Result<[u64; 2], Error> {
         match core::mem::replace(&mut self.state, State::Collected) {
-            State::UnderWay(line, ticket) => {
-                let (_, answers) = line.own()?;
-                line.receive(&answers, ticket, Wake::default())
+            State::UnderWay(line, call) => {
+                line.own()?;
+                line.receive(call, Wake::default())
             }
             State::Answered(outcome) => outcome,
             State::Collected => Err(Error::NotFound),
@@ -246,12 +249,12 @@ pub(crate) struct Lines<S, const METHODS: u64> {
     methods: S,
     max: usize,
     /// The tasks that have lines, each as often as it has.
-    tasks: Mutex<alloc::vec::Vec<u64>>,
+    tasks: Mutex<Vec<u64>>,
 }
 
 impl<S: Skeleton + 'static, const METHODS: u64> Lines<S, METHODS> {
     pub(crate) fn new(methods: S, max: usize) -> Self {
-        Lines { methods, max, tasks: Mutex::new(alloc::vec::Vec::new()) }
+        Lines { methods, max, tasks: Mutex::new(Vec::new()) }
     }
 
     /// On the client's thread. Value: the thread that serves the line.
@@ -290,44 +293,38 @@ impl<S: Skeleton + 'static, const METHODS: u64> Lines<S, METHODS> {
 
     /// The life of a line.
     fn serve(&self, of: &Caller, base: u64, client: u64) {
-        let Ok(partners) = itc::partners(&[client]) else { return };
-        // The ticket of the call that is being served.
-        let current = Cell::new(None);
+        let (Ok(partners), Ok(words)) = (itc::partners(&[client]), words(base)) else { return };
+        let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
+        let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
+        let (Some(calls), Some(answers)) = (calls, answers) else { return };
+        // Whether a call is being served.
+        let serving = Cell::new(false);
         let work = || -> Result<(), Error> {
-            let (calls, answers) = queues(words(base)?, &partners)?;
-            let answer = |ticket, status, values: Values| {
-                let outcome = answers.put_quietly(&[ticket, status, values.0, values.1], Limit::Sleep(u64::MAX));
-                current.set(None);
-                outcome
-            };
-            let mut wake = match current.get() {
+            let mut wake = Wake::default();
+            if serving.replace(false) {
                 // It has faulted.
-                Some(ticket) => answer(ticket, Error::Faulted.word(), Values(0, 0))?,
-                None => Wake::default(),
-            };
+                wake = answers.put(&[Error::Faulted.word(), 0, 0])?;
+            }
             loop {
-                let Taken::Message([index, a, b, c, d, e, f, ticket]) =
-                    calls.take_after(wake, Limit::Sleep(u64::MAX))?
-                else {
-                    return Ok(());
-                };
+                let [index, a, b, c, d, e, f] = calls.take_after(&partners, wake, Limit::Sleep(u64::MAX))?;
                 if index == CLOSE {
                     return Ok(());
                 }
                 if index >= METHODS {
-                    wake = answer(ticket, Error::BadArgument.word(), Values(0, 0))?;
+                    wake = answers.put(&[Error::BadArgument.word(), 0, 0])?;
                     continue;
                 }
-                current.set(Some(ticket));
-                let values = self.methods.dispatch(of, index, &[a, b, c, d, e, f]);
-                wake = answer(ticket, 0, values)?;
+                serving.set(true);
+                // A fault in there comes back to the beginning: what was written before counts, and nothing else.
+                compiler_fence(Ordering::SeqCst);
+                let Values(first, second) = self.methods.dispatch(of, index, &[a, b, c, d, e, f]);
+                compiler_fence(Ordering::SeqCst);
+                serving.set(false);
+                wake = answers.put(&[0, first, second])?;
             }
         };
-        // A fault in a method ends that call; one in the line's own words comes without a call, or again at once.
-        let mut last = None;
-        while guard::run(work) == Err(Error::Faulted) && current.get().is_some() && current.get() != last {
-            last = current.get();
-        }
+        // A fault in a method ends that call; one in the line's own words the line.
+        while guard::run(work) == Err(Error::Faulted) && serving.get() {}
     }
 }
 

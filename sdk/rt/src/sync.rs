@@ -3,7 +3,9 @@
 
 use abi::Error;
 use abi::calls::stub;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::Trap;
 
@@ -117,9 +119,36 @@ impl Condition {
     }
 }
 
+/// A place for a value that lives for ever, and may be exchanged for another one: looked at without a lock.
+pub struct Place<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
+
+impl<T: 'static> Default for Place<T> {
+    fn default() -> Self {
+        Place::new()
+    }
+}
+
+impl<T: 'static> Place<T> {
+    #[must_use]
+    pub const fn new() -> Place<T> {
+        Place(AtomicPtr::new(ptr::null_mut()), PhantomData)
+    }
+
+    #[inline]
+    pub fn get(&self) -> Option<&'static T> {
+        // SAFETY: null, or made from a reference that lives for ever (`set`).
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub fn set(&self, value: Option<&'static T>) {
+        self.0.store(value.map_or(ptr::null_mut(), |value| ptr::from_ref(value).cast_mut()), Ordering::Release);
+    }
+}
+
 /// A value made by the first who asks.
 pub struct Once<T: 'static> {
-    value: Mutex<Option<&'static T>>,
+    value: Place<T>,
+    making: Mutex<()>,
 }
 
 impl<T: 'static> Default for Once<T> {
@@ -131,25 +160,35 @@ impl<T: 'static> Default for Once<T> {
 impl<T: 'static> Once<T> {
     #[must_use]
     pub const fn new() -> Once<T> {
-        Once { value: Mutex::new(None) }
+        Once { value: Place::new(), making: Mutex::new(()) }
     }
 
     /// The value, if it was made.
+    #[inline]
     pub fn get(&self) -> Option<&'static T> {
-        *self.value.lock()
+        self.value.get()
     }
 
     /// The value; `make` is called, at most once with success, if there is none.
     ///
     /// # Errors
     /// What `make` fails with; the next call tries again.
+    #[inline]
     pub fn get_or_try<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
-        let mut value = self.value.lock();
-        if let Some(made) = *value {
+        match self.get() {
+            Some(made) => Ok(made),
+            None => self.make(make),
+        }
+    }
+
+    #[cold]
+    fn make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
+        let _making = self.making.lock();
+        if let Some(made) = self.get() {
             return Ok(made);
         }
         let made: &'static T = alloc::boxed::Box::leak(alloc::boxed::Box::new(make()?));
-        *value = Some(made);
+        self.value.set(Some(made));
         Ok(made)
     }
 }

@@ -41,7 +41,7 @@ void end_server(int process);
 // The patterns of client and server.
 enum pattern { NULL_PROC, ARG_NO_RTN, ARG_RTN_NO_COPY, ARG_RTN_COPY, PATTERNS };
 extern const char *const pattern_names[PATTERNS];
-// The names when messages are sent without waiting; NULL for those that return something.
+// The names when several messages are sent before an answer is taken.
 extern const char *const async_names[PATTERNS];
 static inline size_t request_bytes(enum pattern pattern, size_t bytes) { return pattern == NULL_PROC ? 0 : bytes; }
 static inline size_t reply_bytes(enum pattern pattern, size_t bytes) { return pattern >= ARG_RTN_NO_COPY ? bytes : 0; }
@@ -52,7 +52,7 @@ void fill_result(char *data, size_t bytes);
 // Ends the program if a result is not what the pattern makes of the data passed.
 void check_result(enum pattern pattern, const char *result, size_t bytes);
 
-// Messages that are sent before the last of them is answered. More of 8 KiB would not fit a socket's buffer.
+// Messages that are sent before an answer is waited for. More of 8 KiB would not fit a socket's buffer.
 enum { BURST = 8 };
 enum { GREATEST = 1 << 20 };
 // What a datagram takes.

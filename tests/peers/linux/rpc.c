@@ -1,5 +1,6 @@
 // Client and server by Sun RPC (libtirpc), over UDP as in the paper, and over TCP, which takes more than a datagram.
-// It is synchronous only. Arguments and results are counted byte strings in XDR; what is decoded by the server is
+// By TCP what returns nothing can be sent without waiting, several calls at once: with a limit of no time and no function for a
+// result. (By UDP the library then sends nothing.) Arguments and results are counted byte strings in XDR; what is decoded by the server is
 // allocated and freed as by rpcgen's programs.
 #define _GNU_SOURCE
 #include "peer.h"
@@ -35,14 +36,16 @@ static bool_t xdr_nothing(XDR *xdr, ...) {
     return TRUE;
 }
 
-// The procedures are the patterns.
+// The procedures are the patterns; behind them those that return nothing, without an answer.
 static void dispatch(struct svc_req *call, SVCXPRT *transport) {
     struct string in = {0, NULL}, out = {0, result};
+    bool oneway = call->rq_proc >= PATTERNS;
     if (call->rq_proc == NULL_PROC) {
         svc_sendreply(transport, xdr_nothing, NULL);
         return;
     }
-    if (call->rq_proc >= PATTERNS) {
+    if (call->rq_proc == PATTERNS + NULL_PROC) return;
+    if (call->rq_proc > PATTERNS + ARG_NO_RTN) {
         svcerr_noproc(transport);
         return;
     }
@@ -52,8 +55,8 @@ static void dispatch(struct svc_req *call, SVCXPRT *transport) {
     }
     out.length = in.length;
     if (call->rq_proc == ARG_RTN_COPY) memcpy(result, in.bytes, in.length);
-    bool returns = call->rq_proc >= ARG_RTN_NO_COPY;
-    svc_sendreply(transport, returns ? xdr_string_of_bytes : xdr_nothing, returns ? &out : NULL);
+    bool returns = !oneway && call->rq_proc >= ARG_RTN_NO_COPY;
+    if (!oneway) svc_sendreply(transport, returns ? xdr_string_of_bytes : xdr_nothing, returns ? &out : NULL);
     svc_freeargs(transport, xdr_string_of_bytes, &in);
 }
 
@@ -80,12 +83,28 @@ static void call(void *context) {
     if (returns && out.length != size) die("the length of a result");
 }
 
-static void measure_client(const char *way, CLIENT *handle, int server, struct messages m) {
+// Only the last of them is answered.
+static void burst(void *context) {
+    struct client *client = context;
+    struct string in = {size, argument};
+    bool takes = client->pattern != NULL_PROC;
+    for (int i = 1; i < BURST; i++) {
+        enum clnt_stat status = clnt_call(client->handle, PATTERNS + client->pattern, takes ? xdr_string_of_bytes : xdr_nothing,
+                                          takes ? &in : NULL, NULL, NULL, ((struct timeval){0, 0}));
+        errno = EPROTO;
+        if (status != RPC_SUCCESS) die(clnt_sperrno(status));
+    }
+    call(context);
+}
+
+static void measure_client(const char *way, CLIENT *handle, bool has_async, int server, struct messages m) {
     if (!handle) die(clnt_spcreateerror("a client"));
     for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         struct client client = {handle, pattern};
         measure((struct subject){m.bench, pattern_names[pattern], way, m.bytes}, call, &client, rounds_for(m.bytes), 1);
         check_result(pattern, decoded, m.bytes);
+        if (!has_async || reply_bytes(pattern, 1) > 0) continue;
+        measure((struct subject){m.bench, async_names[pattern], way, m.bytes}, burst, &client, rounds_for(m.bytes), BURST);
     }
     clnt_destroy(handle);
     end_server(server);
@@ -106,7 +125,7 @@ static void by_udp(struct messages m) {
     if (!transport) die("svc_dg_create");
     int server = start_server(serve, transport);
     CLIENT *client = clntudp_bufcreate(&address, PROGRAM, VERSION, patience, &any, UDP_BUFFER, UDP_BUFFER);
-    measure_client("sunrpc-udp", client, server, m);
+    measure_client("sunrpc-udp", client, false, server, m);
     svc_destroy(transport);
 }
 
@@ -120,7 +139,7 @@ static void by_tcp(struct messages m) {
     // Without it a message in two segments waits for a delayed acknowledgement.
     if (setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP");
     if (connect(client, (void *)&address, sizeof address)) die("TCP");
-    measure_client("sunrpc-tcp", clnttcp_create(&address, PROGRAM, VERSION, &client, 0, 0), server, m);
+    measure_client("sunrpc-tcp", clnttcp_create(&address, PROGRAM, VERSION, &client, 0, 0), true, server, m);
     close(client);
     svc_destroy(transport);
 }

@@ -22,7 +22,7 @@ struct shared {
         enum pattern pattern;
         size_t bytes;
     } calls[BURST];
-    char result[GREATEST] __attribute__((aligned(PAGE)));
+    char results[BURST][GREATEST] __attribute__((aligned(PAGE)));
     char arguments[BURST][GREATEST] __attribute__((aligned(PAGE)));
 };
 
@@ -55,7 +55,7 @@ static void serve(void *context) {
         switch (shared->calls[slot].pattern) {
         case ARG_NO_RTN:
         case ARG_RTN_NO_COPY: touch(shared->arguments[slot], bytes); break;
-        case ARG_RTN_COPY: memcpy(shared->result, shared->arguments[slot], bytes); break;
+        case ARG_RTN_COPY: memcpy(shared->results[slot], shared->arguments[slot], bytes); break;
         default: break;
         }
         atomic_store(&shared->done, done + 1);
@@ -85,29 +85,38 @@ static void await(unsigned number) {
 
 static void call(void *context) {
     const struct way *way = context;
-    await(post(way));
-    touch(shared->result, reply_bytes(way->pattern, way->bytes));
+    unsigned number = post(way);
+    await(number);
+    touch(shared->results[(number - 1) % BURST], reply_bytes(way->pattern, way->bytes));
 }
 
 static void burst(void *context) {
-    for (int i = 1; i < BURST; i++) post(context);
-    await(post(context));
+    const struct way *way = context;
+    for (int i = 1; i < BURST; i++) post(way);
+    await(post(way));
+    for (int slot = 0; slot < BURST; slot++) touch(shared->results[slot], reply_bytes(way->pattern, way->bytes));
+}
+
+static void check_results(const struct way *way) {
+    for (int slot = 0; slot < BURST; slot++) check_result(way->pattern, shared->results[slot], way->bytes);
 }
 
 void messages_by_shared_memory(struct messages m) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) die("mmap");
-    for (int slot = 0; slot < BURST; slot++) fill_argument(shared->arguments[slot], m.bytes);
-    fill_result(shared->result, m.bytes);
+    for (int slot = 0; slot < BURST; slot++) {
+        fill_argument(shared->arguments[slot], m.bytes);
+        fill_result(shared->results[slot], m.bytes);
+    }
     int server = start_server(serve, NULL);
     for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         struct way way = {pattern, m.bytes};
         struct subject subject = {m.bench, pattern_names[pattern], "shm-futex", m.bytes};
         measure(subject, call, &way, rounds_for(m.bytes), 1);
-        check_result(pattern, shared->result, m.bytes);
-        if (!async_names[pattern]) continue;
+        check_results(&way);
         subject.kase = async_names[pattern];
         measure(subject, burst, &way, rounds_for(m.bytes), BURST);
+        check_results(&way);
     }
     end_server(server);
     munmap(shared, sizeof *shared);

@@ -66,25 +66,44 @@ fn every_figure_has_its_column() {
 
     let cells = row(&text, "Which step", "NullProc");
     assert_eq!(cells[3..], ["there", "300", "(38", "%),", "back", "500", "(62", "%)"]);
-    assert_eq!(row(&text, "Which step", "ArgNoRtn")[3..], ["-"]);
     assert_eq!(row(&text, "What else", "case")[3..], count::ALL);
     assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "-", "17"]);
     assert!(text.contains("i486DX2-66") && text.contains("Okamoto"), "{text}");
 }
 
 #[test]
-fn sizes_that_count_alike_share_a_row() {
-    let own = |bytes, unit, value| figure(MUSUBI, "ArgNoRtn", bytes, "epc-s", unit, value);
+fn sizes_are_columns_and_every_way_has_its_row() {
+    let papers = Paper::all().unwrap();
     let mut figures = Vec::new();
-    for (bytes, copied) in [(64, 0), (2048, 0), (8192, 0), (1 << 20, 5)] {
-        figures.extend([own(bytes, "instructions", 900), own(bytes, count::COPIED, copied)]);
+    for (bytes, more) in [(64, 0), (8192, 0), (1 << 20, 5)] {
+        let own = |unit, value| figure(MUSUBI, "ArgNoRtn", bytes, "itc-initial", unit, value);
+        figures.extend([own("instructions", 1000 + more), own(count::COPIED, more)]);
     }
-    let text = Table { bench: &BENCH, figures: &figures, papers: &[] }.to_string();
-    let counted: Vec<Vec<&str>> =
-        text[text.find("What else").unwrap()..].lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(counted[0], ["ArgNoRtn", "64-8192", "epc-s", "-", "-", "-", "-", "-", "0", "-"]);
-    assert_eq!(counted[1], ["ArgNoRtn", "1048576", "epc-s", "-", "-", "-", "-", "-", "5", "-"]);
-    assert_eq!(text.lines().filter(|line| line.starts_with("ArgNoRtn")).count(), 4 + 1 + 2, "{text}");
+    let step = |step: &str| figure(MUSUBI, &format!("ArgNoRtn/{step}"), 8192, "itc-initial", "instructions", 100);
+    figures.extend((1..6).flat_map(|n| [step(&format!("caller {n}")), step(&format!("kernel {n}"))]));
+    figures.extend(papers[0].beside(&figures).unwrap());
+    for (way, value) in [("pipe", 9000), ("pipe-other", 8000), ("udp-other", 30000)] {
+        figures.push(figure("linux-best", "ArgNoRtn", 8192, way, "instructions", value));
+        figures.push(figure("linux-best", "ArgNoRtn", 64, way, "instructions", 7000));
+    }
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |way: &str, system: &str| {
+        let found: Vec<_> = rows.iter().filter(|row| row.len() > 3 && row[1..3] == [way, system]).collect();
+        assert_eq!(found.len(), 1, "{way} of {system} in {text}");
+        found[0][3..].to_vec()
+    };
+    assert_eq!(rows[3][..6], ["case", "way", "system", "64", "8192", "1048576"]);
+    assert_eq!(row("itc-initial", MUSUBI), ["1000", "1000", "1005", "8.0", "-", "0.902", "ms", "(cubix386", "itc)"]);
+    assert_eq!(row("pipe", "linux-best")[..5], ["7000", "8000*", "-", "-", "-"]);
+    assert_eq!(row("udp", "linux-best")[..3], ["7000*", "30000*", "-"]);
+    assert_eq!(row("udp", "linux-best")[5..], ["3.180", "ms", "(bsd/386-1.1", "udp)"]);
+    assert_eq!(row("mig", "mach-2.5"), ["-", "-", "-", "-", "-", "1.210", "ms", "(mach-2.5", "mig)"]);
+    // More is told of one size, of many steps by whom they are.
+    let steps: Vec<_> = text.lines().filter(|line| line.contains(" %)")).collect();
+    assert!(matches!(&steps[..], [one] if one.contains("caller 500 (50 %), kernel 500 (50 %)")), "{text}");
+    let counted = &text[text.find("What else").unwrap()..];
+    assert_eq!(counted.lines().filter(|line| line.starts_with("ArgNoRtn")).count(), 1, "{text}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Threads of two programs that wait for each other in a section that they share: what they say arrives, whoever waits for a
 //! dead one hears of it, and a wild one harms itself.
 
-use crate::deaths::lose_nothing;
+mod deaths;
+
 use crate::memory::{data, store};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
@@ -31,9 +32,11 @@ pub const CHECKS: &[Check] = &[
     ("the_end_of_a_partner_ends_the_wait", the_end_of_a_partner_ends_the_wait),
     ("what_the_dead_one_held_is_marked", what_the_dead_one_held_is_marked),
     ("a_partner_that_overwrites_everything", a_partner_that_overwrites_everything),
-    ("partners_die_under_load", partners_die_under_load),
+    ("partners_die_under_load", deaths::partners_die_under_load),
     ("a_fault_under_guard_is_an_error", a_fault_under_guard_is_an_error),
 ];
+/// What takes long.
+pub const MANY: &[Check] = &[("ten_thousand_partners_die", deaths::ten_thousand_partners_die)];
 
 const FOR_EVER: Limit = Limit::Sleep(u64::MAX);
 const ROUNDS: u64 = 300;
@@ -50,6 +53,10 @@ const COUNT: usize = 352;
 const SAID: usize = 353;
 /// The other one is watched: from now on it may end.
 const WATCHED: usize = 354;
+/// Of a program whose threads end in turn: which one it is, how many have been, how many there are to be.
+const TURN: usize = 355;
+const ENDED: usize = 356;
+const ALL: usize = 357;
 
 type Words = &'static [AtomicU64];
 
@@ -158,6 +165,14 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
                 _ => {}
             }
         }
+        // One thread after the other, each as far as the other one says.
+        "threads" => {
+            for turn in 0..words[ALL].load(Ordering::SeqCst) {
+                let thread = thread::spawn(move || deaths::one_of_many(words, turn, other), 0)?;
+                thread.join()?;
+                words[ENDED].store(turn + 1, Ordering::SeqCst);
+            }
+        }
         // Writes whatever comes, wherever it may, and ends.
         "scribble" => {
             let until = time::now_ns() + 60_000_000;
@@ -204,7 +219,12 @@ struct Pair {
 
 impl Pair {
     fn start(what: &str) -> Result<Pair, String> {
+        Pair::start_with(what, 0)
+    }
+
+    fn start_with(what: &str, count: u64) -> Result<Pair, String> {
         let shared = data(PAGE).map_err(doing("create"))?;
+        store(shared.base() + 8 * ALL as u64, count);
         section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
         let (base, me) = (format!("{}", shared.base()), format!("{}", task::identity().thread));
         let command = Command::new(b"bin/check").args(["check", "as", "itc", what, &base, &me]);
@@ -421,39 +441,6 @@ fn a_partner_that_overwrites_everything() -> Outcome {
         pair.end(0)?;
     }
     Ok(())
-}
-
-fn partners_die_under_load() -> Outcome {
-    let stop: &'static AtomicU64 = alloc::boxed::Box::leak(alloc::boxed::Box::new(AtomicU64::new(0)));
-    let load = thread::spawn(
-        || {
-            while stop.load(Ordering::Relaxed) == 0 {
-                thread::yield_now();
-            }
-        },
-        0,
-    );
-    let load = load.map_err(doing("thread"))?;
-    let mut n = 0;
-    let outcome = lose_nothing(200, || {
-        n += 1;
-        let pair = Pair::start(["exit", "fault", "hold", "stay"][n % 4])?;
-        pair.with(|o| {
-            o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
-            if n % 4 == 3 {
-                pair.child.kill().map_err(doing("kill"))?;
-            }
-            match n % 4 {
-                2 => same!(o.semaphore.acquire(FOR_EVER).map(|held| held.left), Ok(Some(pair.other)), "the place"),
-                _ => same!(o.back.wait(FOR_EVER), Err(Error::Dead), "waiting for a dead one"),
-            }
-            Ok(())
-        })?;
-        pair.kill()
-    });
-    stop.store(1, Ordering::Relaxed);
-    load.join().map_err(doing("join"))?;
-    outcome
 }
 
 fn a_fault_under_guard_is_an_error() -> Outcome {

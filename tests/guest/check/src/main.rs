@@ -54,6 +54,7 @@ const GROUPS: &[Group] = &[
     Group { name: "bad_drivers", checks: interrupts::BAD },
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "itc", checks: itc::CHECKS },
+    Group { name: "itc_deaths", checks: itc::MANY },
     Group { name: "lines", checks: lines::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },

@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     ("says_what_it_is", says_what_it_is),
     ("every_line_has_its_form", every_line_has_its_form),
     ("a_message_is_two_switches", a_message_is_two_switches),
@@ -24,12 +24,14 @@ const CHECKS: [Check; 8] = [
     ("not_to_wait_is_cheaper", not_to_wait_is_cheaper),
     ("wall_time", wall_time),
     ("stands_beside_ours", stands_beside_ours),
+    ("every_way_stands_beside_ours", every_way_stands_beside_ours),
 ];
 
 struct Runs {
     instructions: Report,
     wall: Report,
     table: Output,
+    ipc: Output,
 }
 
 /// That nothing is missing and nothing is said twice is checked whenever Linux is measured: these fail then.
@@ -37,10 +39,13 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
     let measure = |benches: &[&str], clock| peers::linux(lab.workspace(), benches, clock, Wish::Tcg, &mut |_| ());
     let mut front = Command::new("sh");
     front.args(["musubi", "bench", "calls", "--peer", "linux"]).current_dir(lab.workspace().top());
+    let mut ipc = Command::new("sh");
+    ipc.args(["musubi", "bench", "ipc", "--peer", "linux"]).current_dir(lab.workspace().top());
     let runs = Runs {
         instructions: measure(&BENCHES, Clock::Instructions)?,
         wall: measure(&["sched"], Clock::Nanoseconds)?,
         table: front.output().context("./musubi bench does not start")?,
+        ipc: ipc.output().context("./musubi bench does not start")?,
     };
     Ok(CHECKS.map(|(name, check)| (name, check(&runs).map_err(Failure::from))).into())
 }
@@ -139,9 +144,9 @@ fn data_cost_where_they_are_copied(runs: &Runs) -> Result<()> {
 
 fn not_to_wait_is_cheaper(runs: &Runs) -> Result<()> {
     for system in SYSTEMS {
-        for way in ["pipe", "unix", "tcp", "udp", "shm-futex"] {
+        for way in ["pipe", "unix", "tcp", "udp", "shm-futex", "sunrpc-tcp"] {
             let of = |case| value(&runs.instructions, system, case, way, 0);
-            let (waits, not) = (of("NullProc")?, of("NullProc_Async")?);
+            let (waits, not) = (of("NullProc")?, of("NullProc-async")?);
             ensure!(not < waits, "{system}, {way}: {not} without waiting, {waits} with");
         }
     }
@@ -172,6 +177,43 @@ fn stands_beside_ours(runs: &Runs) -> Result<()> {
     ensure!(numbers.iter().all(|number| number.is_some_and(|number| number > 0.0)), "{row}");
     for system in SYSTEMS {
         ensure!(text.contains(&format!("\n{system}: Linux ")), "which {system} was it?\n{text}");
+    }
+    Ok(())
+}
+
+/// The paper's patterns in one run: ours, each of Linux's ways, and what the papers published.
+fn every_way_stands_beside_ours(runs: &Runs) -> Result<()> {
+    let said = String::from_utf8_lossy(&runs.ipc.stderr);
+    ensure!(runs.ipc.status.success(), "it ended with {}: {said}", runs.ipc.status);
+    let text = str::from_utf8(&runs.ipc.stdout)?;
+    let has = |case: &str, way: &str, system: &str, columns: usize| {
+        let row = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row: Vec<_> = row.filter(|row| row.len() > 3 && row[..3] == [case, way, system]).collect();
+        let number = |cell: &&str| cell.trim_end_matches('*').parse::<u64>().is_ok_and(|number| number > 0);
+        row.len() == 1 && row[0][3..].iter().take(columns).all(number)
+    };
+    for case in ["NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"] {
+        // A datagram takes no mebibyte.
+        let (all, small) = if case == "NullProc" { (1, 1) } else { (5, 4) };
+        for way in ["epc-h", "epc-s", "plain", "itc-improved", "itc-initial"] {
+            ensure!(has(case, way, "musubi", all), "{case} by {way} is missing in\n{text}");
+        }
+        for way in ["itc-improved", "itc-initial"] {
+            ensure!(has(&format!("{case}-async"), way, "musubi", all), "{case}-async by {way} is missing in\n{text}");
+        }
+        for system in SYSTEMS {
+            for way in ["pipe", "unix", "shm-futex", "udp", "sunrpc-udp", "sunrpc-tcp"] {
+                let columns = if way.contains("udp") { small } else { all };
+                ensure!(has(case, way, system, columns), "{case} by {way} on {system} is missing in\n{text}");
+            }
+            for way in ["pipe", "unix", "shm-futex", "udp"] {
+                let (case, columns) = (format!("{case}-async"), if way == "udp" { small } else { all });
+                ensure!(has(&case, way, system, columns), "{case} by {way} on {system} is missing in\n{text}");
+            }
+        }
+    }
+    for published in ["0.902 ms (cubix386 itc)", "17.100 ms (bsd/386-1.1 sun-rpc-udp)", "3.270 ms (mach-3.0 mig)"] {
+        ensure!(text.contains(published), "{published} is missing in\n{text}");
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Case> {
                 "write_xor_execute",
                 "one_address_for_all",
                 "list_passed_by_its_head",
+                "reading_takes_no_entry",
                 "info_and_list",
                 "names",
                 "give",

@@ -54,6 +54,7 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(400)
         .matrix(),
+        checks("many_deaths", "check itc_deaths", &["ten_thousand_partners_die"]).timeout(600),
         under("by_the_improved_scheduler", "ageing"),
         under("by_the_initial_scheduler", "initial"),
     ]

@@ -1,0 +1,110 @@
+//! Cases that are measured with several sizes: a table for each, with a row for each way of each system and a column for each
+//! size.
+
+use super::{NOTHING, Table, paper};
+use crate::figure::{Figure, MUSUBI, Source};
+use crate::peer::Peer;
+
+/// The size at which the papers measured: where only one is shown, it is this one, if it is there.
+pub const PAPERS: u64 = 8192;
+/// Ends the names of a peer's ways that were measured under its default policy; they stand in one row with the others, each size
+/// by whichever was faster, and this mark says which.
+pub const OTHER: &str = "-other";
+pub const MARK: &str = "*";
+
+/// Sizes of a case, in order.
+pub fn sizes(table: &Table, case: &str) -> Vec<u64> {
+    let mut sizes: Vec<u64> = table.totals().filter(|figure| figure.case == case).map(|figure| figure.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Of several sizes the one that is shown.
+pub fn shown(sizes: &[u64]) -> u64 {
+    sizes.iter().copied().find(|size| *size == PAPERS).or(sizes.first().copied()).unwrap_or(0)
+}
+
+/// Whether there are cases of several sizes.
+pub fn applies(table: &Table) -> bool {
+    table.totals().any(|figure| sizes(table, &figure.case).len() > 1)
+}
+
+/// The cases, in the order in which they were measured.
+fn cases<'t>(table: &'t Table) -> Vec<&'t str> {
+    let mut cases: Vec<&str> = Vec::new();
+    for figure in table.totals() {
+        if !cases.contains(&figure.case.as_str()) {
+            cases.push(&figure.case);
+        }
+    }
+    cases
+}
+
+/// The tables, each with its head.
+pub fn tables(table: &Table) -> Vec<Vec<Vec<String>>> {
+    cases(table).into_iter().map(|case| rows(table, case)).collect()
+}
+
+fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
+    let sizes = sizes(table, case);
+    let mut head = vec!["case".to_string(), "way".into(), "system".into()];
+    head.extend(sizes.iter().map(u64::to_string));
+    head.extend(Peer::SYSTEMS.map(|system| format!("to {system}")));
+    head.push("paper".into());
+    let mut rows = vec![head];
+    let mut published = Vec::new();
+    for (system, way) in ways(table, case) {
+        let mut row = vec![case.to_string(), way.to_string(), system.to_string()];
+        row.extend(sizes.iter().map(|size| cell(table, case, system, way, *size)));
+        let own = figure(table, case, system, way, shown(&sizes));
+        row.extend(Peer::SYSTEMS.map(|of| match own.filter(|own| own.system == MUSUBI) {
+            Some(own) => table.peer(own, of).map_or(NOTHING.into(), |peer| ratio(peer, own)),
+            None => NOTHING.into(),
+        }));
+        let beside = own.and_then(|own| table.published(own));
+        row.push(beside.map_or(NOTHING.into(), paper));
+        published.extend(beside);
+        rows.push(row);
+    }
+    // Published figures of systems that are not here.
+    for figure in table.figures.iter().filter(|f| f.source == Source::Paper && f.case == case) {
+        if !published.contains(&figure) {
+            let mut row = vec![case.to_string(), figure.way.clone(), figure.system.clone()];
+            row.extend(std::iter::repeat_n(NOTHING.to_string(), sizes.len() + Peer::SYSTEMS.len()));
+            row.push(paper(figure));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Systems and their ways of a case, ours first, each once.
+fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
+    let mut ways: Vec<(&str, &str)> = Vec::new();
+    for system in [MUSUBI].into_iter().chain(Peer::SYSTEMS) {
+        for figure in table.figures.iter().filter(|f| f.is_total() && f.case == case && f.system == system) {
+            let way = (figure.system.as_str(), figure.way.strip_suffix(OTHER).unwrap_or(&figure.way));
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+    }
+    ways
+}
+
+/// The figure of a way, under whichever policy it is least. (Without data it is the same case whatever size is said.)
+fn figure<'t>(table: &'t Table, case: &str, system: &str, way: &str, bytes: u64) -> Option<&'t Figure> {
+    let is_way = |f: &&Figure| f.way.strip_suffix(OTHER).unwrap_or(&f.way) == way && f.is_total();
+    let same = |f: &&Figure| f.source == Source::Measured && f.system == system && f.case == case && f.bytes == bytes;
+    table.figures.iter().filter(same).filter(is_way).min_by_key(|f| f.value)
+}
+
+fn cell(table: &Table, case: &str, system: &str, way: &str, bytes: u64) -> String {
+    let Some(figure) = figure(table, case, system, way, bytes) else { return NOTHING.into() };
+    format!("{}{}", figure.value, if figure.way.ends_with(OTHER) { MARK } else { "" })
+}
+
+fn ratio(peer: &Figure, own: &Figure) -> String {
+    format!("{:.1}", peer.value as f64 / own.value.max(1) as f64)
+}
