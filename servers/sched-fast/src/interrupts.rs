@@ -1,8 +1,6 @@
 //! Interrupts go to their drivers by EPC, on the thread in the seat (CUBIX-45, U10). It must not wait, so the bindings are made by
 //! another thread of this program; until then, and where a driver fails, the driver's own thread is woken instead.
 
-extern crate alloc;
-
 use alloc::format;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::Error;

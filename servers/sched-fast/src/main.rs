@@ -2,8 +2,12 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod interrupts;
 mod passing;
+
+use alloc::collections::VecDeque;
 
 use board::{Asked, Board, Desk, LEVELS, Order, Position, Queue, Ready, Why, reason};
 use musubi::abi::sched::{Event, event, op, ready};
@@ -36,6 +40,11 @@ fn run(_: &Start) -> i32 {
     task::exit(begun.unwrap_or_else(|e| e).word() as i32)
 }
 
+/// Changes of priority that wait for room on the desk: beyond them the latest are lost.
+const WAITING: usize = 256;
+/// How often in a row the high level may think for too long. Others run in between.
+const LATES: u32 = 10;
+
 /// The fast level on one processor.
 struct Level {
     board: Board<'static>,
@@ -51,6 +60,9 @@ struct Level {
     unsorted: bool,
     /// The high level has had its time and is not done: others run first.
     late: bool,
+    lates: u32,
+    /// For the high level, as soon as it has read what was sent before. Made with room: the one in the seat must not wait for memory.
+    waiting: VecDeque<Asked>,
 }
 
 impl Level {
@@ -58,7 +70,9 @@ impl Level {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
         let (running, ended, unsorted, late) = (0, false, false, false);
-        let mut level = Level { board, queue, desk, order, processor, processors, running, ended, unsorted, late };
+        let (lates, waiting) = (0, VecDeque::with_capacity(WAITING));
+        let mut level =
+            Level { board, queue, desk, order, processor, processors, running, ended, unsorted, late, lates, waiting };
         let begun = Seat::ask(processor as u64).and_then(|mut seat| {
             // The first answer is only that it sits down. It is asked again soon, and then threads may call.
             seat.next(0, 0, Limit::Ns(1))?;
@@ -85,16 +99,21 @@ impl Level {
             event::READY => self.ready(event),
             event::TICK => {
                 self.late = self.running != 0 && self.running == self.desk.high();
+                self.lates = if self.late { self.lates + 1 } else { self.lates };
+                if self.lates > LATES {
+                    // So the `sched` server knows that it is not this level that has failed.
+                    task::exit(Error::TimedOut.word() as i32);
+                }
                 self.ended = true;
                 self.running = 0;
             }
             // Somebody has left mail, which is looked for anyway.
             event::REQUEST if event.detail == op::LOOK as u32 => {}
             event::REQUEST => {
-                if self.desk.send(Asked { thread: event.thread, level: event.a }) {
-                    self.desk.call(reason::PRIORITY);
-                    self.unsorted = true;
+                if self.waiting.len() < WAITING {
+                    self.waiting.push_back(Asked { thread: event.thread, level: event.a });
                 }
+                self.send();
             }
             event::ENDED => {
                 self.board.priorities().forget(event.thread);
@@ -103,6 +122,17 @@ impl Level {
             event::INTERRUPT => interrupts::serve(event),
             // They say why the processor is free, which does not matter for what runs next.
             _ => {}
+        }
+    }
+
+    /// Lets the high level know of changes of priority, as far as there is room on the desk.
+    fn send(&mut self) {
+        while let Some(asked) = self.waiting.front().copied()
+            && self.desk.send(asked)
+        {
+            self.waiting.pop_front();
+            self.desk.call(reason::PRIORITY);
+            self.unsorted = true;
         }
     }
 
@@ -160,6 +190,10 @@ impl Level {
         if core::mem::take(&mut self.ended) {
             self.queue.tick();
             self.desk.call(reason::QUANTUM);
+        }
+        self.send();
+        if !self.desk.is_wanted() {
+            self.lates = 0;
         }
         if self.desk.is_wanted() && !core::mem::take(&mut self.late) {
             if let Some(high) = self.desk.take_high() {

@@ -1,8 +1,6 @@
 //! The scheduler as a procedure: a thread that sleeps, wakes another, or does both, calls it by EPC and runs its code itself. The
 //! kernel does not interrupt a thread in here, so on each processor one at a time is at the queue: it, or the one in the seat.
 
-extern crate alloc;
-
 use alloc::boxed::Box;
 use board::{Bed, Board, Order, Ready, Woken};
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -29,9 +29,12 @@ impl Service {
         if board.proposals().knows(terms) != Some(true) {
             return Err(Error::NotSupported);
         }
+        // The kernel says whether the caller may speak for that thread. Only then is the proposal where the high level reads it: it
+        // could be called just then for a change that the thread itself asks for.
+        sched::set_priority(thread, board.priorities().of(thread))?;
         let _one = self.proposing.lock();
         let number = board.proposals().propose(thread, terms);
-        // The kernel says whether the caller may speak for that thread, and the fast level calls the high one.
+        // Now the fast level calls the high one.
         let mut asked = sched::set_priority(thread, board.priorities().of(thread));
         while asked.is_ok() && board.proposals().answer(number).is_none() {
             asked = wait();

@@ -43,7 +43,8 @@ fn private_data_are_refused() -> Outcome {
 fn a_high_level_that_fails() -> Outcome {
     let load = Load::start(4 * task::processors().count())?;
     let chooser = client()?;
-    for (mode, how) in [("fault", "fault: "), ("end", "it ended with status 3")] {
+    let modes = [("fault", ": fault: "), ("end", ": it ended with status 3"), ("loop", "")];
+    for (mode, how) in modes {
         let name = format!("late {mode}");
         chooser.choose(&name).map_err(doing(&name))?;
         let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
@@ -54,7 +55,8 @@ fn a_high_level_that_fails() -> Outcome {
             time::sleep_ns(5_000_000);
         }
         let told = lines(0)?;
-        let why = format!("last failure: {name}: the high level has failed: {how}");
+        let failed = if how.is_empty() { "does not answer" } else { "has failed" };
+        let why = format!("last failure: {name}: the high level {failed}{how}");
         holds!(told.iter().any(|line| line.starts_with(&why)), "no {why:?} in {told:?}");
         let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
         holds!(told.iter().any(queue), "no queues in {told:?}");

@@ -3,7 +3,6 @@
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, choose, leak, with};
 use crate::{holds, same};
-use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::interfaces::keyboard::{KeyboardClient, way};
