@@ -1,6 +1,7 @@
 //! Messages: what programs write into them, what the kernel adds, and the words that keep them meanwhile.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::Ordering;
+use crate::sync::owned::AtomicU64;
 use abi::Rights;
 use acl::Subject;
 

@@ -4,7 +4,8 @@ use crate::message::Message;
 use crate::notice::Popped;
 use crate::pool::{Permit, Pool, Woken};
 use crate::receiver::{Holder, Place, SEVERAL_MAX};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::owned::AtomicU32;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use abi::{Error, Rights};
 
 #[derive(Debug, Default)]

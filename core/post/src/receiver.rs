@@ -1,7 +1,7 @@
 //! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
 
 use crate::message::{Body, Letter, Message, Question};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 
 /// Posts that one thread can wait for at once.
 pub const SEVERAL_MAX: usize = 8;
@@ -15,9 +15,9 @@ pub(crate) const RECEIVERS_MAX: u32 = 1 << (31 - DOMAINS);
 pub(crate) struct Place {
     pub post: AtomicU32,
     // Under the lock of that post:
-    pub linked: AtomicU32,
-    pub before: AtomicU32,
-    pub after: AtomicU32,
+    pub linked: owned::AtomicU32,
+    pub before: owned::AtomicU32,
+    pub after: owned::AtomicU32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,15 +61,15 @@ pub(crate) struct Receiver {
     state: AtomicU64,
     /// Of the question that its thread asks: the ticket and the [`Holder`].
     held: AtomicU64,
-    pub thread: AtomicU64,
+    pub thread: owned::AtomicU64,
     /// The domain that it waits in.
-    domain: AtomicU32,
+    domain: owned::AtomicU32,
     /// How many of the places this wait uses, or is about to.
     pub count: AtomicU32,
     pub places: [Place; SEVERAL_MAX],
     /// What it was given: where it came from and the message, or an error's word.
-    from: AtomicU32,
-    error: AtomicU64,
+    from: owned::AtomicU32,
+    error: owned::AtomicU64,
     pub letter: Letter,
     /// What it asks, if memory goes with it; whether there is such, and whether somebody has used that.
     asked: Letter,

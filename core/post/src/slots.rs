@@ -3,7 +3,7 @@
 
 use crate::free::Chain;
 use crate::message::Letter;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, owned};
 use alloc::boxed::Box;
 
 /// Slots that go from a processor to all, or back, at once.
@@ -17,19 +17,19 @@ pub(crate) const KEPT_MAX: u32 = 2 * BATCH;
 pub(crate) struct Slot {
     pub letter: Letter,
     /// The next one of the queue, of the processor's or of the batch.
-    pub next: AtomicU32,
+    pub next: owned::AtomicU32,
     /// Who pays. Of one that is free: the next batch, if it is the first of its own.
     pub account: AtomicU32,
     /// Of a message that comes again and again (notice.rs), one of its states.
-    pub notice: AtomicU32,
+    pub notice: owned::AtomicU32,
 }
 
 /// What one processor keeps; only it touches this, with interrupts off.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Kept {
-    first: AtomicU32,
-    count: AtomicU32,
+    first: owned::AtomicU32,
+    count: owned::AtomicU32,
 }
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ pub(crate) struct Slots {
     batches: Chain,
 }
 
-fn get(word: &AtomicU32) -> u32 {
+fn get(word: &owned::AtomicU32) -> u32 {
     word.load(Ordering::Relaxed)
 }
 
-fn set(word: &AtomicU32, value: u32) {
+fn set(word: &owned::AtomicU32, value: u32) {
     word.store(value, Ordering::Relaxed);
 }
 

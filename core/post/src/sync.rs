@@ -1,6 +1,12 @@
 //! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under all its interleavings. There the lock also
 //! sees to it that nobody ever holds two.
 
+/// Words that one alone touches at a time: who holds the lock, the slot or the wait. (In tests, too: `shuttle` need not try
+/// what comes between two of them.)
+pub(crate) mod owned {
+    pub use core::sync::atomic::{AtomicU32, AtomicU64};
+}
+
 #[cfg(not(test))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(test))]

@@ -12,7 +12,7 @@ use abi::{Error, Rights};
 use acl::Subject;
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
-pub(super) const CONFIG: Config = Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 2 };
+pub(super) const CONFIG: Config = Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
 const BOTH: Rights = Rights::CALL.union(Rights::READ);
 
 /// A thread that calls.
@@ -27,11 +27,8 @@ pub(super) struct Who {
 impl Who {
     pub fn new(pool: &Pool, thread: u64, account: u32) -> Who {
         let subject = Subject { node: 1, user: 7, task: 20, thread, text: 0x4000, original: 0x4000 };
-        Who { subject, receiver: pool.open_receiver(thread).unwrap(), account, processor: 0 }
-    }
-
-    pub fn at(self, processor: usize) -> Who {
-        Who { processor, ..self }
+        // On a processor of its own: two are never in the kernel on the same one.
+        Who { subject, receiver: pool.open_receiver(thread).unwrap(), account, processor: thread as usize % 5 }
     }
 
     pub fn by(&self) -> Caller<'_> {
