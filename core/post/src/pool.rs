@@ -173,7 +173,12 @@ impl Pool {
     ///
     /// # Errors
     /// `NotFound`, and those of `check`.
-    pub fn permit(&self, post: u32, rights: Rights, check: impl FnOnce() -> Result<(), Error>) -> Result<Permit, Error> {
+    pub fn permit(
+        &self,
+        post: u32,
+        rights: Rights,
+        check: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Permit, Error> {
         // First the epoch, then the list: who changes the list first changes that, then the epoch.
         let epoch = self.post(post)?.epoch();
         if epoch.is_multiple_of(2) {

@@ -9,6 +9,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 use abi::{Error, Rights};
 
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Post {
     /// Odd: somebody has it. Goes up whenever a permit is no longer good; changed under the lock.
     epoch: AtomicU64,

@@ -40,7 +40,13 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::answer`]; what is wrong with the post is [`Received::Ended`].
-    pub fn answer_and_receive(&self, question: Question, at: &Permit, by: &Caller, body: &Body) -> Result<Called, Error> {
+    pub fn answer_and_receive(
+        &self,
+        question: Question,
+        at: &Permit,
+        by: &Caller,
+        body: &Body,
+    ) -> Result<Called, Error> {
         let woken = Some(self.answer(question, by, body)?);
         let received = self.receive(core::slice::from_ref(at), by, true).unwrap_or_else(Received::Ended);
         Ok(Called { woken, received })

@@ -57,6 +57,7 @@ impl Holder {
 
 /// The record.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Receiver {
     state: AtomicU64,
     /// Of the question that its thread asks: the ticket and the [`Holder`].

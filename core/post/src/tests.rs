@@ -12,7 +12,8 @@ use abi::{Error, Rights};
 use acl::Subject;
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
-pub(super) const CONFIG: Config = Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
+pub(super) const CONFIG: Config =
+    Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
 const BOTH: Rights = Rights::CALL.union(Rights::READ);
 
 /// A thread that calls.

@@ -71,7 +71,10 @@ impl Machine {
     }
 
     /// A shuttle thread for one of ours.
-    pub fn run<T: Send + 'static>(self: &Arc<Machine>, does: impl FnOnce(&Machine) -> T + Send + 'static) -> JoinHandle<T> {
+    pub fn run<T: Send + 'static>(
+        self: &Arc<Machine>,
+        does: impl FnOnce(&Machine) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
         let machine = self.clone();
         thread::spawn(move || does(&machine))
     }

@@ -261,7 +261,13 @@ impl Both {
                 let mut woken = Vec::new();
                 let by = self.all[who];
                 let real = self.permit(post).and_then(|permit| {
-                    self.pool.send_many(&permit, &by.by(), count, |n| body(op * 10 + u64::from(n)), |one| woken.push(one))
+                    self.pool.send_many(
+                        &permit,
+                        &by.by(),
+                        count,
+                        |n| body(op * 10 + u64::from(n)),
+                        |one| woken.push(one),
+                    )
                 });
                 let mut sent = Ok(0);
                 for n in 0..count {

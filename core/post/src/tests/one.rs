@@ -62,7 +62,11 @@ fn a_post_in_use_is_given_back_only_by_force() {
                 // Had again, it is empty.
                 let again = allow(&pool, pool.get(1).unwrap());
                 assert_eq!(pool.receive(&[again], &b.by(), false), Err(Error::TimedOut));
-                assert_eq!(pool.send(&post, &a.by(), &body(1), 0), Err(Error::Changed), "the permit was for the one before");
+                assert_eq!(
+                    pool.send(&post, &a.by(), &body(1), 0),
+                    Err(Error::Changed),
+                    "the permit was for the one before"
+                );
                 pool.free(1, false, 0, |_| {}).unwrap();
                 assert_eq!(pool.send(&again, &a.by(), &body(1), 0), NOT_FOUND.map(|_| None));
             }
@@ -149,7 +153,11 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(pool.send(&read, &a.by(), &body(1), 0), Err(Error::Changed), "a permit to receive");
         let call = pool.permit(1, Rights::CALL, || Ok(())).unwrap();
         assert_eq!(pool.receive(&[call], &a.by(), true), Err(Error::Changed), "a permit to send");
-        assert_eq!(pool.send_and_receive(&call, &call, &a.by(), &body(1)), Err(Error::Changed), "looked at before it is sent");
+        assert_eq!(
+            pool.send_and_receive(&call, &call, &a.by(), &body(1)),
+            Err(Error::Changed),
+            "looked at before it is sent"
+        );
         assert_eq!(pool.permit(3, BOTH, || panic!("there is nothing to ask")), Err(Error::NotFound));
         assert_eq!(pool.waits(a.receiver), None);
         assert_eq!(pool.receive(&[post], &a.by(), false), Err(Error::TimedOut));
@@ -260,8 +268,16 @@ fn permits_are_good_until_the_list_changes() {
         let mut get = |text, rights, result| permits.get(&pool, text, 1, rights, || count(result));
         let first = get(0x4000, Rights::CALL, Ok(())).unwrap();
         assert_eq!((get(0x4000, Rights::CALL, Ok(())), asked.get()), (Ok(first), 1), "not asked again");
-        assert_eq!((get(0x5000, Rights::CALL, Err(Error::Denied)), asked.get()), (Err(Error::Denied), 2), "another text");
-        assert_eq!((get(0x4000, Rights::READ, Err(Error::Denied)), asked.get()), (Err(Error::Denied), 3), "another right");
+        assert_eq!(
+            (get(0x5000, Rights::CALL, Err(Error::Denied)), asked.get()),
+            (Err(Error::Denied), 2),
+            "another text"
+        );
+        assert_eq!(
+            (get(0x4000, Rights::READ, Err(Error::Denied)), asked.get()),
+            (Err(Error::Denied), 3),
+            "another right"
+        );
         assert_eq!((get(0x4000, Rights::CALL, Ok(())), asked.get()), (Ok(first), 3));
         pool.changed(1);
         assert_eq!(pool.send(&first, &a.by(), &body(1), 0), Err(Error::Changed), "revoked is gone");

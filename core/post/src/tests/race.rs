@@ -71,7 +71,8 @@ fn many_to_many() {
         let receivers: Vec<_> = [3u64, 4]
             .map(|thread| {
                 let who = Who::new(&machine.pool, thread, paid);
-                machine.run(move |machine| (0..3).map(|_| 1 << op(machine.receive(&who, &[post]).unwrap()).1).sum::<u64>())
+                machine
+                    .run(move |machine| (0..3).map(|_| 1 << op(machine.receive(&who, &[post]).unwrap()).1).sum::<u64>())
             })
             .into();
         senders.into_iter().for_each(|one| one.join().unwrap());
