@@ -108,6 +108,9 @@ impl Accounts {
     /// # Errors
     /// `Quota`, and nothing was charged.
     pub fn charge(&self, number: u32) -> Result<(), Error> {
+        if number == 0 {
+            return Err(Error::Quota);
+        }
         let mut at = number;
         while at != 0 {
             let account = self.at(at);

@@ -37,7 +37,7 @@ pub struct Caller<'a> {
     pub domain: u32,
     /// The thread's record ([`Pool::open_receiver`]).
     pub receiver: u32,
-    /// Who pays for what is queued.
+    /// Who pays for what is queued; 0: nobody, so nothing may be.
     pub account: u32,
     /// The processor that executes this.
     pub processor: usize,
@@ -84,6 +84,8 @@ pub struct Pool {
     pub(crate) posts: Box<[Post]>,
     pub(crate) receivers: Box<[Receiver]>,
     free_receivers: Chain,
+    /// No record above this one was ever used.
+    most_receivers: AtomicU32,
     pub(crate) slots: Slots,
     pub(crate) accounts: Accounts,
     /// Posts in use, and where the next search begins.
@@ -101,6 +103,7 @@ impl Pool {
             posts: (0..=posts).map(|_| Post::default()).collect(),
             receivers,
             free_receivers,
+            most_receivers: AtomicU32::new(0),
             slots: Slots::new(messages, processors),
             accounts: Accounts::new(accounts, messages, messages.saturating_sub(reserve)),
             used: AtomicU32::new(0),
@@ -207,7 +210,18 @@ impl Pool {
     pub fn open_receiver(&self, thread: u64) -> Result<u32, Error> {
         let number = self.free_receivers.take(|number| &self.receiver(number).next).ok_or(Error::NoMemory)?;
         self.receiver(number).thread.store(thread, Ordering::Relaxed);
+        self.most_receivers.fetch_max(number, Ordering::SeqCst);
         Ok(number)
+    }
+
+    /// The thread that a record belongs to; 0: none.
+    pub fn thread_of(&self, receiver: u32) -> u64 {
+        self.receivers.get(receiver as usize).map_or(0, |receiver| receiver.thread.load(Ordering::Relaxed))
+    }
+
+    /// All records that were ever used.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Receiver)> {
+        (1..=self.most_receivers.load(Ordering::SeqCst)).map(|number| (number, self.receiver(number)))
     }
 
     /// The thread has ended. It waits for nothing any more, and whoever asked it hears `Dead`.

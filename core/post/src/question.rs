@@ -55,10 +55,10 @@ impl Pool {
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
     /// `Dead`. To be asked after it is certain that those receive nothing any more.
     pub fn holders_gone(&self, is_gone: impl Fn(Holder) -> bool, mut wake: impl FnMut(Woken)) {
-        for (number, asker) in self.receivers.iter().enumerate() {
+        for (number, asker) in self.records() {
             let Some(ticket) = asker.waits() else { continue };
             if asker.held(ticket).is_some_and(&is_gone)
-                && let Some(woken) = self.interrupt(number as u32, ticket, Error::Dead)
+                && let Some(woken) = self.interrupt(number, ticket, Error::Dead)
             {
                 wake(woken);
             }
@@ -68,7 +68,7 @@ impl Pool {
     /// Looks whether memory at this address is lent to a holder of questions. To be asked when the access list allows nothing,
     /// under the lock under which what is cached of rights there is forgotten ([`Woken::touched`]).
     pub fn loan(&self, holder: Holder, address: u64) -> Option<Loan> {
-        (1..).zip(&self.receivers[1..]).find_map(|(asker, record)| {
+        self.records().find_map(|(asker, record)| {
             let ticket = record.waits()?;
             if record.held(ticket) != Some(holder) {
                 return None;

@@ -125,6 +125,7 @@ fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
         let ops: Vec<u64> = (0..4).map(|_| op(pool.receive(&[post], &b.by(), false).unwrap()).1).collect();
         assert_eq!(ops, [1, 2, 8, 9]);
         assert_eq!((pool.charged(a.account), pool.charged(b.account)), (0, 0));
+        assert_eq!(pool.send(&post, &Who { account: 0, ..a }.by(), &body(1), 0), Err(Error::Quota), "nobody pays");
         // Who waits gets a message although nothing may be queued.
         let none = Who::new(&pool, 300, pool.open_account(Share::Of(a.account), 0).unwrap());
         assert_eq!(pool.send(&post, &none.by(), &body(1), 0), Err(Error::Quota));
