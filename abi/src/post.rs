@@ -33,7 +33,11 @@ pub const fn address(node: u64, number: u64) -> u64 {
 /// The number of the post of this node that has this address.
 pub const fn number(node: u64, address: u64) -> Option<u32> {
     let offset = address.wrapping_sub(base(node));
-    if offset < POSTS_LEN && offset.is_multiple_of(GRANULE) && offset != 0 { Some((offset / GRANULE) as u32) } else { None }
+    if offset < POSTS_LEN && offset.is_multiple_of(GRANULE) && offset != 0 {
+        Some((offset / GRANULE) as u32)
+    } else {
+        None
+    }
 }
 
 /// Operation and marks of what is lent (bit `i`: word `i` points to memory for reading, with the length in word `i + 1`; bit

@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The chain: the number of its first element, and above it how often it has changed, so that one who was slow does not
+/// The chain: the number of its first element, and above it how often one was put there, so that one who was slow does not
 /// take a chain for the one that it has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Chain(AtomicU64);
@@ -33,7 +33,7 @@ impl Chain {
             }
             // It may be gone by now, and in other hands: then the exchange fails.
             let second = next(first).load(Ordering::Relaxed);
-            let new = (seen & !(CHANGE - 1)).wrapping_add(CHANGE) | u64::from(second);
+            let new = seen & !(CHANGE - 1) | u64::from(second);
             match self.0.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(first),
                 Err(now) => seen = now,

@@ -166,6 +166,14 @@ impl Pool {
         Ok(())
     }
 
+    /// How many messages and how many receivers are queued at a post.
+    pub fn depth(&self, post: u32) -> (u32, u32) {
+        self.post(post).map_or((0, 0), |post| {
+            let queues = post.queues.lock();
+            (queues.messages, queues.waiting)
+        })
+    }
+
     /// Posts in use.
     pub fn posts_used(&self) -> u32 {
         self.used.load(Ordering::Relaxed)

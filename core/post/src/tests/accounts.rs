@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::account::Accounts;
+use crate::free::Chain;
 use crate::slots::{BATCH, KEPT_MAX, Slots};
+use crate::sync::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use shuttle::sync::Arc;
 use shuttle::thread;
@@ -75,6 +77,43 @@ proptest! {
             }
         });
     }
+}
+
+#[test]
+fn what_is_free_is_taken_by_one() {
+    let body = || {
+        let next: Arc<Vec<AtomicU32>> = Arc::new((0..4).map(|_| AtomicU32::new(0)).collect());
+        let (chain, taken) = (Arc::new(Chain::default()), Arc::new(AtomicU32::new(0)));
+        (1..4).for_each(|number| chain.put(number, &next[number as usize]));
+        let all: Vec<_> = (0..2)
+            .map(|_| {
+                let (next, chain, taken) = (next.clone(), chain.clone(), taken.clone());
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let had: Vec<u32> =
+                            (0..2).filter_map(|_| chain.take(|number| &next[number as usize])).collect();
+                        for number in &had {
+                            assert_eq!(
+                                taken.fetch_or(1 << number, Ordering::SeqCst) >> number & 1,
+                                0,
+                                "{number} twice"
+                            );
+                        }
+                        // The first one first, so that it comes to lie elsewhere.
+                        for number in had {
+                            taken.fetch_and(!(1 << number), Ordering::SeqCst);
+                            chain.put(number, &next[number as usize]);
+                        }
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
+        let left = std::iter::from_fn(|| chain.take(|number| &next[number as usize])).count();
+        assert_eq!(left, 3, "nothing is lost");
+    };
+    shuttle::check_random(body, 3000);
+    shuttle::check_pct(body, 3000, 3);
 }
 
 #[test]

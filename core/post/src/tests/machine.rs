@@ -82,6 +82,7 @@ impl Machine {
     /// Nothing is left anywhere: no message, no receiver, no charge.
     pub fn is_empty(&self, posts: &[u32], accounts: &[u32]) {
         for post in posts {
+            assert_eq!(self.pool.depth(*post), (0, 0), "post {post}");
             assert_eq!(self.pool.free(*post, false, 0, |_| {}), Ok(()), "post {post}");
         }
         for account in accounts {

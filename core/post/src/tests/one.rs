@@ -256,6 +256,26 @@ fn a_question_is_answered_with_one_lock_for_both() {
 }
 
 #[test]
+fn an_old_question_that_is_received_late_takes_nothing_from_the_next() {
+    alone(|| {
+        let (pool, a, b) = world();
+        let c = Who::new(&pool, 300, b.account);
+        let [first, second] = [1, 2].map(|number| allow(&pool, pool.get(number).unwrap()));
+        pool.ask(&first, &a.by(), &body(1)).unwrap();
+        let _ = pool.interrupt(a.receiver, pool.waits(a.receiver).unwrap(), Error::TimedOut).unwrap();
+        pool.collect(a.receiver).unwrap();
+        pool.ask(&second, &a.by(), &body(2)).unwrap();
+        let Ok(Received::Message(2, message)) = pool.receive(&[second], &c.by(), true) else { panic!() };
+        // Only now: the one that was given up.
+        assert_eq!(op(pool.receive(&[first], &b.by(), true).unwrap()), (1, 1));
+        let Back::Question(question) = message.back else { panic!() };
+        assert_eq!(pool.answer(question, &b.by(), &body(3)), Err(Error::NotFound));
+        assert!(pool.answer(question, &c.by(), &body(4)).is_ok());
+        assert_eq!(op(pool.collect(a.receiver).unwrap()), (0, 4));
+    });
+}
+
+#[test]
 fn permits_are_good_until_the_list_changes() {
     alone(|| {
         let (pool, a, _) = world();

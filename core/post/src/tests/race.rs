@@ -182,6 +182,27 @@ fn a_post_is_had_by_one() {
 }
 
 #[test]
+fn what_the_next_owner_is_sent_stays() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (me, other) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+        (0..2).for_each(|n| machine.send(&me, &post, n).unwrap());
+        let frees = machine.run(|machine| machine.pool.free(1, true, 0, |_| {}).unwrap());
+        let gets = machine.run(move |machine| {
+            while machine.pool.get(1).is_err() {
+                shuttle::thread::yield_now();
+            }
+            machine.send(&other, &allow(&machine.pool, 1), 9).unwrap();
+        });
+        frees.join().unwrap();
+        gets.join().unwrap();
+        assert_eq!(op(machine.pool.receive(&[allow(&machine.pool, 1)], &me.by(), false).unwrap()), (1, 9));
+        machine.is_empty(&[1], &[paid]);
+    });
+}
+
+#[test]
 fn sending_and_receiving_in_one_step() {
     random(|| {
         let machine = Machine::new();

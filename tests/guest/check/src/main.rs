@@ -16,6 +16,7 @@ mod memory;
 mod passing;
 mod peer;
 mod policies;
+mod posts;
 mod programs;
 mod quota;
 mod raw;
@@ -52,6 +53,7 @@ const GROUPS: &[Group] = &[
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "itc", checks: itc::CHECKS },
     Group { name: "lines", checks: lines::CHECKS },
+    Group { name: "posts", checks: posts::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
