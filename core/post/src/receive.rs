@@ -118,8 +118,9 @@ impl Pool {
         Received::Message(post, message)
     }
 
-    /// Sends a message and receives the next one at a post, in one step (K1-28). Nobody hears of the message before the caller
-    /// waits, so whoever gets it can answer at once; if that one ends before anything came, the wait ends with `Dead`.
+    /// Sends a message and receives the next one at a post, in one step (K1-28). A receiver that has waited there is not woken
+    /// before the caller waits, so it can answer at once. If whoever has got the message ends before anything came, the wait ends
+    /// with `Dead`.
     ///
     /// # Errors
     /// As [`Pool::send`] and [`Pool::receive`]; nothing was sent then. What is wrong with the second post after the message was

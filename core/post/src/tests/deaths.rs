@@ -85,6 +85,21 @@ fn whoever_asked_hears_of_the_end_of_the_post() {
 }
 
 #[test]
+fn a_kill_and_a_refusal_are_not_both_heard() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 0));
+        let me = Who::new(&machine.pool, 1, paid);
+        let killer = machine.run(move |machine| machine.interrupt(&me, Error::Killed));
+        // Nobody waits there, and nothing may be queued.
+        let heard = machine.ask(&me, &post, 1);
+        let killed = killer.join().unwrap();
+        assert_eq!(heard, if killed { Ok(Received::Ended(Error::Killed)) } else { Err(Error::Quota) });
+        assert_eq!(machine.pool.collect(me.receiver), None);
+    });
+}
+
+#[test]
 fn a_killed_asker_has_asked_nothing() {
     random(|| {
         let machine = Machine::new();

@@ -135,6 +135,21 @@ fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
 }
 
 #[test]
+fn what_was_received_makes_room() {
+    alone(|| {
+        let (pool, a, b) = world();
+        let post = allow(&pool, pool.get(1).unwrap());
+        // Many times as many as there is room for, on two processors.
+        for round in 0..100 {
+            assert_eq!(pool.send_many(&post, &a.by(), 3, |n| body(round * 3 + u64::from(n)), |_| {}), Ok(3));
+            for n in 0..3 {
+                assert_eq!(op(pool.receive(&[post], &b.by(), false).unwrap()), (1, round * 3 + n));
+            }
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     alone(|| {
         let (pool, a, _) = world();

@@ -340,6 +340,26 @@ fn an_answer_and_a_time_out() {
 }
 
 #[test]
+fn what_was_lent_is_forgotten_or_was_not_had() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (me, server) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+        let lends = crate::Body { words: [0x1000, 8, 0, 0, 0, 0], lend: 1, ..body(1) };
+        let _ = machine.pool.ask(&post, &me.by(), &lends).unwrap();
+        let Ok(Received::Message(1, message)) = machine.receive(&server, &[post]) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        // One thread of the server faults there, another one answers; or the asker gives up.
+        let holder = crate::Holder { receiver: server.receiver, domain: 1 };
+        let faults = machine.run(move |machine| machine.pool.loan(holder, 0x1004).is_some());
+        let ends = machine.pool.answer(question, &server.by(), &body(2)).unwrap();
+        let again = machine.pool.loan(holder, 0x1004);
+        assert_eq!(again, None);
+        assert!(ends.touched || !faults.join().unwrap(), "mapped, and nobody was told");
+    });
+}
+
+#[test]
 fn notices_are_all_counted() {
     random(|| {
         let machine = Machine::new();
