@@ -1,6 +1,6 @@
 //! Posts: messages between threads and programs. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks};
+use crate::case::{Case, checks, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -24,5 +24,10 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(300)
         .matrix(),
+        // A hand-over passes the scheduler by, a plain wake-up does not.
+        sh("by_the_improved_scheduler", "sched use ageing && check posts && sched use none")
+            .timeout(300)
+            .out_has(&["ok round_trips", "ok questions", "ok two_tasks", "ok a_holder_that_ends"])
+            .matrix(),
     ]
 }
