@@ -202,4 +202,19 @@ calls! {
     0x58 Full running Running();
     /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits, `irq_wait` returns as ever. It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);
+
+    /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `NoMemory` (none is left).
+    0x60 Full post_get PostGet(number);
+    /// Frees a post. `force` 0: only if nothing waits there, else `Busy`; 1: whoever waits there or has asked there hears `NotFound`.
+    0x61 Full post_free PostFree(post, force);
+    /// Sends the message in the registers (`post`); its answer, if any, to the post `back` (0: none). Needs `CALL`.
+    0x62 Full post_send PostSend(post, back);
+    /// Sends up to `post::MANY_MAX` messages: `count` records `post::Body` from `address` on, or with `same` 1 the first one `count` times. Value: how many.
+    0x63 Full post_send_many PostSendMany(post, address, count, same);
+    /// Receives from `post`, or with `count` above 1 from the first of the posts whose addresses lie at `post`. Waits at most `timeout` ns (0: not at all). Needs `READ`.
+    0x64 Full post_receive PostReceive(post, count, timeout);
+    /// Sends the message in the registers to `post`, and receives at `at` in one step. `at` 0: asks, and waits for the answer only.
+    0x65 Full post_call PostCall(post, at, timeout);
+    /// Answers a question that the caller has received, and receives at `at` in one step (0: does not).
+    0x66 Full post_answer PostAnswer(question, at, timeout);
 }

@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod gate;
 pub mod info;
 pub mod layout;
+pub mod post;
 pub mod refusal;
 pub mod rights;
 pub mod sched;

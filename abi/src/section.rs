@@ -12,6 +12,8 @@ pub mod kind {
     pub const PORTS: u64 = 3;
     /// A stack: its second page is a guard, below it lies the thread's area for the text.
     pub const STACK: u64 = 4;
+    /// A post: no memory either; made by `post_get`, with the rights call (send), read (receive), change-acl (free).
+    pub const POST: u64 = 5;
 }
 
 /// Flags of `section_create` and `section_clone`.

@@ -3,6 +3,7 @@
 
 use crate::claim;
 use crate::machine::{Machine, Table, machine, make};
+use crate::post;
 use crate::processor::{Processor, here};
 use crate::sched;
 use crate::section::{New, Ports, Section};
@@ -11,6 +12,7 @@ use crate::thread::{Begin, Thread};
 use crate::watch;
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
 use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
+use abi::post::POSTS_LEN;
 use abi::rights::principal;
 use abi::section::kind;
 use abi::start::{START_MAGIC, StartInfo};
@@ -33,7 +35,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic)).collect();
     make(|| Machine {
         node: UNNAMED_NODE,
-        slice: Mutex::new(Slice::new(base, SLICE_LEN - STACKS_LEN)),
+        slice: Mutex::new(Slice::new(base, SLICE_LEN - STACKS_LEN - POSTS_LEN)),
         stacks: Mutex::new(Slice::new(base + SLICE_LEN - STACKS_LEN, STACKS_LEN)),
         sections: Directory::new(base, SLICE_LEN),
         section_count: AtomicU64::new(0),
@@ -45,6 +47,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     });
     let here = here();
     here.online.store(true, Ordering::SeqCst);
+    post::set_up();
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
     let (address, len) = info.pack.expect("a boot pack (the boot loader's module)");

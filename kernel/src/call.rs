@@ -9,6 +9,7 @@ use crate::foreign;
 use crate::gate;
 use crate::info;
 use crate::machine::{machine, spare_heap};
+use crate::post;
 use crate::sched;
 use crate::seat;
 use crate::section::{New, Section};
@@ -53,6 +54,9 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Ok(()) => return,
             Err(error) => Err(error),
         },
+        Call::PostReceive { post, count, timeout } => return post::receive(thread, d, post, count, timeout),
+        Call::PostCall { post, at, timeout } => return post::call(thread, d, post, at, timeout),
+        Call::PostAnswer { question, at, timeout } => return post::answer_question(thread, d, question, at, timeout),
         Call::IrqWait { section, timeout } => return device::wait(thread, d, section, timeout),
 
         Call::Wake { address, count } => wait::wake_word(d, address, count),
@@ -111,6 +115,11 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         }
         Call::ForeignSet { task, gate, text } => Task::find(task).and_then(|task| foreign::set(d, &task, gate, text)),
         Call::ForeignStart { task, frame } => Task::find(task).and_then(|task| foreign::start(d, &task, frame)),
+
+        Call::PostGet { number } => post::get(d, number),
+        Call::PostFree { post, force } => post::free(d, post, force),
+        Call::PostSend { post, back } => post::send(thread, d, post, back),
+        Call::PostSendMany { post, address, count, same } => post::send_many(thread, d, post, address, count, same),
 
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),

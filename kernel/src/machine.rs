@@ -5,7 +5,7 @@ use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
 use abi::Error;
-use abi::layout::{SLICE_LEN, STACKS_LEN, slice_base};
+use abi::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -115,6 +115,11 @@ pub fn make(machine: impl FnOnce() -> Machine) {
 pub struct Hold(pub Extent);
 
 impl Hold {
+    /// The place of a post, which nobody else has (core/post).
+    pub fn post(base: u64) -> Arc<Hold> {
+        Arc::new(Hold(Extent { base, len: GRANULE }))
+    }
+
     /// Takes `len` bytes (rounded up to granules) from this node's slice.
     pub fn take(len: u64, stack: bool) -> Option<Arc<Hold>> {
         let slice = if stack { &machine().stacks } else { &machine().slice };
@@ -129,6 +134,9 @@ pub fn stacks_base(node: u64) -> u64 {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        if abi::post::number(machine().node, self.0.base).is_some() {
+            return;
+        }
         let slice = if self.0.base >= stacks_base(machine().node) { &machine().stacks } else { &machine().slice };
         slice.lock().give(self.0);
     }

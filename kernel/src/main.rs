@@ -24,6 +24,7 @@ on_the_machine! {
     mod keyed;
     mod machine;
     mod pass;
+    mod post;
     mod processor;
     mod ring;
     mod sched;

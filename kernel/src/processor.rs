@@ -37,6 +37,8 @@ pub struct Local {
     pub alarm: Option<u64>,
     /// The running thread gives way by itself.
     pub yields: bool,
+    /// Who runs next, whatever is ready besides: it was handed the processor.
+    pub handed: Option<Arc<Thread>>,
     /// When the one in the seat is looked at next, while it decides.
     pub beat: u64,
 }

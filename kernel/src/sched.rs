@@ -4,6 +4,7 @@
 
 use crate::machine::machine;
 use crate::pass;
+use crate::post;
 use crate::processor::{Local, Processor, count, here};
 use crate::seat::{self, Next};
 use crate::task::account;
@@ -12,9 +13,9 @@ use crate::trap;
 use crate::watch;
 use abi::Error;
 use abi::sched::{event, ready as why};
-use ::sched::{BEAT_NS, Phase, QUANTUM_NS};
+use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS};
 use alloc::sync::Arc;
-use arch::context::Resume;
+use arch::context::{Registers, Resume};
 use arch::{cpu, time};
 use core::sync::atomic::Ordering;
 
@@ -85,6 +86,12 @@ pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
 
 /// Makes a waiting thread ready with the result of its call. Whether it was waiting for this.
 pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bool {
+    if let Err(error) = result
+        && post::is_wait(thread, ticket)
+    {
+        // A message may have come first; then that is what it wakes with.
+        return post::interrupt(thread, error);
+    }
     wake_with(thread, ticket, |registers| answer(registers, result))
 }
 
@@ -94,22 +101,45 @@ pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
     wake_with(thread, ticket, |registers| registers.rip -= 2)
 }
 
-fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut arch::context::Registers)) -> bool {
-    let turn = {
-        let mut wait = thread.wait.lock();
-        if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
-            return false;
-        }
-        let Some(turn) = wait.life.ready() else { return false };
-        if let Some((processor, key)) = wait.timer.take() {
-            // Its time-out would stay until it is due, which may be never.
-            machine().processors[processor].timers.lock().cancel(key);
-        }
-        turn
-    };
+/// The same with registers changed otherwise.
+pub fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) -> bool {
+    let Some(turn) = leave_wait(thread, ticket, Life::ready) else { return false };
     change(thread.inner.lock().area.registers_mut());
     ready(thread.clone(), turn);
     true
+}
+
+/// A waiting thread gets this processor, on the turn of the running one, which waits from here on: nobody else sees it
+/// ready (K1-30, 50).
+pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
+    let here = here();
+    if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
+        change(thread.inner.lock().area.registers_mut());
+        here.local.lock().handed = Some(thread.clone());
+        here.attend();
+    }
+}
+
+/// The running thread has begun a wait, and goes on after all.
+pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
+    let here = here();
+    if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
+        change(thread.inner.lock().area.registers_mut());
+    }
+}
+
+/// Ends a wait, if the thread is still in it, in one of the ways to do so.
+fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>) -> Option<T> {
+    let mut wait = thread.wait.lock();
+    if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
+        return None;
+    }
+    let left = how(&mut wait.life)?;
+    if let Some((processor, key)) = wait.timer.take() {
+        // Its time-out would stay until it is due, which may be never.
+        machine().processors[processor].timers.lock().cancel(key);
+    }
+    Some(left)
 }
 
 /// Wakes every thread that waits while it executes a text that has ended.
@@ -220,6 +250,14 @@ pub fn leave() -> Resume {
                 here.make_room();
                 return go(here, thread);
             }
+        }
+        let handed = here.local.lock().handed.take();
+        if let Some(next) = handed {
+            // It runs on as long as the one that has handed on would have.
+            let until = here.local.lock().quantum_end;
+            switch(here, current, running, Some(next));
+            here.local.lock().quantum_end = until;
+            continue;
         }
         let next = if here.office.is_taken() { here.office.next(here, time::now()) } else { Next::InTurn };
         let next = match next {

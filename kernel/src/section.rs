@@ -6,6 +6,7 @@ mod access;
 use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::machine::{Hold, machine, spare_heap};
+use crate::post;
 use crate::sched;
 use crate::task::Task;
 use crate::text;
@@ -89,6 +90,8 @@ pub struct Section {
     /// Texts: threads that have checked a binding to this one, and the record that says so.
     pub(crate) entered: Mutex<Vec<(Weak<Thread>, u64)>>,
     pub ports: Option<Ports>,
+    /// Posts: it is in the pool.
+    pub post: AtomicBool,
 }
 
 /// What a new section is to be.
@@ -113,7 +116,8 @@ impl Section {
             return Err(Error::TooBig);
         }
         spare_heap()?;
-        let beside = (new.at != 0).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
+        let is_post = new.kind == kind::POST;
+        let beside = (new.at != 0 && !is_post).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
         // Sections in one range each pay for the whole range: any of them alone keeps it.
         let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.0.len);
         new.owner.charge(Resource::Sections, 1)?;
@@ -123,6 +127,7 @@ impl Section {
             new.owner.release(Resource::Reserve, charged_reserve);
             undo_section();
         };
+        let beside = beside.or_else(|| is_post.then(|| Hold::post(new.at)));
         let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.0.base } else { new.at };
@@ -155,6 +160,7 @@ impl Section {
             generation: AtomicU64::new(1),
             entered: Mutex::default(),
             ports: new.ports,
+            post: AtomicBool::new(new.kind == kind::POST),
         });
         if machine().sections.insert(base, reserve, section.clone()).is_err() {
             undo();
@@ -208,7 +214,7 @@ impl Section {
         if len > most {
             return Err(Error::TooBig);
         }
-        if matches!(self.kind(), kind::DEVICE | kind::PORTS) {
+        if matches!(self.kind(), kind::DEVICE | kind::PORTS | kind::POST) {
             return Err(Error::NotSupported);
         }
         let mut before = state.len;
@@ -370,6 +376,11 @@ impl Section {
         if self.is_text() {
             drop(state);
             text::forget_text(self);
+            state = self.state.lock();
+        }
+        if self.kind() == kind::POST {
+            drop(state);
+            post::deleted(self);
             state = self.state.lock();
         }
         while state.len > 0 {

@@ -4,6 +4,7 @@ use crate::domain::Domain;
 use crate::gate::Gate;
 use crate::keyed::TaskView;
 use crate::machine::machine;
+use crate::post::Purse;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
@@ -42,7 +43,9 @@ pub struct Task {
     ledger: Mutex<Ledger>,
     /// The parent, if it is not of the system's: what this task uses, it uses of its parent's quota, too. So nobody gets
     /// more by making children.
-    payer: Option<Arc<Task>>,
+    pub payer: Option<Arc<Task>>,
+    /// What pays for its messages in queues.
+    pub purse: Purse,
     /// Payers above this task.
     depth: u64,
     /// Bases of the sections that it pays for.
@@ -84,6 +87,7 @@ impl Task {
             name,
             ledger: Mutex::new(Ledger::new(limits)),
             payer,
+            purse: Purse::default(),
             depth,
             sections: Mutex::default(),
             threads: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
 
 use crate::domain::Domain;
+use crate::post;
 use crate::processor;
 use crate::sched;
 use crate::section::Section;
@@ -47,6 +48,9 @@ impl Section {
     /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
+        if self.kind() == kind::POST {
+            post::list_changed(self);
+        }
         if !self.is_text() {
             return;
         }
@@ -138,6 +142,7 @@ impl Section {
         drop(state);
         stale.flush();
         sched::wake_inside(self.base);
+        post::text_ended(self);
     }
 }
 

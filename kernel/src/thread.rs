@@ -7,6 +7,7 @@ use crate::epc::Foreign;
 use crate::keyed::{self, TaskView};
 use crate::machine::{machine, spare_heap};
 use crate::pass;
+use crate::post;
 use crate::processor::here;
 use crate::sched::{self, Timeout};
 use crate::seat::{self, NO_SEAT};
@@ -91,6 +92,8 @@ pub struct Thread {
     kill_time: AtomicU64,
     exit: Mutex<Option<u64>>,
     pub waiters: Waiters,
+    /// What it has of the pool.
+    pub part: post::Part,
     pub watches: Watches,
     /// Somebody watches it, or did.
     pub watched: AtomicBool,
@@ -172,6 +175,7 @@ impl Thread {
             kill_time: AtomicU64::new(0),
             exit: Mutex::default(),
             waiters: Waiters::default(),
+            part: post::Part::default(),
             watches: Watches::default(),
             watched: AtomicBool::new(false),
             word_bucket: AtomicUsize::new(0),
@@ -355,6 +359,7 @@ impl Thread {
         domains.iter().flatten().for_each(retire);
         drop(domains);
         wait::forget(self);
+        post::thread_ended(self);
         *self.exit.lock() = Some(code);
         // First its task knows the code, then the thread is gone: who asks finds one or the other.
         self.task.remember_end(self.number, code);

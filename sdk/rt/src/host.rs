@@ -33,6 +33,11 @@ pub fn kernel_call(number: u64, arguments: [u64; 6]) -> (u64, u64) {
     }
 }
 
+/// There are no posts.
+pub fn message_call(_: u64, _: &mut [u64; crate::trap::MESSAGE]) -> u64 {
+    Error::NoSuchCall.word()
+}
+
 fn perform(call: Call) -> Result<u64, Error> {
     match call {
         Call::GateCreate { count, cookie, .. } => {

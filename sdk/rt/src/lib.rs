@@ -31,6 +31,7 @@ pub mod mark;
 #[cfg(target_arch = "x86_64")]
 mod memory;
 mod panic;
+pub mod post;
 pub mod probe;
 pub mod random;
 pub mod sched;

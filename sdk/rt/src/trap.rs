@@ -22,6 +22,15 @@ pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -
     if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
+/// Registers that a message takes, in and out.
+pub(crate) const MESSAGE: usize = 12;
+
+/// A call of a post's: the words go into `rdi rsi rdx r15 r10 r8 r9 r12 r13 r14`, and come back from there, `rbx` and `rbp`.
+pub(crate) fn message_call(number: u64, frame: &mut [u64; MESSAGE]) -> Result<(), Error> {
+    let status = machine::message_call(number, frame);
+    if status == 0 { Ok(()) } else { Err(error_of(status)) }
+}
+
 /// `thread_next` from a program that does not sit in the seat (`sched::put_aside`).
 #[inline]
 pub(crate) fn put_aside(thread: u64, turn: u64, ns: u64) -> Result<(), Error> {
@@ -179,6 +188,56 @@ mod machine {
             );
         }
         (status, value)
+    }
+
+    pub fn message_call(number: u64, frame: &mut [u64; super::MESSAGE]) -> u64 {
+        message(frame, number)
+    }
+
+    /// The words of `frame` go into registers, and come back from there (`abi::post`).
+    #[unsafe(naked)]
+    extern "C" fn message(frame: &mut [u64; super::MESSAGE], number: u64) -> u64 {
+        naked_asm!(
+            "push rbx",
+            "push rbp",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "push rdi",
+            "mov rax, rsi",
+            "mov rdx, [rdi + 16]",
+            "mov rsi, [rdi + 8]",
+            "mov r15, [rdi + 24]",
+            "mov r10, [rdi + 32]",
+            "mov r8, [rdi + 40]",
+            "mov r9, [rdi + 48]",
+            "mov r12, [rdi + 56]",
+            "mov r13, [rdi + 64]",
+            "mov r14, [rdi + 72]",
+            "mov rdi, [rdi]",
+            "syscall",
+            "pop rcx",
+            "mov [rcx], rdi",
+            "mov [rcx + 8], rsi",
+            "mov [rcx + 16], rdx",
+            "mov [rcx + 24], r15",
+            "mov [rcx + 32], r10",
+            "mov [rcx + 40], r8",
+            "mov [rcx + 48], r9",
+            "mov [rcx + 56], r12",
+            "mov [rcx + 64], r13",
+            "mov [rcx + 72], r14",
+            "mov [rcx + 80], rbx",
+            "mov [rcx + 88], rbp",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbp",
+            "pop rbx",
+            "ret",
+        )
     }
 
     /// `thread_next` as a procedure: with turn 0 the kernel keeps no more than one does.

@@ -17,6 +17,7 @@ mod memory;
 mod passing;
 mod peer;
 mod policies;
+mod posts;
 mod programs;
 mod quota;
 mod raw;
@@ -56,6 +57,7 @@ const GROUPS: &[Group] = &[
     Group { name: "itc", checks: itc::CHECKS },
     Group { name: "itc_deaths", checks: itc::MANY },
     Group { name: "lines", checks: lines::CHECKS },
+    Group { name: "posts", checks: posts::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },

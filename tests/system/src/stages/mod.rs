@@ -12,6 +12,7 @@ mod s40_threads;
 mod s42_sched;
 mod s44_itc;
 mod s45_programs;
+mod s46_posts;
 mod s50_shell;
 mod s60_attacks;
 mod s65_gate;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Case> {
         ("s42_sched", s42_sched::cases()),
         ("s44_itc", s44_itc::cases()),
         ("s45_programs", s45_programs::cases()),
+        ("s46_posts", s46_posts::cases()),
         ("s50_shell", s50_shell::cases()),
         ("s60_attacks", s60_attacks::cases()),
         ("s65_gate", s65_gate::cases()),

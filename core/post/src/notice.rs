@@ -1,0 +1,117 @@
+//! Messages that come again and again and always have room: interrupts, ticks (K1-41, 44). Each has a slot for itself. While
+//! it is in the queue it only counts how often it has come.
+
+use crate::message::{Back, Body, Message};
+use crate::pool::{Caller, Permit, Pool, Woken};
+use crate::post::Queues;
+use crate::sync::Ordering;
+use abi::{Error, Rights};
+use acl::Subject;
+
+// What a slot is.
+/// A message like any other.
+pub(crate) const PLAIN: u32 = 0;
+/// The slot of a notice, not in the queue; in it; in it for the last time.
+const FREE: u32 = 1;
+const QUEUED: u32 = 2;
+const LAST: u32 = 3;
+
+/// A message that was taken out of a queue.
+pub(crate) enum Popped {
+    /// It is in this slot, which is to be given back ([`Pool::done_with`]).
+    Slot(u32),
+    /// It was a notice's.
+    Copy(Message),
+}
+
+/// A slot that is bound to a post.
+#[derive(Debug)]
+pub struct Notice {
+    slot: u32,
+    post: u32,
+    /// When somebody got that post.
+    born: u64,
+}
+
+impl Notice {
+    pub fn post(&self) -> u32 {
+        self.post
+    }
+}
+
+impl Pool {
+    /// Binds a message to a post; the caller pays for its slot as long as it is bound. It comes from `from`, with operation `op`,
+    /// and its first word says how often.
+    ///
+    /// # Errors
+    /// As [`Pool::send`].
+    pub fn bind(&self, to: &Permit, by: &Caller, op: u64, from: Subject) -> Result<Notice, Error> {
+        let post = self.post(to.post)?;
+        let queues = post.queues.lock();
+        post.check(to, Rights::READ)?;
+        self.accounts.charge(by.account)?;
+        let slot = self.slots.take(by.processor);
+        let this = self.slots.at(slot);
+        let body = Body { op, ..Body::default() };
+        this.letter.write(&Message { body, from, back: Back::Nowhere, question: None });
+        this.account.store(by.account, Ordering::Relaxed);
+        this.notice.store(FREE, Ordering::Relaxed);
+        Ok(Notice { slot, post: to.post, born: queues.born })
+    }
+
+    /// It has come. Who is to be woken for it.
+    ///
+    /// # Errors
+    /// `NotFound`: the post is no more.
+    pub fn notify(&self, notice: &Notice) -> Result<Option<Woken>, Error> {
+        let post = self.post(notice.post)?;
+        let this = self.slots.at(notice.slot);
+        let handed = {
+            let mut queues = post.queues.lock();
+            if !post.is_used() || queues.born != notice.born {
+                return Err(Error::NotFound);
+            }
+            this.letter.count_up();
+            if this.notice.load(Ordering::Relaxed) == QUEUED {
+                return Ok(None);
+            }
+            let handed = self.hand(&mut queues, notice.post, &this.letter.read());
+            if handed.is_some() {
+                this.letter.forget_count();
+            } else {
+                this.notice.store(QUEUED, Ordering::Relaxed);
+                self.push(&mut queues, notice.slot);
+            }
+            handed
+        };
+        Ok(handed.map(|receiver| self.handed(receiver)))
+    }
+
+    /// It comes no more. What is in the queue is still received.
+    pub fn unbind(&self, notice: Notice, processor: usize) {
+        let Ok(post) = self.post(notice.post) else { return };
+        let this = self.slots.at(notice.slot);
+        {
+            let _queues = post.queues.lock();
+            if this.notice.load(Ordering::Relaxed) == QUEUED {
+                return this.notice.store(LAST, Ordering::Relaxed);
+            }
+        }
+        self.done_with(notice.slot, processor);
+    }
+
+    /// Takes out the first message. A notice stays with its post: what it says is read now, under the lock.
+    pub(crate) fn pop(&self, queues: &mut Queues) -> Option<Popped> {
+        let slot = self.pop_slot(queues)?;
+        let this = self.slots.at(slot);
+        match this.notice.load(Ordering::Relaxed) {
+            QUEUED => {
+                let message = this.letter.read();
+                this.letter.forget_count();
+                this.notice.store(FREE, Ordering::Relaxed);
+                Some(Popped::Copy(message))
+            }
+            _ => Some(Popped::Slot(slot)),
+        }
+    }
+}

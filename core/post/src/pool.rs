@@ -1,0 +1,301 @@
+//! The pool: posts by number, and who may use them.
+
+use crate::account::{Accounts, Share};
+use crate::free::Chain;
+use crate::message::{Message, Question};
+use crate::post::Post;
+use crate::receiver::{RECEIVERS_MAX, Receiver, SEVERAL_MAX};
+use crate::slots::Slots;
+use crate::sync::{AtomicU32, Ordering};
+use abi::{Error, Rights};
+use acl::Subject;
+use alloc::boxed::Box;
+
+/// Posts up to this number are had by their number only (K1-19).
+pub const KNOWN_MAX: u32 = if cfg!(test) { 2 } else { 63 };
+
+/// How much there is of everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Posts have the numbers 1 to this.
+    pub posts: u32,
+    /// Messages that may be queued, and how many of these are not for persons' programs (K1-41).
+    pub messages: u32,
+    pub reserve: u32,
+    /// Threads that may wait, and tasks that may have messages queued.
+    pub receivers: u32,
+    pub accounts: u32,
+    pub processors: usize,
+}
+
+/// Who calls, from where.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// Goes with every message.
+    pub subject: &'a Subject,
+    /// Number of the domain, among those of the thread.
+    pub domain: u32,
+    /// The thread's record ([`Pool::open_receiver`]).
+    pub receiver: u32,
+    /// Who pays for what is queued; 0: nobody, so nothing may be.
+    pub account: u32,
+    /// The processor that executes this.
+    pub processor: usize,
+}
+
+/// The wait of this thread is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it sleeps until it is woken"]
+pub struct Woken {
+    pub receiver: u32,
+    pub thread: u64,
+    /// Memory that it had lent was used: what was cached of that is to be forgotten before it goes on.
+    pub touched: bool,
+}
+
+/// What became of a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// From this post; 0: an answer.
+    Message(u32, Message),
+    /// The thread waits, or will be woken at once; this is the wait's ticket.
+    Waits(u32),
+    /// It does not wait, and this is why.
+    Ended(Error),
+}
+
+/// That the access list allows something, as long as it does not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Permit {
+    pub(crate) post: u32,
+    pub(crate) epoch: u64,
+    pub(crate) rights: u32,
+}
+
+impl Permit {
+    pub fn post(&self) -> u32 {
+        self.post
+    }
+}
+
+/// All posts, and what belongs to them.
+#[derive(Debug)]
+pub struct Pool {
+    pub(crate) posts: Box<[Post]>,
+    pub(crate) receivers: Box<[Receiver]>,
+    free_receivers: Chain,
+    /// No record above this one was ever used.
+    most_receivers: AtomicU32,
+    pub(crate) slots: Slots,
+    pub(crate) accounts: Accounts,
+    /// Posts in use, and where the next search begins.
+    used: AtomicU32,
+    cursor: AtomicU32,
+}
+
+impl Pool {
+    pub fn new(config: Config) -> Pool {
+        let Config { posts, messages, reserve, receivers, accounts, processors } = config;
+        let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
+        let free_receivers = Chain::default();
+        (1..receivers.len()).rev().for_each(|number| free_receivers.put(number as u32, &receivers[number].next));
+        Pool {
+            posts: (0..=posts).map(|_| Post::default()).collect(),
+            receivers,
+            free_receivers,
+            most_receivers: AtomicU32::new(0),
+            slots: Slots::new(messages, processors),
+            accounts: Accounts::new(accounts, messages, messages.saturating_sub(reserve)),
+            used: AtomicU32::new(0),
+            cursor: AtomicU32::new(KNOWN_MAX),
+        }
+    }
+
+    pub(crate) fn post(&self, number: u32) -> Result<&Post, Error> {
+        self.posts.get(number as usize).filter(|_| number != 0).ok_or(Error::NotFound)
+    }
+
+    pub(crate) fn receiver(&self, number: u32) -> &Receiver {
+        &self.receivers[number as usize]
+    }
+
+    /// Gets the post of this number (K1-19).
+    ///
+    /// # Errors
+    /// `Exists` if somebody has it, `NotFound` if there is no such number.
+    pub fn get(&self, number: u32) -> Result<u32, Error> {
+        if self.post(number)?.open() {
+            self.used.fetch_add(1, Ordering::Relaxed);
+            Ok(number)
+        } else {
+            Err(Error::Exists)
+        }
+    }
+
+    /// Gets any post (K1-20): one that has been free for long.
+    ///
+    /// # Errors
+    /// `NoMemory` if none is free.
+    pub fn get_any(&self) -> Result<u32, Error> {
+        let count = (self.posts.len() as u32 - 1).saturating_sub(KNOWN_MAX);
+        for _ in 0..count {
+            let at = self.cursor.fetch_add(1, Ordering::Relaxed).wrapping_sub(KNOWN_MAX) % count;
+            let number = KNOWN_MAX + 1 + at;
+            if !self.posts[number as usize].is_used() && self.get(number).is_ok() {
+                return Ok(number);
+            }
+        }
+        Err(Error::NoMemory)
+    }
+
+    /// Gives a post back (K1-21, 22): with `force`, whoever waits there or has asked there hears `NotFound`.
+    ///
+    /// # Errors
+    /// `NotFound`: nobody has it; `Busy`: without `force`, and it holds messages or receivers.
+    pub fn free(&self, number: u32, force: bool, processor: usize, mut wake: impl FnMut(Woken)) -> Result<(), Error> {
+        let post = self.post(number)?;
+        self.shut(post, force)?;
+        // From here on nobody comes in. What is there is taken out one by one, each woken without the lock.
+        while let Some(left) = self.take_out(post) {
+            if let Some(woken) = self.turn_away(left, processor) {
+                wake(woken);
+            }
+        }
+        post.end();
+        self.used.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many messages and how many receivers are queued at a post.
+    pub fn depth(&self, post: u32) -> (u32, u32) {
+        self.post(post).map_or((0, 0), |post| {
+            let queues = post.queues.lock();
+            (queues.messages, queues.waiting)
+        })
+    }
+
+    /// Posts in use.
+    pub fn posts_used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Asks whether the access list of a post gives these rights; `check` looks. What it says is good until the list
+    /// changes ([`Pool::changed`]) or the post is given back.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of `check`.
+    pub fn permit(
+        &self,
+        post: u32,
+        rights: Rights,
+        check: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Permit, Error> {
+        // First the epoch, then the list: who changes the list first changes that, then the epoch.
+        let epoch = self.post(post)?.epoch();
+        if epoch.is_multiple_of(2) {
+            return Err(Error::NotFound);
+        }
+        check()?;
+        Ok(Permit { post, epoch, rights: rights.bits() })
+    }
+
+    /// The access list of a post has changed: no permit is good any more when this returns.
+    pub fn changed(&self, post: u32) {
+        if let Ok(post) = self.post(post) {
+            post.renew();
+        }
+    }
+
+    /// Whether a permit is good.
+    pub fn is_good(&self, permit: &Permit) -> bool {
+        self.post(permit.post).is_ok_and(|post| post.epoch() == permit.epoch)
+    }
+
+    /// A record for a thread that is going to wait.
+    ///
+    /// # Errors
+    /// `NoMemory`: there is none left.
+    pub fn open_receiver(&self, thread: u64) -> Result<u32, Error> {
+        let number = self.free_receivers.take(|number| &self.receiver(number).next).ok_or(Error::NoMemory)?;
+        self.receiver(number).thread.store(thread, Ordering::Relaxed);
+        self.most_receivers.fetch_max(number, Ordering::SeqCst);
+        Ok(number)
+    }
+
+    /// The thread that a record belongs to; 0: none.
+    pub fn thread_of(&self, receiver: u32) -> u64 {
+        self.receivers.get(receiver as usize).map_or(0, |receiver| receiver.thread.load(Ordering::Relaxed))
+    }
+
+    /// All records that were ever used.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Receiver)> {
+        (1..=self.most_receivers.load(Ordering::SeqCst)).map(|number| (number, self.receiver(number)))
+    }
+
+    /// The thread has ended. It waits for nothing any more, and whoever asked it hears `Dead`.
+    pub fn close_receiver(&self, number: u32, wake: impl FnMut(Woken)) {
+        self.holders_gone(|holder| holder.receiver == number, wake);
+        let receiver = self.receiver(number);
+        receiver.thread.store(0, Ordering::Relaxed);
+        self.free_receivers.put(number, &receiver.next);
+    }
+
+    /// Opens an account.
+    ///
+    /// # Errors
+    /// `Quota`: so much is promised to others; `NoMemory`: there is no account left.
+    pub fn open_account(&self, share: Share, limit: u32) -> Result<u32, Error> {
+        self.accounts.open(share, limit)
+    }
+
+    /// Its task is over.
+    pub fn close_account(&self, account: u32) {
+        self.accounts.close(account);
+    }
+
+    /// Messages that an account pays for.
+    pub fn charged(&self, account: u32) -> u32 {
+        self.accounts.used(account)
+    }
+
+    /// Ends a wait by something else than a message: a time-out, a kill. `None`: it is over, or is about to be.
+    pub fn interrupt(&self, receiver: u32, ticket: u32, error: Error) -> Option<Woken> {
+        let one = self.receiver(receiver);
+        if !one.claim(ticket) {
+            return None;
+        }
+        one.leave_error(error);
+        self.leave_places(receiver);
+        Some(self.woken(receiver))
+    }
+
+    /// What a woken thread's wait has ended with. Only for itself.
+    pub fn collect(&self, receiver: u32) -> Option<Received> {
+        self.receiver(receiver).collect().map(|outcome| match outcome {
+            Ok((post, message)) => Received::Message(post, message),
+            Err(error) => Received::Ended(error),
+        })
+    }
+
+    /// The ticket of the wait that a thread is in, while anybody may end it.
+    pub fn waits(&self, receiver: u32) -> Option<u32> {
+        self.receiver(receiver).waits()
+    }
+
+    pub(crate) fn woken(&self, number: u32) -> Woken {
+        let receiver = self.receiver(number);
+        let touched = receiver.touched.load(Ordering::SeqCst) != 0;
+        Woken { receiver: number, thread: receiver.thread.load(Ordering::Relaxed), touched }
+    }
+
+    /// Of a wait that was claimed: it is in no queue any more.
+    pub(crate) fn leave_places(&self, receiver: u32) {
+        let count = self.receiver(receiver).count.load(Ordering::SeqCst) as usize;
+        (0..count.min(SEVERAL_MAX)).for_each(|place| self.leave(receiver, place));
+    }
+
+    /// The question's asker, if there may be one.
+    pub(crate) fn asker(&self, question: Question) -> Option<&Receiver> {
+        self.receivers.get(question.asker as usize).filter(|_| question.asker != 0)
+    }
+}

@@ -1,0 +1,171 @@
+//! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
+
+use crate::message::{Body, Letter, Message, Question};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
+
+/// Posts that one thread can wait for at once.
+pub const SEVERAL_MAX: usize = 8;
+
+/// Receivers and domains of one thread that can be told apart.
+const DOMAINS: u32 = 12;
+pub(crate) const RECEIVERS_MAX: u32 = 1 << (31 - DOMAINS);
+
+/// Its place in the queue of one post.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub post: AtomicU32,
+    // Under the lock of that post:
+    pub linked: owned::AtomicU32,
+    pub before: owned::AtomicU32,
+    pub after: owned::AtomicU32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It does something else.
+    Idle = 0,
+    /// Whoever changes this to [`Phase::Taken`] ends the wait, and nobody else does.
+    Waiting = 1,
+    /// The wait is over, and the thread will be woken.
+    Taken = 2,
+}
+
+/// Ticket and phase in one word.
+const fn state(ticket: u32, phase: Phase) -> u64 {
+    (ticket as u64) << 8 | phase as u64
+}
+
+/// Who has received a question and has not answered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Record of the thread.
+    pub receiver: u32,
+    /// Number of its domain for the text that it executed then.
+    pub domain: u32,
+}
+
+impl Holder {
+    fn word(self, ticket: u32) -> u64 {
+        u64::from(ticket) << 32 | u64::from(self.receiver) << DOMAINS | u64::from(self.domain % (1 << DOMAINS))
+    }
+
+    fn from_word(word: u64) -> Option<Holder> {
+        let (receiver, domain) = (word as u32 >> DOMAINS, word as u32 % (1 << DOMAINS));
+        (receiver != 0).then_some(Holder { receiver, domain })
+    }
+}
+
+/// The record.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Receiver {
+    state: AtomicU64,
+    /// Of the question that its thread asks: the ticket and the [`Holder`].
+    held: AtomicU64,
+    pub thread: owned::AtomicU64,
+    /// The domain that it waits in.
+    domain: owned::AtomicU32,
+    /// How many of the places this wait uses, or is about to.
+    pub count: AtomicU32,
+    pub places: [Place; SEVERAL_MAX],
+    /// What it was given: where it came from and the message, or an error's word.
+    from: owned::AtomicU32,
+    error: owned::AtomicU64,
+    pub letter: Letter,
+    /// What it asks, if memory goes with it; whether there is such, and whether somebody has used that.
+    asked: Letter,
+    lends: AtomicU32,
+    pub touched: AtomicU32,
+    /// Of a record that is free.
+    pub next: AtomicU32,
+}
+
+impl Receiver {
+    /// A wait begins. Only its own thread says so.
+    pub fn begin(&self, domain: u32) -> u32 {
+        let ticket = ((self.state.load(Ordering::Relaxed) >> 8) as u32).wrapping_add(1);
+        self.domain.store(domain, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
+        self.lends.store(0, Ordering::Relaxed);
+        self.touched.store(0, Ordering::Relaxed);
+        self.held.store(u64::from(ticket) << 32, Ordering::Relaxed);
+        self.state.store(state(ticket, Phase::Waiting), Ordering::SeqCst);
+        ticket
+    }
+
+    /// What is asked in this wait is kept, because memory is lent with it.
+    pub fn lend(&self, message: &Message) {
+        self.asked.write(message);
+        self.lends.store(1, Ordering::Release);
+    }
+
+    /// The wait that somebody may end now.
+    pub fn waits(&self) -> Option<u32> {
+        let now = self.state.load(Ordering::SeqCst);
+        (now & 0xff == Phase::Waiting as u64).then_some((now >> 8) as u32)
+    }
+
+    /// Ends this wait. Whoever has done so finishes it: a result is left, the places are given up, the thread is woken.
+    #[must_use]
+    pub fn claim(&self, ticket: u32) -> bool {
+        let (waiting, taken) = (state(ticket, Phase::Waiting), state(ticket, Phase::Taken));
+        self.state.compare_exchange(waiting, taken, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Of a wait that was claimed: what it ends with.
+    pub fn leave_message(&self, post: u32, message: &Message) {
+        self.letter.write(message);
+        self.from.store(post, Ordering::Relaxed);
+        self.error.store(0, Ordering::Release);
+    }
+
+    pub fn leave_error(&self, error: abi::Error) {
+        self.error.store(error.word(), Ordering::Release);
+    }
+
+    /// Its thread takes what was left; `None`: nothing has come.
+    pub fn collect(&self) -> Option<Result<(u32, Message), abi::Error>> {
+        let now = self.state.load(Ordering::SeqCst);
+        if now & 0xff != Phase::Taken as u64 {
+            return None;
+        }
+        let outcome = match abi::Error::from_word(self.error.load(Ordering::Acquire)) {
+            Some(error) => Err(error),
+            None => Ok((self.from.load(Ordering::Relaxed), self.letter.read())),
+        };
+        self.rest((now >> 8) as u32);
+        Some(outcome)
+    }
+
+    /// A claimed wait is over.
+    pub fn rest(&self, ticket: u32) {
+        self.state.store(state(ticket, Phase::Idle), Ordering::SeqCst);
+    }
+
+    /// As who it receives a question.
+    pub fn holder(&self, receiver: u32) -> Holder {
+        Holder { receiver, domain: self.domain.load(Ordering::Relaxed) }
+    }
+
+    /// Its question of that ticket has been received by this one: only once, and only if it still asks that.
+    pub fn hold(&self, ticket: u32, holder: Holder) {
+        let (none, held) = (u64::from(ticket) << 32, holder.word(ticket));
+        let _ = self.held.compare_exchange(none, held, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Who holds its question of that ticket.
+    pub fn held(&self, ticket: u32) -> Option<Holder> {
+        let word = self.held.load(Ordering::SeqCst);
+        if (word >> 32) as u32 == ticket { Holder::from_word(word) } else { None }
+    }
+
+    /// What is lent with a question that is still open.
+    pub fn lent(&self, question: Question) -> Option<(Body, acl::Subject)> {
+        if self.lends.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let Message { body, from, .. } = self.asked.read();
+        // Whoever asks the next question first changes the ticket.
+        (self.waits() == Some(question.ticket)).then_some((body, from))
+    }
+}

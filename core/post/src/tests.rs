@@ -1,0 +1,67 @@
+//! One processor first, then `shuttle`'s interleavings: there a wake-up that is lost is a deadlock, which it reports.
+
+mod accounts;
+mod deaths;
+mod machine;
+mod model;
+mod one;
+mod race;
+
+use crate::{Body, Caller, Config, Permit, Pool, Received, Share};
+use abi::{Error, Rights};
+use acl::Subject;
+
+/// Posts 1 and 2 are had by number, 3 to 6 are any.
+pub(super) const CONFIG: Config =
+    Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
+const BOTH: Rights = Rights::CALL.union(Rights::READ);
+
+/// A thread that calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    pub subject: Subject,
+    pub receiver: u32,
+    pub account: u32,
+    pub processor: usize,
+}
+
+impl Who {
+    pub fn new(pool: &Pool, thread: u64, account: u32) -> Who {
+        let subject = Subject { node: 1, user: 7, task: 20, thread, text: 0x4000, original: 0x4000 };
+        // On a processor of its own: two are never in the kernel on the same one.
+        Who { subject, receiver: pool.open_receiver(thread).unwrap(), account, processor: thread as usize % 5 }
+    }
+
+    pub fn by(&self) -> Caller<'_> {
+        let Who { subject, receiver, account, processor } = self;
+        Caller { subject, domain: 1, receiver: *receiver, account: *account, processor: *processor }
+    }
+}
+
+pub(super) fn allow(pool: &Pool, post: u32) -> Permit {
+    pool.permit(post, BOTH, || Ok(())).unwrap()
+}
+
+pub(super) fn body(op: u64) -> Body {
+    Body { op, words: [op; 6], lend: 0 }
+}
+
+/// Once, for what has no other threads.
+pub(super) fn alone(test: impl Fn() + Send + Sync + 'static) {
+    shuttle::check_random(test, 1);
+}
+
+/// The operation of what was received, and at which post.
+pub(super) fn op(received: Received) -> (u32, u64) {
+    match received {
+        Received::Message(post, message) => (post, message.body.op),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An account with a small limit.
+pub(super) fn account(pool: &Pool, limit: u32) -> u32 {
+    pool.open_account(Share::User, limit).unwrap()
+}
+
+pub(super) const NOT_FOUND: Result<u32, Error> = Err(Error::NotFound);

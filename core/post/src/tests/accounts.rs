@@ -1,0 +1,181 @@
+//! Who pays, and that slots are never lost.
+
+use super::*;
+use crate::account::Accounts;
+use crate::free::Chain;
+use crate::slots::{BATCH, KEPT_MAX, Slots};
+use crate::sync::{AtomicU32, Ordering};
+use proptest::prelude::*;
+use shuttle::sync::Arc;
+use shuttle::thread;
+use std::collections::BTreeSet;
+
+#[test]
+fn shares_are_promised_within_what_there_is() {
+    alone(|| {
+        let accounts = Accounts::new(5, 10, 6);
+        let first = accounts.open(Share::User, 4).unwrap();
+        assert_eq!(accounts.open(Share::User, 3), Err(Error::Quota), "of the users' six");
+        let system = accounts.open(Share::System, 6).unwrap();
+        assert_eq!(accounts.open(Share::System, 1), Err(Error::Quota), "of ten");
+        accounts.close(first);
+        assert_eq!(accounts.open(Share::User, 5), Err(Error::Quota), "only four are back");
+        let user = accounts.open(Share::User, 4).unwrap();
+        assert!(accounts.open(Share::Of(user), 100).is_ok(), "it comes out of its payer's");
+        accounts.close(system);
+    });
+}
+
+#[test]
+fn a_child_takes_from_its_payer_and_may_outlive_it() {
+    alone(|| {
+        let accounts = Accounts::new(3, 10, 10);
+        let top = accounts.open(Share::User, 3).unwrap();
+        let child = accounts.open(Share::Of(top), 2).unwrap();
+        accounts.charge(child).unwrap();
+        accounts.charge(child).unwrap();
+        assert_eq!(accounts.charge(child), Err(Error::Quota), "its own limit");
+        accounts.charge(top).unwrap();
+        assert_eq!(accounts.charge(top), Err(Error::Quota), "its payer's");
+        assert_eq!((accounts.used(top), accounts.used(child)), (3, 2));
+        accounts.release(child);
+        let other = accounts.open(Share::Of(top), 2).unwrap();
+        accounts.charge(other).unwrap();
+        assert_eq!(accounts.charge(other), Err(Error::Quota), "the payer's");
+        assert_eq!((accounts.used(top), accounts.used(other)), (3, 1), "what was refused was not charged");
+        accounts.close(top);
+        accounts.close(other);
+        accounts.close(child);
+        assert_eq!(accounts.open(Share::System, 10), Err(Error::Quota), "messages are still there");
+        accounts.release(top);
+        accounts.release(other);
+        accounts.release(child);
+        // All three are free, and all that was promised.
+        accounts.open(Share::System, 10).unwrap();
+        accounts.open(Share::System, 0).unwrap();
+        accounts.open(Share::System, 0).unwrap();
+        assert_eq!(accounts.open(Share::System, 0), Err(Error::NoMemory));
+    });
+}
+
+proptest! {
+    /// Slots taken on one processor and given back on another, as far as the share goes: each is had by one only.
+    #[test]
+    fn no_slot_is_had_twice(steps in prop::collection::vec((0..3usize, any::<bool>(), any::<prop::sample::Index>()), 0..300)) {
+        alone(move || {
+            const COUNT: usize = 5;
+            let slots = Slots::new(COUNT as u32, 3);
+            let mut had = Vec::new();
+            for (processor, take, which) in &steps {
+                if *take && had.len() < COUNT {
+                    let slot = slots.take(*processor);
+                    assert!(slot != 0 && !had.contains(&slot), "{slot} twice");
+                    had.push(slot);
+                } else if !*take && !had.is_empty() {
+                    slots.give(*processor, had.swap_remove(which.index(had.len())));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_free_is_taken_by_one() {
+    let body = || {
+        let next: Arc<Vec<AtomicU32>> = Arc::new((0..4).map(|_| AtomicU32::new(0)).collect());
+        let (chain, taken) = (Arc::new(Chain::default()), Arc::new(AtomicU32::new(0)));
+        (1..4).for_each(|number| chain.put(number, &next[number as usize]));
+        let all: Vec<_> = (0..2)
+            .map(|_| {
+                let (next, chain, taken) = (next.clone(), chain.clone(), taken.clone());
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let had: Vec<u32> =
+                            (0..2).filter_map(|_| chain.take(|number| &next[number as usize])).collect();
+                        for number in &had {
+                            assert_eq!(
+                                taken.fetch_or(1 << number, Ordering::SeqCst) >> number & 1,
+                                0,
+                                "{number} twice"
+                            );
+                        }
+                        // The first one first, so that it comes to lie elsewhere.
+                        for number in had {
+                            taken.fetch_and(!(1 << number), Ordering::SeqCst);
+                            chain.put(number, &next[number as usize]);
+                        }
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
+        let left = std::iter::from_fn(|| chain.take(|number| &next[number as usize])).count();
+        assert_eq!(left, 3, "nothing is lost");
+    };
+    shuttle::check_random(body, 3000);
+    shuttle::check_pct(body, 3000, 3);
+}
+
+#[test]
+fn whoever_may_have_a_slot_finds_one() {
+    // As many threads as processors, and as many slots as they use together: all others are kept by somebody.
+    let body = || {
+        const EACH: u32 = 2;
+        let slots = Arc::new(Slots::new(3 * EACH, 3));
+        let all: Vec<_> = (0..3usize)
+            .map(|processor| {
+                let slots = slots.clone();
+                thread::spawn(move || {
+                    for round in 0..3 {
+                        let had: BTreeSet<u32> = (0..EACH).map(|_| slots.take(processor)).collect();
+                        assert_eq!(had.len(), EACH as usize);
+                        for slot in &had {
+                            // Nobody else has it: a mark stays.
+                            slots.at(*slot).letter.write(&mark(processor as u64 * 10 + round));
+                        }
+                        thread::yield_now();
+                        for slot in had {
+                            assert_eq!(slots.at(slot).letter.read(), mark(processor as u64 * 10 + round));
+                            slots.give(processor, slot);
+                        }
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
+    };
+    shuttle::check_random(body, 2000);
+    shuttle::check_pct(body, 1000, 3);
+    assert!(KEPT_MAX >= 2 * BATCH);
+}
+
+fn mark(op: u64) -> crate::Message {
+    let subject = Subject { node: 0, user: 0, task: 0, thread: 0, text: 0, original: 0 };
+    crate::Message { body: body(op), from: subject, back: crate::Back::Nowhere, question: None }
+}
+
+#[test]
+fn accounts_are_exact_on_several_processors() {
+    let body = || {
+        let accounts = Arc::new(Accounts::new(4, 4, 4));
+        let top = accounts.open(Share::User, 2).unwrap();
+        let all: Vec<_> = (0..3)
+            .map(|_| {
+                let accounts = accounts.clone();
+                let child = accounts.open(Share::Of(top), 2).unwrap();
+                thread::spawn(move || {
+                    let charged = (0..2).filter(|_| accounts.charge(child).is_ok()).count();
+                    assert!(accounts.used(top) <= 2);
+                    (0..charged).for_each(|_| accounts.release(child));
+                    accounts.close(child);
+                })
+            })
+            .collect();
+        accounts.close(top);
+        all.into_iter().for_each(|one| one.join().unwrap());
+        // Whatever came in between: all four are free again, and all that was promised.
+        accounts.open(Share::User, 4).unwrap();
+        assert!((0..3).all(|_| accounts.open(Share::User, 0).is_ok()));
+    };
+    shuttle::check_random(body, 2000);
+}

@@ -1,0 +1,163 @@
+//! Senders, receivers, owners and posts that end at any moment: everybody who waits hears something.
+
+use super::machine::{Machine, random};
+use super::*;
+use crate::{Back, Holder};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn whoever_asked_hears_of_the_end_of_the_one_who_holds_the_question() {
+    for in_one_step in [false, true] {
+        random(move || {
+            let machine = Machine::new();
+            let (post, back, paid) = (machine.post(1), machine.post(2), account(&machine.pool, 4));
+            let (me, server) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+            let serves = machine.run(move |machine| {
+                let Ok(Received::Message(1, _)) = machine.receive(&server, &[post]) else { panic!() };
+                machine.pool.close_receiver(server.receiver, |woken| machine.wake(woken));
+            });
+            let received = if in_one_step {
+                let called = machine.pool.send_and_receive(&post, &back, &me.by(), &body(1));
+                machine.finish(&me, called)
+            } else {
+                machine.ask(&me, &post, 1)
+            };
+            assert_eq!(received, Ok(Received::Ended(Error::Dead)));
+            serves.join().unwrap();
+            machine.is_empty(&[1, 2], &[paid]);
+        });
+    }
+}
+
+#[test]
+fn an_end_and_an_answer_are_not_both_heard() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (me, server) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+        // Its text ends: whoever ends it says so first, then looks for questions.
+        let dead = Arc::new(AtomicBool::new(false));
+        let (is_dead, ends) = (dead.clone(), dead);
+        let gone = |machine: &Machine, receiver| {
+            let is_gone = |holder: Holder| holder == Holder { receiver, domain: 1 };
+            machine.pool.holders_gone(is_gone, |woken| machine.wake(woken));
+        };
+        let killer = machine.run(move |machine| {
+            ends.store(true, Ordering::SeqCst);
+            gone(machine, server.receiver);
+        });
+        let serves = machine.run(move |machine| {
+            let Ok(Received::Message(1, message)) = machine.receive(&server, &[post]) else { panic!() };
+            let Back::Question(question) = message.back else { panic!() };
+            // Whoever has received looks whether its text lives.
+            if is_dead.load(Ordering::SeqCst) {
+                gone(machine, server.receiver);
+            } else if let Ok(woken) = machine.pool.answer(question, &server.by(), &body(7)) {
+                machine.wake(woken);
+            }
+        });
+        match machine.ask(&me, &post, 1).unwrap() {
+            Received::Message(0, message) => assert_eq!(message.body.op, 7),
+            Received::Ended(Error::Dead) => {}
+            other => panic!("{other:?}"),
+        }
+        killer.join().unwrap();
+        serves.join().unwrap();
+        machine.is_empty(&[1], &[paid]);
+    });
+}
+
+#[test]
+fn whoever_asked_hears_of_the_end_of_the_post() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let me = Who::new(&machine.pool, 1, paid);
+        let owner = machine.run(|machine| machine.pool.free(1, true, 1, |woken| machine.wake(woken)).unwrap());
+        match machine.ask(&me, &post, 1) {
+            Ok(Received::Ended(Error::NotFound)) | Err(Error::NotFound) => {}
+            other => panic!("{other:?}"),
+        }
+        owner.join().unwrap();
+        machine.is_empty(&[], &[paid]);
+    });
+}
+
+#[test]
+fn a_kill_and_a_refusal_are_not_both_heard() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 0));
+        let me = Who::new(&machine.pool, 1, paid);
+        let killer = machine.run(move |machine| machine.interrupt(&me, Error::Killed));
+        // Nobody waits there, and nothing may be queued.
+        let heard = machine.ask(&me, &post, 1);
+        let killed = killer.join().unwrap();
+        assert_eq!(heard, if killed { Ok(Received::Ended(Error::Killed)) } else { Err(Error::Quota) });
+        assert_eq!(machine.pool.collect(me.receiver), None);
+    });
+}
+
+#[test]
+fn a_killed_asker_has_asked_nothing() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (me, other) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 3, paid));
+        let server = Who::new(&machine.pool, 2, paid);
+        let killer = machine.run(move |machine| machine.interrupt(&me, Error::Killed));
+        let asks = machine.run(move |machine| {
+            let received = machine.ask(&me, &post, 1);
+            let killed = killer.join().unwrap();
+            // Its record goes to somebody else, who asks, too.
+            machine.pool.close_receiver(me.receiver, |_| {});
+            let next = Who::new(&machine.pool, 4, paid);
+            (received, killed, machine.ask(&next, &post, 2))
+        });
+        let mut answers = 0;
+        for _ in 0..2 {
+            let Ok(Received::Message(1, message)) = machine.receive(&server, &[post]) else { panic!() };
+            let Back::Question(question) = message.back else { panic!() };
+            if let Ok(woken) = machine.pool.answer(question, &server.by(), &body(message.body.op + 100)) {
+                answers += 1;
+                machine.wake(woken);
+            }
+        }
+        let (first, killed, second) = asks.join().unwrap();
+        assert_eq!(op(second.unwrap()), (0, 102), "never the answer to another's question");
+        if killed && first == Ok(Received::Ended(Error::Killed)) {
+            assert_eq!(answers, 1);
+        } else {
+            assert_eq!((op(first.unwrap()), answers), ((0, 101), 2));
+        }
+        machine.pool.close_receiver(other.receiver, |_| {});
+        machine.is_empty(&[1], &[paid]);
+    });
+}
+
+#[test]
+fn messages_outlive_their_sender_and_their_server() {
+    alone(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (sender, asker) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+        machine.send(&sender, &post, 5).unwrap();
+        let asked = machine.pool.ask(&post, &asker.by(), &body(6)).unwrap();
+        machine.pool.close_receiver(sender.receiver, |_| {});
+        machine.pool.close_account(paid);
+        // A server comes, dies with the first message, and its successor gets the rest.
+        let system = machine.pool.open_account(Share::System, 0).unwrap();
+        let first = Who::new(&machine.pool, 3, system);
+        let Ok(Received::Message(1, message)) = machine.receive(&first, &[post]) else { panic!() };
+        assert_eq!((message.body.op, message.from.thread), (5, 1));
+        machine.pool.close_receiver(first.receiver, |woken| panic!("{woken:?}: nobody asked"));
+        let second = Who::new(&machine.pool, 4, system);
+        let Ok(Received::Message(1, message)) = machine.receive(&second, &[post]) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        machine.wake(machine.pool.answer(question, &second.by(), &body(7)).unwrap());
+        assert_eq!(op(machine.end_of_wait(&asker, asked.received)), (0, 7), "it has noticed nothing");
+        // Now the account is free, with its share.
+        assert!(machine.pool.open_account(Share::User, 6).is_ok());
+    });
+}

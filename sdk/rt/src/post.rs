@@ -1,0 +1,191 @@
+//! Posts: messages to whoever waits for them (docs/decisions/0009).
+
+use abi::calls::{TABLE, stub};
+use abi::post::{ANY, head, of_head};
+use abi::{AclEntry, Error};
+
+use crate::Trap;
+use crate::trap::{MESSAGE, message_call};
+
+pub use abi::post::Body;
+
+/// For ever, as a limit of time.
+pub const FOR_EVER: u64 = u64::MAX;
+
+/// A message that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub op: u32,
+    pub words: [u64; 6],
+    /// What is lent with it, as `abi::post::head` has it.
+    pub lend: u16,
+    /// Number of the post that it came to; 0: an answer.
+    pub post: u32,
+    /// Where the answer goes: a post's address, or a question to be answered with [`answer`]; 0: nowhere.
+    pub back: u64,
+    /// Who has sent it.
+    pub thread: u64,
+    pub task: u64,
+    pub user: u64,
+    pub text: u64,
+    pub node: u64,
+}
+
+/// Numbers of the calls that carry messages.
+const SEND: u64 = number("post_send");
+const RECEIVE: u64 = number("post_receive");
+const CALL: u64 = number("post_call");
+const ANSWER: u64 = number("post_answer");
+
+const fn number(name: &str) -> u64 {
+    let mut i = 0;
+    while i < TABLE.len() {
+        let (mut j, other) = (0, TABLE[i].name.as_bytes());
+        while j < other.len() && j < name.len() && other[j] == name.as_bytes()[j] {
+            j += 1;
+        }
+        if j == other.len() && j == name.len() {
+            return TABLE[i].number;
+        }
+        i += 1;
+    }
+    panic!("no such call")
+}
+
+/// Node in the lowest bits of a text's address.
+const NODE: u64 = 0x1f;
+
+fn frame([a, b, c]: [u64; 3], op: u32, words: [u64; 6]) -> [u64; MESSAGE] {
+    let [d, e, f, g, h, i] = words;
+    [a, b, c, head(op, 0, 0), d, e, f, g, h, i, 0, 0]
+}
+
+fn message(frame: [u64; MESSAGE]) -> Message {
+    let [back, user, head, task, a, b, c, d, e, f, thread, text] = frame;
+    let (op, lend, post) = of_head(head);
+    let words = [a, b, c, d, e, f];
+    Message { op, words, lend, post, back, thread, task, user, text: text & !NODE, node: text & NODE }
+}
+
+/// A post, by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Post(pub u64);
+
+impl Post {
+    /// Gets any post.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn any() -> Result<Post, Error> {
+        stub::post_get(&Trap, ANY).map(Post)
+    }
+
+    /// Gets the post of this number.
+    ///
+    /// # Errors
+    /// `Exists` if somebody has it, or what the kernel answers.
+    pub fn known(number: u64) -> Result<Post, Error> {
+        stub::post_get(&Trap, number).map(Post)
+    }
+
+    /// Gives it back; by force, if it is in use.
+    ///
+    /// # Errors
+    /// `Busy` without force, or what the kernel answers.
+    pub fn free(self, force: bool) -> Result<(), Error> {
+        stub::post_free(&Trap, self.0, force.into()).map(drop)
+    }
+
+    /// Lets somebody send (`CALL`), receive (`READ`) or free (`CHANGE_ACL`).
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn allow(self, entry: &AclEntry) -> Result<(), Error> {
+        stub::acl_set(&Trap, self.0, core::ptr::from_ref(entry) as u64).map(drop)
+    }
+
+    /// Sends a message; its answer is expected at the post `back`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn send(self, op: u32, words: [u64; 6], back: Option<Post>) -> Result<(), Error> {
+        message_call(SEND, &mut frame([self.0, back.map_or(0, |post| post.0), 0], op, words))
+    }
+
+    /// Sends messages one after the other. How many were sent.
+    ///
+    /// # Errors
+    /// What the kernel answers, if it was none.
+    pub fn send_many(self, messages: &[Body]) -> Result<u64, Error> {
+        stub::post_send_many(&Trap, self.0, messages.as_ptr() as u64, messages.len() as u64, 0)
+    }
+
+    /// Sends one message so many times. How many were sent.
+    ///
+    /// # Errors
+    /// What the kernel answers, if it was none.
+    pub fn send_copies(self, message: &Body, count: u64) -> Result<u64, Error> {
+        stub::post_send_many(&Trap, self.0, core::ptr::from_ref(message) as u64, count, 1)
+    }
+
+    /// Receives the next message, waiting at most `ns` (0: not at all).
+    ///
+    /// # Errors
+    /// `TimedOut`; `NotFound` if the post goes; what the kernel answers.
+    pub fn receive(self, ns: u64) -> Result<Message, Error> {
+        let mut frame = frame([self.0, 1, ns], 0, [0; 6]);
+        message_call(RECEIVE, &mut frame).map(|()| message(frame))
+    }
+
+    /// Sends a message here and receives the next one at `at`, in one step.
+    ///
+    /// # Errors
+    /// As `send` and `receive`; `Dead` if whoever has received the message ends before anything came.
+    pub fn send_and_receive(self, op: u32, words: [u64; 6], at: Post, ns: u64) -> Result<Message, Error> {
+        let mut frame = frame([self.0, at.0, ns], op, words);
+        message_call(CALL, &mut frame).map(|()| message(frame))
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// As `send`; `Dead` if whoever has received the question ends; `NotFound` if the post goes before.
+    pub fn ask(self, op: u32, words: [u64; 6], ns: u64) -> Result<Message, Error> {
+        let mut frame = frame([self.0, 0, ns], op, words);
+        message_call(CALL, &mut frame).map(|()| message(frame))
+    }
+}
+
+/// Receives from the first of these posts that has a message.
+///
+/// # Errors
+/// As [`Post::receive`].
+pub fn receive_of(posts: &[Post], ns: u64) -> Result<Message, Error> {
+    let mut addresses = [0; abi::post::SEVERAL_MAX as usize];
+    if posts.len() > addresses.len() {
+        return Err(Error::TooBig);
+    }
+    addresses.iter_mut().zip(posts).for_each(|(address, post)| *address = post.0);
+    if let [post] = posts {
+        return post.receive(ns);
+    }
+    let mut frame = frame([addresses.as_ptr() as u64, posts.len() as u64, ns], 0, [0; 6]);
+    message_call(RECEIVE, &mut frame).map(|()| message(frame))
+}
+
+/// Answers a question (`back` of a message).
+///
+/// # Errors
+/// `NotFound`: it is not this thread's to answer, or nobody waits for it any more.
+pub fn answer(question: u64, op: u32, words: [u64; 6]) -> Result<(), Error> {
+    message_call(ANSWER, &mut frame([question, 0, 0], op, words))
+}
+
+/// Answers a question, and receives the next message in one step.
+///
+/// # Errors
+/// As [`answer`] and [`Post::receive`].
+pub fn answer_and_receive(question: u64, op: u32, words: [u64; 6], at: Post, ns: u64) -> Result<Message, Error> {
+    let mut frame = frame([question, at.0, ns], op, words);
+    message_call(ANSWER, &mut frame).map(|()| message(frame))
+}
