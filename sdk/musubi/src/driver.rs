@@ -17,15 +17,16 @@ const AGAIN_NS: u64 = 10_000_000_000;
 /// If the interrupt cannot be waited for.
 const POLL_NS: u64 = 50_000_000;
 
-/// A call of the scheduler's has ended by then, one way or the other: the kernel ends it after 8 ms of its processor.
-const CALL_NS: u64 = 100_000_000;
+/// In ticks of the processor. A call of the scheduler's has ended by then, one way or the other: the kernel ends it after 9 ms at
+/// the latest.
+const CALL_TICKS: u64 = 1 << 30;
 /// Until it is looked again while it may be under way.
 const SOON_NS: u64 = 10_000_000;
 
 /// The first part of a driver. Whether its thread is to do the second.
 type First = dyn Fn() -> bool + Send + Sync;
 
-/// Who does the first part just now: 0 nobody, [`OWN`] the driver's thread, else the scheduler, since that time.
+/// Who does the first part just now: 0 nobody, [`OWN`] the driver's thread, else the scheduler, since that tick.
 struct Turn(AtomicU64);
 
 const OWN: u64 = u64::MAX;
@@ -34,7 +35,7 @@ impl Turn {
     /// Whether nobody else is at it, as far as is known: a call that began so long ago was ended in the middle.
     fn take(&self, mine: u64, now: u64) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
-        let free = seen == 0 || seen != OWN && now > seen.saturating_add(CALL_NS);
+        let free = seen == 0 || seen != OWN && now > seen.saturating_add(CALL_TICKS);
         free && self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -118,7 +119,7 @@ impl Interrupt for Driver {
         if section != self.ports.0 {
             return Err(Error::BadArgument);
         }
-        let now = rt::time::now_ns().max(1);
+        let now = rt::time::ticks().max(1);
         if !self.turn.take(now, now) {
             return Err(Error::Busy);
         }
@@ -160,7 +161,7 @@ impl Driver {
     pub fn run(&self, mut rest: impl FnMut()) -> ! {
         loop {
             self.woken.fetch_add(1, Ordering::Relaxed);
-            let more = if self.turn.take(OWN, rt::time::now_ns()) {
+            let more = if self.turn.take(OWN, rt::time::ticks()) {
                 let more = (self.first)();
                 self.turn.done();
                 more
