@@ -168,6 +168,10 @@ calls! {
     0x33 Full gate_unbind GateUnbind(binding);
     /// Returns from the current call with two values.
     0x34 Full gate_return GateReturn(value, value2);
+    /// From now on a thread that executes the executing text and faults goes on at `entry` there (0: nowhere), see `fault`.
+    0x35 Full fault_entry FaultEntry(entry);
+    /// Ends dealing with a fault: goes on with the registers of the `fault::Frame` at `frame`, or lets the fault take its usual course.
+    0x36 Full fault_return FaultReturn(frame);
 
     /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator).
     0x40 Full window_map WindowMap(task, address, section, offset, len, protection);

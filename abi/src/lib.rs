@@ -5,6 +5,7 @@
 pub mod boot;
 pub mod calls;
 pub mod error;
+pub mod fault;
 pub mod foreign;
 pub mod gate;
 pub mod info;

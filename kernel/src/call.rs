@@ -5,6 +5,7 @@ use crate::claim;
 use crate::device;
 use crate::domain::Domain;
 use crate::epc;
+use crate::fault;
 use crate::foreign;
 use crate::gate;
 use crate::info;
@@ -50,6 +51,10 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::ThreadJoin { thread: number, timeout } => return thread_join(thread, d, number, timeout),
         Call::TaskWait { task, timeout, out } => return task_wait(thread, d, task, timeout, out),
         Call::GateReturn { value, value2 } => return epc::give_back(thread, [value, value2]),
+        Call::FaultReturn { frame } => match fault::give_back(thread, d, frame) {
+            Ok(()) => return,
+            Err(error) => Err(error),
+        },
         Call::ForeignReturn { frame } => match foreign::give_back(thread, d, frame) {
             Ok(()) => return,
             Err(error) => Err(error),
@@ -123,6 +128,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
 
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
+        Call::FaultEntry { entry } => fault::set_entry(d, entry),
         Call::IrqBind { section, gate } => device::bind(d, section, gate),
         Call::PortWriteBytes { section, port, from, len } => device::write_bytes(d, section, port, from, len),
         Call::LogWrite { from, len } => system_only(d).and_then(|()| log_write(d, from, len)),

@@ -1,6 +1,10 @@
 //! Faults: a miss of the view asks the ACL and fills it; what the ACL does not allow stops the program that tried, with
 //! the section, the right and the (thread, text) pair named (CUBIX-12, 15).
 
+mod own;
+
+pub use own::{Handled, set as set_entry};
+
 use crate::claim;
 use crate::domain::Domain;
 use crate::epc;
@@ -201,7 +205,9 @@ fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: Denial
     if domain.in_window {
         return foreign::fault(thread, address, denial.right);
     }
-    end_program(thread, how);
+    if !own::deliver(thread, domain, &how) {
+        end_program(thread, how);
+    }
 }
 
 /// A processor exception of user code.
@@ -230,10 +236,23 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
         text: domain.text.base,
         ip: thread.registers(|r| r.rip),
     };
-    end_program(thread, how);
+    if !own::deliver(thread, &domain, &how) {
+        end_program(thread, how);
+    }
 }
 
-/// A fault in a callee ends the call; in a program's own text, the program.
+/// `fault_return`.
+///
+/// # Errors
+/// As for [`own::give_back`].
+pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<(), Error> {
+    if let Some(how) = own::give_back(thread, domain, frame)? {
+        end_program(thread, how);
+    }
+    Ok(())
+}
+
+/// What the text itself does not mend. A fault in a callee ends the call; in a program's own text, the program.
 fn end_program(thread: &Arc<Thread>, how: Exit) {
     seat::note(event::EXCEPTION, how.cause as u32, thread.number, how.address);
     // A program may fault as often as it likes; the serial line is slow.

@@ -90,6 +90,8 @@ pub struct Section {
     /// Texts: threads that have checked a binding to this one, and the record that says so.
     pub(crate) entered: Mutex<Vec<(Weak<Thread>, u64)>>,
     pub ports: Option<Ports>,
+    /// Texts: where threads go on that do what they must not; 0: nowhere.
+    pub fault_entry: AtomicU64,
     /// Posts: it is in the pool.
     pub post: AtomicBool,
 }
@@ -160,6 +162,7 @@ impl Section {
             generation: AtomicU64::new(1),
             entered: Mutex::default(),
             ports: new.ports,
+            fault_entry: AtomicU64::new(0),
             post: AtomicBool::new(new.kind == kind::POST),
         });
         if machine().sections.insert(base, reserve, section.clone()).is_err() {

@@ -1,5 +1,6 @@
 //! Threads: what is scheduled. A thread keeps its number and its task when it calls into another program.
 
+use crate::fault::Handled;
 use crate::claim;
 use crate::domain::{Domain, Parts};
 use crate::crossing::{self, OWN};
@@ -61,6 +62,8 @@ pub struct Inner {
     pub segments: (u64, u64),
     /// Vector state of the window's code while its personality runs.
     pub window_vectors: Option<Area>,
+    /// Faults that texts are dealing with, by depth, innermost last.
+    pub handled: Vec<Handled>,
 }
 
 /// Whether a thread may run, and what would make it ready again.
@@ -165,6 +168,7 @@ impl Thread {
                 domain,
                 segments,
                 window_vectors: None,
+            handled: Vec::new(),
             }),
             wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, asleep: 0, woken: false }),
             on_processor: AtomicBool::new(false),

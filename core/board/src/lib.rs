@@ -8,6 +8,7 @@ mod desk;
 mod mail;
 mod names;
 mod proposal;
+mod quantum;
 mod queue;
 mod terms;
 
@@ -17,6 +18,7 @@ pub use desk::{Asked, Desk, reason};
 pub use mail::Mail;
 pub use names::Priorities;
 pub use proposal::Proposals;
+pub use quantum::Quanta;
 pub use queue::{Queue, Ready};
 pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 

@@ -183,3 +183,32 @@ fn beds_lose_no_wake_up() {
         assert_eq!(beds.wake(thread, 0), Woken::Unknown);
     }
 }
+
+/// Whoever interrupts it how often: a thread has one quantum between two turns of others of its level.
+#[test]
+fn interrupted_threads_have_no_more_than_a_quantum() {
+    use crate::Quanta;
+    for every in [100_000u64, 700_000, 3_000_000, 9_999_999] {
+        let mut quanta = Quanta::new(10_000_000);
+        let (mut now, mut ran) = (0, 0);
+        let mut limit = quanta.begin(5, 16, now);
+        assert_eq!(limit, 10_000_000);
+        while limit > every {
+            now += every;
+            ran += every;
+            if !quanta.interrupted(5, 16, now) {
+                break;
+            }
+            // One of a higher level, for longer than a quantum in all.
+            assert_eq!(quanta.begin(9, 3, now), 10_000_000);
+            now += 400_000;
+            limit = quanta.begin(5, 16, now);
+        }
+        assert!(ran <= 10_000_000 && ran + every.max(200_000) >= 10_000_000, "{ran} by {every}");
+    }
+    // Who comes in between at the same level has a whole one, and the first one a new one.
+    let mut quanta = Quanta::new(10);
+    quanta.begin(5, 16, 0);
+    assert!(!quanta.interrupted(5, 16, 9));
+    assert_eq!((quanta.begin(6, 16, 9), quanta.begin(5, 16, 20)), (10, 10));
+}

@@ -65,6 +65,7 @@ mod machine {
         // SAFETY: abi::start: at entry rdi points to the start record, which stays readable as long as the program.
         unsafe { crate::start::set(info) };
         crate::memory::look_at_processor();
+        crate::fault::begin();
         abi::refusal::set_who(crate::task::who);
         // SAFETY: every program defines it with `program!`, with this signature.
         let code = unsafe { musubi_main() };

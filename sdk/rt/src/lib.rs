@@ -18,6 +18,7 @@ const _: &str = include_str!("../program.ld");
 mod arguments;
 pub mod bound;
 mod entry;
+pub mod fault;
 pub mod gate;
 pub mod guard;
 #[cfg(target_os = "musubi")]

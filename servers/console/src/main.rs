@@ -12,7 +12,6 @@ mod output;
 mod screen;
 mod serial;
 
-use alloc::vec::Vec;
 use devices::Devices;
 use host::ToHost;
 use input::Input;
@@ -20,7 +19,7 @@ use musubi::abi::boot::device;
 use musubi::interfaces::console::{Console, console_serve};
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::stream::{Stream, stream_serve};
-use musubi::rt::{Once, thread};
+use musubi::rt::{Once, fault, thread};
 use musubi::{Caller, Error, Start};
 use output::Output;
 
@@ -78,7 +77,7 @@ impl Stream for Service {
             return Err(Error::NotSupported);
         }
         // Copied before a lock is taken: the caller's memory may go away at any moment.
-        let part: Vec<u8> = bytes[..bytes.len().min(PART)].to_vec();
+        let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
         self.output.write(id, &part)?;
         Ok(part.len() as u64)
     }
@@ -88,7 +87,7 @@ impl Stream for Service {
             return Err(Error::NotSupported);
         }
         let bytes = self.input.read(buffer.len().min(PART))?;
-        buffer[..bytes.len()].copy_from_slice(&bytes);
+        fault::copy_out(buffer, &bytes)?;
         Ok(bytes.len() as u64)
     }
 

@@ -9,7 +9,7 @@ mod passing;
 
 use alloc::collections::VecDeque;
 
-use board::{Asked, Board, Desk, LEVELS, Order, Position, Queue, Ready, Why, reason};
+use board::{Asked, Board, Desk, LEVELS, Order, Position, Quanta, Queue, Ready, Why, reason};
 use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
@@ -18,7 +18,8 @@ use musubi::{Error, Start};
 
 musubi::program!(run);
 
-const QUANTUM: Limit = Limit::Ns(10_000_000);
+const QUANTUM_NS: u64 = 10_000_000;
+const QUANTUM: Limit = Limit::Ns(QUANTUM_NS);
 /// How long a processor without work waits before it looks at the others' queues again.
 const LOOK: Limit = Limit::Ns(2_000_000);
 /// How long the high level may take.
@@ -56,6 +57,7 @@ struct Level {
     /// Who ran last, and whether its quantum has ended.
     running: u64,
     ended: bool,
+    quanta: Quanta,
     /// A priority is to change: when it has, the queues are not in order any more.
     unsorted: bool,
     /// The high level has had its time and is not done: others run first.
@@ -70,9 +72,22 @@ impl Level {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
         let (running, ended, unsorted, late) = (0, false, false, false);
-        let (lates, waiting) = (0, VecDeque::with_capacity(WAITING));
-        let mut level =
-            Level { board, queue, desk, order, processor, processors, running, ended, unsorted, late, lates, waiting };
+        let (lates, waiting, quanta) = (0, VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
+        let mut level = Level {
+            board,
+            queue,
+            desk,
+            order,
+            processor,
+            processors,
+            running,
+            ended,
+            quanta,
+            unsorted,
+            late,
+            lates,
+            waiting,
+        };
         let begun = Seat::ask(processor as u64).and_then(|mut seat| {
             // The first answer is only that it sits down. It is asked again soon, and then threads may call.
             seat.next(0, 0, Limit::Ns(1))?;
@@ -141,15 +156,20 @@ impl Level {
         if let Some(desk) = self.high_of(ready.thread) {
             return desk.high_is_ready(ready.turn);
         }
-        self.file(
-            ready,
-            match event.detail {
-                // Who was interrupted goes on before others, until its quantum has ended.
-                ready::PREEMPTED if !self.ended => Why::Interrupted,
-                ready::PREEMPTED | ready::YIELDED => Why::Over,
-                _ => Why::Came,
-            },
-        );
+        let why = match event.detail {
+            // Who was interrupted goes on before others, until its quantum has ended.
+            ready::PREEMPTED if !self.ended && self.has_time(ready.thread) => Why::Interrupted,
+            ready::PREEMPTED | ready::YIELDED => Why::Over,
+            _ => Why::Came,
+        };
+        self.file(ready, why);
+    }
+
+    /// Whether something is left of the quantum of a thread that was interrupted. If not, it has ended.
+    fn has_time(&mut self, thread: u64) -> bool {
+        let has = self.quanta.interrupted(thread, self.board.priorities().of(thread), time::now_ns());
+        self.ended |= !has;
+        has
     }
 
     fn file(&mut self, ready: Ready, why: Why) {
@@ -224,7 +244,11 @@ impl Level {
             if let Some(helper) = self.order.helper() {
                 let _ = sched::look(helper as u64);
             }
-            let limit = if first.thread == self.running { Limit::Same } else { QUANTUM };
+            let limit = if first.thread == self.running {
+                Limit::Same
+            } else {
+                Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()))
+            };
             self.running = first.thread;
             match self.name(seat, first, key, limit) {
                 Err(Error::Busy) => {

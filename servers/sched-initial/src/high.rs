@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use board::{Board, Chosen, LEVELS, Ready};
+use board::{Board, Chosen, LEVELS, Quanta, Ready};
 use core::sync::atomic::AtomicU64;
 use musubi::abi::sched::{event, ready};
 use musubi::interfaces::sched::SchedClient;
@@ -30,9 +30,23 @@ fn run(_: &Start) -> i32 {
         let own = Board::new(own).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
         for processor in 1..processors {
-            thread::spawn(move || Policy { shown, own, processor, processors, running: 0, ended: false }.serve(), 0)?;
+            thread::spawn(
+                move || {
+                    Policy {
+                        shown,
+                        own,
+                        processor,
+                        processors,
+                        running: 0,
+                        ended: false,
+                        quanta: Quanta::new(QUANTUM_NS),
+                    }
+                    .serve()
+                },
+                0,
+            )?;
         }
-        Ok(Policy { shown, own, processor: 0, processors, running: 0, ended: false })
+        Ok(Policy { shown, own, processor: 0, processors, running: 0, ended: false, quanta: Quanta::new(QUANTUM_NS) })
     });
     match begun {
         Ok(policy) => policy.serve(),
@@ -49,6 +63,7 @@ struct Policy {
     running: u64,
     /// The quantum of the one that ran has ended.
     ended: bool,
+    quanta: Quanta,
 }
 
 impl Policy {
@@ -74,7 +89,11 @@ impl Policy {
         match kind {
             event::READY => {
                 let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
-                let first = detail == ready::PREEMPTED && !self.ended;
+                let first = detail == ready::PREEMPTED && !self.ended && {
+                    let has = self.quanta.interrupted(thread, level, time::now_ns());
+                    self.ended |= !has;
+                    has
+                };
                 let had_room = if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
                 if !had_room {
                     task::exit(Error::TooBig.word() as i32);
@@ -105,8 +124,8 @@ impl Policy {
         if core::mem::take(&mut self.ended) {
             self.age();
         }
-        if let Some((Ready { thread, turn }, _)) = self.own.queue(self.processor).pop() {
-            let ns = if thread == self.running { 0 } else { QUANTUM_NS };
+        if let Some((Ready { thread, turn }, level)) = self.own.queue(self.processor).pop() {
+            let ns = if thread == self.running { 0 } else { self.quanta.begin(thread, level, time::now_ns()) };
             self.running = thread;
             return Chosen { thread, turn, ns };
         }

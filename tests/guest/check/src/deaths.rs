@@ -1,7 +1,7 @@
 //! Deaths in a row, under load: nothing is lost by any of them.
 
 use crate::memory::{await_word, data, store};
-use crate::peer::{Peer, in_call, op, work};
+use crate::peer::{Peer, in_call, op, own, work};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -13,12 +13,16 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
-use musubi::rt::{Trap, section, task, thread, time};
+use musubi::command::Command;
+use musubi::ended;
+use musubi::rt::{Bound, Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("thousand_faults_under_load", || under_load(faults)),
     ("thousand_deaths_under_load", || under_load(deaths)),
+    ("ten_thousand_deaths_under_load", || under_load(ten_thousand)),
+    ("a_server_survives_its_callers_memory", a_server_survives),
     ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
 ];
 
@@ -127,23 +131,150 @@ fn deaths() -> Outcome {
     let mut n = 0u64;
     lose_nothing(1000, || {
         n += 1;
-        // On the heap: the stack of this thread is not for the one that is to be inside.
-        let own = Box::into_raw(Box::new(Peer::start()?));
-        // SAFETY: it is taken back below, when the thread that uses it has been joined.
-        let peer: &'static Peer = unsafe { &*own };
-        if n % 4 == 0 {
-            let (thread, outcome) = in_call(peer, op::LOOP, flags.base(), 0)?;
-            peer.child.kill().map_err(doing("kill"))?;
-            thread.join().map_err(doing("join"))?;
-            same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that is killed");
-        } else {
-            same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits");
-        }
-        peer.child.wait_for(20_000_000_000).map_err(doing("wait"))?;
-        // SAFETY: made above by `into_raw`, and nobody else has it any more.
-        let peer = unsafe { Box::from_raw(own) };
-        peer.bound.unbind().map_err(doing("unbind"))
+        one_program(n, flags.base())
     })
+}
+
+/// So many callers are killed, each inside the peer at `gate` between the two halves of what it writes, which it finishes. Not a
+/// number of ends that went wrong, but the first.
+pub fn callers_are_killed(gate: u64, flag: u64, count: u64) -> Outcome {
+    const ROUNDS: u64 = 2000;
+    let bound: &'static Bound = Box::leak(Box::new(Bound::bind(gate, 0).map_err(doing("bind"))?));
+    for n in 1..=count {
+        store(flag, 0);
+        let call = move || {
+            let _ = bound.call(0, [op::WORK, n, flag, ROUNDS, 0, 0]);
+        };
+        let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
+        await_word(flag);
+        let killed = stub::thread_kill(&Trap, caller.number());
+        // It may be through already.
+        holds!(matches!(killed, Ok(_) | Err(Error::NotFound | Error::Dead)), "kill: {killed:?}");
+        let ended = caller.join();
+        holds!(matches!(ended, Ok(0)) || ended == Ok(Error::Killed.word()), "number {n} ended with {ended:?}");
+        same!(bound.call(0, [op::PAIR, 0, 0, 0, 0, 0]), Ok([n, n]), "the pair afterwards");
+    }
+    Ok(())
+}
+
+/// Callees that fault, callers that are killed inside, programs that end with a caller inside: exit, killed, text deleted. What is
+/// lost with a death is lost ten thousand times; what only grows to its size has it long before.
+fn ten_thousand() -> Outcome {
+    const PARTS: usize = 10;
+    const FAULTS: u64 = 500;
+    const CALLERS: u64 = 480;
+    const PROGRAMS: u64 = 20;
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let peer = Peer::start()?;
+    let mut all: Vec<Memory> = Vec::with_capacity(PARTS);
+    for part in 0..PARTS {
+        for n in 0..FAULTS {
+            same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "part {part}, fault {n}");
+        }
+        // By a program of its own: what a killed thread leaves in its heap goes with it.
+        let line = format!("check as killed-callers {} {} {CALLERS}", peer.gate, flags.base());
+        same!(status_of(&line)?, 0, "part {part}: callers");
+        for n in 0..PROGRAMS {
+            one_program(n, flags.base()).map_err(|why| format!("part {part}, program {n}: {why}"))?;
+        }
+        all.push(settled()?);
+    }
+    let (early, late) = (&all[PARTS / 2], &all[PARTS - 1]);
+    let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
+    same!(counts(late), counts(early), "sections, tasks, threads");
+    nothing_lost(early, late)?;
+    // Its tables double and are cleared now and then: in the end it is not more than it has once been.
+    let most = all[..PARTS / 2].iter().map(|m| m.kernel_heap_used).max().unwrap_or(0);
+    let heap = late.kernel_heap_used.saturating_sub(most);
+    holds!(heap < 2 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
+    peer.end()
+}
+
+fn status_of(line: &str) -> Result<i32, String> {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let child = Command::new(b"bin/check").args(words).spawn().map_err(|e| format!("{line}: {e}"))?;
+    let ended = child.wait_for(200_000_000_000).map_err(doing("wait"))?;
+    Ok(ended::status(&ended))
+}
+
+/// A program ends with a caller inside.
+fn one_program(n: u64, flags: u64) -> Outcome {
+    // On the heap: the stack of this thread is not for the one that is to be inside.
+    let own = Box::into_raw(Box::new(Peer::start()?));
+    // SAFETY: it is taken back below, when the thread that uses it has been joined.
+    let peer: &'static Peer = unsafe { &*own };
+    match n % 4 {
+        0 | 1 => {
+            let (thread, outcome) = in_call(peer, op::LOOP, flags, 0)?;
+            if n % 4 == 0 {
+                peer.child.kill().map_err(doing("kill"))?;
+            } else {
+                // Its own thread deletes its text, and it is no more.
+                let _ = peer.call(op::OWN, &[own::DELETE_TEXT, 0]);
+            }
+            thread.join().map_err(doing("join"))?;
+            same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that goes");
+        }
+        _ => same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits"),
+    }
+    let _ = peer.child.kill();
+    peer.child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+    // SAFETY: made above by `into_raw`, and nobody else has it any more.
+    let peer = unsafe { Box::from_raw(own) };
+    peer.bound.unbind().map_err(doing("unbind"))
+}
+
+/// A client passes memory that is not there, not all there, not the server's to read, or that goes while it is copied. The server
+/// hears of it with its lock held, puts its data in order, and answers for itself (pitfalls, H8).
+fn a_server_survives() -> Outcome {
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let copy = |address: u64, len: u64| peer.call(op::COPY_LOCKED, &[address, len]);
+    let lent = data(4 * PAGE).map_err(doing("create"))?;
+    let own = data(PAGE).map_err(doing("create"))?;
+    section::grant(lent.base(), &everybody(Rights::READ)).map_err(doing("grant"))?;
+    same!(copy(lent.base(), 4 * PAGE), Ok(1), "memory that is there");
+    same!(copy(8, 1), Err(Error::BadAddress), "no memory");
+    same!(copy(own.base(), 8), Err(Error::BadAddress), "memory that is not the server's to read");
+    same!(copy(lent.base() + PAGE, 4 * PAGE), Err(Error::BadAddress), "memory that ends in between");
+    same!(copy(lent.base(), 4 * PAGE), Ok(2), "memory that is there, again");
+    // The right comes and goes while others copy.
+    let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let base = lent.base();
+    let caller = thread::spawn(
+        move || {
+            let mut done = 0;
+            while !over.load(Ordering::SeqCst) {
+                match copy(base, 4 * PAGE) {
+                    Ok(_) => done += 1,
+                    Err(Error::BadAddress) => {}
+                    Err(other) => thread::exit(1_000_000 + other.word()),
+                }
+            }
+            thread::exit(done)
+        },
+        0,
+    );
+    let caller = caller.map_err(doing("thread"))?;
+    for n in 0..200 {
+        let rights = if n % 2 == 0 { Rights::empty() } else { Rights::READ };
+        section::grant(base, &everybody(rights)).map_err(doing("grant"))?;
+        thread::yield_now();
+    }
+    over.store(true, Ordering::SeqCst);
+    let done = caller.join().map_err(doing("join"))?;
+    holds!(done < 1_000_000, "a caller was told {}", done - 1_000_000);
+    same!(copy(base, 8), Ok(done + 3), "what was copied in all");
+    // An entry that is none: the second fault takes the usual course, and so does one that is not mended.
+    same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "a fault that is nobody's");
+    same!(peer.call(op::FAULT_ENTRY, &[8]), Ok(0), "an entry where nothing is");
+    same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "a fault in the entry");
+    same!(peer.call(op::FAULT_ENTRY, &[u64::MAX]), Err(Error::BadAddress), "an entry that is no address");
+    same!(peer.call(op::FAULT_ENTRY, &[0]), Ok(0), "no entry");
+    same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "a fault without an entry");
+    same!(stub::fault_return(&Trap, base), Err(Error::NotFound), "a return from no fault");
+    let _ = peer.child.kill();
+    Ok(())
 }
 
 /// With so many busy threads that a killed caller's turn comes once in more than a second, its callee still has the time that it
@@ -157,8 +288,8 @@ fn a_killed_caller_waits_its_turn() -> Outcome {
     let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    // Three turns of it.
-    let rounds = rounds_in(25_000_000);
+    // More than one turn of it.
+    let rounds = rounds_in(12_000_000);
     let load = || {
         while !OVER.load(Ordering::Relaxed) {
             core::hint::spin_loop();

@@ -15,7 +15,7 @@ use musubi::abi::gate::{GATE_STEP, flag};
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, ANYBODY_BY_KERNEL, Skeleton, Values};
-use musubi::rt::{Bound, Gates, Mutex, Trap, plain_call, probe, section, sync, task, thread, time};
+use musubi::rt::{Bound, Gates, Mutex, Trap, fault, plain_call, probe, section, sync, task, thread, time};
 use musubi::{AclEntry, Caller, Error, eprintln, names};
 
 /// What the gate does, by the first word of the call; `w0` and so on are the words behind it.
@@ -71,6 +71,11 @@ pub mod op {
     pub const TRY: u64 = 24;
     /// As [`UPDATE`], but computes `w2` rounds in between.
     pub const WORK: u64 = 27;
+    /// With a lock held: adds 1 to the first half of a pair, copies `w1` bytes from `w0`, adds 1 to the second half; if the copy fails,
+    /// takes back what it has done, and says so. Value: the first half.
+    pub const COPY_LOCKED: u64 = 28;
+    /// From now on this text's faults go to `w0`; 0: nowhere.
+    pub const FAULT_ENTRY: u64 = 29;
     /// Exports a function of nine arguments; value: its gate.
     pub const WIDE: u64 = 26;
     /// Answers with the two values `w0` and `w1`, whatever they mean.
@@ -98,6 +103,23 @@ static ASKED: AtomicU32 = AtomicU32::new(0);
 static WHAT: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static BOUND: Mutex<[Option<&'static Bound>; 4]> = Mutex::new([None; 4]);
 
+static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
+
+fn copy_locked(from: u64, len: u64) -> Result<u64, Error> {
+    let mut pair = LOCKED.lock();
+    pair[0] += 1;
+    // SAFETY: whether there is anything is what is tried: the copy says so.
+    let lent = unsafe { core::slice::from_raw_parts(from as *const u8, len as usize) };
+    match fault::copy_in(lent) {
+        Ok(_) => pair[1] += 1,
+        Err(why) => {
+            pair[0] -= 1;
+            return Err(why);
+        }
+    }
+    if pair[0] == pair[1] { Ok(pair[0]) } else { Err(Error::Refused) }
+}
+
 fn value(result: Result<u64, Error>) -> Values {
     Values::of(result)
 }
@@ -122,6 +144,8 @@ impl Skeleton for Ops {
                 probe::write(8);
                 Values(0, 0)
             }
+            op::COPY_LOCKED => value(copy_locked(w[0], w[1])),
+            op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
             op::EXIT => task::exit(w[0] as i32),
             op::THREAD_EXIT => thread::exit(w[0]),
             op::LOOP => {

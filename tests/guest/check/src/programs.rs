@@ -1,6 +1,6 @@
 //! Starting programs: what they are given, what is left when they are over, and what happens when they are ended.
 
-use crate::deaths::{nothing_lost, settled};
+use crate::deaths::lose_nothing;
 use crate::peer::Peer;
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
@@ -93,20 +93,7 @@ fn two_hundred_spawns() -> Outcome {
         same!((exit.kind, exit.code), (exit::EXITED, 5), "the program");
         Ok(())
     };
-    for _ in 0..20 {
-        once()?;
-    }
-    let before = settled()?;
-    for n in 0..200 {
-        once().map_err(|why| format!("spawn {n}: {why}"))?;
-    }
-    let after = settled()?;
-    same!(
-        (after.sections, after.tasks, after.threads),
-        (before.sections, before.tasks, before.threads),
-        "sections, tasks, threads"
-    );
-    nothing_lost(&before, &after)
+    lose_nothing(200, once)
 }
 
 /// The system's servers: task, name, frames.

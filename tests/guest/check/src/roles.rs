@@ -39,6 +39,13 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         },
         "try" => crate::refusals::try_access(at(0), words.get(1).copied().unwrap_or(""), at(2)),
         "attack" => crate::attacks::role(words.first().copied().unwrap_or(""), |i| at(i + 1)),
+        "killed-callers" => match crate::deaths::callers_are_killed(at(0), at(1), at(2)) {
+            Ok(()) => 0,
+            Err(why) => {
+                musubi::eprintln!("{why}");
+                1
+            }
+        },
         "post-echo" => crate::posts::role(at(0), at(1)),
         "post-without" => crate::posts::role_without(at(0)),
         "status" => at(0) as i32,

@@ -58,9 +58,14 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
-            .matrix()
-            .timeout(900),
+        checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
+        checks(
+            "deaths",
+            "check deaths",
+            &["thousand_faults_under_load", "thousand_deaths_under_load", "a_server_survives_its_callers_memory"],
+        )
+        .matrix()
+        .timeout(900),
         checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
     ]
 }

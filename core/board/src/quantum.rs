@@ -1,0 +1,42 @@
+//! What is left of a quantum that was interrupted. Without it a thread that is interrupted often enough, by threads of a higher
+//! level, would begin a new quantum each time and keep the others of its level waiting for ever.
+
+use crate::LEVELS;
+
+/// Less than this, in ns, is not worth a switch: the quantum is over.
+const LEAST_NS: u64 = 200_000;
+
+/// The quanta of one processor's threads, in ns.
+#[derive(Clone, Debug)]
+pub struct Quanta {
+    whole: u64,
+    /// What the running thread was given, and when.
+    granted: u64,
+    since: u64,
+    /// The last one of each level that was interrupted, and what it had left.
+    left: [(u64, u64); LEVELS],
+}
+
+impl Quanta {
+    /// All quanta are so long.
+    #[must_use]
+    pub const fn new(whole: u64) -> Quanta {
+        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS] }
+    }
+
+    /// A thread of this level is to run from now on: for how long.
+    pub fn begin(&mut self, thread: u64, level: u64, now: u64) -> u64 {
+        let left = &mut self.left[(level as usize).min(LEVELS - 1)];
+        self.granted = if left.0 == thread { core::mem::take(left).1 } else { self.whole };
+        self.since = now;
+        self.granted
+    }
+
+    /// The running thread, of this level, was interrupted. Whether it has something left.
+    pub fn interrupted(&mut self, thread: u64, level: u64, now: u64) -> bool {
+        let left = self.granted.saturating_sub(now.saturating_sub(self.since));
+        let has = left >= LEAST_NS;
+        self.left[(level as usize).min(LEVELS - 1)] = if has { (thread, left) } else { (0, 0) };
+        has
+    }
+}
