@@ -53,6 +53,10 @@ impl Machine {
         }
     }
 
+    pub fn has_ended(&self, thread: u64) -> bool {
+        self.inner.lock().unwrap().ended.contains(&thread)
+    }
+
     /// Waits until the thread has ended, or the word is no longer 0.
     pub fn wait_for_end_or(&self, word: &AtomicU64, thread: u64) {
         while word.load(Ordering::SeqCst) == 0 && !self.inner.lock().unwrap().ended.contains(&thread) {
