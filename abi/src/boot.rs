@@ -135,10 +135,14 @@ pub mod output {
     pub const HEAD: usize = 3;
     /// The bytes lie in the shared memory.
     pub const IN_MEMORY: u8 = 0x80;
+    /// In the place of a stream, with no bytes: the console has begun, and counts its slots from 0. It may be another one than before.
+    pub const BEGIN: u8 = 3;
     /// Length of the shared memory.
     pub const MEMORY: usize = 1 << 20;
     /// Offset of the one byte that the host writes: how many slots it has read, modulo 256.
     pub const READ: usize = 0;
+    /// Offset of another one: how many beginnings it has read, modulo 256. Slots are used from then on only.
+    pub const BEGUN: usize = 1;
     /// Offset of the first slot.
     pub const FIRST: usize = 4096;
     /// Length of a slot: the longest part.

@@ -85,6 +85,22 @@ macro_rules! calls {
     };
 }
 
+/// The number of the call of this name.
+pub const fn number(name: &str) -> u64 {
+    let mut i = 0;
+    while i < TABLE.len() {
+        let (mut j, other) = (0, TABLE[i].name.as_bytes());
+        while j < other.len() && j < name.len() && other[j] == name.as_bytes()[j] {
+            j += 1;
+        }
+        if j == other.len() && j == name.len() {
+            return TABLE[i].number;
+        }
+        i += 1;
+    }
+    panic!("no such call")
+}
+
 calls! {
     /// Ends the calling thread. In a callee: ends the call; the caller gets `Dead`.
     0x01 Full thread_exit ThreadExit(code);
@@ -94,7 +110,7 @@ calls! {
     0x03 Full thread_create ThreadCreate(entry, argument, stack_len);
     /// Waits until a thread of the own task has ended. `timeout` in ns, `u64::MAX` for ever. Value: its exit code.
     0x04 Full thread_join ThreadJoin(thread, timeout);
-    /// Kills a thread of the own task. In a callee it waits until the callee returns, or has had `task::CALLEE_GRACE_NS`.
+    /// Kills a thread of the own task, at any instruction of its own text: whatever locks it holds there stay locked. In a callee it waits until the callee returns, or has had `task::CALLEE_GRACE_NS`.
     0x05 Full thread_kill ThreadKill(thread);
     /// Gives the processor to the next ready thread.
     0x06 Full yield_now Yield();
@@ -148,6 +164,7 @@ calls! {
     /// The same for the first section with a base above `after`. `NotFound` at the end.
     0x27 Full section_list SectionList(after, out);
     /// Sets (or with no rights removes) one ACL entry; effective on all processors when the call returns. Needs `CHANGE_ACL`.
+    /// `NotSupported`: on a stack, the right to write for anybody but its thread.
     0x28 Full acl_set AclSet(base, entry);
     /// Writes up to `max` entries to `out`. Value: how many there are. Needs any right on the section.
     0x29 Full acl_read AclRead(base, out, max);
@@ -157,6 +174,8 @@ calls! {
     0x2b Full section_name SectionName(base, name, len);
     /// Whether the executing domain and the one that called it may both read each of three ranges, and write those with `gate::PASSED_FOR_WRITING` in the length. An empty range is not asked about. Value: 1 or 0.
     0x2c Full may_pass MayPass(a, a_len, b, b_len, c, c_len);
+    /// The task that owns the section with just this base; nothing else is looked up. Value: task.
+    0x2d Full section_owner SectionOwner(base);
 
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);
@@ -168,10 +187,10 @@ calls! {
     0x33 Full gate_unbind GateUnbind(binding);
     /// Returns from the current call with two values.
     0x34 Full gate_return GateReturn(value, value2);
-    /// From now on a thread that executes the executing text and faults goes on at `entry` there (0: nowhere), see `fault`.
+    /// From now on a thread that executes the executing text and faults goes on at `entry` there (0: nowhere), see `frame`.
     0x35 Full fault_entry FaultEntry(entry);
-    /// Ends dealing with a fault: goes on with the registers of the `fault::Frame` at `frame`, or lets the fault take its usual course.
-    0x36 Full fault_return FaultReturn(frame);
+    /// Ends dealing with a fault: goes on with the registers of the `frame::Frame` at `frame`, or (`mended` 0) lets the fault take its usual course.
+    0x36 Full fault_return FaultReturn(frame, mended);
 
     /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator).
     0x40 Full window_map WindowMap(task, address, section, offset, len, protection);
@@ -181,9 +200,9 @@ calls! {
     0x42 Full window_protect WindowProtect(task, address, len, protection);
     /// Makes `gate` (of the executing text) the personality of `task`, and `text` the text that all code in its window counts as. Before its first thread only.
     0x43 Full foreign_set ForeignSet(task, gate, text);
-    /// Starts a thread of `task` in its window with the registers of the `foreign::Frame` at `frame`. Value: thread.
+    /// Starts a thread of `task` in its window with the registers of the `frame::Frame` at `frame`. Value: thread.
     0x44 Full foreign_start ForeignStart(task, frame);
-    /// Returns from a foreign upcall with the registers of the `foreign::Frame` at `frame`.
+    /// Returns from a foreign upcall with the registers of the `frame::Frame` at `frame`.
     0x45 Full foreign_return ForeignReturn(frame);
 
     /// Reads an I/O port of a section of kind ports (`port` counts from its first). `width` 1, 2 or 4. Value: what was read.
@@ -192,8 +211,8 @@ calls! {
     0x51 Full port_write PortWrite(section, port, width, value);
     /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written.
     0x52 Full port_write_bytes PortWriteBytes(section, port, from, len);
-    /// Waits for the device's interrupt (or returns at once if one came since the last wait).
-    0x53 Full irq_wait IrqWait(section, timeout);
+    /// From now on the device's interrupt is a message to `post` (0: no more) with this operation, whose first word says how often it came; it is sent where no handler is called (`irq_bind`). Once at once, as if one had come. The caller may receive there (`READ`), and the owner of the executing text pays for one slot. It comes from thread 0, with the device's section in the place of a text. Errors: `Busy` while another program that lives has it.
+    0x53 Full irq_post IrqPost(section, post, op);
     /// Appends text to the kernel's log. User 0 only.
     0x54 Full log_write LogWrite(from, len);
     /// Switches the machine off. User 0 only.
@@ -204,8 +223,12 @@ calls! {
     0x57 Full memory_info MemoryInfo(out);
     /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
     0x58 Full running Running();
-    /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits, `irq_wait` returns as ever. It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
+    /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits it is a message as ever (`irq_post`). It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);
+    /// Interrupt `number` (`info::Interrupt`) comes to this processor from now on; `u64::MAX`: to one that is idle, if it is a message to a post. User 0 only.
+    0x5a Full irq_route IrqRoute(number, processor);
+    /// Writes `info::Interrupt` of line `index` to `out`. Value: number of lines.
+    0x5b Full irq_info IrqInfo(index, out);
 
     /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `NoMemory` (none is left).
     0x60 Full post_get PostGet(number);

@@ -113,6 +113,12 @@ errors! {
     18 Changed "changed meanwhile";
     /// The file is not a program of a known kind, or is damaged.
     19 BadProgram "not a program that can be run";
+    /// A path goes on behind something that is no directory, or a directory was needed.
+    20 NotADirectory "not a directory";
+    /// A file was needed, and this is a directory.
+    21 IsADirectory "a directory";
+    /// The directory still holds something.
+    22 NotEmpty "directory not empty";
 }
 
 impl fmt::Display for Error {

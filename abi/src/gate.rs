@@ -10,7 +10,8 @@
 //! **Bound call**: a `call` of [`GATE`] (EPC-H) or [`ENTER`] (EPC-S) with `r11` = [`slot`] of the binding, `r14` = index of
 //! the gate in its block, and the arguments in `rdi rsi r12 r13 r8 r9`. On return `rdi` and `rsi` hold the values and
 //! `r10` is 0 or the word of an `Error`; `rsp` keeps its value, everything else is lost: what the caller wants to
-//! keep, and to keep to itself, it saves and clears. MXCSR and the x87 control word have their default values.
+//! keep, and to keep to itself, it saves and clears. MXCSR and the x87 control word have their default values. Beside an
+//! error, `rdi` is [`NOT_MADE`] if the callee was not entered.
 //!
 //! **The callee** is entered with the arguments in `rdi rsi r12 r13 r8 r9`, `r14` = index of the gate in its block, `rbx` =
 //! address of the [`Record`] that says who calls (read-only, until it returns), and where to go when it is done, with two
@@ -29,6 +30,9 @@ pub const GATE_STEP: u64 = 16;
 pub const BINDINGS_MAX: u64 = 4096;
 /// Numbers from here on are bound calls: this plus [`slot`].
 pub const CALL_BASE: u64 = 1 << 32;
+
+/// In the place of the first value of a bound call that was refused: nothing of the callee's has run.
+pub const NOT_MADE: u64 = 1;
 
 /// Number of the call `gate_return`, which the doorstep makes.
 pub const RETURN: u64 = 0x34;
@@ -97,9 +101,13 @@ pub struct Record {
 pub mod record {
     /// The kernel makes the calls, even if the gate could.
     pub const BY_KERNEL: u32 = 1;
+    /// The callee runs on its caller's stack.
+    pub const CALLER_STACK: u32 = 2;
     /// Of the SDK, in what it tells a method: the call has come by a line, and the thread is the callee's own. Nobody's
     /// rights can be asked about but the callee's.
     pub const BY_LINE: u32 = 1 << 31;
+    /// The same for a message.
+    pub const BY_POST: u32 = 1 << 30;
 }
 
 const _: () = assert!(size_of::<Record>() == 128);

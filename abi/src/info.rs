@@ -26,6 +26,8 @@ pub struct Processor {
     pub tlb_flushes: u64,
     /// Bytes copied by the kernel from a program's memory, to it, or from one page to another.
     pub copied_bytes: u64,
+    /// Times that it did so; what lies in several pages may be copied in as many parts.
+    pub copies: u64,
     /// Events that schedulers outside the kernel were told.
     pub events: u64,
 }
@@ -64,4 +66,38 @@ pub struct Memory {
     pub sections: u64,
     pub tasks: u64,
     pub threads: u64,
+}
+
+/// How an interrupt reaches its driver.
+pub mod way {
+    /// Nobody wants to know.
+    pub const NONE: u64 = 0;
+    /// As a message to a post.
+    pub const POST: u64 = 1;
+    /// The scheduler calls the driver.
+    pub const CALL: u64 = 2;
+}
+
+/// What `irq_info` writes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Interrupt {
+    /// Its number, as people know it; `u64::MAX`: nobody has asked for this line.
+    pub number: u64,
+    pub vector: u64,
+    /// The device's section, and the text that its messages are for (0: none).
+    pub section: u64,
+    pub text: u64,
+    /// One of [`way`].
+    pub way: u64,
+    /// Where it comes to; `u64::MAX`: nowhere yet.
+    pub processor: u64,
+    /// Where somebody wants it; `u64::MAX`: nowhere in particular.
+    pub pinned: u64,
+    /// Times that it came; to an idle processor; to a busy one though another was idle.
+    pub came: u64,
+    pub idle: u64,
+    pub missed: u64,
+    /// Longest time that the kernel has spent on one, in ns, from its entry on.
+    pub longest_ns: u64,
 }

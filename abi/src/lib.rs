@@ -5,8 +5,7 @@
 pub mod boot;
 pub mod calls;
 pub mod error;
-pub mod fault;
-pub mod foreign;
+pub mod frame;
 pub mod gate;
 pub mod info;
 pub mod layout;

@@ -2,7 +2,8 @@
 //!
 //! A message goes in at `post_send`, `post_call` and `post_answer` with its six words in `r10 r8 r9 r12 r13 r14` and [`head`] in `r15`.
 //! One that is received comes out in the same six, and besides: `rdx` head, `rdi` where its answer goes, `rbx` the sender's
-//! thread, `rbp` its text and (in the low bits) its node, `rsi` its user, `r15` its task.
+//! thread, `rbp` its text and (in the low bits) its node, `rsi` its user, `r15` its task. All that a caller keeps over `post_receive`,
+//! `post_call` and `post_answer` is `rsp`: vector registers are lost, and the control words have their defaults.
 
 use crate::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

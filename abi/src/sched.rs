@@ -92,9 +92,13 @@ pub mod op {
     /// Thread `a` was put aside by the scheduler, or is about to be: it is ready. From the scheduler's text, or for a thread of
     /// the caller's user.
     pub const CALL_BACK: u64 = 8;
-    /// What is left of interrupt `a` (its vector) is for whoever waits for it, who is woken. `b`: the gate of a handler that is not
+    /// What is left of interrupt `a` (its vector) is a message to its driver's post (`irq_post`). `b`: the gate of a handler that is not
     /// to be called again; 0: none. Only from the text of a scheduler.
     pub const GIVE_BACK: u64 = 9;
+    /// The thread whose stack lies at address `a`, on which it executes the caller's text, holds what the caller waits for: it runs on the caller's turn, who
+    /// stays ready (pitfall H13). The scheduler hears `a`: that thread, `b`: its turn. Value: 1, or 0 if it is not ready: it runs, or
+    /// waits itself. Errors: `NotFound`: there is no such stack, or its thread does not execute this text any more.
+    pub const LEND: u64 = 10;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;

@@ -14,11 +14,15 @@ pub mod mode {
 #[interface]
 pub trait Console {
     /// One of [`mode`].
+    #[repeat]
     fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error>;
     /// Adds a task to what `^C` kills; 0 takes all away.
+    #[repeat]
     fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error>;
     /// Columns and rows, as far as the console knows them.
+    #[repeat]
     fn size(&self) -> (u64, u64);
     /// Entry address of the gates that the console is read and written by (interface `stream`): streams 0, 1 and 2.
+    #[repeat]
     fn streams(&self) -> u64;
 }

@@ -1,29 +1,108 @@
-//! Files by name. A file is a section: whoever knows its address reads it by loading.
+//! Files by path. What a file holds is a section: whoever may read the file reads it by loading, or asks for copies. Paths are
+//! bytes, at most 4096, and begin at the root.
 
 use derive::interface;
 use rt::{Caller, Error};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where a file is.
+/// What is known of a file or a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct FileInfo {
-    /// Base address; 0 for an empty file.
+    /// Where the content begins; 0 for a directory, and for a file in which nothing was ever written.
     pub section: u64,
     pub len: u64,
     /// Seconds since 1970.
     pub mtime: i64,
-    /// Union of `abi::boot::flag`.
-    pub flags: u64,
+    /// No other file has it.
+    pub number: u64,
+    /// The person (user) that it belongs to.
+    pub owner: u64,
+    /// Nine bits as in Unix, [`DIRECTORY`] and [`FIXED`].
+    pub mode: u64,
 }
 
+/// In [`FileInfo::mode`].
+pub const DIRECTORY: u64 = 0o040_000;
+/// In [`FileInfo::mode`]: what lies at that address never changes, since whoever writes the file gets a copy elsewhere.
+pub const FIXED: u64 = 1 << 32;
 /// Bytes of a [`FileInfo`].
 pub const RECORD: usize = size_of::<FileInfo>();
+/// Longest path, and longest name.
+pub const PATH_MAX: usize = 4096;
+pub const NAME_MAX: usize = 255;
+/// Longest file, bytes.
+pub const LEN_MAX: u64 = 2 << 30;
+/// Most bytes that one call reads or writes.
+pub const PART_MAX: usize = 1 << 20;
+/// What a task may have open at a time.
+pub const OPEN_MAX: usize = 1024;
+/// As an offset: the end, wherever that is by then.
+pub const END: u64 = u64::MAX;
+/// Bytes before the name in an entry of `list`: its number, whether it is a directory (1), the length of the name.
+pub const ENTRY: usize = 10;
+
+/// How a file is opened. Bits 32 and up hold the mode of one that is made.
+pub mod how {
+    pub const READ: u64 = 1;
+    pub const WRITE: u64 = 2;
+    /// Makes the file if it is not there.
+    pub const CREATE: u64 = 4;
+    /// With `CREATE`: it must not be there.
+    pub const NEW: u64 = 8;
+    /// Throws away what is in it.
+    pub const EMPTY: u64 = 16;
+    /// As a stream it is written at its end, whoever else writes.
+    pub const APPEND: u64 = 32;
+    pub const ALL: u64 = 63;
+
+    /// With this mode if it is made.
+    #[must_use]
+    pub const fn mode(mode: u64) -> u64 {
+        (mode & 0o777) << 32
+    }
+}
 
 #[interface]
 pub trait Files {
-    /// Finds a file and writes its [`FileInfo`]. Everybody may read it from then on.
-    fn lookup(&self, caller: &Caller, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error>;
-    /// Writes the [`FileInfo`] and the name of the file number `index`. Value: length of the name. `NotFound` at the end.
-    fn list(&self, index: u64, record: &mut [u8; RECORD], name: &mut [u8]) -> Result<u64, Error>;
+    /// Opens a file as [`how`] says and writes its [`FileInfo`]. Value: a number for the other calls. What is open stays even without
+    /// a name, until it is closed or its task has ended.
+    fn open(&self, caller: &Caller, path: &[u8], how: u64, record: &mut [u8; RECORD]) -> Result<u64, Error>;
+    /// Closes what the calling thread's task has opened.
+    fn close(&self, caller: &Caller, open: u64) -> Result<(), Error>;
+    /// Copies from the offset `at`. Value: how many bytes, 0 at the end.
+    fn read(&self, caller: &Caller, open: u64, at: u64, buffer: &mut [u8]) -> Result<u64, Error>;
+    /// Writes at the offset `at` ([`END`]: at the end). Value: how many bytes (fewer where the quota ends).
+    fn write(&self, caller: &Caller, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error>;
+    /// Changes the length; what is added reads as zero.
+    fn resize(&self, caller: &Caller, open: u64, len: u64) -> Result<(), Error>;
+    /// Writes the [`FileInfo`] of what is open.
+    #[repeat]
+    fn status(&self, caller: &Caller, open: u64, record: &mut [u8; RECORD]) -> Result<(), Error>;
+    /// Writes the [`FileInfo`] of what a path leads to.
+    #[repeat]
+    fn look(&self, caller: &Caller, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error>;
+    /// Writes as many entries of a directory as fit, from the first behind the name `after`. Value: bytes; 0 at the end.
+    #[repeat]
+    fn list(&self, caller: &Caller, path: &[u8], after: &[u8], entries: &mut [u8]) -> Result<u64, Error>;
+    /// Makes a directory.
+    fn make_directory(&self, caller: &Caller, path: &[u8], mode: u64) -> Result<(), Error>;
+    /// Takes a file's name away.
+    fn remove(&self, caller: &Caller, path: &[u8]) -> Result<(), Error>;
+    /// Takes an empty directory away.
+    fn remove_directory(&self, caller: &Caller, path: &[u8]) -> Result<(), Error>;
+    /// Gives a file or directory another path, in the place of what is there.
+    fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Error>;
+    /// Sets who may do what; for the owner.
+    #[repeat]
+    fn set_mode(&self, caller: &Caller, path: &[u8], mode: u64) -> Result<(), Error>;
+    /// Sets the time of the last change, seconds since 1970.
+    #[repeat]
+    fn set_time(&self, caller: &Caller, path: &[u8], mtime: i64) -> Result<(), Error>;
+    /// Entry address of the gates (interface `stream`) by which what is open is read and written in order.
+    #[repeat]
+    fn streams(&self) -> u64;
+    /// Frames that the files of the calling thread's person take.
+    #[repeat]
+    fn used(&self, caller: &Caller) -> Result<u64, Error>;
 }

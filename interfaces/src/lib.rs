@@ -11,16 +11,19 @@ pub mod devices;
 pub mod files;
 pub mod interrupt;
 pub mod keyboard;
+pub mod ledger;
 pub mod linux;
 pub mod loader;
 pub mod measure;
 pub mod names;
+pub mod pack;
 pub mod passing;
 pub mod pipes;
 pub mod power;
 pub mod ready;
 pub mod request;
 pub mod sched;
+pub mod servers;
 pub mod stream;
 
 pub use rt::gate::Interface;
@@ -38,9 +41,11 @@ pub const ALL: &[Interface] = &[
     loader::LoaderClient::INTERFACE,
     measure::MeasureClient::INTERFACE,
     names::NamesClient::INTERFACE,
+    pack::PackClient::INTERFACE,
     passing::PassingClient::INTERFACE,
     pipes::PipesClient::INTERFACE,
     power::PowerClient::INTERFACE,
     sched::SchedClient::INTERFACE,
+    servers::ServersClient::INTERFACE,
     stream::StreamClient::INTERFACE,
 ];

@@ -18,6 +18,8 @@ pub trait Measure {
     fn copy(&self, data: &[u8], result: &mut [u8]) -> Result<(), Error>;
     /// Bytes that `copy` has copied so far.
     fn copied(&self) -> u64;
+    /// Times that it has.
+    fn copies(&self) -> u64;
     /// Takes back the right to call, from everybody.
     fn close(&self) -> Result<(), Error>;
 }

@@ -6,5 +6,6 @@ use rt::{Caller, Error};
 #[interface]
 pub trait Power {
     /// Switches the machine off.
+    #[repeat]
     fn off(&self, caller: &Caller, code: u64) -> Result<(), Error>;
 }

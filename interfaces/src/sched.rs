@@ -7,18 +7,25 @@ use rt::{Caller, Error};
 pub trait Sched {
     /// Another scheduler from now on: the program `bin/sched-NAME` for the high level (and `bin/fast-NAME` for the fast one,
     /// if there is one), or none (the kernel's round robin). Further words are its arguments.
+    #[repeat]
     fn choose(&self, name: &str) -> Result<(), Error>;
     /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened). Value: its length.
+    #[repeat]
     fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error>;
     /// Proposes that a thread of the caller's user has so many parts of a processor. `NotSupported`: the policy knows no shares.
+    #[repeat]
     fn share(&self, caller: &Caller, thread: u64, weight: u64) -> Result<(), Error>;
     /// Proposes that a thread gets `budget` in each `period`, by `deadline` after the period's beginning; all in ns.
     /// `Busy`: not all deadlines could be met.
+    #[repeat]
     fn periodic(&self, caller: &Caller, thread: u64, period: u64, deadline: u64, budget: u64) -> Result<(), Error>;
     /// Proposes that a thread belongs to a parallel job, which has processors of its own. The jobs of a user have numbers.
+    #[repeat]
     fn join(&self, caller: &Caller, thread: u64, job: u64) -> Result<(), Error>;
     /// How many processors a job has now.
+    #[repeat]
     fn processors(&self, caller: &Caller, job: u64) -> Result<u64, Error>;
     /// For the levels themselves: the section that they share.
+    #[repeat]
     fn board(&self, caller: &Caller) -> Result<u64, Error>;
 }

@@ -1,16 +1,17 @@
 //! `call_scheduler`: what every thread may ask of the scheduler, whoever that is (CUBIX-56, 57).
 
-use crate::device;
 use crate::domain::Domain;
+use crate::line;
 use crate::machine::machine;
 use crate::pass;
 use crate::processor::here;
 use crate::sched;
 use crate::seat::NO_SEAT;
+use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait;
 use crate::watch;
-use ::sched::Weight;
+use ::sched::{Phase, Weight};
 use abi::Error;
 use abi::refusal::Object;
 use abi::sched::{Event, PRIORITY_LOWEST, event, op};
@@ -48,7 +49,8 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
             Ok(0)
         }),
         op::LOOK => look(thread, d, a),
-        op::GIVE_BACK => device::give_back(d, a, b),
+        op::LEND => lend(thread, d, a),
+        op::GIVE_BACK => line::give_back(d, a, b),
         _ => Err(Error::BadArgument),
     };
     thread.answer(result);
@@ -65,6 +67,31 @@ fn look(thread: &Thread, d: &Domain, processor: u64) -> Result<u64, Error> {
     p.make_room();
     p.poke();
     Ok(0)
+}
+
+/// Who holds what the caller waits for, in the same text, runs on the caller's turn (pitfall H13).
+fn lend(thread: &Thread, d: &Domain, address: u64) -> Result<u64, Error> {
+    if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
+        return Ok(0);
+    }
+    let stack = Section::find(address).ok_or(Error::NotFound)?;
+    // A stack for another text, too: it may run on its caller's.
+    let of = stack.state.lock().stack.ok_or(Error::NotFound)?;
+    let holder = machine().threads.find(of.thread).ok_or(Error::NotFound)?;
+    let stands = || {
+        let wait = holder.wait.lock();
+        (wait.life.phase(), wait.life.turn(), wait.ticket, wait.life.is_parked())
+    };
+    let before = stands();
+    let (phase, turn, _, parked) = before;
+    if phase == Phase::Running {
+        return Ok(0);
+    }
+    if !holder.executes(&d.text) {
+        // If it has begun to run meanwhile, that says nothing.
+        return if stands() == before { Err(Error::NotFound) } else { Ok(0) };
+    }
+    Ok(u64::from(phase == Phase::Ready && !parked && sched::lend(thread, &holder, turn)))
 }
 
 /// A thread that the caller may wake: one of its user, or one that watches it; the scheduler any.

@@ -26,6 +26,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// The part of all memory that is kept for what is needed (`arch::frames::Use`).
+const RESERVE_PART: u64 = 32;
 /// Sections, reserved space and threads that the first task may hand on; frames are what the machine has.
 const LIMITS: Limits = Limits { frames: 0, sections: 1 << 20, reserve: SLICE_LEN, threads: 1 << 16 };
 
@@ -58,6 +60,8 @@ pub fn run(info: arch::boot::Info) -> ! {
     // Only now: what may go wrong from here on is shown with names.
     start_processors();
     let interactive = !info.command_line.split(' ').any(|word| word == "exec");
+    // What the system needs whatever persons' programs use up: 16 MiB of 512.
+    arch::frames::keep((total / RESERVE_PART).min(free / 4));
     let limits = Limits { frames: free, ..LIMITS };
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);

@@ -9,6 +9,7 @@ use crate::fault;
 use crate::foreign;
 use crate::gate;
 use crate::info;
+use crate::line;
 use crate::machine::{machine, spare_heap};
 use crate::post;
 use crate::sched;
@@ -51,7 +52,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::ThreadJoin { thread: number, timeout } => return thread_join(thread, d, number, timeout),
         Call::TaskWait { task, timeout, out } => return task_wait(thread, d, task, timeout, out),
         Call::GateReturn { value, value2 } => return epc::give_back(thread, [value, value2]),
-        Call::FaultReturn { frame } => match fault::give_back(thread, d, frame) {
+        Call::FaultReturn { frame, mended } => match fault::give_back(thread, d, frame, mended != 0) {
             Ok(()) => return,
             Err(error) => Err(error),
         },
@@ -62,7 +63,6 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::PostReceive { post, count, timeout } => return post::receive(thread, d, post, count, timeout),
         Call::PostCall { post, at, timeout } => return post::call(thread, d, post, at, timeout),
         Call::PostAnswer { question, at, timeout } => return post::answer_question(thread, d, question, at, timeout),
-        Call::IrqWait { section, timeout } => return device::wait(thread, d, section, timeout),
 
         Call::Wake { address, count } => wait::wake_word(d, address, count),
         Call::Clock { which } => match which {
@@ -104,6 +104,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
         Call::May { address, len, rights, who } => may(thread, d, address, len, rights, who),
         Call::MayPass { a, a_len, b, b_len, c, c_len } => may_pass(thread, d, [(a, a_len), (b, b_len), (c, c_len)]),
+        Call::SectionOwner { base } => Section::named(base).map(|section| section.state.lock().owner.number),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
@@ -129,7 +130,13 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
         Call::FaultEntry { entry } => fault::set_entry(d, entry),
-        Call::IrqBind { section, gate } => device::bind(d, section, gate),
+        Call::IrqBind { section, gate } => line::bind(d, section, gate),
+        Call::IrqPost { section, post, op } => line::send_to(thread, d, section, post, op),
+        Call::IrqRoute { number, processor } => system_only(d).and_then(|()| line::route(number, processor)),
+        Call::IrqInfo { index, out } => match line::info(index) {
+            Some(record) => claim::write_record(d, out, &record).map(|_| line::count()),
+            None => Err(Error::NotFound),
+        },
         Call::PortWriteBytes { section, port, from, len } => device::write_bytes(d, section, port, from, len),
         Call::LogWrite { from, len } => system_only(d).and_then(|()| log_write(d, from, len)),
         Call::PowerOff { code } => system_only(d).map(|()| power_off(code)),

@@ -9,13 +9,15 @@ use crate::view::{self, Change, Stale};
 use abi::layout::{PAGE, WINDOW_END};
 use abi::refusal::Object;
 use abi::section::kind;
+use abi::task::USER_SYSTEM;
 use abi::{Error, Rights};
 use ::view::Access;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use arch::frames::Frame;
+use arch::frames::{Frame, Use};
 use quota::Resource;
+use spin::MutexGuard;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// What became of a page that was made present.
@@ -29,18 +31,20 @@ pub struct Present {
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
+    // A server must not fail at its own memory because its callers have used up the machine's.
+    let to = if state.stack.is_some_and(|of| of.for_system) || state.owner.user == USER_SYSTEM { Use::Needed } else { Use::Any };
     if state.pages.get(page).is_none() {
-        spare_heap_for_page()?;
+        spare_heap_for_page(to)?;
     }
-    let State { pages, owner, charged, mapped, is_stack, .. } = state;
+    let State { pages, owner, charged, mapped, stack, .. } = state;
     let mut fresh = || {
         let paid = owner.charge(Resource::Frames, 1);
         // A stack is short, and who has used up its quota must still be able to run a callee that knows what to do.
-        if paid.is_err() && !*is_stack {
+        if paid.is_err() && stack.is_none() {
             return Err(Error::Quota);
         }
         *charged += u64::from(paid.is_ok());
-        Frame::zeroed().map(Arc::new).ok_or_else(|| {
+        Frame::zeroed(to).map(Arc::new).ok_or_else(|| {
             if paid.is_ok() {
                 *charged -= 1;
                 owner.release(Resource::Frames, 1);
@@ -54,7 +58,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     }
     let wrote = pages.make_writable(page, |old| match old {
         None => fresh(),
-        Some(old) => Frame::copy_of(old).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory),
+        Some(old) => Frame::copy_of(old, to).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory),
     })?;
     let frame = wrote.page.clone();
     if let Some(replaced) = wrote.replaced {
@@ -62,6 +66,15 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
         stale.frames.push(replaced);
     }
     Ok(Present { frame, stale })
+}
+
+/// A store has replaced a page by a copy that processors still read: nobody uses the copy before they have forgotten it. (Who stored
+/// there could say so elsewhere, to somebody who would not see it.)
+pub fn settle(section: &Section, mut state: MutexGuard<State>, stale: Stale) {
+    state.replacing += 1;
+    drop(state);
+    stale.flush();
+    section.state.lock().replacing -= 1;
 }
 
 /// Checks one page's worth of a claim; the state's lock is held.
@@ -102,12 +115,21 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
         let stale = loop {
             let mut state = place.section.state.lock();
             check(domain, &place, &state, rights)?;
+            if state.sealing {
+                // That takes as long as the section is large.
+                return Err(Error::Busy);
+            }
             if state.must_wait(place.offset / PAGE, write) {
                 drop(state);
                 arch::cpu::relax();
                 continue;
             }
             let page = present(&mut state, place.offset / PAGE, write)?;
+            if page.stale.is_remembered() {
+                drop(page.frame);
+                settle(&place.section, state, page.stale);
+                continue;
+            }
             each(&page.frame, (at % PAGE) as usize, done as usize, part as usize);
             break page.stale;
         };

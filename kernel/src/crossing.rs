@@ -113,6 +113,7 @@ impl Inner {
         }
         self.gate.forget_frame(depth);
         self.gate.set_top(depth - 1);
+        self.forget_handled(depth - 1);
         let more = if self.more.last().is_some_and(|(at, _)| *at == depth) { self.more.pop().map(|(_, more)| more) } else { None };
         self.sync();
         Some((frame, more))

@@ -1,11 +1,17 @@
 //! A domain: a thread while it executes a text. What it may touch is asked of ACLs and cached in its view.
 
+use crate::claim;
 use crate::keyed::TaskView;
-use crate::section::Section;
+use crate::machine::{machine, spare_heap};
+use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
-use abi::{Error, Rights};
-use abi::layout::{SPACE_BASE, SPACE_END, WINDOW_END};
+use abi::gate::DOORSTEP;
+use abi::layout::{PAGE, SPACE_BASE, SPACE_END, WINDOW_END};
+use abi::rights::principal;
+use abi::section::kind;
+use abi::task::{STACK_MAX, USER_SYSTEM};
+use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -96,7 +102,8 @@ impl Domain {
 
     /// Whether nothing may be fetched in the shared view that it may not execute.
     pub fn is_member(&self) -> bool {
-        self.is_keyed() || self.joins.load(Ordering::SeqCst)
+        // In this order: who comes in is keyed first and then about to be no more.
+        self.joins.load(Ordering::SeqCst) || self.is_keyed()
     }
 
     /// The view that it runs in.
@@ -141,5 +148,45 @@ impl Domain {
         }
         let section = Section::find(address)?;
         Some(Place { offset: address - section.base, at: section.base, from: 0, len: section.reserve, window: None, section })
+    }
+}
+
+/// Makes a domain of a thread: a view, and for native code a stack.
+pub fn make(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, shared: Option<(Arc<View>, Arc<TaskView>)>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
+    let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
+    spare_heap()?;
+    let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
+    let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
+    let (shared, task_view) = shared.unzip();
+    let parts =
+        Parts { subject, text: text.clone(), task: task.clone(), in_window: stack_len.is_none(), stack, stack_section, shared, task_view };
+    let domain = Arc::new(Domain::new(parts, number));
+    // Until it is admitted to the shared view, if ever.
+    domain.own_view().inspect_err(|_| retire(&domain))?;
+    Ok(domain)
+}
+
+/// A stack that belongs to one thread in one text. Its topmost word is the doorstep, where a callee returns to.
+fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result<Arc<Section>, Error> {
+    let len = len.clamp(8 * PAGE, STACK_MAX);
+    let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
+    let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
+    let for_system = text.owner().user == USER_SYSTEM;
+    let len = {
+        let mut state = stack.state.lock();
+        if let Some(stack) = &mut state.stack {
+            stack.for_system = for_system;
+        }
+        state.len
+    };
+    claim::fill(&stack, len - 16, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
+    Ok(stack)
+}
+
+/// The thread will not execute in this domain again: its stack goes.
+pub fn retire(domain: &Arc<Domain>) {
+    if let Some(stack) = &domain.stack_section {
+        stack.delete();
     }
 }

@@ -10,7 +10,7 @@ use crate::keyed;
 use crate::processor::{count, here};
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, Record, slot};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, NOT_MADE, Record, record, slot};
 use abi::layout::{PAGE, SPACE_END};
 use abi::rights::principal;
 use abi::{AclEntry, Error, Rights};
@@ -20,7 +20,6 @@ use alloc::sync::Arc;
 use arch::context::Registers;
 use arch::fpu;
 use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
-use core::sync::atomic::Ordering;
 
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
 pub const EARNING: u32 = 16;
@@ -64,7 +63,7 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
             registers.rip -= 2;
             return;
         }
-        (registers.rdi, registers.rsi, registers.r10) = (0, 0, error.word());
+        (registers.rdi, registers.rsi, registers.r10) = (NOT_MADE, 0, error.word());
     }
 }
 
@@ -102,12 +101,16 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     let callee = inner.domain_number(record.domain)?;
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
     inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
-    let by_kernel = record.flags & abi::gate::record::BY_KERNEL != 0 || caller.task_view.is_none();
+    let by_kernel = record.flags & record::BY_KERNEL != 0 || caller.task_view.is_none();
     Ok((caller, (!by_kernel).then_some(callee), caller_stack))
 }
 
 fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_stack: bool) -> Result<(), Error> {
     let address = records(inner.domain.number) + slot(binding);
+    if caller_stack {
+        // Its record does not tell of a change.
+        connect(thread, inner, binding, address).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;
+    }
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let r = inner.area.registers();
     // On the caller's stack the record has no gates to be called without the kernel; its block has been looked at.
@@ -134,7 +137,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     let caller = inner.domain.clone();
     let binding = caller.text.bindings.lock().get(number as usize).cloned().flatten().ok_or(Error::NotFound)?;
     let target = &binding.target;
-    let generation = target.generation.load(Ordering::SeqCst);
+    let generation = target.callers.generation();
     // Another block of gates may have come to the address meanwhile: that is not what was bound.
     if target.is_dead() || target.gates.lock().find(binding.address) != Some((binding.block, 0)) {
         return Err(Error::Dead);
@@ -146,10 +149,10 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::BadArgument);
     }
     let args = (binding.args_base(), binding.args_len);
-    let flags = if binding.by_kernel { abi::gate::record::BY_KERNEL } else { 0 };
+    let flag = |is: bool, flag| if is { flag } else { 0 };
+    let flags = flag(binding.by_kernel, record::BY_KERNEL) | flag(binding.caller_stack, record::CALLER_STACK);
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
-    target.entered(thread, address);
-    if target.generation.load(Ordering::SeqCst) != generation || binding.has_ended() {
+    if !target.entered(thread, address, generation) || binding.has_ended() {
         // Something has changed while we looked.
         inner.gate.clear_record(address);
         return Err(Error::Busy);
@@ -181,9 +184,14 @@ fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), 
 pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(), Error> {
     let inner = &mut *thread.inner.lock();
     let caller = inner.domain.clone();
-    text.check(&caller, Rights::CALL)?;
     let r = *inner.area.registers();
-    let entered = connect_plain(thread, inner, &text, block).and_then(|record| {
+    let generation = text.callers.generation();
+    if text.is_dead() || text.gates.lock().find(r.rip) != Some((block, index)) {
+        // Gone since it was found: the fetch faults again.
+        return Ok(());
+    }
+    text.check(&caller, Rights::CALL)?;
+    let entered = connect_plain(thread, inner, &text, block, generation).and_then(|record| {
         let arrival = Arrival {
             record,
             index,
@@ -199,6 +207,10 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         inner.gate.remember_plain(Plain::new(r.rip, record, caller.number, index as u32));
         Ok(())
     });
+    if entered == Err(Error::Changed) {
+        // Likewise: what was looked at has changed meanwhile.
+        return Ok(());
+    }
     if let Err(error) = entered {
         // The call was allowed but cannot be made: it returns at once, with the error.
         let registers = inner.area.registers_mut();
@@ -208,17 +220,16 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
     Ok(())
 }
 
-/// Finds or writes a record for plain calls from the present domain to a block of gates.
-fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block) -> Result<u64, Error> {
+/// Finds or writes a record for plain calls from the present domain to a block of gates, of which it was looked at since `generation` that
+/// it may. Errors: `Changed`: something has changed since then.
+fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block, generation: u64) -> Result<u64, Error> {
     let caller = inner.domain.clone();
-    let generation = text.generation.load(Ordering::SeqCst);
     inner.make_plain(thread)?;
     let callee = thread.domain_for(inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;
-    text.entered(thread, record);
-    let unchanged = text.generation.load(Ordering::SeqCst) == generation;
-    if !unchanged {
+    if !text.entered(thread, record, generation) {
         inner.gate.clear_record(record);
+        return Err(Error::Changed);
     }
     Ok(record)
 }
@@ -343,7 +354,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         result = Err(Error::Dead);
     };
     // What a program calls with as its return address need not be an address at all.
-    let rip = Some(frame.rip & !(BY_KERNEL | PLAIN)).filter(|rip| *rip < SPACE_END).unwrap_or(0);
+    let rip = Some(frame.rip & !(BY_KERNEL | PLAIN | MORE)).filter(|rip| *rip < SPACE_END).unwrap_or(0);
     let rsp = inner.gate.sp(inner.domain.number);
     let (values, status) = match result {
         Ok(values) => (values, 0),

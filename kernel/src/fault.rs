@@ -138,12 +138,18 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     let page = place.offset / PAGE;
     let store = access == Access::Write;
     if state.must_wait(page, store) {
-        // It is tried again until the clone is made.
+        // It is tried again until the clone is made, or the page forgotten.
         return Ok(());
     }
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
         claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
+    if stale.is_remembered() {
+        // The access is made once more, to what is there then.
+        drop(frame);
+        claim::settle(section, state, stale);
+        return Ok(());
+    }
     let prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
     let whole = domain.view();
@@ -153,7 +159,7 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     let mut known = core::mem::take(&mut state.mapped);
     let mut map = |key| {
         emptied = view.register(&mut known, section.base, (place.at, place.from, place.len), key);
-        mapped = view.map(at, &frame, Prot { key, ..prot });
+        mapped = view.map(at, &frame, Prot { key, ..prot }).map(|forgotten| emptied.join(forgotten.unwrap_or_default()));
     };
     let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
         Some(keys) => {
@@ -245,8 +251,8 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
 ///
 /// # Errors
 /// As for [`own::give_back`].
-pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<(), Error> {
-    if let Some(how) = own::give_back(thread, domain, frame)? {
+pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64, mended: bool) -> Result<(), Error> {
+    if let Some(how) = own::give_back(thread, domain, frame, mended)? {
         end_program(thread, how);
     }
     Ok(())

@@ -4,15 +4,16 @@
 use crate::claim;
 use crate::domain::Domain;
 use crate::epc;
+use crate::frame;
 use crate::gate::{self, Gate};
 use crate::section::Section;
 use crate::task::{Foreign, Task};
 use crate::thread::{Begin, Inner, Thread};
-use abi::foreign::{Frame, reason};
+use abi::frame::{Frame, reason};
 use abi::refusal::Object;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
-use arch::context::{Area, FLAGS_DEFAULT, FLAGS_USER, Registers};
+use arch::context::{Area, Registers};
 use arch::fpu;
 
 /// `foreign_set`.
@@ -41,26 +42,7 @@ fn registers_of(frame: &Frame) -> Result<(Registers, (u64, u64)), Error> {
     if frame.rip >= END || frame.fs_base >= 1 << 47 || frame.gs_base >= 1 << 47 {
         return Err(Error::BadAddress);
     }
-    let registers = Registers {
-        rax: frame.rax,
-        rbx: frame.rbx,
-        rcx: frame.rcx,
-        rdx: frame.rdx,
-        rsi: frame.rsi,
-        rdi: frame.rdi,
-        rbp: frame.rbp,
-        r8: frame.r8,
-        r9: frame.r9,
-        r10: frame.r10,
-        r11: frame.r11,
-        r12: frame.r12,
-        r13: frame.r13,
-        r14: frame.r14,
-        r15: frame.r15,
-        rflags: FLAGS_DEFAULT | frame.rflags & FLAGS_USER,
-        ..Registers::start(frame.rip, frame.rsp)
-    };
-    Ok((registers, (frame.fs_base, frame.gs_base)))
+    Ok((frame::registers(frame), (frame.fs_base, frame.gs_base)))
 }
 
 /// `foreign_start`.
@@ -110,24 +92,6 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
     let target = thread.domain_for(inner, &gate.text)?;
     let r = *inner.area.registers();
     let frame = Frame {
-        rax: r.rax,
-        rbx: r.rbx,
-        rcx: r.rcx,
-        rdx: r.rdx,
-        rsi: r.rsi,
-        rdi: r.rdi,
-        rbp: r.rbp,
-        rsp: r.rsp,
-        r8: r.r8,
-        r9: r.r9,
-        r10: r.r10,
-        r11: r.r11,
-        r12: r.r12,
-        r13: r.r13,
-        r14: r.r14,
-        r15: r.r15,
-        rip: r.rip,
-        rflags: r.rflags,
         fs_base: inner.segments.0,
         gs_base: inner.segments.1,
         reason,
@@ -135,6 +99,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
         right: u64::from(right.bits()),
         task: thread.task.number,
         thread: thread.number,
+        ..frame::of(&r)
     };
     // The frame lies above the personality's first stack frame. The gate ends with `foreign_return`; one that returns as
     // from a call comes back with the value in `rax`.

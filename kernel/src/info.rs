@@ -24,6 +24,7 @@ pub fn processor(index: u64) -> Option<Processor> {
         epc: get(&c.epc) + short.crossings / 2,
         tlb_flushes: get(&c.tlb_flushes),
         copied_bytes: get(&c.copied_bytes),
+        copies: get(&c.copies),
         events: get(&c.events),
     })
 }

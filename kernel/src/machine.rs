@@ -5,11 +5,13 @@ use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
 use abi::Error;
+use abi::task::USER_SYSTEM;
 use abi::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arch::frames::Use;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::{Mutex, Once};
 
@@ -96,14 +98,23 @@ pub fn machine() -> &'static Machine {
 /// Refuses what makes a new object when little is left of the kernel's heap: an allocation that fails stops the kernel, and
 /// the rest is for what cannot be refused.
 pub fn spare_heap() -> Result<(), Error> {
-    let (size, used) = arch::heap_usage();
-    if used < size / 4 * 3 { Ok(()) } else { Err(Error::NoMemory) }
+    is_used_less_than(24)
+}
+
+/// The same for a section of a task: the system's own may take more, for a server whose heap cannot grow ends.
+pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
+    is_used_less_than(if owner.user == USER_SYSTEM { 28 } else { 24 })
 }
 
 /// The same for the bookkeeping of a page: it may take more, because refusing ends a program.
-pub fn spare_heap_for_page() -> Result<(), Error> {
+pub fn spare_heap_for_page(to: Use) -> Result<(), Error> {
+    is_used_less_than(if to == Use::Needed { 31 } else { 28 })
+}
+
+/// Of 32 parts.
+fn is_used_less_than(parts: u64) -> Result<(), Error> {
     let (size, used) = arch::heap_usage();
-    if used < size / 8 * 7 { Ok(()) } else { Err(Error::NoMemory) }
+    if used < size / 32 * parts { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// Makes the machine. Boot only.

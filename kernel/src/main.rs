@@ -19,9 +19,11 @@ on_the_machine! {
     mod epc;
     mod fault;
     mod foreign;
+mod frame;
     mod gate;
     mod info;
     mod keyed;
+    mod line;
     mod machine;
     mod pass;
     mod post;

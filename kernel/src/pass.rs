@@ -4,6 +4,7 @@
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::processor::{Processor, here};
+use crate::post;
 use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
@@ -24,11 +25,14 @@ pub fn settle(here: &Processor) {
         let ns = card.take_time();
         thread.time_ns.fetch_add(ns, Ordering::Relaxed);
         thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
+        post::short::goes_on(&thread, here);
+        let is_bearer = card.is_bearer();
         if let Some(registers) = card.take_parked() {
             {
                 let inner = &mut *thread.inner.lock();
                 *inner.area.registers_mut() = registers;
                 inner.area.forget_vector_state();
+                inner.sync();
             }
             thread.on_processor.store(false, Ordering::Release);
             let wanted = {
@@ -40,11 +44,14 @@ pub fn settle(here: &Processor) {
             if wanted || thread.is_killed() || !here.office.is_taken() {
                 unpark(&thread);
             }
-        } else if card.is_bearer() {
+        } else if is_bearer {
             let mut local = here.local.lock();
             local.switched_at = arch::pass::since();
             thread.running_since.store(local.switched_at, Ordering::SeqCst);
-            local.current = Some(thread);
+            local.current = Some(thread.clone());
+        }
+        if card.rests_at() == Some(here.index) {
+            post::short::rests(&thread, here, is_bearer);
         }
     }
 }
@@ -61,18 +68,22 @@ pub fn unpark(thread: &Arc<Thread>) -> bool {
 /// The same for one that is about to be put aside, perhaps: on another processor, or on its way there. Whether it is ready now,
 /// or will be as soon as it is put aside.
 pub fn call_back(thread: &Arc<Thread>) -> bool {
-    let runs = {
+    let (runs, goes_on) = {
         let mut wait = thread.wait.lock();
-        let runs = wait.life.phase() == Phase::Running;
-        wait.woken |= runs;
-        runs
+        let phase = wait.life.phase();
+        // A message has come: it may have gone on by the short way, on a processor that has not written that down.
+        let goes_on = phase == Phase::Waiting && post::is_over(thread, wait.ticket);
+        wait.woken |= phase == Phase::Running || goes_on;
+        (phase == Phase::Running, goes_on)
     };
+    if goes_on {
+        machine().processors.iter().for_each(Processor::look_around);
+        return true;
+    }
     if !runs {
         return unpark(thread);
     }
-    let processor = &machine().processors[thread.processor.load(Ordering::Relaxed)];
-    processor.attend();
-    processor.poke();
+    machine().processors[thread.processor.load(Ordering::Relaxed)].look_around();
     true
 }
 

@@ -6,9 +6,9 @@ use crate::domain::Domain;
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
 use crate::sched;
+use crate::seat::NO_SEAT;
 use crate::section::{New, Section};
-use crate::task::Task;
-use crate::thread::{Thread, answer};
+use crate::thread::Thread;
 use crate::wait;
 use abi::layout::GRANULE;
 use abi::post::{ANY, KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, head, number, of_head};
@@ -16,12 +16,23 @@ use abi::rights::principal;
 use abi::section::kind;
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
-use ::post::{Back, Body, Called, Caller, Config, Message, Permit, Permits, Pool, Question, Received, Share, Woken};
+use ::acl::Subject;
+use ::post::{
+    Back, Body, By, Caller, Config, Hands, Holder, Letter, Permit, Pool, Question, Sender, Step, Woken,
+};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
+use arch::post::Frame;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use spin::{Mutex, Once};
+use spin::Once;
+
+pub mod notice;
+mod purse;
+pub mod short;
+
+pub use purse::Purse;
+use purse::account;
 
 const _: () = assert!(::post::KNOWN_MAX as u64 == KNOWN_MAX && ::post::SEVERAL_MAX as u64 == SEVERAL_MAX);
 
@@ -36,21 +47,8 @@ const HEAP_POST: u64 = 4096;
 pub struct Part {
     /// Its record; 0: it has none yet.
     record: AtomicU32,
-    permits: Mutex<Permits>,
     /// The wait of the scheduler's that is a wait for a message; 0: none.
     wait: AtomicU64,
-}
-
-/// A task's account; 0: it could not be had.
-#[derive(Default)]
-pub struct Purse(Once<u32>);
-
-impl Drop for Purse {
-    fn drop(&mut self) {
-        if let Some(account) = self.0.get() {
-            pool().close_account(*account);
-        }
-    }
 }
 
 fn pool() -> &'static Pool {
@@ -65,18 +63,6 @@ pub fn set_up() {
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
     let config = Config { posts, messages: count, reserve: count / 4, receivers: count, accounts: count, processors };
     POOL.call_once(|| Pool::new(config));
-}
-
-/// Who pays for what `task` leaves in queues.
-fn account(task: &Task) -> Result<u32, Error> {
-    task.purse.0.try_call_once(|| {
-        let all = (arch::heap_usage().0 / HEAP_EACH) as u32;
-        match &task.payer {
-            Some(payer) => pool().open_account(Share::Of(account(payer)?), all / 16),
-            None if task.user == USER_SYSTEM => pool().open_account(Share::System, all / 64),
-            None => pool().open_account(Share::User, all / 16),
-        }
-    }).copied()
 }
 
 /// The post at this address.
@@ -117,7 +103,13 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
     if !section.post.swap(false, Ordering::SeqCst) {
         return Err(Error::NotFound);
     }
-    pool().free(number, false, here().index, wake).inspect_err(|_| section.post.store(true, Ordering::SeqCst))?;
+    pool().free(number, false, here().index, wake).inspect_err(|_| {
+        section.post.store(true, Ordering::SeqCst);
+        // Who has deleted it meanwhile did not find it there.
+        if section.state.lock().deleted {
+            deleted(&section);
+        }
+    })?;
     section.delete();
     Ok(0)
 }
@@ -131,22 +123,47 @@ pub fn deleted(section: &Section) {
     }
 }
 
-/// The list of a post has changed.
+/// Somebody may have a right to this post no more: who waits there without it hears what it would hear if it came now.
 pub fn list_changed(section: &Section) {
     if let Some(number) = number(machine().node, section.base) {
-        pool().changed(number);
+        let may = |waits: Holder| section.check(&*domain_of(waits).ok_or(Error::Dead)?, Rights::READ);
+        pool().changed(number, may, wake);
     }
+}
+
+/// Whether the list lets this one receive there.
+#[cold]
+fn may_receive(post: u32, who: &Subject) -> Result<(), Error> {
+    let section = named(address(machine().node, post.into()))?.0;
+    section.state.lock().acl.check(section.base, who, Rights::READ)
+}
+
+/// As who a thread waits, or has received a question; `None`: that is over.
+fn domain_of(holder: Holder) -> Option<Arc<Domain>> {
+    let thread = machine().threads.find(pool().thread_of(holder.receiver))?;
+    thread.inner.lock().domains.get(holder.domain as usize).cloned().flatten()
 }
 
 /// Whoever asked a thread while that executed this text hears of its end. The text is dead already: who receives a question
 /// in it from here on looks for that.
 pub fn text_ended(text: &Section) {
-    let is_gone = |holder: ::post::Holder| {
-        let thread = machine().threads.find(pool().thread_of(holder.receiver));
-        let domain = thread.and_then(|thread| thread.inner.lock().domains.get(holder.domain as usize).cloned().flatten());
-        domain.is_none_or(|domain| domain.text.base == text.base)
-    };
+    let is_gone = |holder| domain_of(holder).is_none_or(|domain| domain.text.base == text.base);
     pool().holders_gone(is_gone, wake);
+}
+
+/// A text has another owner, who pays for what is sent there.
+pub fn given(text: &Section) {
+    pool().forget_text(text.base);
+}
+
+/// A thread has no such domain any more.
+pub fn domain_gone(thread: &Thread, domain: u32) {
+    pool().forget_domain(thread.part.record(), domain);
+}
+
+/// A thread takes a seat.
+pub fn sits(thread: &Thread) {
+    thread.card.set_record(0);
 }
 
 /// A thread has ended.
@@ -164,20 +181,30 @@ fn with<T>(
     posts: &[(u64, Rights)],
     mut call: impl FnMut(&Caller, &[Permit]) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    let owner = d.text.owner();
     let sends = posts.iter().any(|(_, right)| *right == Rights::CALL);
-    let account = if sends { account(&d.text.owner()).unwrap_or(0) } else { 0 };
-    let mut receiver = thread.part.record.load(Ordering::SeqCst);
+    let known = || pool().known(thread.part.record(), d.number, 0).map_or(0, |known| known.account());
+    let account = if sends { account(&owner).unwrap_or(0) } else { known() };
+    let mut receiver = thread.part.record();
     if receiver == 0 {
-        receiver = pool().open_receiver(thread.number)?;
+        receiver = pool().open_receiver(thread.number, thread.card.id())?;
         thread.part.record.store(receiver, Ordering::SeqCst);
+        thread.card.set_record(receiver);
     }
-    let permits = &mut *thread.part.permits.lock();
-    let by = Caller { subject: &d.subject, domain: d.number, receiver, account, processor: here().index };
+    let sender = Sender::of(&d.subject);
+    let by = Caller { sender, original: d.subject.original, domain: d.number, receiver, account, processor: here().index };
+    // Who sits in a seat does not pass its processor on by a message.
+    if thread.seat.load(Ordering::Relaxed) == NO_SEAT {
+        pool().introduce(&by);
+        if account != 0 && !Arc::ptr_eq(&owner, &d.text.owner()) {
+            pool().forget_text(d.text.base);
+        }
+    }
     loop {
         let mut all = [Permit::default(); SEVERAL_MAX as usize];
         for (permit, (post, right)) in all.iter_mut().zip(posts) {
             let number = number(machine().node, *post).ok_or(Error::NotFound)?;
-            *permit = permits.get(pool(), d.text.base, number, *right, || named(*post)?.0.check(d, *right))?;
+            *permit = pool().permit_for(&by, (number, *post), *right, || named(*post)?.0.check(d, *right))?;
         }
         match call(&by, &all[..posts.len()]) {
             Err(Error::Changed) => {}
@@ -186,37 +213,85 @@ fn with<T>(
     }
 }
 
-fn body_of(thread: &Thread) -> Body {
-    thread.registers(|r| {
-        let (op, lend, _) = of_head(r.r15);
-        Body { op: op.into(), words: [r.r10, r.r8, r.r9, r.r12, r.r13, r.r14], lend }
-    })
+/// Registers as hands: what is sent is in them, and what comes.
+pub struct Registered<'a> {
+    frame: &'a mut Frame,
+    woken: Option<Woken>,
+}
+
+impl Hands for Registered<'_> {
+    fn op(&self) -> u64 {
+        of_head(self.frame.r15).0.into()
+    }
+
+    fn lend(&self) -> u16 {
+        of_head(self.frame.r15).1
+    }
+
+    fn words(&self) -> &[u64; 6] {
+        &self.frame.words
+    }
+
+    fn carry(&mut self, _: &Woken, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+        false
+    }
+
+    fn wake(&mut self, woken: Woken) {
+        self.woken = Some(woken);
+    }
+
+    fn show(&mut self, post: u32, letter: &Letter) {
+        show(self.frame, post, letter);
+    }
+
+    fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
+        may_receive(post, &by.sender().subject(by.original()))
+    }
 }
 
 /// A message to where its receiver finds it.
-fn show(registers: &mut Registers, post: u32, message: &Message) {
-    let Message { body, from, back, .. } = message;
-    let Body { op, words, lend } = *body;
-    [registers.r10, registers.r8, registers.r9, registers.r12, registers.r13, registers.r14] = words;
-    registers.rdi = match *back {
+#[inline]
+fn show(frame: &mut Frame, post: u32, letter: &Letter) {
+    frame.words = letter.words();
+    let from = letter.from();
+    frame.rdi = match letter.back() {
         Back::Nowhere => 0,
-        Back::Post(post) => address(machine().node, post.into()),
+        Back::Post(post) => address(from.node(), post.into()),
         Back::Question(question) => question.word(),
     };
-    registers.rbx = from.thread;
-    registers.rbp = from.text | from.node;
-    registers.rsi = from.user;
-    registers.r15 = from.task;
-    answer(registers, Ok(head(op as u32, lend, post)));
+    say(frame, &from);
+    frame.rdx = head(letter.op() as u32, letter.lend(), post);
 }
 
-fn finish(registers: &mut Registers, received: Received) {
-    match received {
-        Received::Message(post, message) => show(registers, post, &message),
-        Received::Ended(error) => answer(registers, Err(error)),
-        // Collected without anything having come: cannot be, and would be heard as this.
-        Received::Waits(_) => answer(registers, Err(Error::Changed)),
+/// Who has sent the message.
+#[inline(always)]
+fn say(frame: &mut Frame, from: &Sender) {
+    frame.rbx = from.thread;
+    frame.rbp = from.place;
+    frame.rsi = from.user;
+    frame.r15 = from.task;
+    frame.rax = 0;
+}
+
+/// A wait that ended without a message; nothing is left of whoever ran here before.
+fn fail(frame: &mut Frame, error: Error) {
+    *frame = frame.bare();
+    frame.rax = error.word();
+}
+
+/// What a wait that is over has ended with, in registers. `None`: it is not over.
+#[inline]
+fn collect(receiver: u32, frame: &mut Frame) -> Option<()> {
+    if let Err(error) = pool().collect_into(receiver, |post, letter| show(frame, post, letter))? {
+        fail(frame, error);
     }
+    Some(())
+}
+
+fn body_of(thread: &Thread) -> Body {
+    let frame = thread.registers(Frame::of);
+    let (op, lend, _) = of_head(frame.r15);
+    Body { op: op.into(), words: frame.words, lend }
 }
 
 /// `post_send`.
@@ -265,22 +340,21 @@ pub fn receive(thread: &Arc<Thread>, d: &Domain, post: u64, count: u64, timeout:
         2..=SEVERAL_MAX => (0..count).map(|i| Ok((claim::read_record::<u64>(d, post + i * 8)?, Rights::READ))).collect(),
         _ => Err(Error::TooBig),
     };
-    run(thread, d, posts, timeout, |by, permits, waits| {
-        Ok(Called { woken: None, received: pool().receive(permits, by, waits)? })
+    run(thread, d, posts, timeout, |by, permits, waits, hands| {
+        pool().receive_with(permits, by, waits, hands)
     });
 }
 
 /// `post_call`.
 pub fn call(thread: &Arc<Thread>, d: &Domain, post: u64, at: u64, timeout: u64) {
-    let body = body_of(thread);
     if timeout == 0 {
         return thread.answer(Err(Error::BadArgument));
     }
     let posts = [(post, Rights::CALL), (at, Rights::READ)];
     let posts = posts[..if at == 0 { 1 } else { 2 }].to_vec();
-    run(thread, d, Ok(posts), timeout, |by, permits, _| match permits {
-        [to, at] => pool().send_and_receive(to, at, by, &body),
-        _ => pool().ask(&permits[0], by, &body),
+    run(thread, d, Ok(posts), timeout, |by, permits, _, hands| match permits {
+        [to, at] => pool().send_and_receive_with(to, at, by, hands),
+        _ => pool().ask_with(&permits[0], by, hands),
     });
 }
 
@@ -295,12 +369,17 @@ pub fn answer_question(thread: &Arc<Thread>, d: &Domain, question: u64, at: u64,
             0
         }));
     }
-    run(thread, d, Ok([(at, Rights::READ)].into()), timeout, |by, permits, waits| match waits {
-        true => pool().answer_and_receive(question, &permits[0], by, &body),
+    run(thread, d, Ok([(at, Rights::READ)].into()), timeout, |by, permits, waits, hands| match waits {
+        true => pool().answer_and_receive_with(question, &permits[0], by, hands),
         false => {
-            let woken = pool().answer(question, by, &body)?;
-            let received = pool().receive(permits, by, false).unwrap_or_else(Received::Ended);
-            Ok(Called { woken: Some(woken), received })
+            match pool().answer(question, by, &body) {
+                Ok(woken) => hands.wake(woken),
+                Err(error) => return Step::Refused(error),
+            }
+            match pool().receive_with(permits, by, false, hands) {
+                Step::Refused(error) => Step::Ended(error),
+                step => step,
+            }
         }
     });
 }
@@ -311,19 +390,30 @@ fn run(
     d: &Domain,
     posts: Result<Vec<(u64, Rights)>, Error>,
     timeout: u64,
-    mut call: impl FnMut(&Caller, &[Permit], bool) -> Result<Called, Error>,
+    mut call: impl FnMut(&Caller, &[Permit], bool, &mut Registered) -> Step,
 ) {
     let posts = match posts {
         Ok(posts) => posts,
         Err(error) => return thread.answer(Err(error)),
     };
-    let ticket = sched::begin_wait(thread);
-    thread.part.wait.store(ticket, Ordering::SeqCst);
-    let called = with(thread, d, &posts, |by, permits| call(by, permits, timeout != 0));
-    let Called { woken, received } = called.unwrap_or_else(|error| Called { woken: None, received: Received::Ended(error) });
-    let waits = matches!(received, Received::Waits(_));
+    let ticket = short::begin_wait(thread);
+    let mut frame = thread.registers(Frame::of);
+    let mut hands = Registered { frame: &mut frame, woken: None };
+    let step = with(thread, d, &posts, |by, permits| match call(by, permits, timeout != 0, &mut hands) {
+        Step::Refused(error) => Err(error),
+        step => Ok(step),
+    });
+    let woken = hands.woken;
+    let (waits, error) = match step {
+        Ok(Step::Waits(_)) => (true, None),
+        Ok(Step::Came) => (false, None),
+        Ok(Step::Ended(error) | Step::Refused(error)) | Err(error) => (false, Some(error)),
+    };
     if !waits {
-        sched::end_wait(thread, ticket, |registers| finish(registers, received));
+        if let Some(error) = error {
+            fail(&mut frame, error);
+        }
+        sched::end_wait(thread, ticket, |registers| frame.give(registers));
         forget_wait(thread, ticket);
     }
     if let Some(woken) = woken {
@@ -350,16 +440,22 @@ fn forget_wait(thread: &Thread, ticket: u64) {
 }
 
 /// A wait for a message is over: the thread is ready.
-fn wake(woken: Woken) {
+pub fn wake(woken: Woken) {
     end(woken, false);
 }
 
 /// The same; `here`: it gets this processor, from the thread that has sent it something and waits.
 fn end(woken: Woken, here: bool) {
     let Some(thread) = machine().threads.find(woken.thread) else { return };
+    if short::is_to_settle(&thread) {
+        return;
+    }
     let ticket = thread.part.wait.load(Ordering::SeqCst);
-    let Some(received) = pool().collect(woken.receiver) else { return };
-    let change = |registers: &mut Registers| finish(registers, received);
+    let mut frame = Frame::default();
+    if collect(woken.receiver, &mut frame).is_none() {
+        return;
+    }
+    let change = |registers: &mut Registers| frame.give(registers);
     if here {
         sched::hand_over(&thread, ticket, change);
     } else {
@@ -377,9 +473,15 @@ pub fn is_wait(thread: &Thread, ticket: u64) -> bool {
     ticket != 0 && thread.part.wait.load(Ordering::SeqCst) == ticket
 }
 
+/// Whether this is a wait for a message, and one has come.
+pub fn is_over(thread: &Thread, ticket: u64) -> bool {
+    let record = thread.part.record();
+    record != 0 && is_wait(thread, ticket) && pool().waits(record).is_none()
+}
+
 /// Ends a wait for a message by something else. Whether it did: a message may have come first.
 pub fn interrupt(thread: &Thread, error: Error) -> bool {
-    let record = thread.part.record.load(Ordering::SeqCst);
+    let record = thread.part.record();
     if record == 0 {
         return false;
     }

@@ -5,7 +5,8 @@ use crate::machine::machine;
 use crate::sched::Timeout;
 use crate::thread::Thread;
 use crate::seat::Office;
-use ::sched::{Ring, Timers};
+use ::post::Woken;
+use ::sched::{Roll, Timers};
 use alloc::sync::Arc;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +23,7 @@ pub struct Counters {
     pub epc: AtomicU64,
     pub tlb_flushes: AtomicU64,
     pub copied_bytes: AtomicU64,
+    pub copies: AtomicU64,
     pub events: AtomicU64,
 }
 
@@ -39,6 +41,8 @@ pub struct Local {
     pub yields: bool,
     /// Who runs next, whatever is ready besides: it was handed the processor.
     pub handed: Option<Arc<Thread>>,
+    /// Whose wait the short way of a message has ended, for the kernel proper to do the rest.
+    pub posted: Option<Woken>,
     /// When the one in the seat is looked at next, while it decides.
     pub beat: u64,
 }
@@ -48,7 +52,7 @@ pub struct Processor {
     pub apic: u32,
     pub local: Mutex<Local>,
     /// Ready threads, each with the turn that it is here for.
-    pub queue: Mutex<Ring<(Arc<Thread>, u64)>>,
+    pub queue: Roll<(Arc<Thread>, u64)>,
     /// Who decides instead of the round robin.
     pub office: Office,
     pub timers: Mutex<Timers<Timeout>>,
@@ -69,7 +73,7 @@ impl Processor {
             index,
             apic,
             local: Mutex::default(),
-            queue: Mutex::new(Ring::new()),
+            queue: Roll::default(),
             office: Office::default(),
             timers: Mutex::new(Timers::new()),
             reschedule: AtomicBool::new(false),
@@ -154,6 +158,12 @@ impl Processor {
         }
     }
 
+    /// Has it look around soon, wherever it is.
+    pub fn look_around(&self) {
+        self.attend();
+        self.poke();
+    }
+
     /// Asks the processor to look at its queue.
     pub fn poke(&self) {
         if self.index != here().index {
@@ -179,7 +189,9 @@ fn add(counter: &AtomicU64, n: u64) {
 
 /// The kernel copies `bytes` from or to a program's memory, or from page to page.
 pub fn copied(bytes: u64) {
-    add(&here().counters.copied_bytes, bytes);
+    let counters = &here().counters;
+    add(&counters.copied_bytes, bytes);
+    count(&counters.copies);
 }
 
 /// The processor that executes this.

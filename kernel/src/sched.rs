@@ -2,6 +2,7 @@
 //! in a processor's seat it decides instead (`seat.rs`); this is what runs where none does, or one has failed
 //! (architecture, section 15).
 
+use crate::line;
 use crate::machine::machine;
 use crate::pass;
 use crate::post;
@@ -12,8 +13,8 @@ use crate::thread::{Thread, answer};
 use crate::trap;
 use crate::watch;
 use abi::Error;
-use abi::sched::{event, ready as why};
-use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS};
+use abi::sched::{Event, event, op, ready as why};
+use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight};
 use alloc::sync::Arc;
 use arch::context::{Registers, Resume};
 use arch::{cpu, time};
@@ -42,7 +43,7 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
 }
 
 /// Lets the processor's scheduler know of a ready thread, or its queue.
-fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
+pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
     // found it may be running it already.
     {
@@ -51,10 +52,9 @@ fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
             thread.processor.store(processor.index, Ordering::SeqCst);
         }
     }
-    if processor.office.tell_ready(&thread, turn, why) {
+    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why);
+    if processor.queue.put((thread, turn), tell, || processor.office.is_taken()) {
         processor.make_room();
-    } else {
-        processor.queue.lock().push_back((thread, turn));
     }
 }
 
@@ -65,21 +65,46 @@ pub fn give_way() {
     here.make_room();
 }
 
+/// The running thread gives way to `to`, if that is still ready for this turn; whoever sits here hears of the pair, and chooses.
+pub fn lend(thread: &Thread, to: &Arc<Thread>, turn: u64) -> bool {
+    let here = here();
+    let pair = Event { kind: event::REQUEST, detail: op::LEND as u32, thread: thread.number, a: to.number, b: turn };
+    if here.office.tell(pair, Weight::Heavy).is_none() {
+        if to.wait.lock().life.claim(turn, here.index).is_err() {
+            return false;
+        }
+        here.local.lock().handed = Some(to.clone());
+        here.attend();
+    }
+    give_way();
+    true
+}
+
 /// Begins a wait of the running thread; the ticket is what a waker must show.
 pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+    begin_wait_as(thread, |_| {})
+}
+
+/// The same; `note` is told the ticket before anybody can find the thread waiting.
+pub fn begin_wait_as(thread: &Arc<Thread>, note: impl FnOnce(u64)) -> u64 {
     here().attend();
     let ticket = {
         let mut wait = thread.wait.lock();
         wait.life.wait();
         wait.ticket += 1;
+        note(wait.ticket);
         wait.ticket
     };
     // Only now: who kills the thread or ends the text from here on finds it waiting, and wakes it.
     if thread.domain().text.is_dead() {
         at(0, Timeout::Grace(thread.clone()));
     } else if thread.is_killed() {
-        // A killed thread that waits inside a callee waits no longer than its callee's time.
-        at(thread.kill_deadline(), Timeout::Grace(thread.clone()));
+        // A killed thread that waits inside a callee waits no longer than its callee's time. Without one yet: whoever kills it finds it
+        // waiting.
+        let deadline = thread.kill_deadline();
+        if deadline != u64::MAX {
+            at(deadline, Timeout::Grace(thread.clone()));
+        }
     }
     ticket
 }
@@ -135,6 +160,7 @@ fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Op
         return None;
     }
     let left = how(&mut wait.life)?;
+    thread.card.rise();
     if let Some((processor, key)) = wait.timer.take() {
         // Its time-out would stay until it is due, which may be never.
         machine().processors[processor].timers.lock().cancel(key);
@@ -182,8 +208,8 @@ pub fn tick() {
     let beat = {
         let mut local = here.local.lock();
         local.alarm = None;
-        let beat = now >= local.beat;
-        if beat {
+        let beat = (now >= local.beat).then(|| now < local.beat + BEAT_NS / 2);
+        if beat.is_some() {
             local.beat = now + BEAT_NS;
         }
         if let Some(thread) = &local.current {
@@ -205,17 +231,20 @@ pub fn tick() {
             None => break,
         }
     }
+    if !here.idle.load(Ordering::Relaxed) {
+        line::is_busy(here);
+    }
     if here.office.is_taken() {
         let current = here.local.lock().current.clone();
-        if beat {
-            here.office.beat(current.as_ref());
+        if let Some(on_time) = beat {
+            here.office.beat(current.as_ref(), on_time);
         }
         let decides = current.is_some_and(|thread| here.office.is_holder(here, &thread));
         if !decides && !here.is_to_make_room() && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();
         }
-    } else if now >= here.local.lock().quantum_end && !here.queue.lock().is_empty() {
+    } else if now >= here.local.lock().quantum_end && !here.queue.is_empty() {
         here.make_room();
     }
 }
@@ -279,10 +308,10 @@ pub fn leave() -> Resume {
 
 fn take(here: &Processor) -> Option<Arc<Thread>> {
     loop {
-        let own = here.queue.lock().pop_front();
+        let own = here.queue.take();
         let (thread, turn) = own.or_else(|| {
             let others = machine().processors.iter().filter(|p| p.index != here.index);
-            others.filter_map(|p| p.queue.try_lock().and_then(|mut queue| queue.steal())).next()
+            others.filter_map(|p| p.queue.steal()).next()
         })?;
         // Somebody may have taken that turn already.
         if thread.wait.lock().life.claim(turn, here.index).is_ok() {
@@ -306,8 +335,12 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             local.current = None;
             yields = core::mem::take(&mut local.yields);
         }
+        let in_post = post::short::lay_down(old);
         if !old.card.is_parked() {
             old.on_processor.store(false, Ordering::Release);
+        }
+        if let Some(ticket) = in_post {
+            post::short::lies(old, ticket);
         }
         match turn {
             Some(turn) => announce(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
@@ -363,6 +396,7 @@ fn idle(here: &Processor) {
     pass::settle(here);
     here.local.lock().keep = None;
     here.idle.store(true, Ordering::SeqCst);
+    line::idles(here);
     loop {
         serve_noted(here);
         let until = if here.office.is_taken() {
@@ -372,7 +406,7 @@ fn idle(here: &Processor) {
             }
             (until != u64::MAX).then_some(until)
         } else {
-            if machine().processors.iter().any(|p| !p.queue.lock().is_empty()) {
+            if machine().processors.iter().any(|p| !p.queue.is_empty()) {
                 break;
             }
             None
@@ -380,7 +414,10 @@ fn idle(here: &Processor) {
         set_alarm(here, until);
         cpu::idle_wait();
     }
+    // What has come to an idle processor is served as such, though something else has ended the wait.
+    breathe();
     here.idle.store(false, Ordering::SeqCst);
+    line::is_busy(here);
     let idle = &here.counters.idle_ns;
     idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
 }
@@ -416,6 +453,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
     let thread = current.as_ref().expect("user code runs on a thread");
     let inner = &mut *thread.inner.lock();
     inner.gate.activate();
+    thread.card.leaves(&inner.area, &inner.gate);
     arch::gate::load_root(inner.domain.root());
     arch::gate::set_register(inner.register);
     *keep = None;
@@ -433,7 +471,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
 fn set_alarm(here: &Processor, also: Option<u64>) {
     let timer = here.timers.lock().next();
     let mut local = here.local.lock();
-    let quantum = (local.current.is_some() && !here.queue.lock().is_empty()).then_some(local.quantum_end);
+    let quantum = (local.current.is_some() && !here.queue.is_empty()).then_some(local.quantum_end);
     let alarm = [timer, quantum, also].into_iter().flatten().min();
     // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
     let early = here.office.is_taken() && matches!((local.alarm, alarm), (Some(set), Some(wanted)) if set <= wanted);

@@ -3,9 +3,10 @@
 
 mod errand;
 
-use crate::device;
 use crate::domain::Domain;
+use crate::line;
 use crate::machine::machine;
+use crate::post;
 use crate::pass;
 use crate::processor::{Processor, count, here};
 use crate::ring::Ring;
@@ -21,7 +22,6 @@ use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
 use ::sched::{BEAT_NS, Phase, Reason, Refused, Seat, Spared, Weight};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use arch::time;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
@@ -57,6 +57,8 @@ struct Inner {
     until: u64,
     /// It has said that nothing is to run.
     rests: bool,
+    /// It has sat down and was not asked yet: it is, whether or not anything has happened.
+    fresh: bool,
     /// To be put out by its processor, on the way out of the kernel.
     wrong: Option<Reason>,
     spared: Spared,
@@ -81,7 +83,7 @@ impl Inner {
     }
 
     fn has_news(&self) -> bool {
-        self.wrong.is_some() || !self.ring.is_read()
+        self.wrong.is_some() || self.fresh || !self.ring.is_read()
     }
 }
 
@@ -184,7 +186,7 @@ impl Office {
         if inner.rests && !inner.has_news() && now < inner.until {
             return Next::Nothing;
         }
-        inner.rests = false;
+        (inner.rests, inner.fresh) = (false, false);
         let unread = u64::from(inner.catch_up());
         if inner.wrong.is_some() {
             here.attend();
@@ -245,6 +247,7 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
     let base = ring.base;
     inner.asked = Some(Holder { thread: thread.clone(), text: d.text.clone(), ring, ticket: 0 });
     thread.seat.store(index, Ordering::Relaxed);
+    post::sits(thread);
     Ok(base)
 }
 
@@ -333,24 +336,24 @@ fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused
 /// Its first `thread_next`: from now on it decides, beginning with what is ready here.
 fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
     let ticket = rest(thread);
-    let queued: Vec<(Arc<Thread>, u64)> = {
+    let mut queued = {
         let mut inner = p.office.inner.lock();
         let Some(holder) = inner.asked.take() else { return };
         inner.seat.sit(Holder { ticket, ..holder }, time::now());
         inner.ring.forget();
         let until = if ns == 0 { u64::MAX } else { time::now().saturating_add(ns) };
-        (inner.named, inner.rests, inner.until, inner.wrong) = (None, false, until, None);
+        (inner.named, inner.rests, inner.fresh, inner.until, inner.wrong) = (None, false, true, until, None);
         p.office.taken.store(true, Ordering::Release);
         arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
-        let mut queue = p.queue.lock();
-        core::iter::from_fn(|| queue.pop_front()).collect()
+        p.queue.empty()
     };
-    for (other, turn) in queued {
-        p.office.tell_ready(&other, turn, ready::FOUND);
+    while let Some((other, turn)) = queued.pop_front() {
+        sched::announce(p, other, turn, ready::FOUND);
     }
     if thread.is_killed() {
         p.office.accuse(Reason::Ended);
     }
+    line::seats_changed();
     here().attend();
     p.make_room();
     p.poke();
@@ -364,7 +367,7 @@ fn dismiss(p: &Processor, why: Reason) {
         let Some(holder) = inner.seat.dismiss(why, time::now()) else { return };
         p.office.taken.store(false, Ordering::SeqCst);
         arch::pass::set_scheduler(p.index, 0);
-        inner.wrong = None;
+        (inner.wrong, inner.fresh) = (None, false);
         (holder, inner.named.take())
     };
     if let Some(thread) = named {
@@ -381,13 +384,14 @@ fn dismiss(p: &Processor, why: Reason) {
         if let Some(turn) = turn
             && thread.processor.load(Ordering::Relaxed) == p.index
         {
-            p.queue.lock().push_back((thread, turn));
+            // Somebody else may have sat down meanwhile.
+            sched::announce(p, thread, turn, ready::FOUND);
         }
     }
     log::info!("the scheduler of processor {} (thread {}) is put out: {:?}", p.index, holder.thread.number, why);
     leave_seat(holder, why);
     // What it was told and has not looked after.
-    device::fall_back();
+    line::fall_back();
     p.attend();
     p.poke();
 }
@@ -434,7 +438,7 @@ pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
     thread.processor.store(p.index, Ordering::Relaxed);
     p.office.accuse(Reason::Ended);
-    p.queue.lock().push_back((thread.clone(), turn));
+    p.queue.push((thread.clone(), turn));
     p.make_room();
     p.poke();
     true

@@ -5,12 +5,11 @@ mod access;
 
 use crate::domain::Domain;
 use crate::gate::Binding;
-use crate::machine::{Hold, machine, spare_heap};
+use crate::machine::{Hold, machine, spare_heap_for};
 use crate::post;
 use crate::sched;
 use crate::task::Task;
-use crate::text;
-use crate::thread::Thread;
+use crate::text::{self, Caller};
 use crate::view::{self, Change, Mapping, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::refusal::Object;
@@ -18,9 +17,9 @@ use abi::section::{NAME_LEN, SectionInfo, kind};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
-use ::gate::GateTable;
+use ::gate::{Callers, GateTable};
 use alloc::collections::BTreeSet;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,6 +39,14 @@ pub struct Ports {
     pub interrupt: Option<u8>,
 }
 
+/// Whose stack a section is.
+#[derive(Clone, Copy)]
+pub struct StackOf {
+    pub thread: u64,
+    /// A program of the system runs on it for somebody else.
+    pub for_system: bool,
+}
+
 /// What the section's lock protects.
 pub struct State {
     pub len: u64,
@@ -49,23 +56,25 @@ pub struct State {
     pub mapped: Vec<Mapping>,
     /// Frames charged to the owner.
     pub charged: u64,
-    pub is_stack: bool,
+    pub stack: Option<StackOf>,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
+    /// Pages that were replaced by copies, and that processors may still remember: nobody uses what came in their place.
+    pub replacing: u32,
     /// On its way to being a text: every access waits.
     pub sealing: bool,
     /// Texts: the page with the first instruction that could write the key register.
     pub unclear_at: Option<u64>,
     /// Leaves the directory, and is without pages for ever after.
-    deleted: bool,
+    pub deleted: bool,
     pub name: [u8; NAME_LEN],
 }
 
 impl State {
     /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
-    /// has not been charged for.
+    /// has not been charged for. Or for a page that is being replaced.
     pub fn must_wait(&self, page: u64, write: bool) -> bool {
-        self.sealing || self.cloning && (write || self.pages.get(page).is_none())
+        self.sealing || self.replacing > 0 || self.cloning && (write || self.pages.get(page).is_none())
     }
 }
 
@@ -85,10 +94,9 @@ pub struct Section {
     pub(crate) dead: AtomicBool,
     /// Texts: no instruction in it can write the key register.
     pub(crate) clear: AtomicBool,
-    /// Counts what may make a checked binding wrong: changes of the ACL, of the gates, death.
-    pub generation: AtomicU64,
-    /// Texts: threads that have checked a binding to this one, and the record that says so.
-    pub(crate) entered: Mutex<Vec<(Weak<Thread>, u64)>>,
+    /// Texts: threads that have checked a binding to this one, and the record that says so. What may make that wrong: changes of the
+    /// ACL, of the gates, death.
+    pub(crate) callers: Callers<Caller>,
     pub ports: Option<Ports>,
     /// Texts: where threads go on that do what they must not; 0: nowhere.
     pub fault_entry: AtomicU64,
@@ -117,7 +125,7 @@ impl Section {
         if reserve > RESERVE_MAX || room > RESERVE_MAX {
             return Err(Error::TooBig);
         }
-        spare_heap()?;
+        spare_heap_for(&new.owner)?;
         let is_post = new.kind == kind::POST;
         let beside = (new.at != 0 && !is_post).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
         // Sections in one range each pay for the whole range: any of them alone keeps it.
@@ -147,8 +155,9 @@ impl Section {
                 pages: PageMap::new(len / PAGE),
                 mapped: Vec::new(),
                 charged: 0,
-                is_stack: new.kind == kind::STACK,
+                stack: (new.kind == kind::STACK).then_some(StackOf { thread: new.entry.id, for_system: false }),
                 cloning: false,
+                replacing: 0,
                 sealing: false,
                 unclear_at: None,
                 deleted: false,
@@ -159,18 +168,19 @@ impl Section {
             named_by: Mutex::default(),
             dead: AtomicBool::new(false),
             clear: AtomicBool::new(false),
-            generation: AtomicU64::new(1),
-            entered: Mutex::default(),
+            callers: Callers::default(),
             ports: new.ports,
             fault_entry: AtomicU64::new(0),
             post: AtomicBool::new(new.kind == kind::POST),
         });
+        // First its owner has it: who deletes it, from the moment that it can be found, takes it from there.
+        new.owner.sections.lock().insert(base);
         if machine().sections.insert(base, reserve, section.clone()).is_err() {
+            new.owner.sections.lock().remove(&base);
             undo();
             return Err(Error::Exists);
         }
         machine().section_count.fetch_add(1, Ordering::Relaxed);
-        new.owner.sections.lock().insert(base);
         section.note_name(&new.entry);
         if new.owner.is_finished() {
             // The task ended meanwhile and may not have seen this section.
@@ -225,8 +235,8 @@ impl Section {
             if self.is_dead() {
                 return Err(Error::NotFound);
             }
-            if state.len != before {
-                // Somebody else changes the length, too; without this the two could keep each other here for ever.
+            if state.sealing || state.len != before {
+                // It is being looked through for what it holds. Or somebody else changes the length, too; without this the two could keep each other here for ever.
                 return Err(Error::Busy);
             }
             before = len.max(state.len.saturating_sub(SLICE));
@@ -336,6 +346,7 @@ impl Section {
         to.sections.lock().insert(self.base);
         state.owner = to.clone();
         drop(state);
+        post::given(self);
         if to.is_finished() {
             // It ended meanwhile and may not have seen this section.
             self.delete();

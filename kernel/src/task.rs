@@ -60,6 +60,8 @@ pub struct Task {
     started: AtomicBool,
     dead: AtomicBool,
     exit: Mutex<Option<Exit>>,
+    /// Somebody does what is to be done at the end; nobody else may say that it is done.
+    finishing: AtomicBool,
     finished: AtomicBool,
     /// Its end may be told: nothing that it used is in use any more, nor what its children used that never ran.
     told: AtomicBool,
@@ -98,6 +100,7 @@ impl Task {
             started: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             exit: Mutex::default(),
+            finishing: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             told: AtomicBool::new(false),
             waiters: Waiters::default(),
@@ -237,7 +240,9 @@ impl Task {
 
     fn own_sections(&self) -> Vec<Arc<Section>> {
         let bases: Vec<u64> = self.sections.lock().iter().copied().collect();
-        bases.into_iter().filter_map(|base| Section::named(base).ok()).collect()
+        let found = bases.into_iter().filter_map(|base| Section::named(base).ok());
+        // Given away meanwhile, or another one that has come to lie there.
+        found.filter(|section| core::ptr::eq(&*section.owner(), self)).collect()
     }
 
     /// Keeps the exit code of a thread for who joins it later.
@@ -256,7 +261,6 @@ impl Task {
             threads.remove(&thread);
             threads.is_empty()
         };
-        self.release(Resource::Threads, 1);
         if last {
             self.exit.lock().get_or_insert(Exit { kind: exit::EXITED, code, ..Exit::default() });
             self.dead.store(true, Ordering::SeqCst);
@@ -264,8 +268,10 @@ impl Task {
         }
     }
 
+    /// The last thread and somebody who ends the task may come here at the same time. One does it all: the other one would find
+    /// sections that are being deleted, take them for deleted, and tell of the end while pages and addresses are in use.
     fn finish(self: &Arc<Task>) {
-        if self.finished.load(Ordering::SeqCst) {
+        if self.finishing.swap(true, Ordering::SeqCst) {
             return;
         }
         self.own_sections().iter().for_each(|section| section.delete());

@@ -1,22 +1,56 @@
 //! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
 
 use crate::domain::Domain;
+use crate::line;
 use crate::post;
 use crate::processor;
 use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
-use crate::view::{self, Change, Stale};
+use crate::view::{self, Change};
 use abi::{Error, Rights};
 use abi::layout::PAGE;
 use abi::section::kind;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use scan::{Rules, Summary};
 
 /// Pages that are looked through with interrupts off.
 const SCAN_SLICE: u64 = 64;
+
+/// A thread, and the record by which it calls a text.
+#[derive(Clone)]
+pub struct Caller {
+    thread: Weak<Thread>,
+    record: u64,
+}
+
+impl Caller {
+    fn place(&self) -> (*const Thread, u64) {
+        (self.thread.as_ptr(), self.record)
+    }
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Caller) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Caller {}
+
+impl PartialOrd for Caller {
+    fn partial_cmp(&self, other: &Caller) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Caller {
+    fn cmp(&self, other: &Caller) -> core::cmp::Ordering {
+        self.place().cmp(&other.place())
+    }
+}
 
 impl Section {
     /// The text that this one is a clone of, or itself.
@@ -34,39 +68,29 @@ impl Section {
         self.is_text() && address >= self.base + self.reserve - PAGE
     }
 
-    /// A thread makes calls into this text by a record that it has checked.
-    pub fn entered(&self, thread: &Arc<Thread>, record: u64) {
-        let mut entered = self.entered.lock();
-        if entered.len().is_power_of_two() {
-            entered.retain(|(other, _)| other.strong_count() > 0);
-            entered.sort_unstable_by_key(|(other, record)| (other.as_ptr(), *record));
-            entered.dedup_by(|a, b| a.0.ptr_eq(&b.0) && a.1 == b.1);
-        }
-        entered.push((Arc::downgrade(thread), record));
+    /// A thread makes calls into this text by a record that it has checked, from `generation` on. Whether what it has checked still holds.
+    pub fn entered(&self, thread: &Arc<Thread>, record: u64, generation: u64) -> bool {
+        let caller = Caller { thread: Arc::downgrade(thread), record };
+        self.callers.enter(caller, generation, |caller| caller.thread.strong_count() > 0)
     }
 
     /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
     pub fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        if self.kind() == kind::POST {
-            post::list_changed(self);
-        }
-        if !self.is_text() {
-            return;
-        }
-        let mut processors = 0;
-        let mut views = Vec::new();
-        for (thread, record) in core::mem::take(&mut *self.entered.lock()) {
-            if let Some(thread) = thread.upgrade() {
+        let (mut processors, mut views) = (0, Vec::new());
+        let mut change = self.callers.change();
+        for caller in change.by_ref() {
+            if let Some(thread) = caller.thread.upgrade() {
                 if let Some(keys) = thread.inner.lock().domain.task_view.clone().filter(|_| self.is_dead()) {
                     views.push(keys);
                 }
-                thread.inner.lock().gate.clear_record(record);
-                processors |= 1 << thread.processor.load(Ordering::Relaxed);
+                thread.inner.lock().gate.clear_record(caller.record);
+                // Where it is, is not always written down: by the short way it goes on anywhere.
+                processors = u64::MAX;
             }
         }
         // One that is between two programs begins again.
         processor::make_forget(processors);
+        drop(change);
         views.sort_unstable_by_key(Arc::as_ptr);
         views.dedup_by(|a, b| Arc::ptr_eq(a, b));
         views.iter().for_each(|keys| keys.forget_text(self.base));
@@ -143,6 +167,7 @@ impl Section {
         stale.flush();
         sched::wake_inside(self.base);
         post::text_ended(self);
+        line::text_ended(self);
     }
 }
 
@@ -151,12 +176,10 @@ pub fn forget_text(text: &Section) {
     let names = core::mem::take(&mut *text.named_by.lock());
     for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
         let mut state = section.state.lock();
-        let stale = match state.acl.forget_text(text.base) {
-            ::acl::Change::Same => Stale::default(),
-            change => section.acl_changed(&mut state, change),
-        };
+        let change = state.acl.forget_text(text.base);
+        let stale = section.acl_changed(&mut state, change);
         drop(state);
-        section.changed();
+        section.list_changed(change);
         stale.flush();
     }
 }

@@ -1,29 +1,23 @@
 //! Threads: what is scheduled. A thread keeps its number and its task when it calls into another program.
 
 use crate::fault::Handled;
-use crate::claim;
-use crate::domain::{Domain, Parts};
+use crate::domain::{self, Domain, retire};
 use crate::crossing::{self, OWN};
 use crate::epc::Foreign;
 use crate::keyed::{self, TaskView};
-use crate::machine::{machine, spare_heap};
+use crate::machine::machine;
 use crate::pass;
 use crate::post;
-use crate::processor::here;
+use crate::processor::{Processor, here};
 use crate::sched::{self, Timeout};
 use crate::seat::{self, NO_SEAT};
-use crate::section::{New, Section};
+use crate::section::Section;
 use crate::task::{Task, steady};
 use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
-use abi::gate::DOORSTEP;
-use abi::layout::PAGE;
-use abi::rights::principal;
-use abi::section::kind;
-use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, STACK_MAX, ThreadInfo, state};
-use abi::{AclEntry, Error, Rights};
-use ::acl::Subject;
+use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
+use abi::Error;
 use ::sched::{Life, Phase};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -62,7 +56,7 @@ pub struct Inner {
     pub segments: (u64, u64),
     /// Vector state of the window's code while its personality runs.
     pub window_vectors: Option<Area>,
-    /// Faults that texts are dealing with, by depth, innermost last.
+    /// Faults that texts are dealing with, at most one of a call, innermost last.
     pub handled: Vec<Handled>,
 }
 
@@ -76,6 +70,8 @@ pub struct Wait {
     /// The wait that `call_scheduler` may end; 0: none. And whether one was ended before it began.
     pub asleep: u64,
     pub woken: bool,
+    /// A message has ended its wait, which its processor has not written down yet.
+    pub posted: bool,
 }
 
 pub struct Thread {
@@ -131,14 +127,14 @@ impl Thread {
         let shared = shared_view(task).inspect_err(|_| task.release(Resource::Threads, 1))?;
         let made = match begin {
             Begin::Native { entry, argument, stack_len } => {
-                domain(task, number, OWN, text, shared.clone(), Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
+                domain::make(task, number, OWN, text, shared.clone(), Some(if stack_len == 0 { STACK_DEFAULT } else { stack_len })).map(|domain| {
                     let mut registers = Registers::start(entry, domain.stack.1 - 8);
                     registers.rdi = argument;
                     (domain, registers, (0, 0))
                 })
             }
             Begin::Window { registers, segments } => {
-                domain(task, number, OWN, text, shared.clone(), None).map(|domain| (domain, registers, segments))
+                domain::make(task, number, OWN, text, shared.clone(), None).map(|domain| (domain, registers, segments))
             }
         };
         let made = made.and_then(|(domain, registers, segments)| match crossing::make_gate(task, &domain) {
@@ -168,9 +164,9 @@ impl Thread {
                 domain,
                 segments,
                 window_vectors: None,
-            handled: Vec::new(),
+                handled: Vec::new(),
             }),
-            wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, asleep: 0, woken: false }),
+            wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, asleep: 0, woken: false, posted: false }),
             on_processor: AtomicBool::new(false),
             processor: AtomicUsize::new(here().index),
             killed: AtomicBool::new(false),
@@ -233,6 +229,14 @@ impl Thread {
         inner.domain.clone()
     }
 
+    /// Whether this text, or a call out of it, has not returned yet. Of a thread that does not run.
+    pub fn executes(&self, text: &Section) -> bool {
+        let inner = self.inner.lock();
+        let Some(&number) = inner.numbers.get(&text.base) else { return false };
+        let leads_there = |depth| inner.gate.record(inner.gate.frame(depth).record).is_some_and(|record| record.domain == number);
+        (0..=inner.gate.depth()).any(leads_there)
+    }
+
     /// The thread's domain for a text, made on its first call there.
     pub fn domain_for(&self, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
         if let Some(domain) = inner.numbers.get(&text.base).and_then(|&number| inner.domain_number(number).ok())
@@ -249,6 +253,7 @@ impl Thread {
                 && let Some(domain) = inner.drop_domain(number)
             {
                 self.card.leave(number);
+                post::domain_gone(self, number);
                 if inner.numbers.get(&domain.text.base) == Some(&number) {
                     inner.numbers.remove(&domain.text.base);
                 }
@@ -257,7 +262,7 @@ impl Thread {
         }
         let number = inner.free_number()?;
         let shared = inner.domain_number(OWN)?.task_view.clone().and_then(|keys| Some((self.shared.clone()?, keys)));
-        let domain = domain(&self.task, self.number, number, text, shared, Some(CALLEE_STACK))?;
+        let domain = domain::make(&self.task, self.number, number, text, shared, Some(CALLEE_STACK))?;
         show(&domain, &inner.gate);
         inner.add_domain(self, number, domain.clone()).inspect_err(|_| retire(&domain))?;
         inner.numbers.insert(text.base, number);
@@ -305,13 +310,15 @@ impl Thread {
             (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
         };
         match ticket {
-            Some(ticket) if self.in_own_text(&mut self.inner.lock()) => {
-                sched::wake(self, ticket, Err(Error::Killed));
-            }
             Some(ticket) => {
-                sched::at(deadline, Timeout::Grace(self.clone()));
+                if !self.in_own_text(&mut self.inner.lock()) {
+                    sched::at(deadline, Timeout::Grace(self.clone()));
+                }
                 // Its callee hears of it at once, and may come back early.
-                sched::wake(self, ticket, Err(Error::Killed));
+                if !sched::wake(self, ticket, Err(Error::Killed)) {
+                    // A message was faster, and it may run by now, where nobody has written that down.
+                    machine().processors.iter().for_each(Processor::look_around);
+                }
             }
             None if pass::unpark(self) => {}
             None => processor.poke(),
@@ -328,13 +335,19 @@ impl Thread {
         self.is_killed() && (self.grace_left(arch::time::now()) == 0 || self.in_own_text(&mut self.inner.lock()))
     }
 
-    /// The time is over even for a callee.
+    /// The time is over even for a callee: of a killed thread, or of one that waits in a text that has ended. It may have left that since.
     pub fn grace_over(self: &Arc<Thread>) {
-        let wait = self.wait.lock();
-        if wait.life.phase() == Phase::Waiting {
-            let ticket = wait.ticket;
-            drop(wait);
+        let ticket = {
+            let wait = self.wait.lock();
+            if wait.life.phase() != Phase::Waiting {
+                return;
+            }
+            wait.ticket
+        };
+        if self.is_killed() {
             sched::wake(self, ticket, Err(Error::Killed));
+        } else if self.domain().text.is_dead() {
+            sched::wake(self, ticket, Err(Error::Dead));
         }
     }
 
@@ -364,6 +377,8 @@ impl Thread {
         drop(domains);
         wait::forget(self);
         post::thread_ended(self);
+        // Before anybody is told: who has joined it may start another one.
+        self.task.release(Resource::Threads, 1);
         *self.exit.lock() = Some(code);
         // First its task knows the code, then the thread is gone: who asks finds one or the other.
         self.task.remember_end(self.number, code);
@@ -426,32 +441,6 @@ pub fn answer(registers: &mut Registers, result: Result<u64, Error>) {
     }
 }
 
-/// Makes a domain of a thread: a view, and for native code a stack.
-fn domain(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, shared: Option<(Arc<View>, Arc<TaskView>)>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
-    let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
-    spare_heap()?;
-    let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
-    let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
-    let (shared, task_view) = shared.unzip();
-    let parts =
-        Parts { subject, text: text.clone(), task: task.clone(), in_window: stack_len.is_none(), stack, stack_section, shared, task_view };
-    let domain = Arc::new(Domain::new(parts, number));
-    // Until it is admitted to the shared view, if ever.
-    domain.own_view().inspect_err(|_| retire(&domain))?;
-    Ok(domain)
-}
-
-/// A stack that belongs to one thread in one text. Its topmost word is the doorstep, where a callee returns to.
-fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result<Arc<Section>, Error> {
-    let len = len.clamp(8 * PAGE, STACK_MAX);
-    let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
-    let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
-    let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
-    let len = stack.state.lock().len;
-    claim::fill(&stack, len - 16, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
-    Ok(stack)
-}
-
 /// A thread's part of its task's view, where there are keys.
 fn shared_view(task: &Arc<Task>) -> Result<Option<(Arc<View>, Arc<TaskView>)>, Error> {
     let Some(keys) = task.keyed()? else { return Ok(None) };
@@ -461,11 +450,4 @@ fn shared_view(task: &Arc<Task>) -> Result<Option<(Arc<View>, Arc<TaskView>)>, E
 /// The thread's gate is to be found in the views of the domain.
 fn show(domain: &Domain, gate: &Gate) {
     domain.views().iter().for_each(|view| view.show_gate(gate));
-}
-
-/// The thread will not execute in this domain again: its stack goes.
-fn retire(domain: &Arc<Domain>) {
-    if let Some(stack) = &domain.stack_section {
-        stack.delete();
-    }
 }

@@ -1,9 +1,10 @@
 //! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
 
 use crate::machine::machine;
+use crate::post::short;
 use crate::processor::count;
 use crate::thread::Thread;
-use crate::{boot, call, device, epc, fault, foreign, pass, processor, sched};
+use crate::{boot, call, epc, fault, foreign, line, pass, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
@@ -18,7 +19,7 @@ const GENERAL_PROTECTION: u64 = 13;
 /// In the error code of a page fault: the access was made with the program's rights.
 const BY_USER: u64 = 4;
 
-arch::kernel! { main: first_processor, processor: further_processor, trap: trap }
+arch::kernel! { main: first_processor, processor: further_processor, trap: trap, post: short::enter }
 
 /// First processor, machine set up.
 fn first_processor(info: arch::boot::Info) -> ! {
@@ -42,6 +43,7 @@ fn trap(trap: Trap) -> Resume {
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call if !goes_on(&thread) => fault::exception(&thread, GENERAL_PROTECTION, 0),
         Trap::Call => system_call(&thread),
+        Trap::Posted => short::finish_short(&thread),
         // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.
         Trap::PageFault { error, .. } if error & BY_USER == 0 => fault::exception(&thread, GENERAL_PROTECTION, 0),
         Trap::PageFault { address, error } => {
@@ -93,7 +95,7 @@ pub fn interrupt(vector: u8) {
     match vector {
         apic::TIMER => sched::tick(),
         apic::RESCHEDULE | apic::SHOOTDOWN => {}
-        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => device::interrupt(line),
+        line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => line::interrupt(line),
         other => log::warn!("interrupt {other:#x} from nowhere on processor {}", machine().processors[processor::here().index].apic),
     }
 }

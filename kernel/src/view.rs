@@ -7,13 +7,14 @@ use crate::task::Task;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use arch::frames::Frame;
+use arch::frames::{Frame, Use};
 use arch::gate::Gate;
 use arch::tables::{Retired, ViewTables};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
 use quota::Resource;
 use spin::Mutex;
+use ::view::Owed;
 
 pub struct View {
     tables: Mutex<ViewTables>,
@@ -26,17 +27,22 @@ pub struct View {
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
-    /// Tables that nobody pays for: see [`View::map`].
+    /// Tables that nobody pays for, and how many that may be: see [`View::map`].
     unpaid: AtomicU64,
+    unpaid_max: u64,
+    /// Up to here it has its tables even when memory is used up.
+    least: u64,
     /// Section mappings that this view is registered in (section, address, offset, length), and the protection keys that
     /// pages of each may have, a bit for each.
     known: Mutex<BTreeMap<[u64; 4], u16>>,
     /// Counts how often the view was emptied because it knew too much; registrations of before are void.
     epoch: AtomicU64,
+    owed: Owed,
 }
 
-/// Most tables of one view that are not charged.
-const UNPAID_MAX: u64 = 64;
+/// Most tables of a view that are not charged, for each processor that may be executing in it: more than any instruction needs at
+/// once. (Two pages of code, of each of two operands and of the stack, with three tables each, are 24.)
+const UNPAID_EACH: u64 = 32;
 
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
@@ -57,6 +63,11 @@ impl Mapping {
         self.view.strong_count() > 0
             && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
     }
+
+    /// Whether what was taken out of the view is still to be forgotten: who changes the section has to wait for that.
+    fn is_owed(&self) -> bool {
+        self.view.upgrade().is_some_and(|view| view.owed.taken(false))
+    }
 }
 
 /// What processors must forget before a change counts as done. Frames and tables in it are freed after that.
@@ -64,11 +75,28 @@ impl Mapping {
 #[must_use = "flush it after dropping the section's lock"]
 pub struct Stale {
     processors: u64,
-    tables: Vec<Retired>,
+    taken: Vec<Taken>,
     pub frames: Vec<Arc<Frame>>,
 }
 
+/// What was taken out of a view, until processors have forgotten it.
+struct Taken {
+    view: Arc<View>,
+    tables: Retired,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.view.owed.forgotten();
+    }
+}
+
 impl Stale {
+    /// Whether any processor may remember what is gone.
+    pub fn is_remembered(&self) -> bool {
+        self.processors != 0
+    }
+
     /// Waits until every processor has forgotten, then frees. Call without locks.
     pub fn flush(self) {
         processor::make_forget(self.processors);
@@ -76,7 +104,7 @@ impl Stale {
 
     pub fn join(&mut self, other: Stale) {
         self.processors |= other.processors;
-        self.tables.extend(other.tables);
+        self.taken.extend(other.taken);
         self.frames.extend(other.frames);
     }
 }
@@ -113,6 +141,7 @@ impl View {
     }
 
     fn with(task: &Arc<Task>, make: impl FnOnce() -> Option<ViewTables>, frames: u64, lower: Option<Arc<View>>) -> Result<Arc<View>, abi::Error> {
+        let executing = if frames > 1 { machine().processors.len() as u64 } else { 1 };
         task.charge(Resource::Frames, frames)?;
         let Some(tables) = make() else {
             task.release(Resource::Frames, frames);
@@ -127,28 +156,42 @@ impl View {
             task: task.clone(),
             charged: AtomicU64::new(frames),
             unpaid: AtomicU64::new(0),
+            unpaid_max: UNPAID_EACH * executing,
+            least: frames + UNPAID_EACH * executing,
             known: Mutex::default(),
             epoch: AtomicU64::new(0),
+            owed: Owed::new(),
         }))
     }
 
-    /// Maps one page. The section's lock is held by the caller, which has decided `prot`. A few tables are lent to who has
-    /// used up its quota: a callee on its thread, perhaps the one that tells it so, must still be able to run.
-    pub fn map(&self, address: u64, frame: &Frame, prot: Prot) -> Result<(), abi::Error> {
-        let mut charge = || {
+    /// Maps one page. The section's lock is held by the caller, which has decided `prot`. A view is a cache: when no table is to be
+    /// had, it forgets everything, so that its own tables are free, and the access is to be tried again (`Some`: to flush before).
+    /// What it needs at the least nobody has to pay for: who has used up his quota runs slowly, but he and his callees do run.
+    pub fn map(self: &Arc<View>, address: u64, frame: &Frame, prot: Prot) -> Result<Option<Stale>, abi::Error> {
+        let mut made = 0;
+        let mut table = || {
+            let few = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed) < self.least;
+            let frame = Frame::zeroed(if few { Use::Needed } else { Use::Any })?;
             let paid = self.task.charge(Resource::Frames, 1).is_ok();
             let counter = if paid { &self.charged } else { &self.unpaid };
-            if !paid && self.unpaid.load(Ordering::Relaxed) >= UNPAID_MAX {
-                return false;
+            if !paid && self.unpaid.load(Ordering::Relaxed) >= self.unpaid_max {
+                return None;
             }
             counter.fetch_add(1, Ordering::Relaxed);
             machine().view_frames.fetch_add(1, Ordering::Relaxed);
-            true
+            made += 1;
+            Some(frame)
         };
-        self.tables.lock().map(address, frame, prot, &mut charge).map_err(|error| match error {
-            MapError::NoMemory => abi::Error::NoMemory,
-            _ => abi::Error::BadAddress,
-        })
+        let mapped = self.tables.lock().map(address, frame, prot, &mut table);
+        match mapped {
+            Ok(()) => Ok(None),
+            Err(MapError::NoMemory) => {
+                let stale = self.forget(0, abi::layout::SPACE_END);
+                // With no others than were made for this page there is nothing more to be had.
+                if stale.taken.iter().map(|taken| taken.tables.len() as u64).sum::<u64>() > made { Ok(Some(stale)) } else { Err(abi::Error::NoMemory) }
+            }
+            Err(_) => Err(abi::Error::BadAddress),
+        }
     }
 
     /// Registers this view in a section's list, once per place: a page of it is about to be mapped with `key`. A view that
@@ -169,7 +212,7 @@ impl View {
             0
         }) |= 1 << key;
         if new {
-            mapped.retain(Mapping::counts);
+            mapped.retain(|mapping| mapping.counts() || mapping.is_owed());
             let epoch = self.epoch.load(Ordering::SeqCst);
             mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
         }
@@ -188,15 +231,33 @@ impl View {
     }
 
     /// Removes what the view holds of a range of addresses.
-    pub fn forget(&self, at: u64, len: u64) -> Stale {
-        let (any, retired) = self.tables.lock().unmap(at, len);
-        self.returned(retired.len() as u64);
-        let processors = if any || !retired.is_empty() { self.users() } else { 0 };
-        Stale { processors, tables: [retired].into(), frames: Vec::new() }
+    pub fn forget(self: &Arc<View>, at: u64, len: u64) -> Stale {
+        let (any, must_forget, tables) = {
+            let mut of_view = self.tables.lock();
+            let (any, tables) = of_view.unmap(at, len);
+            let any = any || !tables.is_empty();
+            (any, self.owed.taken(any), tables)
+        };
+        self.returned(tables.len() as u64);
+        let processors = if must_forget { self.users() } else { 0 };
+        let taken = if any { [Taken { view: self.clone(), tables }].into() } else { Vec::new() };
+        Stale { processors, taken, frames: Vec::new() }
+    }
+
+    /// Stores to a range of addresses fault from now on.
+    fn write_protect(self: &Arc<View>, at: u64, len: u64) -> Stale {
+        let (any, must_forget) = {
+            let mut tables = self.tables.lock();
+            let any = tables.write_protect(at, len);
+            (any, self.owed.taken(any))
+        };
+        let processors = if must_forget { self.users() } else { 0 };
+        let taken = if any { [Taken { view: self.clone(), tables: Retired::default() }].into() } else { Vec::new() };
+        Stale { processors, taken, frames: Vec::new() }
     }
 
     /// Removes all pages that have this key.
-    pub fn forget_key(&self, key: u8) -> Stale {
+    pub fn forget_key(self: &Arc<View>, key: u8) -> Stale {
         let mut stale = Stale::default();
         for ([_, at, _, len], keys) in self.known.lock().iter_mut().filter(|(_, keys)| **keys & 1 << key != 0) {
             *keys &= !(1 << key);
@@ -256,20 +317,21 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
     let mut stale = Stale::default();
     let end = offset.saturating_add(len);
     mapped.retain(|mapping| {
-        let Some(view) = mapping.view.upgrade().filter(|view| view.epoch.load(Ordering::SeqCst) == mapping.epoch) else {
+        let Some(view) = mapping.view.upgrade() else { return false };
+        if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
+            // Emptied, if not forgotten: `register`.
+            if view.owed.taken(false) {
+                stale.processors |= view.users();
+            }
             return false;
-        };
+        }
         let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
         if from < to {
             let at = mapping.at + (from - mapping.offset);
-            match what {
-                Change::Unmap => stale.join(view.forget(at, to - from)),
-                Change::WriteProtect => {
-                    if view.tables.lock().write_protect(at, to - from) {
-                        stale.processors |= view.users();
-                    }
-                }
-            }
+            stale.join(match what {
+                Change::Unmap => view.forget(at, to - from),
+                Change::WriteProtect => view.write_protect(at, to - from),
+            });
         }
         true
     });

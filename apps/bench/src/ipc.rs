@@ -1,5 +1,5 @@
 //! The patterns by every way that there is: what `sizes` does, and ITC, by both versions of the external scheduler
-//! (CUBIX-40, 62, M2 to M6). An ITC is served by a thread of the server's own; its data lie where those of a call do.
+//! (CUBIX-40, 62, M2 to M6), and messages. An ITC is served by a thread of the server's own; its data lie where those of a call do.
 
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
@@ -14,8 +14,9 @@ use musubi::Error;
 use musubi::abi::gate::grade;
 use musubi::command::Command;
 use musubi::interfaces::colour_map::ColourMapClient;
-use musubi::interfaces::measure::MeasureClient;
-use musubi::rt::line::Answer;
+use musubi::interfaces::measure::{MeasureClient, MeasureLater};
+use musubi::rt::Answers;
+use musubi::rt::later::Answer;
 
 /// What it is called, and the scheduler that is asked for.
 const WAYS: [(&str, &str); 2] = [("itc-improved", "ageing"), ("itc-initial", "initial")];
@@ -26,9 +27,10 @@ const POSTED: usize = 8;
 pub fn run(report: &Report) -> Result<(), String> {
     sizes::run(report)?;
     server::with(|gate| {
+        posts(report, gate, "post").map_err(|e| format!("post: {e}"))?;
         by_each(&WAYS, |way| {
             itc(report, gate, way).map_err(|e| format!("{e}"))?;
-            asynchronous(report, gate, way).map_err(|e| format!("asynchronous: {e}"))
+            lines(report, gate, way).map_err(|e| format!("asynchronous: {e}"))
         })
     })?;
     colour_map(report)
@@ -58,12 +60,18 @@ fn colour_map(report: &Report) -> Result<(), String> {
     measured
 }
 
+/// Calls after which a server has a key.
+const EARNED: usize = 2000;
 /// Room for the longest picture and the table.
 const COLOURS: u64 = 16 << 10;
 
 fn colours(report: &Report, client: ColourMapClient, way: &str) -> Result<(), Error> {
     let (mut picture, mut table) = (client.alloc(8 << 10)?, client.alloc(256)?);
     (0u8..=255).zip(&mut *table).for_each(|(n, entry)| *entry = n.wrapping_add(1));
+    // Until the server has earned its key, where there are keys.
+    for _ in 0..EARNED {
+        client.map(&mut picture[..1], (&*table).try_into().map_err(|_| Error::BadArgument)?)?;
+    }
     for bytes in [2 << 10, 4 << 10, 8 << 10] {
         picture.fill(0);
         let by = (&*table).try_into().map_err(|_| Error::BadArgument)?;
@@ -83,7 +91,12 @@ fn colours(report: &Report, client: ColourMapClient, way: &str) -> Result<(), Er
 }
 
 fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
-    let (client, asked) = (MeasureClient::bind_itc(gate, 2 * LONGEST as u64)?, MeasureClient::bind_with_args(gate, 0)?);
+    waited(report, gate, way, MeasureClient::bind_itc(gate, 2 * LONGEST as u64)?)
+}
+
+/// All patterns by a client whose calls a thread of the server's serves.
+fn waited(report: &Report, gate: u64, way: &str, client: MeasureClient) -> Result<(), Error> {
+    let asked = MeasureClient::bind_with_args(gate, 0)?;
     let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
     let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
     bench.null()?;
@@ -93,15 +106,34 @@ fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
     client.unbind()
 }
 
-/// Several calls are under way before an answer is collected. A round is [`POSTED`] of them and their answers; each result has
+/// Room for the data and each result of an asynchronous round.
+const ASYNCHRONOUS: u64 = (POSTED as u64 + 1) * LONGEST as u64;
+
+fn lines(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
+    let (client, asked) = (MeasureClient::bind_itc(gate, ASYNCHRONOUS)?, MeasureClient::bind_with_args(gate, 0)?);
+    let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
+    asynchronous(&bench, client.later())?;
+    asked.unbind()?;
+    client.unbind()
+}
+
+/// By messages, under the kernel's own round robin.
+fn posts(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
+    let (client, answers) = (MeasureClient::bind_with_args(gate, ASYNCHRONOUS)?, Answers::new()?);
+    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
+    let later = client.by_post(&answers)?;
+    asynchronous(&bench, later)?;
+    client.unbind()?;
+    waited(report, gate, way, MeasureClient::bind_post(gate, 2 * LONGEST as u64)?)
+}
+
+/// Several calls are under way before an answer is waited for. A round is [`POSTED`] of them and their answers; each result has
 /// its own place.
-fn asynchronous(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
-    let len = (POSTED as u64 + 1) * LONGEST as u64;
-    let (client, asked) = (MeasureClient::bind_itc(gate, len)?, MeasureClient::bind_with_args(gate, 0)?);
+fn asynchronous<'a>(bench: &Way<'a>, later: MeasureLater<'a>) -> Result<(), Error> {
+    let client = bench.client;
     let mut data = client.alloc(LONGEST)?;
     let mut results = (0..POSTED).map(|_| client.alloc(LONGEST)).collect::<Result<Vec<_>, Error>>()?;
-    let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
-    bench.measure_posted("NullProc", 0, POSTED as u64, || together(|_| client.post_null()))?;
+    bench.measure_posted("NullProc", 0, POSTED as u64, || together(|_| later.null()))?;
     for pattern in [ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy] {
         for bytes in SIZES {
             let data = &mut data[..bytes];
@@ -117,9 +149,9 @@ fn asynchronous(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
                 let mut places = results.iter_mut().map(|result| &mut result[..bytes]);
                 let mut place = || places.next().ok_or(Error::TooBig);
                 match pattern {
-                    ArgNoRtn => together(|_| client.post_take(data)),
-                    ArgRtnNoCopy => together(|_| client.post_answer(data, place()?)),
-                    ArgRtnCopy => together(|_| client.post_copy(data, place()?)),
+                    ArgNoRtn => together(|_| later.take(data)),
+                    ArgRtnNoCopy => together(|_| later.answer(data, place()?)),
+                    ArgRtnCopy => together(|_| later.copy(data, place()?)),
                 }?;
                 results.iter().for_each(|result| server::look(&result[..bytes]));
                 Ok(())
@@ -129,12 +161,10 @@ fn asynchronous(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
             }
         }
     }
-    drop((data, results));
-    asked.unbind()?;
-    client.unbind()
+    Ok(())
 }
 
 /// Makes a call [`POSTED`] times, then collects all answers.
 fn together<'a>(mut post: impl FnMut(usize) -> Result<Answer<'a, ()>, Error>) -> Result<(), Error> {
-    from_fn::<_, POSTED, _>(&mut post).into_iter().try_for_each(|posted| posted?.collect())
+    from_fn::<_, POSTED, _>(&mut post).into_iter().try_for_each(|posted| posted?.wait())
 }

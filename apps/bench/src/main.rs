@@ -5,9 +5,11 @@
 extern crate alloc;
 
 mod calls;
+mod files;
 mod ipc;
 mod jobs;
 mod keys;
+mod pool;
 mod report;
 mod rounds;
 mod samples;
@@ -25,11 +27,13 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 9] = [
     ("calls", calls::run),
+    ("files", files::run),
     ("ipc", ipc::run),
     ("jobs", jobs::run),
     ("keys", keys::run),
+    ("pool", pool::run),
     ("sizes", sizes::run),
     ("spawn", spawn::run),
     ("sched", sched::run),
@@ -40,6 +44,7 @@ fn run(start: &Start) -> i32 {
     match words.as_slice() {
         ["stamp"] => return spawn::stamp(),
         ["serve", name] => return server::serve(name),
+        ["partner", way, there, back] => return pool::play(way, there, back),
         _ => {}
     }
     let json = words.iter().position(|w| *w == "--json").map(|at| words.remove(at)).is_some();

@@ -62,6 +62,12 @@ impl Report {
         self.figure(case, &format!("{}-per-call", self.unit), rounds.ticks.summary().part(n));
     }
 
+    /// What one of `n` operations comes to that took so many ticks of all processors together.
+    pub fn per_operation(&self, case: Case, ticks: u64, n: u64) {
+        let value = ticks / n.max(1);
+        self.figure(case, self.unit, Summary { median: value, least: value, greatest: value, n: n as usize });
+    }
+
     /// Something that was counted over all rounds.
     pub fn count(&self, case: Case, unit: &str, value: u64) {
         self.figure(case, unit, Summary { median: value, least: value, greatest: value, n: 1 });

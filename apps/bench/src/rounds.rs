@@ -2,13 +2,14 @@
 
 use crate::samples::Samples;
 use core::array::from_fn;
-use musubi::rt::{mark, task, time};
+use musubi::rt::{Copied, mark, task, time};
 
 /// Rounds before it is measured: bindings made, pages there, views filled, keys earned.
 const WARM: usize = 64;
 
-/// What is counted: by the kernel, over all processors; the last also by the programs that copy.
-pub const COUNTED: [&str; 5] = ["kernel-entries", "view-switches", "tlb-flushes", "sched-events", "copied-bytes"];
+/// What is counted: by the kernel, over all processors; the last two also by the programs that copy.
+pub const COUNTED: [&str; 6] =
+    ["kernel-entries", "view-switches", "tlb-flushes", "sched-events", "copies", "copied-bytes"];
 type Counts = [u64; COUNTED.len()];
 
 /// Most steps that a round tells of itself.
@@ -25,18 +26,18 @@ pub struct Rounds {
 /// How rounds are measured.
 pub struct Plan<'a> {
     rounds: usize,
-    copied: &'a dyn Fn() -> u64,
+    copied: &'a dyn Fn() -> Copied,
     first: &'a dyn Fn(),
 }
 
 impl<'a> Plan<'a> {
     /// Nobody but the kernel copies.
     pub const fn new(rounds: usize) -> Plan<'static> {
-        Plan { rounds, copied: &|| 0, first: &|| () }
+        Plan { rounds, copied: &Copied::default, first: &|| () }
     }
 
-    /// `copied` says how many bytes were copied outside of the kernel so far.
-    pub fn copying(rounds: usize, copied: &'a dyn Fn() -> u64) -> Plan<'a> {
+    /// `copied` says what was copied outside of the kernel so far.
+    pub fn copying(rounds: usize, copied: &'a dyn Fn() -> Copied) -> Plan<'a> {
         Plan { rounds, copied, first: &|| () }
     }
 
@@ -93,10 +94,12 @@ impl<'a> Plan<'a> {
 
     fn counts(&self) -> Counts {
         let mut counts = task::processors().fold(Counts::default(), |sum, p| {
-            let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copied_bytes];
+            let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copies, p.copied_bytes];
             from_fn(|at| sum[at] + here[at])
         });
-        counts[4] += (self.copied)();
+        let Copied { times, bytes } = (self.copied)();
+        counts[4] += times;
+        counts[5] += bytes;
         counts
     }
 }

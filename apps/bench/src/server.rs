@@ -6,13 +6,16 @@ use alloc::vec::Vec;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::command::{Child, Command};
-use musubi::interfaces::measure::{Measure, measure_serve_with_lines};
+use musubi::interfaces::measure::{Measure, measure_serve_by};
 use musubi::rt::gate::ANYBODY;
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
 use musubi::rt::{Condition, Gates, Mutex, thread};
 use musubi::{AclEntry, Error, eprintln, why};
 
 struct Server {
     copied: AtomicU64,
+    copies: AtomicU64,
     door: Mutex<Door>,
     moved: Condition,
 }
@@ -24,7 +27,12 @@ enum Door {
     Closed(Result<(), Error>),
 }
 
-static SERVER: Server = Server { copied: AtomicU64::new(0), door: Mutex::new(Door::Open), moved: Condition::new() };
+static SERVER: Server = Server {
+    copied: AtomicU64::new(0),
+    copies: AtomicU64::new(0),
+    door: Mutex::new(Door::Open),
+    moved: Condition::new(),
+};
 
 /// What the result of `answer` consists of.
 pub const PREPARED: u8 = 0x5a;
@@ -47,12 +55,18 @@ impl Measure for Server {
     fn copy(&self, data: &[u8], result: &mut [u8]) -> Result<(), Error> {
         result.get_mut(..data.len()).ok_or(Error::BadArgument)?.copy_from_slice(data);
         // One client calls on one thread, so nothing is lost between load and store.
-        self.copied.store(self.copied.load(Ordering::Relaxed) + data.len() as u64, Ordering::Relaxed);
+        let add = |to: &AtomicU64, n| to.store(to.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        add(&self.copied, data.len() as u64);
+        add(&self.copies, 1);
         Ok(())
     }
 
     fn copied(&self) -> u64 {
         self.copied.load(Ordering::Relaxed)
+    }
+
+    fn copies(&self) -> u64 {
+        self.copies.load(Ordering::Relaxed)
     }
 
     fn close(&self) -> Result<(), Error> {
@@ -90,7 +104,7 @@ pub fn look(data: &[u8]) {
 /// The server's main function.
 pub fn serve(name: &str) -> i32 {
     let serve = || {
-        let gates = measure_serve_with_lines(&SERVER, 4)?;
+        let gates = measure_serve_by(&SERVER, Ways::default().lines(4).post(Post::any()?))?;
         musubi::names::publish(name, &gates)?;
         SERVER.keep_the_door(&gates)
     };

@@ -10,7 +10,7 @@ use musubi::abi::gate::grade;
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
 use musubi::interfaces::measure::MeasureClient;
-use musubi::rt::{Section, section};
+use musubi::rt::{Copied, Section, section};
 use musubi::{AclEntry, Error, Rights};
 
 pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
@@ -144,7 +144,7 @@ impl Way<'_> {
         if pattern.is_right(data, result) { Ok(()) } else { Err(Error::Changed) }
     }
 
-    fn measure(&self, case: &str, bytes: usize, what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    pub fn measure(&self, case: &str, bytes: usize, what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         let rounds = self.rounds(bytes, what)?;
         self.report.case(Case { case, way: self.way, bytes }, &rounds, &[]);
         Ok(())
@@ -164,7 +164,11 @@ impl Way<'_> {
     }
 
     fn rounds(&self, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<Rounds, Error> {
-        let copied = || self.client.bound().copied() + self.asked.copied().unwrap_or(0);
+        let copied = || {
+            let Copied { times, bytes } = self.client.bound().copied();
+            let [by_server, bytes_by_server] = [self.asked.copies(), self.asked.copied()].map(|n| n.unwrap_or(0));
+            Copied { times: times + by_server, bytes: bytes + bytes_by_server }
+        };
         let mut outcome = Ok(());
         let rounds = if bytes < LONGEST { self.rounds } else { self.rounds / 10 };
         // One call that does not count: after the kernel was asked for its counters, a scheduler's short way begins with a long one.

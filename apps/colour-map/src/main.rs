@@ -5,8 +5,8 @@
 extern crate alloc;
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::interfaces::colour_map::{ColourMap, colour_map_serve_with_lines};
-use musubi::rt::thread;
+use musubi::interfaces::colour_map::{ColourMap, colour_map_serve_by};
+use musubi::rt::{serve::Ways, thread};
 use musubi::{Error, Start, eprintln};
 
 musubi::program!(run);
@@ -20,7 +20,9 @@ static MAPPER: Mapper = Mapper(AtomicU64::new(0));
 
 fn run(start: &Start) -> i32 {
     let name = start.words().next().unwrap_or("colour-map");
-    match colour_map_serve_with_lines(&MAPPER, LINES).and_then(|gates| musubi::names::publish(name, &gates)) {
+    match colour_map_serve_by(&MAPPER, Ways::default().lines(LINES))
+        .and_then(|gates| musubi::names::publish(name, &gates))
+    {
         Ok(()) => thread::park(),
         Err(e) => {
             eprintln!("colour-map: {name}: {e}");

@@ -5,9 +5,12 @@
 extern crate alloc;
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::interfaces::counter::{Counter, counter_serve};
+use musubi::interfaces::counter::{Counter, counter_serve_by};
+use musubi::rt::Gates;
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
 use musubi::rt::thread;
-use musubi::{Start, eprintln};
+use musubi::{Error, Start, eprintln};
 
 musubi::program!(run);
 
@@ -17,13 +20,18 @@ static SUM: Sum = Sum(AtomicU64::new(0));
 
 fn run(start: &Start) -> i32 {
     let name = start.words().next().unwrap_or("counter");
-    match counter_serve(&SUM).and_then(|gates| musubi::names::publish(name, &gates)) {
+    match offer().and_then(|gates| musubi::names::publish(name, &gates)) {
         Ok(()) => thread::park(),
         Err(e) => {
             eprintln!("counter: {name}: {e}");
             1
         }
     }
+}
+
+/// For calls (by gates), messages (by a post) and eight callers' ITC (by lines): the same methods.
+fn offer() -> Result<Gates, Error> {
+    counter_serve_by(&SUM, Ways::default().lines(8).post(Post::any()?))
 }
 
 impl Counter for Sum {

@@ -2,9 +2,12 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod beds;
 mod buffer;
 mod desk;
+mod lent;
 mod mail;
 mod names;
 mod proposal;
@@ -15,11 +18,12 @@ mod terms;
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen};
 pub use desk::{Asked, Desk, reason};
+pub use lent::{Lent, Loans};
 pub use mail::Mail;
 pub use names::Priorities;
 pub use proposal::Proposals;
 pub use quantum::Quanta;
-pub use queue::{Queue, Ready};
+pub use queue::{Latest, Queue, Ready};
 pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 
 use core::sync::atomic::AtomicU64;
@@ -31,7 +35,7 @@ pub const USUAL: u64 = 16;
 /// Processors that a board has room for.
 pub const PROCESSORS: usize = 32;
 /// Threads that may be ready on one processor, and threads with a priority of their own.
-pub const THREADS: usize = 2048;
+pub const THREADS: usize = 4096;
 /// How long a thread runs before the next one's turn, in ns, if it has agreed on nothing else.
 pub const QUANTUM_NS: u64 = 10_000_000;
 
@@ -44,22 +48,26 @@ const ALL: usize = FIRST + PROCESSORS * PER_PROCESSOR;
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
 
-/// Words of a board.
-pub const WORDS: usize = ALL;
+/// Words of a board for the first so many processors.
+#[must_use]
+pub const fn words(processors: usize) -> usize {
+    FIRST + if processors < PROCESSORS { processors } else { PROCESSORS } * PER_PROCESSOR
+}
 
 /// A board, as whoever has been shown it sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Board<'a>(&'a [AtomicU64]);
 
 impl<'a> Board<'a> {
-    /// The board in these words; `None` if they are too few.
+    /// The board in these words, for as many processors as they have room for ([`words`]); `None` if that is none.
     pub fn new(words: &'a [AtomicU64]) -> Option<Board<'a>> {
-        words.get(..ALL).map(Board)
+        (words.len() >= self::words(1)).then(|| Board(&words[..words.len().min(ALL)]))
     }
 
-    /// As it was at the beginning: before anybody else uses it.
-    pub fn clear(&self) {
-        self.0.iter().for_each(|word| word.store(0, core::sync::atomic::Ordering::Relaxed));
+    /// As it was at the beginning, for the first so many processors: before anybody else uses it.
+    pub fn clear(&self, processors: usize) {
+        let used = &self.0[..words(processors).min(self.0.len())];
+        used.iter().for_each(|word| word.store(0, core::sync::atomic::Ordering::Relaxed));
     }
 
     /// Priorities by thread.

@@ -3,6 +3,7 @@
 
 use crate::terms::Position;
 use crate::{LEVELS, THREADS};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 // Words: count, free, clock, map of levels; head and tail of each level; then the nodes. Nodes are numbered from 1 on.
@@ -33,6 +34,41 @@ const KEY: usize = 5;
 pub struct Ready {
     pub thread: u64,
     pub turn: u64,
+}
+
+/// The latest turns that a queue holds, by thread: what [`Queue::purge`] works with.
+#[derive(Clone, Debug)]
+pub struct Latest(Vec<Ready>);
+
+impl Default for Latest {
+    fn default() -> Latest {
+        Latest::new()
+    }
+}
+
+impl Latest {
+    const PLACES: usize = 2 * THREADS;
+
+    #[must_use]
+    pub fn new() -> Latest {
+        Latest(alloc::vec![Ready { thread: 0, turn: 0 }; Latest::PLACES])
+    }
+
+    fn place(&mut self, thread: u64) -> &mut Ready {
+        &mut self.0[thread as usize % Latest::PLACES]
+    }
+
+    fn note(&mut self, ready: Ready) {
+        let place = self.place(ready.thread);
+        if place.thread == 0 || place.thread == ready.thread && place.turn < ready.turn {
+            *place = ready;
+        }
+    }
+
+    fn is_past(&mut self, ready: Ready) -> bool {
+        let place = self.place(ready.thread);
+        place.thread == ready.thread && ready.turn < place.turn
+    }
 }
 
 /// The queues of a processor.
@@ -254,6 +290,52 @@ impl Queue<'_> {
             let level = level_of(self.get(Self::node(number) + THREAD)) as usize;
             relink(number, level.min(LEVELS - 1));
         }
+    }
+
+    /// Takes out the turns that are past: those of threads that are here for a later one, too. A turn that was taken elsewhere stays
+    /// behind, and there may be many of those. How many there were.
+    pub fn purge(&self, latest: &mut Latest) -> usize {
+        latest.0.fill(Ready { thread: 0, turn: 0 });
+        let ready = |number: u64| {
+            let node = Self::node(number);
+            Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) }
+        };
+        let mut purged = 0;
+        for pass in 0..2 {
+            for level in 0..LEVELS {
+                let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
+                let (mut last, mut at) = (0, self.get(head));
+                for _ in 0..THREADS {
+                    if at == 0 {
+                        break;
+                    }
+                    let next = self.get(Self::node(at) + NEXT);
+                    if pass == 0 {
+                        latest.note(ready(at));
+                    } else if latest.is_past(ready(at)) {
+                        if last == 0 {
+                            self.set(head, next)
+                        } else {
+                            self.set(Self::node(last) + NEXT, next)
+                        }
+                        if next == 0 {
+                            self.set(tail, last);
+                        }
+                        self.set(Self::node(at) + NEXT, self.get(FREE));
+                        self.set(FREE, at);
+                        self.set(COUNT, self.len() - 1);
+                        purged += 1;
+                        at = next;
+                        continue;
+                    }
+                    (last, at) = (at, next);
+                }
+                if self.get(head) == 0 {
+                    self.set(MAP, self.get(MAP) & !(1 << level));
+                }
+            }
+        }
+        purged
     }
 
     /// Moves the first one of `level` to the end of the level `to`.

@@ -157,7 +157,7 @@ fn the_buffer_keeps_request_answer_switch_in_order() {
 
 #[test]
 fn beds_lose_no_wake_up() {
-    let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+    let words = words();
     let beds = Board::new(&words).unwrap().beds();
     assert_eq!(beds.wake(0, 0), Woken::Unknown);
     assert!(beds.of(0).is_none());
@@ -211,4 +211,64 @@ fn interrupted_threads_have_no_more_than_a_quantum() {
     quanta.begin(5, 16, 0);
     assert!(!quanta.interrupted(5, 16, 9));
     assert_eq!((quanta.begin(6, 16, 9), quanta.begin(5, 16, 20)), (10, 10));
+}
+
+#[test]
+fn a_turn_is_given_where_nobody_above_is_ready() {
+    let words = words();
+    let queue = Board::new(&words).unwrap().queue(0);
+    let (to, last) = (Ready { thread: 9, turn: 3 }, Ready { thread: 11, turn: 4 });
+    let mut loans = Loans::default();
+    let lend = |loans: &mut Loans| {
+        loans.lend(5, (7, 0), to);
+        loans.take(queue).map(|lent| (lent.waiter, lent.to))
+    };
+    assert_eq!(lend(&mut loans), Some((5, to)), "nobody else is ready");
+    assert_eq!(loans.take(queue), None, "once");
+    queue.push(Ready { thread: 5, turn: 2 }, 7);
+    queue.push(to, 31);
+    assert_eq!(lend(&mut loans), Some((5, to)), "the waiter itself has its turn afterwards, and others of its level");
+    queue.put(Ready { thread: 6, turn: 2 }, Position { level: 6, key: 5, first: false });
+    assert_eq!(lend(&mut loans), None, "the turn of somebody above the waiter is not the waiter's to give");
+    loans.lend(5, (6, 7), to);
+    assert_eq!(loans.take(queue), None, "nor of somebody with an earlier deadline");
+    // Along a chain: who runs on a turn that was given to it passes that on, and only that.
+    loans.lend(5, (6, 4), to);
+    let lent = loans.take(queue).unwrap();
+    loans.begin(Some(lent));
+    loans.lend(9, (31, 0), last);
+    assert_eq!(loans.take(queue).map(|lent| lent.to), Some(last));
+    loans.begin(None);
+    loans.lend(9, (31, 0), last);
+    assert_eq!(loans.take(queue), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
+
+    /// What is left of each thread is its last turn, in the same order; and the queue has room for as many as before.
+    #[test]
+    fn turns_that_are_past_are_taken_out(all in prop::collection::vec((1..20u64, 1..50u64, 0..4u64), 0..200)) {
+        let words = words();
+        let queue = Board::new(&words).unwrap().queue(2);
+        all.iter().for_each(|(thread, turn, level)| assert!(queue.push(Ready { thread: *thread, turn: *turn }, *level)));
+        let last = |thread: u64| all.iter().filter(|one| one.0 == thread).map(|one| one.1).max();
+        let kept: Vec<Vec<Ready>> = (0..LEVELS as u64)
+            .map(|level| {
+                let of_level = all.iter().filter(|one| one.2 == level && Some(one.1) == last(one.0));
+                of_level.map(|one| Ready { thread: one.0, turn: one.1 }).collect()
+            })
+            .collect();
+        let left: usize = kept.iter().map(Vec::len).sum();
+        assert_eq!(queue.purge(&mut Latest::new()), all.len() - left);
+        assert_eq!(queue.len(), left as u64);
+        for (level, wanted) in kept.iter().enumerate() {
+            assert_eq!(&queue.all(level).collect::<Vec<_>>(), wanted);
+        }
+        for n in left..THREADS {
+            assert!(queue.push(Ready { thread: 1000 + n as u64, turn: 1 }, 31));
+        }
+        assert!(!queue.push(Ready { thread: 1, turn: 100 }, 0), "full");
+        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), THREADS);
+    }
 }

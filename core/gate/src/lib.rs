@@ -4,8 +4,10 @@
 
 extern crate alloc;
 
+mod callers;
 mod table;
 
+pub use callers::Callers;
 pub use table::{Block, GateTable};
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 extern crate alloc;
 
 mod account;
+mod face;
 mod free;
 mod message;
 mod notice;
-mod permits;
 mod pool;
 mod post;
 mod question;
@@ -19,12 +19,12 @@ mod slots;
 mod sync;
 
 pub use account::Share;
-pub use message::{Back, Body, Message, Question, Range};
+pub use face::Known;
+pub use message::{Back, Body, Hands, Letter, Message, Question, Range, Sender};
 pub use notice::Notice;
-pub use permits::Permits;
-pub use pool::{Caller, Config, KNOWN_MAX, Permit, Pool, Received, Woken};
+pub use pool::{By, Caller, Config, KNOWN_MAX, Permit, Pool, Received, Woken};
 pub use question::Loan;
-pub use receive::Called;
+pub use receive::{Called, Step};
 pub use receiver::{Holder, SEVERAL_MAX};
 
 #[cfg(test)]

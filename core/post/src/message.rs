@@ -1,8 +1,10 @@
 //! Messages: what programs write into them, what the kernel adds, and the words that keep them meanwhile.
 
+use crate::pool::{By, Received, Woken};
+use crate::receive::{Called, Step};
 use crate::sync::Ordering;
 use crate::sync::owned::AtomicU64;
-use abi::Rights;
+use abi::{Error, Rights};
 use acl::Subject;
 
 /// What a sender writes: the same as a call carries (K1-48). It travels in registers.
@@ -28,12 +30,6 @@ const READ: u16 = 0x1f;
 const WRITE: u16 = READ << 8;
 
 impl Body {
-    /// Whether it lends what there is to be lent: a word and the one after it.
-    pub fn is_well_formed(&self) -> bool {
-        let marks = (self.lend | self.lend >> 8) & READ;
-        self.lend & !(READ | WRITE) == 0 && marks & marks << 1 == 0
-    }
-
     /// The ranges that are lent.
     pub fn lent(&self) -> impl Iterator<Item = Range> + '_ {
         (0..5).filter_map(|i| {
@@ -58,11 +54,13 @@ const QUESTION: u64 = 1 << 63;
 
 impl Question {
     /// As programs see it. They may write anything there: it is the one who holds it that may answer it.
+    #[inline]
     pub const fn word(self) -> u64 {
         QUESTION | (self.asker as u64) << 32 | self.ticket as u64
     }
 
     /// `None` for words that no question has.
+    #[inline]
     pub const fn from_word(word: u64) -> Option<Question> {
         if word & QUESTION == 0 {
             return None;
@@ -83,70 +81,242 @@ pub enum Back {
     Question(Question),
 }
 
+/// Who has sent a message: set by the kernel (invariant 37).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    pub thread: u64,
+    pub task: u64,
+    pub user: u64,
+    /// Address of the text that it executed, and in the lowest bits the node.
+    pub place: u64,
+}
+
+impl Sender {
+    pub fn of(subject: &Subject) -> Sender {
+        let Subject { node, user, task, thread, text, .. } = *subject;
+        Sender { thread, task, user, place: text | node }
+    }
+
+    /// Whom access lists see in it; `original`: of its text.
+    pub fn subject(&self, original: u64) -> Subject {
+        let Sender { thread, task, user, .. } = *self;
+        Subject { node: self.node(), user, task, thread, text: self.text(), original }
+    }
+
+    pub fn node(&self) -> u64 {
+        self.place % abi::layout::GRANULE
+    }
+
+    pub fn text(&self) -> u64 {
+        self.place - self.node()
+    }
+}
+
 /// A message as it is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     pub body: Body,
-    /// Who sent it: set by the kernel (invariant 37).
-    pub from: Subject,
+    pub from: Sender,
     pub back: Back,
     /// The wait that ends with an error if the one who has received this ends first.
     pub(crate) question: Option<Question>,
 }
 
+/// What goes with a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope {
+    pub from: Sender,
+    /// The post for the answer; 0: none, or it is a question's.
+    pub back: u32,
+    pub question: Option<Question>,
+}
+
+impl Envelope {
+    /// Where the answer goes.
+    #[inline]
+    pub fn back(&self) -> Back {
+        match (self.back, self.question) {
+            (0, None) => Back::Nowhere,
+            (0, Some(question)) => Back::Question(question),
+            (post, _) => Back::Post(post),
+        }
+    }
+}
+
+/// What a caller sends, and where it finds what comes. Nothing of it is copied on the way that need not be.
+pub trait Hands {
+    fn op(&self) -> u64;
+    /// What is lent, as [`Body::lend`].
+    fn lend(&self) -> u16;
+    fn words(&self) -> &[u64; 6];
+    /// Their caller waits, and this one has received what is in them, at `post` (0: it is an answer): whether it takes that over
+    /// as it is, so that it need not be kept for it. Then nobody collects it.
+    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool;
+    /// This one is to be woken: it has received what is in them, which is kept for it.
+    fn wake(&mut self, woken: Woken);
+    /// A message that was there, and its post.
+    fn show(&mut self, post: u32, letter: &Letter);
+    /// The list of this post has changed in the middle of the call: whether it lets the caller receive there. No lock is held.
+    ///
+    /// # Errors
+    /// What the call is to end with.
+    fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error>;
+}
+
+/// Hands that have a body, and keep a copy of what comes.
+pub(crate) struct Own<'a> {
+    body: &'a Body,
+    came: Option<(u32, Message)>,
+    pub woken: Option<Woken>,
+}
+
+impl<'a> Own<'a> {
+    pub fn new(body: &'a Body) -> Own<'a> {
+        Own { body, came: None, woken: None }
+    }
+
+    /// What a step has come to, with what it has left here.
+    pub fn called(self, step: Step) -> Result<Called, Error> {
+        let received = match (step, self.came) {
+            (Step::Refused(error), _) => return Err(error),
+            (Step::Came, Some((post, message))) => Received::Message(post, message),
+            (Step::Came, None) => Received::Ended(Error::Changed),
+            (Step::Ended(error), _) => Received::Ended(error),
+            (Step::Waits(ticket), _) => Received::Waits(ticket),
+        };
+        Ok(Called { woken: self.woken, received })
+    }
+}
+
+impl Hands for Own<'_> {
+    fn op(&self) -> u64 {
+        self.body.op
+    }
+
+    fn lend(&self) -> u16 {
+        self.body.lend
+    }
+
+    fn words(&self) -> &[u64; 6] {
+        &self.body.words
+    }
+
+    fn carry(&mut self, _: &Woken, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+        false
+    }
+
+    fn wake(&mut self, woken: Woken) {
+        self.woken = Some(woken);
+    }
+
+    fn show(&mut self, post: u32, letter: &Letter) {
+        self.came = Some((post, letter.read()));
+    }
+
+    /// Whoever has these asks for the permits again.
+    fn may_receive(&self, _: u32, _: impl By) -> Result<(), Error> {
+        Err(Error::Changed)
+    }
+}
+
+/// Whether it lends what there is to be lent: a word and the one after it.
+#[inline]
+pub(crate) fn is_well_formed(lend: u16) -> bool {
+    let marks = (lend | lend >> 8) & READ;
+    lend == 0 || lend & !(READ | WRITE) == 0 && marks & marks << 1 == 0
+}
+
 /// The words of a message that is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Letter {
+pub struct Letter {
     op: AtomicU64,
     words: [AtomicU64; 6],
     /// What is lent, and above it the post for the answer.
     meta: AtomicU64,
-    from: [AtomicU64; 6],
+    from: [AtomicU64; 4],
     question: AtomicU64,
 }
 
 // Who reads a word that was written later also sees what was done before that (question.rs, `loan`).
+#[inline]
 fn set(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Release);
 }
 
+#[inline]
 fn get(word: &AtomicU64) -> u64 {
     word.load(Ordering::Acquire)
 }
 
 impl Letter {
-    pub fn write(&self, message: &Message) {
-        let Message { body: Body { op, words, lend }, from, back, question } = *message;
-        set(&self.op, op);
-        self.words.iter().zip(words).for_each(|(word, value)| set(word, value));
-        let post = if let Back::Post(post) = back { post } else { 0 };
-        set(&self.meta, u64::from(lend) | u64::from(post) << 32);
-        let Subject { node, user, task, thread, text, original } = from;
-        self.from.iter().zip([node, user, task, thread, text, original]).for_each(|(word, value)| set(word, value));
+    #[inline]
+    pub(crate) fn write(&self, envelope: &Envelope, hands: &impl Hands) {
+        let Envelope { from: Sender { thread, task, user, place }, back, question } = *envelope;
+        set(&self.op, hands.op());
+        let words = hands.words();
+        (0..6).for_each(|i| set(&self.words[i], words[i]));
+        set(&self.meta, u64::from(hands.lend()) | u64::from(back) << 32);
+        let from = [thread, task, user, place];
+        (0..4).for_each(|i| set(&self.from[i], from[i]));
         set(&self.question, question.map_or(0, Question::word));
     }
 
-    pub fn read(&self) -> Message {
-        let [node, user, task, thread, text, original] = [0, 1, 2, 3, 4, 5].map(|i| get(&self.from[i]));
-        let (meta, question) = (get(&self.meta), Question::from_word(get(&self.question)));
-        let back = match ((meta >> 32) as u32, question) {
-            (0, None) => Back::Nowhere,
-            (0, Some(question)) => Back::Question(question),
-            (post, _) => Back::Post(post),
-        };
-        Message { body: self.body(meta), from: Subject { node, user, task, thread, text, original }, back, question }
+    /// The same words here, with another count in the first one.
+    pub(crate) fn copy(&self, of: &Letter) {
+        let pairs = [(&self.op, &of.op), (&self.meta, &of.meta), (&self.question, &of.question)];
+        let more = self.words.iter().zip(&of.words).chain(self.from.iter().zip(&of.from));
+        pairs.into_iter().chain(more).for_each(|(to, from)| set(to, get(from)));
     }
 
-    fn body(&self, meta: u64) -> Body {
-        Body { op: get(&self.op), words: [0, 1, 2, 3, 4, 5].map(|i| get(&self.words[i])), lend: meta as u16 }
+    /// The operation.
+    #[inline]
+    pub fn op(&self) -> u64 {
+        get(&self.op)
+    }
+
+    #[inline]
+    pub fn words(&self) -> [u64; 6] {
+        let [a, b, c, d, e, f] = &self.words;
+        [get(a), get(b), get(c), get(d), get(e), get(f)]
+    }
+
+    /// What is lent.
+    #[inline]
+    pub fn lend(&self) -> u16 {
+        get(&self.meta) as u16
+    }
+
+    #[inline]
+    pub fn from(&self) -> Sender {
+        let [thread, task, user, place] = &self.from;
+        Sender { thread: get(thread), task: get(task), user: get(user), place: get(place) }
+    }
+
+    #[inline]
+    pub fn back(&self) -> Back {
+        let back = (get(&self.meta) >> 32) as u32;
+        Envelope { from: Sender::default(), back, question: self.question() }.back()
+    }
+
+    #[inline]
+    pub(crate) fn question(&self) -> Option<Question> {
+        Question::from_word(get(&self.question))
+    }
+
+    pub fn body(&self) -> Body {
+        Body { op: self.op(), words: self.words(), lend: self.lend() }
+    }
+
+    pub fn read(&self) -> Message {
+        Message { body: self.body(), from: self.from(), back: self.back(), question: self.question() }
     }
 
     /// Of a message that comes again and again: how often it came, in its first word.
-    pub fn count_up(&self) {
+    pub(crate) fn count_up(&self) {
         set(&self.words[0], get(&self.words[0]).saturating_add(1));
     }
 
-    pub fn forget_count(&self) {
+    pub(crate) fn forget_count(&self) {
         set(&self.words[0], 0);
     }
 }

@@ -1,12 +1,11 @@
 //! Messages that come again and again and always have room: interrupts, ticks (K1-41, 44). Each has a slot for itself. While
 //! it is in the queue it only counts how often it has come.
 
-use crate::message::{Back, Body, Message};
+use crate::message::{Body, Envelope, Own, Sender};
 use crate::pool::{Caller, Permit, Pool, Woken};
 use crate::post::Queues;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
-use acl::Subject;
 
 // What a slot is.
 /// A message like any other.
@@ -20,8 +19,8 @@ const LAST: u32 = 3;
 pub(crate) enum Popped {
     /// It is in this slot, which is to be given back ([`Pool::done_with`]).
     Slot(u32),
-    /// It was a notice's.
-    Copy(Message),
+    /// It was a notice's, and is in the record's letter of who takes it.
+    Kept,
 }
 
 /// A slot that is bound to a post.
@@ -45,15 +44,15 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::send`].
-    pub fn bind(&self, to: &Permit, by: &Caller, op: u64, from: Subject) -> Result<Notice, Error> {
+    pub fn bind(&self, to: &Permit, by: &Caller, op: u64, from: Sender) -> Result<Notice, Error> {
         let post = self.post(to.post)?;
         let queues = post.queues.lock();
-        post.check(to, Rights::READ)?;
+        post.check(*to, Rights::READ)?;
         self.accounts.charge(by.account)?;
         let slot = self.slots.take(by.processor);
         let this = self.slots.at(slot);
         let body = Body { op, ..Body::default() };
-        this.letter.write(&Message { body, from, back: Back::Nowhere, question: None });
+        this.letter.write(&Envelope { from, back: 0, question: None }, &Own::new(&body));
         this.account.store(by.account, Ordering::Relaxed);
         this.notice.store(FREE, Ordering::Relaxed);
         Ok(Notice { slot, post: to.post, born: queues.born })
@@ -75,16 +74,26 @@ impl Pool {
             if this.notice.load(Ordering::Relaxed) == QUEUED {
                 return Ok(None);
             }
-            let handed = self.hand(&mut queues, notice.post, &this.letter.read());
-            if handed.is_some() {
-                this.letter.forget_count();
-            } else {
-                this.notice.store(QUEUED, Ordering::Relaxed);
-                self.push(&mut queues, notice.slot);
+            let handed = self.take_receiver(&mut queues, None);
+            match handed {
+                // Nobody else counts while it is in nobody's queue.
+                Some(taken) => {
+                    let (from, body) = (this.letter.from(), this.letter.body());
+                    let envelope = Envelope { from, back: 0, question: None };
+                    taken.receiver.leave_message(notice.post, &envelope, &Own::new(&body));
+                    this.letter.forget_count();
+                }
+                None => {
+                    this.notice.store(QUEUED, Ordering::Relaxed);
+                    self.push(&mut queues, notice.slot);
+                }
             }
-            handed
+            handed.map(|taken| taken.number)
         };
-        Ok(handed.map(|receiver| self.handed(receiver)))
+        Ok(handed.map(|number| {
+            self.leave_places(number);
+            self.woken(number)
+        }))
     }
 
     /// It comes no more. What is in the queue is still received.
@@ -100,16 +109,17 @@ impl Pool {
         self.done_with(notice.slot, processor);
     }
 
-    /// Takes out the first message. A notice stays with its post: what it says is read now, under the lock.
-    pub(crate) fn pop(&self, queues: &mut Queues) -> Option<Popped> {
+    /// Takes out the first message, for this record. A notice stays with its post: what it says is read now, under the lock.
+    #[inline]
+    pub(crate) fn pop(&self, queues: &mut Queues, receiver: u32) -> Option<Popped> {
         let slot = self.pop_slot(queues)?;
         let this = self.slots.at(slot);
         match this.notice.load(Ordering::Relaxed) {
             QUEUED => {
-                let message = this.letter.read();
+                self.receiver(receiver).letter.copy(&this.letter);
                 this.letter.forget_count();
                 this.notice.store(FREE, Ordering::Relaxed);
-                Some(Popped::Copy(message))
+                Some(Popped::Kept)
             }
             _ => Some(Popped::Slot(slot)),
         }

@@ -1,14 +1,14 @@
 //! The pool: posts by number, and who may use them.
 
 use crate::account::{Accounts, Share};
+use crate::face::Face;
 use crate::free::Chain;
-use crate::message::{Message, Question};
+use crate::message::{Letter, Message, Question, Sender};
 use crate::post::Post;
-use crate::receiver::{RECEIVERS_MAX, Receiver, SEVERAL_MAX};
+use crate::receiver::{Holder, RECEIVERS_MAX, Receiver, SEVERAL_MAX};
 use crate::slots::Slots;
 use crate::sync::{AtomicU32, Ordering};
 use abi::{Error, Rights};
-use acl::Subject;
 use alloc::boxed::Box;
 
 /// Posts up to this number are had by their number only (K1-19).
@@ -29,10 +29,12 @@ pub struct Config {
 }
 
 /// Who calls, from where.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
     /// Goes with every message.
-    pub subject: &'a Subject,
+    pub sender: Sender,
+    /// What the text is a clone of, or itself: for memory that is lent.
+    pub original: u64,
     /// Number of the domain, among those of the thread.
     pub domain: u32,
     /// The thread's record ([`Pool::open_receiver`]).
@@ -43,12 +45,72 @@ pub struct Caller<'a> {
     pub processor: usize,
 }
 
+/// Where a call finds who makes it: in a [`Caller`], or where the kernel keeps it ([`crate::Known`]).
+pub trait By: Copy {
+    fn sender(&self) -> Sender;
+    fn original(&self) -> u64;
+    fn domain(&self) -> u32;
+    fn receiver(&self) -> u32;
+    fn account(&self) -> u32;
+    fn processor(&self) -> usize;
+}
+
+/// Where it lies, so that it need not be copied from call to call.
+impl<B: By> By for &B {
+    #[inline(always)]
+    fn sender(&self) -> Sender {
+        (**self).sender()
+    }
+    #[inline(always)]
+    fn original(&self) -> u64 {
+        (**self).original()
+    }
+    #[inline(always)]
+    fn domain(&self) -> u32 {
+        (**self).domain()
+    }
+    #[inline(always)]
+    fn receiver(&self) -> u32 {
+        (**self).receiver()
+    }
+    #[inline(always)]
+    fn account(&self) -> u32 {
+        (**self).account()
+    }
+    #[inline(always)]
+    fn processor(&self) -> usize {
+        (**self).processor()
+    }
+}
+
+impl By for Caller {
+    fn sender(&self) -> Sender {
+        self.sender
+    }
+    fn original(&self) -> u64 {
+        self.original
+    }
+    fn domain(&self) -> u32 {
+        self.domain
+    }
+    fn receiver(&self) -> u32 {
+        self.receiver
+    }
+    fn account(&self) -> u32 {
+        self.account
+    }
+    fn processor(&self) -> usize {
+        self.processor
+    }
+}
+
 /// The wait of this thread is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it sleeps until it is woken"]
 pub struct Woken {
     pub receiver: u32,
     pub thread: u64,
+    pub card: u32,
     /// Memory that it had lent was used: what was cached of that is to be forgotten before it goes on.
     pub touched: bool,
 }
@@ -73,6 +135,7 @@ pub struct Permit {
 }
 
 impl Permit {
+    #[inline]
     pub fn post(&self) -> u32 {
         self.post
     }
@@ -111,10 +174,12 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn post(&self, number: u32) -> Result<&Post, Error> {
         self.posts.get(number as usize).filter(|_| number != 0).ok_or(Error::NotFound)
     }
 
+    #[inline]
     pub(crate) fn receiver(&self, number: u32) -> &Receiver {
         &self.receivers[number as usize]
     }
@@ -199,25 +264,40 @@ impl Pool {
         Ok(Permit { post, epoch, rights: rights.bits() })
     }
 
-    /// The access list of a post has changed: no permit is good any more when this returns.
-    pub fn changed(&self, post: u32) {
-        if let Ok(post) = self.post(post) {
-            post.renew();
+    /// The access list of a post has changed so that somebody may have lost a right. When this returns no permit is good any more,
+    /// and of those who have waited there since before nobody waits whom `may`, which looks at the list, refuses: the wait has
+    /// ended with that error, without a message. The others notice nothing.
+    pub fn changed(&self, post: u32, may: impl Fn(Holder) -> Result<(), Error>, mut wake: impl FnMut(Woken)) {
+        let Ok(there) = self.post(post) else { return };
+        if !there.renew() {
+            return;
+        }
+        // First the ticket, then all else: what is of a later wait does not end that.
+        for (number, record) in self.records() {
+            let Some(ticket) = record.waits().filter(|_| record.is_at(post)) else { continue };
+            if let Err(error) = may(record.holder(number))
+                && let Some(woken) = self.interrupt(number, ticket, error)
+            {
+                wake(woken);
+            }
         }
     }
 
     /// Whether a permit is good.
+    #[inline]
     pub fn is_good(&self, permit: &Permit) -> bool {
         self.post(permit.post).is_ok_and(|post| post.epoch() == permit.epoch)
     }
 
-    /// A record for a thread that is going to wait.
+    /// A record for a thread that is going to wait, and the number of what else is kept of it ([`Woken::card`]).
     ///
     /// # Errors
     /// `NoMemory`: there is none left.
-    pub fn open_receiver(&self, thread: u64) -> Result<u32, Error> {
+    pub fn open_receiver(&self, thread: u64, card: u32) -> Result<u32, Error> {
         let number = self.free_receivers.take(|number| &self.receiver(number).next).ok_or(Error::NoMemory)?;
-        self.receiver(number).thread.store(thread, Ordering::Relaxed);
+        let receiver = self.receiver(number);
+        receiver.thread.store(thread, Ordering::Relaxed);
+        receiver.card.store(card, Ordering::Relaxed);
         self.most_receivers.fetch_max(number, Ordering::SeqCst);
         Ok(number)
     }
@@ -237,6 +317,7 @@ impl Pool {
         self.holders_gone(|holder| holder.receiver == number, wake);
         let receiver = self.receiver(number);
         receiver.thread.store(0, Ordering::Relaxed);
+        receiver.faces.iter().for_each(Face::forget);
         self.free_receivers.put(number, &receiver.next);
     }
 
@@ -271,30 +352,40 @@ impl Pool {
 
     /// What a woken thread's wait has ended with. Only for itself.
     pub fn collect(&self, receiver: u32) -> Option<Received> {
-        self.receiver(receiver).collect().map(|outcome| match outcome {
-            Ok((post, message)) => Received::Message(post, message),
-            Err(error) => Received::Ended(error),
-        })
+        let mut came = None;
+        let outcome = self.collect_into(receiver, |post, letter| came = Some((post, letter.read())))?;
+        Some(came.map_or_else(
+            || Received::Ended(outcome.err().unwrap_or(Error::Changed)),
+            |(post, message)| Received::Message(post, message),
+        ))
+    }
+
+    /// The same; a message is shown to `into`.
+    #[inline]
+    pub fn collect_into(&self, receiver: u32, into: impl FnOnce(u32, &Letter)) -> Option<Result<(), Error>> {
+        self.receiver(receiver).collect(into)
     }
 
     /// The ticket of the wait that a thread is in, while anybody may end it.
+    #[inline]
     pub fn waits(&self, receiver: u32) -> Option<u32> {
         self.receiver(receiver).waits()
     }
 
-    pub(crate) fn woken(&self, number: u32) -> Woken {
-        let receiver = self.receiver(number);
-        let touched = receiver.touched.load(Ordering::SeqCst) != 0;
-        Woken { receiver: number, thread: receiver.thread.load(Ordering::Relaxed), touched }
+    /// The thread of a wait that is over, and whose result nobody has collected.
+    pub fn woken(&self, number: u32) -> Woken {
+        self.receiver(number).woken(number)
     }
 
     /// Of a wait that was claimed: it is in no queue any more.
+    #[inline]
     pub(crate) fn leave_places(&self, receiver: u32) {
         let count = self.receiver(receiver).count.load(Ordering::SeqCst) as usize;
         (0..count.min(SEVERAL_MAX)).for_each(|place| self.leave(receiver, place));
     }
 
     /// The question's asker, if there may be one.
+    #[inline]
     pub(crate) fn asker(&self, question: Question) -> Option<&Receiver> {
         self.receivers.get(question.asker as usize).filter(|_| question.asker != 0)
     }

@@ -1,9 +1,9 @@
 //! One post: what its lock protects, and the two queues, chains of slots and of places.
 
-use crate::message::Message;
+use crate::message::{Envelope, Hands, Question};
 use crate::notice::Popped;
-use crate::pool::{Permit, Pool, Woken};
-use crate::receiver::{Holder, Place, SEVERAL_MAX};
+use crate::pool::{By, Permit, Pool, Woken};
+use crate::receiver::{Holder, Place, Receiver, SEVERAL_MAX};
 use crate::sync::owned::AtomicU32;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use abi::{Error, Rights};
@@ -31,6 +31,13 @@ pub(crate) struct Queues {
     pub born: u64,
 }
 
+/// A receiver whose wait is claimed.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken<'a> {
+    pub number: u32,
+    pub receiver: &'a Receiver,
+}
+
 /// What is left in a post that is given back.
 pub(crate) enum Left {
     Message(u32),
@@ -41,15 +48,18 @@ pub(crate) enum Left {
 
 const EACH: u32 = SEVERAL_MAX as u32;
 
+#[inline(always)]
 fn get(word: &AtomicU32) -> u32 {
     word.load(Ordering::Relaxed)
 }
 
+#[inline(always)]
 fn set(word: &AtomicU32, value: u32) {
     word.store(value, Ordering::Relaxed);
 }
 
 impl Post {
+    #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -73,9 +83,11 @@ impl Post {
         is_free
     }
 
-    pub fn renew(&self) {
-        let _queues = self.queues.lock();
+    /// No permit is good any more. Whether anybody is in the queue of receivers; who comes later has no old permit.
+    pub fn renew(&self) -> bool {
+        let queues = self.queues.lock();
         self.set_epoch(self.epoch() + 2);
+        queues.waiting > 0
     }
 
     /// All that was there is taken out.
@@ -84,7 +96,8 @@ impl Post {
     }
 
     /// Under the lock: whether the permit is good for this.
-    pub fn check(&self, permit: &Permit, needed: Rights) -> Result<(), Error> {
+    #[inline(always)]
+    pub fn check(&self, permit: Permit, needed: Rights) -> Result<(), Error> {
         let epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == permit.epoch && permit.rights & needed.bits() != 0 {
             Ok(())
@@ -97,12 +110,19 @@ impl Post {
 }
 
 impl Queues {
+    #[inline]
     pub fn has_message(&self) -> bool {
         self.first != 0
+    }
+
+    /// Whether this permit to read was given since somebody has got the post: its list may have changed since then.
+    pub fn has_known(&self, permit: Permit) -> bool {
+        permit.epoch >= self.born && permit.rights & Rights::READ.bits() != 0
     }
 }
 
 impl Pool {
+    #[inline(always)]
     fn place(&self, id: u32) -> &Place {
         &self.receiver(id / EACH).places[(id % EACH) as usize]
     }
@@ -134,9 +154,10 @@ impl Pool {
     }
 
     /// A receiver goes to the end of the queue of receivers, at one of its places.
-    pub(crate) fn link(&self, queues: &mut Queues, receiver: u32, place: usize) {
-        let id = receiver * EACH + place as u32;
-        let this = self.place(id);
+    #[inline(always)]
+    pub(crate) fn link(&self, queues: &mut Queues, number: u32, receiver: &Receiver, place: usize) {
+        let id = number * EACH + place as u32;
+        let this = &receiver.places[place];
         set(&this.before, queues.tail);
         set(&this.after, 0);
         set(&this.linked, 1);
@@ -149,8 +170,8 @@ impl Pool {
         queues.waiting += 1;
     }
 
-    fn unlink(&self, queues: &mut Queues, id: u32) {
-        let this = self.place(id);
+    #[inline(always)]
+    fn unlink(&self, queues: &mut Queues, this: &Place) {
         let (before, after) = (get(&this.before), get(&this.after));
         match before {
             0 => queues.head = after,
@@ -172,38 +193,57 @@ impl Pool {
         let Ok(post) = self.post(this.post.load(Ordering::SeqCst)) else { return };
         let mut queues = post.queues.lock();
         if get(&this.linked) != 0 {
-            self.unlink(&mut queues, id);
+            self.unlink(&mut queues, this);
         }
     }
 
-    /// Gives a message to the first receiver whose wait nobody else has ended. Its wait is claimed then, and to be finished
-    /// with [`Pool::handed`] when the lock is no longer held.
-    pub(crate) fn hand(&self, queues: &mut Queues, post: u32, message: &Message) -> Option<u32> {
+    /// The first receiver whose wait nobody else has ended: its wait is claimed then, and it answers for the question. It is to
+    /// be given the message ([`Pool::give`]) when the lock is no longer held.
+    #[inline(always)]
+    pub(crate) fn take_receiver(&self, queues: &mut Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
         while queues.head != 0 {
-            let id = queues.head;
-            self.unlink(queues, id);
-            let number = id / EACH;
+            let number = queues.head / EACH;
             let receiver = self.receiver(number);
-            if receiver.waits().is_some_and(|ticket| receiver.claim(ticket)) {
-                self.note_holder(message, receiver.holder(number));
-                receiver.leave_message(post, message);
-                return Some(number);
+            self.unlink(queues, &receiver.places[(queues.head % EACH) as usize]);
+            if receiver.claim_any() {
+                if let Some((asker, ticket)) = asker {
+                    asker.hold(ticket, receiver.holder(number));
+                }
+                return Some(Taken { number, receiver });
             }
         }
         None
     }
 
-    pub(crate) fn handed(&self, receiver: u32) -> Woken {
+    /// Gives a message to a receiver whose wait is claimed. `waits`: the caller waits.
+    #[inline(always)]
+    pub(crate) fn give(
+        &self,
+        to: Taken,
+        post: u32,
+        what: (impl By, u32, Option<Question>),
+        waits: bool,
+        hands: &mut impl Hands,
+    ) {
+        let Taken { number, receiver } = to;
         // Mostly it has waited here only.
-        if self.receiver(receiver).count.load(Ordering::SeqCst) > 1 {
-            self.leave_places(receiver);
+        if receiver.count.load(Ordering::SeqCst) > u32::from(post != 0) {
+            self.leave_places(number);
         }
-        self.woken(receiver)
+        let woken = receiver.woken(number);
+        let (by, back, question) = what;
+        if waits && hands.carry(&woken, post, by, back, question) {
+            receiver.rest_claimed();
+        } else {
+            receiver.leave_message(post, &Envelope { from: by.sender(), back, question }, hands);
+            hands.wake(woken);
+        }
     }
 
     /// This one answers for the question in a message from now on.
-    pub(crate) fn note_holder(&self, message: &Message, holder: Holder) {
-        if let Some(question) = message.question
+    #[inline(always)]
+    pub(crate) fn note_holder(&self, question: Option<Question>, holder: Holder) {
+        if let Some(question) = question
             && let Some(asker) = self.asker(question)
         {
             asker.hold(question.ticket, holder);
@@ -230,8 +270,8 @@ impl Pool {
             if self.receiver(queues.head / EACH).waits().is_some() {
                 return true;
             }
-            let id = queues.head;
-            self.unlink(queues, id);
+            let this = self.place(queues.head);
+            self.unlink(queues, this);
         }
         false
     }
@@ -239,16 +279,16 @@ impl Pool {
     /// The next message or receiver of a post that was shut.
     pub(crate) fn take_out(&self, post: &Post) -> Option<Left> {
         let queues = &mut *post.queues.lock();
-        match self.pop(queues) {
+        match self.pop(queues, 0) {
             Some(Popped::Slot(slot)) => return Some(Left::Message(slot)),
-            Some(Popped::Copy(_)) => return Some(Left::Nobody),
+            Some(Popped::Kept) => return Some(Left::Nobody),
             None => {}
         }
         let id = queues.head;
         if id == 0 {
             return None;
         }
-        self.unlink(queues, id);
+        self.unlink(queues, self.place(id));
         let receiver = self.receiver(id / EACH);
         let is_mine = receiver.waits().is_some_and(|ticket| receiver.claim(ticket));
         Some(if is_mine { Left::Receiver(id / EACH) } else { Left::Nobody })
@@ -258,13 +298,14 @@ impl Pool {
     pub(crate) fn turn_away(&self, left: Left, processor: usize) -> Option<Woken> {
         match left {
             Left::Message(slot) => {
-                let question = self.slots.at(slot).letter.read().question;
+                let question = self.slots.at(slot).letter.question();
                 self.done_with(slot, processor);
                 question.and_then(|question| self.interrupt(question.asker, question.ticket, Error::NotFound))
             }
             Left::Receiver(receiver) => {
                 self.receiver(receiver).leave_error(Error::NotFound);
-                Some(self.handed(receiver))
+                self.leave_places(receiver);
+                Some(self.woken(receiver))
             }
             Left::Nobody => None,
         }

@@ -1,10 +1,10 @@
 //! Questions: who answers for one, what is lent with it, and what its asker hears if that one ends.
 
-use crate::message::{Back, Body, Message, Question, Range};
-use crate::pool::{Caller, Permit, Pool, Received, Woken};
-use crate::receive::Called;
-use crate::receiver::Holder;
-use crate::sync::Ordering;
+use crate::message::{Body, Hands, Own, Question, Range};
+use crate::pool::{By, Caller, Permit, Pool, Woken};
+use crate::post::Taken;
+use crate::receive::{Called, Step};
+use crate::receiver::{Holder, Receiver};
 use abi::Error;
 use acl::Subject;
 
@@ -22,18 +22,26 @@ impl Pool {
     ///
     /// # Errors
     /// `NotFound`: the caller does not hold it, or nobody waits for the answer any more. `BadArgument`: it lends memory.
+    #[inline]
     pub fn answer(&self, question: Question, by: &Caller, body: &Body) -> Result<Woken, Error> {
-        if body.lend != 0 {
+        let taken = self.take_asker(question, *by, body.lend)?;
+        let mut own = Own::new(body);
+        self.give(taken, 0, (*by, 0, None), false, &mut own);
+        own.woken.ok_or(Error::NotFound)
+    }
+
+    /// Ends the wait of whoever asks this. It is to be given the answer.
+    #[inline(always)]
+    fn take_asker(&self, question: Question, by: impl By, lend: u16) -> Result<Taken<'_>, Error> {
+        if lend != 0 {
             return Err(Error::BadArgument);
         }
         let asker = self.asker(question).ok_or(Error::NotFound)?;
-        let me = Holder { receiver: by.receiver, domain: by.domain };
+        let me = Holder { receiver: by.receiver(), domain: by.domain() };
         if asker.held(question.ticket) != Some(me) || !asker.claim(question.ticket) {
             return Err(Error::NotFound);
         }
-        asker.leave_message(0, &Message { body: *body, from: *by.subject, back: Back::Nowhere, question: None });
-        self.leave_places(question.asker);
-        Ok(self.woken(question.asker))
+        Ok(Taken { number: question.asker, receiver: asker })
     }
 
     /// Answers, and receives the next message, in one step.
@@ -47,9 +55,43 @@ impl Pool {
         by: &Caller,
         body: &Body,
     ) -> Result<Called, Error> {
-        let woken = Some(self.answer(question, by, body)?);
-        let received = self.receive(core::slice::from_ref(at), by, true).unwrap_or_else(Received::Ended);
-        Ok(Called { woken, received })
+        let mut own = Own::new(body);
+        let step = self.answer_and_receive_with(question, at, by, &mut own);
+        own.called(step)
+    }
+
+    /// The same with what is in these hands.
+    #[inline]
+    pub fn answer_and_receive_with(
+        &self,
+        question: Question,
+        at: &Permit,
+        by: &Caller,
+        hands: &mut impl Hands,
+    ) -> Step {
+        self.answer_as(self.receiver(by.receiver), question, *at, *by, hands)
+    }
+
+    #[inline(always)]
+    pub(crate) fn answer_as(
+        &self,
+        me: &Receiver,
+        question: Question,
+        at: Permit,
+        by: impl By,
+        hands: &mut impl Hands,
+    ) -> Step {
+        if self.is_stale(&at) {
+            return Step::Refused(Error::Changed);
+        }
+        let taken = match self.take_asker(question, by, hands.lend()) {
+            Ok(taken) => taken,
+            Err(error) => return Step::Refused(error),
+        };
+        let ticket = me.begin(by.domain());
+        let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post)), hands);
+        self.give(taken, 0, (by, 0, None), arrived.is_wait(), hands);
+        self.arrive(me, arrived, by, ticket, at.post, hands)
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
@@ -78,7 +120,7 @@ impl Pool {
             let covers = |range: &Range| address >= range.address && address - range.address < range.len;
             let range = body.lent().find(covers)?;
             // First this is known, then it is looked whether the question is still open: whoever ends it looks here afterwards.
-            record.touched.store(1, Ordering::SeqCst);
+            record.touch();
             let (_, from) = record.lent(question)?;
             Some(Loan { question, range, from })
         })

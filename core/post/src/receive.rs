@@ -1,9 +1,10 @@
 //! Receiving, and sending and receiving in one step.
 
-use crate::message::Body;
+use crate::message::{Body, Envelope, Hands, Own, Question, is_well_formed};
 use crate::notice::Popped;
-use crate::pool::{Caller, Permit, Pool, Received, Woken};
-use crate::receiver::{Holder, SEVERAL_MAX};
+use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
+use crate::post::{Post, Queues};
+use crate::receiver::{Holder, Receiver, SEVERAL_MAX};
 use crate::sync::Ordering;
 use abi::{Error, Rights};
 
@@ -15,14 +16,41 @@ pub struct Called {
     pub received: Received,
 }
 
+/// What became of a call whose hands have the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The caller waits; the wait's ticket.
+    Waits(u32),
+    /// A message was there ([`Hands::show`]).
+    Came,
+    /// It does not wait, and this is why.
+    Ended(Error),
+    /// Nothing was done.
+    Refused(Error),
+}
+
 /// How a wait stands after one more post.
-enum Registered {
+pub(crate) enum Registered {
     /// There is nothing here yet.
     Waits,
     /// There was a message; the wait is over.
     Came(Popped),
     /// Somebody has ended the wait and will wake the thread.
     Taken,
+    /// It could not be entered. The wait is over.
+    Refused(Error),
+}
+
+impl Registered {
+    #[cold]
+    fn refused(me: &Receiver, ticket: u32, error: Error) -> Registered {
+        if me.claim(ticket) { Registered::Refused(error) } else { Registered::Taken }
+    }
+
+    #[inline(always)]
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Registered::Waits | Registered::Taken)
+    }
 }
 
 impl Pool {
@@ -33,89 +61,179 @@ impl Pool {
     /// `BadArgument`: no post, or one twice; `TooBig`: more than [`SEVERAL_MAX`]; `NotFound`: one of them is no more; `Changed`:
     /// ask for the permits again; `TimedOut`: nothing is there, and it was not to wait.
     pub fn receive(&self, at: &[Permit], by: &Caller, waits: bool) -> Result<Received, Error> {
+        let body = Body::default();
+        let mut own = Own::new(&body);
+        match self.receive_with(at, by, waits, &mut own) {
+            Step::Ended(error) => Err(error),
+            step => own.called(step).map(|called| called.received),
+        }
+    }
+
+    /// The same into these hands.
+    pub fn receive_with(&self, at: &[Permit], by: &Caller, waits: bool, hands: &mut impl Hands) -> Step {
         if at.len() > SEVERAL_MAX {
-            return Err(Error::TooBig);
+            return Step::Refused(Error::TooBig);
         }
         let twice = |i: usize| at[..i].iter().any(|other| other.post == at[i].post);
         if at.is_empty() || (0..at.len()).any(twice) {
-            return Err(Error::BadArgument);
+            return Step::Refused(Error::BadArgument);
         }
         if !waits {
-            return self.poll(at, by);
+            return self.poll(at, by, hands).unwrap_or_else(Step::Refused);
+        }
+        if at.iter().any(|permit| self.is_stale(permit)) {
+            return Step::Refused(Error::Changed);
         }
         let me = self.receiver(by.receiver);
         let ticket = me.begin(by.domain);
         for (place, permit) in at.iter().enumerate() {
-            match self.register(by, ticket, place, permit) {
-                Ok(Registered::Waits) => {}
-                Ok(Registered::Taken) => break,
-                Ok(Registered::Came(popped)) => {
+            match self.register(me, *by, ticket, place, (*permit, self.post(permit.post)), hands) {
+                Registered::Waits => {}
+                Registered::Taken => break,
+                over => {
                     // It is in the queues of those before this one.
                     (0..place).for_each(|place| self.leave(by.receiver, place));
-                    me.rest(ticket);
-                    return Ok(self.take(popped, permit.post, by));
-                }
-                Err(error) => {
-                    if !me.claim(ticket) {
-                        break;
-                    }
-                    self.leave_places(by.receiver);
-                    me.rest(ticket);
-                    return Err(error);
+                    return self.arrive(me, over, *by, ticket, permit.post, hands);
                 }
             }
         }
-        Ok(Received::Waits(ticket))
+        Step::Waits(ticket)
     }
 
-    fn poll(&self, at: &[Permit], by: &Caller) -> Result<Received, Error> {
+    fn poll(&self, at: &[Permit], by: &Caller, hands: &mut impl Hands) -> Result<Step, Error> {
         for permit in at {
             let post = self.post(permit.post)?;
             let popped = {
                 let mut queues = post.queues.lock();
-                post.check(permit, Rights::READ)?;
-                self.pop(&mut queues)
+                post.check(*permit, Rights::READ)?;
+                self.pop(&mut queues, by.receiver)
             };
             if let Some(popped) = popped {
-                return Ok(self.take(popped, permit.post, by));
+                return Ok(self.take(popped, permit.post, *by, hands));
             }
         }
         Err(Error::TimedOut)
     }
 
-    /// Enters a wait that has begun at one more post.
-    fn register(&self, by: &Caller, ticket: u32, place: usize, permit: &Permit) -> Result<Registered, Error> {
-        let me = self.receiver(by.receiver);
-        let post = self.post(permit.post)?;
+    /// Whether the permit must be asked for again, before anything is done. (What is wrong with the post otherwise comes out later.)
+    #[inline(always)]
+    pub(crate) fn is_stale(&self, permit: &Permit) -> bool {
+        self.post(permit.post).and_then(|post| post.check(*permit, Rights::READ)) == Err(Error::Changed)
+    }
+
+    /// Enters a wait that has begun at one more post, with a permit that was not stale when the call began.
+    #[inline(always)]
+    pub(crate) fn register(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        place: usize,
+        (permit, post): (Permit, Result<&Post, Error>),
+        hands: &impl Hands,
+    ) -> Registered {
+        let Ok(post) = post else { return Registered::refused(me, ticket, Error::NotFound) };
         // First the place is known, then it is looked whether the wait is over: whoever ends it looks in the other order, and
         // takes it out of the queue, or it does not get in.
         me.places[place].post.store(permit.post, Ordering::SeqCst);
         me.count.store(place as u32 + 1, Ordering::SeqCst);
         let mut queues = post.queues.lock();
-        post.check(permit, Rights::READ)?;
+        if post.check(permit, Rights::READ).is_err() {
+            drop(queues);
+            return self.register_anew(me, by, ticket, place, (permit.post, permit.epoch), hands);
+        }
+        self.enter(me, by, ticket, place, &mut queues)
+    }
+
+    /// The same where the list has changed in the middle of the call. Who waits already is looked at by whoever changes the list
+    /// ([`Pool::changed`]); who comes after that asks, and gets in while what it was told is good.
+    #[cold]
+    fn register_anew(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        place: usize,
+        (at, mut epoch): (u32, u64),
+        hands: &impl Hands,
+    ) -> Registered {
+        let entered = self.post(at).and_then(|post| {
+            loop {
+                let mut queues = post.queues.lock();
+                let permit = Permit { post: at, epoch, rights: Rights::READ.bits() };
+                match post.check(permit, Rights::READ) {
+                    Ok(()) => return Ok(self.enter(me, by, ticket, place, &mut queues)),
+                    Err(Error::Changed) if queues.has_known(permit) => epoch = post.epoch(),
+                    Err(_) => return Err(Error::NotFound),
+                }
+                drop(queues);
+                hands.may_receive(at, by)?;
+            }
+        });
+        entered.unwrap_or_else(|error| Registered::refused(me, ticket, error))
+    }
+
+    /// The wait goes into the queue of a post, or there is a message.
+    #[inline(always)]
+    fn enter(&self, me: &Receiver, by: impl By, ticket: u32, place: usize, queues: &mut Queues) -> Registered {
         if me.waits() != Some(ticket) {
-            return Ok(Registered::Taken);
+            return Registered::Taken;
         }
         if !queues.has_message() {
-            self.link(&mut queues, by.receiver, place);
-            return Ok(Registered::Waits);
+            self.link(queues, by.receiver(), me, place);
+            return Registered::Waits;
         }
         if !me.claim(ticket) {
-            return Ok(Registered::Taken);
+            return Registered::Taken;
         }
-        Ok(self.pop(&mut queues).map_or(Registered::Taken, Registered::Came))
+        self.pop(queues, by.receiver()).map_or(Registered::Taken, Registered::Came)
+    }
+
+    /// What a wait has come to that has entered one post.
+    #[inline(always)]
+    pub(crate) fn arrive(
+        &self,
+        me: &Receiver,
+        registered: Registered,
+        by: impl By,
+        ticket: u32,
+        at: u32,
+        hands: &mut impl Hands,
+    ) -> Step {
+        if registered.is_wait() { Step::Waits(ticket) } else { self.over(me, registered, by, ticket, at, hands) }
+    }
+
+    /// The same where the wait is over.
+    #[cold]
+    fn over(
+        &self,
+        me: &Receiver,
+        registered: Registered,
+        by: impl By,
+        ticket: u32,
+        at: u32,
+        hands: &mut impl Hands,
+    ) -> Step {
+        me.rest(ticket);
+        match registered {
+            Registered::Waits | Registered::Taken => Step::Waits(ticket),
+            Registered::Refused(error) => Step::Ended(error),
+            Registered::Came(popped) => self.take(popped, at, by, hands),
+        }
     }
 
     /// Reads a message and gives its slot back.
-    fn take(&self, popped: Popped, post: u32, by: &Caller) -> Received {
-        let slot = match popped {
-            Popped::Slot(slot) => slot,
-            Popped::Copy(message) => return Received::Message(post, message),
-        };
-        let message = self.slots.at(slot).letter.read();
-        self.note_holder(&message, Holder { receiver: by.receiver, domain: by.domain });
-        self.done_with(slot, by.processor);
-        Received::Message(post, message)
+    fn take(&self, popped: Popped, post: u32, by: impl By, hands: &mut impl Hands) -> Step {
+        match popped {
+            Popped::Slot(slot) => {
+                let letter = &self.slots.at(slot).letter;
+                hands.show(post, letter);
+                self.note_holder(letter.question(), Holder { receiver: by.receiver(), domain: by.domain() });
+                self.done_with(slot, by.processor());
+            }
+            Popped::Kept => hands.show(post, &self.receiver(by.receiver()).letter),
+        }
+        Step::Came
     }
 
     /// Sends a message and receives the next one at a post, in one step (K1-28). A receiver that has waited there is not woken
@@ -126,7 +244,37 @@ impl Pool {
     /// As [`Pool::send`] and [`Pool::receive`]; nothing was sent then. What is wrong with the second post after the message was
     /// sent is [`Received::Ended`].
     pub fn send_and_receive(&self, to: &Permit, at: &Permit, by: &Caller, body: &Body) -> Result<Called, Error> {
-        self.call(to, Some(at), by, body)
+        let mut own = Own::new(body);
+        let step = self.send_and_receive_with(to, at, by, &mut own);
+        own.called(step)
+    }
+
+    /// The same with what is in these hands.
+    #[inline]
+    pub fn send_and_receive_with(&self, to: &Permit, at: &Permit, by: &Caller, hands: &mut impl Hands) -> Step {
+        self.step(self.receiver(by.receiver), *to, *at, *by, hands)
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(&self, me: &Receiver, to: Permit, at: Permit, by: impl By, hands: &mut impl Hands) -> Step {
+        // Looked at once more under its lock; if it goes only then, that is as if it went during the wait.
+        let there = self.post(at.post);
+        if let Err(error) = there.and_then(|post| post.check(at, Rights::READ)) {
+            return Step::Refused(error);
+        }
+        if !is_well_formed(hands.lend()) {
+            return Step::Refused(Error::BadArgument);
+        }
+        let (ticket, question) = Pool::asking(me, by, at.post, hands);
+        let sent = match self.put(to, by, at.post, Some((me, ticket)), hands) {
+            Ok(sent) => sent,
+            Err(error) => return Pool::unsent(me, ticket, error),
+        };
+        let arrived = self.register(me, by, ticket, 0, (at, there), hands);
+        if let Some(taken) = sent {
+            self.give(taken, to.post, (by, at.post, question), arrived.is_wait(), hands);
+        }
+        self.arrive(me, arrived, by, ticket, at.post, hands)
     }
 
     /// Asks: sends a question, and waits for nothing but its answer ([`Pool::answer`]).
@@ -134,41 +282,49 @@ impl Pool {
     /// # Errors
     /// As [`Pool::send`].
     pub fn ask(&self, to: &Permit, by: &Caller, body: &Body) -> Result<Called, Error> {
-        self.call(to, None, by, body)
+        let mut own = Own::new(body);
+        let step = self.ask_with(to, by, &mut own);
+        own.called(step)
     }
 
-    fn call(&self, to: &Permit, at: Option<&Permit>, by: &Caller, body: &Body) -> Result<Called, Error> {
-        if !body.is_well_formed() {
-            return Err(Error::BadArgument);
+    /// The same with what is in these hands.
+    #[inline]
+    pub fn ask_with(&self, to: &Permit, by: &Caller, hands: &mut impl Hands) -> Step {
+        self.ask_as(self.receiver(by.receiver), *to, *by, hands)
+    }
+
+    #[inline(always)]
+    pub(crate) fn ask_as(&self, me: &Receiver, to: Permit, by: impl By, hands: &mut impl Hands) -> Step {
+        if !is_well_formed(hands.lend()) {
+            return Step::Refused(Error::BadArgument);
         }
-        if let Some(at) = at {
-            // Looked at once more under its lock; if it goes only then, that is as if it went during the wait.
-            self.post(at.post)?.check(at, Rights::READ)?;
+        let (ticket, question) = Pool::asking(me, by, 0, hands);
+        match self.put(to, by, 0, Some((me, ticket)), hands) {
+            Ok(Some(taken)) => self.give(taken, to.post, (by, 0, question), true, hands),
+            Ok(None) => {}
+            Err(error) => return Pool::unsent(me, ticket, error),
         }
-        let me = self.receiver(by.receiver);
-        let ticket = me.begin(by.domain);
-        let message = self.asking(by, ticket, body, at);
-        let woken = match self.put(to, by, &message) {
-            Ok(woken) => woken,
-            // Nobody has heard of it; only something else may have ended the wait.
-            Err(error) if me.claim(ticket) => {
-                me.rest(ticket);
-                return Err(error);
-            }
-            Err(_) => return Ok(Called { woken: None, received: Received::Waits(ticket) }),
-        };
-        let received = match at.map(|at| (at, self.register(by, ticket, 0, at))) {
-            None | Some((_, Ok(Registered::Waits | Registered::Taken))) => Received::Waits(ticket),
-            Some((at, Ok(Registered::Came(popped)))) => {
-                me.rest(ticket);
-                self.take(popped, at.post, by)
-            }
-            Some((_, Err(error))) if me.claim(ticket) => {
-                me.rest(ticket);
-                Received::Ended(error)
-            }
-            Some((_, Err(_))) => Received::Waits(ticket),
-        };
-        Ok(Called { woken, received })
+        Step::Waits(ticket)
+    }
+
+    /// Begins the wait of a question, or of a message with an answer at the post `back`.
+    #[inline(always)]
+    fn asking(me: &Receiver, by: impl By, back: u32, hands: &impl Hands) -> (u32, Option<Question>) {
+        let ticket = me.begin(by.domain());
+        let question = Some(Question { asker: by.receiver(), ticket });
+        if hands.lend() != 0 {
+            me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);
+        }
+        (ticket, question)
+    }
+
+    /// A message could not be sent. Nobody has heard of it; only something else may have ended the wait.
+    #[cold]
+    fn unsent(me: &Receiver, ticket: u32, error: Error) -> Step {
+        if me.claim(ticket) {
+            me.rest(ticket);
+            return Step::Refused(error);
+        }
+        Step::Waits(ticket)
     }
 }

@@ -1,6 +1,8 @@
 //! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
 
-use crate::message::{Body, Letter, Message, Question};
+use crate::face::{FACES, Face};
+use crate::message::{Body, Envelope, Hands, Letter, Question};
+use crate::pool::Woken;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 
 /// Posts that one thread can wait for at once.
@@ -45,15 +47,21 @@ pub struct Holder {
 }
 
 impl Holder {
+    #[inline]
     fn word(self, ticket: u32) -> u64 {
         u64::from(ticket) << 32 | u64::from(self.receiver) << DOMAINS | u64::from(self.domain % (1 << DOMAINS))
     }
 
+    #[inline]
     fn from_word(word: u64) -> Option<Holder> {
         let (receiver, domain) = (word as u32 >> DOMAINS, word as u32 % (1 << DOMAINS));
         (receiver != 0).then_some(Holder { receiver, domain })
     }
 }
+
+/// Memory goes with the question; somebody has used that.
+const LENDS: u32 = 1;
+const TOUCHED: u32 = 2;
 
 /// The record.
 #[derive(Debug, Default)]
@@ -63,6 +71,8 @@ pub(crate) struct Receiver {
     /// Of the question that its thread asks: the ticket and the [`Holder`].
     held: AtomicU64,
     pub thread: owned::AtomicU64,
+    pub card: owned::AtomicU32,
+    pub faces: [Face; FACES],
     /// The domain that it waits in.
     domain: owned::AtomicU32,
     /// How many of the places this wait uses, or is about to.
@@ -74,47 +84,74 @@ pub(crate) struct Receiver {
     pub letter: Letter,
     /// What it asks, if memory goes with it; whether there is such, and whether somebody has used that.
     asked: Letter,
-    lends: AtomicU32,
-    pub touched: AtomicU32,
+    original: owned::AtomicU64,
+    loan: AtomicU32,
     /// Of a record that is free.
     pub next: AtomicU32,
 }
 
 impl Receiver {
     /// A wait begins. Only its own thread says so.
+    #[inline(always)]
     pub fn begin(&self, domain: u32) -> u32 {
         let ticket = ((self.state.load(Ordering::Relaxed) >> 8) as u32).wrapping_add(1);
         self.domain.store(domain, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
-        self.lends.store(0, Ordering::Relaxed);
-        self.touched.store(0, Ordering::Relaxed);
+        self.loan.store(0, Ordering::Relaxed);
         self.held.store(u64::from(ticket) << 32, Ordering::Relaxed);
         self.state.store(state(ticket, Phase::Waiting), Ordering::SeqCst);
         ticket
     }
 
     /// What is asked in this wait is kept, because memory is lent with it.
-    pub fn lend(&self, message: &Message) {
-        self.asked.write(message);
-        self.lends.store(1, Ordering::Release);
+    pub fn lend(&self, envelope: &Envelope, original: u64, hands: &impl Hands) {
+        self.asked.write(envelope, hands);
+        self.original.store(original, Ordering::Relaxed);
+        self.loan.store(LENDS, Ordering::Release);
     }
 
     /// The wait that somebody may end now.
+    #[inline(always)]
     pub fn waits(&self) -> Option<u32> {
         let now = self.state.load(Ordering::SeqCst);
         (now & 0xff == Phase::Waiting as u64).then_some((now >> 8) as u32)
     }
 
+    /// Whether the wait that it is in uses that post, or is about to.
+    pub fn is_at(&self, post: u32) -> bool {
+        let count = self.count.load(Ordering::SeqCst) as usize;
+        self.places.iter().take(count).any(|place| place.post.load(Ordering::SeqCst) == post)
+    }
+
     /// Ends this wait. Whoever has done so finishes it: a result is left, the places are given up, the thread is woken.
+    #[inline(always)]
     #[must_use]
     pub fn claim(&self, ticket: u32) -> bool {
         let (waiting, taken) = (state(ticket, Phase::Waiting), state(ticket, Phase::Taken));
         self.state.compare_exchange(waiting, taken, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
+    /// Its thread is to be woken. `number`: of this record.
+    #[inline(always)]
+    pub fn woken(&self, number: u32) -> Woken {
+        let touched = self.loan.load(Ordering::SeqCst) & TOUCHED != 0;
+        let (thread, card) = (self.thread.load(Ordering::Relaxed), self.card.load(Ordering::Relaxed));
+        Woken { receiver: number, thread, card, touched }
+    }
+
+    /// The same of whatever wait it is in.
+    #[inline(always)]
+    pub fn claim_any(&self) -> bool {
+        let now = self.state.load(Ordering::SeqCst);
+        let taken = now ^ (Phase::Waiting as u64 ^ Phase::Taken as u64);
+        now & 0xff == Phase::Waiting as u64
+            && self.state.compare_exchange(now, taken, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
     /// Of a wait that was claimed: what it ends with.
-    pub fn leave_message(&self, post: u32, message: &Message) {
-        self.letter.write(message);
+    #[inline]
+    pub fn leave_message(&self, post: u32, envelope: &Envelope, hands: &impl Hands) {
+        self.letter.write(envelope, hands);
         self.from.store(post, Ordering::Relaxed);
         self.error.store(0, Ordering::Release);
     }
@@ -124,47 +161,67 @@ impl Receiver {
     }
 
     /// Its thread takes what was left; `None`: nothing has come.
-    pub fn collect(&self) -> Option<Result<(u32, Message), abi::Error>> {
+    #[inline]
+    pub fn collect(&self, into: impl FnOnce(u32, &Letter)) -> Option<Result<(), abi::Error>> {
         let now = self.state.load(Ordering::SeqCst);
         if now & 0xff != Phase::Taken as u64 {
             return None;
         }
         let outcome = match abi::Error::from_word(self.error.load(Ordering::Acquire)) {
             Some(error) => Err(error),
-            None => Ok((self.from.load(Ordering::Relaxed), self.letter.read())),
+            None => {
+                let post = self.from.load(Ordering::Relaxed);
+                into(post, &self.letter);
+                Ok(())
+            }
         };
         self.rest((now >> 8) as u32);
         Some(outcome)
     }
 
+    /// The same of whichever wait was claimed.
+    #[inline]
+    pub fn rest_claimed(&self) {
+        self.rest((self.state.load(Ordering::Relaxed) >> 8) as u32);
+    }
+
     /// A claimed wait is over.
+    #[inline]
     pub fn rest(&self, ticket: u32) {
         self.state.store(state(ticket, Phase::Idle), Ordering::SeqCst);
     }
 
-    /// As who it receives a question.
+    /// As who it waits, and receives a question.
+    #[inline(always)]
     pub fn holder(&self, receiver: u32) -> Holder {
         Holder { receiver, domain: self.domain.load(Ordering::Relaxed) }
     }
 
     /// Its question of that ticket has been received by this one: only once, and only if it still asks that.
+    #[inline(always)]
     pub fn hold(&self, ticket: u32, holder: Holder) {
         let (none, held) = (u64::from(ticket) << 32, holder.word(ticket));
         let _ = self.held.compare_exchange(none, held, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Who holds its question of that ticket.
+    #[inline]
     pub fn held(&self, ticket: u32) -> Option<Holder> {
         let word = self.held.load(Ordering::SeqCst);
         if (word >> 32) as u32 == ticket { Holder::from_word(word) } else { None }
     }
 
+    /// Somebody uses what is lent.
+    pub fn touch(&self) {
+        self.loan.fetch_or(TOUCHED, Ordering::SeqCst);
+    }
+
     /// What is lent with a question that is still open.
     pub fn lent(&self, question: Question) -> Option<(Body, acl::Subject)> {
-        if self.lends.load(Ordering::Acquire) == 0 {
+        if self.loan.load(Ordering::Acquire) & LENDS == 0 {
             return None;
         }
-        let Message { body, from, .. } = self.asked.read();
+        let (body, from) = (self.asked.body(), self.asked.from().subject(self.original.load(Ordering::Relaxed)));
         // Whoever asks the next question first changes the ticket.
         (self.waits() == Some(question.ticket)).then_some((body, from))
     }

@@ -1,8 +1,10 @@
 //! Sending.
 
-use crate::message::{Back, Body, Message, Question};
+use crate::message::{Body, Envelope, Hands, Own, Question};
 use crate::notice::PLAIN;
-use crate::pool::{Caller, Permit, Pool, Woken};
+use crate::pool::{By, Caller, Permit, Pool, Woken};
+use crate::post::{Queues, Taken};
+use crate::receiver::Receiver;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
 
@@ -17,8 +19,11 @@ impl Pool {
         if body.lend != 0 {
             return Err(Error::BadArgument);
         }
-        let back = if back == 0 { Back::Nowhere } else { Back::Post(back) };
-        self.put(to, by, &Message { body: *body, from: *by.subject, back, question: None })
+        let mut own = Own::new(body);
+        if let Some(taken) = self.put(*to, *by, back, None, &own)? {
+            self.give(taken, to.post, (*by, back, None), false, &mut own);
+        }
+        Ok(own.woken)
     }
 
     /// Sends `count` messages one after the other (K1-24): `body` says which. How many were sent.
@@ -43,35 +48,37 @@ impl Pool {
         Ok(count)
     }
 
-    /// The message to send with the question of a wait that has begun.
-    pub(crate) fn asking(&self, by: &Caller, ticket: u32, body: &Body, at: Option<&Permit>) -> Message {
-        let question = Question { asker: by.receiver, ticket };
-        let back = at.map_or(Back::Question(question), |at| Back::Post(at.post));
-        let message = Message { body: *body, from: *by.subject, back, question: Some(question) };
-        if body.lend != 0 {
-            self.receiver(by.receiver).lend(&message);
+    /// Looks for a receiver, whose wait is claimed then, or leaves the message in the post.
+    #[inline(always)]
+    pub(crate) fn put(
+        &self,
+        to: Permit,
+        by: impl By,
+        back: u32,
+        asker: Option<(&Receiver, u32)>,
+        hands: &impl Hands,
+    ) -> Result<Option<Taken<'_>>, Error> {
+        let post = self.post(to.post)?;
+        let mut queues = post.queues.lock();
+        post.check(to, Rights::CALL)?;
+        let handed = self.take_receiver(&mut queues, asker);
+        if handed.is_none() {
+            let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
+            self.queue(&mut queues, by, &Envelope { from: by.sender(), back, question }, hands)?;
         }
-        message
+        Ok(handed)
     }
 
-    pub(crate) fn put(&self, to: &Permit, by: &Caller, message: &Message) -> Result<Option<Woken>, Error> {
-        let post = self.post(to.post)?;
-        let handed = {
-            let mut queues = post.queues.lock();
-            post.check(to, Rights::CALL)?;
-            let handed = self.hand(&mut queues, to.post, message);
-            if handed.is_none() {
-                self.accounts.charge(by.account)?;
-                let slot = self.slots.take(by.processor);
-                let this = self.slots.at(slot);
-                this.letter.write(message);
-                this.account.store(by.account, Ordering::Relaxed);
-                this.notice.store(PLAIN, Ordering::Relaxed);
-                self.push(&mut queues, slot);
-            }
-            handed
-        };
-        Ok(handed.map(|receiver| self.handed(receiver)))
+    #[cold]
+    fn queue(&self, queues: &mut Queues, by: impl By, envelope: &Envelope, hands: &impl Hands) -> Result<(), Error> {
+        self.accounts.charge(by.account())?;
+        let slot = self.slots.take(by.processor());
+        let this = self.slots.at(slot);
+        this.letter.write(envelope, hands);
+        this.account.store(by.account(), Ordering::Relaxed);
+        this.notice.store(PLAIN, Ordering::Relaxed);
+        self.push(queues, slot);
+        Ok(())
     }
 
     /// A message has been read: its slot is free, and nobody pays for it any more.

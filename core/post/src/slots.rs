@@ -40,10 +40,12 @@ pub(crate) struct Slots {
     batches: Chain,
 }
 
+#[inline]
 fn get(word: &owned::AtomicU32) -> u32 {
     word.load(Ordering::Relaxed)
 }
 
+#[inline]
 fn set(word: &owned::AtomicU32, value: u32) {
     word.store(value, Ordering::Relaxed);
 }

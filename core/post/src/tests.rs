@@ -6,20 +6,21 @@ mod machine;
 mod model;
 mod one;
 mod race;
+mod rights;
 
-use crate::{Body, Caller, Config, Permit, Pool, Received, Share};
+use crate::{Body, Caller, Config, Permit, Pool, Received, Sender, Share};
 use abi::{Error, Rights};
-use acl::Subject;
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
 pub(super) const CONFIG: Config =
     Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
+pub(super) const TEXT: u64 = 0x4000_0000;
 const BOTH: Rights = Rights::CALL.union(Rights::READ);
 
 /// A thread that calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
-    pub subject: Subject,
+    pub sender: Sender,
     pub receiver: u32,
     pub account: u32,
     pub processor: usize,
@@ -27,14 +28,14 @@ pub(super) struct Who {
 
 impl Who {
     pub fn new(pool: &Pool, thread: u64, account: u32) -> Who {
-        let subject = Subject { node: 1, user: 7, task: 20, thread, text: 0x4000, original: 0x4000 };
+        let sender = Sender { user: 7, task: 20, thread, place: TEXT | 1 };
         // On a processor of its own: two are never in the kernel on the same one.
-        Who { subject, receiver: pool.open_receiver(thread).unwrap(), account, processor: thread as usize % 5 }
+        Who { sender, receiver: pool.open_receiver(thread, 0).unwrap(), account, processor: thread as usize % 5 }
     }
 
-    pub fn by(&self) -> Caller<'_> {
-        let Who { subject, receiver, account, processor } = self;
-        Caller { subject, domain: 1, receiver: *receiver, account: *account, processor: *processor }
+    pub fn by(&self) -> Caller {
+        let Who { sender, receiver, account, processor } = *self;
+        Caller { sender, original: TEXT, domain: 1, receiver, account, processor }
     }
 }
 

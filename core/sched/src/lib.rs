@@ -4,17 +4,21 @@
 
 extern crate alloc;
 
+mod home;
 mod life;
 mod outbox;
 mod ring;
+mod roll;
 mod seat;
 mod spared;
 mod timers;
 
+pub use home::Home;
 pub use life::{Life, Phase, Refused};
 pub use outbox::{Nonsense, Outbox, Weight};
 pub use ring::Ring;
-pub use seat::{BEAT_NS, BEATS, BEATS_IN_ALL, Beat, Counts, ERRAND_BEATS, Reason, Seat};
+pub use roll::Roll;
+pub use seat::{BEAT_NS, BEATS, Beat, Counts, ERRAND_BEATS, Reason, Seat};
 pub use spared::Spared;
 pub use timers::{Key, Timers};
 

@@ -2,12 +2,14 @@
 
 /// How often the kernel looks at a scheduler that decides, in nanoseconds.
 pub const BEAT_NS: u64 = 1_000_000;
-/// At which beat it has thought for too long.
-pub const BEATS: u32 = 6;
+/// At which beat it has thought for too long, together with the calls that it makes meanwhile: it is put out before 10 ms are over.
+pub const BEATS: u32 = 9;
 /// At which beat a call that it makes meanwhile, into a driver, has taken too long: the call ends, and the scheduler goes on.
 pub const ERRAND_BEATS: u32 = 4;
-/// The same for both together: errands that all take too long make no scheduler that never answers.
-pub const BEATS_IN_ALL: u32 = 9;
+/// So many beats that came late weigh as much as one that came in time. A program cannot hold up the timer: a beat that was due long ago
+/// says that the machine itself was stopped (by its firmware, or by the host of a virtual one), and little about who decides. A
+/// machine that is always late condemns one that loops yet.
+pub(crate) const LATE: u32 = 4;
 
 /// Why a scheduler lost its seat. The numbers are those that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,11 @@ pub enum Reason {
     Waited = 5,
     /// It said that it had read what was not written.
     Ring = 6,
+}
+
+/// Of a beat, in parts.
+pub(crate) fn weight(on_time: bool) -> u32 {
+    if on_time { LATE } else { 1 }
 }
 
 /// What a seat counts.
@@ -58,12 +65,10 @@ enum Phase {
     Deciding(Beats),
 }
 
-/// Beats since it was asked.
+/// Beats since it was asked, in parts: [`LATE`] of them are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Beats {
     all: u32,
-    /// Those that found it in its own text.
-    own: u32,
     /// The call that the last one found it in, and how often.
     errand: Option<(u64, u32)>,
 }
@@ -117,7 +122,7 @@ impl<T> Seat<T> {
     /// Takes the seat back. Who sat there, if anybody did.
     pub fn dismiss(&mut self, why: Reason, now: u64) -> Option<T> {
         let old = self.holder.take()?;
-        self.beats = if let Phase::Deciding(beats) = self.phase { beats.all } else { 0 };
+        self.beats = if let Phase::Deciding(beats) = self.phase { beats.all / LATE } else { 0 };
         self.phase = Phase::Away;
         self.last = Some((why, now));
         self.counts.dismissed += 1;
@@ -159,20 +164,20 @@ impl<T> Seat<T> {
         }
     }
 
-    /// A beat has passed on this processor; `errand`: the number of the call that the one in the seat is in, if it is not in its
-    /// own text.
-    pub fn beat(&mut self, errand: Option<u64>) -> Beat {
+    /// A beat has passed on this processor, and came when it was due (`on_time`) or not; `errand`: the number of the call that the one
+    /// in the seat is in, if it is not in its own text.
+    pub fn beat(&mut self, errand: Option<u64>, on_time: bool) -> Beat {
         let Phase::Deciding(beats) = &mut self.phase else { return Beat::Fine };
-        beats.all += 1;
-        beats.own += u32::from(errand.is_none());
+        let part = weight(on_time);
+        beats.all += part;
         beats.errand = match (errand, beats.errand) {
-            (Some(call), Some((last, n))) if call == last => Some((call, n + 1)),
-            (Some(call), _) => Some((call, 1)),
+            (Some(call), Some((last, n))) if call == last => Some((call, n + part)),
+            (Some(call), _) => Some((call, part)),
             (None, _) => None,
         };
-        if beats.own >= BEATS || beats.all >= BEATS_IN_ALL {
+        if beats.all >= BEATS * LATE {
             Beat::Late
-        } else if beats.errand.is_some_and(|(_, n)| n >= ERRAND_BEATS) {
+        } else if beats.errand.is_some_and(|(_, n)| n >= ERRAND_BEATS * LATE) {
             beats.errand = None;
             Beat::Recall
         } else {

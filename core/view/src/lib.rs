@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod invalidate;
+mod owed;
 
 pub use invalidate::Invalidate;
+pub use owed::Owed;
 pub use paging::Prot;
 
 use abi::Rights;

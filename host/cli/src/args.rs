@@ -104,9 +104,9 @@ pub struct BenchArgs {
     /// For programs: an object a line
     #[arg(long)]
     pub json: bool,
-    /// Who is measured beside us
-    #[arg(long, value_enum, default_value = "none")]
-    pub peer: PeerArg,
+    /// Who is measured beside us; without this Linux, if it is to be had, by `ipc`, and nobody by the others
+    #[arg(long, value_enum)]
+    pub peer: Option<PeerArg>,
     /// Cycles of a real processor by hardware virtualisation, instead of instructions
     #[arg(long, conflicts_with = "peer")]
     pub kvm: bool,
@@ -125,8 +125,9 @@ impl BenchArgs {
 
     pub fn peer(&self) -> Peer {
         match self.peer {
-            PeerArg::Linux => Peer::Linux,
-            PeerArg::None => Peer::None,
+            Some(PeerArg::Linux) => Peer::Linux,
+            None if self.name == "ipc" && !self.kvm => Peer::Linux,
+            Some(PeerArg::None) | None => Peer::None,
         }
     }
 }
@@ -211,7 +212,14 @@ mod tests {
         };
         let parsed = bench(&["calls", "--json", "--peer", "linux"]).unwrap();
         assert_eq!((parsed.bench().name, parsed.json, parsed.peer()), ("calls", true, Peer::Linux));
-        assert_eq!(bench(&["sizes"]).unwrap().peer(), Peer::None);
+        for (line, peer) in [
+            (&["sizes"][..], Peer::None),
+            (&["ipc"], Peer::Linux),
+            (&["ipc", "--kvm"], Peer::None),
+            (&["ipc", "--peer", "none"], Peer::None),
+        ] {
+            assert_eq!(bench(line).unwrap().peer(), peer, "{line:?}");
+        }
         for bad in [&[][..], &["nosuch"], &["calls", "sizes"], &["calls", "--peer"], &["calls", "--peer", "mach"]] {
             let error: clap::Error = bench(bad).unwrap_err();
             assert!(error.use_stderr(), "{bad:?}");

@@ -13,6 +13,8 @@ use verdict::{Heading, Mark, Reader, Results};
 const STAGES: [&str; 3] = ["house", "host", "system"];
 /// What `peers` stands for: it runs only when it is named, since it fetches a kernel.
 const PEERS: &str = "system::peers::linux";
+/// So much of why tests failed is said once more at the end.
+const REPORT_LINES: usize = 100;
 const SYSTEM_PACKAGE: &str = "musubi-system-tests";
 
 /// Runs the stages named, or all; returns the status of the front tool. Of the system tests some can be chosen by the
@@ -33,7 +35,7 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
     let wanted = wanted.as_slice();
     let full = wanted.is_empty();
     let packages = workspace.packages()?;
-    let mut results = Results::default();
+    let (mut results, mut reports) = (Results::default(), Vec::new());
     for stage in STAGES {
         if !full && !wanted.iter().any(|word| stage_of(word) == stage) {
             continue;
@@ -43,7 +45,7 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
         let outcome = match stage {
             "house" => house(workspace, &packages, &mut results),
             "host" => libtests(workspace, &packages, Role::Host, &mut results),
-            _ => system(workspace, wanted, &mut results),
+            _ => system(workspace, wanted, &mut results, &mut reports),
         };
         if let Err(error) = outcome {
             println!("{error:#}");
@@ -62,6 +64,8 @@ pub fn run(workspace: &Workspace, wanted: &[String]) -> Result<u8> {
         results.add("house::named_tests_ran", mark);
         results.write(&file)?;
     }
+    // Once more: thousands of lines may lie between, and who keeps the end of the output wants to know why.
+    reports.iter().for_each(|line| println!("{line}"));
     for name in results.failed() {
         println!("failed: {name}");
     }
@@ -189,8 +193,8 @@ fn bare(workspace: &Workspace) -> Result<u8> {
     Ok(u8::from(!ended.success()))
 }
 
-/// The tests that boot.
-fn system(workspace: &Workspace, wanted: &[String], results: &mut Results) -> Result<()> {
+/// The tests that boot. What they say about failures goes into `reports`, too.
+fn system(workspace: &Workspace, wanted: &[String], results: &mut Results, reports: &mut Vec<String>) -> Result<()> {
     workspace.build()?;
     let program = workspace.host_program(SYSTEM_PACKAGE)?;
     let mut command = Command::new(program);
@@ -200,11 +204,16 @@ fn system(workspace: &Workspace, wanted: &[String], results: &mut Results) -> Re
     let mut child = command.stdout(Stdio::piped()).spawn().context("the system tests do not start")?;
     let out = child.stdout.take().context("it has a standard output")?;
     let before = results.count(Mark::Failed);
+    let mut failing = false;
     for line in BufReader::new(out).lines() {
         let line = line?;
         println!("{line}");
         if let Some((name, mark)) = system_line(&line) {
             results.add(name, mark);
+            failing = mark == Mark::Failed;
+        }
+        if failing && reports.len() < REPORT_LINES {
+            reports.push(line);
         }
     }
     let ended = child.wait()?;

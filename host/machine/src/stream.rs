@@ -1,6 +1,6 @@
 //! What a guest prints, as it comes from its console and the memory shared with it: see `abi::boot::output`.
 
-use abi::boot::output::{HEAD, IN_MEMORY, MEMORY, READ, SLOT, slot};
+use abi::boot::output::{BEGIN, BEGUN, HEAD, IN_MEMORY, MEMORY, READ, SLOT, slot};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,6 +20,8 @@ pub(crate) struct Parts {
     rest: Vec<u8>,
     /// Parts that came by memory.
     read: u64,
+    /// Consoles that have begun.
+    begun: u8,
 }
 
 /// Makes the file of the memory that guest and host share.
@@ -32,7 +34,7 @@ pub(crate) fn make_memory(path: &Path) -> Result<File> {
 
 impl Parts {
     pub(crate) fn new(memory: File) -> Self {
-        Self { memory, rest: Vec::new(), read: 0 }
+        Self { memory, rest: Vec::new(), read: 0, begun: 0 }
     }
 
     /// Hands on each part that is complete, in order. An error is one of the guest's console or of this host: after it
@@ -42,6 +44,15 @@ impl Parts {
         let mut at = 0;
         while let Some(&[kind, low, high]) = self.rest[at..].first_chunk::<HEAD>() {
             let len = usize::from(u16::from_le_bytes([low, high]));
+            if [kind, low, high] == [BEGIN, 0, 0] {
+                at += HEAD;
+                self.read = 0;
+                self.begun = self.begun.wrapping_add(1);
+                // First what it counts from, then that it may.
+                self.memory.write_all_at(&[0], READ as u64).context("shared memory")?;
+                self.memory.write_all_at(&[self.begun], BEGUN as u64).context("shared memory")?;
+                continue;
+            }
             let stream = match kind & !IN_MEMORY {
                 1 => Stream::Output,
                 2 => Stream::Errors,
@@ -95,6 +106,23 @@ mod tests {
         let mut read = [0];
         memory.read_exact_at(&mut read, READ as u64).unwrap();
         assert_eq!(read, [2], "the guest is told what was read");
+    }
+
+    #[test]
+    fn another_console_begins_with_the_first_slot() {
+        let (_dir, memory, mut parts) = parts();
+        for console in 1..=300u32 {
+            for n in 0..3 {
+                memory.write_all_at(&[n], slot(n.into()) as u64).unwrap();
+            }
+            let mut got = Vec::new();
+            let sent = b"\x03\x00\x00\x81\x01\x00\x81\x01\x00\x81\x01\x00";
+            parts.take(sent, |_, part| got.extend_from_slice(part)).unwrap();
+            assert_eq!(got, [0, 1, 2], "console {console}");
+            let mut said = [0; 2];
+            memory.read_exact_at(&mut said, 0).unwrap();
+            assert_eq!((said[READ], said[BEGUN]), (3, console as u8));
+        }
     }
 
     #[test]

@@ -61,10 +61,11 @@ pub mod count {
     pub const FLUSHES: &str = "tlb-flushes";
     /// Told to schedulers outside the kernel.
     pub const EVENTS: &str = "sched-events";
+    pub const COPIES: &str = "copies";
     pub const COPIED: &str = "copied-bytes";
     pub const LOCKED: &str = "locked-ops";
     /// In the order in which they are shown.
-    pub const ALL: [&str; 7] = [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIED, LOCKED];
+    pub const ALL: [&str; 8] = [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED];
     /// Of rounds of many calls, in the order in which they are shown: what one call comes to, and how often over all rounds a
     /// class of sections had no key, got one, and lost one.
     pub const OF_MANY: [&str; 4] = ["instructions-per-call", "keys-missed", "keys-given", "keys-taken"];

@@ -33,8 +33,16 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Boots a machine and runs a benchmark in it.
+    /// Boots a machine and runs a benchmark in it; where processors make a difference, or must not, further machines.
     pub fn measure(setup: &Setup, bench: &Bench) -> Result<Self> {
+        let mut ours = Self::measure_once(setup, bench)?;
+        for cpus in bench.also_cpus {
+            ours.figures.extend(Self::measure_once(setup, &Bench { cpus: *cpus, ..*bench })?.figures);
+        }
+        Ok(ours)
+    }
+
+    fn measure_once(setup: &Setup, bench: &Bench) -> Result<Self> {
         let mut notes = Vec::new();
         if setup.kvm {
             notes.push("steps, key-writes and locked-ops are counted in translated code only, not with --kvm".into());
@@ -87,7 +95,7 @@ impl Ours {
         if !cases.is_empty() {
             figures = join(figures, &cases)?;
         }
-        figures.extend(itc::parts(&figures));
+        figures.extend(itc::parts(&figures, !cases.is_empty())?);
         Ok(Self { figures, cases, notes })
     }
 }

@@ -14,6 +14,9 @@ pub struct Paper {
     unit: String,
     cases: Vec<String>,
     bytes: Vec<u64>,
+    /// Systems on several processors, and on how many.
+    #[serde(default)]
+    cpus: BTreeMap<String, u32>,
     /// By system and way, a number for each case.
     rows: BTreeMap<String, BTreeMap<String, Vec<Number>>>,
 }
@@ -61,7 +64,7 @@ impl Paper {
                         bytes: self.bytes[at],
                         system: system.clone(),
                         way: way.clone(),
-                        cpus: 1,
+                        cpus: self.cpus.get(system).copied().unwrap_or(1),
                         unit: self.unit.clone(),
                         value,
                         min,

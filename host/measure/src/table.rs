@@ -29,6 +29,22 @@ impl Table<'_> {
         self.totals().filter(|own| by_size::shown(&by_size::sizes(self, &own.case)) == own.bytes)
     }
 
+    /// Whether figures are of machines with different numbers of processors.
+    fn has_many_machines(&self) -> bool {
+        self.totals().any(|own| own.cpus != self.bench.cpus)
+    }
+
+    /// The columns that say what a row is about.
+    fn head(&self) -> Vec<String> {
+        let cpus = self.has_many_machines().then_some("cpus");
+        ["case", "bytes", "way"].into_iter().chain(cpus).map(String::from).collect()
+    }
+
+    fn words(&self, own: &Figure) -> Vec<String> {
+        let cpus = self.has_many_machines().then(|| own.cpus.to_string());
+        [own.case.clone(), own.bytes.to_string(), own.way.clone()].into_iter().chain(cpus).collect()
+    }
+
     /// The peer's figure for the same case, by the fastest of its ways. (Without data it is the same case whatever size the
     /// others are.)
     fn peer(&self, own: &Figure, system: &str) -> Option<&Figure> {
@@ -51,18 +67,21 @@ impl Table<'_> {
             "sunrpc-udp" => "sun-rpc-udp",
             way => way,
         };
-        self.figures.iter().find(|f| f.source == Source::Paper && f.is_about(own) && f.way == way)
+        let several = |figure: &Figure| figure.cpus > 1;
+        let same = |f: &&Figure| f.source == Source::Paper && f.is_about(own) && f.way == way;
+        self.figures.iter().filter(same).min_by_key(|f| several(f) != several(own))
     }
 
     fn measured(&self) -> Vec<Vec<String>> {
-        let mut head = vec!["case".to_string(), "bytes".into(), "way".into(), MUSUBI.into()];
+        let mut head = self.head();
+        head.push(MUSUBI.into());
         for system in Peer::SYSTEMS {
             head.extend([system.into(), "ratio".into()]);
         }
         head.push("paper".into());
         let mut rows = vec![head];
         for own in self.totals() {
-            let mut row = words(own);
+            let mut row = self.words(own);
             row.push(own.value.to_string());
             for system in Peer::SYSTEMS {
                 match self.peer(own, system) {
@@ -80,12 +99,12 @@ impl Table<'_> {
     }
 
     fn steps(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["case", "bytes", "way", "steps"].map(String::from).to_vec()];
+        let mut rows = vec![[self.head(), vec!["steps".into()]].concat()];
         for own in self.shown() {
             let steps = self
                 .figures
                 .iter()
-                .filter(|f| f.system == MUSUBI && f.way == own.way && f.is_about(own))
+                .filter(|f| f.system == MUSUBI && f.way == own.way && f.cpus == own.cpus && f.is_about(own))
                 .filter_map(|f| Some((f.case_and_step().1?, f.value)));
             let steps = grouped(steps.collect());
             if steps.is_empty() {
@@ -95,7 +114,7 @@ impl Table<'_> {
             let shown =
                 steps.iter().zip(percents(&lengths)).map(|((name, n), share)| format!("{name} {n} ({share} %)"));
             let shown: Vec<String> = shown.collect();
-            let mut row = words(own);
+            let mut row = self.words(own);
             row.push(shown.join(", "));
             rows.push(row);
         }
@@ -104,21 +123,24 @@ impl Table<'_> {
 
     /// What is no length of a round, in the guest's order.
     fn plain(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["case", "bytes", "way", "value", "unit"].map(String::from).to_vec()];
+        let mut rows = vec![[self.head(), ["value", "unit"].map(String::from).to_vec()].concat()];
         let plain = self.figures.iter().filter(|f| f.system == MUSUBI && count::PLAIN.contains(&f.unit.as_str()));
-        rows.extend(plain.map(|own| [words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
+        rows.extend(plain.map(|own| [self.words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
         rows
     }
 
     fn counts(&self, units: &[&str]) -> Vec<Vec<String>> {
-        let head = ["case", "bytes", "way"].into_iter().chain(units.iter().copied());
-        let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
+        let mut rows =
+            vec![self.head().into_iter().chain(units.iter().map(|unit| unit.to_string())).collect::<Vec<_>>()];
         for own in self.shown() {
             let counted = |unit: &str| {
                 let same = |f: &&Figure| f.system == MUSUBI && f.unit == unit && f.case == own.case;
-                self.figures.iter().filter(same).find(|f| f.way == own.way && f.bytes == own.bytes)
+                self.figures
+                    .iter()
+                    .filter(same)
+                    .find(|f| f.way == own.way && f.bytes == own.bytes && f.cpus == own.cpus)
             };
-            let mut row = words(own);
+            let mut row = self.words(own);
             row.extend(units.iter().map(|unit| counted(unit).map_or(NOTHING.into(), |f| f.value.to_string())));
             if units.iter().any(|unit| counted(unit).is_some()) {
                 rows.push(row);
@@ -126,10 +148,6 @@ impl Table<'_> {
         }
         rows
     }
-}
-
-fn words(figure: &Figure) -> Vec<String> {
-    vec![figure.case.clone(), figure.bytes.to_string(), figure.way.clone()]
 }
 
 /// A published figure with its system.
@@ -188,8 +206,10 @@ impl fmt::Display for Table<'_> {
         };
         writeln!(
             f,
-            "{}: {}\nIn {on}; the median of the rounds; processors: {}.\n",
-            self.bench.name, self.bench.about, first.cpus
+            "{}: {}\nIn {on}; the median of the rounds{}.\n",
+            self.bench.name,
+            self.bench.about,
+            if self.has_many_machines() { String::new() } else { format!("; processors: {}", first.cpus) }
         )?;
         if by_size::applies(self) {
             for table in by_size::tables(self) {

@@ -6,7 +6,7 @@ use crate::linux::System;
 use anyhow::{Result, ensure};
 use measure::ASYNC;
 
-pub const BENCHES: [&str; 4] = ["calls", "sizes", "spawn", "sched"];
+pub const BENCHES: [&str; 5] = ["calls", "sizes", "spawn", "sched", "pool"];
 
 /// Without data, and the patterns of the paper with them; and each with several messages under way.
 const NULL: [&str; 2] = ["NullProc", "NullProc-async"];
@@ -97,6 +97,12 @@ pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
                 owed.extend(plain(&[("futex-ping-pong", "threads")]));
             }
             owed
+        }
+        "pool" => {
+            let ways = ["pipe", "unix-dgram"].into_iter();
+            let others = |way: &str| (system == System::Best).then(|| format!("{way}{OTHER}"));
+            let ways = ways.flat_map(|way| [Some(way.to_string()), others(way)]).flatten();
+            ways.map(|way| (subject("ping-pong", 48, &way), true)).collect()
         }
         _ => Vec::new(),
     }

@@ -9,7 +9,7 @@ pub const REGION_BITS: u32 = 21;
 /// The region that stands for the kernel.
 pub const KERNEL: u64 = 0;
 /// A round that goes back and forth more often is not told step by step.
-pub const STEPS_MAX: usize = 20;
+pub const STEPS_MAX: usize = 48;
 
 /// How many there were of each of [`Costly::ALL`].
 pub type Counts = [u64; Costly::ALL.len()];

@@ -23,6 +23,8 @@
 .set RUNNING, 176
 .set INDEX, 24                                      # gs: number of this processor
 .set THREAD_NEXT, 0x15
+.set POST_CALL, 0x65
+.set POST_ANSWER, 0x66
 .set FETCH_FROM_NOTHING, 0x14                       # a page fault's error code: user mode, fetch, not present
 .set FLAG_AVX, 1
 .set FLAG_KEYS, 2
@@ -59,6 +61,10 @@ syscall_entry:                                      # interrupts are off and DF,
     je epc_out
     cmp $THREAD_NEXT, %rax                          # one thread passes the processor on to another: pass.S
     je pass_on
+    cmp $POST_CALL, %rax                            # a message, and a wait for the next one: post.S
+    je post_on
+    cmp $POST_ANSWER, %rax
+    je post_on
 syscall_slow:
     mov %rsp, %gs:SCRATCH
     mov %gs:CONTEXT, %rsp

@@ -5,7 +5,13 @@ use crate::{apic, cpu, descriptors, fatal, percpu};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
-global_asm!(include_str!("entry.S"), include_str!("gate.S"), include_str!("pass.S"), options(att_syntax));
+global_asm!(
+    include_str!("entry.S"),
+    include_str!("gate.S"),
+    include_str!("pass.S"),
+    include_str!("post.S"),
+    options(att_syntax)
+);
 
 /// Why the running thread entered the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -16,15 +22,17 @@ pub enum Trap {
     PageFault { address: u64, error: u64 },
     /// Another exception: vector and error code.
     Exception { vector: u64, error: u64 },
+    /// What the short way of a message has left to do (`post.rs`).
+    Posted,
     /// An interrupt, not yet acknowledged.
     Interrupt { vector: u8 },
 }
 
-/// Names the three functions by which the kernel proper is entered: on the first processor with the machine set up, on
-/// every further processor, and on every trap of user code.
+/// Names the functions by which the kernel proper is entered: on the first processor with the machine set up, on
+/// every further processor, on every trap of user code, and by a message that may take the short way.
 #[macro_export]
 macro_rules! kernel {
-    (main: $main:path, processor: $processor:path, trap: $trap:path) => {
+    (main: $main:path, processor: $processor:path, trap: $trap:path, post: $post:path) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
         mod entries {
             #![allow(clippy::wildcard_imports)]
@@ -44,6 +52,16 @@ macro_rules! kernel {
             fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
                 $trap(trap)
             }
+            // SAFETY: as above; `post.S` calls it.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_post(
+                frame: &mut $crate::post::Frame,
+                domain: u32,
+                card: &'static $crate::pass::Card,
+            ) -> ! {
+                let way = $post(frame, domain, card);
+                way.go(frame)
+            }
         }
     };
 }
@@ -51,7 +69,7 @@ macro_rules! kernel {
 // SAFETY: `kernel!` defines it with this type.
 unsafe extern "Rust" {
     /// Defined by the kernel proper. Serves the trap of the thread running on this processor and says how to go on.
-    safe fn kernel_trap(trap: Trap) -> Resume;
+    pub(crate) safe fn kernel_trap(trap: Trap) -> Resume;
 }
 
 // SAFETY: labels in `entry.S`.

@@ -29,6 +29,22 @@ struct Pool {
 static POOL: Mutex<Pool> = Mutex::new(Pool { fresh: [Range { base: 0, end: 0 }; RANGES], count: 0, returned: 0 });
 static FREE: AtomicU64 = AtomicU64::new(0);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
+/// The last frames, which are not for everybody.
+static RESERVE: AtomicU64 = AtomicU64::new(0);
+
+/// What a frame is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// What a program can do without, or hears of when it cannot have it.
+    Any,
+    /// What must be had as long as there is any memory: the system's own pages, and tables without which nobody gets on.
+    Needed,
+}
+
+/// From now on so many frames are only for what is needed.
+pub fn keep(reserve: u64) {
+    RESERVE.store(reserve, Ordering::Relaxed);
+}
 
 struct Cache {
     frames: [u64; CACHE],
@@ -87,7 +103,11 @@ impl Pool {
 }
 
 /// Takes one frame, contents unknown.
-fn take() -> Option<u64> {
+fn take(to: Use) -> Option<u64> {
+    // (Processors that ask at the same time may each have one too many.)
+    if to == Use::Any && FREE.load(Ordering::Relaxed) <= RESERVE.load(Ordering::Relaxed) {
+        return None;
+    }
     let mut cache = CACHES[percpu::index()].lock();
     if cache.count == 0 {
         let mut pool = POOL.lock();
@@ -121,8 +141,8 @@ fn steal() -> Option<u64> {
 }
 
 /// Takes one zeroed frame.
-pub(crate) fn take_zeroed() -> Option<u64> {
-    let frame = take()?;
+pub(crate) fn take_zeroed(to: Use) -> Option<u64> {
+    let frame = take(to)?;
     // SAFETY: the frame is ours.
     unsafe { direct(frame).write_bytes(0, PAGE as usize) };
     Some(frame)
@@ -158,13 +178,13 @@ pub struct Frame {
 
 impl Frame {
     /// A frame of zeroes; `None` when memory is used up.
-    pub fn zeroed() -> Option<Frame> {
-        take_zeroed().map(|tagged| Frame { tagged })
+    pub fn zeroed(to: Use) -> Option<Frame> {
+        take_zeroed(to).map(|tagged| Frame { tagged })
     }
 
     /// A copy of another frame.
-    pub fn copy_of(other: &Frame) -> Option<Frame> {
-        let frame = take()?;
+    pub fn copy_of(other: &Frame, to: Use) -> Option<Frame> {
+        let frame = take(to)?;
         // SAFETY: two different frames, the new one ours.
         unsafe { direct(frame).copy_from_nonoverlapping(direct(other.address()), PAGE as usize) };
         Some(Frame { tagged: frame })
@@ -181,7 +201,7 @@ impl Frame {
 
     /// A frame of zeroes that is never given back, however many may refer to it.
     pub fn lasting() -> Option<Frame> {
-        take_zeroed().map(|tagged| Frame { tagged: tagged | 1 })
+        take_zeroed(Use::Any).map(|tagged| Frame { tagged: tagged | 1 })
     }
 
     /// The same one again, if it is never given back.

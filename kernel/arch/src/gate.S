@@ -184,7 +184,8 @@ gate_ranges:                                        # offsets; order known to ga
     mov $VECTORS, %eax
     xor %edx, %edx
     xrstor nothing(%rip)
-    jmp 3f
+3:
+.pushsection .text.without_avx, "ax"
 2:  xorps %xmm0, %xmm0
     xorps %xmm1, %xmm1
     xorps %xmm2, %xmm2
@@ -207,7 +208,8 @@ gate_ranges:                                        # offsets; order known to ga
     .endr
     fninit
     ldmxcsr default_mxcsr(%rip)
-3:
+    jmp 3b
+.popsection
 .endm
 
 # Loads the page-table root and key register of the domain whose record %r10 (alias) points to. Uses rax, rcx, rdx.

@@ -196,9 +196,14 @@ impl Gate {
         made.map(drop)
     }
 
+    /// Where the roots are.
+    pub(crate) fn roots(&self) -> u64 {
+        self.roots.as_ptr() as u64
+    }
+
     /// Makes it the running thread's on this processor.
     pub fn activate(&self) {
-        percpu::block().roots.store(self.roots.as_ptr() as u64, Ordering::Relaxed);
+        percpu::block().roots.store(self.roots(), Ordering::Relaxed);
     }
 
     /// The frame on top: 0 is that of no call.

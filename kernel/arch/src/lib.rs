@@ -24,6 +24,7 @@ pub mod pass;
 pub mod pci;
 pub mod percpu;
 pub mod ports;
+pub mod post;
 pub mod power;
 pub mod smp;
 pub mod symbols;

@@ -14,6 +14,45 @@
 .set CARD_RIP, 64
 .set CARD_KEPT, 72                                  # rbx rbp r12 r13 r14 r15
 .set TICKS, 120
+.set REST_DOMAIN, 136                               # where it waits in a post: post.rs
+.set REST_RIP, 144
+.set REST_SP, 152
+
+# Makes the thread of the card %r8 the one that runs here, where the card says in `domain`; %r9 and %r10 lead to the gate's head.
+# Uses rax, rcx, rdx, rsi.
+.macro take_up domain
+    mov %r8, %gs:BEARER
+    mov NUMBER(%r8), %rax
+    mov %gs:RUNNING, %rdx
+    mov %rax, (%rdx)
+    mov CARD_CONTEXT(%r8), %rax
+    mov %rax, %gs:CONTEXT
+    mov %gs:ENTRY_STACK, %rdx
+    mov %rax, (%rdx)
+    mov CARD_ROOTS(%r8), %rcx
+    mov %rcx, %gs:ROOTS
+    mov \domain(%r8), %rax
+    mov (%rcx,%rax,8), %rcx
+    cmp %gs:ROOT, %rcx
+    je 2f
+    mov %rcx, %gs:ROOT                              # before cr3: percpu.rs
+    mov %rcx, %cr3
+    incq %gs:VIEWS
+2:  incq %gs:PASSES
+    testb $FLAG_KEYS, %gs:FLAGS
+    jz 3f
+    mov (%r9), %rsi
+    mov REC(%rsi,%r10), %rsi
+    xor %ecx, %ecx
+    rdpkru
+    cmp REGISTER(%rsi,%r10), %eax
+    je 3f
+    mov REGISTER(%rsi,%r10), %eax
+    xor %edx, %edx
+    wrpkru
+    incq %gs:KEYS
+3:
+.endm
 
 .section .text
 # rdi = thread, rsi = turn, rdx = ns. With turn 0 a caller keeps what a procedure keeps, as the C ABI has it; the control words
@@ -58,10 +97,6 @@ pass_on:
     mov %r13, CARD_KEPT+24(%rax)
     mov %r14, CARD_KEPT+32(%rax)
     mov %r15, CARD_KEPT+40(%rax)
-    mov %gs:CONTEXT, %rcx
-    mov %rcx, CARD_CONTEXT(%rax)
-    mov %gs:ROOTS, %rcx
-    mov %rcx, CARD_ROOTS(%rax)
     cmpq $0, LINK(%rax)
     jne 1f
     mov %gs:LAP, %rcx
@@ -77,37 +112,8 @@ pass_on:
     add %rdx, TICKS(%rdi)
     # The one that comes:
     movq $0, PARKED(%r8)
-    mov %r8, %gs:BEARER
-    mov NUMBER(%r8), %rax
-    mov %gs:RUNNING, %rdx
-    mov %rax, (%rdx)
-    mov CARD_CONTEXT(%r8), %rax
-    mov %rax, %gs:CONTEXT
-    mov %gs:ENTRY_STACK, %rdx
-    mov %rax, (%rdx)
-    mov CARD_ROOTS(%r8), %rcx
-    mov %rcx, %gs:ROOTS
-    mov CARD_DOMAIN(%r8), %rax
-    mov (%rcx,%rax,8), %rcx
-    cmp %gs:ROOT, %rcx
-    je 2f
-    mov %rcx, %gs:ROOT                              # before cr3: percpu.rs
-    mov %rcx, %cr3
-    incq %gs:VIEWS
-2:  incq %gs:PASSES
-    testb $FLAG_KEYS, %gs:FLAGS
-    jz 3f
-    mov (%r9), %rsi
-    mov REC(%rsi,%r10), %rsi
-    xor %ecx, %ecx
-    rdpkru
-    cmp REGISTER(%rsi,%r10), %eax
-    je 3f
-    mov REGISTER(%rsi,%r10), %eax
-    xor %edx, %edx
-    wrpkru
-    incq %gs:KEYS
-3:  mov CARD_RIP(%r8), %rcx
+    take_up CARD_DOMAIN
+    mov CARD_RIP(%r8), %rcx
     mov CARD_SP(%r8), %rsp
     mov CARD_KEPT(%r8), %rbx
     mov CARD_KEPT+8(%r8), %rbp

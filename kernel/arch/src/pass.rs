@@ -1,12 +1,13 @@
-//! The short way from one thread to another (`pass.S`, docs/decisions/0007): a thread that executes the scheduler's text is put
+//! The short ways from one thread to another: `post.S` (post.rs), and here that of the scheduler (`pass.S`, docs/decisions/0007): a thread that executes the scheduler's text is put
 //! aside, and one that was put aside in the same way goes on. Only the processor itself does that, so it takes no lock; the
 //! kernel proper *settles* on its next entry: it takes the cards that have moved out of the processor's *lap* and writes down
 //! what has happened.
 
-use crate::context::Registers;
+use crate::context::{Area, Registers};
 use crate::cpu;
 use crate::cpu::PROCESSORS_MAX;
 use crate::frames::Frame;
+use crate::gate::Gate;
 use crate::percpu::{self, block, block_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,24 +17,33 @@ use spin::Mutex;
 /// What the short way keeps of a thread. Layout known to `pass.S`. A card is never freed: a processor may still look at one
 /// whose thread has ended, and sees another number there.
 #[derive(Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Card {
     number: AtomicU64,
     /// 1 + the processor on which the thread was put aside; 0: it was not.
     parked: AtomicU64,
     /// The next one of the lap, or [`END`]; 0: in none.
     link: AtomicU64,
-    context: AtomicU64,
-    roots: AtomicU64,
+    pub(crate) context: AtomicU64,
+    pub(crate) roots: AtomicU64,
     domain: AtomicU64,
     text: AtomicU64,
     sp: AtomicU64,
     rip: AtomicU64,
     kept: [AtomicU64; 6],
-    ticks: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+    // Of its waits in posts (post.rs).
+    pub(crate) rests: AtomicU64,
+    pub(crate) rest_domain: AtomicU64,
+    pub(crate) rest_rip: AtomicU64,
+    pub(crate) rest_sp: AtomicU64,
+    pub(crate) record: AtomicU64,
+    id: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Card>() == 128);
+const _: () = assert!(size_of::<Card>() == 192 && core::mem::offset_of!(Card, rest_domain) == 136);
+
+const LAP: usize = core::mem::offset_of!(percpu::Block, lap);
 
 /// Of a lap.
 pub(crate) const END: u64 = 1;
@@ -41,6 +51,8 @@ pub(crate) const END: u64 = 1;
 const NO_TEXT: u64 = 1;
 /// Cards that are made at once.
 const SLAB: usize = 64;
+/// Slabs whose cards have numbers: more threads than there are in them do without.
+const SLABS: usize = 1024;
 /// Entries of a processor's table, by the low bits of the number.
 const TABLE: usize = 64;
 
@@ -49,6 +61,8 @@ struct Table([[AtomicU64; 2]; TABLE]);
 static TABLES: [Table; PROCESSORS_MAX] =
     [const { Table([const { [const { AtomicU64::new(0) }; 2] }; TABLE]) }; PROCESSORS_MAX];
 static FREE: Mutex<Vec<&'static Card>> = Mutex::new(Vec::new());
+/// Addresses of the slabs; 0: not made yet.
+static ALL: [AtomicU64; SLABS] = [const { AtomicU64::new(0) }; SLABS];
 
 /// Address of a processor's table.
 pub(crate) fn cards(index: usize) -> u64 {
@@ -57,11 +71,13 @@ pub(crate) fn cards(index: usize) -> u64 {
     &raw const TABLES[index] as u64
 }
 
-fn get(word: &AtomicU64) -> u64 {
+#[inline(always)]
+pub(crate) fn get(word: &AtomicU64) -> u64 {
     word.load(Ordering::Relaxed)
 }
 
-fn set(word: &AtomicU64, value: u64) {
+#[inline(always)]
+pub(crate) fn set(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Relaxed);
 }
 
@@ -76,6 +92,10 @@ impl OwnCard {
                 // They stay, so there are as many as there ever were threads at once.
                 free.reserve(SLAB);
                 let slab: &'static [Card] = Box::leak((0..SLAB).map(|_| Card::default()).collect());
+                if let Some((number, place)) = ALL.iter().enumerate().find(|(_, place)| get(place) == 0) {
+                    slab.iter().zip(number * SLAB..).for_each(|(card, id)| set(&card.id, id as u64 + 1));
+                    place.store(slab.as_ptr() as u64, Ordering::Release);
+                }
                 free.extend(slab);
             }
             free.pop().expect("a slab is not empty")
@@ -89,6 +109,7 @@ impl OwnCard {
 impl Drop for OwnCard {
     fn drop(&mut self) {
         set(&self.0.number, 0);
+        set(&self.0.record, 0);
         FREE.lock().push(self.0);
     }
 }
@@ -102,6 +123,7 @@ impl core::ops::Deref for OwnCard {
 
 impl Card {
     /// Number of the thread; 0: of none any more.
+    #[inline(always)]
     pub fn number(&self) -> u64 {
         get(&self.number)
     }
@@ -132,18 +154,12 @@ impl Card {
     /// in `domain`.
     pub fn park(&'static self, registers: &Registers, domain: u32, text: u64) {
         let Registers { rbx, rbp, r12, r13, r14, r15, rip, rsp, .. } = *registers;
-        let block = block();
         set(&self.domain, u64::from(domain));
         set(&self.text, text);
         set(&self.rip, rip);
         set(&self.sp, rsp);
         self.kept.iter().zip([rbx, rbp, r12, r13, r14, r15]).for_each(|(word, value)| set(word, value));
-        set(&self.context, get(&block.context));
-        set(&self.roots, get(&block.roots));
-        if get(&self.link) == 0 {
-            set(&self.link, get(&block.lap));
-            set(&block.lap, self as *const Card as u64);
-        }
+        link(self);
         set(&self.parked, percpu::index() as u64 + 1);
     }
 
@@ -169,6 +185,13 @@ impl Card {
         set(number, self.number());
     }
 
+    /// The thread leaves the kernel with this area and gate: where the short ways find them.
+    #[inline]
+    pub fn leaves(&self, area: &Area, gate: &Gate) {
+        set(&self.context, core::ptr::from_ref(area.registers()) as u64 + size_of::<Registers>() as u64);
+        set(&self.roots, gate.roots());
+    }
+
     /// The thread runs here from now on.
     pub fn bear(&'static self) {
         set(&block().bearer, self as *const Card as u64);
@@ -182,9 +205,32 @@ impl Card {
 }
 
 impl OwnCard {
+    /// Its number among all cards; 0: it has none.
+    pub fn id(&self) -> u32 {
+        get(&self.0.id) as u32
+    }
+
     /// For as long as the system runs.
     pub fn card(&self) -> &'static Card {
         self.0
+    }
+}
+
+/// The card of this number; 0 is no card's.
+#[inline(always)]
+pub fn card(id: u32) -> Option<&'static Card> {
+    let at = (id as usize).wrapping_sub(1);
+    let slab = ALL.get(at / SLAB)?.load(Ordering::Acquire);
+    // SAFETY: a slab has SLAB cards and stays for ever; 0 is none.
+    (slab != 0).then(|| unsafe { &*(slab as *const Card).add(at % SLAB) })
+}
+
+/// The kernel proper has something to write down of this one.
+#[inline(always)]
+pub(crate) fn link(card: &'static Card) {
+    if get(&card.link) == 0 {
+        set(&card.link, percpu::word::<LAP>());
+        percpu::set_word::<LAP>(core::ptr::from_ref(card) as u64);
     }
 }
 

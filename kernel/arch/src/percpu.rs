@@ -118,6 +118,24 @@ pub fn index() -> usize {
     index as usize
 }
 
+/// The word at this offset of this processor's block: one instruction.
+#[inline(always)]
+pub(crate) fn word<const OFFSET: usize>() -> u64 {
+    const { assert!(OFFSET < size_of::<Block>() && OFFSET.is_multiple_of(8)) };
+    let value: u64;
+    // SAFETY: GS points to this processor's block whenever Rust code of the kernel runs.
+    unsafe { asm!("mov {}, gs:[{}]", out(reg) value, const OFFSET, options(nostack, preserves_flags, readonly)) }
+    value
+}
+
+/// Writes that word, of those that only the processor itself writes.
+#[inline(always)]
+pub(crate) fn set_word<const OFFSET: usize>(value: u64) {
+    const { assert!(OFFSET < size_of::<Block>() && OFFSET.is_multiple_of(8)) };
+    // SAFETY: as above; the words are atomic.
+    unsafe { asm!("mov gs:[{}], {}", const OFFSET, in(reg) value, options(nostack, preserves_flags)) }
+}
+
 #[inline]
 pub(crate) fn block() -> &'static Block {
     &BLOCKS[index()]

@@ -4,6 +4,7 @@ use crate::frames::Frame;
 use crate::gate::{self, Gate};
 use crate::image::{self, Mem};
 use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
 use paging::{MapError, Prot, TableMem, Tables};
 
 /// The tables of one view. Dropped only when no processor has them loaded.
@@ -41,12 +42,12 @@ impl Retired {
     }
 }
 
-/// Memory for tables, each new one asked for (a quota) before it is taken.
-struct Charged<'a>(&'a mut dyn FnMut() -> bool);
+/// Memory for tables, as somebody gives it who pays for it.
+struct Given<'a>(&'a mut dyn FnMut() -> Option<Frame>);
 
-impl TableMem for Charged<'_> {
+impl TableMem for Given<'_> {
     fn alloc(&mut self) -> Option<u64> {
-        if (self.0)() { Mem.alloc() } else { None }
+        (self.0)().map(|frame| ManuallyDrop::new(frame).address())
     }
     fn free(&mut self, table: u64) {
         Mem.free(table);
@@ -62,9 +63,9 @@ impl TableMem for Charged<'_> {
 /// Entries of a root for what its thread has for itself: the last slot of the node's slice, with the stacks.
 const STACKS: usize =
     ((abi::layout::slice_base(abi::layout::UNNAMED_NODE) + abi::layout::SLICE_LEN) >> 39) as usize - 1;
-/// Entries of a root for the rest of the slice.
-/// How many tables those are.
+/// How many tables those of the rest of the slice are.
 pub const LENT: u64 = (STACKS - SHARED.start) as u64;
+/// Entries of a root for that rest.
 const SHARED: core::ops::Range<usize> = (abi::layout::slice_base(abi::layout::UNNAMED_NODE) >> 39) as usize..STACKS;
 
 impl ViewTables {
@@ -106,20 +107,20 @@ impl ViewTables {
         self.root
     }
 
-    /// Maps one page for user code. `charge` is asked before each new table.
+    /// Maps one page for user code. `table` gives frames of zeroes for new tables.
     ///
     /// # Errors
-    /// No memory (or `charge` said no), or write and execute together.
+    /// No memory for a table, or write and execute together.
     pub fn map(
         &mut self,
         address: u64,
         frame: &Frame,
         prot: Prot,
-        charge: &mut dyn FnMut() -> bool,
+        table: &mut dyn FnMut() -> Option<Frame>,
     ) -> Result<(), MapError> {
         assert!(address < 1 << 47 && prot.user, "views map user pages only");
         let tables = self.tables.as_mut().expect("live tables");
-        tables.map(&mut Charged(charge), address, frame.address(), prot).map(drop)
+        tables.map(&mut Given(table), address, frame.address(), prot).map(drop)
     }
 
     /// Unmaps a range. Whether anything was mapped, and the tables that became empty.

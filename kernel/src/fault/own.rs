@@ -3,21 +3,52 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::thread::Thread;
+use crate::frame;
+use crate::thread::{Inner, Thread};
 use abi::Error;
-use abi::fault::Frame;
+use abi::frame::{Frame as Stopped, reason};
+use abi::gate::record;
 use abi::layout::SPACE_END;
 use abi::task::Exit;
 use alloc::sync::Arc;
-use arch::context::{FLAGS_DEFAULT, FLAGS_USER, Registers};
+use arch::context::Registers;
+use arch::gate::{BY_KERNEL, Frame, MORE};
 use core::sync::atomic::Ordering;
 
-/// A fault that its text is dealing with: at this depth, and the frame that the text was given.
+/// A fault that its text is dealing with: in this call, and the frame that the text was given.
 #[derive(Clone, Copy)]
 pub struct Handled {
-    depth: usize,
+    call: Call,
     frame: u64,
     how: Exit,
+}
+
+/// Which call it is. Whoever leaves a call in which there was a fault does it through the kernel ([`Inner::mark_handled`]), which
+/// forgets the fault then: what a program leaves unfinished is nobody else's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Call {
+    depth: usize,
+    record: u64,
+}
+
+impl Inner {
+    fn call(&self) -> Call {
+        let depth = self.depth();
+        Call { depth, record: self.gate.frame(depth).record }
+    }
+
+    /// The call on top is left through the kernel only.
+    fn mark_handled(&mut self, depth: usize) {
+        if depth > 0 {
+            let frame = self.gate.frame(depth);
+            self.gate.set_frame(depth, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
+        }
+    }
+
+    /// The calls deeper than this have ended.
+    pub fn forget_handled(&mut self, depth: usize) {
+        self.handled.retain(|one| one.call.depth <= depth);
+    }
 }
 
 /// `fault_entry`.
@@ -38,93 +69,61 @@ pub fn deliver(thread: &Thread, domain: &Domain, how: &Exit) -> bool {
     if entry == 0 || domain.in_window || thread.is_killed() && thread.may_end() {
         return false;
     }
-    let (depth, r) = {
-        let inner = thread.inner.lock();
-        (inner.depth(), *inner.area.registers())
+    let (call, r, place) = {
+        let inner = &mut *thread.inner.lock();
+        let (call, r) = (inner.call(), *inner.area.registers());
+        // A call is entered once, and the others of its depth are over.
+        let before = inner.handled.pop_if(|one| one.call.depth == call.depth).filter(|one| one.call == call);
+        let frame = inner.gate.frame(call.depth);
+        let on_callers = inner.gate.record(frame.record).is_some_and(|record| record.flags & record::CALLER_STACK != 0);
+        let in_entry = before.is_some_and(|one| on_callers || r.rsp <= one.frame);
+        // On the caller's stack the caller decides what can be written; what the callee does about it, it does on its own, where
+        // it would have been entered.
+        let below = if on_callers { frame.sp } else { r.rsp };
+        (call, r, (!in_entry).then(|| frame_address(below)))
     };
-    let at = frame_address(r.rsp);
-    {
-        let handled = &mut thread.inner.lock().handled;
-        if handled.iter().any(|one| one.depth == depth && r.rsp <= one.frame) {
-            // In its entry.
-            handled.retain(|one| one.depth < depth);
-            return false;
-        }
-        handled.retain(|one| one.depth < depth);
-    }
-    let frame = Frame {
-        rax: r.rax,
-        rbx: r.rbx,
-        rcx: r.rcx,
-        rdx: r.rdx,
-        rsi: r.rsi,
-        rdi: r.rdi,
-        rbp: r.rbp,
-        rsp: r.rsp,
-        r8: r.r8,
-        r9: r.r9,
-        r10: r.r10,
-        r11: r.r11,
-        r12: r.r12,
-        r13: r.r13,
-        r14: r.r14,
-        r15: r.r15,
-        rip: r.rip,
-        rflags: r.rflags,
-        cause: how.cause,
-        address: how.address,
-        section: how.section,
-        right: how.right,
-        mended: 0,
-        reserved: 0,
+    let Some(at) = place else {
+        // In its entry.
+        return false;
     };
+    let right = how.right;
+    // Of an access a right is missing, of an instruction none.
+    let why = if right == 0 { reason::EXCEPTION } else { reason::FAULT };
+    let (task, number) = (thread.task.number, thread.number);
+    let frame = Stopped { reason: why, address: how.address, right, task, thread: number, ..frame::of(&r) };
     // Written with the domain's own rights; nowhere else than on its own stack, wherever the program has its stack pointer.
     let (base, top) = domain.stack;
-    let on_stack = at.checked_sub(8).is_some_and(|low| base != 0 && (base..top).contains(&low)) && at + size_of::<Frame>() as u64 <= top;
+    let on_stack = at.checked_sub(8).is_some_and(|low| base != 0 && (base..top).contains(&low)) && at + size_of::<Stopped>() as u64 <= top;
     if !on_stack || claim::write_record(domain, at, &frame).is_err() || claim::write(domain, at - 8, &[0; 8]).is_err() {
         return false;
     }
     let inner = &mut *thread.inner.lock();
-    inner.handled.push(Handled { depth, frame: at, how: *how });
+    inner.mark_handled(call.depth);
+    inner.handled.push(Handled { call, frame: at, how: *how });
     *inner.area.registers_mut() = Registers { rdi: at, ..Registers::start(entry, at - 8) };
     true
 }
 
 /// Below what the program has on its stack; programs are compiled without a red zone.
 fn frame_address(rsp: u64) -> u64 {
-    rsp.saturating_sub(size_of::<Frame>() as u64) & !15
+    rsp.saturating_sub(size_of::<Stopped>() as u64) & !15
 }
 
 /// `fault_return`: the thread goes on, or hears what it would have heard without an entry. `None`: it goes on.
 ///
 /// # Errors
-/// `NotFound`: no fault is being dealt with here; or what reading the frame answers.
-pub fn give_back(thread: &Arc<Thread>, domain: &Domain, at: u64) -> Result<Option<Exit>, Error> {
-    let frame: Frame = claim::read_record(domain, at)?;
+/// `NotFound`: no fault is being dealt with here; `BadAddress`: there is nothing to go on with; or what reading the frame answers.
+pub fn give_back(thread: &Arc<Thread>, domain: &Domain, at: u64, mended: bool) -> Result<Option<Exit>, Error> {
+    let frame: Stopped = claim::read_record(domain, at)?;
+    if mended && frame.rip >= SPACE_END {
+        return Err(Error::BadAddress);
+    }
     let inner = &mut *thread.inner.lock();
-    let depth = inner.depth();
-    let handled = inner.handled.pop_if(|one| one.depth == depth).ok_or(Error::NotFound)?;
-    if frame.mended == 0 {
+    let call = inner.call();
+    let handled = inner.handled.pop_if(|one| one.call == call).ok_or(Error::NotFound)?;
+    if !mended {
         return Ok(Some(handled.how));
     }
-    *inner.area.registers_mut() = Registers {
-        rax: frame.rax,
-        rbx: frame.rbx,
-        rcx: frame.rcx,
-        rdx: frame.rdx,
-        rsi: frame.rsi,
-        rdi: frame.rdi,
-        rbp: frame.rbp,
-        r8: frame.r8,
-        r9: frame.r9,
-        r10: frame.r10,
-        r11: frame.r11,
-        r12: frame.r12,
-        r13: frame.r13,
-        r14: frame.r14,
-        r15: frame.r15,
-        rflags: FLAGS_DEFAULT | frame.rflags & FLAGS_USER,
-        ..Registers::start(if frame.rip < SPACE_END { frame.rip } else { 0 }, frame.rsp)
-    };
+    *inner.area.registers_mut() = frame::registers(&frame);
     Ok(None)
 }

@@ -23,11 +23,11 @@ impl Office {
     }
 
     /// A beat on its processor, at which it decides. `current` runs here.
-    pub fn beat(&self, current: Option<&Arc<Thread>>) {
+    pub fn beat(&self, current: Option<&Arc<Thread>>, on_time: bool) {
         let errand = current.and_then(|thread| self.errand(thread));
         let beat = {
             let mut inner = self.inner.lock();
-            let beat = inner.seat.beat(errand.as_ref().map(|errand| errand.number));
+            let beat = inner.seat.beat(errand.as_ref().map(|errand| errand.number), on_time);
             if beat == Beat::Late {
                 inner.wrong.get_or_insert(Reason::Slow);
             }

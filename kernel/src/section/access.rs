@@ -1,10 +1,13 @@
 //! Who may do what to a section: asked under its lock, so that what follows is done with a right that is still there; and
 //! changing its ACL.
 
-use super::{Section, State};
+use super::{Section, StackOf, State};
 use crate::domain::Domain;
 use crate::machine::spare_heap;
+use crate::post;
 use crate::view::{self, Change, Stale};
+use abi::rights::principal;
+use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use spin::MutexGuard;
 
@@ -47,6 +50,12 @@ impl Section {
     }
 
     fn set_entry_locked(&self, mut state: MutexGuard<'_, State>, entry: &AclEntry) -> Result<(), Error> {
+        // Whoever runs on a stack trusts the return addresses there (pitfalls, H11): one thread writes it.
+        let may_write = Rights::from_bits_retain(entry.rights).contains(Rights::WRITE);
+        let is_own = |of: StackOf| entry.principal == principal::THREAD && entry.id == of.thread;
+        if may_write && state.stack.is_some_and(|of| !is_own(of)) {
+            return Err(Error::NotSupported);
+        }
         if entry.rights != 0 {
             spare_heap()?;
         }
@@ -61,9 +70,17 @@ impl Section {
         }
         let stale = self.acl_changed(&mut state, change);
         drop(state);
-        self.changed();
+        self.list_changed(change);
         stale.flush();
         Ok(())
+    }
+
+    /// What rests on the list. Call without locks.
+    pub(crate) fn list_changed(&self, change: ::acl::Change) {
+        if self.kind() == kind::POST && change == ::acl::Change::Shrank {
+            post::list_changed(self);
+        }
+        self.changed();
     }
 
     /// What was cached of the ACL before it changed.

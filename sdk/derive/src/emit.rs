@@ -1,17 +1,20 @@
 //! The code that an interface becomes.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::model::{Argument, Interface, Kind, Method, Outcome, WORDS};
+use crate::service;
 
 pub fn all(interface: &Interface) -> TokenStream {
     let declared = &interface.declared;
     let client = client(interface);
+    let service = service::client(interface);
     let server = server(interface);
     quote! {
         #declared
         #client
+        #service
         #server
     }
 }
@@ -33,9 +36,12 @@ fn client(interface: &Interface) -> TokenStream {
     let name = &interface.declared.ident;
     let client = format_ident!("{name}Client");
     let public_name = snake(&name.to_string(), '-');
-    let lends = interface.methods.iter().flat_map(|m| &m.arguments).any(|a| !matches!(a.kind, Kind::Word(_)));
-    let default_len = if lends { quote!(::rt::bound::ARGS_DEFAULT) } else { quote!(0) };
+    let default_len = args_len(interface);
     let stubs = interface.methods.iter().enumerate().map(|(i, m)| stub(i as u64, m));
+    let later = format_ident!("{name}Later");
+    let later_stubs = interface.methods.iter().enumerate().map(|(i, m)| later_stub(i as u64, m));
+    let later_docs = format!("The methods of `{name}`, with answers that are waited for later.");
+    let identity = identity(interface);
     let count = interface.methods.len() as u64;
     let descriptions = interface.methods.iter().map(describe);
     let docs = format!("Client of the interface `{name}`: every call may also fail because the server has ended.");
@@ -50,6 +56,9 @@ fn client(interface: &Interface) -> TokenStream {
             /// Name and methods, for programs that call what they do not know.
             pub const INTERFACE: ::rt::gate::Interface =
                 ::rt::gate::Interface { name: #public_name, methods: &[#(#descriptions),*] };
+
+            /// Which interface messages say that they are about.
+            pub const IDENTITY: u32 = #identity;
 
             /// Binds this program to the server's block of gates.
             ///
@@ -90,10 +99,35 @@ fn client(interface: &Interface) -> TokenStream {
                 ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind_line(gate, len, #count)? })
             }
 
+            /// A client whose calls are questions at the server's post: the server must offer one, and its threads serve.
+            ///
+            /// # Errors
+            /// As `rt::Bound::bind_post`.
+            pub fn bind_post(gate: u64, len: u64) -> ::core::result::Result<#client, ::rt::Error> {
+                ::core::result::Result::Ok(#client { bound: ::rt::Bound::bind_post(gate, len, #count, #identity)? })
+            }
+
             /// The binding.
             #[must_use]
             pub fn bound(&self) -> &::rt::Bound {
                 &self.bound
+            }
+
+            /// Calls whose answers are waited for later: by the line, if there is one. Without one they are made at once.
+            #[must_use]
+            pub fn later(&self) -> #later<'_> {
+                #later(::rt::later::Later::of(&self.bound))
+            }
+
+            /// Calls by the server's post, with answers that come at `answers`. Besides, this client calls as before.
+            ///
+            /// # Errors
+            /// As `rt::later::Later::by_post`.
+            pub fn by_post<'a>(
+                &'a self,
+                answers: &'a ::rt::Answers,
+            ) -> ::core::result::Result<#later<'a>, ::rt::Error> {
+                ::rt::later::Later::by_post(&self.bound, answers, #count, #identity).map(#later)
             }
 
             /// Ends the binding.
@@ -114,35 +148,61 @@ fn client(interface: &Interface) -> TokenStream {
 
             #(#stubs)*
         }
+
+        #[doc = #later_docs]
+        #[allow(dead_code)]
+        #[derive(Clone, Copy, Debug)]
+        #vis struct #later<'a>(::rt::later::Later<'a>);
+
+        #[allow(dead_code)]
+        impl<'a> #later<'a> {
+            /// By a post that is known, without lending anything: see `rt::later::Later::to`.
+            #[must_use]
+            pub fn to(post: ::rt::post::Post, answers: &'a ::rt::Answers) -> #later<'a> {
+                #later(::rt::later::Later::to(post, answers, #identity))
+            }
+
+            /// What the server has counted of its post.
+            ///
+            /// # Errors
+            /// As `rt::later::Later::count`.
+            pub fn count(&self, which: ::rt::serve::Count) -> ::core::result::Result<u64, ::rt::Error> {
+                self.0.count(#count, which)
+            }
+
+            #(#later_stubs)*
+        }
     }
 }
 
-fn describe(method: &Method) -> TokenStream {
-    let name = method.name.to_string().replace('_', "-");
-    let words = method.arguments.iter().map(|a| {
-        let (name, ty) = (a.name.to_string(), &a.ty);
-        let ty = quote!(#ty).to_string().replace("& ", "&").replace(" ;", ";");
-        quote!((#name, #ty))
+/// Length of the argument section if nobody asks for one.
+pub fn args_len(interface: &Interface) -> TokenStream {
+    let lends = interface.methods.iter().flat_map(|m| &m.arguments).any(|a| !matches!(a.kind, Kind::Word(_)));
+    if lends { quote!(::rt::bound::ARGS_DEFAULT) } else { quote!(0) }
+}
+
+/// What messages of an interface have in common: of its name and all that is declared of its methods.
+fn identity(interface: &Interface) -> u32 {
+    let signatures = interface.declared.items.iter().map(|item| match item {
+        syn::TraitItem::Fn(function) => function.sig.to_token_stream().to_string(),
+        _ => String::new(),
     });
-    let result = match method.result {
-        Outcome::Pair => quote!(::rt::gate::Returns::Pair),
-        _ => quote!(::rt::gate::Returns::Status),
-    };
-    quote!(::rt::gate::Method { name: #name, arguments: &[#(#words),*], returns: #result })
+    let name = interface.declared.ident.to_string();
+    // FNV-1a, folded to the bits that there are (`rt::request::IDENTITIES`). 0 is for those that say nothing.
+    let whole = [name].into_iter().chain(signatures).flat_map(String::into_bytes);
+    let hash =
+        whole.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let folded = hash ^ hash >> 12 ^ hash >> 24 ^ hash >> 36 ^ hash >> 48 ^ hash >> 60;
+    (folded as u32 & 0xfff).max(1)
 }
 
-fn value_type(outcome: &Outcome) -> TokenStream {
-    match outcome {
-        Outcome::Nothing => quote!(()),
-        Outcome::Word(ty) => quote!(#ty),
-        Outcome::Pair => quote!((u64, u64)),
-    }
+/// A call as words, and what it passes by pointer.
+pub struct Encoded {
+    pub words: Vec<TokenStream>,
+    pub slices: Vec<TokenStream>,
 }
 
-fn stub(index: u64, method: &Method) -> TokenStream {
-    let Method { name, docs, .. } = method;
-    let parameters = method.arguments.iter().map(|Argument { name, ty, .. }| quote!(#name: #ty));
-    let value = value_type(&method.result);
+pub fn encode(method: &Method) -> Encoded {
     let mut words = Vec::new();
     let mut slices = Vec::new();
     for Argument { name, kind, .. } in &method.arguments {
@@ -165,27 +225,52 @@ fn stub(index: u64, method: &Method) -> TokenStream {
         }
     }
     words.resize(WORDS, quote!(0));
+    Encoded { words, slices }
+}
+
+/// The value in the two words of an answer.
+pub fn decode_answer(method: &Method) -> TokenStream {
+    match method.result {
+        Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
+        _ => quote! {
+            ::rt::gate::Word::from_word(::rt::bound::result_of(__values)?).ok_or(::rt::Error::BadArgument)
+        },
+    }
+}
+
+fn describe(method: &Method) -> TokenStream {
+    let name = method.name.to_string().replace('_', "-");
+    let words = method.arguments.iter().map(|a| {
+        let (name, ty) = (a.name.to_string(), &a.ty);
+        let ty = quote!(#ty).to_string().replace("& ", "&").replace(" ;", ";");
+        quote!((#name, #ty))
+    });
+    let result = match method.result {
+        Outcome::Pair => quote!(::rt::gate::Returns::Pair),
+        _ => quote!(::rt::gate::Returns::Status),
+    };
+    quote!(::rt::gate::Method { name: #name, arguments: &[#(#words),*], returns: #result })
+}
+
+pub fn value_type(outcome: &Outcome) -> TokenStream {
+    match outcome {
+        Outcome::Nothing => quote!(()),
+        Outcome::Word(ty) => quote!(#ty),
+        Outcome::Pair => quote!((u64, u64)),
+    }
+}
+
+fn stub(index: u64, method: &Method) -> TokenStream {
+    let Method { name, docs, .. } = method;
+    let parameters = method.arguments.iter().map(|Argument { name, ty, .. }| quote!(#name: #ty));
+    let value = value_type(&method.result);
+    let Encoded { words, slices } = encode(method);
     let call = if slices.is_empty() {
         quote!(self.bound.call(#index, [#(#words),*])?)
     } else {
         quote!(self.bound.call_with(#index, [#(#words),*], [#(#slices),*])?)
     };
-    let post = format_ident!("post_{name}");
-    let lent = method.arguments.iter().map(|Argument { name, ty, kind }| match kind {
-        Kind::Word(_) => quote!(#name: #ty),
-        Kind::Bytes => quote!(#name: &'__lent [u8]),
-        Kind::BytesMut => quote!(#name: &'__lent mut [u8]),
-        Kind::Text => quote!(#name: &'__lent str),
-        Kind::Array(n) => quote!(#name: &'__lent [u8; #n]),
-        Kind::ArrayMut(n) => quote!(#name: &'__lent mut [u8; #n]),
-    });
-    let post_docs = format!("`{name}`, with the answer to be collected later: see `rt::Bound::post`.");
-    let answer = match method.result {
-        Outcome::Pair => quote!(::core::result::Result::Ok((__values[0], __values[1]))),
-        _ => quote! {
-            ::rt::gate::Word::from_word(::rt::bound::result_of(__values)?).ok_or(::rt::Error::BadArgument)
-        },
-    };
+    let answer = decode_answer(method);
     quote! {
         #(#docs)*
         ///
@@ -197,18 +282,34 @@ fn stub(index: u64, method: &Method) -> TokenStream {
             let __values = #call;
             #answer
         }
+    }
+}
 
-        #[doc = #post_docs]
+fn later_stub(index: u64, method: &Method) -> TokenStream {
+    let Method { name, docs, .. } = method;
+    let value = value_type(&method.result);
+    let Encoded { words, slices } = encode(method);
+    let lent = method.arguments.iter().map(|Argument { name, ty, kind }| match kind {
+        Kind::Word(_) => quote!(#name: #ty),
+        Kind::Bytes => quote!(#name: &'a [u8]),
+        Kind::BytesMut => quote!(#name: &'a mut [u8]),
+        Kind::Text => quote!(#name: &'a str),
+        Kind::Array(n) => quote!(#name: &'a [u8; #n]),
+        Kind::ArrayMut(n) => quote!(#name: &'a mut [u8; #n]),
+    });
+    let answer = decode_answer(method);
+    quote! {
+        #(#docs)*
         ///
         /// # Errors
-        /// As `rt::Bound::post`.
-        #[allow(clippy::too_many_arguments, dead_code)]
-        pub fn #post<'__lent>(
-            &'__lent self,
+        /// As `rt::later::Later::begin`.
+        #[allow(clippy::too_many_arguments)]
+        pub fn #name(
+            &self,
             #(#lent),*
-        ) -> ::core::result::Result<::rt::line::Answer<'__lent, #value>, ::rt::Error> {
-            let __posted = self.bound.post(#index, [#(#words),*], [#(#slices),*])?;
-            ::core::result::Result::Ok(::rt::line::Answer::of(__posted, |__values| #answer))
+        ) -> ::core::result::Result<::rt::later::Answer<'a, #value>, ::rt::Error> {
+            let __posted = self.0.begin(#index, [#(#words),*], [#(#slices),*])?;
+            ::core::result::Result::Ok(::rt::later::Answer::of(__posted, |__values| #answer))
         }
     }
 }
@@ -219,7 +320,8 @@ fn server(interface: &Interface) -> TokenStream {
     let serve = format_ident!("{}_serve", snake(&name.to_string(), '_'));
     let count = interface.methods.len() as u64;
     let arms = interface.methods.iter().enumerate().map(|(i, m)| arm(i as u64, m));
-    let with_lines = format_ident!("{serve}_with_lines");
+    let serve_by = format_ident!("{serve}_by");
+    let identity = identity(interface);
     let skeleton = format_ident!("{name}Skeleton");
     let docs = format!(
         "Exports the gates of the interface `{name}`, served by `server` on its callers' threads. Nobody may call them \
@@ -234,23 +336,24 @@ fn server(interface: &Interface) -> TokenStream {
             ::rt::Gates::export(#skeleton(server), #count)
         }
 
-        /// The same, for callers who want a thread of the server's to serve them, too (ITC): see
-        /// `rt::Gates::export_with_lines`.
+        /// The same, by further ways, too: threads of the server's serve callers who want that. See `rt::Gates::export_by`.
         ///
         /// # Errors
-        /// As `rt::Gates::export_with_lines`.
+        /// As `rt::Gates::export_by`.
         #[allow(dead_code)]
-        #vis fn #with_lines<S: #name + Sync>(
+        #vis fn #serve_by<S: #name + Sync>(
             server: &'static S,
-            lines: usize,
+            ways: ::rt::serve::Ways,
         ) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
-            ::rt::Gates::export_with_lines::<_, #count>(#skeleton(server), lines)
+            ::rt::Gates::export_by::<_, #count>(#skeleton(server), ways)
         }
 
         #[doc(hidden)]
         struct #skeleton<S: 'static>(&'static S);
 
         impl<S: #name + Sync> ::rt::gate::Skeleton for #skeleton<S> {
+            const IDENTITY: u32 = #identity;
+
             #[inline(always)]
             fn dispatch(&self, __caller: &::rt::Caller, __index: u64, __words: &[u64; 6]) -> ::rt::gate::Values {
                 match __index {
@@ -291,7 +394,8 @@ fn arm(index: u64, method: &Method) -> TokenStream {
             }),
         }
         next += argument.words();
-        pass.push(quote!(#name));
+        // A text comes as a copy.
+        pass.push(if matches!(argument.kind, Kind::Text) { quote!(&#name) } else { quote!(#name) });
     }
     if !pointers.is_empty() {
         decode.push(quote! {

@@ -5,6 +5,7 @@ use proc_macro::TokenStream;
 
 mod emit;
 mod model;
+mod service;
 
 /// Declares an interface: see the crate's page.
 #[proc_macro_attribute]

@@ -2,7 +2,7 @@
 
 use quote::ToTokens;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, Result, ReturnType,
+    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemTrait, Meta, Pat, PathArguments, Result, ReturnType,
     TraitItem, TraitItemFn, Type,
 };
 
@@ -21,6 +21,8 @@ pub struct Method {
     pub arguments: Vec<Argument>,
     pub result: Outcome,
     pub fallible: bool,
+    /// Doing it twice is doing it once.
+    pub repeat: bool,
 }
 
 pub struct Argument {
@@ -77,7 +79,10 @@ impl Errors {
     }
 }
 
-pub fn read(declared: ItemTrait) -> Result<Interface> {
+/// Marks a method that may be repeated.
+const REPEAT: &str = "repeat";
+
+pub fn read(mut declared: ItemTrait) -> Result<Interface> {
     let mut errors = Errors(None);
     if !declared.generics.params.is_empty() {
         errors.at(&declared.generics, "an interface cannot be generic: a gate has one fixed meaning");
@@ -97,6 +102,12 @@ pub fn read(declared: ItemTrait) -> Result<Interface> {
     }
     if methods.len() > 256 {
         errors.at(&declared.ident, "at most 256 methods: a text exports no more gates");
+    }
+    // The mark is for us alone.
+    for item in &mut declared.items {
+        if let TraitItem::Fn(function) = item {
+            function.attrs.retain(|a| !a.path().is_ident(REPEAT));
+        }
     }
     match errors.0 {
         Some(e) => Err(e),
@@ -163,11 +174,20 @@ fn method(function: &TraitItemFn) -> Result<Method> {
              take only `u64` and `i64`",
         );
     }
+    let mut marks = function.attrs.iter().filter(|a| a.path().is_ident(REPEAT));
+    let mark = marks.next();
+    if let Some(mark) = mark.filter(|a| !matches!(a.meta, Meta::Path(_))) {
+        errors.at(mark, "`#[repeat]` takes no arguments");
+    }
+    if let Some(second) = marks.next() {
+        errors.at(second, "`#[repeat]` says it once");
+    }
+    let repeat = mark.is_some();
     match errors.0 {
         Some(e) => Err(e),
         None => {
             let docs = function.attrs.iter().filter(|a| a.path().is_ident("doc")).cloned().collect();
-            Ok(Method { name: signature.ident.clone(), docs, caller, arguments, result, fallible })
+            Ok(Method { name: signature.ident.clone(), docs, caller, arguments, result, fallible, repeat })
         }
     }
 }

@@ -12,6 +12,7 @@ pub trait Demo {
     fn is_even(&self, n: u8) -> bool;
     fn fill(&self, buffer: &mut [u8], with: u8);
     fn map(&self, pixels: &mut [u8], table: &[u8; 256]) -> Result<(), Error>;
+    #[repeat]
     fn length(&self, text: &str) -> Result<u64, Error>;
     fn who(&self, caller: &Caller) -> Result<u64, Error>;
     fn fail(&self, n: i32) -> Result<i32, Error>;
@@ -84,12 +85,12 @@ fn slices_are_lent_and_come_back() {
 }
 
 #[test]
-fn without_a_line_what_is_posted_is_done_at_once() {
+fn without_a_line_what_is_for_later_is_done_at_once() {
     let (demo, gate) = client();
-    let (first, second) = (demo.post_add(40, 2).unwrap(), demo.post_fail(-1).unwrap());
-    assert_eq!((second.collect(), first.collect()), (Err(Error::Exists), Ok(42)));
+    let (first, second) = (demo.later().add(40, 2).unwrap(), demo.later().fail(-1).unwrap());
+    assert_eq!((second.wait(), first.wait()), (Err(Error::Exists), Ok(42)));
     let mut lent = demo.alloc(100).unwrap();
-    demo.post_fill(&mut lent, 5).unwrap().collect().unwrap();
+    demo.later().fill(&mut lent, 5).unwrap().wait().unwrap();
     assert!(lent.iter().all(|&b| b == 5));
     assert!(DemoClient::bind_itc(gate, 4096).is_err(), "this server offers no lines");
 }
@@ -117,4 +118,18 @@ fn an_interface_describes_itself() {
     assert_eq!(described.name, "demo");
     assert_eq!(described.methods[3].name, "is-even");
     assert_eq!(described.methods[5].arguments, &[("pixels", "&mut [u8]"), ("table", "&[u8; 256]")]);
+}
+
+#[test]
+fn a_client_of_servers_that_are_restarted() {
+    let demo = DemoService::new(client().1);
+    assert_eq!(demo.add(40, 2), Ok(42));
+    assert_eq!(demo.length("Musubi"), Ok(6));
+    let mut buffer = [0; 3];
+    assert_eq!(demo.fill(&mut buffer, 7), Ok(()));
+    assert_eq!(buffer, [7; 3]);
+    assert_eq!(demo.fail(-1), Err(Error::Exists));
+    assert_eq!(demo.pair(1, -1), Ok((1, u64::MAX)));
+    // Nobody restarts servers here, so nobody is waited for.
+    assert_eq!(DemoService::new(8).add(1, 2), Err(Error::Dead));
 }

@@ -121,12 +121,24 @@ impl Command {
     /// # Errors
     /// With the reason that the loader gives.
     pub fn spawn_by(&self, loader: &LoaderClient) -> Result<Child, Refused> {
+        self.spawn_with(|request, reason| loader.spawn(request, reason))
+    }
+
+    /// Starts the program of a place that the loader keeps (`interfaces::loader`), whatever the path says.
+    ///
+    /// # Errors
+    /// With the reason that the loader gives.
+    pub fn spawn_at(&self, loader: &LoaderClient, place: u64) -> Result<Child, Refused> {
+        self.spawn_with(|request, reason| loader.spawn_at(place, request, reason))
+    }
+
+    fn spawn_with(&self, start: impl FnOnce(&[u8], &mut [u8]) -> Result<u64, Error>) -> Result<Child, Refused> {
         let request = self.request.encode();
         if request.len() > LEN_MAX {
             return Err(Refused { error: Error::TooBig, reason: "arguments too long".to_owned() });
         }
         let mut reason = [0; 256];
-        match loader.spawn(&request, &mut reason) {
+        match start(&request, &mut reason) {
             Ok(task) => Ok(Child { task }),
             Err(error) => {
                 let len = reason.iter().position(|&b| b == 0).unwrap_or(reason.len());

@@ -7,6 +7,7 @@ use interfaces::interrupt::{Interrupt, interrupt_serve};
 use rt::abi::rights::{ANY_TEXT, principal};
 use rt::abi::task::USER_SYSTEM;
 use rt::gate::ANYBODY;
+use rt::post::Post;
 use rt::section::Ports;
 use rt::{AclEntry, Error};
 
@@ -95,6 +96,37 @@ impl<const N: usize> Default for Bytes<N> {
     }
 }
 
+/// Operation of the message that an interrupt is.
+pub const ARRIVED: u32 = 1;
+
+/// A device's interrupts as messages, at a post of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrivals(Post);
+
+impl Arrivals {
+    /// # Errors
+    /// `Busy` while another program that lives has them; what the kernel answers.
+    pub fn of(ports: Ports) -> Result<Arrivals, Error> {
+        let post = Post::any()?;
+        ports.interrupt_to(Some(post), ARRIVED).inspect_err(|_| {
+            let _ = post.free(true);
+        })?;
+        Ok(Arrivals(post))
+    }
+
+    /// How many have come since the last time, waiting at most so long for one; 0: none has.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn wait(self, timeout_ns: u64) -> Result<u64, Error> {
+        match self.0.receive(timeout_ns) {
+            Ok(message) => Ok(message.words[0]),
+            Err(Error::TimedOut) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// A device's interrupt, and what is done at once when it comes.
 pub struct Driver {
     ports: Ports,
@@ -159,6 +191,7 @@ impl Driver {
 
     /// The thread's life: `rest` is done when there may be something to do.
     pub fn run(&self, mut rest: impl FnMut()) -> ! {
+        let mut arrivals = Arrivals::of(self.ports);
         loop {
             self.woken.fetch_add(1, Ordering::Relaxed);
             let more = if self.turn.take(OWN, rt::time::ticks()) {
@@ -180,8 +213,9 @@ impl Driver {
                 // There may not have been room for everything, and no other interrupt comes for what is left.
                 continue;
             }
-            if !matches!(self.ports.wait(LOOK_NS), Ok(()) | Err(Error::TimedOut)) {
+            if arrivals.and_then(|arrivals| arrivals.wait(LOOK_NS)).is_err() {
                 rt::time::sleep_ns(POLL_NS);
+                arrivals = Arrivals::of(self.ports);
             }
         }
     }

@@ -15,7 +15,9 @@ pub mod driver;
 pub mod ended;
 pub mod files;
 pub mod names;
+pub mod parallel;
 mod passing;
+pub mod servers;
 pub mod stream;
 mod why;
 
@@ -35,6 +37,7 @@ macro_rules! program {
 #[doc(hidden)]
 pub fn begin(start: &Start, run: fn(&Start) -> i32) -> i32 {
     rt::sched::set_direct(passing::DIRECT);
+    rt::service::set_wait(&servers::WAIT);
     if start.stream(2).gate != 0 {
         rt::set_panic_output(|text| {
             let _ = stream::errors().write_all(text);

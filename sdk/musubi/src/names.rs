@@ -2,16 +2,17 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use interfaces::names::{NAME_MAX, NamesClient};
+use interfaces::names::{NAME_MAX, NamesService};
 use rt::gate::ANYBODY;
 use rt::{Error, Gates, Once};
 
-static CLIENT: Once<NamesClient> = Once::new();
+static CLIENT: Once<NamesService> = Once::new();
 
-fn client() -> Result<&'static NamesClient, Error> {
+fn client() -> Result<&'static NamesService, Error> {
     CLIENT.get_or_try(|| match rt::start().names() {
         0 => Err(Error::NotFound),
-        gate => NamesClient::bind_with_args(gate, 4096),
+        // Nobody could be asked where to ask whether it comes back.
+        gate => Ok(NamesService::new_with_args(gate, 4096).always()),
     })
 }
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
-use interfaces::stream::StreamClient;
+use interfaces::stream::StreamService;
 use rt::abi::start::StreamRef;
 use rt::{Error, Mutex};
 
@@ -12,9 +12,9 @@ use rt::{Error, Mutex};
 const PART: usize = 8 << 10;
 
 /// One binding per server of streams, made at first use and kept.
-static CLIENTS: Mutex<Vec<(u64, &'static StreamClient)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(u64, &'static StreamService)>> = Mutex::new(Vec::new());
 
-fn client(gate: u64) -> Result<&'static StreamClient, Error> {
+fn client(gate: u64) -> Result<&'static StreamService, Error> {
     if gate == 0 {
         return Err(Error::NotFound);
     }
@@ -22,7 +22,7 @@ fn client(gate: u64) -> Result<&'static StreamClient, Error> {
     if let Some(known) = clients.iter().find(|c| c.0 == gate) {
         return Ok(known.1);
     }
-    let made: &'static StreamClient = Box::leak(Box::new(StreamClient::bind(gate)?));
+    let made: &'static StreamService = Box::leak(Box::new(StreamService::new(gate)));
     clients.push((gate, made));
     Ok(made)
 }

@@ -8,9 +8,11 @@
 use abi::calls::stub;
 use abi::gate::{PASSED_FOR_WRITING, record};
 use abi::{Error, gate};
+use alloc::string::String;
 use core::marker::PhantomData;
 
-use crate::{Caller, Trap};
+use crate::serve::lent;
+use crate::{Caller, Trap, fault};
 
 /// `&[u8]`: address and length.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +20,8 @@ pub struct Read(pub u64, pub u64);
 /// `&mut [u8]`: address and length.
 #[derive(Clone, Copy, Debug)]
 pub struct Write(pub u64, pub u64);
-/// `&str`: address and length.
+/// `&str`: address and length. What the method gets is a copy: text in memory that a caller can still write may stop being text at any
+/// moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Text(pub u64, pub u64);
 /// `&[u8; N]`: address.
@@ -31,7 +34,8 @@ pub struct WriteArray<const N: usize>(pub u64);
 /// The pointers of a call, as references to what they point to.
 ///
 /// # Errors
-/// `Refused` if one is not the caller's to use so, overlaps one that is to be written, or (`Text`) is not UTF-8.
+/// `Refused` if one is not the caller's to use so, overlaps one that is to be written, or (`Text`) is not UTF-8; `TooBig` for a text
+/// longer than [`TEXT_MAX`]; `BadAddress` for one that goes while it is copied.
 #[inline(always)]
 pub fn arguments<'c, P: Pointers<'c>>(caller: &'c Caller, pointers: P) -> Result<P::References, Error> {
     pointers.check(caller)
@@ -50,7 +54,7 @@ pub trait Pointer<'c> {
     type Reference;
     fn range(&self) -> Range;
     /// # Errors
-    /// `Refused` if the bytes are none of the type.
+    /// `Refused` if the bytes are none of the type, and as [`arguments`].
     fn reference(checked: Checked<'c>) -> Result<Self::Reference, Error>;
 }
 
@@ -112,13 +116,24 @@ macro_rules! pointer {
 
 pointer!([] Read, &'c [u8], false, |this| this.1, |checked| Ok(checked.read()));
 pointer!([] Write, &'c mut [u8], true, |this| this.1, |checked| Ok(checked.write()));
-pointer!([] Text, &'c str, false, |this| this.1, |checked| core::str::from_utf8(checked.read()).map_err(|_| Error::Refused));
+pointer!([] Text, String, false, |this| this.1, |checked| text(checked.read()));
 pointer!([const N: usize] ReadArray<N>, &'c [u8; N], false, |_this| N as u64, |checked| {
     checked.read().try_into().map_err(|_| Error::Refused)
 });
 pointer!([const N: usize] WriteArray<N>, &'c mut [u8; N], true, |_this| N as u64, |checked| {
     checked.write().try_into().map_err(|_| Error::Refused)
 });
+
+/// Most bytes of a text that is passed.
+pub const TEXT_MAX: usize = 4096;
+
+#[inline(never)]
+fn text(lent: &[u8]) -> Result<String, Error> {
+    if lent.len() > TEXT_MAX {
+        return Err(Error::TooBig);
+    }
+    String::from_utf8(fault::copy_in(lent)?).map_err(|_| Error::Refused)
+}
 
 macro_rules! tuples {
     ($(($($pointer:ident $value:ident),+))*) => { $(
@@ -202,10 +217,14 @@ fn asked_for<const N: usize>(caller: &Caller, mut ranges: [Range; N]) -> Result<
     if !apart(&ranges, |range| range.len > 0) {
         return Err(Error::Refused);
     }
-    if caller.flags & record::BY_LINE != 0 && ranges.iter().any(|range| range.len > 0 && !range.is_lent(caller)) {
-        return Err(Error::Refused);
+    let outside = ranges.iter().filter(|range| range.len > 0 && !range.is_lent(caller));
+    if caller.flags & (record::BY_LINE | record::BY_POST) != 0 {
+        let mut outside = outside.map(|range| (range.address, range.len)).peekable();
+        let by_post = caller.flags & record::BY_POST != 0;
+        let believed = outside.peek().is_none() || by_post && lent::hold(caller, outside);
+        return if believed { Ok(ranges) } else { Err(Error::Refused) };
     }
-    let mut outside = ranges.iter().filter(|range| range.len > 0 && !range.is_lent(caller)).peekable();
+    let mut outside = outside.peekable();
     while outside.peek().is_some() {
         let mut words = [0; 6];
         for (words, range) in words.chunks_exact_mut(2).zip(&mut outside) {

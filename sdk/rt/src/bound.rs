@@ -7,8 +7,11 @@ use abi::{AclEntry, Error, Rights, gate as contract};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use crate::elsewhere::Elsewhere;
 use crate::lend::{Loan, Loans, Slice};
-use crate::line::{LINE_LEN, Line, Posted};
+use crate::line::{LINE_LEN, Line};
+use crate::post::Post;
+use crate::serve::opener;
 use crate::trap::WIDE_MAX;
 use crate::{Trap, trap};
 
@@ -24,8 +27,18 @@ pub struct Bound {
     slot: u64,
     binding: Binding,
     loans: Loans,
-    /// Calls go by it, if there is one.
-    line: Option<Box<Line>>,
+    /// Calls are served there, if there is such a place.
+    elsewhere: Option<Box<Elsewhere>>,
+}
+
+/// Which gate a stub calls.
+fn via_of(binding: &Binding) -> u64 {
+    if binding.grade == grade::EPC_H { GATE } else { ENTER }
+}
+
+/// A server without further ways has no gate behind those of its methods.
+pub(crate) fn not_offered(error: Error) -> Error {
+    if matches!(error, Error::BadArgument | Error::NotFound) { Error::NotSupported } else { error }
 }
 
 impl Bound {
@@ -70,33 +83,32 @@ impl Bound {
         if binding.grade == grade::EPC_H {
             let_callees_fetch();
         }
-        let via = if binding.grade == grade::EPC_H { GATE } else { ENTER };
-        Ok(Bound { gate, via, slot: contract::slot(binding.number), binding, loans, line: None })
+        Ok(Bound { gate, via: via_of(&binding), slot: contract::slot(binding.number), binding, loans, elsewhere: None })
     }
 
     /// Calls by plain `call` instructions, without a binding: pointers must lie where the called program may go.
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none(), line: None }
+        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none(), elsewhere: None }
     }
 
-    /// Calls by a line: a thread of the called program serves them, and may do so later ([`Bound::post`]). `opener` is the gate that
-    /// opens lines. Only the calling thread may call.
+    /// Calls by a line: a thread of the called program serves them, and may do so later ([`Later`](crate::later::Later)). `methods`
+    /// is the number of the interface's methods. Only the calling thread may call.
     ///
     /// # Errors
     /// As [`Bound::bind`]; `NotSupported` or `NotFound` if the server offers no lines, `Busy` if it has no more.
-    pub fn bind_line(gate: u64, args_len: u64, opener: u64) -> Result<Bound, Error> {
+    pub fn bind_line(gate: u64, args_len: u64, methods: u64) -> Result<Bound, Error> {
         let args_len = args_len.checked_add(LINE_LEN).ok_or(Error::TooBig)?;
         let mut bound = Bound::bind_with(gate, args_len, 0)?;
-        let opened =
-            bound.call(opener, [0; 6]).and_then(result_of).and_then(|server| Line::open(&bound.binding, server));
+        let opened = bound
+            .call(methods, [opener::LINE, 0, 0, 0, 0, 0])
+            .and_then(result_of)
+            .and_then(|server| Line::open(&bound.binding, server));
         match opened {
             Ok(line) => {
-                let line = Box::new(line);
-                (bound.via, bound.slot) = (trap::line_way(), core::ptr::from_ref(&*line) as u64);
+                bound.serve(Elsewhere::Line(line));
                 bound.loans = Loans::new(bound.binding.args + LINE_LEN, bound.binding.args_len - LINE_LEN);
-                bound.line = Some(line);
                 Ok(bound)
             }
             Err(error) => {
@@ -106,32 +118,64 @@ impl Bound {
         }
     }
 
+    /// Calls as questions at the post of the server that `gate` leads to, with an argument section of `args_len` bytes. `methods` and
+    /// `identity` are the interface's.
+    ///
+    /// # Errors
+    /// As [`Bound::bind`]; `NotSupported`: the server has no post; `Refused`: its interface is another one.
+    pub fn bind_post(gate: u64, args_len: u64, methods: u64, identity: u32) -> Result<Bound, Error> {
+        let mut bound = Bound::bind_with(gate, args_len, 0)?;
+        match bound.post_of(methods, identity) {
+            Ok(post) => {
+                bound.serve(Elsewhere::Post { post, identity });
+                Ok(bound)
+            }
+            Err(error) => {
+                bound.unbind()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// From now on calls are served there.
+    fn serve(&mut self, elsewhere: Elsewhere) {
+        let there = Box::new(elsewhere);
+        (self.via, self.slot) = (trap::elsewhere(), core::ptr::from_ref(&*there) as u64);
+        self.elsewhere = Some(there);
+    }
+
     /// Whether calls go by a line.
     #[must_use]
     pub fn line(&self) -> Option<&Line> {
-        self.line.as_deref()
+        match self.elsewhere.as_deref() {
+            Some(Elsewhere::Line(line)) => Some(line),
+            _ => None,
+        }
     }
 
-    /// As [`Bound::call_with`], but by a line the answer may be collected later; all slices must then lie in the argument
-    /// section. Without a line, the call is made at once.
+    /// Where the server receives requests by message: it is asked by the gate, and what this binding lends may be named there from now
+    /// on.
+    pub(crate) fn post_of(&self, methods: u64, identity: u32) -> Result<Post, Error> {
+        let opened = self.by_gate(methods, [opener::POST, identity.into(), 0, 0, 0, 0]).map_err(not_offered);
+        result_of(opened?).map(Post)
+    }
+
+    /// Calls gate `index` by the gate, however calls go otherwise.
     ///
     /// # Errors
-    /// As [`Bound::call_with`]; `BadAddress` if a slice lies elsewhere, `Busy` if as many answers are not collected yet as a line
-    /// holds.
-    pub fn post<'a, const N: usize>(
-        &'a self,
-        index: u64,
-        mut words: [u64; 6],
-        slices: [Slice<'a>; N],
-    ) -> Result<Posted<'a>, Error> {
-        let Some(line) = &self.line else {
-            return Ok(Posted::answered(self.call_with(index, words, slices)));
+    /// As [`Bound::call`].
+    pub(crate) fn by_gate(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
+        let (via, slot) = match &self.elsewhere {
+            Some(_) => (via_of(&self.binding), contract::slot(self.binding.number)),
+            None => (self.via, self.slot),
         };
-        slices.iter().for_each(|slice| slice.say_where(&mut words));
-        if !slices.iter().all(|slice| slice.is_empty() || self.loans.reaches(slice)) {
-            return Err(Error::BadAddress);
-        }
-        line.post(index, &words)
+        trap::bound_call(via, slot, index, words)
+    }
+
+    /// Lets the called program use what `slices` say, until the loan is over: see `Loans::lend`.
+    pub(crate) fn lend(&self, words: &mut [u64; 6], slices: &[Slice]) -> Result<Option<Loan<'_>>, Error> {
+        slices.iter().for_each(|slice| slice.say_where(words));
+        self.loans.lend(words, slices)
     }
 
     /// Calls gate `index` of the block.
@@ -153,10 +197,27 @@ impl Bound {
         all.get_mut(..arguments.len()).ok_or(Error::BadArgument)?.copy_from_slice(arguments);
         let [words, more] = [&all[..6], &all[6..]];
         let (Ok(words), Ok(more)) = (words.try_into(), more.try_into()) else { return Err(Error::BadArgument) };
-        if self.line.is_some() || self.binding.grade == grade::PLAIN {
+        if self.elsewhere.is_some() || self.binding.grade == grade::PLAIN {
             return Err(Error::NotSupported);
         }
         trap::wide_call(self.slot, 0, words, more).and_then(result_of)
+    }
+
+    /// As [`Bound::call_with`], by the gate. Besides, whether the call was made.
+    pub(crate) fn call_or_not(
+        &self,
+        index: u64,
+        mut words: [u64; 6],
+        slices: &mut [Slice],
+    ) -> (Result<[u64; 2], Error>, bool) {
+        let mut made = false;
+        slices.iter().for_each(|slice| slice.say_where(&mut words));
+        let outcome = self.loans.copying(&mut words, slices, |words| {
+            let (outcome, was_made) = trap::bound_call_or_not(self.via, self.slot, index, *words);
+            made = was_made;
+            outcome
+        });
+        (outcome, made)
     }
 
     #[must_use]
@@ -207,7 +268,7 @@ impl Bound {
 
     /// Bytes that calls through this binding have copied to lend what lay outside of the argument section, and back.
     #[must_use]
-    pub fn copied(&self) -> u64 {
+    pub fn copied(&self) -> crate::Copied {
         self.loans.copied()
     }
 
@@ -219,7 +280,7 @@ impl Bound {
         if self.binding.grade == grade::PLAIN {
             return Ok(());
         }
-        if let Some(line) = &self.line {
+        if let Some(line) = self.line() {
             line.close();
         }
         stub::gate_unbind(&Trap, self.binding.number).map(drop)
@@ -252,6 +313,6 @@ pub fn result_of(values: [u64; 2]) -> Result<u64, Error> {
 
 #[cold]
 #[inline(never)]
-fn told_by(status: u64) -> Error {
+pub(crate) fn told_by(status: u64) -> Error {
     Error::from_word(status).map_or(Error::BadArgument, Error::told)
 }

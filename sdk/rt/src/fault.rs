@@ -1,4 +1,4 @@
-//! Faults that this program deals with itself (`abi::fault`): touching memory that a caller has passed, and may take away or
+//! Faults that this program deals with itself (`abi::frame`): touching memory that a caller has passed, and may take away or
 //! cut short at any moment, gives an error here, in the middle of the method, so that a server can put its data in order. Any
 //! other fault takes its usual course.
 
@@ -53,7 +53,7 @@ pub(crate) use machine::begin;
 mod machine {
     use crate::{Trap, probe};
     use abi::calls::stub;
-    use abi::fault::Frame;
+    use abi::frame::Frame;
     use core::arch::global_asm;
 
     // `rdi` = to, `rsi` = from, `rdx` = length; `rax`: 0, or 1 if it could not all be accessed. One instruction may fault, and
@@ -83,17 +83,18 @@ mod machine {
 
     /// From now on.
     pub(crate) fn begin() {
+        // Only a bad address is refused, and this is none.
         let _ = stub::fault_entry(&Trap, dealt as *const () as u64);
     }
 
     /// Where the kernel has a thread of this text go on.
     extern "C" fn dealt(frame: &mut Frame) -> ! {
         let place = |place: unsafe extern "C" fn()| place as *const () as u64;
-        if (place(musubi_guarded_begin)..place(musubi_guarded_end)).contains(&frame.rip) {
+        let mended = (place(musubi_guarded_begin)..place(musubi_guarded_end)).contains(&frame.rip);
+        if mended {
             frame.rip = place(musubi_guarded_fault);
-            frame.mended = 1;
         }
-        let _ = stub::fault_return(&Trap, core::ptr::from_mut(frame) as u64);
+        let _ = stub::fault_return(&Trap, core::ptr::from_mut(frame) as u64, mended.into());
         // It comes back only if the frame is spoilt: another fault here takes its course.
         loop {
             probe::read(8);

@@ -7,8 +7,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Trap;
-pub use crate::arguments::{Read, ReadArray, Text, Write, WriteArray, arguments};
-use crate::line::Lines;
+pub use crate::arguments::{Read, ReadArray, TEXT_MAX, Text, Write, WriteArray, arguments};
+use crate::post::Post;
+use crate::serve::{Offered, Ways};
 
 /// Who called, told by the kernel: `task`, `user`, `text` and the other fields of [`Record`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,9 @@ impl Values {
 
 /// What `derive` makes of an interface: decodes a call of gate `index` and runs the method.
 pub trait Skeleton: Sync {
+    /// Which interface it is of, in messages (below `rt::request::IDENTITIES`).
+    const IDENTITY: u32 = 0;
+
     fn dispatch(&self, caller: &Caller, index: u64, words: &[u64; 6]) -> Values;
 }
 
@@ -59,6 +63,7 @@ pub trait Skeleton: Sync {
 pub struct Gates {
     address: u64,
     count: u64,
+    post: Option<Post>,
 }
 
 /// Everybody may call, and read and fetch the code with his own rights: with protection keys the gate then crosses without
@@ -87,28 +92,32 @@ impl Gates {
     /// # Errors
     /// What the kernel answers.
     pub fn export_with<S: Skeleton + 'static>(skeleton: S, count: u64, flags: u64) -> Result<Gates, Error> {
-        // Never freed: a call may be under way for as long as the program lives.
-        let object = core::ptr::from_ref::<S>(Box::leak(Box::new(skeleton))) as u64;
+        Gates::export_of(Box::leak(Box::new(skeleton)), count, flags)
+    }
+
+    /// A call may be under way for as long as the program lives: so the object is never freed.
+    fn export_of<S: Skeleton>(object: &'static S, count: u64, flags: u64) -> Result<Gates, Error> {
+        let object = core::ptr::from_ref(object) as u64;
         let bodies = (0..count.min(GATES_MAX)).map(|index| body_of::<S>(index) as *const () as u64);
         let service: &'static [u64] = Vec::leak([object].into_iter().chain(bodies).collect());
         let cookie = service[1..].as_ptr() as u64;
         let address = stub::gate_create(&Trap, machine::enter as *const () as u64, count, cookie, flags)?;
-        Ok(Gates { address, count })
+        Ok(Gates { address, count, post: None })
     }
 
-    /// The same with one gate more, which opens lines: by them a thread of this program serves callers. At most `lines` at a time.
+    /// The same with one gate more, which leads to further ways: lines and a post, by which threads of this program serve callers.
     /// Methods can then not ask the kernel about their caller's rights (`abi::gate::record::BY_LINE`): what a caller
     /// passes by pointer has to lie in its argument section.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn export_with_lines<S: Skeleton + 'static, const METHODS: u64>(
-        skeleton: S,
-        lines: usize,
-    ) -> Result<Gates, Error> {
+    pub fn export_by<S: Skeleton + 'static, const METHODS: u64>(skeleton: S, ways: Ways) -> Result<Gates, Error> {
         // On a thread of this program: a caller's may not change who may come in.
         crate::guard::prepare()?;
-        Gates::export(Lines::<S, METHODS>::new(skeleton, lines), METHODS + 1)
+        let offered: &'static _ = Box::leak(Box::new(Offered::<S, METHODS>::new(skeleton, &ways)));
+        let gates = Gates::export_of(offered, METHODS + 1, 0)?;
+        offered.open()?;
+        Ok(Gates { post: ways.post, ..gates })
     }
 
     /// Exports one gate that leads to a function of the C convention with more than six arguments, as it is: callers bind on
@@ -119,7 +128,7 @@ impl Gates {
     pub fn export_function(function: impl Function) -> Result<Gates, Error> {
         let (entry, cookie) = (machine::enter_function as *const () as u64, function.address());
         let address = stub::gate_create(&Trap, entry, 1, cookie, abi::gate::flag::CALLER_STACK)?;
-        Ok(Gates { address, count: 1 })
+        Ok(Gates { address, count: 1, post: None })
     }
 
     /// Entry address of the first gate: what is published.
@@ -133,12 +142,14 @@ impl Gates {
         self.count
     }
 
-    /// Adds an entry to the ACL of this program's text, where the right `call` decides who may come in.
+    /// Adds an entry to the ACL of this program's text, where the right `call` decides who may come in, and (with that right)
+    /// to the post's, if there is one.
     ///
     /// # Errors
     /// What the kernel answers.
     pub fn admit(&self, entry: &AclEntry) -> Result<(), Error> {
-        crate::section::grant(crate::section::info(self.address)?.base, entry)
+        crate::section::grant(crate::section::info(self.address)?.base, entry)?;
+        self.post.map_or(Ok(()), |post| crate::serve::admit(post, entry))
     }
 
     /// Takes the gates back.

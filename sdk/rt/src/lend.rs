@@ -9,6 +9,20 @@ use core::ops::{Deref, DerefMut};
 
 use crate::sync::{Condition, Mutex};
 
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    pub times: u64,
+    pub bytes: u64,
+}
+
+impl Copied {
+    fn add(&mut self, times: u64, bytes: u64) {
+        self.times += times;
+        self.bytes += bytes;
+    }
+}
+
 /// Loans begin at multiples of this, so that no two share a cache line.
 const UNIT: u64 = 64;
 
@@ -30,8 +44,8 @@ struct Free {
     ranges: Vec<(u64, u64)>,
     /// Threads that wait for more: nobody enters the kernel to wake none.
     waiting: u32,
-    /// Bytes copied to lend what lay elsewhere, and back: of the loans that are over.
-    copied: u64,
+    /// To lend what lay elsewhere, and back: of the loans that are over.
+    copied: Copied,
 }
 
 impl Loans {
@@ -52,7 +66,7 @@ impl Loans {
         Loans { reach: u64::MAX, ..Loans::new(0, 0) }
     }
 
-    pub(crate) fn copied(&self) -> u64 {
+    pub(crate) fn copied(&self) -> Copied {
         self.free.lock().copied
     }
 
@@ -66,7 +80,7 @@ impl Loans {
     pub(crate) fn alloc(&self, len: usize) -> Result<Loan<'_>, Error> {
         let units = self.units(len)?;
         let offset = take(&mut self.free.lock().ranges, units).ok_or(Error::Busy)?;
-        Ok(Loan { loans: self, offset, len, copied: 0 })
+        Ok(Loan { loans: self, offset, len, copied: Copied::default() })
     }
 
     /// As `alloc`, but waits for other threads' calls to give memory back.
@@ -75,7 +89,7 @@ impl Loans {
         let mut free = self.free.lock();
         loop {
             if let Some(offset) = take(&mut free.ranges, units) {
-                return Ok(Loan { loans: self, offset, len, copied: 0 });
+                return Ok(Loan { loans: self, offset, len, copied: Copied::default() });
             }
             free.waiting += 1;
             let outcome = self.returned.wait(&mut free, u64::MAX);
@@ -89,44 +103,71 @@ impl Loans {
         if units > self.len { Err(Error::TooBig) } else { Ok(units) }
     }
 
+    fn copies(&self, slice: &Slice) -> bool {
+        slice.len > 0 && !self.reaches(slice)
+    }
+
+    /// Copies those of `slices` that cannot be passed as they are. All copies are one loan: two threads that each had a part and
+    /// waited for the rest would wait for ever, and so would one whose slices do not fit at once.
+    fn copy_in<'a>(
+        &'a self,
+        words: &mut [u64; 6],
+        slices: &[Slice],
+        alloc: impl FnOnce(&'a Loans, usize) -> Result<Loan<'a>, Error>,
+    ) -> Result<Option<Loan<'a>>, Error> {
+        let padded = |slice: &Slice| slice.len.checked_next_multiple_of(UNIT as usize);
+        let mut whole = Some(0usize);
+        for slice in slices.iter().filter(|slice| self.copies(slice)) {
+            whole = whole.and_then(|sum| sum.checked_add(padded(slice)?));
+        }
+        let whole = whole.ok_or(Error::TooBig)?;
+        if whole == 0 {
+            return Ok(None);
+        }
+        let mut loan = alloc(self, whole)?;
+        let mut at = 0;
+        for slice in slices.iter().filter(|slice| self.copies(slice)) {
+            words[slice.word] = loan.address() + at as u64;
+            loan.copied.add(1, slice.len as u64);
+            loan[at..at + slice.len].copy_from_slice(slice.bytes());
+            at += slice.len.next_multiple_of(UNIT as usize);
+        }
+        Ok(Some(loan))
+    }
+
     /// Copies those of `slices` that cannot be passed as they are, lets `call` use the copies' addresses, and takes over
-    /// what it wrote there if it went well. All copies are one loan: two threads that each had a part and waited for the
-    /// rest would wait for ever, and so would one whose slices do not fit at once.
+    /// what it wrote there if it went well.
     pub(crate) fn copying<T>(
         &self,
         words: &mut [u64; 6],
         slices: &mut [Slice],
         call: impl FnOnce(&[u64; 6]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let copies = |slice: &Slice| slice.len > 0 && !self.reaches(slice);
-        let padded = |slice: &Slice| slice.len.checked_next_multiple_of(UNIT as usize);
-        let mut whole = Some(0usize);
-        for slice in slices.iter().filter(|slice| copies(slice)) {
-            whole = whole.and_then(|sum| sum.checked_add(padded(slice)?));
-        }
-        let whole = whole.ok_or(Error::TooBig)?;
-        if whole == 0 {
-            return call(words);
-        }
-        let mut loan = self.alloc_waiting(whole)?;
-        let mut at = 0;
-        for slice in slices.iter().filter(|slice| copies(slice)) {
-            words[slice.word] = loan.address() + at as u64;
-            loan.copied += slice.len as u64;
-            loan[at..at + slice.len].copy_from_slice(slice.bytes());
-            at += slice.len.next_multiple_of(UNIT as usize);
-        }
+        let Some(mut loan) = self.copy_in(words, slices, Loans::alloc_waiting)? else { return call(words) };
         let outcome = call(words)?;
-        at = 0;
-        for slice in slices.iter_mut().filter(|slice| copies(slice)) {
+        let mut at = 0;
+        for slice in slices.iter_mut().filter(|slice| self.copies(slice)) {
             let len = slice.len;
             if let Some(bytes) = slice.bytes_mut() {
                 bytes.copy_from_slice(&loan[at..at + len]);
-                loan.copied += len as u64;
+                loan.copied.add(1, len as u64);
             }
             at += len.next_multiple_of(UNIT as usize);
         }
         Ok(outcome)
+    }
+
+    /// The same for a call whose answer comes later: the copies are there until the loan is over. Nobody would copy back.
+    ///
+    /// # Errors
+    /// `BadAddress`: a slice to be written lies elsewhere; as [`Loans::alloc`].
+    pub(crate) fn lend(&self, words: &mut [u64; 6], slices: &[Slice]) -> Result<Option<Loan<'_>>, Error> {
+        if self.len == 0 && slices.iter().any(|slice| slice.len > 0)
+            || slices.iter().any(|slice| slice.written && self.copies(slice))
+        {
+            return Err(Error::BadAddress);
+        }
+        self.copy_in(words, slices, Loans::alloc)
     }
 }
 
@@ -167,7 +208,7 @@ pub struct Loan<'a> {
     loans: &'a Loans,
     offset: u64,
     len: usize,
-    copied: u64,
+    copied: Copied,
 }
 
 impl Loan<'_> {
@@ -201,7 +242,7 @@ impl Drop for Loan<'_> {
         let waiting = {
             let mut free = self.loans.free.lock();
             give_back(&mut free.ranges, self.offset, units);
-            free.copied += self.copied;
+            free.copied.add(self.copied.times, self.copied.bytes);
             free.waiting
         };
         if waiting > 0 {
@@ -294,13 +335,13 @@ mod tests {
         let loans = Loans::new(memory.as_ptr() as u64, 4096);
         let mut own = [7u8; 100];
         call(&loans, &own, &mut []).unwrap();
-        assert_eq!(loans.copied(), 100);
+        assert_eq!(loans.copied(), Copied { times: 1, bytes: 100 });
         call(&loans, &[], &mut own).unwrap();
-        assert_eq!((loans.copied(), own), (300, [8; 100]));
+        assert_eq!((loans.copied(), own), (Copied { times: 3, bytes: 300 }, [8; 100]));
         let mut there = loans.alloc(100).unwrap();
         there.fill(3);
         call(&loans, &own, &mut there).unwrap();
-        assert_eq!((loans.copied(), &*there), (400, [4; 100].as_slice()), "what lies there is passed as it is");
+        assert_eq!((loans.copied().bytes, &*there), (400, [4; 100].as_slice()), "what lies there is passed as it is");
         drop(there);
         assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
     }
@@ -312,7 +353,7 @@ mod tests {
         let (read, mut write) = ([1u8; 2048], [1u8; 2049]);
         assert_eq!(call(&loans, &read, &mut write), Err(Error::TooBig));
         assert_eq!(call(&loans, &read, &mut write[..2048]), Ok(()));
-        assert_eq!((write[0], write[2047], write[2048], loans.copied()), (2, 2, 1, 3 * 2048));
+        assert_eq!((write[0], write[2047], write[2048], loans.copied().bytes), (2, 2, 1, 3 * 2048));
         assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
     }
 
@@ -335,6 +376,6 @@ mod tests {
         });
         assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
         assert_eq!(loans.free.lock().waiting, 0);
-        assert_eq!(loans.copied(), 4 * 50 * (600 + 2 * 900));
+        assert_eq!(loans.copied().bytes, 4 * 50 * (600 + 2 * 900));
     }
 }

@@ -15,8 +15,10 @@ pub use abi;
 /// What every program is linked with: named here so that cargo knows that a change of it changes programs.
 const _: &str = include_str!("../program.ld");
 
+pub mod answers;
 mod arguments;
 pub mod bound;
+mod elsewhere;
 mod entry;
 pub mod fault;
 pub mod gate;
@@ -25,9 +27,12 @@ pub mod guard;
 mod heap;
 #[cfg(not(target_os = "musubi"))]
 mod host;
+pub mod interrupt;
 pub mod itc;
+pub mod later;
 pub mod lend;
 pub mod line;
+mod local;
 pub mod mark;
 #[cfg(target_arch = "x86_64")]
 mod memory;
@@ -35,8 +40,11 @@ mod panic;
 pub mod post;
 pub mod probe;
 pub mod random;
+pub mod request;
 pub mod sched;
 pub mod section;
+pub mod serve;
+pub mod service;
 mod start;
 pub mod sync;
 pub mod task;
@@ -45,12 +53,16 @@ pub mod time;
 mod trap;
 
 pub use abi::{AclEntry, Error, Rights};
+pub use answers::Answers;
 pub use bound::Bound;
 pub use gate::{Caller, Gates};
+pub use lend::Copied;
+pub use local::Local;
 pub use panic::set_panic_output;
 pub use section::Section;
+pub use service::Service;
 pub use start::{Start, start};
-pub use sync::{Condition, Mutex, Once};
+pub use sync::{Barrier, Cancel, Condition, Mutex, Once};
 pub use trap::{Trap, plain_call};
 
 #[doc(hidden)]

@@ -9,11 +9,11 @@ use abi::gate::{Binding, record};
 use abi::{Error, Rights};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use crate::gate::{Skeleton, Values};
+use crate::gate::Skeleton;
 use crate::itc::{self, Limit, Partners, Putter, Taker, Wake, lane_words};
+use crate::request::{self, ANSWER, CALL, values_of};
 use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
@@ -24,10 +24,6 @@ const CALLS: u64 = 16;
 /// Lines that one task may have of a server.
 const LINES_PER_TASK: usize = 4;
 
-/// Which gate, six words.
-const CALL: usize = 7;
-/// Status, two values.
-const ANSWER: usize = 3;
 const ANSWERS_AT: usize = lane_words::<CALL>(CALLS).next_multiple_of(8);
 const _: () = assert!((ANSWERS_AT + lane_words::<ANSWER>(CALLS)) * 8 <= LINE_LEN as usize);
 /// Instead of a gate: the client is done.
@@ -106,18 +102,29 @@ impl Line {
         Ok((call, wake))
     }
 
-    /// Waits for the answer to a call that is under way.
+    /// Waits for the answer to a call that is under way. With `Busy` and `TimedOut`, which `limit` has to do with, it still is.
+    ///
+    /// # Errors
+    /// `Busy`, too, on another thread; as a call.
     #[inline]
-    fn receive(&self, call: u64, mut wake: Wake) -> Result<[u64; 2], Error> {
-        self.under_way.set(self.under_way.get() - 1);
+    pub(crate) fn receive(&self, call: u64, mut wake: Wake, limit: Limit) -> Result<[u64; 2], Error> {
         if call < self.taken.get() {
             let mut early = self.early.borrow_mut();
             let at = early.iter().position(|(of, _)| *of == call).ok_or(Error::NotFound)?;
+            self.under_way.set(self.under_way.get() - 1);
             return values_of(early.swap_remove(at).1);
         }
         loop {
-            let answer = self.answers.take_after(&self.partners, wake, Limit::Snoop(u64::MAX))?;
-            let of = self.taken.replace(self.taken.get() + 1);
+            let answer = match self.answers.take_after(&self.partners, wake, limit) {
+                Err(error @ (Error::Busy | Error::TimedOut)) => return Err(error),
+                other => other,
+            };
+            let of = self.taken.get();
+            if answer.is_err() || of == call {
+                self.under_way.set(self.under_way.get() - 1);
+            }
+            let answer = answer?;
+            self.taken.set(of + 1);
             if of == call {
                 return values_of(answer);
             }
@@ -127,17 +134,24 @@ impl Line {
     }
 
     #[inline]
-    fn call(&self, index: u64, words: &[u64; 6]) -> Result<[u64; 2], Error> {
+    pub(crate) fn call(&self, index: u64, words: &[u64; 6]) -> Result<[u64; 2], Error> {
         self.own()?;
         let (call, wake) = self.send(index, words)?;
-        self.receive(call, wake)
+        self.receive(call, wake, Limit::Snoop(u64::MAX))
     }
 
-    pub(crate) fn post(&self, index: u64, words: &[u64; 6]) -> Result<Posted<'_>, Error> {
+    /// Makes a call whose answer is waited for later. Its number.
+    pub(crate) fn begin(&self, index: u64, words: &[u64; 6]) -> Result<u64, Error> {
         self.own()?;
         let (call, mut wake) = self.send(index, words)?;
         wake.now(&self.partners);
-        Ok(Posted { state: State::UnderWay(self, call), _lent: PhantomData })
+        Ok(call)
+    }
+
+    /// [`Line::receive`], on whatever thread this is called.
+    pub(crate) fn wait(&self, call: u64, limit: Limit) -> Result<[u64; 2], Error> {
+        self.own()?;
+        self.receive(call, Wake::default(), limit)
     }
 
     /// Tells the server's thread that it may end.
@@ -150,115 +164,29 @@ impl Line {
     }
 }
 
-#[inline]
-fn values_of([status, first, second]: [u64; ANSWER]) -> Result<[u64; 2], Error> {
-    match status {
-        0 => Ok([first, second]),
-        word => Err(Error::from_word(word).map_or(Error::BadArgument, Error::told)),
-    }
-}
-
-/// Where a stub comes to that calls by a line (`trap.rs`): `words` are six words, and the place for two values.
-///
-/// # Safety
-/// `line` lives, and `words` are the caller's.
-pub(crate) unsafe extern "C" fn call(line: *const Line, index: u64, words: *mut [u64; 6]) -> u64 {
-    // SAFETY: the caller says so.
-    let (line, words) = unsafe { (&*line, &mut *words) };
-    match line.call(index, words) {
-        Ok(values) => {
-            words[..2].copy_from_slice(&values);
-            0
-        }
-        Err(error) => error.word(),
-    }
-}
-
-/// A call whose answer is collected later. What was lent for it stays lent until then.
+/// The server's end.
 #[derive(Debug)]
-pub struct Posted<'a> {
-    state: State<'a>,
-    _lent: PhantomData<&'a mut [u8]>,
-}
-
-#[derive(Debug)]
-enum State<'a> {
-    UnderWay(&'a Line, u64),
-    Answered(Result<[u64; 2], Error>),
-    Collected,
-}
-
-impl Posted<'_> {
-    pub(crate) fn answered(outcome: Result<[u64; 2], Error>) -> Self {
-        Posted { state: State::Answered(outcome), _lent: PhantomData }
-    }
-
-    /// Waits for the answer.
-    ///
-    /// # Errors
-    /// As a call that is not posted.
-    pub fn collect(mut self) -> Result<[u64; 2], Error> {
-        self.take()
-    }
-
-    fn take(&mut self) -> Result<[u64; 2], Error> {
-        match core::mem::replace(&mut self.state, State::Collected) {
-            State::UnderWay(line, call) => {
-                line.own()?;
-                line.receive(call, Wake::default())
-            }
-            State::Answered(outcome) => outcome,
-            State::Collected => Err(Error::NotFound),
-        }
-    }
-}
-
-impl Drop for Posted<'_> {
-    /// What was lent comes back first.
-    fn drop(&mut self) {
-        if matches!(self.state, State::UnderWay(..)) {
-            let _ = self.take();
-        }
-    }
-}
-
-/// A posted call with a value of the method's type.
-#[derive(Debug)]
-pub struct Answer<'a, T> {
-    posted: Posted<'a>,
-    value: fn([u64; 2]) -> Result<T, Error>,
-}
-
-impl<'a, T> Answer<'a, T> {
-    #[must_use]
-    pub fn of(posted: Posted<'a>, value: fn([u64; 2]) -> Result<T, Error>) -> Self {
-        Answer { posted, value }
-    }
-
-    /// Waits for the answer.
-    ///
-    /// # Errors
-    /// As a call that is not posted.
-    pub fn collect(self) -> Result<T, Error> {
-        (self.value)(self.posted.collect()?)
-    }
-}
-
-/// The server's end: a skeleton, and behind its methods the gate that opens lines.
-pub(crate) struct Lines<S, const METHODS: u64> {
-    methods: S,
+pub(crate) struct Lines {
     max: usize,
     /// The tasks that have lines, each as often as it has.
     tasks: Mutex<Vec<u64>>,
 }
 
-impl<S: Skeleton + 'static, const METHODS: u64> Lines<S, METHODS> {
-    pub(crate) fn new(methods: S, max: usize) -> Self {
-        Lines { methods, max, tasks: Mutex::new(Vec::new()) }
+impl Lines {
+    pub(crate) fn new(max: usize) -> Self {
+        Lines { max, tasks: Mutex::new(Vec::new()) }
     }
 
-    /// On the client's thread. Value: the thread that serves the line.
-    fn open(&'static self, caller: &Caller) -> Result<u64, Error> {
+    /// On the client's thread. Value: the thread that serves the line with the first `count` of these methods.
+    pub(crate) fn open<S: Skeleton>(
+        &'static self,
+        methods: &'static S,
+        count: u64,
+        caller: &Caller,
+    ) -> Result<u64, Error> {
+        if self.max == 0 {
+            return Err(Error::NotSupported);
+        }
         if caller.args_base == 0 || caller.args_len < LINE_LEN {
             return Err(Error::BadArgument);
         }
@@ -276,7 +204,7 @@ impl<S: Skeleton + 'static, const METHODS: u64> Lines<S, METHODS> {
         of.0.flags |= record::BY_LINE;
         let served = thread::spawn(
             move || {
-                self.serve(&of, base, client);
+                serve(methods, count, &of, base, client);
                 self.forget(of.task);
             },
             0,
@@ -290,52 +218,36 @@ impl<S: Skeleton + 'static, const METHODS: u64> Lines<S, METHODS> {
             tasks.swap_remove(at);
         }
     }
-
-    /// The life of a line.
-    fn serve(&self, of: &Caller, base: u64, client: u64) {
-        let (Ok(partners), Ok(words)) = (itc::partners(&[client]), words(base)) else { return };
-        let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
-        let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
-        let (Some(calls), Some(answers)) = (calls, answers) else { return };
-        // Whether a call is being served.
-        let serving = Cell::new(false);
-        let work = || -> Result<(), Error> {
-            let mut wake = Wake::default();
-            if serving.replace(false) {
-                // It has faulted.
-                wake = answers.put(&[Error::Faulted.word(), 0, 0])?;
-            }
-            loop {
-                let [index, a, b, c, d, e, f] = calls.take_after(&partners, wake, Limit::Sleep(u64::MAX))?;
-                if index == CLOSE {
-                    return Ok(());
-                }
-                if index >= METHODS {
-                    wake = answers.put(&[Error::BadArgument.word(), 0, 0])?;
-                    continue;
-                }
-                serving.set(true);
-                // A fault in there comes back to the beginning: what was written before counts, and nothing else.
-                compiler_fence(Ordering::SeqCst);
-                let Values(first, second) = self.methods.dispatch(of, index, &[a, b, c, d, e, f]);
-                compiler_fence(Ordering::SeqCst);
-                serving.set(false);
-                wake = answers.put(&[0, first, second])?;
-            }
-        };
-        // A fault in a method ends that call; one in the line's own words the line.
-        while guard::run(work) == Err(Error::Faulted) && serving.get() {}
-    }
 }
 
-impl<S: Skeleton + 'static, const METHODS: u64> Skeleton for Lines<S, METHODS> {
-    #[inline(always)]
-    fn dispatch(&self, caller: &Caller, index: u64, words: &[u64; 6]) -> Values {
-        if index < METHODS {
-            return self.methods.dispatch(caller, index, words);
+/// The life of a line.
+fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u64) {
+    let (Ok(partners), Ok(words)) = (itc::partners(&[client]), words(base)) else { return };
+    let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
+    let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
+    let (Some(calls), Some(answers)) = (calls, answers) else { return };
+    // Whether a call is being served.
+    let serving = Cell::new(false);
+    let work = || -> Result<(), Error> {
+        let mut wake = Wake::default();
+        if serving.replace(false) {
+            // It has faulted.
+            wake = answers.put(&request::answer(Err(Error::Faulted)))?;
         }
-        // SAFETY: `Gates::export` has put this value where it stays for ever.
-        let always = unsafe { &*core::ptr::from_ref(self) };
-        Values::of(always.open(caller))
-    }
+        loop {
+            let [index, a, b, c, d, e, f] = calls.take_after(&partners, wake, Limit::Sleep(u64::MAX))?;
+            if index == CLOSE {
+                return Ok(());
+            }
+            serving.set(true);
+            // A fault in there comes back to the beginning: what was written before counts, and nothing else.
+            compiler_fence(Ordering::SeqCst);
+            let outcome = request::run(methods, count, of, index, &[a, b, c, d, e, f]);
+            compiler_fence(Ordering::SeqCst);
+            serving.set(false);
+            wake = answers.put(&request::answer(outcome))?;
+        }
+    };
+    // A fault in a method ends that call; one in the line's own words the line.
+    while guard::run(work) == Err(Error::Faulted) && serving.get() {}
 }

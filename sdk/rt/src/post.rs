@@ -1,6 +1,6 @@
 //! Posts: messages to whoever waits for them (docs/decisions/0009).
 
-use abi::calls::{TABLE, stub};
+use abi::calls::{number, stub};
 use abi::post::{ANY, head, of_head};
 use abi::{AclEntry, Error};
 
@@ -37,29 +37,16 @@ const RECEIVE: u64 = number("post_receive");
 const CALL: u64 = number("post_call");
 const ANSWER: u64 = number("post_answer");
 
-const fn number(name: &str) -> u64 {
-    let mut i = 0;
-    while i < TABLE.len() {
-        let (mut j, other) = (0, TABLE[i].name.as_bytes());
-        while j < other.len() && j < name.len() && other[j] == name.as_bytes()[j] {
-            j += 1;
-        }
-        if j == other.len() && j == name.len() {
-            return TABLE[i].number;
-        }
-        i += 1;
-    }
-    panic!("no such call")
-}
-
 /// Node in the lowest bits of a text's address.
 const NODE: u64 = 0x1f;
 
-fn frame([a, b, c]: [u64; 3], op: u32, words: [u64; 6]) -> [u64; MESSAGE] {
+#[inline]
+fn frame([a, b, c]: [u64; 3], op: u32, words: [u64; 6]) -> [u64; 10] {
     let [d, e, f, g, h, i] = words;
-    [a, b, c, head(op, 0, 0), d, e, f, g, h, i, 0, 0]
+    [a, b, c, head(op, 0, 0), d, e, f, g, h, i]
 }
 
+#[inline]
 fn message(frame: [u64; MESSAGE]) -> Message {
     let [back, user, head, task, a, b, c, d, e, f, thread, text] = frame;
     let (op, lend, post) = of_head(head);
@@ -108,8 +95,9 @@ impl Post {
     ///
     /// # Errors
     /// What the kernel answers.
+    #[inline]
     pub fn send(self, op: u32, words: [u64; 6], back: Option<Post>) -> Result<(), Error> {
-        message_call(SEND, &mut frame([self.0, back.map_or(0, |post| post.0), 0], op, words))
+        message_call(SEND, frame([self.0, back.map_or(0, |post| post.0), 0], op, words)).map(drop)
     }
 
     /// Sends messages one after the other. How many were sent.
@@ -132,27 +120,27 @@ impl Post {
     ///
     /// # Errors
     /// `TimedOut`; `NotFound` if the post goes; what the kernel answers.
+    #[inline]
     pub fn receive(self, ns: u64) -> Result<Message, Error> {
-        let mut frame = frame([self.0, 1, ns], 0, [0; 6]);
-        message_call(RECEIVE, &mut frame).map(|()| message(frame))
+        message_call(RECEIVE, frame([self.0, 1, ns], 0, [0; 6])).map(message)
     }
 
     /// Sends a message here and receives the next one at `at`, in one step.
     ///
     /// # Errors
     /// As `send` and `receive`; `Dead` if whoever has received the message ends before anything came.
+    #[inline]
     pub fn send_and_receive(self, op: u32, words: [u64; 6], at: Post, ns: u64) -> Result<Message, Error> {
-        let mut frame = frame([self.0, at.0, ns], op, words);
-        message_call(CALL, &mut frame).map(|()| message(frame))
+        message_call(CALL, frame([self.0, at.0, ns], op, words)).map(message)
     }
 
     /// Asks, and waits for the answer.
     ///
     /// # Errors
     /// As `send`; `Dead` if whoever has received the question ends; `NotFound` if the post goes before.
+    #[inline]
     pub fn ask(self, op: u32, words: [u64; 6], ns: u64) -> Result<Message, Error> {
-        let mut frame = frame([self.0, 0, ns], op, words);
-        message_call(CALL, &mut frame).map(|()| message(frame))
+        message_call(CALL, frame([self.0, 0, ns], op, words)).map(message)
     }
 }
 
@@ -169,23 +157,23 @@ pub fn receive_of(posts: &[Post], ns: u64) -> Result<Message, Error> {
     if let [post] = posts {
         return post.receive(ns);
     }
-    let mut frame = frame([addresses.as_ptr() as u64, posts.len() as u64, ns], 0, [0; 6]);
-    message_call(RECEIVE, &mut frame).map(|()| message(frame))
+    message_call(RECEIVE, frame([addresses.as_ptr() as u64, posts.len() as u64, ns], 0, [0; 6])).map(message)
 }
 
 /// Answers a question (`back` of a message).
 ///
 /// # Errors
 /// `NotFound`: it is not this thread's to answer, or nobody waits for it any more.
+#[inline]
 pub fn answer(question: u64, op: u32, words: [u64; 6]) -> Result<(), Error> {
-    message_call(ANSWER, &mut frame([question, 0, 0], op, words))
+    message_call(ANSWER, frame([question, 0, 0], op, words)).map(drop)
 }
 
 /// Answers a question, and receives the next message in one step.
 ///
 /// # Errors
 /// As [`answer`] and [`Post::receive`].
+#[inline]
 pub fn answer_and_receive(question: u64, op: u32, words: [u64; 6], at: Post, ns: u64) -> Result<Message, Error> {
-    let mut frame = frame([question, at.0, ns], op, words);
-    message_call(ANSWER, &mut frame).map(|()| message(frame))
+    message_call(ANSWER, frame([question, at.0, ns], op, words)).map(message)
 }

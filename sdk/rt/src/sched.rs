@@ -166,6 +166,7 @@ pub fn words(base: u64) -> Result<&'static [AtomicU64], Error> {
 pub struct Seat {
     ring: &'static [AtomicU64],
     head: u32,
+    asked: u64,
 }
 
 /// How long the kernel lets a thread go on.
@@ -196,7 +197,7 @@ impl Seat {
         let base = stub::scheduler_set(&Trap, processor)?;
         let ring = words(base)?;
         assert!(ring.len() as u64 * 8 >= PAGE);
-        Ok(Seat { ring, head: 0 })
+        Ok(Seat { ring, head: 0, asked: 0 })
     }
 
     /// The next event, if there is one. What it says is the kernel's word as long as this program leaves the ring alone.
@@ -226,6 +227,13 @@ impl Seat {
     /// # Errors
     /// `Changed`: another processor has got that turn; name another. `Busy`: something has happened; read it first. Anything else: this is not a scheduler (any more).
     pub fn next(&mut self, thread: u64, turn: u64, limit: Limit) -> Result<(), Error> {
-        stub::thread_next(&Trap, thread, turn, limit.word()).map(drop)
+        stub::thread_next(&Trap, thread, turn, limit.word())?;
+        self.asked += 1;
+        Ok(())
+    }
+
+    /// How often it was asked to decide: the kernel counts its time from there.
+    pub fn asked(&self) -> u64 {
+        self.asked
     }
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use crate::Trap;
+use crate::post::Post;
 
 /// A section that this program made and may write. It stays when this value goes: see [`Section::delete`].
 #[derive(Debug)]
@@ -131,6 +132,14 @@ pub fn info(address: u64) -> Result<SectionInfo, Error> {
     let mut out = SectionInfo::default();
     stub::section_info(&Trap, address, ptr::from_mut(&mut out) as u64)?;
     Ok(out)
+}
+
+/// The task that owns the section with just this base.
+///
+/// # Errors
+/// `NotFound`.
+pub fn owner(base: u64) -> Result<u64, Error> {
+    stub::section_owner(&Trap, base)
 }
 
 /// All sections, in the order of their addresses.
@@ -282,12 +291,12 @@ impl Ports {
         Ok(())
     }
 
-    /// Waits for the device's interrupt.
+    /// From now on the device's interrupt is a message to this post (`None`: no more), with this operation.
     ///
     /// # Errors
-    /// `TimedOut`, or what the kernel answers.
-    pub fn wait(self, timeout_ns: u64) -> Result<(), Error> {
-        stub::irq_wait(&Trap, self.0, timeout_ns).map(drop)
+    /// `Busy` while another program that lives has it; `NotSupported` if there is none; or what the kernel answers.
+    pub fn interrupt_to(self, post: Option<Post>, op: u32) -> Result<(), Error> {
+        stub::irq_post(&Trap, self.0, post.map_or(0, |post| post.0), op.into()).map(drop)
     }
 
     /// From now on the scheduler of this processor calls `gate` (0: none) when the device's interrupt comes.

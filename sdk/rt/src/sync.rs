@@ -3,6 +3,8 @@
 
 use abi::Error;
 use abi::calls::stub;
+use abi::layout::GRANULE;
+use abi::sched::op;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -10,64 +12,125 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::Trap;
 
 const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and somebody may be waiting.
-const CONTENDED: u32 = 2;
+/// Somebody may be waiting.
+const AWAITED: u32 = 1 << 31;
 const SPINS: u32 = 100;
+/// After so long a waiter looks again for what the holder does, and each time after twice as long up to the second.
+const LOOK_NS: u64 = 2_000_000;
+const LOOK_MAX_NS: u64 = 500_000_000;
 
-/// The lock under [`Mutex`], three states in a word.
+/// The lock under [`Mutex`], a word that names its holder (pitfall H13): by the granule in which the thread has its stack for this
+/// text, which it has to itself and which goes with it.
 #[derive(Debug)]
 pub struct RawLock(AtomicU32);
+
+const _: () = assert!(abi::layout::SPACE_END / GRANULE < AWAITED as u64 && abi::task::STACK_MAX == GRANULE);
+
+/// Who executes this.
+#[inline(always)]
+pub(crate) fn me() -> u32 {
+    let sp: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mov {}, rsp", out(reg) sp, options(pure, nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        sp = ptr::from_ref(&FREE) as u64;
+    }
+    (sp / GRANULE) as u32
+}
 
 // SAFETY: only the thread that changed the word from FREE to another value holds the lock, and only `unlock` makes it
 // FREE again.
 unsafe impl lock_api::RawMutex for RawLock {
     const INIT: RawLock = RawLock(AtomicU32::new(FREE));
-    type GuardMarker = lock_api::GuardSend;
+    /// The word names the thread that has taken it.
+    type GuardMarker = lock_api::GuardNoSend;
 
     #[inline]
     fn lock(&self) {
-        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_slowly();
+        let me = me();
+        if self.0.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_slowly(me);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(FREE, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// # Safety
     /// The calling thread holds the lock.
     #[inline]
     unsafe fn unlock(&self) {
-        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
-            wake(&self.0, 1);
+        if self.0.swap(FREE, Ordering::Release) & AWAITED != 0 && stub::wake(&Trap, self.0.as_ptr() as u64, 1) == Ok(0)
+        {
+            // Whoever waits has lent its turn, and is ready: without this its holder could take the lock again and again.
+            let _ = stub::yield_now(&Trap);
         }
     }
 }
 
 impl RawLock {
     #[cold]
-    fn lock_slowly(&self) {
+    fn lock_slowly(&self, me: u32) {
         for _ in 0..SPINS {
             if self.0.load(Ordering::Relaxed) == FREE
-                && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                && self.0.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 return;
             }
             core::hint::spin_loop();
         }
-        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
-            // A killed thread is not put to sleep any more but must still get its lock, to leave the data whole.
-            if wait(&self.0, CONTENDED, u64::MAX) == Err(Error::Killed) {
-                let _ = stub::yield_now(&Trap);
+        // Who has waited does not know whether others do.
+        let (mut taken, mut patience) = (me, LOOK_NS);
+        loop {
+            let now = self.0.load(Ordering::Relaxed);
+            if now == FREE {
+                if self.0.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return;
+                }
+                continue;
+            }
+            let wanted = now | AWAITED;
+            if now != wanted && self.0.compare_exchange(now, wanted, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            taken = me | AWAITED;
+            if self.lend(wanted, me) {
+                patience = LOOK_NS;
+                continue;
+            }
+            match wait(&self.0, wanted, patience) {
+                Err(Error::TimedOut) => patience = (2 * patience).min(LOOK_MAX_NS),
+                // A killed thread is not put to sleep any more but must still get its lock, to leave the data whole.
+                Err(Error::Killed) => {
+                    let _ = stub::yield_now(&Trap);
+                }
+                _ => {}
             }
         }
     }
+
+    /// The holder runs on this thread's turn (pitfall H13), if it could run and does not. Whether that was so. A thread that was killed, or
+    /// whose call was unwound, gives its lock to nobody, and what the lock guards may be half done: better no program than one that
+    /// stands still, or goes on with that.
+    fn lend(&self, held: u32, me: u32) -> bool {
+        let holder = held & !AWAITED;
+        assert!(holder != me, "this thread holds that lock already, or has left in the middle of what the lock guards");
+        let answer = stub::call_scheduler(&Trap, op::LEND, u64::from(holder) * GRANULE, 0);
+        // Its last act may have been to let go.
+        if answer == Err(Error::NotFound) && self.0.load(Ordering::Relaxed) == held {
+            panic!("who held a lock has left in the middle (killed?): what the lock guards may be torn");
+        }
+        answer == Ok(1)
+    }
 }
 
-/// Mutual exclusion of threads in one text.
+/// Mutual exclusion of threads in one text. Who takes it lets go of it, on the same thread and in the same call.
 pub type Mutex<T> = lock_api::Mutex<RawLock, T>;
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
@@ -116,6 +179,80 @@ impl Condition {
     pub fn notify_all(&self) {
         self.0.fetch_add(1, Ordering::Release);
         wake(&self.0, u64::MAX);
+    }
+}
+
+/// A wish that somebody ends, shared with whoever it is wished of: who sees it puts his things in order and returns.
+#[derive(Debug, Default)]
+pub struct Cancel(AtomicU32);
+
+impl Cancel {
+    #[must_use]
+    pub const fn new() -> Cancel {
+        Cancel(AtomicU32::new(0))
+    }
+
+    /// From now on it is wished.
+    pub fn cancel(&self) {
+        self.0.store(1, Ordering::Release);
+        wake(&self.0, u64::MAX);
+    }
+
+    #[must_use]
+    pub fn is_wished(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Sleeps for `ns` nanoseconds, or until it is wished. Whether it is.
+    ///
+    /// # Errors
+    /// `Killed`.
+    pub fn rest(&self, ns: u64) -> Result<bool, Error> {
+        match wait(&self.0, 0, ns) {
+            Err(Error::Killed) => Err(Error::Killed),
+            _ => Ok(self.is_wished()),
+        }
+    }
+}
+
+/// Where so many threads wait for each other, round after round.
+#[derive(Debug)]
+pub struct Barrier {
+    count: u32,
+    /// Who waits in this round, and which one it is.
+    state: Mutex<(u32, u32)>,
+    all: Condition,
+}
+
+impl Barrier {
+    /// For `count` threads (0 counts as 1).
+    #[must_use]
+    pub const fn new(count: u32) -> Barrier {
+        Barrier { count, state: Mutex::new((0, 0)), all: Condition::new() }
+    }
+
+    /// Waits until as many have come. One of them in each round gets `true`.
+    ///
+    /// # Errors
+    /// `Killed` when the thread is to end: it does not count as having come.
+    pub fn wait(&self) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        let round = state.1;
+        state.0 += 1;
+        if state.0 >= self.count {
+            *state = (0, round.wrapping_add(1));
+            self.all.notify_all();
+            return Ok(true);
+        }
+        while state.1 == round {
+            if let Err(error) = self.all.wait(&mut state, u64::MAX)
+                && state.1 == round
+            {
+                state.0 -= 1;
+                return Err(error);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -64,6 +64,15 @@ pub fn wait(task: u64, timeout_ns: u64) -> Result<Exit, Error> {
     Ok(out)
 }
 
+/// What is known of a task; `None` if it is not there (any more).
+#[must_use]
+pub fn info(task: u64) -> Option<TaskInfo> {
+    // The list goes on from a number: the first one above the number before is the task itself.
+    let mut out = TaskInfo::default();
+    let found = stub::task_list(&Trap, task.checked_sub(1)?, core::ptr::from_mut(&mut out) as u64);
+    (found == Ok(task)).then_some(out)
+}
+
 /// All tasks, in the order of their numbers.
 pub fn list() -> impl Iterator<Item = TaskInfo> {
     let mut after = 0;

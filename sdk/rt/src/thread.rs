@@ -3,9 +3,11 @@
 use abi::Error;
 use abi::calls::stub;
 use alloc::boxed::Box;
-use core::sync::atomic::AtomicU32;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::Trap;
+use crate::{Trap, local, sync};
 
 type Body = Box<dyn FnOnce() + Send>;
 
@@ -19,6 +21,17 @@ impl Thread {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Kills the thread: it ends at whatever instruction of this program it is at, and in a callee when that returns (or has had its
+    /// time). Locks that it holds are never let go, nor is what it owns: nothing of it is dropped. Safe is to kill a thread that holds no
+    /// lock and is not in the heap (which has one): that computes, sleeps or is in a call. If it did hold one, the next thread that
+    /// wants it ends the program, with a report, half a second later.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn kill(&self) -> Result<(), Error> {
+        stub::thread_kill(&Trap, self.number).map(drop)
     }
 
     /// Waits until the thread has ended.
@@ -45,6 +58,46 @@ pub fn spawn(body: impl FnOnce() + Send + 'static, stack_len: u64) -> Result<Thr
     started.map(|number| Thread { number })
 }
 
+/// Runs `body` on `count` threads at once, the calling one among them, each with its number from 0 on, and returns when all have ended
+/// (0 counts as 1). Either all begin or none. What they share lies in statics or on the heap: nobody sees another thread's stack.
+///
+/// # Errors
+/// What the kernel answers where not all could be started; `Killed`: one was ended in the middle.
+pub fn together(count: usize, body: impl Fn(usize) + Send + Sync + 'static) -> Result<(), Error> {
+    const WAIT: u32 = 0;
+    const GO: u32 = 1;
+    const LEAVE: u32 = 2;
+    let shared = Arc::new((AtomicU32::new(WAIT), body));
+    let begins = |number| {
+        let shared = shared.clone();
+        let begun = move || {
+            let (gate, body) = &*shared;
+            while gate.load(Ordering::Acquire) == WAIT {
+                let _ = sync::wait(gate, WAIT, u64::MAX);
+            }
+            if gate.load(Ordering::Acquire) == GO {
+                body(number);
+            }
+        };
+        spawn(begun, 0)
+    };
+    let mut threads = Vec::with_capacity(count.saturating_sub(1));
+    let started = (1..count).try_for_each(|number| begins(number).map(|one| threads.push(one)));
+    let (gate, body) = &*shared;
+    gate.store(if started.is_ok() { GO } else { LEAVE }, Ordering::Release);
+    sync::wake(gate, u64::MAX);
+    if started.is_ok() {
+        body(0);
+    }
+    threads.into_iter().fold(started, |so_far, one| {
+        let ended = match one.join() {
+            Ok(0) => Ok(()),
+            _ => Err(Error::Killed),
+        };
+        so_far.and(ended)
+    })
+}
+
 /// Gives the processor to whoever is ready.
 pub fn yield_now() {
     let _ = stub::yield_now(&Trap);
@@ -60,6 +113,7 @@ pub fn park() -> ! {
 
 /// Ends the calling thread; in a callee, the call: its caller gets `Dead`.
 pub fn exit(code: u64) -> ! {
+    local::end();
     #[cfg(not(target_os = "musubi"))]
     std::process::exit(code as i32);
     #[cfg(target_os = "musubi")]

@@ -1,7 +1,10 @@
 //! The instructions that leave a program: the kernel call, the bound call, the plain call.
 
-use abi::calls::Kernel;
+use abi::calls::{Kernel, number};
 use abi::{Error, gate};
+
+/// The calls that carry messages: the first and the last number.
+const MESSAGES: (u64, u64) = (number("post_send"), number("post_answer"));
 
 /// The kernel, as the stubs of [`abi::calls::stub`] want it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,7 +13,14 @@ pub struct Trap;
 impl Kernel for Trap {
     #[inline]
     fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error> {
-        let (status, value) = machine::kernel_call(number, arguments);
+        let (status, value) = if (MESSAGES.0..=MESSAGES.1).contains(&number) {
+            // These lose all registers, whatever comes of them.
+            let [a, b, c, d, e, f] = arguments;
+            let (status, words) = machine::message_call(number, [a, b, c, 0, d, e, f, 0, 0, 0]);
+            (status, words[2])
+        } else {
+            machine::kernel_call(number, arguments)
+        };
         if status == 0 { Ok(value) } else { Err(error_of(status)) }
     }
 }
@@ -22,13 +32,25 @@ pub(crate) fn bound_call(via: u64, slot: u64, index: u64, arguments: [u64; 6]) -
     if status == 0 { Ok(values) } else { Err(error_of(status)) }
 }
 
+/// The same; besides, whether the call was made, however it ended.
+pub(crate) fn bound_call_or_not(
+    via: u64,
+    slot: u64,
+    index: u64,
+    arguments: [u64; 6],
+) -> (Result<[u64; 2], Error>, bool) {
+    let (status, values) = machine::bound_call(via, slot, index, arguments);
+    if status == 0 { (Ok(values), true) } else { (Err(error_of(status)), values[0] != abi::gate::NOT_MADE) }
+}
+
 /// Registers that a message takes, in and out.
 pub(crate) const MESSAGE: usize = 12;
 
 /// A call of a post's: the words go into `rdi rsi rdx r15 r10 r8 r9 r12 r13 r14`, and come back from there, `rbx` and `rbp`.
-pub(crate) fn message_call(number: u64, frame: &mut [u64; MESSAGE]) -> Result<(), Error> {
-    let status = machine::message_call(number, frame);
-    if status == 0 { Ok(()) } else { Err(error_of(status)) }
+#[inline]
+pub(crate) fn message_call(number: u64, words: [u64; 10]) -> Result<[u64; MESSAGE], Error> {
+    let (status, words) = machine::message_call(number, words);
+    if status == 0 { Ok(words) } else { Err(error_of(status)) }
 }
 
 /// `thread_next` from a program that does not sit in the seat (`sched::put_aside`).
@@ -72,9 +94,9 @@ pub(crate) fn plain_way(gate: u64) -> u64 {
     if is_entry(gate) { machine::plain_way() } else { machine::no_way() }
 }
 
-/// What stands in for a gate where calls go by a line; the slot is the line's address.
-pub(crate) fn line_way() -> u64 {
-    machine::line_way()
+/// What stands in for a gate where calls are served elsewhere; the slot is the address of an `Elsewhere`.
+pub(crate) fn elsewhere() -> u64 {
+    machine::elsewhere()
 }
 
 /// Entry addresses are 16 bytes apart in an unmapped page of a text of the single space. A jump anywhere else would be an
@@ -121,13 +143,13 @@ mod machine {
         )
     }
 
-    pub fn line_way() -> u64 {
-        line as *const () as u64
+    pub fn elsewhere() -> u64 {
+        by_words as *const () as u64
     }
 
-    /// Called as a gate is, with the address of a line in `r11`: the words go onto the stack, and the values come from there.
+    /// Called as a gate is, with the address of an `Elsewhere` in `r11`: the words go onto the stack, and the values come from there.
     #[unsafe(naked)]
-    extern "C" fn line() {
+    extern "C" fn by_words() {
         naked_asm!(
             "push r9",
             "push r8",
@@ -147,7 +169,7 @@ mod machine {
             "pop rsi",
             "add rsp, 32",
             "ret",
-            call = sym crate::line::call,
+            call = sym crate::elsewhere::call,
         )
     }
 
@@ -190,54 +212,39 @@ mod machine {
         (status, value)
     }
 
-    pub fn message_call(number: u64, frame: &mut [u64; super::MESSAGE]) -> u64 {
-        message(frame, number)
-    }
-
-    /// The words of `frame` go into registers, and come back from there (`abi::post`).
-    #[unsafe(naked)]
-    extern "C" fn message(frame: &mut [u64; super::MESSAGE], number: u64) -> u64 {
-        naked_asm!(
-            "push rbx",
-            "push rbp",
-            "push r12",
-            "push r13",
-            "push r14",
-            "push r15",
-            "push rdi",
-            "mov rax, rsi",
-            "mov rdx, [rdi + 16]",
-            "mov rsi, [rdi + 8]",
-            "mov r15, [rdi + 24]",
-            "mov r10, [rdi + 32]",
-            "mov r8, [rdi + 40]",
-            "mov r9, [rdi + 48]",
-            "mov r12, [rdi + 56]",
-            "mov r13, [rdi + 64]",
-            "mov r14, [rdi + 72]",
-            "mov rdi, [rdi]",
-            "syscall",
-            "pop rcx",
-            "mov [rcx], rdi",
-            "mov [rcx + 8], rsi",
-            "mov [rcx + 16], rdx",
-            "mov [rcx + 24], r15",
-            "mov [rcx + 32], r10",
-            "mov [rcx + 40], r8",
-            "mov [rcx + 48], r9",
-            "mov [rcx + 56], r12",
-            "mov [rcx + 64], r13",
-            "mov [rcx + 72], r14",
-            "mov [rcx + 80], rbx",
-            "mov [rcx + 88], rbp",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbp",
-            "pop rbx",
-            "ret",
-        )
+    /// The words go into registers, and come back from there (`abi::post`).
+    #[inline]
+    pub fn message_call(number: u64, [a, b, c, head, d, e, f, g, h, i]: [u64; 10]) -> (u64, [u64; super::MESSAGE]) {
+        let (status, to, user, head_out, task, thread, text);
+        let (d_out, e_out, f_out, g_out, h_out, i_out);
+        // SAFETY: abi::post: every register but rsp comes back as the message has it; what the compiler keeps is declared lost, or
+        // saved here.
+        unsafe {
+            asm!(
+                "push rbx",
+                "push rbp",
+                "syscall",
+                "mov rcx, rbx",
+                "mov r11, rbp",
+                "pop rbp",
+                "pop rbx",
+                inlateout("rax") number => status,
+                inlateout("rdi") a => to,
+                inlateout("rsi") b => user,
+                inlateout("rdx") c => head_out,
+                inlateout("r15") head => task,
+                inlateout("r10") d => d_out,
+                inlateout("r8") e => e_out,
+                inlateout("r9") f => f_out,
+                inlateout("r12") g => g_out,
+                inlateout("r13") h => h_out,
+                inlateout("r14") i => i_out,
+                lateout("rcx") thread,
+                lateout("r11") text,
+                clobber_abi("C"),
+            );
+        }
+        (status, [to, user, head_out, task, d_out, e_out, f_out, g_out, h_out, i_out, thread, text])
     }
 
     /// `thread_next` as a procedure: with turn 0 the kernel keeps no more than one does.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use rt::abi::calls::stub;
-pub use rt::abi::foreign::{Frame, reason};
+pub use rt::abi::frame::{Frame, reason};
 use rt::{Error, Trap};
 
 use crate::Section;

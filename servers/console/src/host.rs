@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU32;
 use musubi::Error;
-use musubi::abi::boot::output::{HEAD, IN_MEMORY, READ, SLOT, SLOTS, slot};
+use musubi::abi::boot::output::{BEGIN, BEGUN, HEAD, IN_MEMORY, READ, SLOT, SLOTS, slot};
 use musubi::rt::section::{Device, Ports};
 use musubi::rt::{Mutex, sync};
 
@@ -19,11 +19,15 @@ struct Way {
     memory: Option<Device>,
     /// Parts that went by memory.
     sent: u64,
+    /// What the host will say when it counts from 0, as this program does: until then slots may hold what another one has sent.
+    awaited: Option<u8>,
 }
 
 impl ToHost {
     pub fn new(console: Ports, memory: Option<Device>) -> ToHost {
-        ToHost(Mutex::new(Way { console, memory, sent: 0 }))
+        let awaited = memory.as_ref().map(|memory| memory.read(BEGUN as u64).wrapping_add(1));
+        let _ = console.write_bytes(0, &head(BEGIN, 0));
+        ToHost(Mutex::new(Way { console, memory, sent: 0, awaited }))
     }
 
     /// Sends bytes of a stream. Each part of them is whole before somebody else's comes.
@@ -46,6 +50,10 @@ impl Way {
     fn send(&mut self, stream: u8, part: &[u8]) -> Result<bool, Error> {
         match &mut self.memory {
             Some(memory) if part.len() > SHORT => {
+                if self.awaited.is_some_and(|awaited| memory.read(BEGUN as u64) != awaited) {
+                    return Ok(false);
+                }
+                self.awaited = None;
                 if in_use(self.sent, memory.read(READ as u64)) >= SLOTS {
                     return Ok(false);
                 }

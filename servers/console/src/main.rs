@@ -17,9 +17,9 @@ use host::ToHost;
 use input::Input;
 use musubi::abi::boot::device;
 use musubi::interfaces::console::{Console, console_serve};
-use musubi::interfaces::keyboard::KeyboardClient;
+use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::stream::{Stream, stream_serve};
-use musubi::rt::{Once, fault, thread};
+use musubi::rt::{Once, fault, thread, time};
 use musubi::{Caller, Error, Start};
 use output::Output;
 
@@ -55,19 +55,25 @@ fn begin() -> Result<(), Error> {
     if let Some(serial) = service.output.serial() {
         thread::spawn(move || serial::listen(serial, |byte| service.input.arrive(byte, &service.output)), 0)?;
     }
-    if let Some(keyboard) = keyboard.and_then(|gate| KeyboardClient::bind_with_args(gate, 4096).ok()) {
-        thread::spawn(move || read_keys(&keyboard, service), 0)?;
+    if let Some(gate) = keyboard {
+        thread::spawn(move || read_keys(&KeyboardService::new_with_args(gate, 4096), service), 0)?;
     }
     let streams = stream_serve(service)?;
     service.streams.get_or_try(|| Ok::<_, Error>(streams.address()))?;
     musubi::names::publish("console", &console_serve(service)?)
 }
 
-/// Until the driver ends.
-fn read_keys(keyboard: &KeyboardClient, service: &Service) {
+/// How often it is looked whether somebody has started a driver again that was stopped.
+const LOOK_NS: u64 = 500_000_000;
+
+/// For ever, whichever driver is there.
+fn read_keys(keyboard: &KeyboardService, service: &Service) {
     let mut part = [0; 64];
-    while let Ok(n) = keyboard.read(&mut part) {
-        part[..(n as usize).min(64)].iter().for_each(|byte| service.input.arrive(*byte, &service.output));
+    loop {
+        match keyboard.read(&mut part) {
+            Ok(n) => part[..(n as usize).min(64)].iter().for_each(|byte| service.input.arrive(*byte, &service.output)),
+            Err(_) => time::sleep_ns(LOOK_NS),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The 16550 serial line.
 
 use musubi::Error;
+use musubi::driver::Arrivals;
 use musubi::rt::section::Ports;
 
 // Ports of the chip, counted from its first.
@@ -51,6 +52,7 @@ pub fn write(ports: Ports, bytes: &[u8]) -> Result<(), Error> {
 
 /// Hands on what is received, for ever.
 pub fn listen(ports: Ports, arrive: impl Fn(u8)) {
+    let mut arrivals = Arrivals::of(ports);
     loop {
         while ports.read(STATUS, 1).is_ok_and(|status| status & RECEIVED != 0) {
             if let Ok(byte) = ports.read(DATA, 1) {
@@ -59,10 +61,9 @@ pub fn listen(ports: Ports, arrive: impl Fn(u8)) {
             }
         }
         // The time limit is for chips whose interrupt gets lost.
-        if let Err(e) = ports.wait(1_000_000_000)
-            && e != Error::TimedOut
-        {
+        if arrivals.and_then(|arrivals| arrivals.wait(1_000_000_000)).is_err() {
             musubi::rt::time::sleep_ns(50_000_000);
+            arrivals = Arrivals::of(ports);
         }
     }
 }

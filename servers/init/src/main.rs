@@ -4,59 +4,43 @@
 
 extern crate alloc;
 
+mod ledger;
+mod policy;
 mod power;
+mod supervisor;
 mod system;
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use ledger::Book;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
+use musubi::interfaces::ledger::ledger_serve;
 use musubi::interfaces::loader::LoaderClient;
-use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::power::power_serve;
-use musubi::interfaces::ready::{Ready, VARIABLE, ready_serve};
+use musubi::interfaces::ready::ready_serve;
+use musubi::interfaces::servers::servers_serve;
 use musubi::rt::section::Ports;
-use musubi::rt::{Condition, Mutex, gate::ANYBODY, task, thread, time};
-use musubi::{Caller, Error, Start};
+use musubi::rt::{Once, gate::ANYBODY, task, thread, time};
+use musubi::{Error, Start};
 use power::Switch;
+use supervisor::Supervisor;
 use zerocopy::FromBytes;
 
 musubi::program!(run);
 
-/// How long a server may take until it is ready.
-const PATIENCE_NS: u64 = 20_000_000_000;
-
 static SWITCH: Switch = Switch::new();
-static NAMES_GATE: NamesGate = NamesGate { gate: Mutex::new(0), changed: Condition::new() };
-
-/// Where the name service is, as soon as it has said so.
-struct NamesGate {
-    gate: Mutex<u64>,
-    changed: Condition,
-}
-
-impl Ready for NamesGate {
-    fn ready(&self, _caller: &Caller, gate: u64) -> Result<(), Error> {
-        let mut known = self.gate.lock();
-        // The first one is the server that was just started: nobody else runs yet.
-        if *known != 0 {
-            return Err(Error::Exists);
-        }
-        *known = gate;
-        self.changed.notify_all();
-        Ok(())
-    }
-}
+static BOOK: Book = Book::new();
+static SUPERVISOR: Supervisor = Supervisor::new(&BOOK);
+static LOADER: Once<LoaderClient> = Once::new();
 
 struct System {
-    loader: LoaderClient,
-    names: NamesClient,
-    names_gate: u64,
+    loader: &'static LoaderClient,
     devices: u64,
 }
 
@@ -82,40 +66,32 @@ fn gate(start: &Start, name: &str) -> Result<u64, String> {
 
 impl System {
     fn begin(start: &Start) -> Result<System, String> {
-        let loader = LoaderClient::bind(gate(start, "LOADER")?).map_err(doing("loader"))?;
-        let ready = ready_serve(&NAMES_GATE).map_err(doing("gates"))?;
-        ready.admit(&ANYBODY).map_err(doing("acl"))?;
-        let variable = format!("{VARIABLE}={}", ready.address()).into_bytes();
-        Command::new(system::NAMES.as_bytes())
-            .env(Vec::from([variable]))
-            .spawn_by(&loader)
-            .map_err(|e| format!("{}: {e}", system::NAMES))?;
-        let names_gate = {
-            let mut known = NAMES_GATE.gate.lock();
-            while *known == 0 {
-                NAMES_GATE.changed.wait(&mut known, PATIENCE_NS).map_err(doing("waiting for names"))?;
-            }
-            *known
-        };
-        let names = NamesClient::bind_with_args(names_gate, 4096).map_err(doing("names"))?;
-        let devices = gate(start, "DEVICES")?;
-        for (name, gate) in [("loader", gate(start, "LOADER")?), ("files", gate(start, "FILES")?), ("devices", devices)]
-        {
-            names.publish(name, gate).map_err(doing(name))?;
-        }
+        let loader = gate(start, "LOADER")?;
+        let client = LOADER.get_or_try(|| LoaderClient::bind(loader)).map_err(doing("loader"))?;
+        let ready = ready_serve(&BOOK).map_err(doing("gates"))?;
+        let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
         let power = power_serve(&SWITCH).map_err(doing("gates"))?;
-        names.publish("power", power.address()).map_err(doing("power"))?;
-        Ok(System { loader, names, names_gate, devices })
+        let servers = servers_serve(&SUPERVISOR).map_err(doing("gates"))?;
+        ready.admit(&ANYBODY).map_err(doing("acl"))?;
+        thread::spawn(|| SUPERVISOR.end_them(), 0).map_err(doing("thread"))?;
+        let devices = gate(start, "DEVICES")?;
+        for server in &system::SERVERS {
+            SUPERVISOR
+                .begin(server, client, [ready.address(), ledger.address()])
+                .map_err(|why| format!("{}: {why}", server.path))?;
+            if server.name == system::NAMES {
+                let names = SUPERVISOR.names().map_err(doing("names"))?;
+                let own = [("power", power.address()), ("servers", servers.address())];
+                let loaders = [("loader", loader), ("pack", gate(start, "PACK")?), ("devices", devices)];
+                for (name, gate) in own.into_iter().chain(loaders) {
+                    names.publish(name, gate).map_err(doing(name))?;
+                }
+            }
+        }
+        Ok(System { loader: client, devices })
     }
 
     fn run(&self, start: &Start) -> Result<(), String> {
-        for server in &system::SERVERS {
-            match self.start_server(server) {
-                Err(why) if !server.optional => return Err(format!("{}: {why}", server.path)),
-                Err(why) if !why.is_empty() => task::log(&format!("init: {}: {why}\n", server.path)),
-                _ => {}
-            }
-        }
         let is_exec = start.variable("EXEC").is_some();
         let status = if is_exec { self.status_port().ok() } else { None };
         let watch = move || {
@@ -123,7 +99,11 @@ impl System {
             finish(status, 0, code);
         };
         thread::spawn(watch, 0).map_err(doing("thread"))?;
-        let console = self.names.lookup("console").and_then(ConsoleClient::bind).map_err(doing("console"))?;
+        let console = SUPERVISOR
+            .names()
+            .and_then(|names| names.lookup("console"))
+            .and_then(ConsoleClient::bind)
+            .map_err(doing("console"))?;
         let streams = console.streams().map_err(doing("console"))?;
         if is_exec {
             let words: Vec<&[u8]> = start.args().skip(1).collect();
@@ -151,35 +131,17 @@ impl System {
         }
     }
 
-    /// Starts a server and waits until it has published its name.
-    fn start_server(&self, server: &system::Server) -> Result<(), String> {
-        let command = Command::new(server.path.as_bytes()).env(Vec::new()).names(self.names_gate);
-        let child = match command.spawn_by(&self.loader) {
-            Err(refused) if refused.error == Error::NotFound && server.optional => return Ok(()),
-            other => other.map_err(|e| format!("{e}"))?,
-        };
-        let until = time::now_ns() + PATIENCE_NS;
-        while self.names.lookup(server.name).is_err() {
-            match child.wait_for(1_000_000) {
-                Err(Error::TimedOut) if time::now_ns() < until => {}
-                Err(e) => return Err(format!("{e}")),
-                Ok(ended) => return Err(describe(&ended)),
-            }
-        }
-        Ok(())
-    }
-
     fn shell(&self, streams: u64, args: &[&[u8]]) -> Result<Child, String> {
         let mut command = Command::new(system::SHELL.as_bytes())
             .env(system::ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect())
             .user(USER_PERSON)
             .limits(limits_of_a_person().map_err(doing("memory"))?)
-            .names(self.names_gate);
+            .names(SUPERVISOR.names().map_err(doing("names"))?.service().gate());
         for id in 0..3 {
             command = command.stream(id, StreamRef { gate: streams, id: id as u64 });
         }
         let all = core::iter::once(&b"shell"[..]).chain(args.iter().copied());
-        command.args(all).spawn_by(&self.loader).map_err(|e| format!("{}: {e}", system::SHELL))
+        command.args(all).spawn_by(self.loader).map_err(|e| format!("{}: {e}", system::SHELL))
     }
 
     /// Runs the command line of `./musubi exec`: one word is a line for the shell, several are the words of one command.
@@ -218,8 +180,8 @@ fn finish(status: Option<Ports>, code: i32, power_code: u64) -> ! {
     thread::park()
 }
 
-/// What a person's shell and everything started from it may use together: the rest is the system's own.
+/// What a person's shell and everything started from it may use together: the rest is the system's own, and the files'.
 fn limits_of_a_person() -> Result<Limits, Error> {
     let memory = task::memory()?;
-    Ok(Limits { frames: memory.total / 4096 / 8 * 7, sections: 65536, reserve: 5 << 38, threads: 4096 })
+    Ok(Limits { frames: memory.total / 4096 / 8 * 5, sections: 65536, reserve: 9 << 37, threads: 4096 })
 }

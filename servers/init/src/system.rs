@@ -1,24 +1,35 @@
 //! The servers of this machine, in the order in which they are started.
 
 /// A server.
+#[derive(Debug)]
 pub struct Server {
     pub path: &'static str,
-    /// The name that it publishes when it is ready.
+    /// The name that it publishes when it is ready. (The name service says so otherwise.)
     pub name: &'static str,
-    /// Whether the machine is of use without it.
-    pub optional: bool,
+    /// Whether the machine is of no use without it.
+    pub needed: bool,
+    /// Whether it answers messages, too, at a post that outlives it.
+    pub post: bool,
 }
 
-/// After the name service, which everything else needs.
-pub const SERVERS: [Server; 5] = [
-    Server { path: "bin/keyboard", name: "keyboard", optional: true },
-    Server { path: "bin/console", name: "console", optional: false },
-    Server { path: "bin/pipes", name: "pipes", optional: true },
-    Server { path: "bin/linux", name: "linux", optional: true },
-    Server { path: "bin/sched", name: "sched", optional: true },
+const fn server(path: &'static str, name: &'static str) -> Server {
+    Server { path, name, needed: false, post: false }
+}
+
+pub const SERVERS: [Server; 7] = [
+    Server { needed: true, post: true, ..server("bin/names", NAMES) },
+    Server { needed: true, post: true, ..server("bin/files", FILES) },
+    server("bin/keyboard", "keyboard"),
+    Server { needed: true, ..server("bin/console", "console") },
+    Server { post: true, ..server("bin/pipes", "pipes") },
+    server("bin/linux", "linux"),
+    server("bin/sched", "sched"),
 ];
 
-pub const NAMES: &str = "bin/names";
+/// The one that everything else needs.
+pub const NAMES: &str = "names";
+/// The one that the loader is told of.
+pub const FILES: &str = "files";
 pub const SHELL: &str = "bin/shell";
 
 /// What the shell finds in its environment.

@@ -29,13 +29,17 @@ impl Controller {
 
     /// The next byte, if there is one.
     pub fn take(self) -> Option<u8> {
-        let full = self.0.read(COMMAND, 1).is_ok_and(|status| status & FULL != 0);
-        if full { self.0.read(DATA, 1).ok().map(|byte| byte as u8) } else { None }
+        if self.is_full() { self.0.read(DATA, 1).ok().map(|byte| byte as u8) } else { None }
     }
 
     /// The byte that is written next comes back as if the keyboard had sent it. For a controller that is ready.
     pub fn echo_next(self) -> Result<(), Error> {
         self.0.write(COMMAND, 1, 0xd2)
+    }
+
+    /// Whether a byte waits to be taken.
+    pub fn is_full(self) -> bool {
+        self.0.read(COMMAND, 1).is_ok_and(|status| status & FULL != 0)
     }
 
     pub fn write(self, byte: u8) -> Result<(), Error> {

@@ -19,7 +19,7 @@ use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::keyboard::{Keyboard, keyboard_serve, way};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::section::Ports;
-use musubi::rt::{Condition, Mutex, sched, section, task, time};
+use musubi::rt::{Condition, Mutex, fault, sched, section, task, thread, time};
 use musubi::{Caller, Error, Start};
 use probe::Probe;
 use zerocopy::FromBytes;
@@ -30,6 +30,8 @@ musubi::program!(run);
 const CODES: usize = 64;
 /// Bytes that nobody has read yet: what is typed beyond them is lost, the oldest stay.
 const TYPED: usize = 4096;
+/// Longest wait until the controller is empty, in ns: its driver looks more often than that.
+const SETTLE_NS: u64 = 5_000_000_000;
 /// Of the thread, where a scheduler sits: people wait for it.
 const LEVEL: u64 = PRIORITY_LOWEST / 8;
 
@@ -85,6 +87,18 @@ fn first(controller: Controller) -> bool {
 }
 
 impl Service {
+    /// Waits until the byte of the last probe is taken: the controller merges two, and causes one interrupt for both.
+    fn settle(&self) -> Result<(), Error> {
+        let until = time::now_ns() + SETTLE_NS;
+        while self.controller.is_full() {
+            if time::now_ns() > until {
+                return Err(Error::Busy);
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
     /// The rest: bytes are made of the codes.
     fn live(&self) -> ! {
         let mut decoder = Decoder::default();
@@ -133,7 +147,7 @@ impl Keyboard for Service {
             let len = typed.len().min(buffer.len());
             typed.drain(..len).collect()
         };
-        buffer[..part.len()].copy_from_slice(&part);
+        fault::copy_out(buffer, &part)?;
         Ok(part.len() as u64)
     }
 
@@ -146,11 +160,13 @@ impl Keyboard for Service {
     }
 
     fn probe(&self, _: &Caller) -> Result<u64, Error> {
+        self.settle()?;
         self.controller.echo_next()?;
         PROBE.run(|| self.controller.write(ACKNOWLEDGED))
     }
 
     fn write_time(&self, _: &Caller) -> Result<u64, Error> {
+        self.settle()?;
         // A command that causes nothing until its byte follows.
         let began = time::ticks();
         self.controller.echo_next()?;

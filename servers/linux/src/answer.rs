@@ -50,12 +50,27 @@ impl From<abi::Error> for Errno {
             E::Exists => errno::EEXIST,
             E::Killed => errno::EINTR,
             E::BadProgram => errno::ENOEXEC,
+            E::NotADirectory => errno::ENOTDIR,
+            E::IsADirectory => errno::EISDIR,
+            E::NotEmpty => errno::ENOTEMPTY,
             other => match other.refusal().map(|refusal| refusal.object) {
                 Some(Object::Section(..)) => errno::EACCES,
                 Some(Object::Task(_) | Object::Thread(_) | Object::System) => errno::EPERM,
                 None => errno::EIO,
             },
         })
+    }
+}
+
+impl Errno {
+    /// The same, where it is about files.
+    #[must_use]
+    pub fn of_file(error: abi::Error) -> Errno {
+        match error {
+            abi::Error::NoMemory | abi::Error::Quota => Errno(errno::ENOSPC),
+            abi::Error::TooBig => Errno(errno::EFBIG),
+            other => other.into(),
+        }
     }
 }
 

@@ -120,7 +120,9 @@ calls! {
         SYMLINK = 88 => symlink(target, path);
         READLINK = 89 => readlink(path, buffer, len);
         CHMOD = 90 => chmod(path, mode);
+        FCHMOD = 91 => fchmod(fd, mode);
         CHOWN = 92 => chown(path, user, group);
+        FCHOWN = 93 => fchown(fd, user, group);
         GETDENTS64 = 217 => getdents64(fd, buffer, len);
         MKDIRAT = 258 => mkdirat(directory, path, mode);
         FCHOWNAT = 260 => fchownat(directory, path, user, group, flags);

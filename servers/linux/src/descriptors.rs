@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::answer::{Errno, errno, fail};
 use crate::sync::Mutex;
-use crate::tree::{Device, Entry, File};
+use crate::tree::{Device, Entry};
 
 /// Most descriptors of one program, until it asks for fewer.
 pub const DESCRIPTORS_MAX: usize = 1024;
@@ -37,7 +37,8 @@ pub enum Object {
         output: StreamRef,
         terminal: bool,
     },
-    File(File),
+    /// By the file server's number.
+    File(u64),
     Directory(Vec<Name>),
     Device(Device),
     PipeReader(Arc<Pipe>),
@@ -160,22 +161,21 @@ impl Descriptors {
         Ok(number as i32)
     }
 
-    /// Makes `to` stand for what `from` stands for.
+    /// Makes `to` stand for what `from` stands for. Value: what it stood for before.
     ///
     /// # Errors
     /// `EBADF`.
-    pub fn replace(&mut self, from: i32, to: i32, on_exec: OnExec) -> Result<(), Errno> {
+    pub fn replace(&mut self, from: i32, to: i32, on_exec: OnExec) -> Result<Option<Arc<Description>>, Errno> {
         let description = self.get(from)?.clone();
         let to = usize::try_from(to).ok().filter(|&n| n < self.limit).ok_or(Errno(errno::EBADF))?;
-        self.put(to, Slot { description, on_exec });
-        Ok(())
+        Ok(self.put(to, Slot { description, on_exec }))
     }
 
-    fn put(&mut self, number: usize, slot: Slot) {
+    fn put(&mut self, number: usize, slot: Slot) -> Option<Arc<Description>> {
         if self.slots.len() <= number {
             self.slots.resize(number + 1, None);
         }
-        self.slots[number] = Some(slot);
+        self.slots[number].replace(slot).map(|slot| slot.description)
     }
 
     /// # Errors
@@ -185,13 +185,10 @@ impl Descriptors {
         slot.map(|slot| slot.description).ok_or(Errno(errno::EBADF))
     }
 
-    /// Closes what is not kept when the program is replaced.
-    pub fn exec(&mut self) {
-        for slot in &mut self.slots {
-            if slot.as_ref().is_some_and(|s| s.on_exec == OnExec::Close) {
-                *slot = None;
-            }
-        }
+    /// Closes what is not kept when the program is replaced. Value: that.
+    pub fn exec(&mut self) -> Vec<Arc<Description>> {
+        let goes = |slot: &mut Slot| slot.on_exec == OnExec::Close;
+        self.slots.iter_mut().filter_map(|slot| slot.take_if(goes)).map(|slot| slot.description).collect()
     }
 }
 

@@ -30,7 +30,8 @@ pub struct Segment {
 /// A program that was read.
 #[derive(Debug)]
 pub struct Image {
-    file: (u64, u64),
+    /// Where it lies, if it stays what it is.
+    file: Option<(u64, u64)>,
     /// In ascending order; one at least may be executed.
     pub segments: Vec<Segment>,
     pub entry: u64,
@@ -67,9 +68,11 @@ impl Images {
     /// # Errors
     /// Why the file is no program, or what the machine refuses.
     pub fn get<M: Machine>(&self, machine: &M, file: File) -> Result<Arc<Image>, Refusal> {
-        let key = (file.address, file.len);
-        if let Some(image) = self.kept.lock().iter().find(|image| image.file == key) {
-            return Ok(image.clone());
+        // What may be written over is read each time.
+        let key = Some((file.address, file.len)).filter(|_| file.fixed);
+        let known = key.and_then(|_| self.kept.lock().iter().find(|image| image.file == key).cloned());
+        if let Some(image) = known {
+            return Ok(image);
         }
         // Two threads may read the same file at the same time: harmless, and better than a lock held so long.
         let image = Arc::new(read(machine, file)?);
@@ -90,7 +93,7 @@ fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
     let bytes = machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?;
     let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
     let mut image = Image {
-        file: (file.address, file.len),
+        file: Some((file.address, file.len)).filter(|_| file.fixed),
         segments: Vec::new(),
         entry: plan.entry,
         headers: plan.phdr_vaddr,

@@ -3,7 +3,7 @@
 //! loaded leaves the caller of `execve` as it was.
 
 use abi::Rights;
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
 use crate::server::{Refusal, Server};
 use crate::stack::{self, Start};
-use crate::tree::{File, Node, Tree};
+use crate::tree::{File, Node};
 
 /// CPUID leaf 1, edx, as Linux gives it in `AT_HWCAP`: what every 64-bit processor has.
 const HWCAP: u64 = 0x078b_fbff;
@@ -26,7 +26,6 @@ pub const CLOCK_TICKS: u64 = 100;
 pub struct Request<'a> {
     pub task: u64,
     pub user: u64,
-    pub tree: &'a Tree,
     pub path: &'a [u8],
     pub file: File,
     pub arguments: &'a [Vec<u8>],
@@ -140,11 +139,10 @@ impl<M: Machine> Loading<'_, M> {
         let mut entry = image.entry + bias;
         let mut linker_base = 0;
         if let Some(path) = &image.interpreter {
-            let file = request.tree.walk(b"/", path).ok().and_then(|place| place.entry);
-            let Some(Node::File(_)) = file.map(|entry| entry.node) else {
+            let Ok(Node::File(file)) = machine.file_look(path).map(|entry| entry.node) else {
                 return Err(Refusal::NoInterpreter(path.clone()));
             };
-            let linker = self.server.images.get(machine, machine.file_open(path)?)?;
+            let linker = self.server.images.get(machine, file)?;
             linker_base = self.place(&linker)?;
             entry = linker.entry + linker_base;
         }

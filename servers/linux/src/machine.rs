@@ -1,15 +1,16 @@
 //! What the personality asks of the machine below it. On Musubi these are kernel calls and calls of other servers
 //! (`musubi.rs`); in the tests on a host a traced process plays the part. Nothing else here knows where it runs.
 
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use abi::start::StreamRef;
 use abi::task::Limits;
 use abi::{Error, Rights};
 use alloc::vec::Vec;
 use window::Section;
 
+use crate::descriptors::Name;
 use crate::map::Granted;
-use crate::tree::File;
+use crate::tree::Entry;
 
 /// What is known of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,10 +91,24 @@ pub trait Machine: Sync {
 
     /// What lies at an address of the single space, such as a file, if this server may read it.
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;
-    /// The flat table of files.
-    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error>;
-    /// A file that is going to be read.
-    fn file_open(&self, path: &[u8]) -> Result<File, Error>;
+
+    /// What an absolute path leads to, among the files of the system; for the person whose thread calls, as all that follows.
+    fn file_look(&self, path: &[u8]) -> Result<Entry, Error>;
+    /// Opens a file, as `musubi::interfaces::files::how` says. Value: its number, which is closed when the program ends at the latest.
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error>;
+    fn file_close(&self, open: u64);
+    fn file_status(&self, open: u64) -> Result<Entry, Error>;
+    /// Writes at an offset; `u64::MAX`: at the end. Value: how many bytes.
+    fn file_write(&self, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error>;
+    fn file_resize(&self, open: u64, len: u64) -> Result<(), Error>;
+    /// What is in a directory, by name; of the entries only inode and kind are meant.
+    fn file_list(&self, path: &[u8]) -> Result<Vec<Name>, Error>;
+    fn file_remove(&self, path: &[u8]) -> Result<(), Error>;
+    fn file_rename(&self, from: &[u8], to: &[u8]) -> Result<(), Error>;
+    fn file_set_mode(&self, path: &[u8], bits: u32) -> Result<(), Error>;
+    fn file_set_time(&self, path: &[u8], mtime: i64) -> Result<(), Error>;
+    fn directory_make(&self, path: &[u8], bits: u32) -> Result<(), Error>;
+    fn directory_remove(&self, path: &[u8]) -> Result<(), Error>;
 
     /// Reads what there is, at least one byte; 0 at the end of the stream.
     fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error>;

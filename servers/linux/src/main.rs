@@ -14,6 +14,7 @@ use musubi::{Caller, Error, Rights, Start};
 use personality::coverage::What;
 use personality::musubi::Musubi;
 use personality::server::{Refusal, Server, Spawn};
+use rt::fault;
 use rt::section::{Who, may};
 
 musubi::program!(run);
@@ -61,8 +62,7 @@ impl Linux for Service {
             return Err(Error::TooBig);
         }
         // A copy: the caller's other threads could change it between check and use.
-        let request = request.to_vec();
-        let request = Request::decode(&request)?;
+        let request = Request::decode(&fault::copy_in(request)?)?;
         if request.user != caller.user && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }

@@ -1,23 +1,25 @@
 //! The machine below, on Musubi: kernel calls through `sdk/window`, and the services of other servers.
 
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use abi::start::StreamRef;
-use abi::task::{Limits, TaskInfo};
+use abi::task::Limits;
 use abi::{Error, Rights};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::files;
 use musubi::interfaces::console::ConsoleClient;
-use musubi::interfaces::files::FileInfo;
+use musubi::interfaces::files::{FIXED, FileInfo};
 use musubi::stream::Stream;
 use rt::Trap;
 use rt::abi::calls::stub;
 use window::foreign::Personality;
 use window::{Section, foreign, memory};
 
+use crate::descriptors::Name;
 use crate::machine::{Clock, Machine, MemoryState, TaskState};
 use crate::map::Granted;
 use crate::server::Server;
-use crate::tree::{File, Mode};
+use crate::tree::{Entry, File, Mode, Node};
 
 /// What is said of a terminal that does not know its size.
 const SIZE: (u16, u16) = (80, 25);
@@ -41,9 +43,22 @@ pub fn begin() -> Result<&'static Server<Musubi>, Error> {
     Ok(server)
 }
 
-fn file(info: &FileInfo) -> File {
-    let mode = if info.flags & u64::from(abi::boot::flag::EXECUTABLE) != 0 { Mode::Executable } else { Mode::Plain };
-    File { address: info.section, len: info.len, mtime: info.mtime, mode }
+fn entry(info: &FileInfo) -> Entry {
+    let node = if files::is_directory(info) {
+        Node::Directory
+    } else {
+        Node::File(File { address: info.section, len: info.len, fixed: info.mode & FIXED != 0 })
+    };
+    let mode = Mode { bits: info.mode as u32 & 0o777, owner: info.owner, mtime: info.mtime };
+    Entry { inode: info.number, node, mode }
+}
+
+/// Does something with a file that stays open.
+fn borrowed<T>(open: u64, what: impl FnOnce(&files::File) -> T) -> T {
+    let file = files::File::from_number(open);
+    let done = what(&file);
+    file.into_number();
+    done
 }
 
 impl Machine for Musubi {
@@ -61,7 +76,7 @@ impl Machine for Musubi {
     }
 
     fn task_state(&self, task: u64) -> Option<TaskState> {
-        let info = task_info(task)?;
+        let info = rt::task::info(task)?;
         let memory = info.used.frames.saturating_mul(abi::layout::PAGE);
         Some(TaskState { parent: info.parent, time_ns: info.time, memory })
     }
@@ -156,12 +171,60 @@ impl Machine for Musubi {
         rt::section::view(from, len)
     }
 
-    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error> {
-        Ok(musubi::files::list()?.into_iter().map(|(name, info)| (name, file(&info))).collect())
+    fn file_look(&self, path: &[u8]) -> Result<Entry, Error> {
+        files::find(path).map(|info| entry(&info))
     }
 
-    fn file_open(&self, path: &[u8]) -> Result<File, Error> {
-        musubi::files::find(path).map(|info| file(&info))
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error> {
+        files::File::open(path, how).map(|(file, info)| (file.into_number(), entry(&info)))
+    }
+
+    fn file_close(&self, open: u64) {
+        drop(files::File::from_number(open));
+    }
+
+    fn file_status(&self, open: u64) -> Result<Entry, Error> {
+        borrowed(open, |file| file.status()).map(|info| entry(&info))
+    }
+
+    fn file_write(&self, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error> {
+        borrowed(open, |file| file.write(at, bytes)).map(|n| n as u64)
+    }
+
+    fn file_resize(&self, open: u64, len: u64) -> Result<(), Error> {
+        borrowed(open, |file| file.resize(len))
+    }
+
+    fn file_list(&self, path: &[u8]) -> Result<Vec<Name>, Error> {
+        let name = |found: files::Name| {
+            let node = if found.is_directory { Node::Directory } else { Node::File(File::default()) };
+            Name { name: found.name, entry: Entry::own(found.number, node) }
+        };
+        Ok(files::list(path)?.into_iter().map(name).collect())
+    }
+
+    fn file_remove(&self, path: &[u8]) -> Result<(), Error> {
+        files::remove(path)
+    }
+
+    fn file_rename(&self, from: &[u8], to: &[u8]) -> Result<(), Error> {
+        files::rename(from, to)
+    }
+
+    fn file_set_mode(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        files::set_mode(path, bits.into())
+    }
+
+    fn file_set_time(&self, path: &[u8], mtime: i64) -> Result<(), Error> {
+        files::set_time(path, mtime)
+    }
+
+    fn directory_make(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        files::make_directory(path, bits.into())
+    }
+
+    fn directory_remove(&self, path: &[u8]) -> Result<(), Error> {
+        files::remove_directory(path)
     }
 
     fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error> {
@@ -203,13 +266,6 @@ impl Machine for Musubi {
     fn random(&self, to: &mut [u8]) {
         rt::random::fill(to);
     }
-}
-
-fn task_info(task: u64) -> Option<TaskInfo> {
-    // The list goes on from a number: the first one above the number before is the task itself.
-    let mut info = TaskInfo::default();
-    let found = stub::task_list(&Trap, task.checked_sub(1)?, core::ptr::from_mut(&mut info) as u64);
-    (found == Ok(task)).then_some(info)
 }
 
 fn console_size() -> Option<(u16, u16)> {

@@ -1,7 +1,7 @@
 //! One Linux program while it runs, and one system call of it.
 
 use abi::Rights;
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use abi::start::StreamRef;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::answer::{Errno, Stop, errno, fail};
 use crate::coverage::What;
-use crate::descriptors::{Description, Descriptors};
+use crate::descriptors::{Description, Descriptors, Object};
 use crate::machine::Machine;
 use crate::map::{Backing, Granted, Map};
 use crate::server::Server;
@@ -182,13 +182,17 @@ impl<M: Machine> Call<'_, M> {
             _ if directory == linux_raw_sys::general::AT_FDCWD => self.process.directory.lock().clone(),
             _ => {
                 let open = self.description(directory)?;
-                if !matches!(open.object, crate::descriptors::Object::Directory(_)) {
+                if !matches!(open.object, Object::Directory(_)) {
                     return fail(errno::ENOTDIR);
                 }
                 open.path.clone()
             }
         };
-        self.process.tree.walk(&from, path)
+        if path.is_empty() {
+            return fail(errno::ENOENT);
+        }
+        let whole = if path[0] == b'/' { path.to_vec() } else { [&from[..], b"/", path].concat() };
+        self.server.look(&self.process.tree, &whole)
     }
 
     /// The same, and there must be something. The link to the program itself is followed.
@@ -200,11 +204,31 @@ impl<M: Machine> Call<'_, M> {
         let entry = place.entry.ok_or(Errno(errno::ENOENT))?;
         match entry.node {
             Node::Program => {
-                let program = self.process.program.lock();
-                let inode = self.process.tree.get(&program.path).map_or(entry.inode, |e| e.inode);
-                Ok((program.path.clone(), Entry { inode, node: Node::File(program.file) }))
+                let program = self.process.program.lock().clone();
+                // By now another file may have its name.
+                let now = self.server.look(&self.process.tree, &program.path).ok().and_then(|place| place.entry);
+                let known = now.map_or(entry, |now| Entry { node: Node::File(program.file), ..now });
+                Ok((program.path, Entry { node: Node::File(program.file), ..known }))
             }
             _ => Ok((place.path, entry)),
+        }
+    }
+
+    /// A description that a descriptor no longer stands for: with the last one the file is closed.
+    pub fn discard(&self, description: Option<Arc<Description>>) {
+        if let Some(Object::File(open)) = description.and_then(Arc::into_inner).map(|description| description.object) {
+            self.machine().file_close(open);
+        }
+    }
+
+    /// Where an open file lies now, and how long it is.
+    ///
+    /// # Errors
+    /// `EIO` if it is no file any more, which cannot be.
+    pub fn file(&self, open: u64) -> Result<File, Errno> {
+        match self.machine().file_status(open)?.node {
+            Node::File(file) => Ok(file),
+            _ => fail(errno::EIO),
         }
     }
 

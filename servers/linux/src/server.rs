@@ -1,7 +1,8 @@
 //! The server: the programs that run, and the two ways in. `spawn` starts a program on its caller's thread; `upcall` is
 //! where a program's thread comes in when it enters the kernel.
 
-use abi::foreign::{Frame, reason};
+use abi::Error;
+use abi::frame::{Frame, reason};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use alloc::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::load::Request;
 use crate::machine::Machine;
 use crate::process::{Call, Process, ProgramName};
 use crate::sync::Mutex;
-use crate::tree::{File, Node, Tree};
+use crate::tree::{File, Node, Place, Tree};
 use crate::{calls, trace};
 
 /// A program to start.
@@ -124,18 +125,17 @@ impl<M: Machine> Server<M> {
     }
 
     fn begin(&self, task: u64, spawn: &Spawn<'_>) -> Result<(), Refusal> {
-        let mut tree = Tree::new();
+        let tree = Tree::new();
         let mut file = File { address: spawn.file, len: spawn.len, ..File::default() };
-        for (name, known) in self.machine.files()? {
-            if known.address == spawn.file && spawn.file != 0 {
-                file = known;
-            }
-            tree.add(&name, Node::File(known));
+        let path = crate::tree::normal(spawn.path);
+        let found = self.look(&tree, &path).ok().and_then(|place| place.entry);
+        if let Some(Node::File(known)) = found.map(|entry| entry.node).filter(|_| spawn.file != 0)
+            && known.address == spawn.file
+        {
+            file = known;
         }
-        let path = tree.walk(b"/", spawn.path).map_or_else(|_| spawn.path.to_vec(), |place| place.path);
         let (arguments, environment) = (spawn.arguments, spawn.environment);
-        let request =
-            Request { task, user: spawn.user, tree: &tree, path: &path, file, arguments, environment, text: None };
+        let request = Request { task, user: spawn.user, path: &path, file, arguments, environment, text: None };
         let loaded = self.load(&request)?;
         self.machine.foreign_set(task, &loaded.text.section)?;
         self.install(task, &loaded.map)?;
@@ -158,6 +158,23 @@ impl<M: Machine> Server<M> {
         self.processes.lock().insert(task, Arc::new(process));
         self.machine.foreign_start(task, &loaded.frame)?;
         Ok(())
+    }
+
+    /// What an absolute path leads to: among this server's own names, or among the system's files.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EACCES`.
+    pub fn look(&self, tree: &Tree, whole: &[u8]) -> Result<Place, Errno> {
+        let path = crate::tree::normal(whole);
+        if tree.owns(&path) {
+            return tree.walk(b"/", whole);
+        }
+        match self.machine.file_look(whole) {
+            Ok(entry) => Ok(Place { path, entry: Some(entry) }),
+            Err(Error::NotFound) => Ok(Place { path, entry: None }),
+            Err(Error::TooBig) => Err(Errno(errno::ENAMETOOLONG)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Descriptors 0, 1 and 2.

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use linux_raw_sys::general as linux;
 
 use crate::field;

@@ -1,7 +1,7 @@
 //! Lines about what a program did: one for each call if it asked for that, one when it faults.
 
 use abi::Rights;
-use abi::foreign::{Frame, reason};
+use abi::frame::{Frame, reason};
 use alloc::string::String;
 use core::fmt::Write;
 use linux_raw_sys::general as linux;

@@ -1,5 +1,5 @@
-//! Names of files: a tree of directories made from the flat table of files, with the few devices that programs expect.
-//! Paths are bytes. There are no symbolic links but the ones into the program itself (`/proc/self/exe`).
+//! The few names that this server itself has beside those of the file server: devices, and what leads into the program itself
+//! (`/proc/self/exe`), which are the only symbolic links. Paths are bytes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,23 +10,36 @@ use crate::answer::{Errno, errno, fail};
 pub const PATH_MAX: usize = 4096;
 pub const NAME_MAX: usize = 255;
 
-/// A file of the flat table: bytes at an address.
+/// A file: bytes at an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct File {
     /// Address of the first byte; 0 for an empty file.
     pub address: u64,
     pub len: u64,
-    /// Seconds since 1970.
-    pub mtime: i64,
-    pub mode: Mode,
+    /// They never change there.
+    pub fixed: bool,
 }
 
-/// Whether a file may be run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    #[default]
-    Plain,
-    Executable,
+/// What is known of a node, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// Nine bits.
+    pub bits: u32,
+    pub owner: u64,
+    /// Seconds since 1970.
+    pub mtime: i64,
+}
+
+impl Mode {
+    /// Of this server's own nodes.
+    pub const OWN: Mode = Mode { bits: 0o755, owner: 0, mtime: 0 };
+
+    /// Whether somebody may do all of `wanted`: 4 read, 2 write, 1 execute.
+    #[must_use]
+    pub fn allows(&self, user: u64, wanted: u32) -> bool {
+        let mine = if user == self.owner { self.bits >> 6 } else { self.bits };
+        user == abi::task::USER_SYSTEM || mine & wanted == wanted
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +67,18 @@ pub enum Node {
 pub struct Entry {
     pub inode: u64,
     pub node: Node,
+    pub mode: Mode,
 }
 
-/// What a path leads to: its absolute form, and the node if there is one (its directory exists in any case).
+impl Entry {
+    /// A node of this server's own.
+    #[must_use]
+    pub fn own(inode: u64, node: Node) -> Entry {
+        Entry { inode, node, mode: Mode::OWN }
+    }
+}
+
+/// What a path leads to: its absolute form, and the node if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub path: Vec<u8>,
@@ -69,7 +91,10 @@ pub struct Tree {
     next: u64,
 }
 
-const OWN: [(&[u8], Node); 14] = [
+/// Numbers from here on are those of this server's own nodes.
+const INODE: u64 = 1 << 32;
+
+const OWN: [(&[u8], Node); 13] = [
     (b"/dev/null", Node::Device(Device::Null)),
     (b"/dev/zero", Node::Device(Device::Zero)),
     (b"/dev/full", Node::Device(Device::Full)),
@@ -83,7 +108,6 @@ const OWN: [(&[u8], Node); 14] = [
     (b"/proc/self/fd/0", Node::Descriptor(0)),
     (b"/proc/self/fd/1", Node::Descriptor(1)),
     (b"/proc/self/fd/2", Node::Descriptor(2)),
-    (b"/tmp", Node::Directory),
 ];
 
 impl Default for Tree {
@@ -96,7 +120,7 @@ impl Tree {
     /// A tree with the devices only.
     #[must_use]
     pub fn new() -> Tree {
-        let mut tree = Tree { entries: BTreeMap::new(), next: 1 };
+        let mut tree = Tree { entries: BTreeMap::new(), next: INODE };
         tree.put(b"/".to_vec(), Node::Directory);
         for (path, node) in OWN {
             tree.add(path, node);
@@ -128,7 +152,7 @@ impl Tree {
     fn put(&mut self, path: Vec<u8>, node: Node) {
         let inode = self.next;
         self.next += 1;
-        self.entries.insert(path, Entry { inode, node });
+        self.entries.insert(path, Entry::own(inode, node));
     }
 
     /// Follows `path` from the directory `from` (absolute).
@@ -168,6 +192,13 @@ impl Tree {
         Ok(Place { path: at, entry })
     }
 
+    /// Whether an absolute path without `.` and `..` begins with a name of this server's own.
+    #[must_use]
+    pub fn owns(&self, path: &[u8]) -> bool {
+        let end = path.iter().skip(1).position(|&c| c == b'/').map_or(path.len(), |at| at + 1);
+        end > 1 && self.entries.contains_key(&path[..end])
+    }
+
     /// The node of an absolute path without `.`, `..` and doubled slashes; the empty path is the root.
     #[must_use]
     pub fn get(&self, path: &[u8]) -> Option<Entry> {
@@ -187,6 +218,26 @@ impl Tree {
             .map(|(name, entry)| (name.to_vec(), *entry))
             .collect()
     }
+}
+
+/// An absolute path without `.`, `..` and doubled slashes.
+#[must_use]
+pub fn normal(path: &[u8]) -> Vec<u8> {
+    let mut at = Vec::with_capacity(path.len());
+    for name in path.split(|&c| c == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => at.truncate(at.iter().rposition(|&c| c == b'/').unwrap_or(0)),
+            _ => {
+                at.push(b'/');
+                at.extend_from_slice(name);
+            }
+        }
+    }
+    if at.is_empty() {
+        at.push(b'/');
+    }
+    at
 }
 
 /// The directory that a path lies in, and `..` of a directory.

@@ -5,7 +5,7 @@
 mod played;
 
 use personality::server::Server;
-use personality::tree::Mode;
+use played::Mode;
 use played::{Played, on_host, possible, run};
 
 const MTIME: i64 = 1_700_000_000;
@@ -220,6 +220,85 @@ fn the_shell_runs_its_own_commands() {
     }
 }
 
+/// Step by step on both sides; each step finds what those before it have left.
+#[test]
+fn files_are_changed_as_on_linux() {
+    if !possible() {
+        return;
+    }
+    let both = Both::new("changes");
+    for line in CHANGES.lines().filter(|line| !line.is_empty()) {
+        let arguments: Vec<&str> = match line.strip_prefix("sh: ") {
+            Some(script) => vec!["busybox", "sh", "-c", script],
+            None => ["busybox"].into_iter().chain(line.split(' ')).collect(),
+        };
+        both.same_with(&arguments, b"from the input\n");
+    }
+    let unknown = both.server.coverage.lock().lines();
+    assert!(!unknown.contains(" call "), "every call that these make is there: {unknown}");
+}
+
+const CHANGES: &str = "\
+sh: echo one > new; echo two >> new; cat new
+sh: echo three > new; cat new
+sh: set -C; echo four > new; echo $?
+sh: exec 3> out; echo a >&3; echo b >&3; exec 3>&-; exec 4< out; read x <&4; read y <&4; echo $y $x
+sh: cd dir; echo here > there; cd ..; cat dir/there
+sh: : > dir/empty; [ -s dir/empty ] || echo empty; [ -f dir/empty ] && echo file
+sh: umask 077; echo hidden > secret
+sh: echo x > none/new; echo $?
+sh: echo x > dir; echo $?
+stat -c %a-%s secret new
+cat out dir/there
+mkdir -p made/inner
+mkdir made
+mkdir none/made
+cp abc made/copy
+cp -r dir made
+cp dir made/copy
+mv made/copy made/inner/moved
+mv nothing made
+mv made made/inner
+mv made/inner/moved dir/inner/leaf
+cat dir/inner/leaf
+ls -R made dir
+sed -i s/a/X/ dir/inner/leaf
+cat dir/inner/leaf
+tee made/tee
+cat made/tee
+sort -o made/sorted lines
+sha256sum made/sorted
+dd if=noise of=part bs=1000 count=7 skip=3
+dd if=abc of=part bs=1 seek=100 conv=notrunc
+sha256sum part
+truncate -s 10000 part
+truncate -s 50 new
+sha256sum part new
+gzip part
+ls part part.gz
+gunzip part.gz
+sha256sum part
+tar cf made.tar made/sorted made/tee
+tar tf made.tar
+tar xf made.tar -C dir
+ls -R dir
+chmod 640 abc
+stat -c %a abc
+touch -d @1600000000 abc
+stat -c %Y abc
+touch fresh
+stat -c %s fresh
+touch none/fresh
+rm none
+rm dir
+rmdir dir
+rm fresh abc
+cat abc
+rm -r made dir
+ls made dir
+find . -name fresh
+";
+
 /// Coreutils of this host with its C library: the loader and the libraries are files like others.
 #[test]
 fn dynamically_linked_programs_run() {
@@ -315,8 +394,7 @@ fn faults_end_a_program_as_signals_do() {
 }
 
 fn refused(server: &Server<Played>, name: &str) -> String {
-    use personality::machine::Machine;
-    let file = server.machine.file_open(name.as_bytes()).unwrap();
+    let file = server.machine.file(name.as_bytes());
     let spawn = personality::server::Spawn {
         path: name.as_bytes(),
         arguments: &[name.as_bytes().to_vec()],

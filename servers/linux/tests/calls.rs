@@ -8,7 +8,7 @@ use linux_raw_sys::errno::*;
 use linux_raw_sys::general::*;
 use personality::calls::TABLE;
 use personality::server::Server;
-use personality::tree::Mode;
+use played::Mode;
 use played::{Played, Puppet, possible};
 
 const PAGE: u64 = 4096;
@@ -178,7 +178,7 @@ fn mappings_are_moved_with_what_is_in_them() {
 }
 
 #[test]
-fn files_are_read_and_mapped_and_never_written() {
+fn files_are_read_and_mapped() {
     if !possible() {
         return;
     }
@@ -187,9 +187,6 @@ fn files_are_read_and_mapped_and_never_written() {
     let at = p.map(PAGE, RW);
     p.poke(at, b"/data/file\0");
     let open = |p: &mut Puppet<'_>, flags: u32| p.call(nr(__NR_openat), &[HERE, at, flags.into(), 0]);
-    for flags in [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC] {
-        assert_eq!(open(&mut p, flags), error(EROFS));
-    }
     assert_eq!(open(&mut p, O_RDONLY | O_DIRECTORY), error(ENOTDIR));
     assert_eq!(open(&mut p, O_RDONLY | O_CREAT | O_EXCL), error(EEXIST));
     let fd = open(&mut p, O_RDONLY | O_CREAT) as u64;
@@ -218,11 +215,82 @@ fn files_are_read_and_mapped_and_never_written() {
 
     p.poke(at, b"/data/new\0");
     assert_eq!(open(&mut p, O_RDONLY), error(ENOENT));
+    p.poke(at, b"/dev/new\0");
     assert_eq!(open(&mut p, O_WRONLY | O_CREAT), error(EROFS));
     p.poke(at, b"/none/new\0");
     assert_eq!(open(&mut p, O_WRONLY | O_CREAT), error(ENOENT));
     assert_eq!(p.call(nr(__NR_close), &[fd]), 0);
     assert_eq!(p.call(nr(__NR_close), &[fd]), error(EBADF));
+}
+
+#[test]
+fn files_are_made_written_and_removed() {
+    if !possible() {
+        return;
+    }
+    let server = server();
+    let mut p = Puppet::new(&server);
+    let at = p.map(PAGE, RW);
+    let text = at + 1024;
+    p.poke(text, b"hello world");
+    let open = |p: &mut Puppet<'_>, path: &[u8], flags: u32| {
+        p.poke(at, &[path, b"\0"].concat());
+        p.call(nr(__NR_openat), &[HERE, at, flags.into(), 0o644])
+    };
+    let path = |p: &mut Puppet<'_>, number, path: &[u8]| {
+        p.poke(at, &[path, b"\0"].concat());
+        p.call(nr(number), &[at, 0o755])
+    };
+    let rename = |p: &mut Puppet<'_>, from: &[u8], to: &[u8]| {
+        p.poke(at, &[from, b"\0"].concat());
+        p.poke(at + 256, &[to, b"\0"].concat());
+        p.call(nr(__NR_rename), &[at, at + 256])
+    };
+    assert_eq!(path(&mut p, __NR_mkdir, b"d"), 0);
+    assert_eq!(path(&mut p, __NR_mkdir, b"d"), error(EEXIST));
+    assert_eq!(path(&mut p, __NR_mkdir, b"/dev/d"), error(EROFS));
+    assert_eq!(open(&mut p, b"d", O_WRONLY), error(EISDIR));
+    assert_eq!(open(&mut p, b"d/f/", O_WRONLY | O_CREAT), error(EISDIR));
+    let fd = open(&mut p, b"d/f", O_RDWR | O_CREAT | O_EXCL) as u64;
+    assert_eq!(open(&mut p, b"d/f", O_RDWR | O_CREAT | O_EXCL), error(EEXIST));
+    assert_eq!(p.call(nr(__NR_fchmod), &[fd, 0o600]), 0);
+    assert_eq!(p.call(nr(__NR_fchown), &[fd, u64::from(u32::MAX), 0]), 0);
+    assert_eq!(p.call(nr(__NR_fchown), &[fd, 77, 0]), error(EPERM));
+    assert_eq!(p.call(nr(__NR_write), &[fd, text, 5]), 5);
+    assert_eq!(p.call(nr(__NR_pwrite64), &[fd, text + 6, 5, 6]), 5);
+    assert_eq!(p.call(nr(__NR_lseek), &[fd, 0, SEEK_CUR.into()]), 5);
+    assert_eq!(p.call(nr(__NR_pread64), &[fd, at, 100, 0]), 11);
+    assert_eq!(p.peek(at, 11), b"hello\0world");
+    assert_eq!(p.call(nr(__NR_ftruncate), &[fd, 3]), 0);
+    assert_eq!(p.call(nr(__NR_ftruncate), &[fd, u64::MAX]), error(EINVAL));
+    let end = open(&mut p, b"d/f", O_WRONLY | O_APPEND) as u64;
+    assert_eq!(p.call(nr(__NR_read), &[end, at, 1]), error(EBADF));
+    assert_eq!(p.call(nr(__NR_write), &[end, text, 2]), 2);
+    assert_eq!(p.call(nr(__NR_pread64), &[fd, at, 100, 0]), 5);
+    assert_eq!(p.peek(at, 5), b"helhe");
+    assert_eq!(path(&mut p, __NR_rmdir, b"d"), error(ENOTEMPTY));
+    assert_eq!(path(&mut p, __NR_unlink, b"d"), error(EISDIR));
+    assert_eq!(rename(&mut p, b"d", b"d/x"), error(EINVAL));
+    assert_eq!(rename(&mut p, b"d/f", b"g"), 0);
+    assert_eq!(path(&mut p, __NR_rmdir, b"d/"), 0);
+    assert_eq!(path(&mut p, __NR_unlink, b"g"), 0);
+    // What is open stays.
+    assert_eq!(p.call(nr(__NR_pread64), &[fd, at, 100, 0]), 5);
+    // Modes and owners are known by the name, which nothing has now.
+    assert_eq!(p.call(nr(__NR_fchmod), &[fd, 0o600]), error(ENOENT));
+    assert_eq!(p.call(nr(__NR_fchmod), &[99, 0o600]), error(EBADF));
+    // A file that came with the image is written elsewhere.
+    let other = open(&mut p, b"data/file", O_RDWR) as u64;
+    assert_eq!(p.call(nr(__NR_pwrite64), &[other, text, 2, 8]), 2);
+    assert_eq!(p.call(nr(__NR_pread64), &[other, at, 100, 0]), 10);
+    assert_eq!(p.peek(at, 10), b"01234567he");
+    let doubled = p.call(nr(__NR_dup), &[other]) as u64;
+    assert_eq!(server.machine.open_files(), 3);
+    assert_eq!(p.call(nr(__NR_close), &[other]), 0);
+    assert_eq!(server.machine.open_files(), 3);
+    assert_eq!(p.call(nr(__NR_dup2), &[0, doubled]), doubled as i64);
+    assert_eq!(p.call(nr(__NR_close_range), &[fd, fd + 100, 0]), 0);
+    assert_eq!(server.machine.open_files(), 0);
 }
 
 #[test]

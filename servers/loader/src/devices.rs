@@ -4,9 +4,9 @@ use crate::manifest::Manifest;
 use alloc::vec::Vec;
 use musubi::abi::boot::DeviceRecord;
 use musubi::abi::rights::principal;
-use musubi::abi::task::USER_SYSTEM;
+use musubi::abi::task::{USER_PERSON, USER_SYSTEM};
 use musubi::interfaces::devices::{Devices, RECORD};
-use musubi::rt::{Mutex, section};
+use musubi::rt::{Mutex, interrupt, section};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
 
@@ -52,5 +52,12 @@ impl Devices for DeviceTable {
         let device = self.give(caller.text, kind, index)?;
         record.copy_from_slice(device.as_bytes());
         Ok(())
+    }
+
+    fn route(&self, caller: &Caller, number: u64, processor: u64) -> Result<(), Error> {
+        if !matches!(caller.user, USER_SYSTEM | USER_PERSON) {
+            return Err(Error::Denied);
+        }
+        interrupt::route(number, (processor != u64::MAX).then_some(processor))
     }
 }

@@ -46,14 +46,18 @@ impl Originals {
         if let Some((_, original)) = known.iter().find(|o| o.0 == number) {
             return Ok(Kind::Native(original.clone()));
         }
-        let refused = |why: elf_plan::Refusal| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") };
-        let plan = match elf_plan::read(file).map_err(refused)? {
-            Program::Native(plan) => plan,
-            Program::Linux(_) => return Ok(Kind::Linux),
-        };
-        let original = lay_out(name, plan)?;
+        let Kind::Native(original) = read(name, file)? else { return Ok(Kind::Linux) };
         known.push((number, original.clone()));
         Ok(Kind::Native(original))
+    }
+}
+
+/// Checks a file and makes the original text of it.
+pub fn read(name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
+    let refused = |why: elf_plan::Refusal| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") };
+    match elf_plan::read(file).map_err(refused)? {
+        Program::Native(plan) => Ok(Kind::Native(lay_out(name, plan)?)),
+        Program::Linux(_) => Ok(Kind::Linux),
     }
 }
 

@@ -44,8 +44,25 @@ impl Drop for Parts {
     }
 }
 
-/// Starts an instance of `original`. Value: its task.
-pub fn start(original: &Original, request: &Request, name: &[u8]) -> Result<u64, Refusal> {
+/// Where instances of one program stand, one after the other: room beside a section that is there for this alone.
+pub struct Room {
+    /// Where the text begins.
+    pub text: u64,
+}
+
+impl Room {
+    pub fn for_instances(original: &Original) -> Result<Room, Error> {
+        let plan = &original.plan;
+        let data = if plan.data_len == 0 { 0 } else { plan.data_offset + plan.data_len.next_multiple_of(GRANULE) };
+        let room = original.reserve.max(data);
+        let guard = Section::create_at(PAGE, GRANULE, kind::DATA, flag::ANY_PRINCIPAL, 0, room)?;
+        let _ = section::name(guard.base(), b"place");
+        Ok(Room { text: guard.base() + GRANULE })
+    }
+}
+
+/// Starts an instance of `original`, in a room or anywhere. Value: its task.
+pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Room>) -> Result<u64, Refusal> {
     let plan = &original.plan;
     let at_step =
         |step: &'static str| move |error: Error| Refusal { error, reason: format!("cannot start it: {step}: {error}") };
@@ -53,7 +70,8 @@ pub fn start(original: &Original, request: &Request, name: &[u8]) -> Result<u64,
 
     let data_reserve = plan.data_len.next_multiple_of(GRANULE);
     let room = if plan.data_len == 0 { 0 } else { plan.data_offset - original.reserve + data_reserve };
-    let text = rt::abi::calls::stub::section_clone(&rt::Trap, original.text, flag::ANY_PRINCIPAL, 0, room)
+    let (at, room) = at.map_or((0, room), |there| (there.text, 0));
+    let text = rt::abi::calls::stub::section_clone(&rt::Trap, original.text, flag::ANY_PRINCIPAL, at, room)
         .map_err(at_step("text"))?;
     parts.bases.push(text);
     let _ = section::name(text, name);

@@ -5,10 +5,10 @@
 extern crate alloc;
 
 mod devices;
-mod files;
 mod image;
 mod instance;
 mod manifest;
+mod pack;
 mod service;
 
 use alloc::format;
@@ -16,15 +16,15 @@ use alloc::vec::Vec;
 use manifest::Manifest;
 use musubi::Start;
 use musubi::interfaces::devices::devices_serve;
-use musubi::interfaces::files::files_serve;
 use musubi::interfaces::loader::loader_serve;
+use musubi::interfaces::pack::pack_serve;
 use musubi::interfaces::request::Request;
 use musubi::rt::{self, Gates, Once, gate::ANYBODY, task, thread};
 
 musubi::program!(run);
 
 static MANIFEST: Once<Manifest> = Once::new();
-static FILES: Once<files::FileTable> = Once::new();
+static PACK: Once<pack::PackTable> = Once::new();
 static DEVICES: Once<devices::DeviceTable> = Once::new();
 static SERVICE: Once<service::Service> = Once::new();
 
@@ -43,26 +43,26 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let bytes = start.manifest().ok_or("there is no boot manifest")?;
     let manifest = MANIFEST.get_or_try(|| Manifest::read(bytes).ok_or("the boot manifest is damaged"))?;
     let never = |_: rt::Error| alloc::string::String::new();
-    let files = FILES.get_or_try(|| Ok(files::FileTable::new(manifest, start.text()))).map_err(never)?;
+    let pack = PACK.get_or_try(|| Ok(pack::PackTable::new(manifest, start.text()))).map_err(never)?;
     let devices = DEVICES.get_or_try(|| Ok(devices::DeviceTable::new(manifest, start.text()))).map_err(never)?;
-    let service = SERVICE.get_or_try(|| Ok(service::Service::new(files))).map_err(never)?;
+    let service = SERVICE.get_or_try(|| Ok(service::Service::new(pack))).map_err(never)?;
 
     let loader = loader_serve(service).map_err(text("gates"))?;
-    let files = files_serve(files).map_err(text("gates"))?;
+    let pack = pack_serve(pack).map_err(text("gates"))?;
     let devices = devices_serve(devices).map_err(text("gates"))?;
     loader.admit(&ANYBODY).map_err(text("acl"))?;
 
-    let init = init_request(manifest, &loader, &files, &devices);
+    let init = init_request(manifest, &loader, &pack, &devices);
     service.start(&init, rt::abi::task::USER_SYSTEM).map(drop).map_err(|e| format!("bin/init: {e}"))
 }
 
 /// What init is started with: the command line of `./musubi exec` as arguments, and the gates of this program, which
 /// nobody can look up before there are names.
-fn init_request(manifest: &Manifest, loader: &Gates, files: &Gates, devices: &Gates) -> Request {
+fn init_request(manifest: &Manifest, loader: &Gates, pack: &Gates, devices: &Gates) -> Request {
     let mut args = Vec::from([b"init".to_vec()]);
     args.extend(manifest.exec.iter().map(|word| word.to_vec()));
     let gate = |name: &str, gates: &Gates| format!("{name}={}", gates.address()).into_bytes();
-    let mut env = Vec::from([gate("LOADER", loader), gate("FILES", files), gate("DEVICES", devices)]);
+    let mut env = Vec::from([gate("LOADER", loader), gate("PACK", pack), gate("DEVICES", devices)]);
     if !manifest.exec.is_empty() {
         env.push(b"EXEC=1".to_vec());
     }

@@ -1,30 +1,60 @@
 //! The service `loader`: from a request to a running task.
 
-use crate::files::FileTable;
-use crate::image::{Kind, Originals, Refusal};
-use crate::instance;
-use alloc::boxed::Box;
+use crate::image::{self, Kind, Original, Originals, Refusal};
+use crate::instance::{self, Room};
+use crate::pack::PackTable;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use musubi::abi::section::flag;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::linux::LinuxClient;
-use musubi::interfaces::loader::Loader;
-use musubi::interfaces::names::NamesClient;
+use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
+use musubi::interfaces::linux::LinuxService;
+use musubi::interfaces::loader::{Loader, PLACE, Place};
+use musubi::interfaces::names::NamesService;
 use musubi::interfaces::request::{LEN_MAX, Request};
-use musubi::rt::Mutex;
+use musubi::rt::{Mutex, Once, Section, fault, section};
 use musubi::{Caller, Error};
+use zerocopy::{FromBytes, IntoBytes};
 
 pub struct Service {
-    files: &'static FileTable,
+    pack: &'static PackTable,
     originals: Originals,
-    /// The personality that was bound last, by its gate.
-    linux: Mutex<Option<(u64, &'static LinuxClient)>>,
+    /// Where programs are found, as soon as somebody has said so.
+    files: Once<FilesService>,
+    /// Where servers stand that are started again and again, by the base of their texts.
+    places: Mutex<Vec<Arc<Stand>>>,
+    /// The personality that was called last; bound as long as anybody uses it.
+    linux: Mutex<Option<Arc<LinuxService>>>,
+}
+
+/// A place, and what is started there: the number of its file.
+struct Stand {
+    room: Room,
+    number: usize,
+    name: Vec<u8>,
+    original: Original,
+}
+
+/// A copy of a file as it was when it was taken: others may be writing it.
+struct Snapshot(Section);
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let _ = section::delete(self.0.base());
+    }
 }
 
 impl Service {
-    pub fn new(files: &'static FileTable) -> Service {
-        Service { files, originals: Originals::default(), linux: Mutex::new(None) }
+    pub fn new(pack: &'static PackTable) -> Service {
+        Service {
+            pack,
+            originals: Originals::default(),
+            files: Once::new(),
+            places: Mutex::default(),
+            linux: Mutex::new(None),
+        }
     }
 
     /// Starts a program for a thread of `user`.
@@ -33,14 +63,78 @@ impl Service {
             let reason = format!("user {user} cannot start a program as user {}", request.user);
             return Err(Refusal { error: Error::Denied, reason });
         }
-        let (number, record, file) = self.files.bytes(&request.path).ok_or(Error::NotFound)?;
+        let Some(files) = self.files.get() else {
+            let (number, bytes) = self.pack.find(&request.path).ok_or(Error::NotFound)?;
+            return self.start_member(request, number, bytes);
+        };
+        let mut record = [0; RECORD];
+        files.look(&request.path, &mut record)?;
+        let info = FileInfo::read_from_bytes(&record).map_err(|_| Error::BadArgument)?;
+        match self.pack.at(info.section) {
+            Some((number, bytes)) => self.start_member(request, number, bytes),
+            None => self.start_file(request, &info),
+        }
+    }
+
+    /// A program that came with the image, and does not change.
+    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8]) -> Result<u64, Refusal> {
         let name = base_name(&request.path);
-        match self.originals.of(number, name, file)? {
-            Kind::Native(original) => instance::start(&original, request, name),
-            Kind::Linux => {
-                self.files.share(number)?;
-                self.start_linux(request, record.section, record.len)
+        match self.originals.of(number, name, bytes)? {
+            Kind::Native(original) => instance::start(&original, request, name, None),
+            Kind::Linux => self.start_linux(request, bytes.as_ptr() as u64, bytes.len() as u64),
+        }
+    }
+
+    /// Keeps a place for a program that came with the image; the same one for the same program.
+    fn place_for(&self, path: &[u8]) -> Result<Place, Error> {
+        let (number, bytes) = self.pack.find(path).ok_or(Error::NotFound)?;
+        let name = base_name(path);
+        let Kind::Native(original) = self.originals.of(number, name, bytes).map_err(|refusal| refusal.error)? else {
+            return Err(Error::NotSupported);
+        };
+        let mut places = self.places.lock();
+        let known = places.iter().find(|stand| stand.number == number).cloned();
+        let stand = match known {
+            Some(stand) => stand,
+            None => {
+                let room = Room::for_instances(&original)?;
+                let stand = Arc::new(Stand { room, number, name: name.to_vec(), original });
+                places.push(stand.clone());
+                stand
             }
+        };
+        let Stand { room, original, .. } = &*stand;
+        Ok(Place { text: room.text, end: room.text + original.reserve, original: original.text })
+    }
+
+    fn start_at(&self, place: u64, request: &Request) -> Result<u64, Refusal> {
+        let stand = self.places.lock().iter().find(|stand| stand.room.text == place).cloned().ok_or(Error::NotFound)?;
+        instance::start(&stand.original, request, &stand.name, Some(&stand.room))
+    }
+
+    /// A program that somebody has written.
+    fn start_file(&self, request: &Request, info: &FileInfo) -> Result<u64, Refusal> {
+        if info.mode & DIRECTORY != 0 {
+            return Err(Error::IsADirectory.into());
+        }
+        if info.mode & 0o111 == 0 {
+            return Err(Refusal { error: Error::Denied, reason: "the file may not be executed".into() });
+        }
+        if info.len == 0 {
+            return Err(Error::BadProgram.into());
+        }
+        // Only who may read the file gets that far: this runs on his thread.
+        let snapshot = Snapshot(Section::clone_of(info.section, flag::ANY_PRINCIPAL, 0, 0)?);
+        let bytes = section::view(snapshot.0.base(), info.len).ok_or(Error::Changed)?;
+        let name = base_name(&request.path);
+        match image::read(name, bytes)? {
+            Kind::Native(original) => {
+                let started = instance::start(&original, request, name, None);
+                // Its instance has pages of its own; nothing else is ever made of this one.
+                let _ = section::delete(original.text);
+                started
+            }
+            Kind::Linux => self.start_linux(request, info.section, info.len),
         }
     }
 
@@ -62,21 +156,18 @@ impl Service {
         })
     }
 
-    fn personality(&self, names: u64) -> Result<&'static LinuxClient, Error> {
+    fn personality(&self, names: u64) -> Result<Arc<LinuxService>, Error> {
         if names == 0 {
             return Err(Error::NotFound);
         }
-        let names = NamesClient::bind_with_args(names, 4096)?;
-        let gate = names.lookup("linux");
-        let _ = names.unbind();
-        let gate = gate?;
-        let mut known = self.linux.lock();
-        if let Some((_, client)) = known.filter(|k| k.0 == gate) {
-            return Ok(client);
+        let gate = NamesService::new_with_args(names, 4096).always().lookup("linux")?;
+        if let Some(known) = self.linux.lock().as_ref().filter(|known| known.service().gate() == gate) {
+            return Ok(known.clone());
         }
-        let client: &'static LinuxClient = Box::leak(Box::new(LinuxClient::bind(gate)?));
-        *known = Some((gate, client));
-        Ok(client)
+        // Whoever answers for the name may say another gate each time: what was bound before goes with its last user, without the lock.
+        let new = Arc::new(LinuxService::new(gate).always());
+        let _before = self.linux.lock().replace(new.clone());
+        Ok(new)
     }
 }
 
@@ -86,23 +177,54 @@ fn base_name(path: &[u8]) -> &[u8] {
 }
 
 impl Loader for Service {
-    fn spawn(&self, caller: &Caller, request: &[u8], reason: &mut [u8]) -> Result<u64, Error> {
-        if request.len() > LEN_MAX {
-            return Err(Error::TooBig);
+    fn use_files(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
         }
-        // A copy: the caller's other threads could change it between check and use.
-        let request: Vec<u8> = request.to_vec();
-        let request = Request::decode(&request)?;
-        self.start_for(&request, caller.user).map_err(|refusal| {
-            let line = refusal.reason.as_bytes();
-            let len = line.len().min(reason.len().saturating_sub(1));
-            reason[..len].copy_from_slice(&line[..len]);
-            if let Some(end) = reason.get_mut(len) {
-                *end = 0;
-            }
-            refusal.error
-        })
+        // It is restarted where it stood: nobody needs to say it again.
+        let files = self.files.get_or_try(|| Ok::<_, Error>(FilesService::new(gate).always()))?;
+        if files.service().gate() == gate { Ok(()) } else { Err(Error::Exists) }
     }
+
+    fn place(&self, caller: &Caller, path: &[u8], place: &mut [u8; PLACE]) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        let found = self.place_for(&fault::copy_in(path)?)?;
+        fault::copy_out(place, found.as_bytes())
+    }
+
+    fn spawn_at(&self, caller: &Caller, place: u64, request: &[u8], reason: &mut [u8]) -> Result<u64, Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        spawn_as(request, reason, |request| self.start_at(place, request))
+    }
+
+    fn spawn(&self, caller: &Caller, request: &[u8], reason: &mut [u8]) -> Result<u64, Error> {
+        spawn_as(request, reason, |request| self.start_for(request, caller.user))
+    }
+}
+
+/// Starts what an encoded request says, in some way.
+fn spawn_as(
+    request: &[u8],
+    reason: &mut [u8],
+    start: impl FnOnce(&Request) -> Result<u64, Refusal>,
+) -> Result<u64, Error> {
+    if request.len() > LEN_MAX {
+        return Err(Error::TooBig);
+    }
+    // A copy: the caller's other threads could change it between check and use.
+    let request = Request::decode(&fault::copy_in(request)?)?;
+    start(&request).map_err(|refusal| {
+        let line = refusal.reason.as_bytes();
+        let len = line.len().min(reason.len().saturating_sub(1));
+        match fault::copy_out(reason, &[&line[..len], &[0u8][..]].concat()) {
+            Ok(()) => refusal.error,
+            Err(gone) => gone,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -9,29 +9,54 @@ mod table;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::names::{NAME_MAX, Names, names_serve};
+use musubi::interfaces::ledger::{self, LedgerClient};
+use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
-use musubi::rt::{Mutex, gate::ANYBODY, section, thread};
+use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, thread};
+use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
-use table::Table;
+use table::{Entry, Table};
 
 musubi::program!(run);
 
-struct Service(Mutex<Table>);
+struct Service {
+    table: Mutex<Table>,
+    /// Where the table is kept, too: at whoever restarts this program.
+    ledger: Once<LedgerClient>,
+}
 
-static SERVICE: Service = Service(Mutex::new(Table::new()));
+static SERVICE: Service = Service { table: Mutex::new(Table::new()), ledger: Once::new() };
 
-fn run(start: &Start) -> i32 {
-    let gate = start.variable(VARIABLE).and_then(|v| core::str::from_utf8(v).ok()?.parse().ok());
-    let Some(gate) = gate else { return 2 };
-    let offered = names_serve(&SERVICE).and_then(|gates| {
+fn run(_: &Start) -> i32 {
+    let (Some(gate), Some(ledger), Some(post)) = (number(VARIABLE), number(ledger::VARIABLE), own_post()) else {
+        return 2;
+    };
+    let offered = SERVICE.ledger.get_or_try(|| LedgerClient::bind_with_args(ledger, 4096)).and_then(|ledger| {
+        remember(ledger)?;
+        let gates = names_serve_by(&SERVICE, Ways::default().post(post))?;
         gates.admit(&ANYBODY)?;
         ReadyClient::bind(gate)?.ready(gates.address())
     });
-    if offered.is_err() {
-        return 1;
+    match offered {
+        Ok(()) => thread::park(),
+        Err(e) => e.word() as i32,
     }
-    thread::park()
+}
+
+/// What the one before knew.
+fn remember(ledger: &LedgerClient) -> Result<(), Error> {
+    let mut table = SERVICE.table.lock();
+    let (mut record, mut name) = ([0; ledger::RECORD], [0; NAME_MAX]);
+    for index in 0.. {
+        let len = match ledger.nth(index, &mut record, &mut name) {
+            Err(Error::NotFound) => break,
+            len => len? as usize,
+        };
+        let name = name.get(..len).and_then(|name| core::str::from_utf8(name).ok()).ok_or(Error::BadArgument)?;
+        let word = |n: usize| record[8 * n..][..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        table.restore(String::from(name), Entry { gate: word(0), task: word(1), stands: word(2) != 0 });
+    }
+    Ok(())
 }
 
 /// The task that answers for the gate at an address, if there is a gate.
@@ -40,31 +65,52 @@ fn owner(gate: u64) -> Option<u64> {
     (info.gate_count > 0 || info.gates == gate).then_some(info.owner)
 }
 
+impl Service {
+    fn keep(&self, name: &str, entry: &Entry) -> Result<(), Error> {
+        self.ledger.get().ok_or(Error::NotFound)?.keep(name, entry.gate, entry.task, entry.stands)
+    }
+}
+
 impl Names for Service {
     fn publish(&self, caller: &Caller, name: &str, gate: u64) -> Result<(), Error> {
+        // Before anything is made of it.
+        if name.len() > NAME_MAX {
+            return Err(Error::TooBig);
+        }
         let name = String::from(name);
         let by = caller.text_task()?;
         let of = owner(gate).ok_or(Error::BadArgument)?;
         if of != by && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
-        self.0.lock().publish(name, gate, of, owner)
+        let mut table = self.table.lock();
+        let entry = table.publish(name.clone(), gate, of, owner)?;
+        // In one step with the table: who publishes next is written down next.
+        self.keep(&name, &entry)
     }
 
     fn lookup(&self, name: &str) -> Result<u64, Error> {
-        // A copy: what the caller lent may change while it is compared, or go away while the lock is held.
-        let name = String::from(name);
-        self.0.lock().lookup(&name, owner).ok_or(Error::NotFound)
+        self.table.lock().lookup(name, owner).ok_or(Error::NotFound)
     }
 
     fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error> {
-        let name = String::from(name);
         let by = caller.text_task()?;
-        self.0.lock().withdraw(&name, by)
+        let mut table = self.table.lock();
+        table.withdraw(name, by)?;
+        self.ledger.get().ok_or(Error::NotFound)?.forget(name)
+    }
+
+    fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        let mut table = self.table.lock();
+        let entry = table.stand(name, stands)?;
+        self.keep(name, &entry).map(|()| entry.task)
     }
 
     fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error> {
-        let found: Vec<u8> = self.0.lock().nth(index, owner).ok_or(Error::NotFound)?.into_bytes();
+        let found: Vec<u8> = self.table.lock().nth(index, owner).ok_or(Error::NotFound)?.into_bytes();
         let len = found.len().min(name.len()).min(NAME_MAX);
         name[..len].copy_from_slice(&found[..len]);
         Ok(found.len() as u64)

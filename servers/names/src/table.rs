@@ -8,9 +8,13 @@ use musubi::interfaces::names::NAME_MAX;
 /// More names than any system of programs needs, so that none can use up the memory.
 const MAX: usize = 4096;
 
-struct Entry {
-    gate: u64,
-    task: u64,
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub gate: u64,
+    pub task: u64,
+    /// It stays while nobody answers there: whoever did is being restarted where he stood.
+    pub stands: bool,
 }
 
 /// With fewer names than this nobody looks for dead ones among them.
@@ -41,7 +45,7 @@ impl Table {
         gate: u64,
         task: u64,
         owner: impl Fn(u64) -> Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<Entry, Error> {
         let proper = !name.is_empty() && name.chars().all(|c| !c.is_control() && !c.is_whitespace());
         if !proper {
             return Err(Error::BadArgument);
@@ -49,7 +53,10 @@ impl Table {
         if name.len() > NAME_MAX {
             return Err(Error::TooBig);
         }
+        let mut stands = false;
         match self.entries.get(&name) {
+            // The next one where it stood is the only one that may have it.
+            Some(entry) if entry.stands && entry.gate == gate && owner(gate) == Some(task) => stands = true,
             Some(entry) if entry.task != task && entry.alive(&owner) => return Err(Error::Exists),
             None if self.entries.len() >= self.full => {
                 self.sweep(&owner);
@@ -59,8 +66,22 @@ impl Table {
             }
             _ => {}
         }
-        self.entries.insert(name, Entry { gate, task });
-        Ok(())
+        let entry = Entry { gate, task, stands };
+        self.entries.insert(name, entry);
+        Ok(entry)
+    }
+
+    /// As it was known before.
+    pub fn restore(&mut self, name: String, entry: Entry) {
+        self.entries.insert(name, entry);
+        self.full = self.full.max(self.entries.len()).min(MAX);
+    }
+
+    /// Whether a name stands from now on.
+    pub fn stand(&mut self, name: &str, stands: bool) -> Result<Entry, Error> {
+        let entry = self.entries.get_mut(name).ok_or(Error::NotFound)?;
+        entry.stands = stands;
+        Ok(*entry)
     }
 
     pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
@@ -92,7 +113,7 @@ impl Table {
 impl Entry {
     /// Addresses are not soon used again, and if one is, another task owns it.
     fn alive(&self, owner: impl Fn(u64) -> Option<u64>) -> bool {
-        owner(self.gate) == Some(self.task)
+        self.stands || owner(self.gate) == Some(self.task)
     }
 }
 
@@ -100,17 +121,41 @@ impl Entry {
 mod tests {
     use super::*;
 
+    fn entry(gate: u64, task: u64) -> Entry {
+        Entry { gate, task, stands: false }
+    }
+
+    #[test]
+    fn a_name_that_stands_waits_for_the_next_one_there() {
+        let mut table = Table::new();
+        let nobody = |_: u64| None;
+        assert_eq!(table.stand("pipes", true), Err(Error::NotFound));
+        assert_eq!(table.publish("pipes".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
+        assert_eq!(table.stand("pipes", true), Ok(Entry { stands: true, ..entry(100, 1) }));
+        assert_eq!(table.lookup("pipes", nobody), Some(100));
+        assert_eq!(table.nth(0, nobody).as_deref(), Some("pipes"));
+        let stranger = |gate: u64| (gate == 200).then_some(9);
+        assert_eq!(table.publish("pipes".into(), 200, 9, stranger), Err(Error::Exists));
+        assert_eq!(table.publish("pipes".into(), 100, 9, stranger), Err(Error::Exists), "a gate of nobody's");
+        assert_eq!(table.publish("pipes".into(), 100, 2, |_| Some(2)), Ok(Entry { stands: true, ..entry(100, 2) }));
+        assert_eq!(table.withdraw("pipes", 1), Err(Error::Denied));
+        assert_eq!(table.stand("pipes", false), Ok(entry(100, 2)));
+        assert_eq!(table.lookup("pipes", nobody), None);
+        table.restore("pipes".into(), Entry { stands: true, ..entry(100, 3) });
+        assert_eq!(table.lookup("pipes", nobody), Some(100));
+    }
+
     #[test]
     fn a_name_belongs_to_its_task_while_that_lives() {
         let alive = |gate: u64| Some(gate / 100);
         let mut table = Table::new();
-        assert_eq!(table.publish("counter".into(), 100, 1, alive), Ok(()));
+        assert_eq!(table.publish("counter".into(), 100, 1, alive), Ok(entry(100, 1)));
         assert_eq!(table.publish("counter".into(), 200, 2, alive), Err(Error::Exists));
-        assert_eq!(table.publish("counter".into(), 101, 1, alive), Ok(()), "the owner may change it");
+        assert_eq!(table.publish("counter".into(), 101, 1, alive), Ok(entry(101, 1)), "the owner may change it");
         assert_eq!(table.lookup("counter", alive), Some(101));
         assert_eq!(table.withdraw("counter", 2), Err(Error::Denied));
         let one_is_dead = |gate: u64| (gate / 100 != 1).then_some(gate / 100);
-        assert_eq!(table.publish("counter".into(), 200, 2, one_is_dead), Ok(()));
+        assert_eq!(table.publish("counter".into(), 200, 2, one_is_dead), Ok(entry(200, 2)));
         assert_eq!(table.lookup("counter", alive), Some(200));
         assert_eq!(table.lookup("counter", |_| None), None);
         assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
@@ -122,7 +167,7 @@ mod tests {
         for n in 0..1000u64 {
             // Of the tasks that published, the last three live.
             let alive = |gate: u64| (gate + 3 > n).then_some(gate);
-            assert_eq!(table.publish(alloc::format!("peer-{n}"), n, n, alive), Ok(()));
+            assert_eq!(table.publish(alloc::format!("peer-{n}"), n, n, alive), Ok(entry(n, n)));
             assert!(table.entries.len() <= FEW, "{n}");
         }
         assert_eq!(table.lookup("peer-999", Some), Some(999));
@@ -137,11 +182,11 @@ mod tests {
                 asked.set(asked.get() + 1);
                 Some(gate)
             };
-            assert_eq!(table.publish(alloc::format!("{n}"), n, n, alive), Ok(()));
+            assert_eq!(table.publish(alloc::format!("{n}"), n, n, alive), Ok(entry(n, n)));
         }
         assert!(*asked.get_mut() < 2 * MAX, "each name is looked at a few times");
         assert_eq!(table.publish("more".into(), 1, 1, Some), Err(Error::Quota));
-        assert_eq!(table.publish("more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(()));
+        assert_eq!(table.publish("more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(entry(1, 1)));
     }
 
     #[test]

@@ -9,9 +9,12 @@ mod ring;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
-use musubi::interfaces::pipes::{Pipes, pipes_serve};
+use musubi::interfaces::pipes::{Pipes, pipes_serve_by};
 use musubi::interfaces::stream::{Stream, stream_serve};
-use musubi::rt::{Condition, Mutex, Once, section, thread};
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
+use musubi::rt::{Condition, Mutex, Once, fault, random, section, thread};
+use musubi::servers::own_post;
 use musubi::{Caller, Error, Start};
 use ring::Ring;
 
@@ -31,16 +34,16 @@ struct Pipe {
 
 struct Service {
     pipes: Mutex<BTreeMap<u64, Arc<Pipe>>>,
-    next: Mutex<u64>,
     streams: Once<u64>,
 }
 
-static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), next: Mutex::new(0), streams: Once::new() };
+static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), streams: Once::new() };
 
 fn run(_: &Start) -> i32 {
     let offered = stream_serve(&SERVICE).and_then(|gates| {
         SERVICE.streams.get_or_try(|| Ok::<_, Error>(gates.address()))?;
-        musubi::names::publish("pipes", &pipes_serve(&SERVICE)?)
+        let post = own_post().map_or_else(Post::any, Ok)?;
+        musubi::names::publish("pipes", &pipes_serve_by(&SERVICE, Ways::default().post(post).receivers(1))?)
     });
     if offered.is_err() {
         return 1;
@@ -63,9 +66,15 @@ impl Pipes for Service {
                 return Err(Error::Quota);
             }
         }
-        let mut next = self.next.lock();
-        let number = *next;
-        *next += 1;
+        // Who knows a pipe's number may use it, so it is not to be guessed.
+        let number = loop {
+            let mut random = [0; 8];
+            random::fill(&mut random);
+            let number = u64::from_le_bytes(random) >> 2;
+            if !pipes.contains_key(&number) {
+                break number;
+            }
+        };
         let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker: caller.text };
         pipes.insert(number, Arc::new(pipe));
         Ok(number * 2)
@@ -83,7 +92,7 @@ impl Stream for Service {
         }
         let pipe = self.pipe(id)?;
         // Copied before the lock is taken: the caller's memory may go away at any moment.
-        let part = bytes[..bytes.len().min(PART)].to_vec();
+        let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
         let mut ring = pipe.ring.lock();
         loop {
             if ring.no_reader {
@@ -115,7 +124,7 @@ impl Stream for Service {
                 pipe.changed.wait(&mut ring, u64::MAX)?;
             }
         };
-        buffer[..n].copy_from_slice(&part[..n]);
+        fault::copy_out(buffer, &part[..n])?;
         Ok(n as u64)
     }
 

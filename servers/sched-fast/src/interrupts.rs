@@ -39,21 +39,24 @@ pub fn begin() -> Result<(), Error> {
     thread::spawn(bind_for_ever, 0).map(drop)
 }
 
-/// An interrupt with a handler has come.
-pub fn serve(event: &Event) {
+/// An interrupt with a handler has come. Whether that took too long: in the same decision none is called any more (`calls`), since all
+/// of them together have no more time than the decision has.
+pub fn serve(event: &Event, calls: bool) -> bool {
     let (vector, section, gate) = (u64::from(event.detail), event.a, event.b);
     if gate == 0 {
-        return;
+        return false;
     }
     let line = &HANDLERS[event.detail as usize % LINES];
     // Taken: another processor is calling it, or it is being bound. Then its thread is asked.
-    let mut rest = true;
-    if let Some(mut bound) = line.bound.try_lock() {
+    let (mut rest, mut late) = (true, false);
+    if let Some(mut bound) = line.bound.try_lock().filter(|_| calls) {
         match bound.as_mut().filter(|bound| bound.gate == gate) {
             Some(known) => match known.client.arrived(section) {
                 Ok(more) => (rest, known.strikes) = (more, 0),
                 Err(Error::Busy) => {}
-                Err(Error::TimedOut) if known.strikes + 1 < STRIKES => known.strikes += 1,
+                Err(Error::TimedOut) if known.strikes + 1 < STRIKES => {
+                    (known.strikes, late) = (known.strikes + 1, true)
+                }
                 Err(why) => {
                     // It is not to be called again, unless the driver binds it anew.
                     let failed = bound.take();
@@ -62,7 +65,7 @@ pub fn serve(event: &Event) {
                     }
                     wish();
                     let _ = sched::give_back(vector, gate);
-                    return;
+                    return why == Error::TimedOut;
                 }
             },
             None => {
@@ -74,6 +77,7 @@ pub fn serve(event: &Event) {
     if rest {
         let _ = sched::give_back(vector, 0);
     }
+    late
 }
 
 fn wish() {
@@ -81,19 +85,34 @@ fn wish() {
     sync::wake(&WISHES, 1);
 }
 
+fn say(gate: u64, why: Error) {
+    task::log(&format!("sched: a driver is not called any more (gate {gate:#x}): {why}\n"));
+}
+
 fn bind_for_ever() {
+    let mut refused = 0;
     loop {
         let seen = WISHES.load(Ordering::Acquire);
         for line in &HANDLERS {
             let gate = line.wanted.swap(0, Ordering::AcqRel);
-            let new = (gate != 0).then(|| InterruptClient::bind(gate).ok()).flatten();
+            let client = (gate != 0).then(|| InterruptClient::bind(gate));
+            let new = client.and_then(|client| {
+                // Tried with each interrupt, and said once.
+                client
+                    .inspect_err(|why| {
+                        if core::mem::replace(&mut refused, gate) != gate {
+                            say(gate, *why)
+                        }
+                    })
+                    .ok()
+            });
             let old = new.and_then(|client| line.bound.lock().replace(Bound { gate, client, strikes: 0 }));
             if let Some(old) = old {
                 let _ = old.client.unbind();
             }
             let failed = line.failed.lock().take();
             if let Some((Bound { gate, client, .. }, why)) = failed {
-                task::log(&format!("sched: a driver is not called any more (gate {gate:#x}): {why}\n"));
+                say(gate, why);
                 let _ = client.unbind();
             }
         }

@@ -9,7 +9,7 @@ mod passing;
 
 use alloc::collections::VecDeque;
 
-use board::{Asked, Board, Desk, LEVELS, Order, Position, Quanta, Queue, Ready, Why, reason};
+use board::{Asked, Board, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, reason};
 use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
@@ -63,6 +63,14 @@ struct Level {
     /// The high level has had its time and is not done: others run first.
     late: bool,
     lates: u32,
+    /// A handler of an interrupt has taken too long in this decision.
+    strained: bool,
+    /// Turns that running threads have given to others.
+    loans: Loans,
+    /// The key of who ran last.
+    key: u64,
+    /// For when the queue is full of turns that are past.
+    latest: Latest,
     /// For the high level, as soon as it has read what was sent before. Made with room: the one in the seat must not wait for memory.
     waiting: VecDeque<Asked>,
 }
@@ -71,8 +79,9 @@ impl Level {
     fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
-        let (running, ended, unsorted, late) = (0, false, false, false);
-        let (lates, waiting, quanta) = (0, VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
+        let (running, ended, unsorted, late, strained) = (0, false, false, false, false);
+        let (lates, loans, key, latest) = (0, Loans::default(), 0, Latest::new());
+        let (waiting, quanta) = (VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
         let mut level = Level {
             board,
             queue,
@@ -86,11 +95,15 @@ impl Level {
             unsorted,
             late,
             lates,
+            strained,
+            loans,
+            key,
+            latest,
             waiting,
         };
         let begun = Seat::ask(processor as u64).and_then(|mut seat| {
-            // The first answer is only that it sits down. It is asked again soon, and then threads may call.
-            seat.next(0, 0, Limit::Ns(1))?;
+            // The first answer is only that it sits down. It is asked at once, and then threads may call.
+            seat.next(0, 0, Limit::Never)?;
             Ok(seat)
         });
         passing::sits(processors);
@@ -100,9 +113,11 @@ impl Level {
                 while let Some(event) = seat.event() {
                     level.handle(&event);
                 }
+                let asked = seat.asked();
                 if let Err(error) = level.decide(&mut seat) {
                     return error;
                 }
+                level.strained &= seat.asked() == asked;
             },
         }
     }
@@ -124,6 +139,15 @@ impl Level {
             }
             // Somebody has left mail, which is looked for anyway.
             event::REQUEST if event.detail == op::LOOK as u32 => {}
+            event::REQUEST if event.detail == op::LEND as u32 => {
+                let to = Ready { thread: event.a, turn: event.b };
+                let level = self.board.priorities().of(event.thread);
+                let key = if event.thread == self.running { self.key } else { 0 };
+                // Where everybody has a share the holder has its own.
+                if self.board.weight() == 0 {
+                    self.loans.lend(event.thread, (level, key), to);
+                }
+            }
             event::REQUEST => {
                 if self.waiting.len() < WAITING {
                     self.waiting.push_back(Asked { thread: event.thread, level: event.a });
@@ -134,7 +158,7 @@ impl Level {
                 self.board.priorities().forget(event.thread);
                 self.board.beds().forget(event.thread);
             }
-            event::INTERRUPT => interrupts::serve(event),
+            event::INTERRUPT => self.strained |= interrupts::serve(event, !self.strained),
             // They say why the processor is free, which does not matter for what runs next.
             _ => {}
         }
@@ -173,7 +197,13 @@ impl Level {
     }
 
     fn file(&mut self, ready: Ready, why: Why) {
-        if !self.leave_elsewhere(ready) && !self.queue.put(ready, self.order.position(ready.thread, why)) {
+        if self.leave_elsewhere(ready) {
+            return;
+        }
+        let position = self.order.position(ready.thread, why);
+        let is_filed = self.queue.put(ready, position)
+            || self.queue.purge(&mut self.latest) > 0 && self.queue.put(ready, position);
+        if !is_filed {
             // More threads than the board has room for: the kernel keeps them, and says so again in its own turn.
             task::exit(Error::TooBig.word() as i32);
         }
@@ -235,6 +265,26 @@ impl Level {
         while let Some(ready) = mail.take() {
             self.file(ready, Why::Came);
         }
+        // If something came in between, the waiter will give its next turn.
+        let lent = self.loans.take(self.queue).filter(|lent| lent.waiter == self.running && self.may_have(lent.to));
+        if let Some(lent) = lent {
+            self.loans.begin(Some(lent));
+            // It is the waiter's quantum that runs, and what the waiter has agreed on.
+            let began = self.order.begin(lent.waiter, 0);
+            match seat.next(lent.to.thread, lent.to.turn, Limit::Same) {
+                Err(Error::Busy) => {
+                    self.loans.put_back(lent);
+                    return Ok(());
+                }
+                answer if had(answer)? => {
+                    self.order.end(lent.waiter, began);
+                    self.running = lent.to.thread;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        self.loans.begin(None);
         loop {
             let key = self.queue.first_key();
             let Some((first, level)) = self.queue.pop() else { break };
@@ -249,7 +299,7 @@ impl Level {
             } else {
                 Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()))
             };
-            self.running = first.thread;
+            (self.running, self.key) = (first.thread, key);
             match self.name(seat, first, key, limit) {
                 Err(Error::Busy) => {
                     self.queue.put(first, Position { level, key, first: true });

@@ -6,9 +6,9 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use board::{Board, Chosen, LEVELS, Quanta, Ready};
+use board::{Board, Chosen, LEVELS, Latest, Loans, Quanta, Ready};
 use core::sync::atomic::AtomicU64;
-use musubi::abi::sched::{event, ready};
+use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
 use musubi::{Error, Start};
@@ -24,29 +24,15 @@ fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|client| {
         let shown = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
         shown.proposals().know(&[]);
+        let processors = task::processors().count().min(board::PROCESSORS);
         // The queues are in this program's own memory: nobody else has a right to it.
         let own: &'static [AtomicU64] =
-            Box::leak((0..board::WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
+            Box::leak((0..board::words(processors)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
         let own = Board::new(own).ok_or(Error::BadAddress)?;
-        let processors = task::processors().count().min(board::PROCESSORS);
         for processor in 1..processors {
-            thread::spawn(
-                move || {
-                    Policy {
-                        shown,
-                        own,
-                        processor,
-                        processors,
-                        running: 0,
-                        ended: false,
-                        quanta: Quanta::new(QUANTUM_NS),
-                    }
-                    .serve()
-                },
-                0,
-            )?;
+            thread::spawn(move || Policy::new(shown, own, processor, processors).serve(), 0)?;
         }
-        Ok(Policy { shown, own, processor: 0, processors, running: 0, ended: false, quanta: Quanta::new(QUANTUM_NS) })
+        Ok(Policy::new(shown, own, 0, processors))
     });
     match begun {
         Ok(policy) => policy.serve(),
@@ -63,17 +49,35 @@ struct Policy {
     running: u64,
     /// The quantum of the one that ran has ended.
     ended: bool,
+    /// Turns that running threads have given to others.
+    loans: Loans,
+    /// For when a queue is full of turns that are past.
+    latest: Latest,
     quanta: Quanta,
 }
 
 impl Policy {
+    fn new(shown: Board<'static>, own: Board<'static>, processor: usize, processors: usize) -> Policy {
+        Policy {
+            shown,
+            own,
+            processor,
+            processors,
+            running: 0,
+            ended: false,
+            loans: Loans::default(),
+            latest: Latest::new(),
+            quanta: Quanta::new(QUANTUM_NS),
+        }
+    }
+
     fn serve(mut self) -> ! {
         let (desk, buffer) = (self.shown.desk(self.processor), self.shown.buffer(self.processor));
         desk.set_high(task::identity().thread);
         loop {
             if buffer.is_asked() {
-                while let Some([kind, thread, a, _]) = buffer.receive() {
-                    self.handle(kind as u32, (kind >> 32) as u32, thread, a);
+                while let Some([kind, thread, a, b]) = buffer.receive() {
+                    self.handle(kind as u32, (kind >> 32) as u32, thread, [a, b]);
                 }
                 buffer.answer(self.choose());
             } else if desk.seen(event::READY) == 0 {
@@ -84,7 +88,7 @@ impl Policy {
         }
     }
 
-    fn handle(&mut self, kind: u32, detail: u32, thread: u64, a: u64) {
+    fn handle(&mut self, kind: u32, detail: u32, thread: u64, [a, b]: [u64; 2]) {
         let (queue, priorities) = (self.own.queue(self.processor), self.own.priorities());
         match kind {
             event::READY => {
@@ -94,14 +98,18 @@ impl Policy {
                     self.ended |= !has;
                     has
                 };
-                let had_room = if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
-                if !had_room {
+                let put = || if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
+                if !put() && (queue.purge(&mut self.latest) == 0 || !put()) {
                     task::exit(Error::TooBig.word() as i32);
                 }
             }
             event::TICK => {
                 (self.ended, self.running) = (true, 0);
                 queue.tick();
+            }
+            event::REQUEST if detail == op::LEND as u32 => {
+                let to = Ready { thread: a, turn: b };
+                self.loans.lend(thread, (priorities.of(thread), 0), to);
             }
             event::REQUEST => {
                 priorities.set(thread, a);
@@ -123,6 +131,14 @@ impl Policy {
     fn choose(&mut self) -> Chosen {
         if core::mem::take(&mut self.ended) {
             self.age();
+        }
+        let queue = self.own.queue(self.processor);
+        // If something came in between, the waiter will give its next turn.
+        let lent = self.loans.take(queue).filter(|lent| lent.waiter == self.running);
+        self.loans.begin(lent);
+        if let Some(lent) = lent {
+            self.running = lent.to.thread;
+            return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
         if let Some((Ready { thread, turn }, level)) = self.own.queue(self.processor).pop() {
             let ns = if thread == self.running { 0 } else { self.quanta.begin(thread, level, time::now_ns()) };

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use board::{Board, LEVELS, Terms, reason};
 use musubi::abi::rights::principal;
+use musubi::abi::sched::SeatInfo;
 use musubi::abi::sched::reason::WORDS;
 use musubi::command::{Child, Command};
 use musubi::rt::{sched, section};
@@ -15,6 +16,13 @@ pub struct Levels {
     pub name: String,
     fast: Child,
     high: Child,
+    /// What had come of each seat before.
+    before: Vec<u64>,
+}
+
+/// What has come of a seat so far: answers, and ends.
+fn outcomes(seat: &SeatInfo) -> u64 {
+    seat.named + seat.none + seat.lost + seat.dismissed
 }
 
 pub fn board_at(base: u64) -> Option<Board<'static>> {
@@ -25,8 +33,9 @@ impl Levels {
     /// Starts both levels on an empty board.
     pub fn start(name: &str, base: u64) -> Result<Levels, (Error, String)> {
         if let Some(board) = board_at(base) {
-            board.clear();
+            board.clear(sched::seats().count());
         }
+        let before = sched::seats().map(|seat| outcomes(&seat)).collect();
         let mut words = name.split(' ');
         let program = words.next().unwrap_or_default();
         let arguments: Vec<&str> = words.collect();
@@ -43,7 +52,12 @@ impl Levels {
         let fast = own.or_else(usual).inspect_err(|_| {
             let _ = high.kill();
         })?;
-        Ok(Levels { name: String::from(name), fast, high })
+        Ok(Levels { name: String::from(name), fast, high, before })
+    }
+
+    /// Whether every seat is taken, and whoever sits there has begun to answer.
+    pub fn decide(&self) -> bool {
+        sched::seats().zip(&self.before).all(|(seat, before)| seat.thread != 0 && outcomes(&seat) > *before)
     }
 
     /// Whether a task is one of the levels.

@@ -20,11 +20,13 @@ use musubi::{Caller, Error, Start};
 
 musubi::program!(run);
 
+/// Longest name of a scheduler.
+const NAME_MAX: usize = 64;
 /// How long it may take until all seats are taken.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// How often it looks at the levels, while there are any.
 const LOOK_NS: u64 = 20_000_000;
-/// How long it waits before it starts one again that has failed; twice as long each time.
+/// How long it waits before it starts one again that has failed; twice as long each time, until another one is wished for.
 const PAUSE_NS: u64 = 50_000_000;
 const PAUSE_MAX_NS: u64 = 3_000_000_000;
 
@@ -78,7 +80,7 @@ fn run(_: &Start) -> i32 {
 impl Service {
     /// Starts what was asked for, and starts it again when it has ended.
     fn watch(&self) -> ! {
-        let mut pause = PAUSE_NS;
+        let (mut pause, mut last) = (PAUSE_NS, String::new());
         let mut state = self.state.lock();
         loop {
             let timeout = if state.levels.is_some() { LOOK_NS } else { u64::MAX };
@@ -108,6 +110,10 @@ impl Service {
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
             }
+            if last != *wish {
+                last = wish.clone();
+                pause = PAUSE_NS;
+            }
             if levels.is_none() && !wish.is_empty() && failed.is_none() && rest == 0 {
                 match Levels::start(wish, *board) {
                     Ok(started) => *levels = Some(started),
@@ -127,33 +133,37 @@ impl Service {
     }
 }
 
-/// Whether somebody decides on every processor, or on none.
-fn are_seats_taken(taken: bool) -> bool {
-    sched::seats().all(|seat| (seat.thread != 0) == taken)
-}
-
 impl Sched for Service {
     fn choose(&self, name: &str) -> Result<(), Error> {
+        if name.len() > NAME_MAX {
+            return Err(Error::TooBig);
+        }
         let name = if name == "none" { String::new() } else { String::from(name) };
         if name.contains('/') || name.contains('\0') {
             return Err(Error::BadArgument);
         }
+        // Copied before the lock.
+        let wish = name.clone();
         {
             let mut state = self.state.lock();
             state.failed = None;
-            state.wish.clone_from(&name);
+            state.wish = wish;
         }
         self.changed.notify_all();
         let until = time::now_ns() + PATIENCE_NS;
         while time::now_ns() < until {
-            let (current, failed) = {
+            let (done, failed) = {
                 let state = self.state.lock();
-                (state.levels.as_ref().map(|levels| levels.name.clone()).unwrap_or_default(), state.failed)
+                let done = match &state.levels {
+                    Some(levels) => levels.name == name && levels.decide(),
+                    None => name.is_empty() && sched::seats().all(|seat| seat.thread == 0),
+                };
+                (done, state.failed)
             };
             if let Some(error) = failed {
                 return Err(error);
             }
-            if current == name && are_seats_taken(!name.is_empty()) {
+            if done {
                 return Ok(());
             }
             time::sleep_ns(1_000_000);

@@ -1,9 +1,12 @@
 //! What a command reads and writes.
 
+use crate::parse::Redirect;
 use alloc::vec::Vec;
 use core::fmt;
 use musubi::Error;
 use musubi::abi::start::StreamRef;
+use musubi::files::File;
+use musubi::interfaces::files::how;
 use musubi::stream::Stream;
 
 /// Where a built-in command's output goes.
@@ -32,6 +35,32 @@ impl Io {
             output: Output::Stream(musubi::stream::output()),
             errors: musubi::stream::errors(),
         }
+    }
+
+    /// Puts files in the place of streams; `ends` gets what is to be closed when the command is over. The error names the file that
+    /// cannot be opened.
+    pub fn redirect(
+        &mut self,
+        redirects: &[(Redirect, Vec<u8>)],
+        ends: &mut Vec<Stream>,
+    ) -> Result<(), (Vec<u8>, Error)> {
+        for (to, path) in redirects {
+            let made = how::WRITE | how::CREATE | how::mode(0o644);
+            let asked = match to {
+                Redirect::Input => how::READ,
+                Redirect::Output | Redirect::Errors => made | how::EMPTY,
+                Redirect::Append | Redirect::ErrorsAppend => made | how::APPEND,
+            };
+            let opened = File::open(path, asked).and_then(|(file, _)| file.into_stream());
+            let stream = Stream(opened.map_err(|error| (path.clone(), error))?);
+            ends.push(stream);
+            match to {
+                Redirect::Input => self.input = Input::Stream(stream),
+                Redirect::Output | Redirect::Append => self.output = Output::Stream(stream),
+                Redirect::Errors | Redirect::ErrorsAppend => self.errors = stream,
+            }
+        }
+        Ok(())
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {

@@ -16,11 +16,24 @@ pub enum Piece {
 
 pub type Word = Vec<Piece>;
 
+/// Which stream of a command is a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirect {
+    Input,
+    Output,
+    /// At the end of what is there.
+    Append,
+    Errors,
+    ErrorsAppend,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// `NAME=value` before the words. Without words they are for the shell itself.
     pub assignments: Vec<(Vec<u8>, Word)>,
     pub words: Vec<Word>,
+    /// Files in the place of streams.
+    pub redirects: Vec<(Redirect, Word)>,
 }
 
 /// When a pipeline runs, seen from the one before.
@@ -47,7 +60,18 @@ enum Token {
     Operator(&'static str),
 }
 
-const OPERATORS: [&str; 7] = ["&&", "||", ";", "&", "|", "<", ">"];
+/// Longer ones before those that they begin with.
+const OPERATORS: [&str; 18] =
+    ["&&", "||", ";", "&>", "&", "|", "<<", "<>", "<&", "<", ">>", ">&", ">|", ">", "2>>", "2>&", "2>|", "2>"];
+
+/// What redirections mean.
+const REDIRECTS: [(&str, Redirect); 5] = [
+    ("2>>", Redirect::ErrorsAppend),
+    ("2>", Redirect::Errors),
+    ("<", Redirect::Input),
+    (">>", Redirect::Append),
+    (">", Redirect::Output),
+];
 
 /// Words that other shells read as the beginning or a part of something greater.
 const KEYWORDS: [&str; 18] = [
@@ -62,8 +86,13 @@ pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
     let mut commands: Vec<Command> = Vec::new();
     let mut command = Command::default();
     let mut when = When::Always;
+    let mut redirect = None;
     for token in tokens(line)? {
         let operator = match token {
+            Token::Word(word) if redirect.is_some() => {
+                command.redirects.extend(redirect.take().map(|to| (to, word)));
+                continue;
+            }
             Token::Word(word) => {
                 command.words.push(word);
                 continue;
@@ -74,8 +103,15 @@ pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
             }
             Token::Operator(operator) => operator,
         };
-        if operator == "<" || operator == ">" {
-            return Err(format!("`{operator}`: redirections are not there yet"));
+        if redirect.is_some() {
+            return Err(format!("`{operator}` where the name of a file is expected"));
+        }
+        if let Some((_, to)) = REDIRECTS.iter().find(|known| known.0 == operator) {
+            redirect = Some(*to);
+            continue;
+        }
+        if operator.contains(['<', '>']) {
+            return Err(absent(operator, "there are only `<`, `>`, `>>`, `2>` and `2>>` with a file"));
         }
         if command == Command::default() {
             // A lone `;` at the end or between is nothing to worry about.
@@ -95,6 +131,9 @@ pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
             "||" => When::IfFalse,
             _ => When::Always,
         };
+    }
+    if redirect.is_some() {
+        return Err("the line ends where the name of a file is expected".into());
     }
     if command != Command::default() {
         commands.push(command);

@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Exit, exit};
 use musubi::command::Child;
-use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::pipes::PipesService;
 use musubi::rt::{Condition, Mutex, Once, thread};
 use musubi::stream::Stream;
 use musubi::{Error, ended};
 
-static PIPES: Once<PipesClient> = Once::new();
+static PIPES: Once<PipesService> = Once::new();
 
 /// The two ends of a new pipe: to read from and to write to.
 fn pipe() -> Result<(Stream, Stream), Error> {
-    let pipes = PIPES.get_or_try(|| PipesClient::bind(musubi::names::lookup("pipes")?))?;
+    let pipes = PIPES.get_or_try(|| musubi::names::lookup("pipes").map(PipesService::new))?;
     let (gate, id) = (pipes.streams()?, pipes.make()?);
     Ok((Stream(StreamRef { gate, id }), Stream(StreamRef { gate, id: id + 1 })))
 }
@@ -227,7 +227,13 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
             }
         }
         let mut stage = Stage::new(&inner);
-        if is_builtin {
+        if let Err((path, error)) = io.redirect(&command.redirects, &mut ends) {
+            let shell = Io::own();
+            shell.complain("shell", format_args!("{}: {}", path.escape_ascii(), musubi::why(error)));
+            stage.status = Some(1);
+            close(&ends);
+            close(feed.as_slice());
+        } else if is_builtin {
             builtin.push(Builtin { stage: i, inner, io, ends, feed });
         } else {
             let timer = (inner.timed && !inner.command.builtin()).then(|| Timer::start(&io));
@@ -255,6 +261,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
         match (command.io.output, command.feed) {
             (Output::Kept(bytes), Some(to)) => feed(to, bytes),
             (Output::Kept(bytes), None) => kept = Some(bytes),
+            (Output::Stream(_), Some(to)) => close(&[to]),
             _ => {}
         }
     }

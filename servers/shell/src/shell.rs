@@ -2,7 +2,7 @@
 
 use crate::glob::{self, Part};
 use crate::io::Io;
-use crate::parse::{self, Piece, When, Word};
+use crate::parse::{self, Piece, Redirect, When, Word};
 use crate::{builtins, pipeline, terminal};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,17 +20,19 @@ pub struct Command {
     /// For this command alone; without words, for the shell.
     pub assignments: Variables,
     pub words: Vec<Vec<u8>>,
+    /// Files in the place of streams.
+    pub redirects: Vec<(Redirect, Vec<u8>)>,
 }
 
 impl Command {
     pub fn of(words: &[Vec<u8>]) -> Command {
-        Command { assignments: Vec::new(), words: words.to_vec() }
+        Command { words: words.to_vec(), ..Command::default() }
     }
 
     /// A built-in command as a program that runs beside this shell: another shell.
     pub fn aside(&self) -> Command {
         let words = [&b"bin/shell"[..], b"-w"].into_iter().map(<[u8]>::to_vec).chain(self.words.iter().cloned());
-        Command { assignments: self.assignments.clone(), words: words.collect() }
+        Command { assignments: self.assignments.clone(), words: words.collect(), redirects: Vec::new() }
     }
 
     /// What the shell does itself.
@@ -158,6 +160,7 @@ impl Shell {
         Command {
             assignments: command.assignments.iter().map(|(name, value)| (name.clone(), self.expand(value))).collect(),
             words: command.words.iter().flat_map(|word| self.paths(word)).collect(),
+            redirects: command.redirects.iter().map(|(to, word)| (*to, self.expand(word))).collect(),
         }
     }
 
@@ -171,8 +174,8 @@ impl Shell {
             other => self.expand(core::slice::from_ref(other)).into_iter().map(Part::Byte).collect(),
         };
         let pattern: Vec<Part> = word.iter().flat_map(parts).collect();
-        let files = musubi::files::list().unwrap_or_default();
-        let found = glob::expand(&pattern, files.iter().map(|file| file.0.as_slice()));
+        let files = musubi::files::tree(b"");
+        let found = glob::expand(&pattern, files.iter().map(Vec::as_slice));
         if found.is_empty() { Vec::from([self.expand(word)]) } else { found }
     }
 
@@ -267,9 +270,10 @@ pub fn describe(commands: &[Command]) -> String {
 
 /// The file of a program: as typed, or in `bin`.
 fn find(name: &[u8]) -> Option<Vec<u8>> {
-    if musubi::files::find(name).is_ok() {
+    let is_file = |path: &[u8]| musubi::files::find(path).is_ok_and(|info| !musubi::files::is_directory(&info));
+    if is_file(name) {
         return Some(name.to_vec());
     }
     let in_bin = [&b"bin/"[..], name].concat();
-    (!name.contains(&b'/') && musubi::files::find(&in_bin).is_ok()).then_some(in_bin)
+    (!name.contains(&b'/') && is_file(&in_bin)).then_some(in_bin)
 }

@@ -1,13 +1,13 @@
 //! The console as the shell uses it: raw keys at the prompt, lines and `^C` for programs.
 
 use musubi::Error;
-use musubi::interfaces::console::{ConsoleClient, mode};
+use musubi::interfaces::console::{ConsoleService, mode};
 use musubi::rt::Once;
 
-static CLIENT: Once<ConsoleClient> = Once::new();
+static CLIENT: Once<ConsoleService> = Once::new();
 
-fn client() -> Result<&'static ConsoleClient, Error> {
-    CLIENT.get_or_try(|| ConsoleClient::bind(musubi::names::lookup("console")?))
+fn client() -> Result<&'static ConsoleService, Error> {
+    CLIENT.get_or_try(|| musubi::names::lookup("console").map(ConsoleService::new))
 }
 
 pub fn raw() {
@@ -29,5 +29,5 @@ pub fn no_foreground() {
 }
 
 pub fn columns() -> usize {
-    client().and_then(ConsoleClient::size).map_or(80, |size| (size.0 as usize).max(20))
+    client().and_then(ConsoleService::size).map_or(80, |size| (size.0 as usize).max(20))
 }

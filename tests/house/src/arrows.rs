@@ -23,6 +23,7 @@ const CORE: &[&str] = &[
     "sched",
     "board",
     "itc",
+    "files",
     "pager",
     "elf",
     "mbcf",
@@ -41,6 +42,7 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/sched-fast", &["board"]),
     ("servers/sched-policies", &["board"]),
     ("servers/sched-initial", &["board"]),
+    ("servers/files", &["files"]),
     ("servers/store", &["store"]),
 ];
 

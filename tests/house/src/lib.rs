@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod guest_checks;
 pub mod invariants;
 pub mod ledger_rows;
 pub mod manifests;

@@ -50,6 +50,11 @@ fn names_say_something() {
 }
 
 #[test]
+fn guest_checks_are_run() {
+    hold(house::guest_checks::check(&root()));
+}
+
+#[test]
 fn ledger_is_sound() {
     hold(house::ledger_rows::check(&root()));
 }

@@ -159,7 +159,9 @@ static int run(const char *name) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } benches[] = {{"calls", bench_calls}, {"sizes", bench_sizes}, {"spawn", bench_spawn}, {"sched", bench_sched}};
+    } benches[] = {
+        {"calls", bench_calls}, {"sizes", bench_sizes}, {"spawn", bench_spawn}, {"sched", bench_sched}, {"pool", bench_pool},
+    };
     int process = fork(), status;
     if (process < 0) die("fork");
     if (process) {

@@ -63,6 +63,7 @@ void bench_calls(void);
 void bench_sizes(void);
 void bench_spawn(void);
 void bench_sched(void);
+void bench_pool(void);
 
 // Messages by each way, for the patterns from `first` to `last`.
 struct messages {

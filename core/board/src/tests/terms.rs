@@ -13,7 +13,7 @@ fn now() -> u64 {
 }
 
 fn words() -> Vec<AtomicU64> {
-    (0..WORDS).map(|_| AtomicU64::new(0)).collect()
+    (0..(crate::LEN as usize / 8)).map(|_| AtomicU64::new(0)).collect()
 }
 
 /// One processor, and threads that are ready once at a time.

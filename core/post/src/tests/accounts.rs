@@ -3,6 +3,7 @@
 use super::*;
 use crate::account::Accounts;
 use crate::free::Chain;
+use crate::message::{Envelope, Own};
 use crate::slots::{BATCH, KEPT_MAX, Slots};
 use crate::sync::{AtomicU32, Ordering};
 use proptest::prelude::*;
@@ -119,7 +120,7 @@ fn what_is_free_is_taken_by_one() {
 #[test]
 fn whoever_may_have_a_slot_finds_one() {
     // As many threads as processors, and as many slots as they use together: all others are kept by somebody.
-    let body = || {
+    let case = || {
         const EACH: u32 = 2;
         let slots = Arc::new(Slots::new(3 * EACH, 3));
         let all: Vec<_> = (0..3usize)
@@ -131,11 +132,11 @@ fn whoever_may_have_a_slot_finds_one() {
                         assert_eq!(had.len(), EACH as usize);
                         for slot in &had {
                             // Nobody else has it: a mark stays.
-                            slots.at(*slot).letter.write(&mark(processor as u64 * 10 + round));
+                            slots.at(*slot).letter.write(&NOBODY, &Own::new(&body(processor as u64 * 10 + round)));
                         }
                         thread::yield_now();
                         for slot in had {
-                            assert_eq!(slots.at(slot).letter.read(), mark(processor as u64 * 10 + round));
+                            assert_eq!(slots.at(slot).letter.body(), body(processor as u64 * 10 + round));
                             slots.give(processor, slot);
                         }
                     }
@@ -144,15 +145,12 @@ fn whoever_may_have_a_slot_finds_one() {
             .collect();
         all.into_iter().for_each(|one| one.join().unwrap());
     };
-    shuttle::check_random(body, 2000);
-    shuttle::check_pct(body, 1000, 3);
+    shuttle::check_random(case, 2000);
+    shuttle::check_pct(case, 1000, 3);
     assert!(KEPT_MAX >= 2 * BATCH);
 }
 
-fn mark(op: u64) -> crate::Message {
-    let subject = Subject { node: 0, user: 0, task: 0, thread: 0, text: 0, original: 0 };
-    crate::Message { body: body(op), from: subject, back: crate::Back::Nowhere, question: None }
-}
+const NOBODY: Envelope = Envelope { from: Sender { thread: 0, task: 0, user: 0, place: 0 }, back: 0, question: None };
 
 #[test]
 fn accounts_are_exact_on_several_processors() {

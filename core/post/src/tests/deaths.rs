@@ -18,7 +18,7 @@ fn whoever_asked_hears_of_the_end_of_the_one_who_holds_the_question() {
                 machine.pool.close_receiver(server.receiver, |woken| machine.wake(woken));
             });
             let received = if in_one_step {
-                let called = machine.pool.send_and_receive(&post, &back, &me.by(), &body(1));
+                let called = machine.send_and_receive(&post, &back, &me.by(), &body(1));
                 machine.finish(&me, called)
             } else {
                 machine.ask(&me, &post, 1)

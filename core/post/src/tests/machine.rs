@@ -1,16 +1,22 @@
 //! Threads that wait for messages and are woken, on `shuttle`'s.
 
 use super::*;
-use crate::{Called, Woken};
+use crate::message::Envelope;
+use crate::{By, Called, Hands, Holder, Letter, Message, Question, Step, Woken};
+use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread::{self, JoinHandle};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Machine {
     pub pool: Pool,
     /// Records of the threads that are to go on.
     woken: Mutex<BTreeSet<u32>>,
+    /// What has been carried to threads that are to go on, by their records.
+    carried: Mutex<BTreeMap<u32, Received>>,
     changed: Condvar,
+    /// Access lists, of those who may not: post and thread.
+    denied: Mutex<BTreeSet<(u32, u64)>>,
 }
 
 impl Machine {
@@ -19,7 +25,13 @@ impl Machine {
     }
 
     pub fn of(config: Config) -> Arc<Machine> {
-        Arc::new(Machine { pool: Pool::new(config), woken: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Machine {
+            pool: Pool::new(config),
+            woken: Mutex::default(),
+            carried: Mutex::default(),
+            changed: Condvar::new(),
+            denied: Mutex::default(),
+        })
     }
 
     pub fn post(&self, number: u32) -> Permit {
@@ -39,7 +51,8 @@ impl Machine {
             woken = self.changed.wait(woken).unwrap();
         }
         drop(woken);
-        self.pool.collect(who.receiver).expect("woken for a reason")
+        let carried = self.carried.lock().unwrap().remove(&who.receiver);
+        carried.unwrap_or_else(|| self.pool.collect(who.receiver).expect("woken for a reason"))
     }
 
     pub fn finish(&self, who: &Who, called: Result<Called, Error>) -> Result<Received, Error> {
@@ -57,11 +70,71 @@ impl Machine {
     }
 
     pub fn receive(&self, who: &Who, at: &[Permit]) -> Result<Received, Error> {
-        Ok(self.end_of_wait(who, self.pool.receive(at, &who.by(), true)?))
+        let body = Body::default();
+        let mut hands = Carrying::new(self, &body);
+        let step = self.pool.receive_with(at, &who.by(), true, &mut hands);
+        self.finish(who, hands.called(step))
+    }
+
+    /// What the list of a post says about a thread.
+    pub fn may(&self, post: u32, thread: u64) -> Result<(), Error> {
+        if self.denied.lock().unwrap().contains(&(post, thread)) { Err(Error::Denied) } else { Ok(()) }
+    }
+
+    /// A thread's rights to a post are taken away.
+    pub fn deny(&self, post: u32, thread: u64) {
+        self.denied.lock().unwrap().insert((post, thread));
+        self.renew(post);
+    }
+
+    /// The list of a post has changed.
+    pub fn renew(&self, post: u32) {
+        let may = |waits: Holder| self.may(post, self.pool.thread_of(waits.receiver));
+        self.pool.changed(post, may, |woken| self.wake(woken));
+    }
+
+    /// Does something with a permit for each of these posts, once more if a list changes meanwhile.
+    pub fn with<T>(
+        &self,
+        who: &Who,
+        posts: &[u32],
+        mut call: impl FnMut(&[Permit]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let permit = |post: &u32| self.pool.permit(*post, BOTH, || self.may(*post, who.sender.thread));
+            let permits: Vec<Permit> = posts.iter().map(permit).collect::<Result<_, Error>>()?;
+            match call(&permits) {
+                Err(Error::Changed) => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     pub fn ask(&self, who: &Who, to: &Permit, op: u64) -> Result<Received, Error> {
-        self.finish(who, self.pool.ask(to, &who.by(), &body(op)))
+        let body = body(op);
+        let mut hands = Carrying::new(self, &body);
+        let step = self.pool.ask_with(to, &who.by(), &mut hands);
+        self.finish(who, hands.called(step))
+    }
+
+    /// [`Pool::send_and_receive`] by hands that carry, now and then.
+    pub fn send_and_receive(&self, to: &Permit, at: &Permit, by: &Caller, body: &Body) -> Result<Called, Error> {
+        let mut hands = Carrying::new(self, body);
+        let step = self.pool.send_and_receive_with(to, at, by, &mut hands);
+        hands.called(step)
+    }
+
+    /// [`Pool::answer_and_receive`] in the same way.
+    pub fn answer_and_receive(
+        &self,
+        question: Question,
+        at: &Permit,
+        by: &Caller,
+        body: &Body,
+    ) -> Result<Called, Error> {
+        let mut hands = Carrying::new(self, body);
+        let step = self.pool.answer_and_receive_with(question, at, by, &mut hands);
+        hands.called(step)
     }
 
     /// Ends whatever this thread is waiting for now. Whether it did.
@@ -95,4 +168,66 @@ impl Machine {
 pub fn random(test: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_random(test.clone(), 1000);
     shuttle::check_pct(test, 500, 3);
+}
+
+/// Hands that carry what they have to the receiver in half of the cases, as the kernel does where that one can go on at once.
+struct Carrying<'a> {
+    machine: &'a Machine,
+    body: &'a Body,
+    came: Option<(u32, Message)>,
+    woken: Option<Woken>,
+}
+
+impl<'a> Carrying<'a> {
+    fn new(machine: &'a Machine, body: &'a Body) -> Carrying<'a> {
+        Carrying { machine, body, came: None, woken: None }
+    }
+
+    fn called(self, step: Step) -> Result<Called, Error> {
+        let received = match (step, self.came) {
+            (Step::Refused(error), _) => return Err(error),
+            (Step::Ended(error), _) => Received::Ended(error),
+            (Step::Waits(ticket), _) => Received::Waits(ticket),
+            (Step::Came, came) => came.map(|(post, message)| Received::Message(post, message)).unwrap(),
+        };
+        Ok(Called { woken: self.woken, received })
+    }
+}
+
+impl Hands for Carrying<'_> {
+    fn op(&self) -> u64 {
+        self.body.op
+    }
+
+    fn lend(&self) -> u16 {
+        self.body.lend
+    }
+
+    fn words(&self) -> &[u64; 6] {
+        &self.body.words
+    }
+
+    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool {
+        let carries = shuttle::rand::thread_rng().gen_bool(0.5);
+        if carries {
+            let back = Envelope { from: by.sender(), back, question }.back();
+            let message = Message { body: *self.body, from: by.sender(), back, question };
+            let received = Received::Message(post, message);
+            assert!(self.machine.carried.lock().unwrap().insert(woken.receiver, received).is_none());
+            self.woken = Some(*woken);
+        }
+        carries
+    }
+
+    fn wake(&mut self, woken: Woken) {
+        self.woken = Some(woken);
+    }
+
+    fn show(&mut self, post: u32, letter: &Letter) {
+        self.came = Some((post, letter.read()));
+    }
+
+    fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
+        self.machine.may(post, by.sender().thread)
+    }
 }

@@ -333,7 +333,7 @@ impl Both {
             Step::Bind(who, post) => {
                 if self.notice.is_none() && self.model.posts[post as usize].is_some() {
                     let by = self.all[who];
-                    let bound = self.pool.bind(&self.permit(post).unwrap(), &by.by(), (1 << 32) + op, by.subject);
+                    let bound = self.pool.bind(&self.permit(post).unwrap(), &by.by(), (1 << 32) + op, by.sender);
                     assert_eq!(bound.is_ok(), self.charge(who));
                     if let Ok(notice) = bound {
                         self.notice = Some(notice);

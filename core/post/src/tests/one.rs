@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::sync::locked;
-use crate::{Back, KNOWN_MAX, Permits, Question, SEVERAL_MAX};
+use crate::{Back, By, KNOWN_MAX, Question, SEVERAL_MAX};
+
+const NAME: u64 = 0x4000_0020_0000;
 
 fn world() -> (Pool, Who, Who) {
     let pool = Pool::new(CONFIG);
@@ -88,7 +90,7 @@ fn a_message_comes_with_who_sent_it() {
         assert_eq!(pool.collect(b.receiver), None, "only once");
         for received in [queued, handed] {
             let Received::Message(2, message) = received else { panic!("{received:?}") };
-            assert_eq!((message.body, message.from, message.back), (sent, a.subject, Back::Post(6)));
+            assert_eq!((message.body, message.from, message.back), (sent, a.sender, Back::Post(6)));
         }
     });
 }
@@ -295,13 +297,20 @@ fn permits_are_good_until_the_list_changes() {
     alone(|| {
         let (pool, a, _) = world();
         pool.get(1).unwrap();
-        let mut permits = Permits::default();
         let asked = std::cell::Cell::new(0);
         let count = |result: Result<(), Error>| {
             asked.set(asked.get() + 1);
             result
         };
-        let mut get = |text, rights, result| permits.get(&pool, text, 1, rights, || count(result));
+        let other = Caller { sender: Sender { place: 0x5000_0000, ..a.sender }, domain: 2, ..a.by() };
+        let own = a.by();
+        assert_eq!(pool.known(a.receiver, 1, 0).map(|known| known.sender()), None, "nobody was introduced");
+        [&own, &other].into_iter().for_each(|by| pool.introduce(by));
+        assert_eq!(pool.known(a.receiver, 1, own.processor).map(|known| known.sender()), Some(own.sender));
+        let get = |text, rights, result| {
+            let by = if text == 0x4000 { &own } else { &other };
+            pool.permit_for(by, (1, NAME), rights, || count(result))
+        };
         let first = get(0x4000, Rights::CALL, Ok(())).unwrap();
         assert_eq!((get(0x4000, Rights::CALL, Ok(())), asked.get()), (Ok(first), 1), "not asked again");
         assert_eq!(
@@ -315,7 +324,7 @@ fn permits_are_good_until_the_list_changes() {
             "another right"
         );
         assert_eq!((get(0x4000, Rights::CALL, Ok(())), asked.get()), (Ok(first), 3));
-        pool.changed(1);
+        pool.changed(1, |_| Ok(()), |woken| panic!("{woken:?}"));
         assert_eq!(pool.send(&first, &a.by(), &body(1), 0), Err(Error::Changed), "revoked is gone");
         assert_eq!((get(0x4000, Rights::CALL, Err(Error::Denied)), asked.get()), (Err(Error::Denied), 4));
         let again = get(0x4000, Rights::CALL, Ok(())).unwrap();
@@ -323,6 +332,26 @@ fn permits_are_good_until_the_list_changes() {
         pool.free(1, true, 0, |_| {}).unwrap();
         pool.get(1).unwrap();
         assert_eq!(get(0x4000, Rights::CALL, Err(Error::Denied)), Err(Error::Denied), "another's post");
+        get(0x4000, Rights::CALL, Ok(())).unwrap();
+        let third = Caller { sender: Sender { place: 0x6000_0000, ..a.sender }, domain: 3, ..a.by() };
+        pool.introduce(&third);
+        assert_eq!(
+            (
+                pool.known(a.receiver, 1, 0).map(|known| known.sender()),
+                pool.known(a.receiver, 3, third.processor).map(|known| known.sender())
+            ),
+            (None, Some(third.sender)),
+            "in its place"
+        );
+        assert_eq!(
+            pool.known(a.receiver, 3, 0).unwrap().permit(NAME, Rights::CALL),
+            None,
+            "with nothing of the other's"
+        );
+        pool.forget_text(0x5000_0000);
+        assert_eq!(pool.known(a.receiver, 2, 0).map(|known| known.sender()), None, "whose text has another owner");
+        pool.forget_domain(a.receiver, 3);
+        assert_eq!(pool.known(a.receiver, 3, 0).map(|known| known.sender()), None, "whose domain is gone");
     });
 }
 
@@ -331,7 +360,7 @@ fn a_notice_always_has_room_and_counts() {
     alone(|| {
         let (pool, a, b) = world();
         let post = allow(&pool, pool.get(1).unwrap());
-        let kernel = Subject { thread: 0, task: 0, ..a.subject };
+        let kernel = Sender { thread: 0, task: 0, ..a.sender };
         let notice = pool.bind(&post, &b.by(), 77, kernel).unwrap();
         assert_eq!(pool.charged(b.account), 1, "as long as it is bound");
         // A flood by everybody who may.

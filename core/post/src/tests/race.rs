@@ -215,7 +215,7 @@ fn sending_and_receiving_in_one_step() {
                 machine.run(move |machine| {
                     for n in 0..2 {
                         let back = &posts[thread as usize - 1];
-                        let called = machine.pool.send_and_receive(&posts[2], back, &who.by(), &body(thread * 10 + n));
+                        let called = machine.send_and_receive(&posts[2], back, &who.by(), &body(thread * 10 + n));
                         let (post, answer) = op(machine.finish(&who, called).unwrap());
                         assert_eq!((post, answer), (thread as u32, thread * 10 + n + 100));
                     }
@@ -233,12 +233,12 @@ fn sending_and_receiving_in_one_step() {
                         let Back::Post(back) = message.back else { panic!() };
                         let answer = body(message.body.op + 100);
                         let back = &posts[back as usize - 1];
-                        match machine.pool.send_and_receive(back, &posts[2], &who.by(), &answer) {
+                        match machine.send_and_receive(back, &posts[2], &who.by(), &answer) {
                             // The client is about to wait: it does not on one processor.
                             Err(Error::Quota) => {
                                 received = loop {
                                     shuttle::thread::yield_now();
-                                    match machine.pool.send_and_receive(back, &posts[2], &who.by(), &answer) {
+                                    match machine.send_and_receive(back, &posts[2], &who.by(), &answer) {
                                         Err(Error::Quota) => {}
                                         called => break machine.finish(&who, called).unwrap(),
                                     }
@@ -287,7 +287,7 @@ fn questions_and_answers() {
                         let Back::Question(question) = message.back else { panic!() };
                         let answer = body(message.body.op + 100);
                         // Without anything queued: who asks waits already.
-                        let called = machine.pool.answer_and_receive(question, &post, &who.by(), &answer);
+                        let called = machine.answer_and_receive(question, &post, &who.by(), &answer);
                         received = machine.finish(&who, called).unwrap_or_else(Received::Ended);
                     }
                     assert_eq!(received, Received::Ended(Error::NotFound));
@@ -365,7 +365,7 @@ fn notices_are_all_counted() {
         let machine = Machine::new();
         let (post, paid) = (machine.post(1), account(&machine.pool, 4));
         let me = Who::new(&machine.pool, 1, paid);
-        let notice = machine.pool.bind(&post, &me.by(), 9, me.subject).unwrap();
+        let notice = machine.pool.bind(&post, &me.by(), 9, me.sender).unwrap();
         let interrupts = machine.run(move |machine| {
             for _ in 0..3 {
                 if let Some(woken) = machine.pool.notify(&notice).unwrap() {
@@ -383,32 +383,5 @@ fn notices_are_all_counted() {
         assert_eq!(sum, 3);
         machine.pool.unbind(interrupts.join().unwrap(), 0);
         machine.is_empty(&[1], &[paid]);
-    });
-}
-
-#[test]
-fn a_right_that_was_taken_is_not_used() {
-    random(|| {
-        let machine = Machine::new();
-        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
-        let me = Who::new(&machine.pool, 1, paid);
-        let list = shuttle::sync::Arc::new(shuttle::sync::atomic::AtomicBool::new(true));
-        let (of, sender) = (list.clone(), me);
-        let sends = machine.run(move |machine| {
-            let may = || if of.load(std::sync::atomic::Ordering::SeqCst) { Ok(()) } else { Err(Error::Denied) };
-            loop {
-                match machine.pool.permit(1, Rights::CALL, may).and_then(|permit| machine.send(&sender, &permit, 1)) {
-                    Err(Error::Changed) => {}
-                    outcome => return outcome,
-                }
-            }
-        });
-        list.store(false, std::sync::atomic::Ordering::SeqCst);
-        machine.pool.changed(1);
-        // What was sent was sent before that.
-        let before = machine.pool.charged(paid);
-        assert_eq!(sends.join().unwrap().is_ok(), before == 1);
-        assert_eq!(machine.pool.charged(paid), before);
-        let _ = post;
     });
 }

@@ -5,6 +5,7 @@ const BENCH: Bench = Bench {
     about: "a call and back",
     timeout: std::time::Duration::ZERO,
     cpus: 1,
+    also_cpus: &[],
     mem: "512M",
     limits: &[],
 };
@@ -67,7 +68,7 @@ fn every_figure_has_its_column() {
     let cells = row(&text, "Which step", "NullProc");
     assert_eq!(cells[3..], ["there", "300", "(38", "%),", "back", "500", "(62", "%)"]);
     assert_eq!(row(&text, "What else", "case")[3..], count::ALL);
-    assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "-", "17"]);
+    assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "-", "-", "17"]);
     assert!(text.contains("i486DX2-66") && text.contains("Okamoto"), "{text}");
 }
 

@@ -89,8 +89,10 @@ fn as_many_pointers_as_words() {
     for bad in [at(0), at(7), at(1), at(9), at(31), at(57), 0] {
         assert_eq!(six(bad), Err(Error::Refused), "{bad:#x}");
     }
-    assert_eq!(arguments(&caller, (Text(at(0), 3),)), Ok(("aaa",)));
-    assert_eq!(arguments(&caller, (Text(0, 0),)), Ok(("",)));
+    assert_eq!(arguments(&caller, (Text(at(0), 3),)), Ok(("aaa".into(),)));
+    assert_eq!(arguments(&caller, (Text(0, 0),)), Ok(("".into(),)));
     arguments(&caller, (Write(at(1), 1),)).unwrap().0[0] = 0xff;
     assert_eq!(arguments(&caller, (Text(at(0), 3),)), Err(Error::Refused));
+    arguments(&caller, (Write(at(1), 1),)).unwrap().0[0] = b'a';
+    assert_eq!(arguments(&caller, (Text(at(0), 3),)), Ok(("aaa".into(),)));
 }

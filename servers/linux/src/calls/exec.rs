@@ -8,7 +8,7 @@ use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::load::Request;
 use crate::machine::Machine;
 use crate::process::{Call, ProgramName};
-use crate::tree::{self, Mode, Node};
+use crate::tree::{self, Node};
 
 /// Most strings, and longest string, that are looked at; `stack.rs` has the limit of all together.
 const STRINGS_MAX: usize = 64 << 10;
@@ -19,7 +19,7 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
     let (path, entry) = call.find(linux::AT_FDCWD, &asked)?;
     let Node::File(file) = entry.node else { return fail(errno::EACCES) };
     // The program that runs already was found good by whoever started it.
-    if file.mode != Mode::Executable && file != call.process.program.lock().file {
+    if !entry.mode.allows(call.process.user, 1) && file != call.process.program.lock().file {
         return fail(errno::EACCES);
     }
     let (arguments, environment) = (strings(call, arguments)?, strings(call, environment)?);
@@ -29,7 +29,6 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
         .load(&Request {
             task: process.task,
             user: process.user,
-            tree: &process.tree,
             path: &path,
             file,
             arguments: &arguments,
@@ -51,7 +50,8 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
     if installed.is_err() {
         return Err(Stop::End(128 + u64::from(linux::SIGKILL)));
     }
-    process.descriptors.lock().exec();
+    let closed = process.descriptors.lock().exec();
+    closed.into_iter().for_each(|description| call.discard(Some(description)));
     process.signals.lock().exec();
     let mut name = ProgramName::new(&path, file);
     name.rename(tree::last(&asked));

@@ -1,7 +1,9 @@
 //! Opening, closing and doubling descriptors.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use linux_raw_sys::general as linux;
+use musubi::interfaces::files::how;
 
 use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::descriptors::{Description, Name, Object, OnExec, Pipe};
@@ -40,37 +42,66 @@ pub fn creat<M: Machine>(call: &mut Call<'_, M>, path: u64, mode: u32) -> Answer
     openat(call, linux::AT_FDCWD, path, linux::O_CREAT | linux::O_WRONLY | linux::O_TRUNC, mode)
 }
 
-pub fn openat<M: Machine>(call: &mut Call<'_, M>, directory: i32, path: u64, flags: u32, _mode: u32) -> Answer {
-    let path = call.path(path)?;
+pub fn openat<M: Machine>(call: &mut Call<'_, M>, directory: i32, path: u64, flags: u32, mode: u32) -> Answer {
+    let asked = call.path(path)?;
     if flags & !KNOWN != 0 {
         return call.refuse("open flags", u64::from(flags & !KNOWN), errno::EINVAL);
     }
-    let (path, entry) = match call.find(directory, &path) {
-        Ok(_) if flags & linux::O_CREAT != 0 && flags & linux::O_EXCL != 0 => return fail(errno::EEXIST),
-        Ok(found) => found,
-        // It would have to be made, in a directory that exists.
-        Err(Errno(errno::ENOENT)) if flags & linux::O_CREAT != 0 && call.walk(directory, &path).is_ok() => {
-            return fail(errno::EROFS);
+    let makes = flags & linux::O_CREAT != 0;
+    let description = match call.find(directory, &asked) {
+        Ok(_) if makes && flags & linux::O_EXCL != 0 => return fail(errno::EEXIST),
+        Ok((path, entry)) => describe(call, &path, entry, flags)?,
+        Err(Errno(errno::ENOENT)) if makes && asked.ends_with(b"/") => return fail(errno::EISDIR),
+        Err(Errno(errno::ENOENT)) if makes => {
+            let path = call.walk(directory, &asked)?.path;
+            if call.process.tree.owns(&path) {
+                return fail(errno::EROFS);
+            }
+            let mode = mode & !*call.process.umask.lock();
+            open_file(call, &path, flags, mode)?
         }
         Err(errno) => return Err(errno.into()),
     };
-    let description = describe(call, &path, entry, flags)?;
     let on_exec = OnExec::from_flag(flags & linux::O_CLOEXEC != 0);
-    Ok(call.process.descriptors.lock().add(description, 0, on_exec)? as u64)
+    let added = call.process.descriptors.lock().add(description.clone(), 0, on_exec);
+    if added.is_err() {
+        call.discard(Some(description));
+    }
+    Ok(added? as u64)
+}
+
+/// What stays of the flags of `open`.
+fn kept(flags: u32) -> u32 {
+    flags & !(linux::O_CLOEXEC | linux::O_CREAT | linux::O_EXCL | linux::O_TRUNC | linux::O_NOCTTY)
+}
+
+/// Opens a file, or makes it.
+fn open_file<M: Machine>(call: &Call<'_, M>, path: &[u8], flags: u32, mode: u32) -> Result<Arc<Description>, Stop> {
+    let has = |flag: u32, asked: u64| if flags & flag != 0 { asked } else { 0 };
+    let access = match flags & linux::O_ACCMODE {
+        linux::O_RDONLY => how::READ,
+        linux::O_WRONLY => how::WRITE,
+        _ => how::READ | how::WRITE,
+    };
+    // Whoever throws away what is there must be allowed to write.
+    let asked = access
+        | has(linux::O_CREAT, how::CREATE)
+        | has(linux::O_EXCL, has(linux::O_CREAT, how::NEW))
+        | has(linux::O_TRUNC, how::EMPTY | how::WRITE);
+    let (open, entry) = call.machine().file_open(path, asked | how::mode(mode.into())).map_err(Errno::of_file)?;
+    Ok(Description::new(Object::File(open), path, entry.inode, kept(flags)))
 }
 
 /// Makes an open file of what a path led to.
 fn describe<M: Machine>(call: &Call<'_, M>, path: &[u8], entry: Entry, flags: u32) -> Result<Arc<Description>, Stop> {
     let writes = flags & linux::O_ACCMODE != linux::O_RDONLY;
-    let kept = flags & !(linux::O_CLOEXEC | linux::O_CREAT | linux::O_EXCL | linux::O_TRUNC | linux::O_NOCTTY);
     if flags & linux::O_DIRECTORY != 0 && entry.node != Node::Directory {
         return fail(errno::ENOTDIR);
     }
     let object = match entry.node {
         Node::Directory if writes => return fail(errno::EISDIR),
-        Node::Directory => Object::Directory(names(call, path)),
-        Node::File(_) if writes || flags & linux::O_TRUNC != 0 => return fail(errno::EROFS),
-        Node::File(_) => Object::File(call.machine().file_open(path)?),
+        Node::Directory => Object::Directory(names(call, path)?),
+        Node::File(_) => return open_file(call, path, flags, 0),
         Node::Device(Device::Terminal) => {
             let terminal = |stream: &&abi::start::StreamRef| call.machine().stream_terminal(**stream).is_some();
             let streams = &call.process.streams;
@@ -84,17 +115,25 @@ fn describe<M: Machine>(call: &Call<'_, M>, path: &[u8], entry: Entry, flags: u3
         // `find` follows it.
         Node::Program => return fail(errno::ENOENT),
     };
-    Ok(Description::new(object, path, entry.inode, kept))
+    Ok(Description::new(object, path, entry.inode, kept(flags)))
 }
 
-fn names<M: Machine>(call: &Call<'_, M>, path: &[u8]) -> alloc::vec::Vec<Name> {
-    let list = call.process.tree.list(path);
-    list.into_iter().map(|(name, entry)| Name { name, entry }).collect()
+/// What is in a directory: this server's own names are in the root, too.
+fn names<M: Machine>(call: &Call<'_, M>, path: &[u8]) -> Result<Vec<Name>, Errno> {
+    let own = call.process.tree.list(path).into_iter().map(|(name, entry)| Name { name, entry });
+    if call.process.tree.owns(path) {
+        return Ok(own.collect());
+    }
+    let mut names = call.machine().file_list(path)?;
+    let own: Vec<Name> = own.filter(|own| names.iter().all(|other| other.name != own.name)).collect();
+    names.extend(own);
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(names)
 }
 
 pub fn close<M: Machine>(call: &mut Call<'_, M>, fd: i32) -> Answer {
     let closed = call.process.descriptors.lock().close(fd)?;
-    drop(closed);
+    call.discard(Some(closed));
     Ok(0)
 }
 
@@ -105,12 +144,19 @@ pub fn close_range<M: Machine>(call: &mut Call<'_, M>, first: u32, last: u32, fl
     if first > last {
         return fail(errno::EINVAL);
     }
-    let mut descriptors = call.process.descriptors.lock();
-    let end = (last as usize).min(descriptors.limit()) as i32;
-    for fd in (first.min(i32::MAX as u32) as i32)..=end {
-        // Numbers that are not open are passed over.
-        let _ = if flags == 0 { descriptors.close(fd).map(drop) } else { descriptors.set_on_exec(fd, OnExec::Close) };
+    let mut closed = Vec::new();
+    {
+        let mut descriptors = call.process.descriptors.lock();
+        let end = (last as usize).min(descriptors.limit()) as i32;
+        for fd in (first.min(i32::MAX as u32) as i32)..=end {
+            // Numbers that are not open are passed over.
+            match flags {
+                0 => closed.extend(descriptors.close(fd).ok()),
+                _ => drop(descriptors.set_on_exec(fd, OnExec::Close)),
+            }
+        }
     }
+    closed.into_iter().for_each(|description| call.discard(Some(description)));
     Ok(0)
 }
 
@@ -125,12 +171,12 @@ fn duplicate<M: Machine>(call: &Call<'_, M>, fd: i32, least: i32, on_exec: OnExe
 }
 
 pub fn dup2<M: Machine>(call: &mut Call<'_, M>, from: i32, to: i32) -> Answer {
-    let mut descriptors = call.process.descriptors.lock();
-    if from == to {
+    let before = {
+        let mut descriptors = call.process.descriptors.lock();
         descriptors.get(from)?;
-    } else {
-        descriptors.replace(from, to, OnExec::Keep)?;
-    }
+        if from == to { None } else { descriptors.replace(from, to, OnExec::Keep)? }
+    };
+    call.discard(before);
     Ok(to as u64)
 }
 
@@ -138,7 +184,8 @@ pub fn dup3<M: Machine>(call: &mut Call<'_, M>, from: i32, to: i32, flags: u32) 
     if from == to || flags & !linux::O_CLOEXEC != 0 {
         return fail(errno::EINVAL);
     }
-    call.process.descriptors.lock().replace(from, to, OnExec::from_flag(flags != 0))?;
+    let before = call.process.descriptors.lock().replace(from, to, OnExec::from_flag(flags != 0))?;
+    call.discard(before);
     Ok(to as u64)
 }
 
@@ -165,10 +212,16 @@ pub fn fcntl<M: Machine>(call: &mut Call<'_, M>, fd: i32, command: u32, argument
     }
 }
 
-/// Only what could be written could be cut.
-pub fn ftruncate<M: Machine>(call: &mut Call<'_, M>, fd: i32, _len: i64) -> Answer {
-    call.description(fd)?;
-    fail(errno::EINVAL)
+pub fn ftruncate<M: Machine>(call: &mut Call<'_, M>, fd: i32, len: i64) -> Answer {
+    let open = call.description(fd)?;
+    let len = u64::try_from(len).map_err(|_| Errno(errno::EINVAL))?;
+    match &open.object {
+        Object::File(file) if open.flags() & linux::O_ACCMODE != linux::O_RDONLY => {
+            call.machine().file_resize(*file, len).map_err(Errno::of_file)?;
+            Ok(0)
+        }
+        _ => fail(errno::EINVAL),
+    }
 }
 
 pub fn pipe<M: Machine>(call: &mut Call<'_, M>, fds: u64) -> Answer {
@@ -210,6 +263,6 @@ pub fn pipe2<M: Machine>(call: &mut Call<'_, M>, fds: u64, flags: u32) -> Answer
 
 /// The inode of a description's directory, for `..`.
 #[must_use]
-pub fn parent_inode(tree: &tree::Tree, path: &[u8]) -> u64 {
-    tree.get(tree::parent(path)).map_or(0, |entry| entry.inode)
+pub fn parent_inode<M: Machine>(call: &Call<'_, M>, path: &[u8]) -> u64 {
+    call.find(linux::AT_FDCWD, tree::parent(path)).map_or(0, |found| found.1.inode)
 }

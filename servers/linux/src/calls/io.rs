@@ -21,6 +21,16 @@ enum At {
     Offset(u64),
 }
 
+impl At {
+    /// So many bytes later.
+    fn behind(self, done: u64) -> At {
+        match self {
+            At::Position => At::Position,
+            At::Offset(offset) => At::Offset(offset.saturating_add(done)),
+        }
+    }
+}
+
 pub fn read<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
     read_from(call, fd, buffer, len, At::Position)
 }
@@ -38,6 +48,7 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
     let (task, machine) = (call.process.task, call.machine());
     match &open.object {
         Object::File(file) => {
+            let file = call.file(*file)?;
             let mut position = open.position.lock();
             let from = if let At::Offset(offset) = at { offset } else { *position };
             let len = len.min(file.len.saturating_sub(from));
@@ -117,20 +128,19 @@ pub fn readv<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffers: u64, count: u
 }
 
 pub fn write<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
-    write_to(call, fd, buffer, len)
+    write_to(call, fd, buffer, len, At::Position)
 }
 
-pub fn pwrite64<M: Machine>(call: &mut Call<'_, M>, fd: i32, _buffer: u64, _len: u64, _offset: i64) -> Answer {
-    // What can be written has no positions: streams, pipes, and devices, which take a write anywhere.
-    let open = call.description(fd)?;
-    match &open.object {
+pub fn pwrite64<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64, len: u64, offset: i64) -> Answer {
+    let offset = u64::try_from(offset).map_err(|_| Errno(errno::EINVAL))?;
+    match &call.description(fd)?.object {
         Object::Stream { .. } | Object::PipeReader(_) | Object::PipeWriter(_) => fail(errno::ESPIPE),
-        _ => write_to(call, fd, _buffer, _len),
+        _ => write_to(call, fd, buffer, len, At::Offset(offset)),
     }
 }
 
 pub fn writev<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffers: u64, count: u64) -> Answer {
-    transfer_each(call, buffers, count, |call, buffer, len| write_to(call, fd, buffer, len))
+    transfer_each(call, buffers, count, |call, buffer, len| write_to(call, fd, buffer, len, At::Position))
 }
 
 /// One transfer after the other, until one is short. An error counts only if nothing was moved before it.
@@ -156,7 +166,7 @@ fn transfer_each<M: Machine>(
     Ok(total)
 }
 
-fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64) -> Answer {
+fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at: At) -> Answer {
     let open = call.description(fd)?;
     let from = call.grant(buffer, len, Rights::READ)?;
     let mut bytes = alloc::vec![0; len.min(CHUNK) as usize];
@@ -165,7 +175,7 @@ fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64) -> A
         let part = from.part(done, CHUNK);
         let chunk = &mut bytes[..part.len() as usize];
         call.machine().window_read(call.process.task, part, chunk)?;
-        match write_bytes(call, &open, chunk) {
+        match write_bytes(call, &open, chunk, at.behind(done)) {
             Ok(n) => {
                 done += n;
                 if n < part.len() {
@@ -176,11 +186,11 @@ fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64) -> A
             Err(stop) => return Err(stop),
         }
     }
-    if len == 0 { write_bytes(call, &open, &[]) } else { Ok(done) }
+    if len == 0 { write_bytes(call, &open, &[], at) } else { Ok(done) }
 }
 
 /// Writes bytes of this server's own memory. Answers how many were taken.
-fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8]) -> Answer {
+fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8], at: At) -> Answer {
     if open.flags() & linux::O_ACCMODE == linux::O_RDONLY {
         return fail(errno::EBADF);
     }
@@ -214,7 +224,21 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8])
         }
         Object::Device(Device::Full) if !bytes.is_empty() => fail(errno::ENOSPC),
         Object::Device(_) => Ok(bytes.len() as u64),
-        Object::File(_) | Object::Directory(_) | Object::PipeReader(_) => fail(errno::EBADF),
+        Object::File(file) => {
+            let mut position = open.position.lock();
+            let appends = open.flags() & linux::O_APPEND != 0;
+            let from = match at {
+                _ if appends => u64::MAX,
+                At::Offset(offset) => offset,
+                At::Position => *position,
+            };
+            let written = call.machine().file_write(*file, from, bytes).map_err(Errno::of_file)?;
+            if at == At::Position {
+                *position = if appends { call.file(*file)?.len } else { *position + written };
+            }
+            Ok(written)
+        }
+        Object::Directory(_) | Object::PipeReader(_) => fail(errno::EBADF),
     }
 }
 
@@ -228,7 +252,7 @@ fn broken_pipe<M: Machine>(call: &Call<'_, M>) -> Answer {
 pub fn lseek<M: Machine>(call: &mut Call<'_, M>, fd: i32, offset: i64, whence: u32) -> Answer {
     let open = call.description(fd)?;
     let len = match &open.object {
-        Object::File(file) => file.len,
+        Object::File(file) => call.file(*file)?.len,
         Object::Directory(names) => names.len() as u64 + 2,
         // Devices have one place.
         Object::Device(_) => return Ok(0),
@@ -262,7 +286,7 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
     if i64::try_from(start).is_err() {
         return fail(errno::EINVAL);
     }
-    let sent = send(call, &file, start, len, &target)?;
+    let sent = send(call, &call.file(file)?, start, len, &target)?;
     if offset == 0 {
         *source.position.lock() = start + sent;
     } else {
@@ -281,7 +305,7 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
     while sent < len {
         let rest = &bytes[sent as usize..];
         let chunk = &rest[..rest.len().min(CHUNK as usize)];
-        match write_bytes(call, target, chunk) {
+        match write_bytes(call, target, chunk, At::Position) {
             Ok(n) => {
                 sent += n;
                 if n < chunk.len() as u64 {
@@ -305,10 +329,10 @@ pub fn copy_file_range<M: Machine>(
     _flags: u32,
 ) -> Answer {
     call.description(from)?;
-    // Nothing that can be written is a regular file, and only between those does Linux copy.
     match call.description(to)?.object {
         Object::Directory(_) => fail(errno::EISDIR),
-        Object::File(_) => fail(errno::EBADF),
+        // As between file systems: programs then read and write.
+        Object::File(_) => fail(errno::EXDEV),
         _ => fail(errno::EINVAL),
     }
 }

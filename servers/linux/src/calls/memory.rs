@@ -168,7 +168,9 @@ pub fn mmap<M: Machine>(
 fn source<M: Machine>(call: &Call<'_, M>, fd: i32, offset: u64) -> Result<Source, Stop> {
     let open = call.description(fd)?;
     match &open.object {
-        Object::File(file) if open.flags() & linux::O_ACCMODE != linux::O_WRONLY => Ok(Source::File(*file, offset)),
+        Object::File(file) if open.flags() & linux::O_ACCMODE != linux::O_WRONLY => {
+            Ok(Source::File(call.file(*file)?, offset))
+        }
         Object::File(_) => fail(errno::EACCES),
         Object::Device(Device::Zero) => Ok(Source::Zero),
         _ => fail(errno::ENODEV),

@@ -11,12 +11,12 @@ use crate::record;
 use crate::tree::{Device, Entry, Mode, Node};
 
 const BLOCK: u64 = 4096;
-/// The device number of the flat table of files.
+/// The device number of the file server.
 const DEVICE: u32 = 1;
 /// `f_type`: "musu".
 const MAGIC: i64 = 0x6d75_7375;
-/// Read only, no devices of a disk, no access times.
-const ST_FLAGS: i64 = 0x1 | 0x4 | 0x400;
+/// No devices of a disk, no access times.
+const ST_FLAGS: i64 = 0x4 | 0x400;
 
 /// What `stat` says, before it is put into one of the two structures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub struct Status {
     pub links: u32,
     pub size: u64,
     pub mtime: i64,
+    pub owner: u32,
     /// Major and minor number of a device.
     pub rdev: (u32, u32),
 }
@@ -33,24 +34,23 @@ pub struct Status {
 impl Status {
     #[must_use]
     pub fn of(entry: Entry) -> Status {
-        let status = Status { inode: entry.inode, links: 1, ..Status::default() };
+        let Mode { bits, owner, mtime } = entry.mode;
+        let status = Status { inode: entry.inode, links: 1, owner: owner as u32, mtime, ..Status::default() };
         match entry.node {
-            Node::Directory => Status { mode: linux::S_IFDIR | 0o755, links: 2, size: BLOCK, ..status },
-            Node::File(file) => {
-                let mode = if file.mode == Mode::Executable { 0o755 } else { 0o644 };
-                Status { mode: linux::S_IFREG | mode, size: file.len, mtime: file.mtime, ..status }
-            }
+            Node::Directory => Status { mode: linux::S_IFDIR | bits, links: 2, size: BLOCK, ..status },
+            Node::File(file) => Status { mode: linux::S_IFREG | bits, size: file.len, ..status },
             Node::Device(device) => device_status(status, device),
             Node::Program | Node::Descriptor(_) => Status { mode: linux::S_IFLNK | 0o777, ..status },
         }
     }
 
+    /// Of what is open and no file, of which the file server knows more.
     #[must_use]
     pub fn of_open(open: &Description) -> Status {
         let status = Status { inode: open.inode, links: 1, ..Status::default() };
         match &open.object {
-            Object::File(file) => Status::of(Entry { inode: open.inode, node: Node::File(*file) }),
-            Object::Directory(_) => Status::of(Entry { inode: open.inode, node: Node::Directory }),
+            Object::File(_) => Status { mode: linux::S_IFREG, ..status },
+            Object::Directory(_) => Status::of(Entry::own(open.inode, Node::Directory)),
             Object::Device(device) => device_status(status, *device),
             Object::Stream { terminal: true, .. } => device_status(status, Device::Terminal),
             Object::Stream { .. } | Object::PipeReader(_) | Object::PipeWriter(_) => {
@@ -68,6 +68,8 @@ impl Status {
             st_ino: self.inode,
             st_nlink: u64::from(self.links),
             st_mode: self.mode,
+            st_uid: self.owner,
+            st_gid: self.owner,
             st_rdev: u64::from(self.rdev.0) << 8 | u64::from(self.rdev.1),
             st_size: self.size as i64,
             st_blksize: BLOCK as i64,
@@ -86,6 +88,8 @@ impl Status {
             stx_blksize: BLOCK as u32,
             stx_nlink: self.links,
             stx_mode: self.mode as u16,
+            stx_uid: self.owner,
+            stx_gid: self.owner,
             stx_ino: self.inode,
             stx_size: self.size,
             stx_blocks: self.blocks(),
@@ -116,6 +120,18 @@ fn device_status(status: Status, device: Device) -> Status {
     Status { mode: linux::S_IFCHR | mode, rdev, ..status }
 }
 
+/// What is known of something open. Of a directory that is what its path leads to now.
+fn open_status<M: Machine>(call: &Call<'_, M>, open: &Description) -> Result<Status, Errno> {
+    match &open.object {
+        Object::File(file) => Ok(Status::of(call.machine().file_status(*file)?)),
+        Object::Directory(_) => {
+            let now = call.find(linux::AT_FDCWD, &open.path).ok().filter(|found| found.1.inode == open.inode);
+            Ok(now.map_or_else(|| Status::of_open(open), |found| Status::of(found.1)))
+        }
+        _ => Ok(Status::of_open(open)),
+    }
+}
+
 /// What a call of the family means by (directory, path, flags).
 fn status<M: Machine>(call: &Call<'_, M>, directory: i32, path: u64, flags: u32) -> Result<Status, Errno> {
     let path = if path == 0 && flags & linux::AT_EMPTY_PATH != 0 { Vec::new() } else { call.path(path)? };
@@ -123,7 +139,7 @@ fn status<M: Machine>(call: &Call<'_, M>, directory: i32, path: u64, flags: u32)
         if directory == linux::AT_FDCWD {
             return call.find(directory, b".").map(|(_, entry)| Status::of(entry));
         }
-        return Ok(Status::of_open(&*call.description(directory)?));
+        return open_status(call, &*call.description(directory)?);
     }
     if flags & linux::AT_SYMLINK_NOFOLLOW != 0 {
         let entry = call.walk(directory, &path)?.entry.ok_or(Errno(errno::ENOENT))?;
@@ -133,7 +149,7 @@ fn status<M: Machine>(call: &Call<'_, M>, directory: i32, path: u64, flags: u32)
     match entry.node {
         Node::Descriptor(fd) => {
             let open = call.description(fd).map_err(|_| Errno(errno::ENOENT))?;
-            Ok(Status::of_open(&open))
+            open_status(call, &open)
         }
         _ => Ok(Status::of(entry)),
     }
@@ -148,7 +164,7 @@ pub fn lstat<M: Machine>(call: &mut Call<'_, M>, path: u64, buffer: u64) -> Answ
 }
 
 pub fn fstat<M: Machine>(call: &mut Call<'_, M>, fd: i32, buffer: u64) -> Answer {
-    let status = Status::of_open(&*call.description(fd)?);
+    let status = open_status(call, &*call.description(fd)?)?;
     call.write(buffer, &status.stat())?;
     Ok(0)
 }
@@ -197,9 +213,9 @@ pub fn faccessat2<M: Machine>(call: &mut Call<'_, M>, directory: i32, path: u64,
         return call.refuse("faccessat2 flags", u64::from(flags), errno::EINVAL);
     }
     let status = status(call, directory, path, flags)?;
-    let kept = matches!(status.mode & linux::S_IFMT, linux::S_IFREG | linux::S_IFDIR);
-    if mode & linux::W_OK != 0 && kept {
-        return fail(errno::EROFS);
+    if matches!(status.mode & linux::S_IFMT, linux::S_IFREG | linux::S_IFDIR) {
+        let known = Mode { bits: status.mode, owner: status.owner.into(), mtime: 0 };
+        return if known.allows(call.process.user, mode) { Ok(0) } else { fail(errno::EACCES) };
     }
     if mode & linux::X_OK != 0 && status.mode & 0o111 == 0 {
         return fail(errno::EACCES);
@@ -224,6 +240,8 @@ fn write_statfs<M: Machine>(call: &Call<'_, M>, buffer: u64) -> Answer {
         f_type: MAGIC,
         f_bsize: BLOCK as i64,
         f_blocks: (memory.total / BLOCK) as i64,
+        f_bfree: (memory.free / BLOCK) as i64,
+        f_bavail: (memory.free / BLOCK) as i64,
         f_namelen: crate::tree::NAME_MAX as i64,
         f_frsize: BLOCK as i64,
         f_flags: ST_FLAGS,

@@ -4,10 +4,12 @@
 
 #![allow(dead_code, unused_imports, reason = "each file of tests uses its own part")]
 
+mod files;
 mod process;
 mod puppet;
 mod run;
 
+pub use files::Mode;
 pub use puppet::Puppet;
 pub use run::{Outcome, on_host, possible, run, run_with};
 
@@ -17,17 +19,22 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use abi::{Error, Rights};
+use musubi::interfaces::files::how;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use personality::descriptors::Name;
 use personality::machine::{Clock, Machine, MemoryState, TaskState};
 use personality::map::Granted;
-use personality::tree::{File, Mode};
+use personality::tree::{Entry, File, Node};
 use process::{Task, ok};
 use window::Section;
+
+/// Most bytes of a file that is written.
+const ROOM: u64 = 64 << 20;
 
 /// One stream: what was written to it, or what is to be read.
 #[derive(Default)]
@@ -43,9 +50,8 @@ pub struct Played {
     next: Mutex<u64>,
     live: Mutex<HashMap<u64, (u64, Option<u64>)>>,
     tasks: Mutex<HashMap<u64, Task>>,
-    files: Mutex<Vec<(Vec<u8>, File)>>,
+    files: Mutex<files::Files>,
     pub streams: Mutex<HashMap<u64, Stream>>,
-    views: Mutex<HashMap<(u64, u64), &'static [u8]>>,
 }
 
 impl Played {
@@ -62,7 +68,6 @@ impl Played {
             tasks: Mutex::default(),
             files: Mutex::default(),
             streams: Mutex::default(),
-            views: Mutex::default(),
         }
     }
 
@@ -78,9 +83,45 @@ impl Played {
         if address != 0 {
             self.space.write_all_at(bytes, address - SPACE_BASE).unwrap();
         }
-        let file = File { address, len: bytes.len() as u64, mtime, mode };
-        self.files.lock().unwrap().push((name.to_vec(), file));
+        let file = File { address, len: bytes.len() as u64, fixed: true };
+        self.files.lock().unwrap().put(name, file, mode, mtime);
         file
+    }
+
+    fn seconds(&self) -> i64 {
+        (self.clock(Clock::Since1970) / 1_000_000_000) as i64
+    }
+
+    /// Changes a file, in a place of its own.
+    fn change<T>(&self, open: u64, change: impl FnOnce(&mut File) -> T) -> Result<T, Error> {
+        let (shared, asked) = self.files.lock().unwrap().opened(open)?;
+        if asked & how::WRITE == 0 {
+            return Err(Error::Denied);
+        }
+        let mut entry = shared.lock().unwrap();
+        entry.mode.mtime = self.seconds();
+        let Node::File(file) = &mut entry.node else { return Err(Error::IsADirectory) };
+        if file.fixed || file.address == 0 {
+            let address = self.allocate(ROOM);
+            if file.len > 0 {
+                self.copy(address - SPACE_BASE, file.address - SPACE_BASE, file.len);
+            }
+            *file = File { address, fixed: false, ..*file };
+        }
+        Ok(change(file))
+    }
+
+    /// Where a file lies.
+    pub fn file(&self, path: &[u8]) -> File {
+        match self.file_look(path).unwrap().node {
+            Node::File(file) => file,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Files that are open.
+    pub fn open_files(&self) -> usize {
+        self.files.lock().unwrap().open.len()
     }
 
     /// Sections that exist, but for files.
@@ -245,22 +286,79 @@ impl Machine for Played {
             return Some(&[]);
         }
         let from = from.checked_sub(SPACE_BASE)?;
-        // Kept for ever, like a file on Musubi.
-        Some(*self.views.lock().unwrap().entry((from, len)).or_insert_with(|| {
-            let mut bytes = vec![0; len as usize];
-            self.space.read_exact_at(&mut bytes, from).unwrap();
-            bytes.leak()
-        }))
+        // As it is now: nobody here looks for long.
+        let mut bytes = vec![0; len as usize];
+        self.space.read_exact_at(&mut bytes, from).unwrap();
+        Some(bytes.leak())
     }
 
-    fn files(&self) -> Result<Vec<(Vec<u8>, File)>, Error> {
-        Ok(self.files.lock().unwrap().clone())
+    fn file_look(&self, path: &[u8]) -> Result<Entry, Error> {
+        self.files.lock().unwrap().find(path).map(|found| *found.lock().unwrap())
     }
 
-    fn file_open(&self, path: &[u8]) -> Result<File, Error> {
-        let plain = |name: &[u8]| name.strip_prefix(b"/").unwrap_or(name).to_vec();
-        let files = self.files.lock().unwrap();
-        files.iter().find(|(name, _)| plain(name) == plain(path)).map(|(_, file)| *file).ok_or(Error::NotFound)
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error> {
+        let now = self.seconds();
+        self.files.lock().unwrap().open(path, how, now)
+    }
+
+    fn file_close(&self, open: u64) {
+        assert!(self.files.lock().unwrap().open.remove(&open).is_some());
+    }
+
+    fn file_status(&self, open: u64) -> Result<Entry, Error> {
+        self.files.lock().unwrap().opened(open).map(|open| *open.0.lock().unwrap())
+    }
+
+    fn file_write(&self, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error> {
+        self.change(open, |file| {
+            let at = if at == u64::MAX { file.len } else { at };
+            self.space.write_all_at(bytes, file.address - SPACE_BASE + at).unwrap();
+            file.len = file.len.max(at + bytes.len() as u64);
+            bytes.len() as u64
+        })
+    }
+
+    fn file_resize(&self, open: u64, len: u64) -> Result<(), Error> {
+        self.change(open, |file| {
+            if len < file.len {
+                let zeroes = vec![0; (file.len - len) as usize];
+                self.space.write_all_at(&zeroes, file.address - SPACE_BASE + len).unwrap();
+            }
+            file.len = len;
+        })
+    }
+
+    fn file_list(&self, path: &[u8]) -> Result<Vec<Name>, Error> {
+        self.files.lock().unwrap().list(path)
+    }
+
+    fn file_remove(&self, path: &[u8]) -> Result<(), Error> {
+        self.files.lock().unwrap().remove(path, false)
+    }
+
+    fn file_rename(&self, from: &[u8], to: &[u8]) -> Result<(), Error> {
+        self.files.lock().unwrap().rename(from, to)
+    }
+
+    fn file_set_mode(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        let found = self.files.lock().unwrap().find(path)?;
+        found.lock().unwrap().mode.bits = bits;
+        Ok(())
+    }
+
+    fn file_set_time(&self, path: &[u8], mtime: i64) -> Result<(), Error> {
+        let found = self.files.lock().unwrap().find(path)?;
+        found.lock().unwrap().mode.mtime = mtime;
+        Ok(())
+    }
+
+    fn directory_make(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        let now = self.seconds();
+        self.files.lock().unwrap().make(path, bits, now)
+    }
+
+    fn directory_remove(&self, path: &[u8]) -> Result<(), Error> {
+        self.files.lock().unwrap().remove(path, true)
     }
 
     fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 
 use abi::Error;
-use abi::foreign::{Frame, reason};
+use abi::frame::{Frame, reason};
 use abi::layout::WINDOW_END;
 use nix::libc::user_regs_struct;
 use nix::sys::ptrace::{self, Options};

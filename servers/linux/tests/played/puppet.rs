@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use abi::Rights;
-use abi::foreign::Frame;
+use abi::frame::Frame;
 use abi::layout::WINDOW_END;
 use abi::start::StreamRef;
 use abi::task::Limits;
@@ -26,7 +26,7 @@ impl Puppet<'_> {
             let mut streams = server.machine.streams.lock().unwrap();
             (0..3).for_each(|id| drop(streams.insert(id, Stream::default())));
         }
-        let file = server.machine.file_open(b"busybox").unwrap();
+        let file = server.machine.file(b"busybox");
         let task = server
             .spawn(&Spawn {
                 path: b"busybox",
@@ -35,7 +35,7 @@ impl Puppet<'_> {
                 streams: [0, 1, 2].map(|id| StreamRef { gate: 1, id }),
                 file: file.address,
                 len: file.len,
-                user: 1,
+                user: 0,
                 limits: Limits::default(),
                 parent: 1,
             })

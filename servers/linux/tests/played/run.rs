@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 use abi::Rights;
-use abi::foreign::reason;
+use abi::frame::reason;
 use abi::start::StreamRef;
 use abi::task::Limits;
 use nix::sys::ptrace;
@@ -48,7 +48,7 @@ pub fn run_with(
         prepare(&mut streams);
     }
     let path = arguments[0].as_bytes();
-    let file = machine.file_open(path).unwrap();
+    let file = machine.file(path);
     let all = |list: &[&str]| list.iter().map(|s| s.as_bytes().to_vec()).collect::<Vec<_>>();
     let task = server
         .spawn(&Spawn {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
-use musubi::interfaces::linux::LinuxClient;
+use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::power::PowerClient;
 use musubi::rt::task;
 use musubi::why;
@@ -91,7 +91,7 @@ pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
 
 pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let list = || -> Result<Vec<String>, Error> {
-        let linux = LinuxClient::bind_with_args(musubi::names::lookup("linux")?, 4096)?;
+        let linux = LinuxService::new_with_args(musubi::names::lookup("linux")?, 4096);
         let mut lines = Vec::new();
         let mut line = [0; 256];
         loop {
@@ -101,7 +101,6 @@ pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
                 Err(e) => return Err(e),
             }
         }
-        let _ = linux.unbind();
         Ok(lines)
     };
     match list() {

@@ -5,10 +5,12 @@ mod basic;
 mod call;
 mod files;
 mod help;
+mod irq;
 mod machine;
 mod processes;
 mod sched;
 mod sections;
+mod servers;
 mod table;
 mod tour;
 
@@ -59,7 +61,14 @@ pub const GROUPS: &[Group] = &[
             ),
             command("mem", "", "memory of the machine and of each task", machine::mem),
             command("cpus", "", "processors and what they did", machine::cpus),
+            command("irq", "[N --to CPU|any]", "interrupts: who has them, and which processor they come to", irq::irq),
             command("sched", "[use NAME | use none | log]", "who schedules, and what became of it", sched::sched),
+            command(
+                "servers",
+                "[restart|stop|start|kill NAME]",
+                "the system's servers, and who restarts them (kill: as if it had failed)",
+                servers::servers,
+            ),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
         ],
     },
@@ -81,8 +90,13 @@ pub const GROUPS: &[Group] = &[
     Group {
         title: "Files and text",
         builtins: &[
-            command("ls", "[PREFIX]", "files: length, section, name", files::ls),
+            command("ls", "[PATH]", "files: mode, length, section, name", files::ls),
             command("cat", "[FILE...]", "copies files, or the input, to the output", files::cat),
+            command("cp", "FILE... TARGET", "copies files", files::cp),
+            command("mv", "PATH... TARGET", "gives files and directories other names", files::mv),
+            command("mkdir", "DIRECTORY...", "makes directories", files::mkdir),
+            command("rm", "[-r] PATH...", "takes files away (-r: directories, too)", files::rm),
+            command("rmdir", "DIRECTORY...", "takes empty directories away", files::rmdir),
             command("echo", "[-n] [WORD...]", "prints words", basic::echo),
             command("env", "", "the environment of programs; NAME=VALUE sets it", basic::env),
         ],
@@ -159,7 +173,7 @@ impl NegSigned for u64 {
 }
 
 /// Says how a command is used. Value: its status.
-fn misused(words: &[Vec<u8>], io: &mut Io) -> i32 {
+fn misused(words: &[Vec<u8>], io: &Io) -> i32 {
     let name = text(&words[0]);
     let usage = find(&words[0]).map_or("", |b| b.usage);
     io.complain(name, format_args!("usage: {}", alloc::format!("{name} {usage}").trim_end()));

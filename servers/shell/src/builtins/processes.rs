@@ -102,10 +102,11 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             io.complain("kill", format_args!("{}: no such task or job", text(word)));
             status = 1;
         }
-        if word.starts_with(b"%") {
+        let is_job = word.starts_with(b"%");
+        if is_job {
             jobs.extend(&tasks);
         }
-        status |= end(&tasks, &mut killed, io);
+        status |= end(&tasks, is_job, &mut killed, io);
     }
     await_ends(shell, &killed, io);
     status | end_children(shell, jobs, io)
@@ -121,7 +122,7 @@ pub fn end_children(shell: &mut Shell, mut parents: Vec<u64>, io: &Io) -> i32 {
             return status;
         }
         let mut killed = Vec::new();
-        status |= end(&children, &mut killed, io);
+        status |= end(&children, true, &mut killed, io);
         await_ends(shell, &killed, io);
         parents.extend(children);
     }
@@ -136,12 +137,14 @@ fn await_ends(shell: &mut Shell, killed: &[u64], io: &Io) {
     }
 }
 
-/// Kills tasks, and notes which. Value: a status.
-fn end(tasks: &[u64], killed: &mut Vec<u64>, io: &Io) -> i32 {
+/// Kills tasks, and notes which. Those that were there just now may have ended by themselves: the others of a pipe mostly do when one is
+/// killed. Value: a status.
+fn end(tasks: &[u64], were_there: bool, killed: &mut Vec<u64>, io: &Io) -> i32 {
     let mut status = 0;
     for &t in tasks {
         match task::kill(t) {
             Ok(()) => killed.push(t),
+            Err(Error::NotFound) if were_there => {}
             Err(e) => {
                 io.complain("kill", format_args!("{t}: {}", why(e)));
                 status = 1;

@@ -6,7 +6,7 @@ use crate::say;
 use crate::shell::Shell;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::interfaces::sched::SchedClient;
+use musubi::interfaces::sched::SchedService;
 use musubi::{Error, why};
 
 pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
@@ -14,11 +14,7 @@ pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let done = match rest.as_slice() {
         [] => tell(0, io),
         ["log"] => tell(1, io),
-        ["use", name] => client().and_then(|sched| {
-            let done = sched.choose(name);
-            let _ = sched.unbind();
-            done
-        }),
+        ["use", name] => client().and_then(|sched| sched.choose(name)),
         _ => return misused(words, io),
     };
     match done {
@@ -30,8 +26,8 @@ pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
 }
 
-fn client() -> Result<SchedClient, Error> {
-    SchedClient::bind_with_args(musubi::names::lookup("sched")?, 4096)
+fn client() -> Result<SchedService, Error> {
+    musubi::names::lookup("sched").map(|gate| SchedService::new_with_args(gate, 4096))
 }
 
 fn tell(log: u64, io: &mut Io) -> Result<(), Error> {
@@ -44,6 +40,5 @@ fn tell(log: u64, io: &mut Io) -> Result<(), Error> {
             Err(e) => return Err(e),
         }
     }
-    let _ = sched.unbind();
     Ok(())
 }

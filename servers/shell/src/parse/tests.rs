@@ -49,9 +49,32 @@ fn connectors_and_pipes() {
 
 #[test]
 fn what_makes_no_sense_is_said() {
-    for line in ["'a", "\"a", "a\\", "| a", "a |", "a && ", "&& a", "a > b", "${x", "a || ; b", "A=1 |"] {
+    for line in [
+        "'a", "\"a", "a\\", "| a", "a |", "a && ", "&& a", "a >", "a > | b", "> > a", "a 2>&1", "a << b", "${x",
+        "a || ; b", "A=1 |",
+    ] {
         assert!(parse(line.as_bytes()).is_err(), "{line}");
     }
+}
+
+#[test]
+fn files_in_the_place_of_streams() {
+    let one = |line: &str| parse(line.as_bytes()).unwrap().remove(0).commands.remove(0);
+    let command = one("<in cmd a>out 2>>err b 2>e x2>>'a b'");
+    assert_eq!(command.words, [text("cmd"), text("a"), text("b"), text("x2")]);
+    let to = |redirect, word| (redirect, text(word));
+    assert_eq!(
+        command.redirects,
+        [
+            to(Redirect::Input, "in"),
+            to(Redirect::Output, "out"),
+            to(Redirect::ErrorsAppend, "err"),
+            to(Redirect::Errors, "e"),
+            to(Redirect::Append, "a b"),
+        ]
+    );
+    assert_eq!((one(">f").words.len(), one(">f").redirects.len()), (0, 1));
+    assert_eq!(parse(b"a >f | b <g; c").unwrap().len(), 2);
 }
 
 #[test]
@@ -113,8 +136,7 @@ fn what_is_not_there_is_named() {
         ("echo $$", "$$"),
         ("echo ~", "~"),
         ("cat ~/x", "~"),
-        ("a > b", ">"),
-        ("a < b", "<"),
+        ("a << b", "<<"),
     ] {
         let why = parse(line.as_bytes()).expect_err(line);
         assert!(why.starts_with(&alloc::format!("`{what}`: ")), "{line}: {why}");

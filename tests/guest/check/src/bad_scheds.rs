@@ -46,20 +46,25 @@ fn a_high_level_that_fails() -> Outcome {
     let modes = [("fault", ": fault: "), ("end", ": it ended with status 3"), ("loop", "")];
     for (mode, how) in modes {
         let name = format!("late {mode}");
-        chooser.choose(&name).map_err(doing(&name))?;
+        // It may be gone again before all seats are taken.
+        let _ = chooser.choose(&name);
         let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
         let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
-        while gone() < before + 2 * task::processors().count() as u64 {
-            holds!(time::now_ns() < until, "{name} was not started again");
+        let failed = if how.is_empty() { "does not answer" } else { "has failed" };
+        let why = format!("last failure: {name}: the high level {failed}{how}");
+        // On a host that does not run all processors at once the fast level may be found too slow now and then.
+        let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
+        loop {
+            let told = lines(0)?;
+            let says_why = told.iter().any(|line| line.starts_with(&why));
+            let again = gone() >= before + 2 * task::processors().count() as u64;
+            if again && says_why && told.iter().any(queue) {
+                break;
+            }
+            holds!(time::now_ns() < until, "{name} was not started again, or no {why:?} and queues in {told:?}");
             load.all_run()?;
             time::sleep_ns(5_000_000);
         }
-        let told = lines(0)?;
-        let failed = if how.is_empty() { "does not answer" } else { "has failed" };
-        let why = format!("last failure: {name}: the high level {failed}{how}");
-        holds!(told.iter().any(|line| line.starts_with(&why)), "no {why:?} in {told:?}");
-        let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
-        holds!(told.iter().any(queue), "no queues in {told:?}");
     }
     chooser.choose("none").map_err(doing("none"))?;
     load.all_run()?;
@@ -115,19 +120,17 @@ fn an_initial_one_that_does_not_answer() -> Outcome {
         let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
         // It may be gone again before all seats are taken.
         let _ = chooser.choose(&name);
-        while gone() < before + 2 * task::processors().count() as u64 {
-            holds!(time::now_ns() < until, "{name} was not put out");
-            time::sleep_ns(5_000_000);
-        }
-        load.all_run()?;
-        chooser.choose("none").map_err(doing("none"))?;
-        let told = lines(1)?;
         // Whose end is seen first: that of the high level, where it has one, or that of the fast one.
         let silent = format!("{name}: the high level does not answer");
         let failed = or_else.map(|how| format!("{name}: the high level has failed: {how}"));
         let is_so = |line: &String| line.contains(&silent) || failed.as_ref().is_some_and(|how| line.contains(how));
-        let mut about = told.iter().filter(|line| line.contains(&format!(" {name}: the "))).peekable();
-        holds!(about.peek().is_some() && about.all(is_so), "not for that reason: {told:?}");
+        // On a host that does not run all processors at once the fast level may be found too slow now and then.
+        while gone() < before + 2 * task::processors().count() as u64 || !lines(1)?.iter().any(is_so) {
+            holds!(time::now_ns() < until, "{name} was not put out for that reason: {:?}", lines(1)?);
+            time::sleep_ns(5_000_000);
+        }
+        load.all_run()?;
+        chooser.choose("none").map_err(doing("none"))?;
     }
     load.stop()
 }

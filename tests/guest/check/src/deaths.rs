@@ -24,6 +24,7 @@ pub const CHECKS: &[Check] = &[
     ("ten_thousand_deaths_under_load", || under_load(ten_thousand)),
     ("a_server_survives_its_callers_memory", a_server_survives),
     ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
+    ("an_end_is_told_when_it_is_over", an_end_is_told_when_it_is_over),
 ];
 
 static OVER: AtomicBool = AtomicBool::new(false);
@@ -142,16 +143,15 @@ pub fn callers_are_killed(gate: u64, flag: u64, count: u64) -> Outcome {
     let bound: &'static Bound = Box::leak(Box::new(Bound::bind(gate, 0).map_err(doing("bind"))?));
     for n in 1..=count {
         store(flag, 0);
+        // It is killed when it is back, if it is through already; not in the heap, whose lock would stay locked.
         let call = move || {
             let _ = bound.call(0, [op::WORK, n, flag, ROUNDS, 0, 0]);
+            thread::park();
         };
         let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
         await_word(flag);
-        let killed = stub::thread_kill(&Trap, caller.number());
-        // It may be through already.
-        holds!(matches!(killed, Ok(_) | Err(Error::NotFound | Error::Dead)), "kill: {killed:?}");
-        let ended = caller.join();
-        holds!(matches!(ended, Ok(0)) || ended == Ok(Error::Killed.word()), "number {n} ended with {ended:?}");
+        caller.kill().map_err(doing("kill"))?;
+        same!(caller.join(), Ok(Error::Killed.word()), "how number {n} ended");
         same!(bound.call(0, [op::PAIR, 0, 0, 0, 0, 0]), Ok([n, n]), "the pair afterwards");
     }
     Ok(())
@@ -272,7 +272,7 @@ fn a_server_survives() -> Outcome {
     same!(peer.call(op::FAULT_ENTRY, &[u64::MAX]), Err(Error::BadAddress), "an entry that is no address");
     same!(peer.call(op::FAULT_ENTRY, &[0]), Ok(0), "no entry");
     same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "a fault without an entry");
-    same!(stub::fault_return(&Trap, base), Err(Error::NotFound), "a return from no fault");
+    same!(stub::fault_return(&Trap, base, 1), Err(Error::NotFound), "a return from no fault");
     let _ = peer.child.kill();
     Ok(())
 }
@@ -288,8 +288,6 @@ fn a_killed_caller_waits_its_turn() -> Outcome {
     let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    // More than one turn of it.
-    let rounds = rounds_in(12_000_000);
     let load = || {
         while !OVER.load(Ordering::Relaxed) {
             core::hint::spin_loop();
@@ -301,11 +299,11 @@ fn a_killed_caller_waits_its_turn() -> Outcome {
         store(flags.base(), 0);
         let flag = flags.base();
         let call = move || {
-            let _ = peer.call(op::WORK, &[round, flag, rounds]);
+            let _ = peer.call(op::TURN, &[round, flag]);
         };
         let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
         await_word(flags.base());
-        stub::thread_kill(&Trap, caller.number()).map_err(doing("kill"))?;
+        caller.kill().map_err(doing("kill"))?;
         same!(caller.join(), Ok(Error::Killed.word()), "how the caller ended");
         same!(peer.pair(op::PAIR), Ok([round, round]), "the pair afterwards");
     }
@@ -317,8 +315,48 @@ fn a_killed_caller_waits_its_turn() -> Outcome {
     Ok(())
 }
 
+/// What the program holds that ends in two ways at once.
+const HELD: u64 = 2048;
+
+/// The last thread of a program ends while somebody kills it. Whoever is told of the end finds everything given back, whichever of the
+/// two does it.
+fn an_end_is_told_when_it_is_over() -> Outcome {
+    const ROUNDS: u64 = 60;
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let me = task::identity().task;
+    // What children use is charged to their parent, too.
+    let used = || task::info(me).map_or(0, |info| info.used.frames);
+    for round in 0..ROUNDS {
+        store(flags.base(), 0);
+        let line = format!("check as last-thread {}", flags.base());
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let child = Command::new(b"bin/check").args(words).spawn().map_err(|e| format!("{e}"))?;
+        await_word(flags.base());
+        let held = used();
+        store(flags.base(), 2);
+        work(round * 40);
+        let _ = child.kill();
+        child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+        let left = used();
+        holds!(left + HELD <= held, "round {round}: of {held} frames {left} are in use after its end was told");
+    }
+    Ok(())
+}
+
+/// Ends with its thread, when it is told to.
+pub fn last_thread(flag: u64) -> i32 {
+    let Ok(mut held) = data(HELD * PAGE) else { return 2 };
+    held.bytes_mut().iter_mut().step_by(PAGE as usize).for_each(|byte| *byte = 1);
+    store(flag, 1);
+    while crate::memory::load(flag) == 1 {
+        core::hint::spin_loop();
+    }
+    thread::exit(0)
+}
+
 /// Rounds of [`work`] in so much time, where nobody else computes; of three tries the one that was disturbed least.
-fn rounds_in(ns: u64) -> u64 {
+pub fn rounds_in(ns: u64) -> u64 {
     const ROUNDS: u64 = 1_000_000;
     let once = |_| {
         let began = time::now_ns();

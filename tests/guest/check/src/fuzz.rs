@@ -50,7 +50,7 @@ fn is_left_out(name: &str) -> bool {
 fn limit_of_time(name: &str) -> Option<usize> {
     match name {
         "sleep" => Some(0),
-        "thread_join" | "task_wait" | "irq_wait" => Some(1),
+        "thread_join" | "task_wait" => Some(1),
         "wait" | "call_scheduler" => Some(2),
         _ => None,
     }

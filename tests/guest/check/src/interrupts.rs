@@ -3,10 +3,11 @@
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, choose, leak, with};
 use crate::{holds, same};
+use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::interfaces::keyboard::{KeyboardClient, way};
-use musubi::rt::{sched, task, thread, time};
+use musubi::rt::{interrupt, sched, task, thread, time};
 use musubi::{Error, names};
 
 pub const CHECKS: &[Check] = &[
@@ -32,11 +33,11 @@ const PROBES: u64 = 50;
 /// The driver's thread looks by itself so often.
 const LOOK_NS: u64 = 1_000_000_000;
 
-fn keyboard() -> Result<KeyboardClient, String> {
+pub fn keyboard() -> Result<KeyboardClient, String> {
     names::lookup("keyboard").and_then(KeyboardClient::bind).map_err(doing("keyboard"))
 }
 
-fn probe(keyboard: &KeyboardClient) -> Result<u64, String> {
+pub fn probe(keyboard: &KeyboardClient) -> Result<u64, String> {
     // Another check may have been ended while it waited.
     loop {
         match keyboard.probe() {
@@ -173,12 +174,20 @@ fn put_out() -> u64 {
     sched::seats().map(|seat| seat.dismissed).sum()
 }
 
+/// Has the driver do this when it is called next. If that cannot be had: where interrupts have gone, and whom they were told.
+fn listen(keyboard: &KeyboardClient, how: u64) -> Outcome {
+    let state =
+        || (put_out(), keyboard.handled(), interrupt::all().find(|line| line.number == 1), sched::seats().next());
+    let before = state();
+    keyboard.listen(how).map_err(|e| format!("listen: {e}: {before:?} -> {:?}", state()))
+}
+
 /// The scheduler keeps its seat, the interrupt is served by the driver's thread instead, and everybody gets on.
 fn bad(how: u64) -> Outcome {
     let keyboard = keyboard()?;
     with("ageing", || {
         let load = Load::start(4)?;
-        keyboard.listen(how).map_err(doing("listen"))?;
+        listen(&keyboard, how)?;
         let before = put_out();
         // Given up after a few times: from then on its thread is asked.
         let until = time::now_ns() + 30_000_000_000;
@@ -196,7 +205,7 @@ fn bad(how: u64) -> Outcome {
 fn harmless(how: u64) -> Outcome {
     let keyboard = keyboard()?;
     with("ageing", || {
-        keyboard.listen(how).map_err(doing("listen"))?;
+        listen(&keyboard, how)?;
         let before = put_out();
         // On a busy host the driver's thread may be faster now and then.
         holds!(calls(&keyboard, 30)? >= 5, "the handler is not called any more");
@@ -209,7 +218,7 @@ fn a_driver_that_ends() -> Outcome {
     let keyboard = keyboard()?;
     with("ageing", || {
         let load = Load::start(4)?;
-        keyboard.listen(16).map_err(doing("listen"))?;
+        listen(&keyboard, 16)?;
         let before = put_out();
         let ended = (0..30).find_map(|_| keyboard.probe().err());
         same!(ended, Some(Error::Dead), "who was inside");

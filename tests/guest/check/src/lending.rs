@@ -79,7 +79,7 @@ fn many_threads() -> Outcome {
         }
         same!(wrong.load(Ordering::SeqCst), 0, "threads with another result");
         let each_way = THREADS * EACH * PIXELS as u64;
-        same!(client.bound().copied(), 2 * each_way + THREADS * EACH * 256, "bytes copied");
+        same!(client.bound().copied().bytes, 2 * each_way + THREADS * EACH * 256, "bytes copied");
         same!(client.mapped(), Ok(each_way), "pixels mapped");
         same!(client.alloc(ARGS as usize).map(|loan| loan.len()), Ok(ARGS as usize), "all is free again");
         Ok(())

@@ -14,6 +14,7 @@ use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::interfaces::colour_map::ColourMapClient;
 use musubi::rt::bound::result_of;
+use musubi::rt::later::Later;
 use musubi::rt::{Bound, section, task, thread, time};
 use musubi::{Error, Rights, names};
 
@@ -43,7 +44,7 @@ fn call(line: &Bound, what: u64, words: &[u64]) -> Result<u64, Error> {
 /// One that opens a line to the peer at a gate and ends, in some way.
 pub fn role(how: &str, gate: u64) -> i32 {
     let Ok(line) = Bound::bind_line(gate, PAGE, OPENER) else { return 1 };
-    let posted: Vec<_> = (0..8).map_while(|_| line.post(0, six(op::ADD, &[1]), []).ok()).collect();
+    let posted: Vec<_> = (0..8).map_while(|_| Later::of(&line).begin(0, six(op::ADD, &[1]), []).ok()).collect();
     match how {
         // With the section that the server's thread is working on, and answers that nobody collects.
         "unbind" => {
@@ -90,13 +91,13 @@ fn the_client_chooses() -> Outcome {
         lent.copy_from_slice(&picture);
         there.copy_from_slice(&table);
         let by = (&*there).try_into().map_err(|_| "256 bytes")?;
-        let posted = client.post_map(&mut lent, by).map_err(doing("post"))?;
-        posted.collect().map_err(doing("collect"))?;
+        let posted = client.later().map(&mut lent, by).map_err(doing("post"))?;
+        posted.wait().map_err(doing("collect"))?;
         holds!(*lent == mapped[..], "by {way}, posted: not the right picture");
     }
     same!(epc.mapped(), Ok(4 * 8192), "pixels of all ways");
     let mut own = [0; 16];
-    same!(itc.post_map(&mut own, &table).err(), Some(Error::BadAddress), "posting what is not lent");
+    same!(itc.later().map(&mut own, &table).err(), Some(Error::BadAddress), "posting what is not lent");
     itc.unbind().map_err(doing("unbind"))?;
     child.kill().map_err(doing("kill"))
 }
@@ -132,13 +133,13 @@ fn answers_are_collected_later() -> Outcome {
     let peer = Peer::start_with_lines()?;
     let line = line(&peer)?;
     for round in 0..20 {
-        let posted: Result<Vec<_>, _> = (0..16).map(|_| line.post(0, six(op::ADD, &[1]), [])).collect();
+        let posted: Result<Vec<_>, _> = (0..16).map(|_| Later::of(&line).begin(0, six(op::ADD, &[1]), [])).collect();
         let mut posted = posted.map_err(doing("post"))?;
-        same!(line.post(0, six(op::ADD, &[1]), []).err(), Some(Error::Busy), "one more");
+        same!(Later::of(&line).begin(0, six(op::ADD, &[1]), []).err(), Some(Error::Busy), "one more");
         if round % 2 == 1 {
             posted.reverse();
         }
-        let answers: Result<Vec<_>, _> = posted.into_iter().map(|p| p.collect().and_then(result_of)).collect();
+        let answers: Result<Vec<_>, _> = posted.into_iter().map(|p| p.wait().and_then(result_of)).collect();
         let mut answers = answers.map_err(doing("collect"))?;
         if round % 2 == 1 {
             answers.reverse();
@@ -148,7 +149,7 @@ fn answers_are_collected_later() -> Outcome {
         same!(call(&line, op::ADD, &[1]), Ok(round * 17 + 17), "a call between");
     }
     // One that nobody collects is waited for, and forgotten.
-    drop(line.post(0, six(op::ADD, &[1]), []).map_err(doing("post"))?);
+    drop(Later::of(&line).begin(0, six(op::ADD, &[1]), []).map_err(doing("post"))?);
     same!(call(&line, op::ADD, &[0]), Ok(20 * 17 + 1), "the sum");
     peer.end()
 }

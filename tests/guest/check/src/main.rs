@@ -8,11 +8,16 @@ mod attacks;
 mod bad_scheds;
 mod calls;
 mod deaths;
+mod faults;
+mod files;
 mod fuzz;
+mod hand_over;
 mod interrupts;
+mod irq;
 mod itc;
 mod lending;
 mod lines;
+mod locks;
 mod memory;
 mod passing;
 mod peer;
@@ -28,7 +33,11 @@ mod revoke;
 mod roles;
 mod sched;
 mod sections;
+mod services;
+mod supervision;
+mod texts;
 mod threads;
+mod together;
 
 use alloc::vec::Vec;
 use musubi::{Start, eprintln, println};
@@ -44,20 +53,29 @@ const GROUPS: &[Group] = &[
     Group { name: "quota", checks: quota::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
+    Group { name: "texts", checks: texts::CHECKS },
     Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
+    Group { name: "faults", checks: faults::CHECKS },
+    Group { name: "locks", checks: locks::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "together", checks: together::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "interrupts", checks: interrupts::CHECKS },
+    Group { name: "irq", checks: irq::CHECKS },
     Group { name: "bad_drivers", checks: interrupts::BAD },
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "itc", checks: itc::CHECKS },
     Group { name: "itc_deaths", checks: itc::MANY },
     Group { name: "lines", checks: lines::CHECKS },
     Group { name: "posts", checks: posts::CHECKS },
+    Group { name: "hand-over", checks: hand_over::CHECKS },
+    Group { name: "services", checks: services::CHECKS },
+    Group { name: "supervision", checks: supervision::CHECKS },
+    Group { name: "files", checks: files::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
@@ -79,6 +97,9 @@ fn run(start: &Start) -> i32 {
         }
         ["peer", name] => peer::serve(name),
         ["peer-with-lines", name] => peer::serve_with_lines(name),
+        ["peer-with-post", post, receivers, name] => {
+            peer::serve_with_post(name, roles::number(post), roles::number(receivers) as usize)
+        }
         ["as", role, rest @ ..] => roles::run(role, rest),
         ["one", name, check] if group(name).is_some() => group(name).map_or(2, |g| report::run_here(g, check)),
         [name, checks @ ..] if group(name).is_some() => group(name).map_or(2, |g| report::run(g, checks)),

@@ -2,14 +2,13 @@
 //! their own (docs/decisions/0007).
 
 use crate::report::{Check, Outcome, doing};
-use crate::sched::{choose, leak, switches, with};
+use crate::sched::{choose, high_calls, leak, one_priority, switches, with};
 use crate::{holds, same};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use musubi::abi::calls::stub;
 use musubi::interfaces::passing::PassingClient;
-use musubi::rt::{Trap, task, thread, time};
+use musubi::rt::{task, thread, time};
 use musubi::{Error, names};
 
 pub const CHECKS: &[Check] = &[
@@ -21,6 +20,7 @@ pub const CHECKS: &[Check] = &[
     ("the_scheduler_goes_while_threads_are_put_aside", scheduler_goes),
     ("who_passes_to_nobody", to_nobody),
     ("preempted_in_between", preempted),
+    ("a_million_switches_by_the_fast_level_alone", a_million),
 ];
 
 fn client() -> Result<&'static PassingClient, String> {
@@ -74,44 +74,72 @@ fn there_and_back() -> Outcome {
     with("ageing", || alternate(5000))
 }
 
+/// Passes the processor to a thread that passes it back, `rounds` times in a row as often as `again` says; what it says at last.
+fn to_and_fro<T>(rounds: u64, mut again: impl FnMut(&dyn Fn()) -> Result<T, String>) -> Result<T, String> {
+    let passing = client()?;
+    let (me, stop) = (task::identity().thread, leak(AtomicBool::new(false)));
+    let other = thread::spawn(
+        move || {
+            let _ = passing.sleep();
+            while !stop.load(Ordering::SeqCst) {
+                let _ = passing.pass(me);
+            }
+        },
+        0,
+    );
+    let other = other.map_err(doing("thread"))?;
+    let passes = || {
+        for _ in 0..rounds {
+            let _ = passing.pass(other.number());
+        }
+    };
+    // What woke them in the kernel before they had a bed here may wake them once more.
+    passes();
+    let outcome = again(&passes);
+    stop.store(true, Ordering::SeqCst);
+    passing.wake_up(other.number()).map_err(doing("wake-up"))?;
+    other.join().map_err(doing("join"))?;
+    outcome
+}
+
 /// On one processor each pass is one switch between threads, and the kernel counts it.
 fn one_switch() -> Outcome {
     with("ageing", || {
         if task::processors().count() != 1 {
             return Ok(());
         }
-        let passing = client()?;
-        let (me, stop) = (task::identity().thread, leak(AtomicBool::new(false)));
-        let other = thread::spawn(
-            move || {
-                let _ = passing.sleep();
-                while !stop.load(Ordering::SeqCst) {
-                    let _ = passing.pass(me);
-                }
-            },
-            0,
-        );
-        let other = other.map_err(doing("thread"))?;
-        // What woke them in the kernel before they had a bed here may wake them once more.
-        let pass = || {
-            let _ = passing.pass(other.number());
-        };
-        for _ in 0..10 {
-            pass();
-        }
-        let mut least = u64::MAX;
-        for _ in 0..50 {
-            let before = switches();
-            for _ in 0..10 {
-                pass();
+        let least = to_and_fro(10, |passes| {
+            let mut least = u64::MAX;
+            for _ in 0..50 {
+                let before = switches();
+                passes();
+                least = least.min(switches() - before);
             }
-            least = least.min(switches() - before);
-        }
-        stop.store(true, Ordering::SeqCst);
-        passing.wake_up(other.number()).map_err(doing("wake-up"))?;
-        other.join().map_err(doing("join"))?;
+            Ok(least)
+        })?;
         same!(least, 20, "switches for 10 passes there and back");
         Ok(())
+    })
+}
+
+/// As long as no priority changes the high level runs for ended quanta only (CUBIX-53).
+fn a_million() -> Outcome {
+    const ROUNDS: u64 = 500_000;
+    with("ageing", || {
+        if task::processors().count() != 1 {
+            return Ok(());
+        }
+        to_and_fro(ROUNDS / 10, |passes| {
+            let (before, called) = (switches(), high_calls()?);
+            (0..10).for_each(|_| passes());
+            let (made, calls) = (switches() - before, high_calls()?);
+            holds!(made >= 2 * ROUNDS, "{made} switches");
+            one_priority(called.0, calls.0)?;
+            // Two for each quantum that has ended: to the high level and back.
+            let for_quanta = calls.1 - called.1;
+            holds!(made - 2 * ROUNDS < 1000 + 10 * for_quanta, "{made} switches, {for_quanta} ended quanta");
+            Ok(())
+        })
     })
 }
 
@@ -187,7 +215,7 @@ fn killed() -> Outcome {
             };
             let one = thread::spawn(body, 0).map_err(doing("thread"))?;
             holds!(comes(|| asleep.load(Ordering::SeqCst)), "it does not begin");
-            stub::thread_kill(&Trap, one.number()).map_err(doing("kill"))?;
+            one.kill().map_err(doing("kill"))?;
             same!(one.join(), Ok(Error::Killed.word()), "the killed thread");
         }
         alternate(100)
@@ -241,13 +269,19 @@ fn preempted() -> Outcome {
             };
             busy.push(thread::spawn(body, 0).map_err(doing("thread"))?);
         }
-        let outcome = alternate(200);
+        let all_ran = || counts.iter().all(|count| count.load(Ordering::Relaxed) > 0);
+        // A few rounds may be over before a quantum is.
+        let until = time::now_ns() + 20_000_000_000;
+        let mut outcome = alternate(200);
+        while outcome.is_ok() && !all_ran() && time::now_ns() < until {
+            outcome = alternate(200);
+        }
         stop.store(true, Ordering::SeqCst);
         for one in busy {
             one.join().map_err(doing("join"))?;
         }
         outcome?;
-        holds!(counts.iter().all(|count| count.load(Ordering::Relaxed) > 0), "a busy thread never ran");
+        holds!(all_ran(), "a busy thread never ran");
         Ok(())
     })
 }

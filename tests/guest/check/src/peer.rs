@@ -2,6 +2,7 @@
 //! (that thread, this text) has.
 
 use crate::attacks;
+use crate::faults;
 use crate::memory::{await_word, call, load, store, store_text, word};
 use crate::raw;
 use crate::report::doing;
@@ -9,12 +10,18 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::{Kernel, stub};
 use musubi::abi::gate::{GATE_STEP, flag};
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::{self as sections, kind};
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, ANYBODY_BY_KERNEL, Skeleton, Values};
+use musubi::rt::itc::Here;
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
 use musubi::rt::{Bound, Gates, Mutex, Trap, fault, plain_call, probe, section, sync, task, thread, time};
 use musubi::{AclEntry, Caller, Error, eprintln, names};
 
@@ -76,10 +83,28 @@ pub mod op {
     pub const COPY_LOCKED: u64 = 28;
     /// From now on this text's faults go to `w0`; 0: nowhere.
     pub const FAULT_ENTRY: u64 = 29;
+    /// From now on this text's faults end the call: [`faults::leave`].
+    pub const LEAVING_ENTRY: u64 = 30;
+    /// With the lock held: adds 1 to the first half of a pair, to a word of a section of the server's own (made at the first call), and to
+    /// the second half. Value: the word.
+    pub const OWN_SECTION: u64 = 31;
+    /// Takes the lock of [`COPY_LOCKED`], stores 1 at `w0`, and keeps it for ever.
+    pub const HOLD: u64 = 32;
+    /// With the lock of [`COPY_LOCKED`] held: stores 1 at `w0` and computes `w1` rounds.
+    pub const WORK_LOCKED: u64 = 36;
+    /// [`FAULT`] with that lock held.
+    pub const FAULT_LOCKED: u64 = 37;
+    /// As [`UPDATE`], but gives way twice in between.
+    pub const TURN: u64 = 38;
     /// Exports a function of nine arguments; value: its gate.
     pub const WIDE: u64 = 26;
     /// Answers with the two values `w0` and `w1`, whatever they mean.
     pub const ANSWER: u64 = 25;
+    /// Values: task and text of the caller, as it is told.
+    pub const CALLER: u64 = 33;
+    pub const PANIC: u64 = 34;
+    /// Leaves its thread's number at `w0` + 8 * `w1`, and waits until `w2` threads that have done so are running at one moment.
+    pub const MEET: u64 = 35;
 }
 
 /// What only the program's own thread may do.
@@ -120,6 +145,21 @@ fn copy_locked(from: u64, len: u64) -> Result<u64, Error> {
     if pair[0] == pair[1] { Ok(pair[0]) } else { Err(Error::Refused) }
 }
 
+/// As long as nothing was left half done, it can be told from the pair.
+fn own_section() -> Result<u64, Error> {
+    static OWN: AtomicU64 = AtomicU64::new(0);
+    let mut pair = LOCKED.lock();
+    if OWN.load(Ordering::SeqCst) == 0 {
+        let own = section::Section::create(PAGE, PAGE, kind::DATA, sections::flag::ANY_PRINCIPAL)?;
+        OWN.store(own.base(), Ordering::SeqCst);
+        core::mem::forget(own);
+    }
+    pair[0] += 1;
+    let before = word(OWN.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst);
+    pair[1] += 1;
+    if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
+}
+
 fn value(result: Result<u64, Error>) -> Values {
     Values::of(result)
 }
@@ -146,6 +186,26 @@ impl Skeleton for Ops {
             }
             op::COPY_LOCKED => value(copy_locked(w[0], w[1])),
             op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
+            op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64)),
+            op::HOLD => {
+                let _held = LOCKED.lock();
+                store(w[0], 1);
+                loop {
+                    core::hint::spin_loop();
+                }
+            }
+            op::WORK_LOCKED => {
+                let _held = LOCKED.lock();
+                store(w[0], 1);
+                work(w[1]);
+                Values(0, 0)
+            }
+            op::FAULT_LOCKED => {
+                let _held = LOCKED.lock();
+                probe::write(8);
+                Values(0, 0)
+            }
+            op::OWN_SECTION => value(own_section()),
             op::EXIT => task::exit(w[0] as i32),
             op::THREAD_EXIT => thread::exit(w[0]),
             op::LOOP => {
@@ -195,6 +255,13 @@ impl Skeleton for Ops {
                 PAIR[1].store(w[0], Ordering::SeqCst);
                 Values(0, 0)
             }
+            op::TURN => {
+                PAIR[0].store(w[0], Ordering::SeqCst);
+                store(w[1], 1);
+                (0..2).for_each(|_| thread::yield_now());
+                PAIR[1].store(w[0], Ordering::SeqCst);
+                Values(0, 0)
+            }
             op::PAIR => Values(PAIR[0].load(Ordering::SeqCst), PAIR[1].load(Ordering::SeqCst)),
             op::RAW => value(stub::gate_create(&Trap, raw::raw(w[0]), 1, raw::COOKIE, w[1])),
             op::BOUNCE => match plain_call(w[0], [op::BOUNCE, w[1], w[0], w[2] + 1, 0, 0]).and_then(result_of) {
@@ -220,10 +287,31 @@ impl Skeleton for Ops {
             }
             op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
+            op::CALLER => Values(caller.task, caller.text),
+            op::MEET => value(meet(w[0], w[1], w[2])),
+            op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
+}
+
+fn meet(base: u64, place: u64, count: u64) -> Result<u64, Error> {
+    let here = Here::find()?;
+    store(base + 8 * place, task::identity().thread);
+    let until = time::now_ns() + 20_000_000_000;
+    // Who has seen it says so to the others, who may be too late to see it themselves.
+    let seen = base + 8 * count;
+    while load(seen) == 0 {
+        let all: Vec<u64> = (0..count).map(|n| load(base + 8 * n)).collect();
+        let running: Vec<u64> = here.running().collect();
+        if all.iter().all(|thread| *thread != 0 && running.contains(thread)) {
+            store(seen, 1);
+        } else if time::now_ns() > until {
+            return Err(Error::TimedOut);
+        }
+    }
+    Ok(0)
 }
 
 /// Takes its time on the processor.
@@ -266,7 +354,14 @@ pub fn serve(name: &str) -> i32 {
 
 /// The same, served by threads of its own to who wants that.
 pub fn serve_with_lines(name: &str) -> i32 {
-    serve_by(name, Gates::export_with_lines::<Ops, 1>(Ops, 6))
+    serve_by(name, Gates::export_by::<Ops, 1>(Ops, Ways::default().lines(6)))
+}
+
+/// The same with threads that wait at a post: `post` is its address (0: one of its own).
+pub fn serve_with_post(name: &str, post: u64, receivers: usize) -> i32 {
+    let post = if post == 0 { Post::any() } else { Ok(Post(post)) };
+    let ways = post.map(|post| Ways::default().post(post).receivers(receivers));
+    serve_by(name, ways.and_then(|ways| Gates::export_by::<Ops, 1>(Ops, ways)))
 }
 
 fn serve_by(name: &str, gates: Result<Gates, Error>) -> i32 {
@@ -318,10 +413,23 @@ impl Peer {
         Peer::start_as("peer-with-lines")
     }
 
+    /// One that serves by a post, too: see [`serve_with_post`].
+    pub fn start_with_post(post: u64, receivers: usize) -> Result<Peer, String> {
+        Peer::start_with(&["peer-with-post", &format!("{post}"), &format!("{receivers}")])
+    }
+
     fn start_as(kind: &str) -> Result<Peer, String> {
+        Peer::start_with(&[kind])
+    }
+
+    fn start_with(kind: &[&str]) -> Result<Peer, String> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("peer-{}-{number}", musubi::start().task());
-        let child = Command::new(b"bin/check").args(["check", kind, &name]).spawn().map_err(doing("peer"))?;
+        let child = Command::new(b"bin/check")
+            .args(["check"].iter().chain(kind))
+            .arg(name.as_bytes())
+            .spawn()
+            .map_err(doing("peer"))?;
         let gate = names::await_name(&name, 20_000_000_000).map_err(doing("peer's name"))?;
         let bound = Bound::bind(gate, 4096).map_err(doing("binding to the peer"))?;
         Ok(Peer { child, gate, text: bound.binding().text, bound })

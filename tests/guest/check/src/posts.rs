@@ -14,6 +14,8 @@ use musubi::rt::post::{self, Body, FOR_EVER, Message, Post};
 use musubi::rt::{section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
+mod rights;
+
 pub const CHECKS: &[Check] = &[
     ("numbers", numbers),
     ("a_message_says_who_sent_it", a_message_says_who_sent_it),
@@ -24,6 +26,8 @@ pub const CHECKS: &[Check] = &[
     ("questions", questions),
     ("two_tasks", two_tasks),
     ("without_a_right", without_a_right),
+    ("a_wait_ends_with_its_right", rights::a_wait_ends_with_its_right),
+    ("a_right_comes_and_goes", rights::a_right_comes_and_goes),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),
@@ -31,7 +35,7 @@ pub const CHECKS: &[Check] = &[
 
 const WORDS: [u64; 6] = [1, 2, 3, 4, 5, u64::MAX];
 
-fn post() -> Result<Post, String> {
+pub fn post() -> Result<Post, String> {
     Post::any().map_err(doing("getting a post"))
 }
 
@@ -150,10 +154,10 @@ fn several_posts() -> Outcome {
     posts.iter().try_for_each(|post| post.free(false)).map_err(doing("freeing: nobody waits there"))
 }
 
-const ROUNDS: u64 = 200;
+pub const ROUNDS: u64 = 200;
 
 /// Sends back what comes, with one more in the first word, until operation 0.
-fn echo(there: Post, back: Post) -> Result<(), Error> {
+pub fn echo(there: Post, back: Post) -> Result<(), Error> {
     let mut message = there.receive(FOR_EVER)?;
     while message.op != 0 {
         let [first, rest @ ..] = message.words;
@@ -317,15 +321,20 @@ fn a_holder_that_ends() -> Outcome {
     post.free(false).map_err(doing("freeing"))
 }
 
-fn a_flood_is_the_flooders() -> Outcome {
-    let post = post()?;
-    let mut sent = 0u64;
-    let error = loop {
+/// Sends until no more is taken. How many were, and the end of it.
+pub fn flood(post: Post) -> (u64, Error) {
+    let mut sent = 0;
+    loop {
         match post.send_copies(&Body { op: 1, words: WORDS }, 64) {
             Ok(count) => sent += count,
-            Err(error) => break error,
+            Err(error) => return (sent, error),
         }
-    };
+    }
+}
+
+fn a_flood_is_the_flooders() -> Outcome {
+    let post = post()?;
+    let (sent, error) = flood(post);
     same!(error, Error::Quota, "the end of the flood after {sent}");
     holds!(sent > 0, "nothing was sent");
     same!(post.send(1, WORDS, None), Err(Error::Quota), "one more");

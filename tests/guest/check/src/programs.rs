@@ -125,9 +125,18 @@ fn many_at_once() -> Outcome {
 }
 
 fn what_is_not_there() -> Outcome {
-    for path in [&b"bin/no-such"[..], b"", b"/", b"\xff\xfe", &[b'x'; 5000]] {
+    let no_paths = [
+        (&b"bin/no-such"[..], Error::NotFound),
+        (b"", Error::NotFound),
+        (b"\xff\xfe", Error::NotFound),
+        (b"/", Error::IsADirectory),
+        (b"bin", Error::IsADirectory),
+        (b"bin/check/x", Error::NotADirectory),
+        (&[b'x'; 5000], Error::TooBig),
+    ];
+    for (path, wanted) in no_paths {
         let refused = Command::new(path).spawn();
-        same!(refused.err().map(|r| r.error), Some(Error::NotFound), "a path of {} bytes", path.len());
+        same!(refused.err().map(|r| r.error), Some(wanted), "a path of {} bytes", path.len());
     }
     Ok(())
 }

@@ -3,28 +3,38 @@
 use crate::deaths::settled;
 use crate::memory::store;
 use crate::refusals::refused;
-use crate::report::{Check, Outcome, doing};
+use crate::report::{Check, Outcome, doing, in_time};
 use crate::{holds, same};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::refusal::Object;
 use musubi::abi::section::kind;
-use musubi::abi::task::{Limits, cause, exit};
+use musubi::abi::task::{Limits, STACK_MAX, cause, exit};
 use musubi::command::Command;
-use musubi::rt::{Section, Trap, section, task, thread};
-use musubi::{Error, eprintln};
+use musubi::interfaces::names::NamesClient;
+use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::stream::StreamClient;
+use musubi::rt::gate::{Skeleton, Values};
+use musubi::rt::{Gates, Section, Trap, section, task, thread, time};
+use musubi::{Caller, Error, eprintln, names};
+
+/// Frames with which this program can be started, and have more than a quarter of a granule besides, but less than a granule.
+const PROGRAM: u64 = 800;
 
 pub const CHECKS: &[Check] = &[
     ("limit_of_sections", || limit("sections", Limits { sections: 24, ..Limits::default() })),
     ("limit_of_reserve", || limit("reserve", Limits { reserve: 2 << 30, ..Limits::default() })),
     ("limit_of_threads", || limit("threads", Limits { threads: 6, ..Limits::default() })),
-    ("limit_of_frames", || limit("frames", Limits { frames: 400, ..Limits::default() })),
+    ("limit_of_frames", || limit("frames", Limits { frames: PROGRAM, ..Limits::default() })),
     ("fault_without_frames", fault_without_frames),
     ("limits_are_not_above_the_makers", not_above),
     ("child_gives_back", child_gives_back),
     ("tasks_are_limited", tasks_end),
+    ("used_up_memory_leaves_servers_whole", used_up),
 ];
 
 fn start(what: &str, limits: Limits) -> Result<musubi::abi::task::Exit, String> {
@@ -47,6 +57,7 @@ pub fn limited(what: &str) -> i32 {
         "frames" => twice(frames),
         "touch" => touch(),
         "tasks" => make_tasks(),
+        "memory" => use_up(),
         _ => Err("no such limit".into()),
     };
     match outcome {
@@ -149,7 +160,7 @@ fn touch() -> Outcome {
 }
 
 fn fault_without_frames() -> Outcome {
-    let exit = start("touch", Limits { frames: 400, ..Limits::default() })?;
+    let exit = start("touch", Limits { frames: PROGRAM, ..Limits::default() })?;
     same!((exit.kind, exit.cause), (exit::FAULT, cause::NO_MEMORY), "how it ended");
     Ok(())
 }
@@ -203,7 +214,7 @@ fn make_tasks() -> Outcome {
 
 /// What a task had is free when it is over.
 fn child_gives_back() -> Outcome {
-    let once = || start("frames", Limits { frames: 400, ..Limits::default() });
+    let once = || start("frames", Limits { frames: PROGRAM, ..Limits::default() });
     for _ in 0..3 {
         once()?;
     }
@@ -221,4 +232,92 @@ fn child_gives_back() -> Outcome {
     // The kernel's own heap grows in steps; what 20 children had would be 8000 frames.
     let lost = before.free.saturating_sub(after.free);
     if lost > 64 * PAGE { Err(alloc::format!("{lost} bytes were lost")) } else { Ok(()) }
+}
+
+/// A program fills the machine's memory, which nobody forbids, and calls servers that then need more for themselves.
+fn used_up() -> Outcome {
+    let before = settled()?.free;
+    let exit = start("memory", Limits::default())?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "the program that used up memory (see the error stream)");
+    // Another thread than any that may have been lost.
+    let served = in_time(|| names::lookup("pipes").and_then(PipesClient::bind).and_then(|pipes| pipes.make()));
+    holds!(matches!(served, Some(Ok(_))), "the servers afterwards: {served:?}");
+    let lost = before.saturating_sub(settled()?.free);
+    holds!(lost < 16 << 20, "{lost} bytes were lost");
+    Ok(())
+}
+
+/// Threads that fill their stacks: more than what the person may not have is room for.
+const STACKS: u64 = 112;
+
+fn use_up() -> Outcome {
+    // What it needs itself is there before.
+    let own = Gates::export(Nothing, 1).map_err(doing("export"))?;
+    let service = NamesClient::bind_with_args(musubi::start().names(), PAGE).map_err(doing("names"))?;
+    let pipes = names::lookup("pipes").and_then(PipesClient::bind).map_err(doing("pipes"))?;
+    let streams =
+        pipes.streams().and_then(|gate| StreamClient::bind_with_args(gate, 2 * PAGE)).map_err(doing("pipes"))?;
+    let publish = |n: u8, m: u8| {
+        let mut name = [b'm'; 60];
+        (name[0], name[1]) = (b'a' + n, b'a' + m);
+        core::str::from_utf8(&name).map_or(Err(Error::BadArgument), |name| service.publish(name, own.address()))
+    };
+    let pipe = || streams.write(pipes.make()? + 1, &[7; 4096]);
+    publish(25, 25).map_err(doing("a name"))?;
+    pipe().map_err(doing("a pipe"))?;
+    let words: &'static [AtomicU64; 2] = Box::leak(Box::new([const { AtomicU64::new(0) }; 2]));
+    let [go, had] = words;
+    let stack = || {
+        let local = 0u64;
+        while go.load(Ordering::SeqCst) == 0 {
+            time::sleep_ns(1_000_000);
+        }
+        let (mut at, mut pages) = (core::ptr::from_ref(&local) as u64 / PAGE * PAGE, 0);
+        while stub::identity(&Trap, at).is_ok() {
+            at -= PAGE;
+            pages += 1;
+        }
+        had.fetch_add(1 << 32 | pages, Ordering::SeqCst);
+        loop {
+            time::sleep_ns(1_000_000_000);
+        }
+    };
+    for _ in 0..STACKS {
+        thread::spawn(stack, STACK_MAX).map_err(doing("thread"))?;
+    }
+    time::sleep_ns(50_000_000);
+    let memory = task::memory().map_err(doing("memory"))?;
+    let section = Section::create(memory.total, 0, kind::DATA, 0).map_err(doing("create"))?;
+    let mut filled = 0;
+    let why = loop {
+        match stub::identity(&Trap, section.base() + filled * PAGE) {
+            Ok(_) => filled += 1,
+            Err(e) => break e,
+        }
+    };
+    // A stack costs nothing above the quota: what that has left goes to stacks.
+    go.store(1, Ordering::SeqCst);
+    while had.load(Ordering::SeqCst) >> 32 < STACKS {
+        time::sleep_ns(1_000_000);
+    }
+    let told = (0..10).try_for_each(|n| (0..26).try_for_each(|m| publish(n, m)));
+    let piped = (0..100).try_for_each(|_| pipe().map(drop));
+    section.delete().map_err(doing("delete"))?;
+    let stacks = had.load(Ordering::SeqCst) & 0xffff_ffff;
+    holds!(
+        matches!(why, Error::NoMemory | Error::Quota),
+        "the refusal after {filled} frames of {}: {why}",
+        memory.total / PAGE
+    );
+    holds!(stacks < STACKS * (STACK_MAX / PAGE - 16), "stacks have used up {stacks} frames, and there are more");
+    same!((told, piped), (Ok(()), Ok(())), "names and pipes when there was no memory left");
+    Ok(())
+}
+
+pub struct Nothing;
+
+impl Skeleton for Nothing {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        Values(0, 0)
+    }
 }

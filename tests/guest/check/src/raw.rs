@@ -86,6 +86,8 @@ extern "C" fn dump_and_spoil() {
             "pushfq",
             "pop rax",
             "mov [rdi + 720], rax",
+            // A word that lies across two: whoever cares for alignment would fault.
+            "mov rax, [rdi + 3]",
             "cmp byte ptr [rip + {avx}], 0",
             "jne 2f",
             "movups [rdi + 128], xmm0",

@@ -270,7 +270,7 @@ fn ports_without_a_right() -> Outcome {
     lacks(stub::port_read(&Trap, ports, 0, 1), ports, Rights::READ, "reading a port")?;
     lacks(stub::port_write(&Trap, ports, 0, 1, 0), ports, Rights::WRITE, "writing a port")?;
     lacks(stub::port_write_bytes(&Trap, ports, 0, ports, 1), ports, Rights::WRITE, "writing bytes to a port")?;
-    lacks(stub::irq_wait(&Trap, ports, 0), ports, Rights::READ, "waiting for an interrupt")
+    lacks(stub::irq_post(&Trap, ports, 0, 0), ports, Rights::READ, "having an interrupt as a message")
 }
 
 /// The same thread in another text: the refusal names that text.

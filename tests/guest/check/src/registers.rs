@@ -148,7 +148,8 @@ fn after_a_fault() -> Outcome {
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
     let refused = call(Way::Bound, &bound, gate, room).general;
     let error = Error::no_right(Object::Section(peer.text, Rights::CALL), task::identity().thread);
-    same!([refused[5], refused[4], refused[10]], [0, 0, error.word()], "a refused call");
+    let not_made = musubi::abi::gate::NOT_MADE;
+    same!([refused[5], refused[4], refused[10]], [not_made, 0, error.word()], "a refused call");
     peer.end()
 }
 

@@ -2,9 +2,11 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::command::Command;
 use musubi::ended;
+use musubi::rt::{Mutex, thread, time};
 use musubi::{Error, eprintln, println};
 
 /// Why a check has failed.
@@ -20,6 +22,9 @@ pub struct Group {
 
 /// How long one check may take. The machine may be slow, and the host busy.
 const PATIENCE_NS: u64 = 400_000_000_000;
+
+/// How long something may take that takes no time.
+const IN_TIME_NS: u64 = 20_000_000_000;
 
 /// Fails unless two values are equal.
 #[macro_export]
@@ -47,6 +52,24 @@ macro_rules! holds {
 /// The text of an error, with what was being done.
 pub fn doing<E: core::fmt::Display>(what: &str) -> impl Fn(E) -> String {
     move |e| format!("{what}: {e}")
+}
+
+/// Lets another thread do something that may stand still. `None`: it does. (Its thread stays.)
+pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let said = Arc::new(Mutex::new(None));
+    let told = said.clone();
+    let body = move || *told.lock() = Some(what());
+    let _stays = thread::spawn(body, 0).ok()?;
+    let until = time::now_ns() + IN_TIME_NS;
+    loop {
+        if let Some(said) = said.lock().take() {
+            return Some(said);
+        }
+        if time::now_ns() > until {
+            return None;
+        }
+        time::sleep_ns(1_000_000);
+    }
 }
 
 /// Runs the named checks of a group (all, if none are named), each in a task of its own: one that ends its task, or

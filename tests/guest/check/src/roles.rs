@@ -2,7 +2,7 @@
 
 use crate::memory::{CODE_42, store};
 use crate::peer::op;
-use crate::{fuzz, itc, lines, quota};
+use crate::{faults, files, fuzz, itc, lines, locks, quota};
 use alloc::vec::Vec;
 use musubi::command::Command;
 use musubi::rt::{Bound, plain_call, probe, task, thread, time};
@@ -11,7 +11,7 @@ use musubi::{ended, stream};
 /// The status of a role whose forbidden access went through.
 pub const WENT_THROUGH: i32 = 99;
 
-fn number(word: &str) -> u64 {
+pub fn number(word: &str) -> u64 {
     match word.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).unwrap_or(0),
         None => word.parse().unwrap_or(0),
@@ -46,8 +46,11 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
                 1
             }
         },
+        "kills" => crate::supervision::role(at(0), words.get(1..).unwrap_or_default()),
+        "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
         "post-without" => crate::posts::role_without(at(0)),
+        "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "status" => at(0) as i32,
         // A program, for so many milliseconds: it may go on for ever.
         "within" => {
@@ -92,6 +95,10 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             core::hint::spin_loop();
         },
         "arguments" => crate::programs::arguments(at(0)),
+        "torn-lock" => locks::torn(),
+        "torn-heap" => locks::torn_heap(),
+        "files" => files::role(words.first().copied().unwrap_or("")),
+        "poor" => faults::poor(at(0), at(1)),
         "quota" => quota::limited(words.first().copied().unwrap_or("")),
         "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "lines" => lines::role(words.first().copied().unwrap_or(""), at(1)),

@@ -207,8 +207,7 @@ fn giving_way() -> Outcome {
         stop.store(true, Ordering::Relaxed);
         other.join().map_err(doing("join"))?;
         holds!(least == Some(2) || task::processors().count() > 1, "switches for giving way: {least:?}, not 2");
-        same!(after.0, called.0, "calls of the high level for a priority");
-        Ok(())
+        one_priority(called.0, after.0)
     })
 }
 
@@ -233,8 +232,14 @@ fn in_order() -> Outcome {
     Ok(())
 }
 
+/// Nobody but the keyboard's driver has asked for a priority: each new scheduler once, some time.
+pub fn one_priority(before: u64, after: u64) -> Outcome {
+    holds!(after - before <= 1, "calls of the high level for a priority: {}", after - before);
+    Ok(())
+}
+
 /// How often the high level was called, over all processors: for a priority, for a quantum.
-fn high_calls() -> Result<(u64, u64), String> {
+pub fn high_calls() -> Result<(u64, u64), String> {
     let mut sum = (0, 0);
     for line in lines(0)? {
         let number = |after: &str| -> u64 {

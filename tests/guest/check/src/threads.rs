@@ -92,7 +92,7 @@ fn kill_a_thread() -> Outcome {
     for (n, body) in bodies.into_iter().enumerate() {
         let started = thread::spawn(body, 0).map_err(doing("thread"))?;
         time::sleep_ns(3_000_000);
-        stub::thread_kill(&Trap, started.number()).map_err(doing("kill"))?;
+        started.kill().map_err(doing("kill"))?;
         same!(started.join(), Ok(Error::Killed.word()), "the code of killed thread {n}");
     }
     Ok(())

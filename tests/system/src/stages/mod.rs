@@ -13,7 +13,10 @@ mod s42_sched;
 mod s44_itc;
 mod s45_programs;
 mod s46_posts;
+mod s47_services;
 mod s50_shell;
+mod s55_files;
+mod s57_supervision;
 mod s60_attacks;
 mod s65_gate;
 mod s70_linux;
@@ -33,7 +36,10 @@ pub fn all() -> Vec<Case> {
         ("s44_itc", s44_itc::cases()),
         ("s45_programs", s45_programs::cases()),
         ("s46_posts", s46_posts::cases()),
+        ("s47_services", s47_services::cases()),
         ("s50_shell", s50_shell::cases()),
+        ("s55_files", s55_files::cases()),
+        ("s57_supervision", s57_supervision::cases()),
         ("s60_attacks", s60_attacks::cases()),
         ("s65_gate", s65_gate::cases()),
         ("s70_linux", s70_linux::cases()),

@@ -98,6 +98,7 @@ pub fn cases() -> Vec<Case> {
                 "limits_are_not_above_the_makers",
                 "child_gives_back",
                 "tasks_are_limited",
+                "used_up_memory_leaves_servers_whole",
             ],
         )
         .matrix(),

@@ -47,10 +47,18 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .matrix(),
         checks(
+            "texts",
+            "check texts",
+            &["text_that_changes_while_it_is_passed", "long_text_is_refused_at_once", "a_long_wish_stops_no_scheduler"],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
             "registers",
             "check registers",
             &[
                 "registers_of_a_bound_call",
+                "registers_of_a_direct_call",
                 "registers_of_a_plain_call",
                 "registers_after_a_fault",
                 "control_words_of_the_caller",
@@ -66,6 +74,19 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix()
         .timeout(900),
+        checks(
+            "faults",
+            "check faults",
+            &[
+                "a_fault_left_unfinished_is_no_other_texts",
+                "a_fault_on_the_callers_stack_is_heard",
+                "a_fault_of_the_callers_stack_is_heard",
+                "a_poor_caller_makes_no_server_fault",
+                "poor_callers_on_many_threads_make_no_server_fault",
+            ],
+        )
+        .matrix(),
         checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
+        checks("two_ways_at_once", "check deaths", &["an_end_is_told_when_it_is_over"]).cpus(2).timeout(400),
     ]
 }

@@ -1,9 +1,49 @@
 //! Threads, and time. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks};
+use crate::case::{Case, checks, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
+        checks(
+            "locks",
+            "check locks",
+            &[
+                "a_lock_of_a_killed_thread_ends_its_program",
+                "threads_killed_in_the_heap_do_not_stop_it",
+                "a_lock_of_a_killed_caller_ends_the_server",
+                "a_lock_that_is_held_for_long_is_waited_for",
+                "many_threads_take_turns_at_a_lock",
+                "a_holder_runs_on_the_turn_of_who_waits",
+                "a_lock_left_by_an_unwound_call_ends_the_server",
+                "a_lock_is_taken_in_turns_whatever_the_levels",
+                "locks_of_a_server_on_its_callers_stack",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        checks(
+            "together",
+            "check together",
+            &[
+                "rounds_at_a_barrier",
+                "a_thread_is_asked_to_end",
+                "each_thread_has_its_own",
+                "all_begin_or_none",
+                "a_loop_is_done_once_by_all",
+                "two_threads_at_one_moment",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        sh("matrix", "matrix 48 1; matrix 48 2; matrix 48 7; matrix 0; matrix 48 65; matrix 48 2 x")
+            .cpus(2)
+            .out_has(&[
+                "48 x 48 by 1 thread on 2 processors: ",
+                "48 x 48 by 2 threads on 2 processors: ",
+                "48 x 48 by 7 threads on 2 processors: ",
+            ])
+            .err_has(&["usage: matrix [SIZE [THREADS]]"])
+            .status(2),
         checks(
             "threads",
             "check threads",

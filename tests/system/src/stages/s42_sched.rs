@@ -64,6 +64,7 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(240)
         .matrix(),
+        checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240),
         checks(
             "policies",
             "check policies",

@@ -37,6 +37,18 @@ pub fn cases() -> Vec<Case> {
             changes.iter().all(|what| refusal(text, what, "change-acl", "denied"))
                 && refusal(text, "cloning: ", "read", "denied")
         }),
+        sh(
+            "call_by_each_grade",
+            "counter & sleep 0.3; call --grade plain counter add 1; call --grade epc-s counter add 1; \
+             call --grade epc-h counter add 1 || echo without; call --grade x counter add 1; true",
+        )
+        .out_check(|text| {
+            text.contains("1 (plain call, ")
+                && text.contains("2 (EPC-S, ")
+                && text.contains("3 (EPC-H, ") != text.contains("without")
+        })
+        .err_has(&["usage: call [--grade plain|epc-s|epc-h] NAME"])
+        .matrix(),
         sh("nothing_else_is_disturbed", "counter & sleep 0.3; call counter add 5; denied write; call counter add 5")
             .out_has(&["5 (EPC-", "10 (EPC-"])
             .err_any(),

@@ -17,6 +17,8 @@ pub fn cases() -> Vec<Case> {
                 "questions",
                 "two_tasks",
                 "without_a_right",
+                "a_wait_ends_with_its_right",
+                "a_right_comes_and_goes",
                 "freed_under_them",
                 "a_holder_that_ends",
                 "a_flood_is_the_flooders",
@@ -24,6 +26,18 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(300)
         .matrix(),
+        checks(
+            "irq",
+            "check irq",
+            &["to_an_idle_processor", "to_where_somebody_wants_them", "with_room_whatever_others_send"],
+        )
+        .timeout(300)
+        .matrix(),
+        sh("irq_by_hand", "irq 1 --to 0; irq; irq 1 --to any; irq 9 --to 0; irq 1 --to 64; irq 1 --to x; irq 1 to 2")
+            .out_has(&["  1  0! ", "keyboard"])
+            .err_has(&["no interrupt 9 with a driver", "no processor 64", "usage: irq [N --to CPU|any]"])
+            .status(2),
+        checks("hand_over", "check hand-over", &["nobody_else_enters_the_kernel"]).timeout(300).matrix(),
         // A hand-over passes the scheduler by, a plain wake-up does not.
         sh("by_the_improved_scheduler", "sched use ageing && check posts && sched use none")
             .timeout(300)

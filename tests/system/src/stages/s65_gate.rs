@@ -32,7 +32,12 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        checks("state", "check state", &["state_left_for_the_callee", "steps_into_the_kernel"]).matrix(),
+        checks(
+            "state",
+            "check state",
+            &["state_left_for_the_callee", "steps_into_the_kernel", "a_stack_that_others_write"],
+        )
+        .matrix(),
         checks(
             "code",
             "check code",

@@ -37,10 +37,33 @@ pub fn cases() -> Vec<Case> {
             .put(BUSYBOX, "/bin/busybox")
             .out_has(&["fork 0x38  (last: busybox)"])
             .err_has(&["musubi: fork is not there yet: run the parts as separate commands\n"]),
-        sh("nothing_written", "busybox touch new")
+        busybox("files_by_a_script", &format!("busybox sh -c '{WRITES}'"), &["busybox", "sh", "-c", WRITES])
+            .err("sh: can't create none/c: nonexistent directory\n")
+            .matrix(),
+        lines("files_copied_moved_removed", TOOLS, &["sh", "-c", TOOLS]).matrix(),
+        lines("files_packed", PACKS, &["sh", "-c", PACKS]),
+        sh("files_of_the_system", "busybox touch bin/new; busybox rm bin/shell; busybox mkdir dev/d; busybox ln tmp x; busybox ln -s tmp x")
             .put(BUSYBOX, "/bin/busybox")
-            .err_has(&["new: Read-only file system"])
+            .err_has(&[
+                "touch: bin/new: Permission denied\n",
+                "rm: can't remove 'bin/shell': Permission denied\n",
+                "mkdir: can't create directory 'dev/d': Read-only file system\n",
+                "ln: x: Operation not permitted\n",
+            ])
             .status(1),
+        // Both see the same files, and what is full is full for both.
+        sh("files_of_both", "echo native > a; busybox sh -c 'read x < a; echo linux $x >> a'; cat a; busybox cp a tmp; cat tmp/a")
+            .put(BUSYBOX, "/bin/busybox")
+            .out("native\nlinux native\nnative\nlinux native\n"),
+        sh(
+            "no_space",
+            "busybox dd if=/dev/zero of=big bs=65536 count=1000; echo $?; busybox sh -c 'echo x > more'; busybox rm big; \
+             busybox dd if=/dev/zero of=less bs=65536 count=100; echo $?",
+        )
+        .put(BUSYBOX, "/bin/busybox")
+        .mem("192M")
+        .out("1\n0\n")
+        .err_has(&["dd: error writing 'big': No space left on device\n", "100+0 records out\n"]),
         sh("signal", "busybox sh -c 'kill -TERM $$'").put(BUSYBOX, "/bin/busybox").status(128 + 15),
         sh("killed", "busybox sleep 100 & sleep 0.2; kill %1; sleep 1.5; busybox echo alive")
             .put(BUSYBOX, "/bin/busybox")
@@ -66,6 +89,18 @@ pub fn cases() -> Vec<Case> {
 
 const SCRIPT: &str = "f() { case $1 in a*) echo \"$1: $((0x10 + $2))\";; *) return 3;; esac; }; f abc 5; f b; echo $?; \
     read x y <<END\nsome words here\nEND\necho \"$y|$x\"; for i in 1 2 3; do printf %03d $i; done; trap \"echo bye\" EXIT";
+
+/// Only what the shell does itself: for the rest it would have to fork.
+const WRITES: &str = "echo one > a; echo two >> a; while read x; do echo got $x; done < a; exec 3> b; echo three >&3; exec 3>&-; \
+    read y < b; echo $y; echo x > none/c; echo $?; cd none 2> /dev/null; [ -s a ] && echo there; set -C; echo x > d; cat d";
+
+/// The same on the host, whose shell starts Debian's busybox, too.
+const TOOLS: &str = "busybox mkdir -p d/e; busybox cp lines d/a; busybox cp -r d f; busybox mv f/a f/e/b; busybox sed -i s/line/word/ f/e/b; \
+    busybox tail -n 2 f/e/b; busybox ls -R d f; busybox rm -r d; busybox ls d 2> err; busybox cat err; busybox truncate -s 20 f/e/b; \
+    busybox cat f/e/b; busybox sort -o lines lines; busybox sha256sum lines; busybox chmod 600 lines; busybox stat -c %a-%s lines";
+
+const PACKS: &str = "busybox mkdir d; busybox cp lines d/a; busybox cp lines d/b; busybox tar cf t.tar d/a d/b; busybox rm -r d; busybox tar tf t.tar; \
+    busybox mkdir d; busybox tar xf t.tar; busybox sha256sum d/a d/b lines; busybox gzip d/a; busybox gunzip d/a.gz; busybox cmp d/a lines; busybox ls -R d";
 
 /// A program that runs into a fault at once.
 fn fault(name: &'static str, code: &[u8], status: u8, says: &'static str) -> Case {

@@ -4,7 +4,7 @@
 use crate::case::{Case, File, several, sh};
 use crate::checks::Found;
 use crate::lab::{Failure, Lab};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use machine::Options;
 use measure::{ASYNC, ASYNC_CALLS, Bench, Figure, Ours, Setup, Source, count, unit};
 use std::process::{Command, Output};
@@ -12,25 +12,29 @@ use tally::Costly;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        sh("no_such_benchmark", "bench calls nosuch")
-            .status(2)
-            .err("bench: nosuch: no such benchmark; there are calls, ipc, jobs, keys, sizes, spawn, sched\n"),
+        sh("no_such_benchmark", "bench calls nosuch").status(2).err(
+            "bench: nosuch: no such benchmark; there are calls, files, ipc, jobs, keys, pool, sizes, spawn, sched\n",
+        ),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 19] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
     ("null_call", null_call),
+    ("bound_calls_stay_outside", bound_calls_stay_outside),
     ("refused_calls", refused_calls),
     ("steps_of_a_call", steps_of_a_call),
     ("size_does_not_matter", size_does_not_matter),
     ("matrix_of_sizes", matrix_of_sizes),
     ("itc_by_size", itc_by_size),
     ("itc_is_counted", itc_is_counted),
+    ("switches_have_parts", switches_have_parts),
+    ("files_by_many_threads", files_by_many_threads),
+    ("messages_beside_idle_processors", messages_beside_idle_processors),
     ("itc_without_waiting", itc_without_waiting),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
@@ -44,6 +48,9 @@ struct Runs {
     sizes: Ours,
     ipc: Ours,
     keys: Ours,
+    sched: Ours,
+    files: Ours,
+    pool: Ours,
     spawn: [Ours; 2],
     table: Output,
     json: Output,
@@ -71,6 +78,9 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
         sizes: measure("sizes")?,
         ipc: measure("ipc")?,
         keys: measure("keys")?,
+        sched: measure("sched")?,
+        files: measure("files")?,
+        pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],
         table: front(&["sizes"])?,
         json: front(&["calls", "--json"])?,
@@ -82,6 +92,42 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
 fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<&'a Figure> {
     let same = |f: &&Figure| f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
     ours.figures.iter().find(same).with_context(|| format!("no {unit} of {case} with {bytes} bytes by {way}"))
+}
+
+/// Threads with files of their own execute no more for each operation than one alone; and what is loaded needs no call.
+fn files_by_many_threads(runs: &Runs) -> Result<()> {
+    for case in ["make-and-remove", "open-and-close", "write", "read", "load"] {
+        let bytes = if ["write", "read", "load"].contains(&case) { 4096 } else { 0 };
+        let taken = |way| find(&runs.files, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
+        let alone = taken("1-thread")?;
+        for way in ["2-threads", "4-threads"] {
+            let each = taken(way)?;
+            ensure!(each * 100 <= alone * 110, "{case}: {each} by {way}, {alone} by one");
+            find(&runs.files, case, way, bytes, "permille")?;
+        }
+        ensure!(case == "load" || alone > 1000, "{case}: {alone} is too little for a call that does something");
+    }
+    Ok(())
+}
+
+/// A message and its answer are two entries into the kernel, whoever else there is to be woken for nothing (K1-30, 49, 50, M4).
+fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
+    for way in ["pool", "question"] {
+        let taken = |cpus: u32, unit: &str| {
+            let mut of_these = runs.pool.figures.iter().filter(|figure| figure.cpus == cpus && figure.way == way);
+            let found = of_these.find(|figure| figure.unit == unit).context("a machine is missing")?;
+            Ok::<u64, anyhow::Error>(found.value)
+        };
+        let alone = taken(1, unit::INSTRUCTIONS)?;
+        ensure!(alone > 300, "{way}: {alone} is too little for what is done");
+        for cpus in [1, 2, 4, 8] {
+            let each = taken(cpus, unit::INSTRUCTIONS)?;
+            ensure!(each * 100 <= alone * 105, "{way}: {each} with {cpus} processors, {alone} with one");
+            let counted = [taken(cpus, count::ENTRIES)?, taken(cpus, count::VIEWS)?, taken(cpus, count::COPIES)?];
+            ensure!(counted == [2, 2, 0], "{way} with {cpus} processors: entries, views, copies {counted:?}");
+        }
+    }
+    Ok(())
 }
 
 /// A number that all rounds agree on.
@@ -137,6 +183,33 @@ fn null_call(runs: &Runs) -> Result<()> {
         (counted(count::ENTRIES)?, counted(count::COPIED)?) == (2, 0),
         "a plain call enters twice and copies nothing"
     );
+    Ok(())
+}
+
+/// CUBIX-14: a bound call with keys enters the kernel in no round, whatever is passed, by address or copied by the stub: as the
+/// kernel counts, and as was seen from outside.
+fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
+    let ipc = &runs.ipc;
+    let mut rows = vec![("NullProc", "epc-h", 0)];
+    for bytes in SIZES {
+        rows.extend(["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"].map(|case| (case, "epc-h", bytes)));
+        rows.extend(["ArgNoRtn", "ArgRtn_Copy"].map(|case| (case, "epc-h-copied", bytes)));
+    }
+    rows.extend([2 << 10, 4 << 10, 8 << 10].map(|bytes| ("ColourMap", "epc-h", bytes)));
+    for &(case, way, bytes) in &rows {
+        let entries = find(ipc, case, way, bytes, count::ENTRIES)?;
+        ensure!(entries.max == 0, "a bound call enters the kernel: {}", entries.line());
+    }
+    let totals: Vec<&Figure> = ipc.figures.iter().filter(|figure| figure.is_total()).collect();
+    ensure!(totals.len() == ipc.cases.len(), "{} cases, {} of them seen", totals.len(), ipc.cases.len());
+    let direct: Vec<_> = totals.iter().zip(&ipc.cases).filter(|(total, _)| total.way.starts_with("epc-h")).collect();
+    ensure!(direct.len() == rows.len(), "{} rows of bound calls, {} are looked at", direct.len(), rows.len());
+    for (total, case) in direct {
+        let (_, _, swaps) = case.summary(|round| round.count(Costly::Swap)).context("no rounds")?;
+        ensure!(swaps == 0, "{swaps} swaps were seen: {}", total.line());
+    }
+    // Who counts does count.
+    ensure!(exact(ipc, "NullProc", "epc-s", 0, count::ENTRIES)? == 2, "a call by the kernel enters it twice");
     Ok(())
 }
 
@@ -243,6 +316,8 @@ fn itc_without_waiting(runs: &Runs) -> Result<()> {
                 let (one, copied) =
                     (value(case, way, bytes, unit::INSTRUCTIONS)?, value(case, way, bytes, count::COPIED)?);
                 ensure!(copied == copies * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
+                let times = value(case, way, bytes, count::COPIES)?;
+                ensure!(times == copies, "{case} of {bytes} bytes by {way}: {times} copies");
                 ensure!(copies > 0 || one < waited, "{case} of {bytes} bytes by {way}: {one}, and waited for {waited}");
             }
         }
@@ -311,6 +386,25 @@ fn itc_is_counted(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// CUBIX-M7: the rows of the paper's table, for both versions, and what they must be to each other.
+fn switches_have_parts(runs: &Runs) -> Result<()> {
+    let value = |case: &str, way: &str, unit| find(&runs.sched, case, way, 0, unit).map(|figure| figure.value);
+    for (way, switches) in [(ITC[0], 2), ("itc-improved-by-kernel", 2), (ITC[1], 4)] {
+        let parts = ["switch", "call_scheduler", "thread_next"].map(|case| value(case, way, unit::INSTRUCTIONS));
+        let [Ok(switch), Ok(call), Ok(next)] = parts else { bail!("{way}: a row is missing: {parts:?}") };
+        ensure!(call > 0 && next > 0 && call + next < switch, "{way}: {call} and {next} of {switch}");
+        // Both are ways between two programs through the kernel; one that was refused would be a third of that.
+        let like = way == ITC[0] || (call < 2 * next && next < 2 * call);
+        ensure!(like, "{way}: {call} instructions to the scheduler, {next} from it");
+        ensure!(value("switches-per-itc", way, "switches")? == switches, "{way}: not {switches} switches");
+    }
+    let [improved, by_kernel, initial] =
+        [ITC[0], "itc-improved-by-kernel", ITC[1]].map(|way| value("switch", way, unit::INSTRUCTIONS));
+    ensure!(improved? <= 500, "a switch through the improved scheduler");
+    ensure!(by_kernel? < initial?, "a switch through one level costs less than through two");
+    Ok(())
+}
+
 /// By the callee, which makes the result of the data; and by the stub, which takes data from where the callee cannot reach
 /// them, the room for the result too, and brings that back.
 fn copies_are_counted(runs: &Runs) -> Result<()> {
@@ -322,6 +416,8 @@ fn copies_are_counted(runs: &Runs) -> Result<()> {
             let way = &format!("{way}{how}");
             let copied = exact(&runs.sizes, case, way, bytes, count::COPIED)?;
             ensure!(copied == times * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
+            let copies = exact(&runs.sizes, case, way, bytes, count::COPIES)?;
+            ensure!(copies == times, "{case} of {bytes} bytes by {way}: {copies} copies");
         }
     }
     Ok(())

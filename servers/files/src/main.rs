@@ -1,0 +1,47 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod account;
+mod content;
+mod pack;
+mod service;
+
+use alloc::boxed::Box;
+use musubi::interfaces::files::files_serve_by;
+use musubi::interfaces::stream::stream_serve;
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
+use musubi::servers::own_post;
+use musubi::{Error, Start};
+use service::Service;
+
+musubi::program!(run);
+
+/// Callers that may have a line at a time.
+const LINES: usize = 8;
+/// How long a program that has ended may keep files open.
+const SWEEP_NS: u64 = 500_000_000;
+
+fn run(_: &Start) -> i32 {
+    let service: &'static Service = Box::leak(Box::new(Service::new()));
+    if let Err(error) = begin(service) {
+        musubi::rt::task::log(&alloc::format!("files: {error}\n"));
+        return 1;
+    }
+    loop {
+        service.accounts.serve(|| service.anything_open().then_some(SWEEP_NS));
+        service.sweep();
+    }
+}
+
+fn begin(service: &'static Service) -> Result<(), Error> {
+    pack::install(&service.files)?;
+    let streams = stream_serve(service)?;
+    streams.admit(&musubi::rt::gate::ANYBODY)?;
+    service.set_streams(streams.address());
+    let gates = files_serve_by(service, Ways::default().lines(LINES).post(own_post().map_or_else(Post::any, Ok)?))?;
+    musubi::names::publish("files", &gates)
+}

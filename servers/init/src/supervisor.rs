@@ -1,0 +1,438 @@
+//! Watches the servers, and starts those that end again where they stood (docs/decisions/0011). Each has a thread of this program's,
+//! which does nothing else.
+
+use crate::ledger::Book;
+use crate::policy::{Policy, Verdict};
+use crate::system::{FILES, NAMES, Server};
+use crate::{describe, doing};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::task::{Exit, Limits, USER_PERSON, USER_SYSTEM, exit};
+use musubi::command::{Child, Command};
+use musubi::interfaces::ledger;
+use musubi::interfaces::loader::{LoaderClient, PLACE, Place};
+use musubi::interfaces::names::NamesService;
+use musubi::interfaces::ready;
+use musubi::interfaces::servers::{RECORD, ServerInfo, Servers, act, state};
+use musubi::rt::post::Post;
+use musubi::rt::{Condition, Mutex, Once, fault, task, thread, time};
+use musubi::{AclEntry, Caller, Error, Rights, servers};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// How long a server may take until it is ready.
+const PATIENCE_NS: u64 = 20_000_000_000;
+/// How often it is looked whether it is.
+const LOOK_NS: u64 = 1_000_000;
+
+pub struct Supervisor {
+    /// Nothing of these is done with the lock in hand.
+    all: Mutex<Vec<Record>>,
+    changed: Condition,
+    names: Once<NamesService>,
+    book: &'static Book,
+}
+
+/// One server.
+struct Record {
+    server: &'static Server,
+    place: Place,
+    state: u64,
+    since: u64,
+    task: u64,
+    /// How often it has been ready.
+    starts: u64,
+    /// Why it has ended last.
+    why: String,
+    /// One of [`act`]: what somebody has had it ended for.
+    asked: Option<u64>,
+    /// A task that is to be ended.
+    kill: u64,
+    /// Somebody wants it started now.
+    hurry: bool,
+    stopped: bool,
+}
+
+impl Record {
+    fn is_up(&self) -> bool {
+        matches!(self.state, state::STARTING | state::RUNNING)
+    }
+
+    fn is_down(&self) -> bool {
+        matches!(self.state, state::STOPPED | state::GIVEN_UP)
+    }
+
+    /// Has it ended for a reason. Value: whether there is something to end.
+    fn end(&mut self, what: u64) {
+        self.asked = Some(what);
+        self.kill = self.task;
+    }
+}
+
+impl Supervisor {
+    pub const fn new(book: &'static Book) -> Supervisor {
+        Supervisor { all: Mutex::new(Vec::new()), changed: Condition::new(), names: Once::new(), book }
+    }
+
+    /// The name service, as soon as it was started.
+    pub fn names(&self) -> Result<&NamesService, Error> {
+        self.names.get().ok_or(Error::NotFound)
+    }
+
+    /// Starts a server for the first time and sees to it from then on. `gates`: of `ready` and `ledger`.
+    pub fn begin(
+        &'static self,
+        server: &'static Server,
+        loader: &'static LoaderClient,
+        gates: [u64; 2],
+    ) -> Result<(), String> {
+        let mut place = [0; PLACE];
+        match loader.place(server.path.as_bytes(), &mut place) {
+            // Some images do without it.
+            Err(Error::NotFound) if !server.needed => return Ok(()),
+            other => other.map_err(doing("a place"))?,
+        }
+        let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
+        let post = if server.post { Some(post_for(&place).map_err(doing("a post"))?) } else { None };
+        if server.name == NAMES {
+            self.book.is_of(place.text);
+        }
+        let index = {
+            let mut all = self.all.lock();
+            all.push(Record {
+                server,
+                place,
+                state: state::STARTING,
+                since: time::now_ns(),
+                task: 0,
+                starts: 0,
+                why: String::new(),
+                asked: None,
+                kill: 0,
+                hurry: false,
+                stopped: false,
+            });
+            all.len() - 1
+        };
+        let tender = Tender { supervisor: self, server, index, place, post, loader, gates };
+        let first = tender.start();
+        if let Err(why) = &first {
+            if server.needed {
+                return Err(why.clone());
+            }
+            task::log(&format!("init: {}: {why}\n", server.path));
+        }
+        thread::spawn(move || tender.live(first), 0).map(drop).map_err(doing("thread"))
+    }
+
+    /// Ends what somebody wants ended: those who ask do so on their own threads, which may not.
+    pub fn end_them(&self) -> ! {
+        let mut all = self.all.lock();
+        loop {
+            match all.iter_mut().map(|one| core::mem::take(&mut one.kill)).find(|task| *task != 0) {
+                Some(task) => {
+                    drop(all);
+                    let _ = task::kill(task);
+                    all = self.all.lock();
+                }
+                None => drop(self.changed.wait(&mut all, u64::MAX)),
+            }
+        }
+    }
+
+    fn change(&self, index: usize, change: impl FnOnce(&mut Record)) {
+        change(&mut self.all.lock()[index]);
+        self.changed.notify_all();
+    }
+
+    fn enter(&self, index: usize, state: u64) {
+        self.change(index, |one| (one.state, one.since) = (state, time::now_ns()));
+    }
+}
+
+/// A post that is this program's: who stands at the place receives there, one after the other.
+fn post_for(place: &Place) -> Result<Post, Error> {
+    let post = Post::any()?;
+    let entry = |principal, id, text, rights: Rights| AclEntry { principal, id, text, rights: rights.bits() };
+    post.allow(&entry(principal::ANY, 0, ANY_TEXT, Rights::CALL))?;
+    post.allow(&entry(principal::USER, USER_SYSTEM, place.original, Rights::READ))?;
+    Ok(post)
+}
+
+/// What one server's thread knows.
+struct Tender {
+    supervisor: &'static Supervisor,
+    server: &'static Server,
+    index: usize,
+    place: Place,
+    post: Option<Post>,
+    loader: &'static LoaderClient,
+    gates: [u64; 2],
+}
+
+/// A server that is there, and since when.
+type Started = Result<(Child, u64), String>;
+
+impl Tender {
+    fn live(&self, first: Started) -> ! {
+        let mut policy = Policy::default();
+        let mut started = first;
+        // One that cannot be started at all is not tried for long when the machine starts.
+        let mut hopeless = started.is_err();
+        loop {
+            let (why, lived) = match started {
+                Ok((child, since)) => (said(&child.wait()), time::now_ns().saturating_sub(since)),
+                Err(why) => (why, 0),
+            };
+            let asked = {
+                let mut all = self.supervisor.all.lock();
+                let one = &mut all[self.index];
+                (one.task, one.kill) = (0, 0);
+                one.asked.take()
+            };
+            let reason = match asked {
+                Some(act::RESTART) => String::from("restarted"),
+                Some(act::STOP) => String::from("stopped"),
+                _ => why,
+            };
+            self.supervisor.change(self.index, |one| one.why.clone_from(&reason));
+            match asked {
+                Some(act::RESTART) => policy.forgive(),
+                Some(act::STOP) => {
+                    self.rest(state::STOPPED);
+                    policy.forgive();
+                }
+                _ => match policy.died(self.server.needed, lived) {
+                    Verdict::After(ns) if !hopeless => {
+                        self.log(&format!("{reason}; here is another"));
+                        self.pause(ns);
+                    }
+                    _ => {
+                        if !hopeless {
+                            self.log(&format!("{reason}; it ends too often, and is given up"));
+                        }
+                        self.rest(state::GIVEN_UP);
+                        policy.forgive();
+                    }
+                },
+            }
+            hopeless = false;
+            started = self.start();
+        }
+    }
+
+    fn log(&self, what: &str) {
+        task::log(&format!("init: {}: {what}\n", self.server.name));
+    }
+
+    /// Waits for so long, or until somebody is in a hurry. Whoever stops it meanwhile finds it stopped.
+    fn pause(&self, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        self.supervisor.enter(self.index, state::WAITING);
+        let until = time::now_ns() + ns;
+        let mut all = self.supervisor.all.lock();
+        loop {
+            let one = &mut all[self.index];
+            if one.stopped {
+                break;
+            }
+            let left = until.saturating_sub(time::now_ns());
+            if core::mem::take(&mut one.hurry) || left == 0 {
+                return;
+            }
+            let _ = self.supervisor.changed.wait(&mut all, left);
+        }
+        drop(all);
+        self.rest(state::STOPPED);
+    }
+
+    /// Nobody is there until somebody wants it.
+    fn rest(&self, state: u64) {
+        // From now on its name is found by nobody.
+        if self.server.name != NAMES
+            && let Ok(names) = self.supervisor.names()
+        {
+            let _ = names.stand(self.server.name, false);
+        }
+        self.supervisor.enter(self.index, state);
+        let mut all = self.supervisor.all.lock();
+        while !core::mem::take(&mut all[self.index].hurry) {
+            let _ = self.supervisor.changed.wait(&mut all, u64::MAX);
+        }
+        let one = &mut all[self.index];
+        // What was asked for meanwhile was asked of one that is no more.
+        (one.asked, one.stopped) = (None, false);
+    }
+
+    /// Starts it where it stands, and waits until it is ready.
+    fn start(&self) -> Started {
+        self.supervisor.change(self.index, |one| {
+            (one.state, one.since, one.hurry) = (state::STARTING, time::now_ns(), false);
+        });
+        let variable = |name: &str, value: u64| format!("{name}={value}").into_bytes();
+        let mut env = Vec::new();
+        env.extend(self.post.map(|post| variable(servers::POST, post.0)));
+        let mut command = Command::new(self.server.path.as_bytes());
+        if self.server.name == NAMES {
+            env.extend([variable(ready::VARIABLE, self.gates[0]), variable(ledger::VARIABLE, self.gates[1])]);
+        } else {
+            command = command.names(self.supervisor.names().map_err(doing("names"))?.service().gate());
+        }
+        if self.server.name == FILES {
+            command = command.limits(limits_of_files().map_err(doing("memory"))?);
+        }
+        let child = command.env(env).spawn_at(self.loader, self.place.text).map_err(|e| format!("{e}"))?;
+        self.supervisor.change(self.index, |one| {
+            one.task = child.task;
+            if one.asked.is_some() {
+                one.kill = child.task;
+            }
+        });
+        if let Err(why) = self.await_ready(child) {
+            // One that does not become ready is none.
+            if child.kill().is_ok() {
+                let _ = child.wait();
+            }
+            return Err(why);
+        }
+        let now = time::now_ns();
+        self.supervisor.change(self.index, |one| {
+            one.starts += 1;
+            (one.state, one.since) = (state::RUNNING, now);
+        });
+        Ok((child, now))
+    }
+
+    fn await_ready(&self, child: Child) -> Result<(), String> {
+        let until = time::now_ns() + PATIENCE_NS;
+        loop {
+            match self.is_ready(child.task) {
+                Ok(()) => return Ok(()),
+                Err(Error::TimedOut | Error::NotFound) => {}
+                Err(e) => return Err(format!("{e}")),
+            }
+            match child.wait_for(LOOK_NS) {
+                Err(Error::TimedOut) if time::now_ns() < until => {}
+                Err(e) => return Err(format!("{e}")),
+                ended => return Err(said(&ended)),
+            }
+        }
+    }
+
+    fn is_ready(&self, task: u64) -> Result<(), Error> {
+        if self.server.name == NAMES {
+            let gate = self.supervisor.book.await_ready(task, LOOK_NS)?;
+            let names = self
+                .supervisor
+                .names
+                .get_or_try(|| Ok::<_, Error>(NamesService::new_with_args(gate, 4096).always()))?;
+            // Everybody knows where it stands.
+            return if names.service().gate() == gate { Ok(()) } else { Err(Error::Changed) };
+        }
+        let names = self.supervisor.names()?;
+        // Of the one before the name stands, too.
+        if names.stand(self.server.name, true)? != task {
+            return Err(Error::NotFound);
+        }
+        if self.server.name == FILES {
+            self.loader.use_files(names.lookup(FILES)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a server has ended.
+fn said(ended: &Result<Exit, Error>) -> String {
+    match ended {
+        Ok(ended) if ended.kind == exit::KILLED => String::from("killed"),
+        Ok(ended) => describe(ended),
+        Err(e) => format!("{e}"),
+    }
+}
+
+/// What a person's files may use together; the file server makes the account.
+fn limits_of_files() -> Result<Limits, Error> {
+    let memory = task::memory()?;
+    Ok(Limits { frames: memory.total / 4096 / 4, sections: 32768, reserve: 1 << 39, threads: 64 })
+}
+
+impl Servers for Supervisor {
+    fn status(&self, index: u64, record: &mut [u8; RECORD], text: &mut [u8]) -> Result<u64, Error> {
+        let (info, said) = {
+            let all = self.all.lock();
+            let one = usize::try_from(index).ok().and_then(|index| all.get(index)).ok_or(Error::NotFound)?;
+            let info = ServerInfo {
+                state: one.state,
+                task: one.task,
+                restarts: one.starts.saturating_sub(1),
+                since: one.since,
+                text: one.place.text,
+                needed: one.server.needed.into(),
+            };
+            (info, format!("{}\0{}", one.server.name, one.why).into_bytes())
+        };
+        fault::copy_out(record, info.as_bytes())?;
+        let len = said.len().min(text.len());
+        fault::copy_out(text, &said[..len])?;
+        Ok(len as u64)
+    }
+
+    fn act(&self, caller: &Caller, name: &str, what: u64) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM && caller.user != USER_PERSON {
+            return Err(Error::Denied);
+        }
+        let mut all = self.all.lock();
+        let index = all.iter().position(|one| one.server.name == name).ok_or(Error::NotFound)?;
+        let one = &mut all[index];
+        let before = one.starts;
+        match what {
+            act::STOP if one.server.needed => return Err(Error::Refused),
+            act::STOP if one.is_down() => return Ok(()),
+            act::STOP => {
+                one.stopped = true;
+                one.end(what);
+            }
+            act::KILL if one.is_down() => return Err(Error::Dead),
+            act::START if one.is_up() => {}
+            act::RESTART | act::KILL if one.is_up() => one.end(what),
+            act::START | act::RESTART | act::KILL => {
+                one.stopped = false;
+                one.hurry = true;
+                // It goes on from here, and not from what it was.
+                one.state = state::WAITING;
+            }
+            _ => return Err(Error::BadArgument),
+        }
+        self.changed.notify_all();
+        loop {
+            let one = &all[index];
+            match what {
+                act::STOP if one.state == state::STOPPED => return Ok(()),
+                act::STOP if one.state == state::GIVEN_UP => return Ok(()),
+                act::STOP => {}
+                _ if one.is_down() => return Err(Error::Dead),
+                act::START if one.state == state::RUNNING => return Ok(()),
+                act::RESTART | act::KILL if one.starts > before => return Ok(()),
+                _ => {}
+            }
+            self.changed.wait(&mut all, u64::MAX)?;
+        }
+    }
+
+    fn wait(&self, gate: u64) -> Result<(), Error> {
+        let mut all = self.all.lock();
+        let there = |one: &Record| (one.place.text..one.place.end).contains(&gate);
+        let index = all.iter().position(there).ok_or(Error::NotFound)?;
+        loop {
+            let one = &all[index];
+            match one.state {
+                state::RUNNING => return Ok(()),
+                _ if one.is_down() => return Err(Error::Dead),
+                _ => self.changed.wait(&mut all, u64::MAX)?,
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The members of the boot pack by name: what is started before there is a file server, which then gets them all.
+
+use crate::manifest::Manifest;
+use alloc::vec::Vec;
+use musubi::abi::boot::FileRecord;
+use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::section::NAME_LEN;
+use musubi::abi::task::USER_SYSTEM;
+use musubi::interfaces::pack::{Pack, PackInfo, RECORD};
+use musubi::rt::section;
+use musubi::{AclEntry, Caller, Error, Rights};
+use zerocopy::IntoBytes;
+
+pub struct PackTable {
+    files: Vec<(&'static [u8], FileRecord)>,
+}
+
+impl PackTable {
+    pub fn new(manifest: &Manifest, own_text: u64) -> PackTable {
+        let own = AclEntry {
+            principal: principal::ANY,
+            rights: (Rights::READ | Rights::CHANGE_ACL).bits(),
+            id: 0,
+            text: own_text,
+        };
+        // This program works on its callers' threads, so its rights must not depend on the thread.
+        for (name, file) in manifest.files.iter().filter(|f| f.1.section != 0) {
+            let _ = section::grant(file.section, &own);
+            // For people; the end of a long name says more than its beginning.
+            let _ = section::name(file.section, &name[name.len().saturating_sub(NAME_LEN)..]);
+        }
+        PackTable { files: manifest.files.clone() }
+    }
+
+    /// A file's number and bytes by its name.
+    pub fn find(&self, path: &[u8]) -> Option<(usize, &'static [u8])> {
+        let exactly = |name: &[u8]| self.files.iter().position(|f| f.0 == name);
+        let number = exactly(path).or_else(|| self.files.iter().position(|f| plain(f.0) == plain(path)))?;
+        Some((number, self.bytes(number)?))
+    }
+
+    /// The same by where it lies.
+    pub fn at(&self, base: u64) -> Option<(usize, &'static [u8])> {
+        let number = self.files.iter().position(|f| f.1.section == base && base != 0)?;
+        Some((number, self.bytes(number)?))
+    }
+
+    fn bytes(&self, number: usize) -> Option<&'static [u8]> {
+        let record = &self.files[number].1;
+        section::view(record.section, record.len)
+    }
+}
+
+/// A path without what says nothing where there is one directory.
+fn plain(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b"./").or_else(|| path.strip_prefix(b"/")) {
+        path = rest;
+    }
+    path
+}
+
+impl Pack for PackTable {
+    fn take(&self, caller: &Caller, index: u64, record: &mut [u8; RECORD], name: &mut [u8]) -> Result<u64, Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        let (full, file) =
+            usize::try_from(index).ok().and_then(|number| self.files.get(number)).ok_or(Error::NotFound)?;
+        if file.section != 0 {
+            let all = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+            section::grant(file.section, &all)?;
+        }
+        let info = PackInfo { section: file.section, len: file.len, mtime: file.mtime, flags: file.flags };
+        record.copy_from_slice(info.as_bytes());
+        let len = full.len().min(name.len());
+        name[..len].copy_from_slice(&full[..len]);
+        Ok(full.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn leading_dots_and_slashes_say_nothing() {
+        assert_eq!(plain(b"/./bin/x"), b"bin/x");
+        assert_eq!(plain(b".hidden"), b".hidden");
+    }
+}

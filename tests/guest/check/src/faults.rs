@@ -1,0 +1,224 @@
+//! Faults that a text deals with itself, and callers who would rather that it did not (pitfalls, H8): what one text leaves
+//! unfinished is no other's, and a callee hears of a fault whatever its caller's stack is like.
+
+use crate::memory::{data, store};
+use crate::peer::{Peer, op};
+use crate::report::{Check, Outcome, doing, in_time};
+use crate::sections::everybody;
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
+use musubi::abi::task::{Limits, exit};
+use musubi::command::Command;
+use musubi::rt::bound::result_of;
+use musubi::rt::gate::{Skeleton, Values};
+use musubi::rt::{Bound, Gates, Trap, section, task, thread, time};
+use musubi::{AclEntry, Caller, Error, Rights, eprintln};
+
+pub const CHECKS: &[Check] = &[
+    ("a_fault_left_unfinished_is_no_other_texts", left_unfinished),
+    ("a_fault_on_the_callers_stack_is_heard", on_the_callers_stack),
+    ("a_fault_of_the_callers_stack_is_heard", the_stack_itself),
+    ("a_poor_caller_makes_no_server_fault", || poor_caller(0)),
+    ("poor_callers_on_many_threads_make_no_server_fault", || poor_caller(6)),
+];
+
+/// A fault entry that ends the call instead of the fault. Values of the call: 0, and where the entry's stack is.
+#[unsafe(naked)]
+pub extern "C" fn leave() {
+    core::arch::naked_asm!("xor edi, edi", "mov rsi, rsp", "mov eax, 0x34", "syscall", "ud2")
+}
+
+/// The lock of the peer is free.
+fn is_free(peer: &'static Peer, lent: u64, wanted: u64) -> Outcome {
+    same!(in_time(move || peer.call(op::COPY_LOCKED, &[lent, PAGE])), Some(Ok(wanted)), "another thread's call");
+    Ok(())
+}
+
+/// One server ends a call in its fault entry; what another one does at the same depth, by the same thread, is its own first fault.
+fn left_unfinished() -> Outcome {
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let lent = data(PAGE).map_err(doing("create"))?;
+    section::grant(lent.base(), &everybody(Rights::READ)).map_err(doing("grant"))?;
+    // Called first, by each way: its stack is the lower one or the higher one.
+    for (n, rounds) in [1, 3].into_iter().enumerate() {
+        same!(peer.call(op::COPY_LOCKED, &[8, 1]), Err(Error::BadAddress), "bad memory, before");
+        let other = Peer::start()?;
+        same!(other.call(op::LEAVING_ENTRY, &[]), Ok(0), "an entry that ends the call");
+        for _ in 0..rounds {
+            holds!(matches!(other.call(op::FAULT, &[]), Ok(1..)), "a fault that ends the call");
+            holds!(matches!(other.plain(op::FAULT, &[]), Ok(1..)), "the same in a plain call");
+            same!(peer.call(op::COPY_LOCKED, &[8, 1]), Err(Error::BadAddress), "bad memory, after");
+            same!(peer.plain(op::COPY_LOCKED, &[8, 1]), Err(Error::BadAddress), "bad memory by a plain call");
+            // Deeper by one, and back.
+            let by_other = other.call(op::RELAY, &[peer.gate, op::COPY_LOCKED, 8, 1]);
+            same!(by_other, Err(Error::BadAddress), "bad memory from further away");
+        }
+        is_free(peer, lent.base(), n as u64 + 1)?;
+        same!(task::identity().depth, 0, "the depth afterwards");
+        let _ = other.child.kill();
+    }
+    Ok(())
+}
+
+/// Peer, and the peer once more by a call on this thread's stack.
+fn stack_peer() -> Result<(&'static Peer, Bound), alloc::string::String> {
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let gate = peer.call(op::ON_CALLERS_STACK, &[]).map_err(doing("gate"))?;
+    let bound = Bound::bind_on_own_stack(gate, 0).map_err(doing("bind"))?;
+    Ok((peer, bound))
+}
+
+fn stack() -> Result<(u64, u64), alloc::string::String> {
+    let local = 0u64;
+    let info = section::info(core::ptr::from_ref(&local) as u64).map_err(doing("the stack"))?;
+    Ok((info.base, info.base + info.len))
+}
+
+fn on_the_callers_stack() -> Outcome {
+    let (peer, bound) = stack_peer()?;
+    let call = |words| bound.call(0, words).and_then(result_of);
+    let lent = data(PAGE).map_err(doing("create"))?;
+    section::grant(lent.base(), &everybody(Rights::READ)).map_err(doing("grant"))?;
+    for round in 0..3 {
+        same!(call([op::COPY_LOCKED, lent.base(), PAGE, 0, 0, 0]), Ok(2 * round + 1), "good memory");
+        same!(call([op::COPY_LOCKED, 8, 1, 0, 0, 0]), Err(Error::BadAddress), "bad memory");
+        is_free(peer, lent.base(), 2 * round + 2)?;
+    }
+    // A fault that the entry does not mend ends the call, as ever.
+    same!(call([op::FAULT, 0, 0, 0, 0, 0]), Err(Error::Faulted), "a fault that is nobody's");
+    same!(peer.call(op::LEAVING_ENTRY, &[]), Ok(0), "an entry that ends the call");
+    let (base, top) = stack()?;
+    let at = call([op::FAULT, 0, 0, 0, 0, 0]).map_err(doing("a fault that ends the call"))?;
+    holds!(at != 0 && !(base..top).contains(&at), "the entry ran at {at:#x}, on the caller's stack");
+    same!(peer.call(op::ADD, &[1]), Ok(1), "the peer afterwards");
+    Ok(())
+}
+
+static STACK: AtomicU64 = AtomicU64::new(0);
+static TEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Called by the callee: takes the stack from it on which it runs.
+struct Take;
+
+impl Skeleton for Take {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        let (id, text) = (task::identity().thread, TEXT.load(Ordering::SeqCst));
+        let entry = AclEntry { principal: principal::THREAD, rights: 0, id, text };
+        Values::of(section::grant(STACK.load(Ordering::SeqCst), &entry).map(|()| 0))
+    }
+}
+
+/// The caller takes its stack away while the callee runs on it: the hazard is the caller's. The callee hears of it.
+fn the_stack_itself() -> Outcome {
+    let (peer, bound) = stack_peer()?;
+    let take = Gates::export(Take, 1).map_err(doing("export"))?;
+    STACK.store(stack()?.0, Ordering::SeqCst);
+    TEXT.store(peer.text, Ordering::SeqCst);
+    let call = || bound.call(0, [op::RELAY, take.address(), 0, 0, 0, 0]).and_then(result_of);
+    same!(call(), Err(Error::Faulted), "a callee whose entry does not mend it");
+    same!(peer.call(op::LEAVING_ENTRY, &[]), Ok(0), "an entry that ends the call");
+    for _ in 0..3 {
+        let at = call().map_err(doing("a callee without its caller's stack"))?;
+        let (base, top) = stack()?;
+        holds!(at != 0 && !(base..top).contains(&at), "the entry ran at {at:#x}, on the caller's stack");
+    }
+    same!(peer.call(op::ADD, &[1]), Ok(1), "the peer afterwards");
+    Ok(())
+}
+
+/// Places that lie so far apart that each needs a page table of its own.
+const PLACES: usize = 150;
+
+/// A program that has used up its quota lends a server memory in many places. That costs tables, in its own view and at its own
+/// expense; the server still has what it needs for its own memory, and nothing is left half done.
+fn poor_caller(threads: u64) -> Outcome {
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    same!(peer.call(op::OWN_SECTION, &[]), Ok(1), "a call before");
+    let (gate, number) = (format!("{}", peer.gate), format!("{threads}"));
+    let command = Command::new(b"bin/check").args(["check", "as", "poor", &gate, &number]);
+    let limits = Limits { frames: 3000, sections: 512, ..Limits::default() };
+    let child = command.limits(limits).spawn().map_err(doing("the poor caller"))?;
+    let ended = child.wait_for(120_000_000_000).map_err(doing("the poor caller's end"))?;
+    same!((ended.kind, ended.code), (exit::EXITED, 0), "how the poor caller ended (see the error stream)");
+    let calls = 1 + CALLS * (1 + threads);
+    same!(in_time(move || peer.call(op::OWN_SECTION, &[])), Some(Ok(calls + 1)), "another thread's call afterwards");
+    Ok(())
+}
+
+/// Calls of each thread of the poor caller.
+const CALLS: u64 = 20;
+
+/// The poor caller. Value: its exit status.
+pub fn poor(gate: u64, threads: u64) -> i32 {
+    match poor_within(gate, threads) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("poor: {why}");
+            1
+        }
+    }
+}
+
+fn poor_within(gate: u64, threads: u64) -> Outcome {
+    let bound: &'static Bound = Box::leak(Box::new(Bound::bind(gate, 0).map_err(doing("bind"))?));
+    let places: &'static mut Vec<u64> = Box::leak(Box::new(Vec::with_capacity(PLACES)));
+    for n in 0..PLACES {
+        let section = data(PAGE).map_err(doing("a section"))?;
+        store(section.base(), n as u64 + 1);
+        section::grant(section.base(), &everybody(Rights::READ)).map_err(doing("grant"))?;
+        places.push(section.base());
+        core::mem::forget(section);
+    }
+    let places: &'static [u64] = places;
+    let lend = move |first: usize| -> Result<(), Error> {
+        for n in 0..CALLS as usize {
+            // The tables of its own memory are not the last that it was given.
+            for &at in places.iter().cycle().skip(first + 7 * n).take(PLACES / 2) {
+                bound.call(0, [op::PEEK, at, 0, 0, 0, 0])?;
+            }
+            bound.call(0, [op::OWN_SECTION, 0, 0, 0, 0, 0]).and_then(result_of)?;
+        }
+        Ok(())
+    };
+    let failed: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    let go: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    let body = move |first: usize| {
+        // Whatever a thread needs for its first call is there before memory is short.
+        let first_call = bound.call(0, [op::ADD, 0, 0, 0, 0, 0]);
+        while go.load(Ordering::SeqCst) == 0 {
+            time::sleep_ns(1_000_000);
+        }
+        if let Err(e) = first_call.and_then(|_| lend(first)) {
+            failed.store(e.word(), Ordering::SeqCst);
+        }
+    };
+    let others: Result<Vec<_>, _> = (0..threads as usize).map(|n| thread::spawn(move || body(20 * n), 0)).collect();
+    let others = others.map_err(doing("a thread"))?;
+    bound.call(0, [op::ADD, 0, 0, 0, 0, 0]).map_err(doing("a call"))?;
+    time::sleep_ns(50_000_000);
+    // Now the quota is used up, and what tables were paid for goes to pages, too.
+    let (fill, mut filled) = (data(64 << 20).map_err(doing("a section to fill"))?, 0);
+    for _ in 0..2 {
+        while stub::identity(&Trap, fill.base() + filled * PAGE).is_ok() {
+            filled += 1;
+        }
+        for &at in places {
+            section::grant(at, &everybody(Rights::empty())).map_err(doing("revoke"))?;
+            section::grant(at, &everybody(Rights::READ)).map_err(doing("grant"))?;
+        }
+    }
+    holds!(filled > 1000 && filled < (64 << 20) / PAGE, "{filled} pages were had");
+    go.store(1, Ordering::SeqCst);
+    lend(3).map_err(doing("a call"))?;
+    for one in others {
+        one.join().map_err(doing("join"))?;
+    }
+    same!(failed.load(Ordering::SeqCst), 0, "what another thread was told");
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Interrupts as messages: where they come to, and that they find room (K1-41, 44, 45, U11).
+
+use crate::interrupts::{keyboard, probe};
+use crate::posts::flood;
+use crate::refusals::refused;
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{choose, leak};
+use crate::{holds, same};
+use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::info::{Interrupt, way};
+use musubi::abi::refusal::Object;
+use musubi::interfaces::devices::DevicesClient;
+use musubi::interfaces::keyboard::KeyboardClient;
+use musubi::rt::post::Post;
+use musubi::rt::{Trap, interrupt, task, thread, time};
+use musubi::{Error, names};
+
+pub const CHECKS: &[Check] = &[
+    ("to_an_idle_processor", to_an_idle_processor),
+    ("to_where_somebody_wants_them", to_where_somebody_wants_them),
+    ("with_room_whatever_others_send", with_room),
+];
+
+/// The keyboard's, on a PC.
+const KEYBOARD: u64 = 1;
+const PROBES: u64 = 300;
+
+fn line() -> Result<Interrupt, alloc::string::String> {
+    interrupt::all().find(|line| line.number == KEYBOARD).ok_or("the keyboard has no interrupt".into())
+}
+
+/// Busy threads that never give way, until `what` is done.
+fn beside<T>(busy: usize, what: impl FnOnce() -> Result<T, alloc::string::String>) -> Result<T, alloc::string::String> {
+    let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+    let body = move || {
+        while !stop.load(Ordering::Relaxed) {
+            core::hint::spin_loop();
+        }
+    };
+    let threads: Result<alloc::vec::Vec<_>, Error> = (0..busy).map(|_| thread::spawn(body, 0)).collect();
+    let outcome = threads.as_ref().map_err(|e| doing("thread")(*e)).and_then(|_| what());
+    stop.store(true, Ordering::Relaxed);
+    for one in threads.into_iter().flatten() {
+        one.join().map_err(doing("join"))?;
+    }
+    outcome
+}
+
+fn probes(keyboard: &KeyboardClient, count: u64) -> Outcome {
+    (0..count).try_for_each(|_| probe(keyboard).map(drop))
+}
+
+/// Who serves an interrupt wakes who waits for it, and is idle from about then on: the next one waits until that is over, or it would
+/// come to a processor that has just become the wrong one.
+const SETTLE_NS: u64 = 1_000_000;
+
+/// All processors but one are busy, and with this thread, which causes the interrupts, all but one: that one has them.
+fn to_an_idle_processor() -> Outcome {
+    choose("none")?;
+    let (keyboard, processors) = (keyboard()?, task::processors().count());
+    // A host may stop a processor between two of its steps: the best of several runs counts.
+    let runs = (0..3).map(|_| {
+        beside(processors.saturating_sub(2), || {
+            let before = line()?;
+            for _ in 0..PROBES {
+                time::sleep_ns(SETTLE_NS);
+                probes(&keyboard, 1)?;
+            }
+            let after = line()?;
+            same!(after.way, way::POST, "how they come");
+            holds!(after.longest_ns > 0, "no time in the kernel");
+            Ok([after.came - before.came, after.idle - before.idle, after.missed - before.missed])
+        })
+    });
+    let runs: alloc::vec::Vec<[u64; 3]> = runs.collect::<Result<_, _>>()?;
+    holds!(runs.iter().all(|[came, ..]| *came >= PROBES), "came, to an idle processor, to a busy one: {runs:?}");
+    // With a single one nobody is idle when one comes; with several it is as many as are not busy.
+    let good =
+        |[came, idle, missed]: &[u64; 3]| 100 * missed <= idle + missed && (processors == 1 || 2 * idle >= *came);
+    holds!(runs.iter().any(good), "came, to an idle processor, to a busy one: {runs:?}");
+    Ok(())
+}
+
+fn to_where_somebody_wants_them() -> Outcome {
+    choose("none")?;
+    let (keyboard, last) = (keyboard()?, task::processors().count() as u64 - 1);
+    let devices = names::lookup("devices").and_then(|gate| DevicesClient::bind_with_args(gate, 4096));
+    let devices = devices.map_err(doing("devices"))?;
+    refused(stub::irq_route(&Trap, KEYBOARD, last), Object::System, "routing an interrupt")?;
+    same!(devices.route(KEYBOARD, last + 1), Err(Error::NotFound), "to a processor that is not there");
+    same!(devices.route(9, 0), Err(Error::NotFound), "of a device that is not there");
+    for to in [last, 0] {
+        devices.route(KEYBOARD, to).map_err(doing("route"))?;
+        let took = |p: &Interrupt| (p.pinned, p.processor);
+        same!(took(&line()?), (to, to), "where it goes");
+        let interrupts = || task::processors().nth(to as usize).map_or(0, |p| p.interrupts);
+        let (before, came) = (interrupts(), line()?.came);
+        probes(&keyboard, PROBES)?;
+        let (after, came) = (interrupts(), line()?.came - came);
+        holds!(came >= PROBES && after - before >= came, "{came} came, {} to processor {to}", after - before);
+    }
+    devices.route(KEYBOARD, u64::MAX).map_err(doing("route"))?;
+    same!(line()?.pinned, u64::MAX, "to any");
+    probes(&keyboard, PROBES)
+}
+
+fn with_room() -> Outcome {
+    choose("none")?;
+    let keyboard = keyboard()?;
+    let post = Post::any().map_err(doing("post"))?;
+    let (sent, why) = flood(post);
+    same!(why, Error::Quota, "the end of the flood after {sent}");
+    let before = line()?.came;
+    let outcome = probes(&keyboard, PROBES);
+    same!(post.send(1, [0; 6], None), Err(Error::Quota), "one more");
+    post.free(true).map_err(doing("free"))?;
+    outcome?;
+    holds!(line()?.came - before >= PROBES, "they came otherwise");
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Threads that work together: barriers, ends that are asked for, values of one's own, parallel loops (K1-2, 3, U2).
+
+use crate::report::{Check, Outcome, doing};
+use crate::sched::leak;
+use crate::{holds, same};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use musubi::rt::sync::{Barrier, Cancel};
+use musubi::rt::{Local, task, thread, time};
+use musubi::{Error, parallel};
+
+pub const CHECKS: &[Check] = &[
+    ("rounds_at_a_barrier", rounds_at_a_barrier),
+    ("a_thread_is_asked_to_end", asked_to_end),
+    ("each_thread_has_its_own", each_has_its_own),
+    ("all_begin_or_none", all_or_none),
+    ("a_loop_is_done_once_by_all", a_loop),
+    ("two_threads_at_one_moment", at_one_moment),
+];
+
+const THREADS: usize = 5;
+
+/// Nobody begins a round before all have ended the one before.
+fn rounds_at_a_barrier() -> Outcome {
+    const ROUNDS: u32 = 200;
+    let (barrier, come) = (leak(Barrier::new(THREADS as u32)), leak(AtomicU32::new(0)));
+    let (wrong, first) = (leak(AtomicU32::new(0)), leak(AtomicU32::new(0)));
+    let together = thread::together(THREADS, |_| {
+        for round in 0..ROUNDS {
+            come.fetch_add(1, Ordering::SeqCst);
+            match barrier.wait() {
+                Ok(is_first) => _ = first.fetch_add(is_first.into(), Ordering::SeqCst),
+                Err(_) => _ = wrong.fetch_add(1, Ordering::SeqCst),
+            }
+            if come.load(Ordering::SeqCst) < (round + 1) * THREADS as u32 {
+                wrong.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    same!(together, Ok(()), "the threads");
+    same!(wrong.load(Ordering::SeqCst), 0, "too early, or refused");
+    same!(first.load(Ordering::SeqCst), ROUNDS, "the first of each round");
+    Ok(())
+}
+
+fn asked_to_end() -> Outcome {
+    let cancel: Arc<Cancel> = Arc::default();
+    let told = cancel.clone();
+    let sleeps = thread::spawn(move || thread::exit(told.rest(u64::MAX).map_or(2, u64::from)), 0);
+    let told = cancel.clone();
+    let works = thread::spawn(
+        move || {
+            while !told.is_wished() {
+                core::hint::spin_loop();
+            }
+        },
+        0,
+    );
+    same!(cancel.rest(1_000_000), Ok(false), "nobody has asked");
+    cancel.cancel();
+    same!(sleeps.map_err(doing("thread"))?.join(), Ok(1), "who slept");
+    same!(works.map_err(doing("thread"))?.join(), Ok(0), "who worked");
+    same!(cancel.rest(u64::MAX), Ok(true), "it stays asked for");
+    Ok(())
+}
+
+/// Counts how many there are.
+struct Counted(AtomicU64);
+
+static LIVING: AtomicU64 = AtomicU64::new(0);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        LIVING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn each_has_its_own() -> Outcome {
+    static OWN: Local<Counted> = Local::new(|| {
+        LIVING.fetch_add(1, Ordering::SeqCst);
+        Counted(AtomicU64::new(0))
+    });
+    static OTHER: Local<AtomicU64> = Local::new(AtomicU64::default);
+    let wrong = leak(AtomicU64::new(0));
+    let together = thread::together(THREADS, |me| {
+        for n in 0..100 {
+            let seen = OWN.with(|own| own.0.fetch_add(me as u64, Ordering::SeqCst));
+            let other = OTHER.with(|other| other.fetch_add(1, Ordering::SeqCst));
+            if (seen, other) != (Ok(n * me as u64), Ok(n)) {
+                wrong.fetch_add(1, Ordering::SeqCst);
+            }
+            thread::yield_now();
+        }
+    });
+    same!(together, Ok(()), "the threads");
+    same!(wrong.load(Ordering::SeqCst), 0, "values of somebody else");
+    // The calling thread was one of them, and goes on.
+    same!(LIVING.load(Ordering::SeqCst), 1, "values that are left");
+    Ok(())
+}
+
+fn all_or_none() -> Outcome {
+    let begun = leak(AtomicU64::new(0));
+    let count = |_| _ = begun.fetch_add(1, Ordering::SeqCst);
+    // More threads than anybody may have.
+    let refused = thread::together(1 << 20, count);
+    holds!(matches!(refused, Err(Error::Quota | Error::NoMemory)), "too many threads: {refused:?}");
+    same!(begun.load(Ordering::SeqCst), 0, "those that began all the same");
+    same!(thread::together(0, count), Ok(()), "none but the calling one");
+    same!(begun.load(Ordering::SeqCst), 1, "that one");
+    same!(
+        thread::together(3, |me| if me == 2 {
+            thread::exit(7)
+        }),
+        Err(Error::Killed),
+        "one that ends in the middle"
+    );
+    Ok(())
+}
+
+fn a_loop() -> Outcome {
+    const ROUNDS: usize = 10_000;
+    let done: &Vec<AtomicU32> = leak((0..ROUNDS).map(|_| AtomicU32::new(0)).collect());
+    for (times, (threads, grain)) in [(1, 1), (3, 7), (8, 1000), (2, usize::MAX)].into_iter().enumerate() {
+        let all = parallel::each(ROUNDS, threads, grain, |some| {
+            some.for_each(|round| _ = done[round].fetch_add(1, Ordering::Relaxed));
+        });
+        same!(all, Ok(()), "{threads} threads");
+        let wrong = done.iter().position(|round| round.load(Ordering::Relaxed) != times as u32 + 1);
+        same!(wrong, None, "the first round that {threads} threads did not do once");
+    }
+    same!(parallel::each(0, 4, 1, |_| unreachable!()), Ok(()), "nothing to do");
+    let nothing = |_: core::ops::Range<usize>| {};
+    same!(parallel::each(1, 0, 1, nothing), Err(Error::BadArgument), "nobody");
+    same!(parallel::each(1, 1, 0, nothing), Err(Error::BadArgument), "no grain");
+    same!(parallel::each(usize::MAX, 1, 1, nothing), Err(Error::BadArgument), "too many rounds");
+    Ok(())
+}
+
+/// Two threads of a task answer each other without giving way: on one processor each answer would take a quantum. (On a busy host some
+/// take longer, whenever it stops one of the two.)
+fn at_one_moment() -> Outcome {
+    if task::processors().count() == 1 {
+        return Ok(());
+    }
+    const ANSWERS: u32 = 2000;
+    const AT_ONCE_NS: u64 = 1_000_000;
+    let (ball, at_once) = (leak(AtomicU32::new(0)), leak(AtomicU64::new(0)));
+    let together = thread::together(2, |me| {
+        let mut since = time::now_ns();
+        for turn in (me as u32..ANSWERS).step_by(2) {
+            while ball.load(Ordering::Acquire) != turn {
+                core::hint::spin_loop();
+            }
+            ball.store(turn + 1, Ordering::Release);
+            let now = time::now_ns();
+            if now - since < AT_ONCE_NS {
+                at_once.fetch_add(1, Ordering::Relaxed);
+            }
+            since = now;
+        }
+    });
+    same!(together, Ok(()), "the threads");
+    let at_once = at_once.load(Ordering::Relaxed);
+    holds!(at_once >= u64::from(ANSWERS) / 20, "{at_once} of {ANSWERS} answers came at once");
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Servers that offer gate and post by one declaration. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, sh};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "services",
+            "check services",
+            &[
+                "the_client_chooses",
+                "answers_come_in_any_order",
+                "any_idle_processor_serves",
+                "futures_of_several_servers",
+                "memory_is_lent_from_the_binding",
+                "the_sender_is_told",
+                "of_another_interface",
+                "a_method_that_faults",
+                "a_server_that_ends",
+                "the_next_server_goes_on",
+                "clients_that_end_harm_nobody",
+                "who_collects_nothing_harms_nobody",
+                "a_flood_at_random",
+            ],
+        )
+        .timeout(600)
+        .matrix(),
+        sh(
+            "by_the_improved_scheduler",
+            "sched use ageing && check services the_client_chooses a_server_that_ends && sched use none",
+        )
+        .timeout(300)
+        .out_has(&["ok the_client_chooses", "ok a_server_that_ends"])
+        .err_any()
+        .matrix(),
+    ]
+}

@@ -1,0 +1,93 @@
+//! Servers end, and are restarted where they stood. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, function, sh};
+use crate::lab::{Failure, Lab};
+use crate::session::Session;
+use machine::Options;
+
+const BUSYBOX: &str = "/bin/busybox";
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "supervision",
+            "check supervision",
+            &[
+                "it_comes_back_where_it_stood",
+                "who_may_repeat_does_not_notice",
+                "who_may_not_repeat_is_told",
+                "what_was_sent_is_served_by_the_next",
+                "names_outlive_their_service",
+                "a_stranger_does_not_get_its_name",
+                "who_ends_again_and_again_is_given_up",
+                "what_is_needed_is_not_given_up",
+                "files_are_lost_and_said_to_be",
+                "drivers_and_personality",
+                "what_cannot_be_asked_for",
+                "a_few_kills_under_load",
+            ],
+        )
+        .timeout(600)
+        .matrix(),
+        sh("kills", "check as kills 40").timeout(900).out("ok\n"),
+        sh("servers", "servers kill pipes; servers restart names; servers stop linux; servers; servers start linux; servers")
+            .out_check(tells),
+        sh("servers_are_refused", "servers stop names; servers frob x; servers kill nobody; servers start; echo $?")
+            .out("2\n")
+            .err(
+                "servers: names: the machine is of no use without it\nservers: usage: servers [restart|stop|start|kill NAME]\n\
+                 servers: nobody: there is no such server\nservers: usage: servers [restart|stop|start|kill NAME]\n",
+            ),
+        // What waits in the console's way to the host is not lost, nor mixed up.
+        sh("console_in_the_middle", "check as bytes out 200000 > big; cat big; servers restart console; cat big; cat big")
+            .out(counted(200_000).repeat(3)),
+        sh(
+            "linux_programs",
+            "busybox echo one; busybox sleep 1000 & sleep 0.5; servers kill linux; sleep 0.1; jobs; busybox echo two; echo $?",
+        )
+        .put(BUSYBOX, "/bin/busybox")
+        .out_check(|text| {
+            text.starts_with("one\n") && text.contains("busybox sleep 1000 ended with 137") && text.ends_with("two\n0\n")
+        })
+        .err_any()
+        .timeout(200),
+        function("a_line_typed_afterwards", typed_afterwards),
+    ]
+}
+
+/// What `check as bytes out N` prints.
+fn counted(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n % 256) as u8 ^ (n / 256) as u8).collect()
+}
+
+/// Two tables: who has ended and why, who is stopped, and that all are back.
+fn tells(text: &str) -> bool {
+    let row = |table: &str, start: &str, state: &str, end: &str| {
+        table.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(start) && words.next() == Some(state) && line.ends_with(end)
+        })
+    };
+    let Some((first, second)) = text.split_once("without it\n") else { return false };
+    row(first, "pipes", "running", "1  killed")
+        && row(first, "names!", "running", "1  restarted")
+        && row(first, "linux", "stopped", "0  stopped")
+        && row(second, "linux", "running", "1  stopped")
+        && row(second, "console!", "running", "0")
+}
+
+/// By the serial line, and the console's state is the shell's again with the next prompt.
+fn typed_afterwards(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    for (server, answer) in
+        [("console", "one"), ("names", "two"), ("pipes", "three"), ("files", "four"), ("console", "five")]
+    {
+        session.line(&format!("servers restart {server}"), &[])?;
+        session.line(&format!("echo {answer} | cat"), &[answer])?;
+        session.line(&format!("hello {answer}"), &[&format!("argument 1: {answer}")])?;
+    }
+    match session.power_off()? {
+        Some(0) => Ok(()),
+        other => Err(Failure::Failed(format!("./musubi run ended with {other:?} after poweroff"))),
+    }
+}
