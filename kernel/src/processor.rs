@@ -116,6 +116,12 @@ impl Processor {
         self.reschedule.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether it is idle, and nobody was put into its queue since. (Asked twice: it says that it is busy before it empties the queue.)
+    pub fn is_free(&self) -> bool {
+        let is_idle = || self.idle.load(Ordering::SeqCst);
+        is_idle() && self.online.load(Ordering::Relaxed) && self.queue.is_empty() && is_idle()
+    }
+
     /// The thread that entered the kernel here.
     pub fn current(&self) -> Arc<Thread> {
         self.local.lock().current.clone().expect("user code runs on a thread")

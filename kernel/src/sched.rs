@@ -14,7 +14,7 @@ use crate::trap;
 use crate::watch;
 use abi::Error;
 use abi::sched::{Event, event, op, ready as why};
-use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight};
+use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
 use alloc::sync::Arc;
 use arch::context::{Registers, Resume};
 use arch::{cpu, time};
@@ -34,12 +34,14 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
     }
     let processors = &machine().processors;
     let last = thread.processor.load(Ordering::Relaxed);
-    let idle = |p: &&Processor| p.idle.load(Ordering::Relaxed) && p.online.load(Ordering::Relaxed);
-    let chosen = if idle(&&processors[last]) { Some(&processors[last]) } else { processors.iter().find(idle) };
-    let chosen = chosen.unwrap_or(&processors[last]);
+    let (count, is_free) = (processors.len(), |p: usize| processors[p].is_free());
+    let at = place(last, count, is_free);
+    let chosen = &processors[at];
     announce(chosen, thread, turn, why::WOKEN);
     chosen.attend();
     chosen.poke();
+    let helper = helper(at, count, |p| processors[p].idle.load(Ordering::SeqCst), is_free);
+    helper.into_iter().for_each(|p| processors[p].poke());
 }
 
 /// Lets the processor's scheduler know of a ready thread, or its queue.
@@ -311,13 +313,22 @@ fn take(here: &Processor) -> Option<Arc<Thread>> {
         let own = here.queue.take();
         let (thread, turn) = own.or_else(|| {
             let others = machine().processors.iter().filter(|p| p.index != here.index);
-            others.filter_map(|p| p.queue.steal()).next()
+            let stolen = others.filter_map(|p| p.queue.steal()).next();
+            stolen.inspect(|_| pass_on(here, 0))
         })?;
         // Somebody may have taken that turn already.
         if thread.wait.lock().life.claim(turn, here.index).is_ok() {
             return Some(thread);
         }
     }
+}
+
+/// Has one more processor look around, if threads are ready beside the `own` ones that this one is about to take up.
+fn pass_on(here: &Processor, own: usize) {
+    let processors = &machine().processors;
+    let ready: usize = processors.iter().map(|p| p.queue.len()).sum();
+    let next = successor(here.index, processors.len(), ready.saturating_sub(own), |p| processors[p].is_free());
+    next.into_iter().for_each(|p| processors[p].poke());
 }
 
 /// Lets go of the old thread first, then takes up the new one: so two processors that swap threads cannot wait in a circle.
@@ -418,6 +429,7 @@ fn idle(here: &Processor) {
     breathe();
     here.idle.store(false, Ordering::SeqCst);
     line::is_busy(here);
+    pass_on(here, 1);
     let idle = &here.counters.idle_ns;
     idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
 }

@@ -76,6 +76,15 @@ impl State {
     pub fn must_wait(&self, page: u64, write: bool) -> bool {
         self.sealing || self.replacing > 0 || self.cloning && (write || self.pages.get(page).is_none())
     }
+
+    /// The section begins to go. Of several that delete it one is told whose it is, and does the rest: nothing changes that any more.
+    fn delete(&mut self) -> Option<Arc<Task>> {
+        if core::mem::replace(&mut self.deleted, true) {
+            return None;
+        }
+        self.owner.used();
+        Some(self.owner.clone())
+    }
 }
 
 pub struct Section {
@@ -363,24 +372,23 @@ impl Section {
 
     /// Deletes the section for a domain that may: no access is possible any more when this returns.
     pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
-        self.lock_for(by, Rights::CHANGE_ACL)?.deleted = true;
-        self.dissolve();
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        let owner = state.delete();
+        drop(state);
+        owner.into_iter().for_each(|owner| self.dissolve(&owner));
         Ok(())
     }
 
     /// The same on the kernel's own behalf.
     pub fn delete(&self) {
         // Of several that delete it one goes on: by now another section may have this address, which must stay.
-        let before = core::mem::replace(&mut self.state.lock().deleted, true);
-        if !before {
-            self.dissolve();
-        }
+        let owner = self.state.lock().delete();
+        owner.into_iter().for_each(|owner| self.dissolve(&owner));
     }
 
-    fn dissolve(&self) {
+    fn dissolve(&self, owner: &Arc<Task>) {
         self.end_text();
         let mut state = self.state.lock();
-        let owner = state.owner.clone();
         self.dead.store(true, Ordering::SeqCst);
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);
@@ -419,6 +427,7 @@ impl Section {
         // What this text was bound to ends with it; argument sections belong to the bound task.
         let bindings = core::mem::take(&mut *self.bindings.lock());
         bindings.into_iter().flatten().for_each(|binding| binding.end());
+        owner.unused();
     }
 
     pub fn info(&self, domain: &Domain) -> SectionInfo {

@@ -65,6 +65,8 @@ pub struct Task {
     finished: AtomicBool,
     /// Its end may be told: nothing that it used is in use any more, nor what its children used that never ran.
     told: AtomicBool,
+    /// What still uses something of it: itself, and each section on its way out, whoever deletes it.
+    uses: AtomicU64,
     pub waiters: Waiters,
     pub time_ns: AtomicU64,
 }
@@ -103,6 +105,7 @@ impl Task {
             finishing: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             told: AtomicBool::new(false),
+            uses: AtomicU64::new(1),
             waiters: Waiters::default(),
             time_ns: AtomicU64::new(0),
         });
@@ -284,12 +287,27 @@ impl Task {
         if self.parent == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
-        // A child that never ran has none of its own, and the sweep that ends it goes on by itself.
         if self.has_started() || !is_gone(self.creator) {
             sweep(self);
+        } else if is_gone(self.parent) {
+            // A child that never ran has none of its own, and the sweep that ends it goes on by itself. But that one has passed, if
+            // somebody else was ending it already.
+            machine().tasks.remove(self.number);
         }
-        self.told.store(true, Ordering::SeqCst);
-        self.waiters.wake_all();
+        self.unused();
+    }
+
+    /// One of its sections begins to go.
+    pub fn used(&self) {
+        self.uses.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What [`used`](Self::used) said is done. The last one tells of the end.
+    pub fn unused(&self) {
+        if self.uses.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.told.store(true, Ordering::SeqCst);
+            self.waiters.wake_all();
+        }
     }
 
     pub fn info(&self) -> TaskInfo {

@@ -28,7 +28,8 @@ impl Home {
     /// Processor `p` is busy. Whether interrupts go to another one of `count` now, which is idle.
     pub fn is_busy(&self, p: usize, count: usize, is_idle: impl Fn(usize) -> bool) -> bool {
         let (mut from, mut moved) = (p, false);
-        for _ in 0..count {
+        // Each time but the first because some other processor has become busy meanwhile.
+        loop {
             let Some(to) = (0..count).find(|to| *to != from && is_idle(*to)) else { break };
             if self.at() != from || !self.go(from, to) {
                 break;

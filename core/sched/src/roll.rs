@@ -44,6 +44,11 @@ impl<T> Roll<T> {
         self.0.try_lock()?.steal()
     }
 
+    /// How many are ready.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// Whether nobody is ready.
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()

@@ -39,7 +39,7 @@ fn exists(root: &Path, crates: &[Crate], files: &[String], test: &str) -> bool {
     let folders: Vec<String> = match home {
         "house" => vec!["tests/house/tests/".into()],
         "host" if parts.len() > 2 => {
-            crates.iter().filter(|c| c.targets.iter().any(|t| t == parts[1])).map(|c| format!("{}/", c.dir)).collect()
+            crates.iter().filter(|c| c.short == parts[1]).map(|c| format!("{}/", c.dir)).collect()
         }
         // An ill-formed name is the ledger's own complaint.
         _ => return true,

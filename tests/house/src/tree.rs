@@ -69,8 +69,8 @@ pub struct Crate {
     pub uses: Vec<Use>,
     /// The files that lib, programs and procedural macros begin at.
     pub roots: Vec<String>,
-    /// Names that tests of this crate are reported under.
-    pub targets: Vec<String>,
+    /// The name that tests of this crate are reported under.
+    pub short: String,
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub fn crates(root: &Path) -> Result<Vec<Crate>> {
                 .filter(|t| t.kind.iter().any(begins))
                 .filter_map(|t| inside(t.src_path.as_std_path()))
                 .collect(),
-            targets: package.targets.iter().map(|t| t.name.replace('-', "_")).collect(),
+            short: package.name.strip_prefix("musubi-").unwrap_or(&package.name).to_string(),
         });
     }
     crates.sort_by(|a, b| a.dir.cmp(&b.dir));
