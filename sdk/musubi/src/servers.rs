@@ -29,6 +29,14 @@ pub fn own_post() -> Option<Post> {
     number(POST).map(Post)
 }
 
+/// That one, or another one where nobody restarts it.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn post() -> Result<Post, Error> {
+    own_post().map_or_else(Post::any, Ok)
+}
+
 /// A decimal number in the environment.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {

@@ -16,11 +16,12 @@ use devices::Devices;
 use host::ToHost;
 use input::Input;
 use musubi::abi::boot::device;
-use musubi::interfaces::console::{Console, console_serve};
+use musubi::interfaces::console::{Console, console_serve_by};
 use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::stream::{Stream, stream_serve};
+use musubi::rt::serve::Ways;
 use musubi::rt::{Once, fault, thread, time};
-use musubi::{Caller, Error, Start};
+use musubi::{Caller, Error, Start, servers};
 use output::Output;
 
 musubi::program!(run);
@@ -60,7 +61,8 @@ fn begin() -> Result<(), Error> {
     }
     let streams = stream_serve(service)?;
     service.streams.get_or_try(|| Ok::<_, Error>(streams.address()))?;
-    musubi::names::publish("console", &console_serve(service)?)
+    let ways = Ways::default().post(servers::post()?).receivers(1);
+    musubi::names::publish("console", &console_serve_by(service, ways)?)
 }
 
 /// How often it is looked whether somebody has started a driver again that was stopped.

@@ -12,10 +12,8 @@ mod service;
 use alloc::boxed::Box;
 use musubi::interfaces::files::files_serve_by;
 use musubi::interfaces::stream::stream_serve;
-use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
-use musubi::servers::own_post;
-use musubi::{Error, Start};
+use musubi::{Error, Start, servers};
 use service::Service;
 
 musubi::program!(run);
@@ -42,6 +40,6 @@ fn begin(service: &'static Service) -> Result<(), Error> {
     let streams = stream_serve(service)?;
     streams.admit(&musubi::rt::gate::ANYBODY)?;
     service.set_streams(streams.address());
-    let gates = files_serve_by(service, Ways::default().lines(LINES).post(own_post().map_or_else(Post::any, Ok)?))?;
+    let gates = files_serve_by(service, Ways::default().lines(LINES).post(servers::post()?))?;
     musubi::names::publish("files", &gates)
 }

@@ -94,7 +94,7 @@ impl Supervisor {
             other => other.map_err(doing("a place"))?,
         }
         let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
-        let post = if server.post { Some(post_for(&place).map_err(doing("a post"))?) } else { None };
+        let post = post_for(&place).map_err(doing("a post"))?;
         if server.name == NAMES {
             self.book.is_of(place.text);
         }
@@ -166,7 +166,7 @@ struct Tender {
     server: &'static Server,
     index: usize,
     place: Place,
-    post: Option<Post>,
+    post: Post,
     loader: &'static LoaderClient,
     gates: [u64; 2],
 }
@@ -274,7 +274,7 @@ impl Tender {
         });
         let variable = |name: &str, value: u64| format!("{name}={value}").into_bytes();
         let mut env = Vec::new();
-        env.extend(self.post.map(|post| variable(servers::POST, post.0)));
+        env.push(variable(servers::POST, self.post.0));
         let mut command = Command::new(self.server.path.as_bytes());
         if self.server.name == NAMES {
             env.extend([variable(ready::VARIABLE, self.gates[0]), variable(ledger::VARIABLE, self.gates[1])]);

@@ -1,6 +1,6 @@
 //! The servers of this machine, in the order in which they are started.
 
-/// A server.
+/// A server. Each answers messages, too, at a post that outlives it.
 #[derive(Debug)]
 pub struct Server {
     pub path: &'static str,
@@ -8,20 +8,18 @@ pub struct Server {
     pub name: &'static str,
     /// Whether the machine is of no use without it.
     pub needed: bool,
-    /// Whether it answers messages, too, at a post that outlives it.
-    pub post: bool,
 }
 
 const fn server(path: &'static str, name: &'static str) -> Server {
-    Server { path, name, needed: false, post: false }
+    Server { path, name, needed: false }
 }
 
 pub const SERVERS: [Server; 7] = [
-    Server { needed: true, post: true, ..server("bin/names", NAMES) },
-    Server { needed: true, post: true, ..server("bin/files", FILES) },
+    Server { needed: true, ..server("bin/names", NAMES) },
+    Server { needed: true, ..server("bin/files", FILES) },
     server("bin/keyboard", "keyboard"),
     Server { needed: true, ..server("bin/console", "console") },
-    Server { post: true, ..server("bin/pipes", "pipes") },
+    server("bin/pipes", "pipes"),
     server("bin/linux", "linux"),
     server("bin/sched", "sched"),
 ];

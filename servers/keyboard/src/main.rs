@@ -16,11 +16,12 @@ use musubi::abi::sched::PRIORITY_LOWEST;
 use musubi::abi::task::USER_SYSTEM;
 use musubi::driver::{Bytes, Driver};
 use musubi::interfaces::devices::{DevicesClient, RECORD};
-use musubi::interfaces::keyboard::{Keyboard, keyboard_serve, way};
+use musubi::interfaces::keyboard::{Keyboard, keyboard_serve_by, way};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::section::Ports;
+use musubi::rt::serve::Ways;
 use musubi::rt::{Condition, Mutex, fault, sched, section, task, thread, time};
-use musubi::{Caller, Error, Start};
+use musubi::{Caller, Error, Start, servers};
 use probe::Probe;
 use zerocopy::FromBytes;
 
@@ -67,7 +68,7 @@ fn begin() -> Result<&'static Service, Error> {
     let (typed, reader) = (Mutex::new(Vec::with_capacity(TYPED)), Mutex::new(0));
     let service = Service { controller, driver, typed, arrived: Condition::new(), reader };
     let service: &'static Service = alloc::boxed::Box::leak(alloc::boxed::Box::new(service));
-    let gates = keyboard_serve(service)?;
+    let gates = keyboard_serve_by(service, Ways::default().post(servers::post()?).receivers(1))?;
     gates.admit(&ANYBODY)?;
     musubi::names::publish("keyboard", &gates)?;
     Ok(service)

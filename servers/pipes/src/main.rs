@@ -11,11 +11,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use musubi::interfaces::pipes::{Pipes, pipes_serve_by};
 use musubi::interfaces::stream::{Stream, stream_serve};
-use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
 use musubi::rt::{Condition, Mutex, Once, fault, random, section, thread};
-use musubi::servers::own_post;
-use musubi::{Caller, Error, Start};
+use musubi::{Caller, Error, Start, servers};
 use ring::Ring;
 
 musubi::program!(run);
@@ -42,8 +40,7 @@ static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), streams:
 fn run(_: &Start) -> i32 {
     let offered = stream_serve(&SERVICE).and_then(|gates| {
         SERVICE.streams.get_or_try(|| Ok::<_, Error>(gates.address()))?;
-        let post = own_post().map_or_else(Post::any, Ok)?;
-        musubi::names::publish("pipes", &pipes_serve_by(&SERVICE, Ways::default().post(post).receivers(1))?)
+        musubi::names::publish("pipes", &pipes_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?)
     });
     if offered.is_err() {
         return 1;

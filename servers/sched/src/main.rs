@@ -14,9 +14,10 @@ use alloc::vec::Vec;
 use levels::Levels;
 use log::Log;
 use musubi::abi::section::{flag, kind};
-use musubi::interfaces::sched::{Sched, sched_serve};
+use musubi::interfaces::sched::{Sched, sched_serve_by};
+use musubi::rt::serve::Ways;
 use musubi::rt::{Condition, Mutex, Section, gate::ANYBODY, sched, time};
-use musubi::{Caller, Error, Start};
+use musubi::{Caller, Error, Start, servers};
 
 musubi::program!(run);
 
@@ -67,7 +68,7 @@ fn run(_: &Start) -> i32 {
     let begun = Section::create(board::LEN, 0, kind::DATA, flag::ANY_PRINCIPAL).and_then(|board| {
         let _ = musubi::rt::section::name(board.base(), b"sched board");
         SERVICE.state.lock().board = board.base();
-        let gates = sched_serve(&SERVICE)?;
+        let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?;
         gates.admit(&ANYBODY)?;
         musubi::names::publish("sched", &gates)
     });

@@ -2,6 +2,7 @@
 //! each request is answered or its sender hears why not.
 
 mod floods;
+mod system;
 
 use crate::memory::{await_word, data, store};
 use crate::peer::{Peer, op, six};
@@ -32,6 +33,7 @@ pub const CHECKS: &[Check] = &[
     ("futures_of_several_servers", futures_of_several_servers),
     ("memory_is_lent_from_the_binding", memory_is_lent_from_the_binding),
     ("the_sender_is_told", the_sender_is_told),
+    ("every_server_by_both_ways", system::every_server_by_both_ways),
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
     ("a_server_that_ends", a_server_that_ends),

@@ -11,6 +11,7 @@ pub fn cases() -> Vec<Case> {
                 "the_client_chooses",
                 "answers_come_in_any_order",
                 "any_idle_processor_serves",
+                "every_server_by_both_ways",
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
                 "the_sender_is_told",
