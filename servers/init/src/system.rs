@@ -10,15 +10,19 @@ pub struct Server {
     pub needed: bool,
     /// Whether it answers messages, too, at a post that outlives it.
     pub post: bool,
+    /// Whether what it knows is kept for the next one (interface `ledger`).
+    pub ledger: bool,
 }
 
 const fn server(path: &'static str, name: &'static str) -> Server {
-    Server { path, name, needed: false, post: false }
+    Server { path, name, needed: false, post: false, ledger: false }
 }
 
-pub const SERVERS: [Server; 7] = [
-    Server { needed: true, post: true, ..server("bin/names", NAMES) },
+pub const SERVERS: [Server; 9] = [
+    Server { needed: true, post: true, ledger: true, ..server("bin/names", NAMES) },
     Server { needed: true, post: true, ..server("bin/files", FILES) },
+    Server { needed: true, post: true, ledger: true, ..server("bin/processes", "processes") },
+    Server { post: true, ..server("bin/clock", "clock") },
     server("bin/keyboard", "keyboard"),
     Server { needed: true, ..server("bin/console", "console") },
     Server { post: true, ..server("bin/pipes", "pipes") },

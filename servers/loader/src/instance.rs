@@ -87,7 +87,8 @@ pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Ro
         let _ = section::name(data_base, b"data");
     }
 
-    parts.task = task::create(&limits(&request.limits), request.user, name).map_err(at_step("task"))?;
+    parts.task =
+        task::create_for(request.payer, &limits(&request.limits), request.user, name).map_err(at_step("task"))?;
     let info = StartInfo {
         magic: START_MAGIC,
         task: parts.task,
