@@ -1,7 +1,7 @@
 //! What has ended: the kernel says so by a message, and keeps how until it is written down here.
 
 use crate::service::Service;
-use crate::table::Found;
+use crate::table::{Found, Stray, Table};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -70,7 +70,7 @@ impl Service {
     }
 
     /// Has kept what has changed, in one step with the table: what changes next is written down next.
-    pub fn write_down(&self, table: &mut crate::table::Table) {
+    pub fn write_down(&self, table: &mut Table) {
         let Some(ledger) = self.ledger.get() else { return };
         for (task, info) in table.take_changed() {
             let key = format!("{task}");
@@ -91,8 +91,10 @@ impl Service {
             after = end.task;
             let mut table = self.table.lock();
             let mine = table.over(&end, lives);
+            let strays = table.take_strays();
             self.write_down(&mut table);
             drop(table);
+            strays.into_iter().for_each(|stray| self.find_stray(stray));
             // Only now: had this program ended before, the next one would see it again.
             if mine {
                 let _ = task::forget(end.task);
@@ -109,6 +111,19 @@ impl Service {
                 Err(error) => Some(Err(error)),
             }
         });
+    }
+
+    /// Whoever started it has ended, with all its threads, so it is there by now or never comes.
+    fn find_stray(&self, stray: Stray) {
+        for one in task::list().filter(|one| one.payer == stray.parent) {
+            let mut table = self.table.lock();
+            let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
+            self.write_down(&mut table);
+            drop(table);
+            if found && stray.doomed {
+                let _ = task::kill(one.task);
+            }
+        }
     }
 
     /// For ever.

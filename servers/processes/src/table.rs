@@ -43,6 +43,16 @@ struct Start {
     doomed: bool,
 }
 
+/// Somebody has ended in the middle of starting a process: a task that is there and nobody has told of, and for which that one pays, is it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stray {
+    pub parent: u64,
+    /// [`group::NEW`], or one.
+    pub group: u64,
+    /// It is to be ended.
+    pub doomed: bool,
+}
+
 #[derive(Debug)]
 pub struct Table {
     all: BTreeMap<u64, ProcessInfo>,
@@ -50,6 +60,7 @@ pub struct Table {
     changed: BTreeSet<u64>,
     starts: Vec<Start>,
     tickets: u64,
+    strays: Vec<Stray>,
     /// Somebody has ended them, and they have not heard yet: they start nobody any more.
     killed: BTreeSet<u64>,
     /// With so many ends it is looked whether their parents are there.
@@ -63,6 +74,7 @@ impl Table {
             changed: BTreeSet::new(),
             starts: Vec::new(),
             tickets: 0,
+            strays: Vec::new(),
             killed: BTreeSet::new(),
             full: FEW,
         }
@@ -143,10 +155,23 @@ impl Table {
 
     /// A task that nobody has told of, of whoever pays for it.
     pub fn adopt(&mut self, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) {
-        if !self.all.contains_key(&task) {
-            let group = self.all.get(&parent).map_or(task, |one| one.group);
+        let group = self.all.get(&parent).map_or(group::NEW, |one| one.group);
+        self.adopt_in(group, task, parent, user, name);
+    }
+
+    /// The same in a group. Value: whether it was not known.
+    pub fn adopt_in(&mut self, group: u64, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) -> bool {
+        let new = !self.all.contains_key(&task);
+        if new {
+            let group = if group == group::NEW { task } else { group };
             self.put(ProcessInfo { task, parent, group, user, name, ..ProcessInfo::default() });
         }
+        new
+    }
+
+    /// Those who have been left behind since.
+    pub fn take_strays(&mut self) -> Vec<Stray> {
+        core::mem::take(&mut self.strays)
     }
 
     /// A task has ended; `lives` says whether others have not. Value: whether its end is for this table: what the system has started for
@@ -184,7 +209,8 @@ impl Table {
     /// Nobody asks for the ends of its children any more.
     fn parent_gone(&mut self, parent: u64) {
         self.killed.remove(&parent);
-        self.starts.retain(|one| one.parent != parent);
+        let left = self.starts.extract_if(.., |one| one.parent == parent);
+        self.strays.extend(left.map(|one| Stray { parent, group: one.group, doomed: one.doomed }));
         let ended = self.all.values().filter(|one| one.parent == parent && one.over != 0);
         let ended: Vec<u64> = ended.map(|one| one.task).collect();
         ended.into_iter().for_each(|task| self.remove(task));

@@ -113,7 +113,10 @@ fn who_is_started_by_one_that_ends_is_nobodys() {
     assert_eq!(table.get(21).map(|one| (one.parent, one.group)), Some((20, 20)), "an orphan, in its group");
     assert_eq!(table.get(22), None, "nobody asks for its end");
     assert_eq!(table.enter(ticket, 23, 1, name()), Err(Error::Dead));
-    assert_eq!(table.end_group(SHELL, 20), Ok(Vec::from([21])));
+    assert_eq!(table.take_strays(), [Stray { parent: 20, group: 20, doomed: false }]);
+    assert!(table.adopt_in(20, 24, 20, 1, name()) && !table.adopt_in(20, 24, 20, 1, name()));
+    assert_eq!(group_of(&table, 24), 20);
+    assert_eq!(table.end_group(SHELL, 20), Ok(Vec::from([21, 24])));
     assert!(table.over(&ended(21, 20), |task| task != 20));
     assert_eq!(table.get(21), None);
 }

@@ -141,7 +141,11 @@ fn waits_by_message() -> Outcome {
     same!(waits[0].wait_for(100_000_000), Err(Error::TimedOut), "while all go on");
     same!(posts.kill(u64::MAX >> 1).and_then(|one| one.wait()), Err(Error::NotFound), "another request meanwhile");
     same!(posts.wait(children[0].task, 0).and_then(|one| one.wait()), Err(Error::TimedOut), "one that does not wait");
-    same!(posts.wait(children[0].task, 5).and_then(|one| one.wait()), Err(Error::NotSupported), "a limit of its own");
+    same!(
+        posts.wait(children[0].task, END_NS).and_then(|one| one.wait()),
+        Err(Error::NotSupported),
+        "a limit of its own"
+    );
     same!(posts.wait(1, u64::MAX).and_then(|one| one.wait()), Err(Error::NotFound), "for no process");
     for child in children.iter().rev() {
         same!(posts.kill(child.task).and_then(|one| one.wait()), Ok(1), "how many were ended");
@@ -210,8 +214,10 @@ fn groups_end_together() -> Outcome {
 
 /// A program that starts others as fast as it can, and they start others: after its group was ended nobody is left, nor comes.
 fn the_dying_start_nobody() -> Outcome {
+    // So that there is an end to it, which is not this program's.
+    let limits = Limits { threads: 30, ..Limits::default() };
     for _ in 0..3 {
-        let first = start_in(group::NEW, &["breed"])?;
+        let first = role(&["breed"]).limits(limits).group(group::NEW).spawn().map_err(doing("start"))?;
         let in_group = || {
             let all = processes::list().map_err(doing("list"))?;
             Ok::<_, String>(all.iter().filter(|one| one.group == first.task && one.over == 0).count())
