@@ -124,15 +124,15 @@ calls! {
     0x0a Full clock Clock(which);
     /// Writes `task::Identity` of the caller to `out`.
     0x0b Full identity Identity(out);
-    /// A new task without threads, child of the calling thread's task. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. Value: task.
-    0x0c Full task_create TaskCreate(limits, user, name, name_len);
+    /// A new task without threads. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. What it uses counts for the task `payer`, too, if that is not the system's (0: the calling thread's; another one: user 0 only). Value: task.
+    0x0c Full task_create TaskCreate(limits, user, name, name_len, payer);
     /// Starts a thread of `task` in the native text section `text` at `entry` with `argument` in `rdi`. The caller must hold `CHANGE_ACL` on `text`. Value: thread.
     0x0d Full task_start TaskStart(task, text, entry, argument, stack_len);
     /// Ends a task of the same user (user 0: any task). Reason: killed.
     0x0e Full task_kill TaskKill(task);
-    /// Waits until `task` (a child, or of the same user) has ended and writes `task::Exit` to `out`.
+    /// Waits until `task` has ended and writes `task::Exit` to `out`. User 0 only.
     0x0f Full task_wait TaskWait(task, timeout, out);
-    /// Writes `task::TaskInfo` of the first task with a number above `after` to `out`. Value: its number. `NotFound` at the end.
+    /// Writes `task::TaskInfo` of the first task with a number above `after` that has not ended to `out`. Value: its number. `NotFound` at the end.
     0x10 Full task_list TaskList(after, out);
     /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end.
     0x11 Full thread_list ThreadList(after, out);
@@ -146,6 +146,18 @@ calls! {
     0x15 Full thread_next ThreadNext(thread, turn, ns);
     /// Writes `sched::SeatInfo` of processor `index` to `out`. Value: number of processors.
     0x16 Full seat_info SeatInfo(index, out);
+    /// Writes `task::Ended` of the first task with a number above `after` that has ended and was not forgotten to `out`. Value: its number. `NotFound` at the end. User 0 only.
+    0x17 Full task_ended TaskEnded(after, out);
+    /// Forgets a task that has ended: its number means nothing from now on. User 0 only.
+    0x18 Full task_forget TaskForget(task);
+    /// From now on ends of tasks are a message to `post` (0: no more) with this operation, whose first word says how many; once at once. As `irq_post`. User 0 only.
+    0x19 Full ends_post EndsPost(post, op);
+    /// Sets what `task` may use from now on: the `task::Limits` at `limits` (0: as before). What it uses already it keeps. User 0 only.
+    0x1a Full task_limit TaskLimit(task, limits);
+    /// From now on a moment that `clock_alarm` sets is a message to `post` (0: no more) with this operation, whose first word says how often it came; once at once. As `irq_post`. User 0 only.
+    0x1b Full clock_post ClockPost(post, op);
+    /// The message of `clock_post` comes at `at`, ns since boot (`u64::MAX`: never), instead of when was said before. Only for who has bound it.
+    0x1c Full clock_alarm ClockAlarm(at);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);

@@ -76,7 +76,7 @@ pub mod cause {
     pub const SCHEDULER: u64 = 10;
 }
 
-/// What `task_wait` writes.
+/// How a task has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Exit {
@@ -97,6 +97,19 @@ pub struct Exit {
     pub ip: u64,
 }
 
+/// What `task_ended` writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Ended {
+    pub task: u64,
+    pub payer: u64,
+    pub user: u64,
+    /// 1: it had a thread once.
+    pub began: u64,
+    pub exit: Exit,
+    pub name: [u8; NAME_LEN],
+}
+
 /// States of a thread.
 pub mod state {
     pub const READY: u64 = 0;
@@ -110,7 +123,8 @@ pub mod state {
 #[repr(C)]
 pub struct TaskInfo {
     pub task: u64,
-    pub parent: u64,
+    /// The task that what this one uses counts for, too; 0: none.
+    pub payer: u64,
     pub user: u64,
     /// 1 when it runs Linux programs in a window.
     pub foreign: u64,

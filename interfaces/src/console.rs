@@ -16,9 +16,9 @@ pub trait Console {
     /// One of [`mode`].
     #[repeat]
     fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error>;
-    /// Adds a task to what `^C` kills; 0 takes all away.
+    /// Adds somebody ([`whom`](crate::processes::whom)) to those that `^C` ends; 0 takes all away.
     #[repeat]
-    fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error>;
+    fn foreground(&self, caller: &Caller, whom: u64) -> Result<(), Error>;
     /// Columns and rows, as far as the console knows them.
     #[repeat]
     fn size(&self) -> (u64, u64);

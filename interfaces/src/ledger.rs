@@ -1,5 +1,5 @@
-//! What the name service knows, kept by whoever restarts it: so names outlive it. The gate to call is in the environment of the
-//! name service, as a decimal number.
+//! What a server wants the next one to know, kept by whoever restarts it: records by key, for each server its own. The gate to call
+//! is in the environment of such a server, as a decimal number.
 
 use derive::interface;
 use rt::{Caller, Error};
@@ -7,18 +7,21 @@ use rt::{Caller, Error};
 /// The environment variable.
 pub const VARIABLE: &str = "LEDGER";
 
-/// Words that are kept with a name: its gate, the task that answers there, and whether the name stands.
-pub const RECORD: usize = 24;
+/// Longest record, and longest key, in bytes. A key has no NUL in it.
+pub const RECORD_MAX: usize = 256;
+pub const KEY_MAX: usize = 64;
+/// Longest entry that `next` writes.
+pub const ENTRY_MAX: usize = KEY_MAX + 1 + RECORD_MAX;
 
 #[interface]
 pub trait Ledger {
-    /// Keeps a name, or changes what is kept with it.
+    /// Keeps a record, in the place of what was kept by this key.
     #[repeat]
-    fn keep(&self, caller: &Caller, name: &str, gate: u64, task: u64, stands: bool) -> Result<(), Error>;
-    /// A name that is not used any more.
+    fn keep(&self, caller: &Caller, key: &str, record: &[u8]) -> Result<(), Error>;
+    /// What was kept by this key is not needed any more.
     #[repeat]
-    fn forget(&self, caller: &Caller, name: &str) -> Result<(), Error>;
-    /// Writes the name number `index` (by alphabet), and what is kept with it. Value: length of the name. `NotFound` at the end.
+    fn forget(&self, caller: &Caller, key: &str) -> Result<(), Error>;
+    /// Writes the first key behind `after` (by its bytes), a NUL, and the record. Value: their length. `NotFound` at the end.
     #[repeat]
-    fn nth(&self, caller: &Caller, index: u64, record: &mut [u8; RECORD], name: &mut [u8]) -> Result<u64, Error>;
+    fn next(&self, caller: &Caller, after: &str, entry: &mut [u8]) -> Result<u64, Error>;
 }

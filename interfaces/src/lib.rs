@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod clock;
 pub mod colour_map;
 pub mod console;
 pub mod counter;
@@ -20,6 +21,7 @@ pub mod pack;
 pub mod passing;
 pub mod pipes;
 pub mod power;
+pub mod processes;
 pub mod ready;
 pub mod request;
 pub mod sched;
@@ -30,6 +32,7 @@ pub use rt::gate::Interface;
 
 /// Every interface, for programs that call what they do not know.
 pub const ALL: &[Interface] = &[
+    clock::ClockClient::INTERFACE,
     colour_map::ColourMapClient::INTERFACE,
     console::ConsoleClient::INTERFACE,
     counter::CounterClient::INTERFACE,
@@ -45,6 +48,7 @@ pub const ALL: &[Interface] = &[
     passing::PassingClient::INTERFACE,
     pipes::PipesClient::INTERFACE,
     power::PowerClient::INTERFACE,
+    processes::ProcessesClient::INTERFACE,
     sched::SchedClient::INTERFACE,
     servers::ServersClient::INTERFACE,
     stream::StreamClient::INTERFACE,

@@ -25,6 +25,8 @@ pub struct Request {
     pub limits: Limits,
     /// Only user 0 may name another than its own.
     pub user: u64,
+    /// The task that what the program uses counts for, too; 0: the calling thread's. Only user 0 may name one.
+    pub payer: u64,
     /// Entry address of the name service.
     pub names: u64,
 }
@@ -35,6 +37,7 @@ impl Request {
         let mut out = Vec::new();
         let mut word = |n: u64| out.extend_from_slice(&n.to_le_bytes());
         word(self.user);
+        word(self.payer);
         word(self.names);
         for limit in [self.limits.frames, self.limits.sections, self.limits.reserve, self.limits.threads] {
             word(limit);
@@ -55,7 +58,8 @@ impl Request {
     /// `BadArgument` if the bytes are no request.
     pub fn decode(bytes: &[u8]) -> Result<Request, Error> {
         let mut rest = Reader(bytes);
-        let mut request = Request { user: rest.word()?, names: rest.word()?, ..Request::default() };
+        let mut request =
+            Request { user: rest.word()?, payer: rest.word()?, names: rest.word()?, ..Request::default() };
         request.limits =
             Limits { frames: rest.word()?, sections: rest.word()?, reserve: rest.word()?, threads: rest.word()? };
         for stream in &mut request.streams {
@@ -112,6 +116,7 @@ mod tests {
             streams: [StreamRef { gate: 1, id: 2 }, StreamRef { gate: 3, id: 4 }, StreamRef { gate: 5, id: 6 }],
             limits: Limits { frames: 7, sections: 8, reserve: 9, threads: 10 },
             user: 11,
+            payer: 13,
             names: 12,
         }
     }
@@ -134,7 +139,7 @@ mod tests {
     #[test]
     fn lengths_that_lie_are_refused() {
         let bytes = sample().encode();
-        for at in (96..bytes.len() - 8).step_by(1) {
+        for at in (104..bytes.len() - 8).step_by(1) {
             let mut wrong = bytes.clone();
             wrong[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
             let _ = Request::decode(&wrong);

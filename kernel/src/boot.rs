@@ -42,6 +42,7 @@ pub fn run(info: arch::boot::Info) -> ! {
         sections: Directory::new(base, SLICE_LEN),
         section_count: AtomicU64::new(0),
         tasks: Table::new(),
+        ended: Table::new(),
         threads: Table::new(),
         processors,
         view_frames: AtomicU64::new(0),

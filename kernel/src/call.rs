@@ -1,5 +1,6 @@
 //! The calls: decode (done by `abi`), check, apply, answer. What is more than a few lines lives with its word.
 
+use crate::alarm;
 use crate::ask;
 use crate::claim;
 use crate::device;
@@ -73,7 +74,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         Call::Identity { out } => claim::write_record(d, out, &identity(thread, d)),
         Call::ThreadCreate { entry, argument, stack_len } => thread_create(d, entry, argument, stack_len),
         Call::ThreadKill { thread } => thread_kill(d, thread),
-        Call::TaskCreate { limits, user, name, name_len } => task_create(thread, d, limits, user, name, name_len),
+        Call::TaskCreate { limits, user, name, name_len, payer } => task_create(thread, d, limits, user, (name, name_len), payer),
         Call::TaskStart { task, text, entry, argument, stack_len } => task_start(d, task, text, entry, argument, stack_len),
         Call::TaskKill { task } => task_kill(thread, d, task),
         Call::TaskEnd { task, code } => task_end(d, task, code),
@@ -81,6 +82,15 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Some((number, task)) => claim::write_record(d, out, &task.info()).map(|_| number),
             None => Err(Error::NotFound),
         },
+        Call::TaskEnded { after, out } => system_only(d).and_then(|()| match machine().ended.after(after) {
+            Some((number, task)) => claim::write_record(d, out, &task.ended_as()).map(|_| number),
+            None => Err(Error::NotFound),
+        }),
+        Call::TaskForget { task } => system_only(d).and_then(|()| task_forget(task)),
+        Call::EndsPost { post, op } => system_only(d).and_then(|()| task::ENDS.bind(thread, d, post, op)),
+        Call::TaskLimit { task, limits } => system_only(d).and_then(|()| task_limit(d, task, limits)),
+        Call::ClockPost { post, op } => system_only(d).and_then(|()| alarm::bind(thread, d, post, op)),
+        Call::ClockAlarm { at } => alarm::set(d, at),
         Call::ThreadList { after, out } => match machine().threads.after(after) {
             Some((number, other)) => claim::write_record(d, out, &other.info()).map(|_| number),
             None => Err(Error::NotFound),
@@ -223,16 +233,29 @@ fn name(d: &Domain, address: u64, len: u64) -> Result<[u8; NAME_LEN], Error> {
     Ok(name)
 }
 
-fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, address: u64, len: u64) -> Result<u64, Error> {
+fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (u64, u64), payer: u64) -> Result<u64, Error> {
     let asked: Limits = claim::read_record(d, limits)?;
-    let name = name(d, address, len)?;
+    let name = name(d, at, len)?;
     let maker = d.text.owner();
     let limits = maker.limits_for(&asked);
-    if maker.user != USER_SYSTEM && user != maker.user {
-        return Err(d.subject.refused(Object::System));
+    if user != maker.user || payer != 0 {
+        system_only(d)?;
     }
+    let payer = if payer == 0 { thread.task.clone() } else { Task::find(payer)? };
     spare_heap()?;
-    Task::create(Some(&thread.task), maker.number, user, limits, name).map(|task| task.number)
+    Task::create(Some(&payer), maker.number, user, limits, name).map(|task| task.number)
+}
+
+fn task_forget(number: u64) -> Result<u64, Error> {
+    machine().ended.find(number).ok_or(Error::NotFound)?;
+    machine().ended.remove(number);
+    Ok(0)
+}
+
+fn task_limit(d: &Domain, task: u64, limits: u64) -> Result<u64, Error> {
+    let to: Limits = claim::read_record(d, limits)?;
+    Task::find(task)?.limit(&to);
+    Ok(0)
 }
 
 fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
@@ -255,9 +278,6 @@ fn task_kill(thread: &Thread, d: &Domain, number: u64) -> Result<u64, Error> {
     if !task.is_open_to(&thread.task) || !task.is_open_to(&d.text.owner()) {
         return Err(d.subject.refused(Object::Task(number)));
     }
-    if task.exit_status().is_some() {
-        return Err(Error::NotFound);
-    }
     task.exit_with(exit::KILLED, 0);
     Ok(0)
 }
@@ -278,18 +298,14 @@ fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
 }
 
 fn task_wait(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64, out: u64) {
-    let task = match Task::find(number) {
-        Ok(task) if task.is_open_to(&thread.task) => task,
-        Ok(_) => return thread.answer(Err(d.subject.refused(Object::Task(number)))),
+    let task = match system_only(d).and_then(|()| task::find_ended(number)) {
+        Ok(task) => task,
         Err(error) => return thread.answer(Err(error)),
     };
     if task.exit_status().is_none() {
         return task.waiters.wait(thread, timeout, || task.exit_status().is_some());
     }
     let told = task.exit_status().ok_or(Error::NotFound).and_then(|status| claim::write_record(d, out, &status));
-    if told.is_ok() {
-        task::collect(&thread.task, &task);
-    }
     thread.answer(told);
 }
 

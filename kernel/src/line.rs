@@ -5,7 +5,7 @@ use crate::device;
 use crate::domain::Domain;
 use crate::gate;
 use crate::machine::machine;
-use crate::post::{self, notice};
+use crate::post::{self, notice, notice::Bound};
 use crate::processor::{Processor, here};
 use crate::seat;
 use crate::section::Section;
@@ -14,7 +14,6 @@ use abi::info::{Interrupt, way};
 use abi::refusal::Object;
 use abi::sched::event;
 use abi::{Error, Rights};
-use ::post::Notice;
 use ::sched::Home;
 use alloc::sync::Arc;
 use arch::{apic, ioapic, time};
@@ -30,13 +29,6 @@ struct Handler {
     gate: u64,
     /// The device's section.
     section: u64,
-}
-
-/// The message that an interrupt is to a post.
-struct Bound {
-    notice: Notice,
-    /// Whose it is.
-    text: Arc<Section>,
 }
 
 struct Line {
@@ -241,12 +233,6 @@ pub fn interrupt(vector: u8) {
     }
     line.serve(vector);
     line.longest_ns.fetch_max(time::now().saturating_sub(began), Ordering::Relaxed);
-}
-
-impl Bound {
-    fn is_of_another(&self, domain: &Domain) -> bool {
-        !core::ptr::eq(&*self.text, &*domain.text) && !self.text.is_dead()
-    }
 }
 
 impl Line {

@@ -80,6 +80,8 @@ pub struct Machine {
     pub sections: Directory<Arc<Section>>,
     pub section_count: AtomicU64,
     pub tasks: Table<Task>,
+    /// Tasks that have ended and were not forgotten, by the same numbers.
+    pub ended: Table<Task>,
     pub threads: Table<Thread>,
     pub processors: Vec<Processor>,
     /// Page tables of views, in frames.

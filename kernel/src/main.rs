@@ -9,7 +9,8 @@ macro_rules! on_the_machine {
 on_the_machine! {
     extern crate alloc;
 
-    mod ask;
+    mod alarm;
+mod ask;
     mod boot;
     mod call;
     mod claim;

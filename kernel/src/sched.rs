@@ -2,6 +2,7 @@
 //! in a processor's seat it decides instead (`seat.rs`); this is what runs where none does, or one has failed
 //! (architecture, section 15).
 
+use crate::alarm;
 use crate::line;
 use crate::machine::machine;
 use crate::pass;
@@ -25,6 +26,8 @@ pub enum Timeout {
     Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
     /// A killed thread's callee has had its time.
     Grace(Arc<Thread>),
+    /// See [`alarm`].
+    Alarm,
 }
 
 /// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
@@ -230,6 +233,7 @@ pub fn tick() {
                 wake(&thread, ticket, result);
             }
             Some(Timeout::Grace(thread)) => thread.grace_over(),
+            Some(Timeout::Alarm) => alarm::ring(),
             None => break,
         }
     }

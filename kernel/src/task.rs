@@ -5,13 +5,14 @@ use crate::gate::Gate;
 use crate::keyed::TaskView;
 use crate::machine::machine;
 use crate::post::Purse;
+use crate::post::notice::Bell;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
 use crate::window::Window;
 use abi::refusal::Object;
 use abi::section::NAME_LEN;
-use abi::task::{Exit, Limits, TaskInfo, USER_SYSTEM, exit};
+use abi::task::{Ended, Exit, Limits, TaskInfo, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -20,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
 
-/// How many ends of threads or children are remembered for somebody who has not asked yet.
+/// How many ends of threads are remembered for somebody who has not asked yet.
 const ENDED_MAX: usize = 64;
 
 /// How deep tasks of persons may be nested.
@@ -35,14 +36,12 @@ pub struct Foreign {
 
 pub struct Task {
     pub number: u64,
-    pub parent: u64,
     pub user: u64,
-    /// The task whose text made it: it may build the window before the first thread runs.
+    /// The task whose text made it: it may build the window before the first thread runs. 0: nobody's, the first task.
     creator: u64,
     pub name: [u8; NAME_LEN],
     ledger: Mutex<Ledger>,
-    /// The parent, if it is not of the system's: what this task uses, it uses of its parent's quota, too. So nobody gets
-    /// more by making children.
+    /// What this task uses counts for that one, too, if it is not of the system's. So nobody gets more by making others.
     pub payer: Option<Arc<Task>>,
     /// What pays for its messages in queues.
     pub purse: Purse,
@@ -63,7 +62,7 @@ pub struct Task {
     /// Somebody does what is to be done at the end; nobody else may say that it is done.
     finishing: AtomicBool,
     finished: AtomicBool,
-    /// Its end may be told: nothing that it used is in use any more, nor what its children used that never ran.
+    /// Its end may be told: nothing that it used is in use any more, nor what tasks used that it has made and never started.
     told: AtomicBool,
     /// What still uses something of it: itself, and each section on its way out, whoever deletes it.
     uses: AtomicU64,
@@ -72,9 +71,9 @@ pub struct Task {
 }
 
 impl Task {
-    /// A new task without threads. Counts as one of its parent's threads until it is forgotten.
-    pub fn create(parent: Option<&Arc<Task>>, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Result<Arc<Task>, Error> {
-        let payer = parent.filter(|parent| parent.user != USER_SYSTEM).cloned();
+    /// A new task without threads. Counts as one of its payer's threads until it is forgotten.
+    pub fn create(payer: Option<&Arc<Task>>, creator: u64, user: u64, limits: Limits, name: [u8; NAME_LEN]) -> Result<Arc<Task>, Error> {
+        let payer = payer.filter(|payer| payer.user != USER_SYSTEM).cloned();
         let depth = payer.as_ref().map_or(0, |payer| payer.depth + 1);
         if depth > DEPTH_MAX {
             return Err(Error::TooDeep);
@@ -85,7 +84,6 @@ impl Task {
         let number = machine().tasks.number();
         let task = Arc::new(Task {
             number,
-            parent: parent.map_or(0, |parent| parent.number),
             user,
             creator,
             name,
@@ -162,6 +160,11 @@ impl Task {
         }
     }
 
+    /// `task_limit`.
+    pub fn limit(&self, to: &Limits) {
+        self.ledger.lock().limit(to);
+    }
+
     /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
     pub fn limits_for(&self, asked: &Limits) -> Limits {
         let own = self.ledger.lock().limits();
@@ -178,9 +181,9 @@ impl Task {
         self.dead.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody of task `asker` may end or wait for this one.
+    /// Whether somebody of task `asker` may end this one.
     pub fn is_open_to(&self, asker: &Task) -> bool {
-        asker.user == abi::task::USER_SYSTEM || asker.user == self.user || self.parent == asker.number
+        asker.user == USER_SYSTEM || asker.user == self.user
     }
 
     /// Before its first thread only its creator builds a task; afterwards only its personality changes the window.
@@ -284,15 +287,12 @@ impl Task {
         self.finished.store(true, Ordering::SeqCst);
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
         self.own_sections().iter().for_each(|section| section.delete());
-        if self.parent == 0 {
+        if self.creator == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
+        // One that never ran has made none, and the sweep that ends it goes on by itself.
         if self.has_started() || !is_gone(self.creator) {
             sweep(self);
-        } else if is_gone(self.parent) {
-            // A child that never ran has none of its own, and the sweep that ends it goes on by itself. But that one has passed, if
-            // somebody else was ending it already.
-            machine().tasks.remove(self.number);
         }
         self.unused();
     }
@@ -303,11 +303,35 @@ impl Task {
     }
 
     /// What [`used`](Self::used) said is done. The last one tells of the end.
-    pub fn unused(&self) {
-        if self.uses.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.told.store(true, Ordering::SeqCst);
-            self.waiters.wake_all();
+    pub fn unused(self: &Arc<Task>) {
+        if self.uses.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return;
         }
+        // Who would give something to a task that has ended deletes it, and comes here later.
+        if self.told.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // Whoever looks for it finds it in one of the two.
+        machine().ended.insert(self.number, self.clone());
+        machine().tasks.remove(self.number);
+        self.waiters.wake_all();
+        ENDS.ring();
+    }
+
+    /// What is told of one that has ended.
+    pub fn ended_as(&self) -> Ended {
+        Ended {
+            task: self.number,
+            payer: self.payer_number(),
+            user: self.user,
+            began: u64::from(self.has_started()),
+            exit: self.exit_status().unwrap_or_default(),
+            name: self.name,
+        }
+    }
+
+    fn payer_number(&self) -> u64 {
+        self.payer.as_ref().map_or(0, |payer| payer.number)
     }
 
     pub fn info(&self) -> TaskInfo {
@@ -326,7 +350,7 @@ impl Task {
         };
         TaskInfo {
             task: self.number,
-            parent: self.parent,
+            payer: self.payer_number(),
             user: self.user,
             foreign: u64::from(self.foreign.get().is_some()),
             threads,
@@ -347,29 +371,15 @@ impl Drop for Task {
     }
 }
 
-/// Forgets the children of a task that has just finished, that task itself if its parent is gone, and the oldest of its
-/// finished siblings if the parent never asks.
+/// Rung for each end of a task.
+pub static ENDS: Bell = Bell::new();
+
+/// Ends what a task that has just finished has made and not started: nobody is left who could.
 fn sweep(task: &Task) {
-    let orphan = is_gone(task.parent);
-    let mut siblings = 0;
-    let mut oldest: Option<u64> = None;
     for other in machine().tasks.all() {
         if other.creator == task.number && !other.has_started() {
-            // Nobody is left who could start it.
             other.exit_with(exit::KILLED, 0);
         }
-        if !other.finished.load(Ordering::SeqCst) {
-            continue;
-        }
-        if other.parent == task.number || (orphan && other.number == task.number) {
-            machine().tasks.remove(other.number);
-        } else if other.parent == task.parent {
-            siblings += 1;
-            oldest = Some(oldest.map_or(other.number, |number| number.min(other.number)));
-        }
-    }
-    if let Some(number) = oldest.filter(|_| siblings > ENDED_MAX) {
-        machine().tasks.remove(number);
     }
 }
 
@@ -378,13 +388,10 @@ fn is_gone(number: u64) -> bool {
     machine().tasks.find(number).is_none_or(|task| task.is_finished())
 }
 
-/// `task_wait`: whether it is over; forgets it when a parent has been told.
-pub fn collect(waiter: &Task, task: &Arc<Task>) -> Option<Exit> {
-    let status = task.exit_status()?;
-    if task.parent == waiter.number {
-        machine().tasks.remove(task.number);
-    }
-    Some(status)
+/// `task_wait`: finds it while it is there, and until it is forgotten.
+pub fn find_ended(number: u64) -> Result<Arc<Task>, Error> {
+    let found = machine().tasks.find(number).or_else(|| machine().ended.find(number));
+    found.ok_or(Error::NotFound)
 }
 
 /// What has been accounted, and what runs besides: read anew while that changes, a few times.

@@ -1,11 +1,13 @@
 //! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
 
+use crate::alarm;
 use crate::domain::Domain;
 use crate::line;
 use crate::post;
 use crate::processor;
 use crate::sched;
 use crate::section::Section;
+use crate::task::ENDS;
 use crate::thread::Thread;
 use crate::view::{self, Change};
 use abi::{Error, Rights};
@@ -168,6 +170,8 @@ impl Section {
         sched::wake_inside(self.base);
         post::text_ended(self);
         line::text_ended(self);
+        alarm::text_ended(self);
+        ENDS.text_ended(self);
     }
 }
 

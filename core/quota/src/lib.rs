@@ -18,7 +18,7 @@ pub enum Resource {
     Threads,
 }
 
-/// The ledger of one task. What is used never exceeds the limits.
+/// The ledger of one task. What is used grows within the limits only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     used: Limits,
@@ -68,6 +68,15 @@ impl Ledger {
     /// What may be used.
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// Sets what may be used from now on; 0: as before. What is used stays, even where it is more: then nothing is had until it is less.
+    pub fn limit(&mut self, to: &Limits) {
+        let set = |limit: &mut u64, to: u64| *limit = if to == 0 { *limit } else { to };
+        set(&mut self.limits.frames, to.frames);
+        set(&mut self.limits.sections, to.sections);
+        set(&mut self.limits.reserve, to.reserve);
+        set(&mut self.limits.threads, to.threads);
     }
 
     /// Whether all of `child` would fit into what is not used: a task cannot give a child more than it has left.

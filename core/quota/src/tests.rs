@@ -30,6 +30,20 @@ fn a_ledger_without_limits_does_not_overflow() {
 }
 
 #[test]
+fn limits_change_and_what_is_used_stays() {
+    let mut ledger = Ledger::new(limits([10; 4]));
+    assert_eq!(ledger.charge(Resource::Threads, 8), Ok(()));
+    ledger.limit(&limits([0, 20, 0, 5]));
+    assert_eq!(ledger.limits(), limits([10, 20, 10, 5]));
+    assert_eq!(ledger.used(), limits([0, 0, 0, 8]));
+    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::Quota));
+    ledger.release(Resource::Threads, 4);
+    assert_eq!(ledger.charge(Resource::Threads, 1), Ok(()));
+    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Sections, 20), Ok(()));
+}
+
+#[test]
 fn a_child_fits_what_is_left() {
     let mut ledger = Ledger::new(limits([10, 10, 10, 10]));
     assert!(ledger.fits(&limits([10, 10, 10, 10])));

@@ -5,20 +5,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use interfaces::loader::LoaderClient;
 use interfaces::request::{LEN_MAX, Request};
+use rt::Error;
 use rt::abi::start::StreamRef;
 use rt::abi::task::{Exit, Limits};
-use rt::{Error, Once};
 
-static CLIENT: Once<LoaderClient> = Once::new();
-
-fn client() -> Result<&'static LoaderClient, Error> {
-    CLIENT.get_or_try(|| LoaderClient::bind(crate::names::lookup("loader")?))
-}
+use crate::processes::{self, group};
 
 /// A program to be started; what is not said is inherited.
 #[derive(Clone, Debug)]
 pub struct Command {
     request: Request,
+    group: u64,
 }
 
 /// Why a program was not started.
@@ -56,9 +53,10 @@ impl Command {
             streams: [0, 1, 2].map(|i| start.stream(i)),
             limits: Limits::default(),
             user: start.user(),
+            payer: 0,
             names: start.names(),
         };
-        Command { request }
+        Command { request, group: group::SAME }
     }
 
     /// All arguments, the name that the program is called by first.
@@ -108,15 +106,29 @@ impl Command {
         self
     }
 
+    /// In another group than this process ([`group::NEW`], or the number of one that is there).
+    #[must_use]
+    pub fn group(mut self, group: u64) -> Command {
+        self.group = group;
+        self
+    }
+
     /// Starts the program.
     ///
     /// # Errors
     /// With the reason that the loader gives.
     pub fn spawn(&self) -> Result<Child, Refused> {
-        self.spawn_by(client()?)
+        let processes = processes::client()?;
+        self.spawn_with(|request, reason| processes.spawn(request, self.group, reason))
     }
 
-    /// Starts the program by a loader that was found in another way than by name.
+    /// What the process server is asked, for who sends that himself.
+    #[must_use]
+    pub fn request(&self) -> Vec<u8> {
+        self.request.encode()
+    }
+
+    /// Starts the program without the process server: who does so waits for its end by `rt::task::wait`. User 0 only.
     ///
     /// # Errors
     /// With the reason that the loader gives.
@@ -124,7 +136,7 @@ impl Command {
         self.spawn_with(|request, reason| loader.spawn(request, reason))
     }
 
-    /// Starts the program of a place that the loader keeps (`interfaces::loader`), whatever the path says.
+    /// The same with the program of a place that the loader keeps (`interfaces::loader`), whatever the path says.
     ///
     /// # Errors
     /// With the reason that the loader gives.
@@ -155,23 +167,23 @@ pub struct Child {
 }
 
 impl Child {
-    /// Waits until it has ended.
+    /// Waits until it has ended. It is told of once.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// `NotFound`: it was told of before, or is nobody's child any more.
     pub fn wait(self) -> Result<Exit, Error> {
-        rt::task::wait(self.task, u64::MAX)
+        self.wait_for(u64::MAX)
     }
 
     /// # Errors
-    /// `TimedOut`; what the kernel answers.
+    /// `TimedOut`; as [`Child::wait`].
     pub fn wait_for(self, timeout_ns: u64) -> Result<Exit, Error> {
-        rt::task::wait(self.task, timeout_ns)
+        processes::collect(self.task, timeout_ns).map(|ended| ended.1)
     }
 
     /// # Errors
-    /// What the kernel answers.
+    /// `NotFound`: it has ended.
     pub fn kill(self) -> Result<(), Error> {
-        rt::task::kill(self.task)
+        processes::kill(self.task).map(drop)
     }
 }

@@ -10,6 +10,7 @@ pub use rt;
 pub use rt::abi;
 pub use rt::{AclEntry, Caller, Error, Rights, Start, start};
 
+pub mod clock;
 pub mod command;
 pub mod driver;
 pub mod ended;
@@ -17,6 +18,7 @@ pub mod files;
 pub mod names;
 pub mod parallel;
 mod passing;
+pub mod processes;
 pub mod servers;
 pub mod stream;
 mod why;

@@ -6,6 +6,7 @@ use abi::section::{NAME_LEN, SectionInfo, kind};
 use abi::{AclEntry, Error, Rights, layout};
 use alloc::vec::Vec;
 use core::ptr;
+use core::sync::atomic::AtomicU32;
 
 use crate::Trap;
 use crate::post::Post;
@@ -15,6 +16,29 @@ use crate::post::Post;
 pub struct Section {
     base: u64,
     len: u64,
+}
+
+/// Tries, and the pause between two of them, ns.
+const CLONE_TRIES: u32 = 10_000;
+const CLONE_PAUSE_NS: u64 = 100_000;
+
+/// A copy-on-write clone of the section at `base`, whose ACL is the clone's maker's affair. Value: its base. While somebody else clones the
+/// same section it waits.
+///
+/// # Errors
+/// `Killed`, or what the kernel answers.
+pub fn clone_at(base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    let mut tries = 0;
+    loop {
+        match stub::section_clone(&Trap, base, flags, at, room) {
+            Err(Error::Busy) if tries < CLONE_TRIES => tries += 1,
+            outcome => return outcome,
+        }
+        if crate::sync::wait(&NEVER, 0, CLONE_PAUSE_NS) == Err(Error::Killed) {
+            return Err(Error::Killed);
+        }
+    }
 }
 
 impl Section {
@@ -41,7 +65,7 @@ impl Section {
     /// # Errors
     /// What the kernel answers.
     pub fn clone_of(base: u64, flags: u64, at: u64, room: u64) -> Result<Section, Error> {
-        let base = stub::section_clone(&Trap, base, flags, at, room)?;
+        let base = clone_at(base, flags, at, room)?;
         Ok(Section { base, len: info(base)?.len })
     }
 

@@ -10,7 +10,7 @@ use abi::{AclEntry, Error, Rights};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::gate::{Skeleton, Values};
 use crate::line::Lines;
@@ -18,6 +18,9 @@ use crate::post::{FOR_EVER, Message, Post, answer_and_receive};
 use crate::request::{self, ANSWER};
 use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
+
+mod deferred;
+pub use deferred::{Deferred, defer};
 
 /// What the gate behind the methods is asked for.
 pub mod opener {
@@ -159,6 +162,10 @@ struct Office {
     /// who waits needs no room, so each of those who do gets theirs, whatever the others leave lying.
     kept: Mutex<VecDeque<Reply>>,
     kept_len: AtomicU32,
+    /// Somebody sends what is kept, though no receiver has anything to do.
+    sending: AtomicBool,
+    /// Requests that are answered later ([`defer`]): where to, and their heads.
+    deferred: Mutex<Vec<(u64, u32)>>,
     /// What each receiver has received last.
     at_work: Vec<Work>,
 }
@@ -201,13 +208,16 @@ impl Office {
     fn new(post: Post, receivers: usize) -> Self {
         let counts = [const { AtomicU64::new(0) }; COUNTS];
         let at_work = (0..receivers).map(|_| Work::default()).collect();
-        Office { post, counts, kept: Mutex::default(), kept_len: AtomicU32::new(0), at_work }
+        let (kept_len, sending) = (AtomicU32::new(0), AtomicBool::new(false));
+        Office { post, counts, kept: Mutex::default(), kept_len, sending, deferred: Mutex::default(), at_work }
     }
 
     /// Whether a request is here: received, or answered in vain so far.
     fn knows(&self, back: u64, head: u32) -> bool {
         let has = |work: &Work| work.back.load(Ordering::SeqCst) == back && work.head.load(Ordering::SeqCst) == head;
-        self.at_work.iter().any(has) || self.kept.lock().iter().any(|one| (one.back, one.head) == (back, head))
+        self.at_work.iter().any(has)
+            || self.deferred.lock().contains(&(back, head))
+            || self.kept.lock().iter().any(|one| (one.back, one.head) == (back, head))
     }
 
     fn count(&self, what: Count) {
@@ -215,7 +225,8 @@ impl Office {
     }
 
     /// The life of a receiver: until the post is no more.
-    fn serve<S: Skeleton>(&self, methods: &S, count: u64, work: &Work) {
+    fn serve<S: Skeleton>(&'static self, methods: &S, count: u64, work: &'static Work) {
+        deferred::sit_down(self, work).expect("a receiver is a thread of this program's");
         // Whether a method is running, and what is to be answered next.
         let (serving, next) = (Cell::new(false), Cell::new(None));
         let reply = |outcome| {

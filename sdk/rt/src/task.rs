@@ -1,10 +1,11 @@
 //! Tasks: ending, watching and listing them.
 
 use abi::calls::stub;
-use abi::task::{Exit, Identity, Limits, TaskInfo, ThreadInfo};
+use abi::task::{Ended, Exit, Identity, Limits, TaskInfo, ThreadInfo};
 use abi::{Error, info};
 
 use crate::Trap;
+use crate::post::Post;
 
 /// Ends the task that owns the executing text.
 pub fn exit(code: i32) -> ! {
@@ -36,8 +37,17 @@ pub(crate) fn who() -> abi::refusal::Who {
 /// # Errors
 /// What the kernel answers.
 pub fn create(limits: &Limits, user: u64, name: &[u8]) -> Result<u64, Error> {
+    create_for(0, limits, user, name)
+}
+
+/// The same; what it uses counts for the task `payer`, too (0: the calling thread's). User 0 only.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn create_for(payer: u64, limits: &Limits, user: u64, name: &[u8]) -> Result<u64, Error> {
     let name = &name[..name.len().min(abi::section::NAME_LEN)];
-    stub::task_create(&Trap, core::ptr::from_ref(limits) as u64, user, name.as_ptr() as u64, name.len() as u64)
+    let limits = core::ptr::from_ref(limits) as u64;
+    stub::task_create(&Trap, limits, user, name.as_ptr() as u64, name.len() as u64, payer)
 }
 
 /// Starts a thread of `task` at `entry` in the text section `text`. Value: thread.
@@ -54,7 +64,7 @@ pub fn kill(task: u64) -> Result<(), Error> {
     stub::task_kill(&Trap, task).map(drop)
 }
 
-/// Waits until a task has ended.
+/// Waits until a task has ended. User 0 only: for others a server waits (`musubi::processes`).
 ///
 /// # Errors
 /// `TimedOut`, `NotFound`, or what the kernel answers.
@@ -62,6 +72,40 @@ pub fn wait(task: u64, timeout_ns: u64) -> Result<Exit, Error> {
     let mut out = Exit::default();
     stub::task_wait(&Trap, task, timeout_ns, core::ptr::from_mut(&mut out) as u64)?;
     Ok(out)
+}
+
+/// The first task with a number above `after` that has ended, and how. User 0 only.
+///
+/// # Errors
+/// `NotFound` at the end; what the kernel answers.
+pub fn ended(after: u64) -> Result<Ended, Error> {
+    let mut out = Ended::default();
+    stub::task_ended(&Trap, after, core::ptr::from_mut(&mut out) as u64)?;
+    Ok(out)
+}
+
+/// Forgets a task that has ended. User 0 only.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn forget(task: u64) -> Result<(), Error> {
+    stub::task_forget(&Trap, task).map(drop)
+}
+
+/// Has ends of tasks come to a post, as messages with this operation. User 0 only.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn ends_to(post: Post, op: u32) -> Result<(), Error> {
+    stub::ends_post(&Trap, post.0, op.into()).map(drop)
+}
+
+/// Sets what a task may use from now on; 0: as before. User 0 only.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn limit(task: u64, to: &Limits) -> Result<(), Error> {
+    stub::task_limit(&Trap, task, core::ptr::from_ref(to) as u64).map(drop)
 }
 
 /// What is known of a task; `None` if it is not there (any more).

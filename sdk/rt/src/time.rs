@@ -1,6 +1,8 @@
 //! Clocks and sleep.
 
 use crate::Trap;
+use crate::post::Post;
+use abi::Error;
 use abi::calls::stub;
 
 /// Nanoseconds since boot.
@@ -18,6 +20,22 @@ pub fn unix_ns() -> u64 {
 /// Sleeps for at least `ns`; less only if the thread is being killed.
 pub fn sleep_ns(ns: u64) {
     let _ = stub::sleep(&Trap, ns);
+}
+
+/// Has a moment that [`alarm_at`] sets come to a post, as messages with this operation. User 0 only.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn alarms_to(post: Post, op: u32) -> Result<(), Error> {
+    stub::clock_post(&Trap, post.0, op.into()).map(drop)
+}
+
+/// When that message comes next, ns since boot (`u64::MAX`: never).
+///
+/// # Errors
+/// What the kernel answers.
+pub fn alarm_at(at: u64) -> Result<(), Error> {
+    stub::clock_alarm(&Trap, at).map(drop)
 }
 
 /// The processor's time-stamp counter; with `--icount` one tick is one instruction.

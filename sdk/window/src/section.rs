@@ -29,7 +29,7 @@ impl Section {
     /// # Errors
     /// What the kernel answers.
     pub fn clone_of(original: &Section) -> Result<Section, Error> {
-        let base = stub::section_clone(&Trap, original.base, flag::ANY_PRINCIPAL, 0, 0)?;
+        let base = rt::section::clone_at(original.base, flag::ANY_PRINCIPAL, 0, 0)?;
         Ok(Section { base, reserve: original.reserve })
     }
 

@@ -5,13 +5,14 @@ use crate::output::Output;
 use alloc::vec;
 use alloc::vec::Vec;
 use musubi::interfaces::console::mode;
-use musubi::rt::{Condition, Mutex, section, task};
+use musubi::processes::{self, ProcessInfo};
+use musubi::rt::{Condition, Mutex, section};
 use musubi::{Caller, Error};
 
 pub struct Input {
     lines: Mutex<Lines>,
     arrived: Condition,
-    /// Tasks that `^C` kills.
+    /// Those that `^C` ends.
     foreground: Mutex<Vec<u64>>,
     /// The text that sets modes: the first that did, while it lives.
     controller: Mutex<u64>,
@@ -38,9 +39,9 @@ impl Input {
             let _ = output.write(1, &effect.echo);
         }
         if effect.interrupt {
-            let tasks = core::mem::take(&mut *self.foreground.lock());
-            tasks.into_iter().for_each(|task| {
-                let _ = task::kill(task);
+            let all = core::mem::take(&mut *self.foreground.lock());
+            all.into_iter().for_each(|whom| {
+                let _ = processes::kill(whom);
             });
         }
     }
@@ -71,19 +72,21 @@ impl Input {
         Ok(())
     }
 
-    pub fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+    pub fn foreground(&self, caller: &Caller, whom: u64) -> Result<(), Error> {
         self.control(caller)?;
-        let mut foreground = self.foreground.lock();
-        if task == 0 {
-            foreground.clear();
+        if whom == 0 {
+            self.foreground.lock().clear();
             return Ok(());
         }
-        // This program may kill anybody: it does so for the controller only where that may, too.
-        let theirs = task::list().any(|t| t.task == task && t.user == caller.user);
-        if !theirs {
+        // This program may end anybody: it does so for the controller only where that may, too.
+        let meant = |one: &ProcessInfo| one.task == whom || processes::of_group(one.group) == whom;
+        if !processes::list()?.iter().any(|one| meant(one) && one.user == caller.user) {
             return Err(Error::Denied);
         }
-        foreground.push(task);
+        let mut foreground = self.foreground.lock();
+        if !foreground.contains(&whom) {
+            foreground.push(whom);
+        }
         Ok(())
     }
 

@@ -113,8 +113,8 @@ impl Console for Service {
         self.input.set_mode(caller, mode)
     }
 
-    fn foreground(&self, caller: &Caller, task: u64) -> Result<(), Error> {
-        self.input.foreground(caller, task)
+    fn foreground(&self, caller: &Caller, whom: u64) -> Result<(), Error> {
+        self.input.foreground(caller, whom)
     }
 
     fn size(&self) -> (u64, u64) {

@@ -1,30 +1,23 @@
-//! What the name service knows, so that the next one knows it, too; and where it says that it is ready.
+//! What servers know, so that the next ones know it, too; and where the name service says that it is ready.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::interfaces::ledger::{Ledger, RECORD};
-use musubi::interfaces::names::NAME_MAX;
+use musubi::interfaces::ledger::{KEY_MAX, Ledger, RECORD_MAX};
 use musubi::interfaces::ready::Ready;
-use musubi::rt::{Condition, Mutex, section};
+use musubi::rt::{Condition, Mutex, fault};
 use musubi::{Caller, Error};
 
-/// As many names as the name service has at most.
-const MAX: usize = 4096;
-/// With fewer names than this nobody looks for dead ones among them.
-const FEW: usize = 16;
-
-#[derive(Clone, Copy)]
-struct Kept {
-    gate: u64,
-    task: u64,
-    stands: bool,
-}
+/// Records of one server.
+const MAX: usize = 8192;
 
 pub struct Book {
-    names: Mutex<(BTreeMap<String, Kept>, usize)>,
+    /// Of each text that writes here.
+    kept: Mutex<BTreeMap<u64, BTreeMap<String, Vec<u8>>>>,
     /// Where the name service stands.
-    text: AtomicU64,
+    names: AtomicU64,
     /// The gate and the task of the one that is ready.
     ready: Mutex<(u64, u64)>,
     changed: Condition,
@@ -33,16 +26,21 @@ pub struct Book {
 impl Book {
     pub const fn new() -> Book {
         Book {
-            names: Mutex::new((BTreeMap::new(), FEW)),
-            text: AtomicU64::new(0),
+            kept: Mutex::new(BTreeMap::new()),
+            names: AtomicU64::new(0),
             ready: Mutex::new((0, 0)),
             changed: Condition::new(),
         }
     }
 
-    /// The only text that writes here.
-    pub fn is_of(&self, text: u64) {
-        self.text.store(text, Ordering::SeqCst);
+    /// Servers with this text have a ledger here.
+    pub fn is_for(&self, text: u64) {
+        self.kept.lock().entry(text).or_default();
+    }
+
+    /// The name service has this text.
+    pub fn names_are(&self, text: u64) {
+        self.names.store(text, Ordering::SeqCst);
     }
 
     /// Waits until the name service that is this task is ready, for so long. Value: its gate.
@@ -54,60 +52,58 @@ impl Book {
         if ready.1 == task { Ok(ready.0) } else { Err(Error::TimedOut) }
     }
 
-    fn check(&self, caller: &Caller) -> Result<(), Error> {
-        if caller.text == self.text.load(Ordering::SeqCst) { Ok(()) } else { Err(Error::Denied) }
+    fn with<T>(
+        &self,
+        caller: &Caller,
+        what: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        what(self.kept.lock().get_mut(&caller.text).ok_or(Error::Denied)?)
     }
 }
 
 impl Ready for Book {
     fn ready(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
-        self.check(caller)?;
+        if caller.text != self.names.load(Ordering::SeqCst) {
+            return Err(Error::Denied);
+        }
         *self.ready.lock() = (gate, caller.task);
         self.changed.notify_all();
         Ok(())
     }
 }
 
-fn lives(kept: &Kept) -> bool {
-    kept.stands || section::info(kept.gate).is_ok_and(|info| info.owner == kept.task)
-}
-
 impl Ledger for Book {
-    fn keep(&self, caller: &Caller, name: &str, gate: u64, task: u64, stands: bool) -> Result<(), Error> {
-        self.check(caller)?;
-        if name.len() > NAME_MAX {
+    fn keep(&self, caller: &Caller, key: &str, record: &[u8]) -> Result<(), Error> {
+        if key.len() > KEY_MAX || record.len() > RECORD_MAX {
             return Err(Error::TooBig);
         }
-        let name = String::from(name);
-        let (names, full) = &mut *self.names.lock();
-        // The name service does the same with its own, and knows no more than these.
-        if names.len() >= *full && !names.contains_key(&name) {
-            names.retain(|_, kept| lives(kept));
-            *full = (2 * names.len()).clamp(FEW, MAX);
-            if names.len() >= MAX {
+        if key.contains('\0') {
+            return Err(Error::BadArgument);
+        }
+        let record = fault::copy_in(record)?;
+        self.with(caller, |kept| {
+            if kept.len() >= MAX && !kept.contains_key(key) {
                 return Err(Error::Quota);
             }
-        }
-        names.insert(name, Kept { gate, task, stands });
-        Ok(())
+            kept.insert(String::from(key), record);
+            Ok(())
+        })
     }
 
-    fn forget(&self, caller: &Caller, name: &str) -> Result<(), Error> {
-        self.check(caller)?;
-        self.names.lock().0.remove(name);
-        Ok(())
+    fn forget(&self, caller: &Caller, key: &str) -> Result<(), Error> {
+        self.with(caller, |kept| {
+            kept.remove(key);
+            Ok(())
+        })
     }
 
-    fn nth(&self, caller: &Caller, index: u64, record: &mut [u8; RECORD], name: &mut [u8]) -> Result<u64, Error> {
-        self.check(caller)?;
-        let index = usize::try_from(index).map_err(|_| Error::NotFound)?;
-        let (found, kept) =
-            self.names.lock().0.iter().nth(index).map(|(name, kept)| (name.clone(), *kept)).ok_or(Error::NotFound)?;
-        for (to, word) in record.chunks_exact_mut(8).zip([kept.gate, kept.task, kept.stands.into()]) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        let len = found.len().min(name.len());
-        name[..len].copy_from_slice(&found.as_bytes()[..len]);
+    fn next(&self, caller: &Caller, after: &str, entry: &mut [u8]) -> Result<u64, Error> {
+        let found = self.with(caller, |kept| {
+            let next = kept.range::<str, _>((Excluded(after), Unbounded)).next();
+            let (key, record) = next.ok_or(Error::NotFound)?;
+            Ok([key.as_bytes(), &[0], record].concat())
+        })?;
+        fault::copy_out(entry, &found)?;
         Ok(found.len() as u64)
     }
 }

@@ -29,7 +29,7 @@ use musubi::rt::section::Ports;
 use musubi::rt::{Once, gate::ANYBODY, task, thread, time};
 use musubi::{Error, Start};
 use power::Switch;
-use supervisor::Supervisor;
+use supervisor::{Supervisor, end_of};
 use zerocopy::FromBytes;
 
 musubi::program!(run);
@@ -118,7 +118,7 @@ impl System {
         }
         loop {
             let began = time::now_ns();
-            let ended = self.shell(streams, &[]).map(Child::wait);
+            let ended = self.shell(streams, &[]).map(|child| end_of(child, u64::MAX));
             match ended {
                 Ok(Ok(ended)) if ended.kind != exit::EXITED => task::log("init: the shell died; here is another\n"),
                 Ok(_) => {}
@@ -149,7 +149,7 @@ impl System {
     fn exec(&self, streams: u64, words: &[&[u8]]) -> Result<i32, String> {
         let mut args: Vec<&[u8]> = Vec::from([if words.len() == 1 { &b"-c"[..] } else { &b"-w"[..] }]);
         args.extend(words);
-        let ended = self.shell(streams, &args)?.wait().map_err(doing("shell"))?;
+        let ended = end_of(self.shell(streams, &args)?, u64::MAX).map_err(doing("shell"))?;
         if ended.kind != exit::EXITED {
             task::log(&format!("init: shell: {}\n", describe(&ended)));
         }

@@ -95,8 +95,11 @@ impl Supervisor {
         }
         let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
         let post = post_for(&place).map_err(doing("a post"))?;
+        if server.ledger {
+            self.book.is_for(place.text);
+        }
         if server.name == NAMES {
-            self.book.is_of(place.text);
+            self.book.names_are(place.text);
         }
         let index = {
             let mut all = self.all.lock();
@@ -182,7 +185,7 @@ impl Tender {
         let mut hopeless = started.is_err();
         loop {
             let (why, lived) = match started {
-                Ok((child, since)) => (said(&child.wait()), time::now_ns().saturating_sub(since)),
+                Ok((child, since)) => (said(&end_of(child, u64::MAX)), time::now_ns().saturating_sub(since)),
                 Err(why) => (why, 0),
             };
             let asked = {
@@ -276,8 +279,11 @@ impl Tender {
         let mut env = Vec::new();
         env.push(variable(servers::POST, self.post.0));
         let mut command = Command::new(self.server.path.as_bytes());
+        if self.server.ledger {
+            env.push(variable(ledger::VARIABLE, self.gates[1]));
+        }
         if self.server.name == NAMES {
-            env.extend([variable(ready::VARIABLE, self.gates[0]), variable(ledger::VARIABLE, self.gates[1])]);
+            env.push(variable(ready::VARIABLE, self.gates[0]));
         } else {
             command = command.names(self.supervisor.names().map_err(doing("names"))?.service().gate());
         }
@@ -293,8 +299,8 @@ impl Tender {
         });
         if let Err(why) = self.await_ready(child) {
             // One that does not become ready is none.
-            if child.kill().is_ok() {
-                let _ = child.wait();
+            if task::kill(child.task).is_ok() {
+                let _ = end_of(child, u64::MAX);
             }
             return Err(why);
         }
@@ -314,7 +320,7 @@ impl Tender {
                 Err(Error::TimedOut | Error::NotFound) => {}
                 Err(e) => return Err(format!("{e}")),
             }
-            match child.wait_for(LOOK_NS) {
+            match end_of(child, LOOK_NS) {
                 Err(Error::TimedOut) if time::now_ns() < until => {}
                 Err(e) => return Err(format!("{e}")),
                 ended => return Err(said(&ended)),
@@ -342,6 +348,13 @@ impl Tender {
         }
         Ok(())
     }
+}
+
+/// Waits at most so long for the end of what this program has started, which nobody else asks for.
+pub fn end_of(child: Child, timeout_ns: u64) -> Result<Exit, Error> {
+    let exit = task::wait(child.task, timeout_ns)?;
+    task::forget(child.task)?;
+    Ok(exit)
 }
 
 /// How a server has ended.

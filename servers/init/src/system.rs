@@ -8,15 +8,19 @@ pub struct Server {
     pub name: &'static str,
     /// Whether the machine is of no use without it.
     pub needed: bool,
+    /// Whether what it knows is kept for the next one (interface `ledger`).
+    pub ledger: bool,
 }
 
 const fn server(path: &'static str, name: &'static str) -> Server {
-    Server { path, name, needed: false }
+    Server { path, name, needed: false, ledger: false }
 }
 
-pub const SERVERS: [Server; 7] = [
-    Server { needed: true, ..server("bin/names", NAMES) },
+pub const SERVERS: [Server; 9] = [
+    Server { needed: true, ledger: true, ..server("bin/names", NAMES) },
     Server { needed: true, ..server("bin/files", FILES) },
+    Server { needed: true, ledger: true, ..server("bin/processes", "processes") },
+    server("bin/clock", "clock"),
     server("bin/keyboard", "keyboard"),
     Server { needed: true, ..server("bin/console", "console") },
     server("bin/pipes", "pipes"),

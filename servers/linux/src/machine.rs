@@ -15,7 +15,6 @@ use crate::tree::Entry;
 /// What is known of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskState {
-    pub parent: u64,
     /// Nanoseconds of processor time.
     pub time_ns: u64,
     /// Bytes of memory in use.
@@ -42,11 +41,14 @@ pub enum Clock {
 #[allow(clippy::missing_errors_doc, reason = "said once for the trait")]
 pub trait Machine: Sync {
     /// A new task without threads, whose personality this server is going to be.
-    fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error>;
+    /// What it uses counts for `payer`, too (0: the calling thread's task).
+    fn task_create(&self, payer: u64, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error>;
     /// Kills a task.
     fn task_kill(&self, task: u64) -> Result<(), Error>;
     /// `None` when it has ended.
     fn task_state(&self, task: u64) -> Option<TaskState>;
+    /// Who has started it, as the process server knows; 1 when that one has ended.
+    fn parent(&self, task: u64) -> u64;
     /// Makes this server the personality of a task; `text` is what all code in its window counts as.
     fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error>;
     /// Starts the task's thread.

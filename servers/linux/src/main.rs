@@ -64,7 +64,7 @@ impl Linux for Service {
         }
         // A copy: the caller's other threads could change it between check and use.
         let request = Request::decode(&fault::copy_in(request)?)?;
-        if request.user != caller.user && caller.user != USER_SYSTEM {
+        if (request.user != caller.user || request.payer != 0) && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
         // This server reads more than its callers may: what it runs for one of them is what that one may read.
@@ -80,7 +80,7 @@ impl Linux for Service {
             len,
             user: request.user,
             limits: request.limits,
-            parent: caller.task,
+            payer: request.payer,
         };
         self.0.spawn(&spawn).map_err(|refusal| {
             put_line(reason, format!("{refusal}").as_bytes());

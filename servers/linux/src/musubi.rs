@@ -62,13 +62,13 @@ fn borrowed<T>(open: u64, what: impl FnOnce(&files::File) -> T) -> T {
 }
 
 impl Machine for Musubi {
-    fn task_create(&self, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
+    fn task_create(&self, payer: u64, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
         // A program that takes all that it may must leave enough for its personality to tell it so.
         let frames = match limits.frames {
             0 => self.memory().free / abi::layout::PAGE / 4 * 3,
             asked => asked,
         };
-        rt::task::create(&Limits { frames, ..*limits }, user, name)
+        rt::task::create_for(payer, &Limits { frames, ..*limits }, user, name)
     }
 
     fn task_kill(&self, task: u64) -> Result<(), Error> {
@@ -78,7 +78,12 @@ impl Machine for Musubi {
     fn task_state(&self, task: u64) -> Option<TaskState> {
         let info = rt::task::info(task)?;
         let memory = info.used.frames.saturating_mul(abi::layout::PAGE);
-        Some(TaskState { parent: info.parent, time_ns: info.time, memory })
+        Some(TaskState { time_ns: info.time, memory })
+    }
+
+    fn parent(&self, task: u64) -> u64 {
+        let parent = musubi::processes::status(task).map(|info| info.parent);
+        parent.ok().filter(|parent| rt::task::info(*parent).is_some()).unwrap_or(1)
     }
 
     fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error> {

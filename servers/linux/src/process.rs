@@ -30,7 +30,6 @@ const COUNT_MAX: u64 = 0x7fff_f000;
 pub struct Process {
     /// Also its process number.
     pub task: u64,
-    pub parent: u64,
     pub user: u64,
     /// Input, output and errors that it was started with.
     pub streams: [StreamRef; 3],

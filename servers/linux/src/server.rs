@@ -40,8 +40,8 @@ pub struct Spawn<'a> {
     pub user: u64,
     /// Limits that are 0 stand for as much as this server may have.
     pub limits: Limits,
-    /// The task that waits for it.
-    pub parent: u64,
+    /// As in [`Machine::task_create`].
+    pub payer: u64,
 }
 
 /// Why a program was not started.
@@ -115,7 +115,7 @@ impl<M: Machine> Server<M> {
     /// Why not; nothing is left of it then.
     pub fn spawn(&self, spawn: &Spawn<'_>) -> Result<u64, Refusal> {
         self.reap();
-        let task = self.machine.task_create(spawn.user, &spawn.limits, crate::tree::last(spawn.path))?;
+        let task = self.machine.task_create(spawn.payer, spawn.user, &spawn.limits, crate::tree::last(spawn.path))?;
         let started = self.begin(task, spawn);
         if started.is_err() {
             self.forget(task);
@@ -141,7 +141,6 @@ impl<M: Machine> Server<M> {
         self.install(task, &loaded.map)?;
         let process = Process {
             task,
-            parent: spawn.parent,
             user: spawn.user,
             streams: spawn.streams,
             trace: spawn.environment.iter().any(|v| v.starts_with(b"MUSUBI_STRACE=")),

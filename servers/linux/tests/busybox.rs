@@ -404,7 +404,7 @@ fn refused(server: &Server<Played>, name: &str) -> String {
         len: file.len,
         user: 1,
         limits: Default::default(),
-        parent: 1,
+        payer: 0,
     };
     server.spawn(&spawn).expect_err("it is refused").to_string()
 }

@@ -71,8 +71,7 @@ pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Ro
     let data_reserve = plan.data_len.next_multiple_of(GRANULE);
     let room = if plan.data_len == 0 { 0 } else { plan.data_offset - original.reserve + data_reserve };
     let (at, room) = at.map_or((0, room), |there| (there.text, 0));
-    let text = rt::abi::calls::stub::section_clone(&rt::Trap, original.text, flag::ANY_PRINCIPAL, at, room)
-        .map_err(at_step("text"))?;
+    let text = section::clone_at(original.text, flag::ANY_PRINCIPAL, at, room).map_err(at_step("text"))?;
     parts.bases.push(text);
     let _ = section::name(text, name);
 
@@ -87,7 +86,8 @@ pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Ro
         let _ = section::name(data_base, b"data");
     }
 
-    parts.task = task::create(&limits(&request.limits), request.user, name).map_err(at_step("task"))?;
+    parts.task =
+        task::create_for(request.payer, &limits(&request.limits), request.user, name).map_err(at_step("task"))?;
     let info = StartInfo {
         magic: START_MAGIC,
         task: parts.task,

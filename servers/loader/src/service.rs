@@ -59,7 +59,7 @@ impl Service {
 
     /// Starts a program for a thread of `user`.
     pub fn start_for(&self, request: &Request, user: u64) -> Result<u64, Refusal> {
-        if request.user != user && user != USER_SYSTEM {
+        if (request.user != user || request.payer != 0) && user != USER_SYSTEM {
             let reason = format!("user {user} cannot start a program as user {}", request.user);
             return Err(Refusal { error: Error::Denied, reason });
         }
@@ -70,6 +70,9 @@ impl Service {
         let mut record = [0; RECORD];
         files.look(&request.path, &mut record)?;
         let info = FileInfo::read_from_bytes(&record).map_err(|_| Error::BadArgument)?;
+        if user != request.user && !may_run(&info, request.user) {
+            return Err(Error::Denied.into());
+        }
         match self.pack.at(info.section) {
             Some((number, bytes)) => self.start_member(request, number, bytes),
             None => self.start_file(request, &info),
@@ -171,6 +174,12 @@ impl Service {
     }
 }
 
+/// Whether a person may run a file, where somebody else's thread reads it.
+fn may_run(info: &FileInfo, user: u64) -> bool {
+    let wanted = if info.owner == user { 0o500 } else { 0o005 };
+    user == USER_SYSTEM || info.mode & wanted == wanted
+}
+
 /// What people call the program of a path.
 fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
@@ -230,6 +239,13 @@ fn spawn_as(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_run_what() {
+        let file = |owner, mode| FileInfo { owner, mode, ..FileInfo::default() };
+        assert!(may_run(&file(0, 0o555), 1) && may_run(&file(1, 0o500), 1) && may_run(&file(1, 0), USER_SYSTEM));
+        assert!(!may_run(&file(0, 0o550), 1) && !may_run(&file(1, 0o055), 1) && !may_run(&file(1, 0o444), 1));
+    }
 
     #[test]
     fn a_program_is_called_by_the_last_part_of_its_path() {

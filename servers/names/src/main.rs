@@ -7,9 +7,8 @@ extern crate alloc;
 mod table;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::ledger::{self, LedgerClient};
+use musubi::interfaces::ledger::{self, ENTRY_MAX, LedgerClient};
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
 use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, thread};
@@ -18,6 +17,9 @@ use musubi::{Caller, Error, Start};
 use table::{Entry, Table};
 
 musubi::program!(run);
+
+/// Bytes that are kept with a name: its gate, the task that answers there, and whether it stands.
+const RECORD: usize = 24;
 
 struct Service {
     table: Mutex<Table>,
@@ -46,17 +48,19 @@ fn run(_: &Start) -> i32 {
 /// What the one before knew.
 fn remember(ledger: &LedgerClient) -> Result<(), Error> {
     let mut table = SERVICE.table.lock();
-    let (mut record, mut name) = ([0; ledger::RECORD], [0; NAME_MAX]);
-    for index in 0.. {
-        let len = match ledger.nth(index, &mut record, &mut name) {
-            Err(Error::NotFound) => break,
+    let (mut entry, mut after) = ([0; ENTRY_MAX], String::new());
+    loop {
+        let len = match ledger.next(&after, &mut entry) {
+            Err(Error::NotFound) => return Ok(()),
             len => len? as usize,
         };
-        let name = name.get(..len).and_then(|name| core::str::from_utf8(name).ok()).ok_or(Error::BadArgument)?;
+        let found = entry.get(..len).ok_or(Error::BadArgument)?;
+        let end = found.iter().position(|byte| *byte == 0).ok_or(Error::BadArgument)?;
+        after = String::from_utf8_lossy(&found[..end]).into_owned();
+        let record: &[u8; RECORD] = found[end + 1..].try_into().map_err(|_| Error::BadArgument)?;
         let word = |n: usize| record[8 * n..][..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        table.restore(String::from(name), Entry { gate: word(0), task: word(1), stands: word(2) != 0 });
+        table.restore(after.clone(), Entry { gate: word(0), task: word(1), stands: word(2) != 0 });
     }
-    Ok(())
 }
 
 /// The task that answers for the gate at an address, if there is a gate.
@@ -66,8 +70,19 @@ fn owner(gate: u64) -> Option<u64> {
 }
 
 impl Service {
+    /// With the table in hand.
     fn keep(&self, name: &str, entry: &Entry) -> Result<(), Error> {
-        self.ledger.get().ok_or(Error::NotFound)?.keep(name, entry.gate, entry.task, entry.stands)
+        let mut record = [0; RECORD];
+        for (to, word) in record.chunks_exact_mut(8).zip([entry.gate, entry.task, entry.stands.into()]) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        self.ledger.get().ok_or(Error::NotFound)?.keep(name, &record)
+    }
+
+    /// Names that have gone need not be kept.
+    fn forget(&self, table: &mut Table) -> Result<(), Error> {
+        let ledger = self.ledger.get().ok_or(Error::NotFound)?;
+        table.take_gone().iter().try_for_each(|name| ledger.forget(name))
     }
 }
 
@@ -84,20 +99,25 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let entry = table.publish(name.clone(), gate, of, owner)?;
+        let entry = table.publish(name.clone(), gate, of, owner);
+        self.forget(&mut table)?;
+        let entry = entry?;
         // In one step with the table: who publishes next is written down next.
         self.keep(&name, &entry)
     }
 
     fn lookup(&self, name: &str) -> Result<u64, Error> {
-        self.table.lock().lookup(name, owner).ok_or(Error::NotFound)
+        let mut table = self.table.lock();
+        let found = table.lookup(name, owner);
+        self.forget(&mut table)?;
+        found.ok_or(Error::NotFound)
     }
 
     fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error> {
         let by = caller.text_task()?;
         let mut table = self.table.lock();
         table.withdraw(name, by)?;
-        self.ledger.get().ok_or(Error::NotFound)?.forget(name)
+        self.forget(&mut table)
     }
 
     fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error> {
@@ -110,7 +130,12 @@ impl Names for Service {
     }
 
     fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error> {
-        let found: Vec<u8> = self.table.lock().nth(index, owner).ok_or(Error::NotFound)?.into_bytes();
+        let found = {
+            let mut table = self.table.lock();
+            let found = table.nth(index, owner);
+            self.forget(&mut table)?;
+            found.ok_or(Error::NotFound)?.into_bytes()
+        };
         let len = found.len().min(name.len()).min(NAME_MAX);
         name[..len].copy_from_slice(&found[..len]);
         Ok(found.len() as u64)

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 use musubi::Error;
 use musubi::interfaces::names::NAME_MAX;
 
@@ -24,17 +25,20 @@ pub struct Table {
     entries: BTreeMap<String, Entry>,
     /// With so many names the dead ones are thrown out before another is added.
     full: usize,
+    /// Names that nobody has any more.
+    gone: Vec<String>,
 }
 
 impl Table {
     pub const fn new() -> Table {
-        Table { entries: BTreeMap::new(), full: FEW }
+        Table { entries: BTreeMap::new(), full: FEW, gone: Vec::new() }
     }
 
     /// Throws the dead out. The next time is when there are twice as many names as now live, so that the dead are never
     /// more than that and each name is looked at a few times only.
     fn sweep(&mut self, owner: impl Fn(u64) -> Option<u64>) {
-        self.entries.retain(|_, entry| entry.alive(&owner));
+        let dead = self.entries.extract_if(.., |_, entry| !entry.alive(&owner));
+        self.gone.extend(dead.map(|one| one.0));
         self.full = (2 * self.entries.len()).clamp(FEW, MAX);
     }
 
@@ -89,8 +93,17 @@ impl Table {
         if entry.alive(&owner) {
             return Some(entry.gate);
         }
-        self.entries.remove(name);
+        self.remove(name);
         None
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.gone.extend(self.entries.remove_entry(name).map(|one| one.0));
+    }
+
+    /// Names that have gone since.
+    pub fn take_gone(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.gone)
     }
 
     pub fn withdraw(&mut self, name: &str, task: u64) -> Result<(), Error> {
@@ -98,7 +111,7 @@ impl Table {
             None => Err(Error::NotFound),
             Some(entry) if entry.task != task => Err(Error::Denied),
             Some(_) => {
-                self.entries.remove(name);
+                self.remove(name);
                 Ok(())
             }
         }
@@ -171,6 +184,9 @@ mod tests {
             assert!(table.entries.len() <= FEW, "{n}");
         }
         assert_eq!(table.lookup("peer-999", Some), Some(999));
+        let gone = table.take_gone();
+        assert_eq!(gone.len() + table.entries.len(), 1000, "each is told of once");
+        assert!(gone.iter().all(|name| !table.entries.contains_key(name)) && table.take_gone().is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Exit, exit};
 use musubi::command::Child;
 use musubi::interfaces::pipes::PipesService;
+use musubi::processes::{self, group};
 use musubi::rt::{Condition, Mutex, Once, thread};
 use musubi::stream::Stream;
 use musubi::{Error, ended};
@@ -125,6 +126,8 @@ fn close(ends: &[Stream]) {
 /// A pipeline whose programs run.
 pub struct Running {
     stages: Vec<Stage>,
+    /// Groups that are this pipeline's alone.
+    groups: Vec<u64>,
 }
 
 impl Running {
@@ -134,6 +137,14 @@ impl Running {
 
     pub fn tasks(&self) -> impl Iterator<Item = u64> {
         self.stages.iter().filter(|s| s.status.is_none()).filter_map(|s| s.child.map(|c| c.task))
+    }
+
+    /// Ends whoever is in its groups: what its programs have started, too.
+    pub fn end_groups(&self) {
+        for group in &self.groups {
+            // Mostly nobody is there any more.
+            let _ = processes::kill(processes::of_group(*group));
+        }
     }
 
     pub fn over(&self) -> bool {
@@ -174,6 +185,7 @@ pub fn run(shell: &mut Shell, commands: &[Command]) -> i32 {
             let killed = running.stages.iter().filter(|stage| stage.killed).filter_map(|stage| stage.child);
             let killed: Vec<u64> = killed.map(|child| child.task).collect();
             if shell.interactive && !killed.is_empty() {
+                running.end_groups();
                 builtins::end_children(shell, killed, &Io::own());
             }
             status
@@ -196,6 +208,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
         })
         .collect();
     let mut stages = Vec::new();
+    let mut groups: Vec<u64> = Vec::new();
     let mut builtin = Vec::new();
     let mut input = if foreground { Io::own().input } else { Input::Stream(Stream(StreamRef::default())) };
     // The end of the last pipe that the next command reads.
@@ -237,13 +250,18 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
             builtin.push(Builtin { stage: i, inner, io, ends, feed });
         } else {
             let timer = (inner.timed && !inner.command.builtin()).then(|| Timer::start(&io));
+            let group = if shell.groups { groups.last().copied().unwrap_or(group::NEW) } else { group::SAME };
             let child = if inner.command.builtin() {
-                shell.spawn(&command.aside(), shell.limits, &io, foreground)
+                shell.spawn(&command.aside(), shell.limits, &io, (group, foreground))
             } else {
-                shell.spawn(&inner.command, inner.limits, &io, foreground)
+                shell.spawn(&inner.command, inner.limits, &io, (group, foreground))
             };
             match child {
-                Ok(child) => stage.child = Some(child),
+                Ok(child) => {
+                    let own = processes::status(child.task).map(|info| info.group);
+                    groups.extend(own.ok().filter(|own| shell.groups && *own != group));
+                    stage.child = Some(child);
+                }
                 Err(status) => stage.status = Some(status),
             }
             stage.watch(ends, timer);
@@ -265,7 +283,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
             _ => {}
         }
     }
-    Ok(Running { stages })
+    Ok(Running { stages, groups })
 }
 
 /// A built-in command of a pipeline, before it runs.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use musubi::abi::task::Limits;
 use musubi::command::{Child, Command as Program};
 use musubi::ended;
+use musubi::processes::{self, group};
 use musubi::{Error, Start};
 
 /// Names and values.
@@ -85,6 +86,8 @@ pub struct Shell {
     pub leaving: Option<i32>,
     /// Somebody types, and `^C` ends what they wait for.
     pub interactive: bool,
+    /// Each pipeline is a group of processes. A shell that is in a group itself leaves what it starts there, where it ends with it.
+    pub groups: bool,
 }
 
 impl Shell {
@@ -101,6 +104,7 @@ impl Shell {
             limits: Limits::default(),
             leaving: None,
             interactive: false,
+            groups: processes::status(start.task()).is_err(),
         }
     }
 
@@ -218,7 +222,13 @@ impl Shell {
     }
 
     /// Starts the program of a command. The error is an exit status, and has been explained on the error stream.
-    pub fn spawn(&mut self, command: &Command, limits: Limits, io: &Io, foreground: bool) -> Result<Child, i32> {
+    pub fn spawn(
+        &mut self,
+        command: &Command,
+        limits: Limits,
+        io: &Io,
+        (group, foreground): (u64, bool),
+    ) -> Result<Child, i32> {
         let words = &command.words;
         let name = &words[0];
         let shown = String::from_utf8_lossy(name).into_owned();
@@ -231,10 +241,18 @@ impl Shell {
         for (i, stream) in io.streams().into_iter().enumerate() {
             program = program.stream(i, stream);
         }
-        match program.spawn() {
+        // The others of its group may have ended already.
+        let started = match program.clone().group(group).spawn() {
+            Err(refused) if refused.error == Error::NotFound && group != group::SAME => {
+                program.group(group::NEW).spawn()
+            }
+            started => started,
+        };
+        match started {
             Ok(child) => {
                 if foreground {
-                    terminal::foreground(child.task);
+                    let own = processes::status(child.task).ok().filter(|_| self.groups);
+                    terminal::foreground(own.map_or(child.task, |own| processes::of_group(own.group)));
                 }
                 Ok(child)
             }

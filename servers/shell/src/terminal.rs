@@ -18,9 +18,9 @@ pub fn cooked() {
     let _ = client().and_then(|c| c.set_mode(mode::COOKED));
 }
 
-/// Lets `^C` kill the task, too.
-pub fn foreground(task: u64) {
-    let _ = client().and_then(|c| c.foreground(task));
+/// Lets `^C` end somebody (`processes::whom`), too.
+pub fn foreground(whom: u64) {
+    let _ = client().and_then(|c| c.foreground(whom));
 }
 
 /// Lets `^C` kill nobody.

@@ -65,7 +65,7 @@ pub fn getpid<M: Machine>(call: &mut Call<'_, M>) -> Answer {
 }
 
 pub fn getppid<M: Machine>(call: &mut Call<'_, M>) -> Answer {
-    Ok(call.process.parent)
+    Ok(call.machine().parent(call.process.task))
 }
 
 /// Group and session of a program are its own.

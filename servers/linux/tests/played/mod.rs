@@ -146,7 +146,7 @@ impl Played {
 }
 
 impl Machine for Played {
-    fn task_create(&self, _user: u64, _limits: &Limits, _name: &[u8]) -> Result<u64, Error> {
+    fn task_create(&self, _payer: u64, _user: u64, _limits: &Limits, _name: &[u8]) -> Result<u64, Error> {
         let task = Task::start()?;
         let number = task.pid().as_raw() as u64;
         self.tasks.lock().unwrap().insert(number, task);
@@ -160,7 +160,11 @@ impl Machine for Played {
     }
 
     fn task_state(&self, task: u64) -> Option<TaskState> {
-        self.task(task, |_| TaskState { parent: 1, time_ns: 20_000_000, memory: 1 << 20 }).ok()
+        self.task(task, |_| TaskState { time_ns: 20_000_000, memory: 1 << 20 }).ok()
+    }
+
+    fn parent(&self, _task: u64) -> u64 {
+        1
     }
 
     fn foreign_set(&self, task: u64, _text: &Section) -> Result<(), Error> {

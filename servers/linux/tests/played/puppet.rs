@@ -37,7 +37,7 @@ impl Puppet<'_> {
                 len: file.len,
                 user: 0,
                 limits: Limits::default(),
-                parent: 1,
+                payer: 0,
             })
             .unwrap();
         let frame = server.machine.task(task, |task| task.start.take().unwrap()).unwrap();

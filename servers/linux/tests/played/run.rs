@@ -60,7 +60,7 @@ pub fn run_with(
             len: file.len,
             user: 0,
             limits: Limits::default(),
-            parent: 1,
+            payer: 0,
         })
         .unwrap_or_else(|refusal| panic!("{refusal}"));
     let code = follow(server, task);

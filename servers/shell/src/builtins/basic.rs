@@ -5,7 +5,7 @@ use crate::io::Io;
 use crate::say;
 use crate::shell::Shell;
 use alloc::vec::Vec;
-use musubi::rt::time;
+use musubi::{clock, why};
 
 pub fn echo(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let silent_end = words.get(1).is_some_and(|w| w == b"-n");
@@ -58,19 +58,59 @@ fn seconds(word: &str) -> Option<u64> {
 pub fn sleep(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     match words {
         [_, word] => match seconds(text(word)) {
-            Some(ns) => {
-                time::sleep_ns(ns);
-                0
-            }
+            Some(ns) => match clock::sleep(ns) {
+                Ok(()) => 0,
+                Err(e) => {
+                    io.complain("sleep", format_args!("{}", why(e)));
+                    1
+                }
+            },
             None => misused(words, io),
         },
         _ => misused(words, io),
     }
 }
 
+/// What time it is, and how long the machine has been on.
+pub fn date(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
+    match clock::now() {
+        Ok((boot, unix)) => {
+            say!(io, "{} UTC, {} since boot", moment(unix / 1_000_000_000), super::table::time(boot));
+            0
+        }
+        Err(e) => {
+            io.complain("date", format_args!("{}", why(e)));
+            1
+        }
+    }
+}
+
+/// Seconds since 1970 as people write them.
+fn moment(seconds: u64) -> alloc::string::String {
+    let (days, rest) = (seconds / 86400, seconds % 86400);
+    // Years that begin with March: the day that is sometimes there is the last one.
+    let since = days + 719_468;
+    let (era, of_era) = (since / 146_097, since % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, year) = if month < 10 { (month + 3, era * 400 + year) } else { (month - 9, era * 400 + year + 1) };
+    alloc::format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{moment, seconds};
+
+    #[test]
+    fn moments_as_people_write_them() {
+        assert_eq!(moment(0), "1970-01-01 00:00:00");
+        assert_eq!(moment(951_782_400 + 3661), "2000-02-29 01:01:01");
+        assert_eq!(moment(4_107_542_399), "2100-02-28 23:59:59");
+        assert_eq!(moment(4_107_542_400), "2100-03-01 00:00:00");
+        assert_eq!(moment(1_795_305_600), "2026-11-22 00:00:00");
+    }
 
     #[test]
     fn seconds_with_a_point() {

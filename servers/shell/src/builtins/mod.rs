@@ -84,7 +84,14 @@ pub const GROUPS: &[Group] = &[
                 processes::limit,
             ),
             command("time", "COMMAND...", "how long a command takes", processes::time),
+            command(
+                "quota",
+                "TASK [frames=N] [sections=N] [reserve=BYTES] [threads=N]",
+                "what a program may use, and uses; sets it, too, for what this shell has started",
+                processes::quota,
+            ),
             command("sleep", "SECONDS", "waits", basic::sleep),
+            command("date", "", "what time it is", basic::date),
         ],
     },
     Group {

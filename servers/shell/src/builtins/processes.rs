@@ -10,7 +10,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::{Limits, TaskInfo, state};
+use musubi::abi::task::{Limits, state};
+use musubi::processes::{self, ProcessInfo};
 use musubi::rt::{task, time as clock};
 use musubi::stream::Stream;
 use musubi::why;
@@ -26,15 +27,22 @@ pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 
 fn tasks(io: &mut Io) {
     let mut table = Table::new(
-        &["task", "parent", "user", "threads", "sections", "memory", "time", "name"],
-        &[0, 1, 2, 3, 4, 5, 6],
+        &["task", "parent", "group", "user", "threads", "sections", "memory", "time", "name"],
+        &[0, 1, 2, 3, 4, 5, 6, 7],
     );
+    let known = processes::list().unwrap_or_default();
     for t in task::list() {
+        // What the system has started for itself is no process.
+        let of = |what: fn(&ProcessInfo) -> u64| {
+            let known = known.iter().find(|one| one.task == t.task);
+            known.map_or_else(|| String::from("-"), |one| format!("{}", what(one)))
+        };
         let name = musubi::ended::text(&t.name);
         let name = if t.foreign != 0 { format!("{name} (Linux)") } else { name };
         table.row([
             format!("{}", t.task),
-            format!("{}", t.parent),
+            of(|one| one.parent),
+            of(|one| one.group),
             format!("{}", t.user),
             format!("{}", t.threads),
             format!("{}", t.used.sections),
@@ -94,7 +102,9 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         let tasks: Vec<u64> = match word.strip_prefix(b"%") {
             Some(job) => {
                 let job = number(job).and_then(|n| shell.jobs.iter().find(|j| j.number as u64 == n));
-                job.map(|j| j.running.tasks().collect()).unwrap_or_default()
+                let tasks = job.map(|j| j.running.tasks().collect()).unwrap_or_default();
+                job.inspect(|j| j.running.end_groups());
+                tasks
             }
             None => number(word).into_iter().collect(),
         };
@@ -116,8 +126,9 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 pub fn end_children(shell: &mut Shell, mut parents: Vec<u64>, io: &Io) -> i32 {
     let mut status = 0;
     loop {
-        let theirs = |t: &TaskInfo| parents.contains(&t.parent) && !parents.contains(&t.task);
-        let children: Vec<u64> = task::list().filter(theirs).map(|t| t.task).collect();
+        let theirs = |t: &&ProcessInfo| t.over == 0 && parents.contains(&t.parent) && !parents.contains(&t.task);
+        let all = processes::list().unwrap_or_default();
+        let children: Vec<u64> = all.iter().filter(theirs).map(|t| t.task).collect();
         if children.is_empty() {
             return status;
         }
@@ -142,8 +153,8 @@ fn await_ends(shell: &mut Shell, killed: &[u64], io: &Io) {
 fn end(tasks: &[u64], were_there: bool, killed: &mut Vec<u64>, io: &Io) -> i32 {
     let mut status = 0;
     for &t in tasks {
-        match task::kill(t) {
-            Ok(()) => killed.push(t),
+        match processes::kill(t) {
+            Ok(_) => killed.push(t),
             Err(Error::NotFound) if were_there => {}
             Err(e) => {
                 io.complain("kill", format_args!("{t}: {}", why(e)));
@@ -157,7 +168,7 @@ fn end(tasks: &[u64], were_there: bool, killed: &mut Vec<u64>, io: &Io) -> i32 {
 /// Waits for the end of a task that was killed. The shell's own programs are waited for where they are noted.
 fn has_ended(shell: &mut Shell, t: u64, timeout_ns: u64) -> bool {
     let own = shell.jobs.iter_mut().find_map(|job| job.running.await_task(t, timeout_ns));
-    own.unwrap_or_else(|| !matches!(task::wait(t, timeout_ns), Err(Error::TimedOut)))
+    own.unwrap_or_else(|| !matches!(processes::wait(t, timeout_ns), Err(Error::TimedOut)))
 }
 
 /// Reads limits before a command. Value: the command.
@@ -185,6 +196,40 @@ pub fn limited<'a>(words: &'a [Vec<u8>], limits: &mut Limits) -> Result<&'a [Vec
         rest = others;
     }
     if rest.is_empty() { Err("no command".into()) } else { Ok(rest) }
+}
+
+/// What a program may use, and uses.
+pub fn quota(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    let Some(task) = words.get(1).and_then(|word| number(word)) else { return misused(words, io) };
+    let mut limits = Limits::default();
+    // `limit` reads the same words before a command.
+    let asked: Vec<Vec<u8>> = words[2..].iter().cloned().chain([b"-".to_vec()]).collect();
+    match limited(&asked, &mut limits) {
+        Ok([_]) => {}
+        Ok(_) => return misused(words, io),
+        Err(wrong) => {
+            io.complain("quota", format_args!("{wrong}"));
+            return 2;
+        }
+    }
+    if words.len() > 2
+        && let Err(e) = processes::limit(task, &limits)
+    {
+        io.complain("quota", format_args!("{task}: {}", why(e)));
+        return 1;
+    }
+    let Some(info) = task::info(task) else {
+        io.complain("quota", format_args!("{task}: no such task"));
+        return 1;
+    };
+    let mut table = Table::new(&["", "used", "limit"], &[1, 2]);
+    let (used, most) = (info.used, info.limits);
+    table.row(["frames".into(), format!("{}", used.frames), format!("{}", most.frames)]);
+    table.row(["sections".into(), format!("{}", used.sections), format!("{}", most.sections)]);
+    table.row(["reserve".into(), bytes(used.reserve), bytes(most.reserve)]);
+    table.row(["threads".into(), format!("{}", used.threads), format!("{}", most.threads)]);
+    table.print(io);
+    0
 }
 
 /// What can be run is run without it (`Command::inner`); this says why it cannot.

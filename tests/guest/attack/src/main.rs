@@ -9,7 +9,7 @@ use musubi::abi::AclEntry;
 use musubi::abi::calls::stub;
 use musubi::abi::rights::principal;
 use musubi::abi::section::{SectionInfo, kind};
-use musubi::abi::task::{Exit, Limits, exit};
+use musubi::abi::task::{Limits, exit};
 use musubi::rt::{Trap, thread};
 use musubi::{Start, println};
 
@@ -172,7 +172,7 @@ fn tasks() {
     println!("attack: making tasks");
     let limits = Limits::default();
     let user = musubi::start().user();
-    while stub::task_create(&Trap, &raw const limits as u64, user, 0, 0).is_ok_and(|task| task < 2_000_000) {}
+    while stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0).is_ok_and(|task| task < 2_000_000) {}
     let _ = stub::task_exit(&Trap, 0);
 }
 
@@ -217,11 +217,10 @@ fn wild_return() {
     let mut info = SectionInfo::default();
     stub::section_info(&Trap, clone, &raw mut info as u64).expect("its gates");
     let limits = Limits::default();
-    let task = stub::task_create(&Trap, &raw const limits as u64, musubi::start().user(), 0, 0).expect("a task");
+    let task = stub::task_create(&Trap, &raw const limits as u64, musubi::start().user(), 0, 0, 0).expect("a task");
     let start = &raw const deeper as u64 - text + clone;
     stub::task_start(&Trap, task, clone, start, info.gates, 0).expect("to start it");
-    let mut end = Exit::default();
-    stub::task_wait(&Trap, task, u64::MAX, &raw mut end as u64).expect("its end");
+    let (_, end) = musubi::processes::collect(task, u64::MAX).expect("its end");
     println!("attack: it ended by {end:x?}");
     assert_eq!(end.kind, exit::FAULT);
 }

@@ -7,6 +7,7 @@ mod acl;
 mod attacks;
 mod bad_scheds;
 mod calls;
+mod clock;
 mod deaths;
 mod faults;
 mod files;
@@ -23,6 +24,7 @@ mod passing;
 mod peer;
 mod policies;
 mod posts;
+mod processes;
 mod programs;
 mod quota;
 mod raw;
@@ -75,6 +77,8 @@ const GROUPS: &[Group] = &[
     Group { name: "hand-over", checks: hand_over::CHECKS },
     Group { name: "services", checks: services::CHECKS },
     Group { name: "supervision", checks: supervision::CHECKS },
+    Group { name: "processes", checks: processes::CHECKS },
+    Group { name: "clock", checks: clock::CHECKS },
     Group { name: "files", checks: files::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },

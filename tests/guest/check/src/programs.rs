@@ -159,7 +159,7 @@ fn another_user() -> Outcome {
     same!(system.err().map(|r| r.error), Some(Error::Denied), "as the system's user");
     let server = task::list().find(|t| t.user == 0).ok_or("no server")?;
     refused(task::kill(server.task), Object::Task(server.task), "killing a server")?;
-    refused(task::wait(server.task, 0), Object::Task(server.task), "waiting for a server")?;
+    refused(task::wait(server.task, 0), Object::System, "waiting for a server")?;
     refused(task::power_off(0), Object::System, "switching the machine off")
 }
 
@@ -169,7 +169,7 @@ fn limits_are_given() -> Outcome {
         Command::new(b"bin/check").args(["check", "as", "park"]).limits(limits).spawn().map_err(doing("start"))?;
     let listed = task::list().find(|t| t.task == child.task).ok_or("it is not listed")?;
     same!(listed.limits, limits, "limits");
-    same!(listed.parent, musubi::start().task(), "parent");
+    same!(listed.payer, musubi::start().task(), "who pays for it, too");
     same!(musubi::ended::text(&listed.name), "check", "name");
     child.kill().map_err(doing("kill"))
 }

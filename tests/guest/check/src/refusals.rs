@@ -156,7 +156,7 @@ fn calls_without_read() -> Outcome {
     lacks(stub::section_name(&Trap, own.base(), base, 8), "a name that cannot be read")?;
     lacks(stub::acl_set(&Trap, own.base(), base), "an entry that cannot be read")?;
     lacks(stub::wait(&Trap, base, 0, 0), "waiting on a word")?;
-    lacks(stub::task_create(&Trap, base, musubi::start().user(), base, 0), "limits that cannot be read")?;
+    lacks(stub::task_create(&Trap, base, musubi::start().user(), base, 0, 0), "limits that cannot be read")?;
     // Neither read nor changed.
     let none = data(PAGE).map_err(doing("create"))?.base();
     give_all_up(none)?;
@@ -310,14 +310,26 @@ fn lacks_nothing(base: u64) -> Outcome {
 }
 
 fn others_threads_and_tasks() -> Outcome {
-    let server = task::list().find(|t| t.user == 0 && t.parent != 0).ok_or("no server")?.task;
+    let server = task::list().filter(|t| t.user == 0).nth(1).ok_or("no server")?.task;
     let its = task::threads().find(|t| t.task == server).ok_or("it has no thread")?.thread;
     let own = data(PAGE).map_err(doing("create"))?.base();
     refused(stub::thread_join(&Trap, its, 0), Object::Thread(its), "joining")?;
     refused(stub::thread_kill(&Trap, its), Object::Thread(its), "killing a thread")?;
+    let [payer, limits] = [server, own];
+    for (what, outcome) in [
+        ("waiting for a task", stub::task_wait(&Trap, server, 0, own)),
+        ("forgetting a task", stub::task_forget(&Trap, server)),
+        ("the list of ends", stub::task_ended(&Trap, 0, own)),
+        ("limits of a task", stub::task_limit(&Trap, server, own)),
+        ("word of ends", stub::ends_post(&Trap, own, 0)),
+        ("word of the time", stub::clock_post(&Trap, own, 0)),
+        ("the clock's alarm", stub::clock_alarm(&Trap, 0)),
+        ("somebody else's quota", stub::task_create(&Trap, limits, musubi::start().user(), own, 0, payer)),
+    ] {
+        refused(outcome, Object::System, what)?;
+    }
     let refused = |outcome: Result<u64, Error>, what| refused(outcome, Object::Task(server), what);
     refused(stub::task_kill(&Trap, server), "killing a task")?;
-    refused(stub::task_wait(&Trap, server, 0, own), "waiting for a task")?;
     refused(stub::task_end(&Trap, server, 0), "ending a task")?;
     refused(stub::task_start(&Trap, server, musubi::start().text(), 0, 0, 0), "starting a thread of it")?;
     refused(stub::section_give(&Trap, own, server), "giving it a section")?;

@@ -52,6 +52,12 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "status" => at(0) as i32,
+        "clock-waits" => crate::clock::waits(at(0)),
+        "clock-waits-long" => crate::clock::waits_long(),
+        "breed" => crate::processes::breed(),
+        "leave" => crate::processes::leave(words),
+        "meddle" => crate::processes::meddle(at(0)),
+        "count-threads" => crate::processes::count_threads(),
         // A program, for so many milliseconds: it may go on for ever.
         "within" => {
             let path = words.get(1).copied().unwrap_or_default();

@@ -61,7 +61,7 @@ fn gate(name: &str) -> Result<u64, String> {
 
 /// Another task, at the same addresses. Who was bound to the one before hears so, and may bind again.
 fn it_comes_back() -> Outcome {
-    for name in ["pipes", "keyboard", "linux", "files", "console", "sched", "names"] {
+    for name in ["pipes", "keyboard", "linux", "files", "processes", "clock", "console", "sched", "names"] {
         // The name service has none; its gate is known to everybody.
         let stands = || if name == "names" { Ok(musubi::start().names()) } else { gate(name) };
         let (before, at) = (server(name)?, stands()?);

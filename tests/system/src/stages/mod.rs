@@ -17,6 +17,7 @@ mod s47_services;
 mod s50_shell;
 mod s55_files;
 mod s57_supervision;
+mod s58_processes;
 mod s60_attacks;
 mod s65_gate;
 mod s70_linux;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Case> {
         ("s50_shell", s50_shell::cases()),
         ("s55_files", s55_files::cases()),
         ("s57_supervision", s57_supervision::cases()),
+        ("s58_processes", s58_processes::cases()),
         ("s60_attacks", s60_attacks::cases()),
         ("s65_gate", s65_gate::cases()),
         ("s70_linux", s70_linux::cases()),

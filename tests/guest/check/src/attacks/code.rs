@@ -158,7 +158,7 @@ fn bound_with(gate: u64, bytes: &[u8], at: u64) -> Result<(u64, Binding), String
     section::grant(base, &all).map_err(doing("grant"))?;
     section::give(base, child).map_err(doing("give"))?;
     task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
-    let exit = task::wait(child, 20_000_000_000).map_err(doing("its end"))?;
+    let (_, exit) = musubi::processes::collect(child, 20_000_000_000).map_err(doing("its end"))?;
     same!((exit.kind, exit.code, load(block + 8)), (exit::EXITED, 0, 0), "how it ended");
     // SAFETY: the kernel wrote it there for the child.
     Ok((base, unsafe { *((block + 16) as *const Binding) }))

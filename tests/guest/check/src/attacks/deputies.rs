@@ -15,7 +15,6 @@ use musubi::abi::calls::{Kernel, TABLE};
 use musubi::abi::gate::{GATE, GATE_BASE};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
-use musubi::command::Command;
 use musubi::rt::{Trap, section, task};
 use musubi::{AclEntry, Error, Rights};
 
@@ -28,7 +27,7 @@ pub const CHECKS: &[Check] = &[
 struct Deputy(&'static str, [u64; 6], usize);
 
 /// All of them that go through with an address of one's own. `object`: a section of the asker's.
-fn deputies(object: u64, gate: u64, other: u64) -> Vec<Deputy> {
+fn deputies(object: u64, gate: u64) -> Vec<Deputy> {
     alloc::vec![
         Deputy("identity", [0; 6], 0),
         Deputy("task_list", [0; 6], 1),
@@ -42,7 +41,6 @@ fn deputies(object: u64, gate: u64, other: u64) -> Vec<Deputy> {
         Deputy("wait", [0, 1, 1000, 0, 0, 0], 0),
         Deputy("wake", [0, 1, 0, 0, 0, 0], 0),
         Deputy("task_create", [0, task::identity().user, 0, 0, 0, 0], 0),
-        Deputy("task_wait", [other, u64::MAX, 0, 0, 0, 0], 2),
         Deputy("processor_info", [0; 6], 1),
         Deputy("memory_info", [0; 6], 0),
     ]
@@ -50,22 +48,6 @@ fn deputies(object: u64, gate: u64, other: u64) -> Vec<Deputy> {
 
 fn number(name: &str) -> Result<u64, String> {
     TABLE.iter().find(|row| row.name == name).map(|row| row.number).ok_or_else(|| format!("no call {name}"))
-}
-
-/// Someone who has ended, to be asked about.
-fn ended_task() -> Result<u64, String> {
-    let child = Command::new(b"bin/check").args(["check", "as", "status", "0"]).spawn().map_err(doing("child"))?;
-    let deadline = musubi::rt::time::now_ns() + 20_000_000_000;
-    while task::list().any(|info| info.task == child.task && info.threads > 0) {
-        holds_on(deadline)?;
-    }
-    Ok(child.task)
-}
-
-fn holds_on(deadline: u64) -> Outcome {
-    holds!(musubi::rt::time::now_ns() < deadline, "a child does not end");
-    musubi::rt::thread::yield_now();
-    Ok(())
 }
 
 /// Whether an error is one of an address that cannot be used; a call that waits or creates says nothing else of it.
@@ -83,7 +65,7 @@ fn try_all(
     ask: impl Fn(u64, &[u64; 6]) -> Result<u64, Error>,
     intact: impl Fn(&str) -> Outcome,
 ) -> Outcome {
-    for Deputy(name, words, at) in deputies(object, gate, ended_task()?) {
+    for Deputy(name, words, at) in deputies(object, gate) {
         let call = number(name)?;
         for &address in forbidden {
             let mut words = words;

@@ -1,0 +1,141 @@
+//! What has ended: the kernel says so by a message, and keeps how until it is written down here.
+
+use crate::service::Service;
+use crate::table::{Found, Stray, Table};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::rights::principal;
+use musubi::abi::task::{Exit, exit};
+use musubi::interfaces::ledger::{ENTRY_MAX, LedgerClient};
+use musubi::interfaces::processes::ProcessInfo;
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::task;
+use musubi::{AclEntry, Error, Rights};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Operation of the messages.
+const END: u32 = 1;
+
+/// Whether a task is there and has not ended.
+pub fn lives(number: u64) -> bool {
+    task::info(number).is_some()
+}
+
+/// A post for ends, where any thread in this text may say that there is one.
+pub fn post() -> Result<Post, Error> {
+    let post = Post::any()?;
+    let rights = (Rights::CALL | Rights::READ).bits();
+    post.allow(&AclEntry { principal: principal::ANY, rights, id: 0, text: musubi::start().text() })?;
+    Ok(post)
+}
+
+/// Something has ended that is known only now.
+pub fn look_again(post: Post) {
+    // If there is no room, others are there that have it looked.
+    let _ = post.send(END, [0; 6], None);
+}
+
+impl Service {
+    /// What the one before knew, and what has happened since it did.
+    pub fn remember(&self, ledger: &LedgerClient) -> Result<(), Error> {
+        let mut table = self.table.lock();
+        let (mut entry, mut after) = ([0; ENTRY_MAX], String::new());
+        loop {
+            let len = match ledger.next(&after, &mut entry) {
+                Err(Error::NotFound) => break,
+                len => len? as usize,
+            };
+            let found = entry.get(..len).ok_or(Error::BadArgument)?;
+            let end = found.iter().position(|byte| *byte == 0).ok_or(Error::BadArgument)?;
+            after = String::from_utf8_lossy(&found[..end]).into_owned();
+            table.restore(ProcessInfo::read_from_bytes(&found[end + 1..]).map_err(|_| Error::BadArgument)?);
+        }
+        // Whoever was being started when it ended.
+        for one in task::list().filter(|one| one.payer != 0) {
+            table.adopt(one.task, one.payer, one.user, one.name);
+        }
+        self.write_down(&mut table);
+        drop(table);
+        self.look();
+        // An end that was written nowhere: this should not be, and is at least told.
+        let mut table = self.table.lock();
+        let known_to_kernel = |one: u64| lives(one) || task::ended(one - 1).is_ok_and(|end| end.task == one);
+        let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !known_to_kernel(*one)).collect();
+        for one in gone {
+            table.end(one, Exit { kind: exit::KILLED, ..Exit::default() }, lives);
+        }
+        self.write_down(&mut table);
+        Ok(())
+    }
+
+    /// Has kept what has changed, in one step with the table: what changes next is written down next.
+    pub fn write_down(&self, table: &mut Table) {
+        let Some(ledger) = self.ledger.get() else { return };
+        for (task, info) in table.take_changed() {
+            let key = format!("{task}");
+            let kept = match info {
+                Some(info) => ledger.keep(&key, info.as_bytes()),
+                None => ledger.forget(&key),
+            };
+            if let Err(error) = kept {
+                task::log(&format!("processes: {key} is not written down: {error}\n"));
+            }
+        }
+    }
+
+    /// Takes over what has ended, and tells who waits. On one thread only.
+    fn look(&self) {
+        let mut after = 0;
+        while let Ok(end) = task::ended(after) {
+            after = end.task;
+            let mut table = self.table.lock();
+            let mine = table.over(&end, lives);
+            let strays = table.take_strays();
+            self.write_down(&mut table);
+            drop(table);
+            strays.into_iter().for_each(|stray| self.find_stray(stray));
+            // Only now: had this program ended before, the next one would see it again.
+            if mine {
+                let _ = task::forget(end.task);
+            }
+        }
+        self.changed.notify_all();
+        self.waiting.look(|by, whom| {
+            if !lives(by.task) {
+                return Some(Err(Error::Dead));
+            }
+            match self.table.lock().awaited(by, whom) {
+                Ok(Found::Over(task)) => Some(Ok(task)),
+                Ok(Found::Running) => None,
+                Err(error) => Some(Err(error)),
+            }
+        });
+    }
+
+    /// Whoever started it has ended, with all its threads, so it is there by now or never comes.
+    fn find_stray(&self, stray: Stray) {
+        for one in task::list().filter(|one| one.payer == stray.parent) {
+            let mut table = self.table.lock();
+            let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
+            self.write_down(&mut table);
+            drop(table);
+            if found && stray.doomed {
+                let _ = task::kill(one.task);
+            }
+        }
+    }
+
+    /// For ever.
+    pub fn hear(&self, post: Post) -> ! {
+        if let Err(error) = task::ends_to(post, END) {
+            panic!("no word of ends: {error}");
+        }
+        loop {
+            if let Err(error) = post.receive(FOR_EVER) {
+                panic!("no word of ends: {error}");
+            }
+            self.look();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What is asked for.
+
+use crate::ends::{lives, look_again};
+use crate::table::{By, Found, Table};
+use crate::waiting::Waiting;
+use musubi::abi::gate::record::{BY_LINE, BY_POST};
+use musubi::abi::section::NAME_LEN;
+use musubi::abi::task::{Exit, Limits, USER_SYSTEM};
+use musubi::interfaces::ledger::LedgerClient;
+use musubi::interfaces::loader::LoaderClient;
+use musubi::interfaces::processes::{LIMITS, ProcessInfo, Processes, RECORD, whom};
+use musubi::interfaces::request::{LEN_MAX, Request};
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::serve::defer;
+use musubi::rt::{Condition, Mutex, Once, fault, task, time};
+use musubi::{Caller, Error};
+use zerocopy::{FromBytes, IntoBytes};
+
+pub struct Service {
+    pub table: Mutex<Table>,
+    /// Something has ended.
+    pub changed: Condition,
+    pub waiting: Waiting,
+    pub ledger: Once<LedgerClient>,
+    pub loader: Once<LoaderClient>,
+    pub ends: Once<Post>,
+}
+
+impl Service {
+    pub const fn new() -> Service {
+        Service {
+            table: Mutex::new(Table::new()),
+            changed: Condition::new(),
+            waiting: Waiting::new(),
+            ledger: Once::new(),
+            loader: Once::new(),
+            ends: Once::new(),
+        }
+    }
+
+    fn loader(&self) -> Result<&'static LoaderClient, Error>
+    where
+        Self: 'static,
+    {
+        self.loader.get_or_try(|| LoaderClient::bind(musubi::names::lookup("loader")?))
+    }
+
+    /// A task that was made without this program is a process as soon as somebody asks for it.
+    fn know(&self, task: u64) {
+        let mut table = self.table.lock();
+        if table.get(task).is_none()
+            && let Some(info) = task::info(task).filter(|info| info.payer != 0)
+        {
+            table.adopt(task, info.payer, info.user, info.name);
+            self.write_down(&mut table);
+            drop(table);
+            // It may have ended in between.
+            self.look_unless_it_lives(task);
+        }
+    }
+
+    fn look_unless_it_lives(&self, task: u64) {
+        if !lives(task) {
+            self.ends.get().into_iter().for_each(|post| look_again(*post));
+        }
+    }
+
+    /// Ends one task of the same user's. Whether it was there.
+    fn end(&self, by: By, task: u64) -> Result<bool, Error> {
+        let Some(info) = task::info(task) else { return Ok(false) };
+        if by.user != USER_SYSTEM && by.user != info.user {
+            return Err(Error::Denied);
+        }
+        match task::kill(task) {
+            Ok(()) => Ok(true),
+            Err(Error::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn by(caller: &Caller) -> By {
+    By { task: caller.task, user: caller.user }
+}
+
+/// What people call the program of a path.
+fn base_name(path: &[u8]) -> [u8; NAME_LEN] {
+    let last = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    let mut name = [0; NAME_LEN];
+    let len = last.len().min(NAME_LEN);
+    name[..len].copy_from_slice(&last[..len]);
+    name
+}
+
+/// As others may know it.
+fn told(info: &ProcessInfo, by: By) -> ProcessInfo {
+    let same = by.user == USER_SYSTEM || by.user == info.user;
+    ProcessInfo { exit: if same { info.exit } else { Exit::default() }, ..*info }
+}
+
+impl Processes for Service {
+    fn spawn(&self, caller: &Caller, request: &[u8], group: u64, reason: &mut [u8]) -> Result<u64, Error> {
+        if request.len() > LEN_MAX {
+            return Err(Error::TooBig);
+        }
+        // A copy: the caller's other threads could change it between check and use.
+        let mut request = Request::decode(&fault::copy_in(request)?)?;
+        let is_system = caller.user == USER_SYSTEM;
+        if !is_system && (request.user != caller.user || request.payer != 0) {
+            return Err(Error::Denied);
+        }
+        // On a thread of this program's nobody would pay.
+        if caller.flags & (BY_POST | BY_LINE) != 0 && request.payer == 0 {
+            request.payer = caller.task;
+        }
+        let ticket = self.table.lock().begin(by(caller), group)?;
+        let mut line = [0; 256];
+        let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.encode(), &mut line));
+        let task = match started {
+            Ok(task) => task,
+            Err(error) => {
+                self.table.lock().cancel(ticket);
+                let len = reason.len().min(line.len());
+                fault::copy_out(reason, &line[..len])?;
+                return Err(error);
+            }
+        };
+        let doomed = {
+            let mut table = self.table.lock();
+            let entered = table.enter(ticket, task, request.user, base_name(&request.path));
+            self.write_down(&mut table);
+            entered.unwrap_or(true)
+        };
+        if doomed {
+            let _ = task::kill(task);
+        }
+        self.look_unless_it_lives(task);
+        Ok(task)
+    }
+
+    fn wait(&self, caller: &Caller, who: u64, timeout: u64) -> Result<u64, Error> {
+        let by = by(caller);
+        if who != whom::CHILD && who & whom::GROUP == 0 {
+            self.know(who);
+        }
+        let until = if timeout == FOR_EVER { FOR_EVER } else { time::now_ns().saturating_add(timeout) };
+        let mut table = self.table.lock();
+        let mut asked = false;
+        loop {
+            if let Found::Over(task) = table.awaited(by, who)? {
+                return Ok(task);
+            }
+            let left = if until == FOR_EVER { FOR_EVER } else { until.saturating_sub(time::now_ns()) };
+            if left == 0 {
+                return Err(Error::TimedOut);
+            }
+            if !asked && caller.flags & (BY_POST | BY_LINE) != 0 {
+                asked = true;
+                // Who waits by message has a limit of time of his own.
+                if timeout != FOR_EVER {
+                    return Err(Error::NotSupported);
+                }
+                if let Some(request) = defer(caller)? {
+                    // With the table in hand: what ends from now on finds it.
+                    self.waiting.add(by, who, request);
+                    return Ok(0);
+                }
+            }
+            self.changed.wait(&mut table, left)?;
+        }
+    }
+
+    fn status(&self, caller: &Caller, task: u64, record: &mut [u8; RECORD]) -> Result<(), Error> {
+        let info = *self.table.lock().get(task).ok_or(Error::NotFound)?;
+        fault::copy_out(record, told(&info, by(caller)).as_bytes())
+    }
+
+    fn forget(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        let mut table = self.table.lock();
+        let outcome = table.forget(by(caller), task);
+        self.write_down(&mut table);
+        outcome
+    }
+
+    fn kill(&self, caller: &Caller, who: u64) -> Result<u64, Error> {
+        let by = by(caller);
+        if who == whom::CHILD {
+            return Err(Error::BadArgument);
+        }
+        if who & whom::GROUP == 0 {
+            return if self.end(by, who)? { Ok(1) } else { Err(Error::NotFound) };
+        }
+        let members = self.table.lock().end_group(by, who & !whom::GROUP)?;
+        let mut count = 0;
+        for task in members {
+            count += u64::from(self.end(by, task)?);
+        }
+        Ok(count)
+    }
+
+    fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error> {
+        let task = if task == 0 { caller.task } else { task };
+        self.know(task);
+        let mut table = self.table.lock();
+        let outcome = table.join(by(caller), task, group);
+        self.write_down(&mut table);
+        outcome
+    }
+
+    fn next(&self, caller: &Caller, after: u64, record: &mut [u8; RECORD]) -> Result<u64, Error> {
+        let info = *self.table.lock().after(after).ok_or(Error::NotFound)?;
+        fault::copy_out(record, told(&info, by(caller)).as_bytes())?;
+        Ok(info.task)
+    }
+
+    fn limit(&self, caller: &Caller, task: u64, limits: &[u8; LIMITS]) -> Result<(), Error> {
+        let asked = Limits::read_from_bytes(&fault::copy_in(limits)?).map_err(|_| Error::BadArgument)?;
+        self.know(task);
+        self.table.lock().may_limit(by(caller), task)?;
+        let own = task::info(caller.task).ok_or(Error::Dead)?.limits;
+        let at_most = |asked: u64, own: u64| if caller.user == USER_SYSTEM { asked } else { asked.min(own) };
+        let limits = Limits {
+            frames: at_most(asked.frames, own.frames),
+            sections: at_most(asked.sections, own.sections),
+            reserve: at_most(asked.reserve, own.reserve),
+            threads: at_most(asked.threads, own.threads),
+        };
+        task::limit(task, &limits)
+    }
+}
+
+pub static SERVICE: Service = Service::new();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_ends_of_paths() {
+        assert!(base_name(b"/bin/check").starts_with(b"check\0"));
+        assert!(base_name(b"x").starts_with(b"x\0"));
+        assert_eq!(base_name(&[b'y'; 99]), [b'y'; NAME_LEN]);
+    }
+}

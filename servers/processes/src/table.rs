@@ -1,0 +1,310 @@
+//! Who has started whom, what belongs together, and who may do what to whom. Knows nothing of the machine.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use musubi::Error;
+use musubi::abi::section::NAME_LEN;
+use musubi::abi::task::{Ended, Exit, USER_SYSTEM};
+use musubi::interfaces::processes::{ProcessInfo, group, whom};
+
+/// Ends that are remembered of one parent's children, for when it asks.
+const ENDED_MAX: usize = 64;
+/// With fewer ends than this nobody looks whether their parents are there.
+const FEW: usize = 256;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    pub task: u64,
+    pub user: u64,
+}
+
+impl By {
+    fn may(self, of: &ProcessInfo) -> bool {
+        self.user == USER_SYSTEM || self.user == of.user
+    }
+}
+
+/// What a wait finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Over(u64),
+    Running,
+}
+
+/// A process that is being started.
+#[derive(Debug)]
+struct Start {
+    ticket: u64,
+    parent: u64,
+    /// [`group::NEW`], or one.
+    group: u64,
+    /// Its group was ended meanwhile.
+    doomed: bool,
+}
+
+/// Somebody has ended in the middle of starting a process: a task that is there and nobody has told of, and for which that one pays, is it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stray {
+    pub parent: u64,
+    /// [`group::NEW`], or one.
+    pub group: u64,
+    /// It is to be ended.
+    pub doomed: bool,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    all: BTreeMap<u64, ProcessInfo>,
+    /// What is to be written down.
+    changed: BTreeSet<u64>,
+    starts: Vec<Start>,
+    tickets: u64,
+    strays: Vec<Stray>,
+    /// Somebody has ended them, and they have not heard yet: they start nobody any more.
+    killed: BTreeSet<u64>,
+    /// With so many ends it is looked whether their parents are there.
+    full: usize,
+}
+
+impl Table {
+    pub const fn new() -> Table {
+        Table {
+            all: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            starts: Vec::new(),
+            tickets: 0,
+            strays: Vec::new(),
+            killed: BTreeSet::new(),
+            full: FEW,
+        }
+    }
+
+    /// As it was written down.
+    pub fn restore(&mut self, info: ProcessInfo) {
+        self.all.insert(info.task, info);
+    }
+
+    /// What has changed since; `None`: it is not known any more.
+    pub fn take_changed(&mut self) -> Vec<(u64, Option<ProcessInfo>)> {
+        let changed = core::mem::take(&mut self.changed);
+        changed.into_iter().map(|task| (task, self.all.get(&task).copied())).collect()
+    }
+
+    pub fn get(&self, task: u64) -> Option<&ProcessInfo> {
+        self.all.get(&task)
+    }
+
+    pub fn after(&self, after: u64) -> Option<&ProcessInfo> {
+        self.all.range(after.saturating_add(1)..).next().map(|one| one.1)
+    }
+
+    pub fn running(&self) -> impl Iterator<Item = &ProcessInfo> {
+        self.all.values().filter(|one| one.over == 0)
+    }
+
+    fn put(&mut self, info: ProcessInfo) {
+        self.changed.insert(info.task);
+        self.all.insert(info.task, info);
+    }
+
+    fn remove(&mut self, task: u64) {
+        if self.all.remove(&task).is_some() {
+            self.changed.insert(task);
+        }
+    }
+
+    /// The group that is meant: for a new process as it stands, for one that is there with its own number for a new group.
+    fn group_for(&self, by: By, wanted: u64) -> Result<u64, Error> {
+        match wanted {
+            group::NEW => Ok(group::NEW),
+            group::SAME => Ok(self.all.get(&by.task).map_or(group::NEW, |one| one.group)),
+            wanted => match self.running().find(|one| one.group == wanted) {
+                None => Err(Error::NotFound),
+                Some(one) if one.user != by.user && by.user != USER_SYSTEM => Err(Error::Denied),
+                Some(_) => Ok(wanted),
+            },
+        }
+    }
+
+    /// Somebody starts a process. Value: a ticket.
+    pub fn begin(&mut self, by: By, wanted: u64) -> Result<u64, Error> {
+        if self.killed.contains(&by.task) {
+            return Err(Error::Killed);
+        }
+        let group = self.group_for(by, wanted)?;
+        self.tickets += 1;
+        self.starts.push(Start { ticket: self.tickets, parent: by.task, group, doomed: false });
+        Ok(self.tickets)
+    }
+
+    /// It was not started.
+    pub fn cancel(&mut self, ticket: u64) {
+        self.starts.retain(|one| one.ticket != ticket);
+    }
+
+    /// It was started, and may have ended already. Value: whether it is to be ended, as its group was. `Dead`: whoever has started it has ended.
+    pub fn enter(&mut self, ticket: u64, task: u64, user: u64, name: [u8; NAME_LEN]) -> Result<bool, Error> {
+        let at = self.starts.iter().position(|one| one.ticket == ticket).ok_or(Error::Dead)?;
+        let start = self.starts.swap_remove(at);
+        let group = if start.group == group::NEW { task } else { start.group };
+        let known = self.all.get(&task).copied().unwrap_or(ProcessInfo { task, user, name, ..ProcessInfo::default() });
+        self.put(ProcessInfo { parent: start.parent, group, ..known });
+        Ok(start.doomed)
+    }
+
+    /// A task that nobody has told of, of whoever pays for it.
+    pub fn adopt(&mut self, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) {
+        let group = self.all.get(&parent).map_or(group::NEW, |one| one.group);
+        self.adopt_in(group, task, parent, user, name);
+    }
+
+    /// The same in a group. Value: whether it was not known.
+    pub fn adopt_in(&mut self, group: u64, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) -> bool {
+        let new = !self.all.contains_key(&task);
+        if new {
+            let group = if group == group::NEW { task } else { group };
+            self.put(ProcessInfo { task, parent, group, user, name, ..ProcessInfo::default() });
+        }
+        new
+    }
+
+    /// Those who have been left behind since.
+    pub fn take_strays(&mut self) -> Vec<Stray> {
+        core::mem::take(&mut self.strays)
+    }
+
+    /// A task has ended; `lives` says whether others have not. Value: whether its end is for this table: what the system has started for
+    /// itself is told to whoever has.
+    pub fn over(&mut self, end: &Ended, lives: impl Fn(u64) -> bool) -> bool {
+        self.parent_gone(end.task);
+        if !self.all.contains_key(&end.task) {
+            if end.payer == 0 {
+                return end.began == 0;
+            }
+            if !lives(end.payer) {
+                return true;
+            }
+            self.adopt(end.task, end.payer, end.user, end.name);
+        }
+        self.end(end.task, end.exit, lives);
+        true
+    }
+
+    /// A process has ended.
+    pub fn end(&mut self, task: u64, exit: Exit, lives: impl Fn(u64) -> bool) {
+        let Some(&known) = self.all.get(&task) else { return };
+        if !lives(known.parent) {
+            return self.remove(task);
+        }
+        self.put(ProcessInfo { over: 1, exit, ..known });
+        let mut of_parent = self.all.values().filter(|one| one.over != 0 && one.parent == known.parent);
+        let oldest = of_parent.next().map(|one| one.task);
+        if of_parent.count() >= ENDED_MAX {
+            oldest.into_iter().for_each(|oldest| self.remove(oldest));
+        }
+        self.sweep(lives);
+    }
+
+    /// Nobody asks for the ends of its children any more.
+    fn parent_gone(&mut self, parent: u64) {
+        self.killed.remove(&parent);
+        let left = self.starts.extract_if(.., |one| one.parent == parent);
+        self.strays.extend(left.map(|one| Stray { parent, group: one.group, doomed: one.doomed }));
+        let ended = self.all.values().filter(|one| one.parent == parent && one.over != 0);
+        let ended: Vec<u64> = ended.map(|one| one.task).collect();
+        ended.into_iter().for_each(|task| self.remove(task));
+    }
+
+    /// Throws out ends whose parents have gone unseen. The next time is when there are twice as many as are left.
+    fn sweep(&mut self, lives: impl Fn(u64) -> bool) {
+        let ended = self.all.values().filter(|one| one.over != 0);
+        let ended: Vec<(u64, u64)> = ended.map(|one| (one.task, one.parent)).collect();
+        if ended.len() < self.full {
+            return;
+        }
+        let before = ended.len();
+        let gone: Vec<u64> = ended.into_iter().filter(|one| !lives(one.1)).map(|one| one.0).collect();
+        self.full = FEW.max(2 * (before - gone.len()));
+        gone.into_iter().for_each(|task| self.remove(task));
+    }
+
+    /// What somebody finds who waits.
+    pub fn awaited(&self, by: By, whom: u64) -> Result<Found, Error> {
+        if whom != whom::CHILD && whom & whom::GROUP == 0 {
+            let one = self.all.get(&whom).ok_or(Error::NotFound)?;
+            return match one.over {
+                _ if !by.may(one) => Err(Error::Denied),
+                0 => Ok(Found::Running),
+                _ => Ok(Found::Over(whom)),
+            };
+        }
+        let group = whom & !whom::GROUP;
+        let mut children =
+            self.all.values().filter(|one| one.parent == by.task && (whom == whom::CHILD || one.group == group));
+        let found = children.clone().find(|one| one.over != 0).map(|one| Found::Over(one.task));
+        found.or_else(|| children.next().map(|_| Found::Running)).ok_or(Error::NotFound)
+    }
+
+    /// Who is in a group that somebody wants to end. From now on they start nobody, and who is being started there is ended then.
+    pub fn end_group(&mut self, by: By, group: u64) -> Result<Vec<u64>, Error> {
+        let members: Vec<ProcessInfo> = self.running().filter(|one| one.group == group).copied().collect();
+        if members.iter().any(|one| !by.may(one)) {
+            return Err(Error::Denied);
+        }
+        let mut doomed = self.starts.iter_mut().filter(|start| start.group == group).peekable();
+        if members.is_empty() && doomed.peek().is_none() {
+            return Err(Error::NotFound);
+        }
+        doomed.for_each(|start| start.doomed = true);
+        self.killed.extend(members.iter().map(|one| one.task));
+        // Whoever asks goes last: it may be one of them.
+        let (own, others): (Vec<u64>, Vec<u64>) = members.iter().map(|one| one.task).partition(|task| *task == by.task);
+        Ok(others.into_iter().chain(own).collect())
+    }
+
+    pub fn forget(&mut self, by: By, task: u64) -> Result<(), Error> {
+        let one = self.all.get(&task).ok_or(Error::NotFound)?;
+        if one.parent != by.task {
+            return Err(Error::Denied);
+        }
+        if one.over == 0 {
+            return Err(Error::Busy);
+        }
+        self.remove(task);
+        Ok(())
+    }
+
+    /// Value: the group.
+    pub fn join(&mut self, by: By, task: u64, wanted: u64) -> Result<u64, Error> {
+        let one = *self.all.get(&task).ok_or(Error::NotFound)?;
+        if one.over != 0 {
+            return Err(Error::NotFound);
+        }
+        if task != by.task && one.parent != by.task {
+            return Err(Error::Denied);
+        }
+        let group = match self.group_for(by, wanted)? {
+            group::NEW => task,
+            group => group,
+        };
+        self.put(ProcessInfo { group, ..one });
+        Ok(group)
+    }
+
+    /// Whether somebody may say what a process may use: those that it descends from.
+    pub fn may_limit(&self, by: By, task: u64) -> Result<(), Error> {
+        let mut one = self.all.get(&task).ok_or(Error::NotFound)?;
+        if by.user == USER_SYSTEM {
+            return Ok(());
+        }
+        // Parents have smaller numbers, so this comes to an end.
+        while one.parent != by.task {
+            one = self.all.get(&one.parent).filter(|parent| parent.task < one.task).ok_or(Error::Denied)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+use super::*;
+use musubi::abi::task::exit;
+
+const SHELL: By = By { task: 10, user: 1 };
+const OTHER: By = By { task: 11, user: 2 };
+const SYSTEM: By = By { task: 1, user: USER_SYSTEM };
+
+fn name() -> [u8; NAME_LEN] {
+    [b'x'; NAME_LEN]
+}
+
+fn start(table: &mut Table, by: By, group: u64, task: u64) -> Result<u64, Error> {
+    let ticket = table.begin(by, group)?;
+    assert_eq!(table.enter(ticket, task, by.user, name()), Ok(false));
+    Ok(task)
+}
+
+fn ended(task: u64, payer: u64) -> Ended {
+    let exit = Exit { kind: exit::EXITED, code: task, ..Exit::default() };
+    Ended { task, payer, user: 1, began: 1, exit, name: name() }
+}
+
+fn all_live(_: u64) -> bool {
+    true
+}
+
+fn group_of(table: &Table, task: u64) -> u64 {
+    table.get(task).unwrap().group
+}
+
+#[test]
+fn an_end_is_known_until_it_is_forgotten() {
+    let mut table = Table::new();
+    assert_eq!(table.awaited(SHELL, whom::CHILD), Err(Error::NotFound));
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    assert_eq!(table.awaited(SHELL, whom::CHILD), Ok(Found::Running));
+    assert_eq!(table.awaited(SHELL, 20), Ok(Found::Running));
+    assert_eq!(table.forget(SHELL, 20), Err(Error::Busy));
+    assert!(table.over(&ended(20, 10), all_live));
+    for whom in [whom::CHILD, 20, whom::GROUP | 20] {
+        // As often as somebody asks.
+        assert_eq!([table.awaited(SHELL, whom), table.awaited(SHELL, whom)], [Ok(Found::Over(20)); 2]);
+    }
+    assert_eq!(table.get(20).unwrap().exit.code, 20);
+    assert_eq!(table.forget(OTHER, 20), Err(Error::Denied));
+    assert_eq!(table.forget(SHELL, 20), Ok(()));
+    assert_eq!(table.forget(SHELL, 20), Err(Error::NotFound));
+    assert_eq!(table.awaited(SHELL, whom::CHILD), Err(Error::NotFound));
+}
+
+#[test]
+fn who_waits_for_a_group_or_any_child() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    start(&mut table, SHELL, 20, 21).unwrap();
+    start(&mut table, SHELL, group::NEW, 30).unwrap();
+    table.over(&ended(30, 10), all_live);
+    assert_eq!(table.awaited(SHELL, whom::GROUP | 20), Ok(Found::Running));
+    assert_eq!(table.awaited(SHELL, whom::CHILD), Ok(Found::Over(30)));
+    table.over(&ended(21, 10), all_live);
+    assert_eq!(table.awaited(SHELL, whom::GROUP | 20), Ok(Found::Over(21)));
+    assert_eq!(table.awaited(SHELL, whom::GROUP | 99), Err(Error::NotFound));
+    assert_eq!(table.awaited(OTHER, whom::CHILD), Err(Error::NotFound), "somebody else's children");
+    assert_eq!(table.awaited(OTHER, 20), Err(Error::Denied), "another user's process");
+    assert_eq!(table.awaited(SYSTEM, 20), Ok(Found::Running));
+}
+
+#[test]
+fn a_group_is_inherited_made_and_joined() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::SAME, 20).unwrap();
+    assert_eq!(group_of(&table, 20), 20, "of one who is in none");
+    let child = By { task: 20, user: 1 };
+    start(&mut table, child, group::SAME, 21).unwrap();
+    start(&mut table, child, group::NEW, 22).unwrap();
+    assert_eq!((group_of(&table, 21), group_of(&table, 22)), (20, 22));
+    assert_eq!(table.begin(SHELL, 99), Err(Error::NotFound));
+    assert_eq!(table.begin(OTHER, 20), Err(Error::Denied));
+    assert_eq!(table.join(child, 22, 20), Ok(20));
+    assert_eq!(table.join(child, 20, group::NEW), Ok(20));
+    assert_eq!(table.join(child, 21, group::NEW), Ok(21));
+    assert_eq!(table.join(SHELL, 21, 20), Err(Error::Denied), "a grandchild");
+    assert_eq!(table.join(SHELL, 99, 20), Err(Error::NotFound));
+    table.over(&ended(22, 20), all_live);
+    assert_eq!(table.join(child, 22, group::NEW), Err(Error::NotFound), "it has ended");
+}
+
+#[test]
+fn a_group_ends_with_those_that_are_being_started_in_it() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    start(&mut table, SHELL, 20, 21).unwrap();
+    let member = By { task: 20, user: 1 };
+    let ticket = table.begin(member, group::SAME).unwrap();
+    assert_eq!(table.end_group(OTHER, 20), Err(Error::Denied));
+    assert_eq!(table.end_group(SHELL, 99), Err(Error::NotFound));
+    assert_eq!(table.end_group(member, 20), Ok(Vec::from([21, 20])), "whoever asks goes last");
+    assert_eq!(table.begin(member, group::NEW), Err(Error::Killed), "the dying start nobody");
+    assert_eq!(table.enter(ticket, 23, 1, name()), Ok(true));
+    assert_eq!(table.begin(SHELL, 20).map(drop), Ok(()), "others do, while there is anybody");
+}
+
+#[test]
+fn who_is_started_by_one_that_ends_is_nobodys() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let parent = By { task: 20, user: 1 };
+    start(&mut table, parent, group::SAME, 21).unwrap();
+    start(&mut table, parent, group::SAME, 22).unwrap();
+    let ticket = table.begin(parent, group::SAME).unwrap();
+    table.over(&ended(22, 20), all_live);
+    table.over(&ended(20, 10), all_live);
+    assert_eq!(table.get(21).map(|one| (one.parent, one.group)), Some((20, 20)), "an orphan, in its group");
+    assert_eq!(table.get(22), None, "nobody asks for its end");
+    assert_eq!(table.enter(ticket, 23, 1, name()), Err(Error::Dead));
+    assert_eq!(table.take_strays(), [Stray { parent: 20, group: 20, doomed: false }]);
+    assert!(table.adopt_in(20, 24, 20, 1, name()) && !table.adopt_in(20, 24, 20, 1, name()));
+    assert_eq!(group_of(&table, 24), 20);
+    assert_eq!(table.end_group(SHELL, 20), Ok(Vec::from([21, 24])));
+    assert!(table.over(&ended(21, 20), |task| task != 20));
+    assert_eq!(table.get(21), None);
+}
+
+#[test]
+fn what_nobody_has_told_of() {
+    let mut table = Table::new();
+    assert!(!table.over(&ended(5, 0), all_live), "the system's own");
+    assert!(table.over(&Ended { began: 0, ..ended(6, 0) }, all_live), "what has never run is nobody's");
+    assert!(table.over(&ended(20, 10), all_live));
+    assert_eq!(table.awaited(SHELL, 20), Ok(Found::Over(20)), "it is whose quota it used");
+    assert!(table.over(&ended(21, 9), |task| task != 9));
+    assert_eq!(table.get(21), None);
+}
+
+#[test]
+fn an_end_before_its_start_is_known() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let ticket = table.begin(By { task: 20, user: 1 }, group::SAME).unwrap();
+    table.over(&ended(30, 20), all_live);
+    assert_eq!(table.enter(ticket, 30, 1, name()), Ok(false));
+    let one = table.get(30).unwrap();
+    assert_eq!((one.parent, one.group, one.over, one.exit.code), (20, 20, 1, 30));
+}
+
+#[test]
+fn ends_do_not_gather() {
+    let mut table = Table::new();
+    for task in 100..100 + 10 * ENDED_MAX as u64 {
+        table.over(&ended(task, 10), all_live);
+    }
+    assert_eq!(table.all.len(), ENDED_MAX);
+    assert!(table.all.keys().all(|task| *task >= 100 + 9 * ENDED_MAX as u64), "the last ones are kept");
+    // Each of another parent that goes unseen.
+    for task in 1000..9000 {
+        table.over(&ended(task, task + 100_000), |parent| parent >= task);
+    }
+    let others = table.all.values().filter(|one| one.task >= 1000).count();
+    assert!(others <= 2 * FEW + ENDED_MAX, "{others}");
+}
+
+#[test]
+fn limits_are_for_those_it_descends_from() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let child = By { task: 20, user: 1 };
+    start(&mut table, child, group::SAME, 21).unwrap();
+    assert_eq!(table.may_limit(SHELL, 20), Ok(()));
+    assert_eq!(table.may_limit(SHELL, 21), Ok(()));
+    assert_eq!(table.may_limit(child, 21), Ok(()));
+    assert_eq!(table.may_limit(child, 20), Err(Error::Denied), "one's own");
+    assert_eq!(table.may_limit(By { task: 21, user: 1 }, 20), Err(Error::Denied));
+    assert_eq!(table.may_limit(OTHER, 20), Err(Error::Denied));
+    assert_eq!(table.may_limit(SYSTEM, 21), Ok(()));
+    assert_eq!(table.may_limit(SHELL, 99), Err(Error::NotFound));
+}
+
+/// What is written down, read back, is the same table.
+#[test]
+fn what_has_changed_is_the_whole_table() {
+    let (mut table, mut book) = (Table::new(), BTreeMap::new());
+    let mut seed = 7u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    for task in 20..2000 {
+        let by = By { task: 10 + random(task - 10), user: 1 };
+        let group = [group::SAME, group::NEW, 20 + random(task - 10)][random(3) as usize];
+        let _ = start(&mut table, by, group, task);
+        let end = 20 + random(task - 10);
+        table.over(&ended(end, 10), |parent| !parent.is_multiple_of(7));
+        let _ = table.forget(by, 20 + random(task - 10));
+        let _ = table.join(by, 20 + random(task - 10), group::NEW);
+        for (task, info) in table.take_changed() {
+            match info {
+                Some(info) => drop(book.insert(task, info)),
+                None => drop(book.remove(&task)),
+            }
+        }
+        assert_eq!(book, table.all);
+    }
+    assert!(!book.is_empty());
+}
