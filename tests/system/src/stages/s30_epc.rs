@@ -70,7 +70,12 @@ pub fn cases() -> Vec<Case> {
         checks(
             "deaths",
             "check deaths",
-            &["thousand_faults_under_load", "thousand_deaths_under_load", "a_server_survives_its_callers_memory"],
+            &[
+                "thousand_faults_under_load",
+                "thousand_deaths_under_load",
+                "a_server_survives_its_callers_memory",
+                "a_callee_is_told_of_its_callers_end",
+            ],
         )
         .matrix()
         .timeout(900),
