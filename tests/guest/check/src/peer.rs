@@ -105,6 +105,8 @@ pub mod op {
     pub const PANIC: u64 = 34;
     /// Stores 1 at `w0` and works in the middle of an update, as long as nobody has killed its caller; then finishes and stores 2.
     pub const HEED: u64 = 40;
+    /// Has what it was bound to first do the same, with one more than `w0`, until that is too deep. Value: how deep it came.
+    pub const DEEP: u64 = 41;
     /// Leaves its thread's number at `w0` + 8 * `w1`, and waits until `w2` threads that have done so are running at one moment.
     pub const MEET: u64 = 35;
 }
@@ -263,6 +265,13 @@ impl Skeleton for Ops {
             op::ANSWER => Values(w[0], w[1]),
             op::CALLER => Values(caller.task, caller.text),
             op::MEET => value(works::meet(w[0], w[1], w[2])),
+            op::DEEP => {
+                let next = BOUND.lock()[0].ok_or(Error::NotFound);
+                match next.and_then(|bound| bound.call(0, six(op::DEEP, &[w[0] + 1]))).and_then(result_of) {
+                    Err(Error::TooDeep) => Values(0, w[0]),
+                    other => value(other),
+                }
+            }
             op::HEED => works::heed(&PAIR, w[0], w[1]),
             op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),

@@ -50,7 +50,6 @@ fn nine_arguments() -> Outcome {
 }
 
 fn call(how: Way, bound: &Bound, gate: u64, word: u64) -> Seen {
-    find_avx();
     // Another value than any that can come back.
     let blank = 0x1111_1111_1111_1111;
     let mut after =
@@ -105,6 +104,7 @@ pub enum Way {
 
 /// A peer with such a gate, a binding to it, and room to write to.
 pub fn stage(kind: u64) -> Result<(Peer, u64, Bound, u64), String> {
+    find_avx();
     let peer = Peer::start()?;
     let gate = peer.call(op::RAW, &[kind, 0]).map_err(doing("gate"))?;
     let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;

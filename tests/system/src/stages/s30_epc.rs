@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
                 "no_scheduler_on_the_way",
                 "nested",
                 "recursion_ends",
+                "recursion_by_bindings_ends",
                 "bound_to_oneself",
                 "callee_faults",
                 "callee_exits",

@@ -35,7 +35,12 @@ pub fn cases() -> Vec<Case> {
         checks(
             "state",
             "check state",
-            &["state_left_for_the_callee", "steps_into_the_kernel", "a_stack_that_others_write"],
+            &[
+                "state_left_for_the_callee",
+                "steps_into_the_kernel",
+                "a_stack_that_others_write",
+                "a_step_that_ends_at_a_call",
+            ],
         )
         .matrix(),
         checks(
@@ -46,6 +51,7 @@ pub fn cases() -> Vec<Case> {
                 "keys_restored_from_memory",
                 "code_changed_while_it_is_sealed",
                 "hidden_instructions_are_found",
+                "reasons_of_the_callee_are_told",
             ],
         )
         .timeout(240)

@@ -44,7 +44,7 @@ enum Good {
     Entry,
     Zeroes,
     /// Addresses of posts.
-    Posts(u64),
+    Posts([u64; 2]),
 }
 
 /// What the asker has of its own.
@@ -55,10 +55,10 @@ struct Own {
     limits: u64,
     /// A section.
     object: u64,
-    /// Gates of the victim's, a task that has ended, a post.
+    /// Gates of the victim's, a task that has ended, posts.
     gate: u64,
     ended: u64,
-    post: u64,
+    posts: [u64; 2],
 }
 
 fn deputies(own: &Own) -> Vec<Deputy> {
@@ -85,8 +85,8 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("processor_info", "out", [0; 6], Zeroes),
         simple("memory_info", "out", [0; 6], Zeroes),
         simple("irq_info", "out", [0; 6], Zeroes),
-        simple("post_send_many", "address", [own.post, 0, 1, 1, 0, 0], Zeroes),
-        simple("post_receive", "post", [0, 2, 0, 0, 0, 0], Posts(own.post)),
+        simple("post_send_many", "address", [own.posts[0], 0, 1, 1, 0, 0], Zeroes),
+        simple("post_receive", "post", [0, 2, 0, 0, 0, 0], Posts(own.posts)),
         elsewhere("fault_return", "frame"),
         elsewhere("foreign_start", "frame"),
         elsewhere("foreign_return", "frame"),
@@ -97,7 +97,7 @@ fn deputies(own: &Own) -> Vec<Deputy> {
 
 /// A new call that takes an address has to be tried, too.
 fn every_address() -> Outcome {
-    let nothing = Own { page: 0, limits: 0, object: 0, gate: 0, ended: 0, post: 0 };
+    let nothing = Own { page: 0, limits: 0, object: 0, gate: 0, ended: 0, posts: [0; 2] };
     let tried: Vec<(&str, &str)> =
         deputies(&nothing).iter().map(|Deputy(call, argument, _)| (*call, *argument)).collect();
     let mut in_table = Vec::new();
@@ -153,7 +153,7 @@ fn fill(good: Good, own: &Own) {
     let words = match good {
         Good::Entry => [u64::from(entry.principal) | u64::from(entry.rights) << 32, entry.id, entry.text],
         Good::Zeroes => [0; 3],
-        Good::Posts(post) => [post, post, 0],
+        Good::Posts([first, second]) => [first, second, 0],
     };
     words.iter().zip(0..).for_each(|(word, n)| store(own.page + 8 * n, *word));
 }
@@ -200,10 +200,13 @@ fn try_all(
 }
 
 fn own(scene: &Scene, page: u64, object: u64) -> Result<Own, String> {
-    let post = Post::any().map_err(doing("getting a post"))?;
-    let rights = Rights::READ | Rights::CALL;
-    section::grant(post.0, &everybody(rights)).map_err(doing("grant"))?;
-    Ok(Own { page, limits: page + 0x400, object, gate: scene.victim.gate, ended: ended_task()?, post: post.0 })
+    let post = || -> Result<u64, String> {
+        let post = Post::any().map_err(doing("getting a post"))?;
+        section::grant(post.0, &everybody(Rights::READ | Rights::CALL)).map_err(doing("grant"))?;
+        Ok(post.0)
+    };
+    let posts = [post()?, post()?];
+    Ok(Own { page, limits: page + 0x400, object, gate: scene.victim.gate, ended: ended_task()?, posts })
 }
 
 fn by_a_caller() -> Outcome {

@@ -149,6 +149,7 @@ pub fn not_told(attacker: &Peer, words: [u64; 6], secret: u64, what: &str) -> Ou
 pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
     match what {
         "jump" => jumps::role(at(0), at(1), at(2)),
+        "step-at-call" => state::step_at_a_call(at(0), at(1), at(2)),
         "step" => state::role(at(0)),
         "code" => code::role(at(0), at(1), at(2)),
         "touch" => races::touch(at(0), at(1), at(2)),

@@ -87,6 +87,10 @@ fn stirred(mut what: impl FnMut(u64) -> Outcome) -> Outcome {
     let outcome = loop {
         let batch = (0..50).try_for_each(|_| {
             round += 1;
+            // Another number of instructions each time: what is the same in each round falls on the same ones.
+            for _ in 0..round * 7 % 61 {
+                core::hint::spin_loop();
+            }
             what(round)
         });
         thread::yield_now();
