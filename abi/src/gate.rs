@@ -94,7 +94,19 @@ pub struct Record {
     pub back: u64,
     /// Number of the thread.
     pub thread: u64,
-    pub reserved: u64,
+    /// In the first record of all, at [`ATTENTION`]: union of [`attention`].
+    pub attention: u64,
+}
+
+/// Where a text reads what whoever called it would want it to know, at any moment and without a call: a word that the kernel keeps for
+/// the running thread, at the same place for every thread.
+pub const ATTENTION: u64 = GATE_BASE + (2 << 30) + core::mem::offset_of!(Record, attention) as u64;
+
+/// Bits of the word at [`ATTENTION`].
+pub mod attention {
+    /// The thread has been killed. It ends as soon as the callee returns, or when the callee has had its time
+    /// (`task::CALLEE_GRACE_NS`): nobody waits for the result any more.
+    pub const KILLED: u64 = 1;
 }
 
 /// Flags of a record.

@@ -30,7 +30,12 @@ pub struct Processor {
     pub copies: u64,
     /// Events that schedulers outside the kernel were told.
     pub events: u64,
+    /// Where in the gate threads were stopped and brought to where they could go on: a bit for each byte of its code.
+    pub stops: [u64; STOPS],
 }
+
+/// Words of [`Processor::stops`].
+pub const STOPS: usize = 8;
 
 /// The section that `running` names holds a word for each processor, this far apart: the number of the thread that runs there;
 /// 0: none. The kernel keeps it, everybody may read it.

@@ -23,6 +23,12 @@ pub mod flag {
     pub const ANY_PRINCIPAL: u64 = 1;
     /// `section_clone`: the clone of a text is a plain data section (for relocation before it is sealed).
     pub const AS_DATA: u64 = 2;
+    /// `section_create`: it is mapped in no view that several programs share, since protection keys stop no speculative access
+    /// (`docs/decisions/0013`). Who touches it lives in a view of its own from then on, and its calls are made by the kernel. A
+    /// clone is secret, too.
+    pub const SECRET: u64 = 4;
+    /// Flags that [`SectionInfo`](super::SectionInfo) shows.
+    pub const SHOWN: u64 = SECRET;
 }
 
 /// Longest name of a section or task, in bytes.
@@ -54,4 +60,6 @@ pub struct SectionInfo {
     pub gate_count: u64,
     /// NUL-padded.
     pub name: [u8; NAME_LEN],
+    /// Those of [`flag::SHOWN`] that it has.
+    pub flags: u64,
 }

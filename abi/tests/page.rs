@@ -1,21 +1,29 @@
 //! `docs/abi.md` is made of the table of calls, so that every change of the contract is seen in review.
 
 use abi::Error;
-use abi::calls::TABLE;
+use abi::calls::{Memory, TABLE};
 use abi::error;
 use std::fmt::Write;
+
+fn argument(name: &str, memory: Memory) -> String {
+    match memory {
+        Memory::No => name.into(),
+        memory => format!("{name}: {memory:?}").to_lowercase(),
+    }
+}
 
 fn page() -> String {
     let mut out = String::from(
         "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
          writes it anew).\nConvention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or an error, \
-         `rdx` = the value.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
+         `rdx` = the value.\nWhere the kernel reads or writes for the caller at an argument's address, this stands behind a colon.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
     );
     for row in TABLE {
         let doc = row.doc.split_whitespace().collect::<Vec<_>>().join(" ");
         let entry = format!("{:?}", row.entry).to_lowercase();
-        writeln!(out, "| {:#04x} | {entry} | `{}({})` | {doc} |", row.number, row.name, row.arguments.join(", "))
-            .unwrap();
+        let arguments: Vec<String> =
+            row.arguments.iter().zip(row.memory).map(|(name, memory)| argument(name, *memory)).collect();
+        writeln!(out, "| {:#04x} | {entry} | `{}({})` | {doc} |", row.number, row.name, arguments.join(", ")).unwrap();
     }
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
     for (number, name, text) in error::table() {

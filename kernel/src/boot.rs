@@ -53,6 +53,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     post::set_up();
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
+    log::info!("speculation: {}", arch::cpu::speculation());
     let (address, len) = info.pack.expect("a boot pack (the boot loader's module)");
     let pack = Pack::read(address, foreign_bytes(address, len));
     if let Some(symbols) = pack.members(boot::kind::SYMBOLS).next() {

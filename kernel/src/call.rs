@@ -312,7 +312,7 @@ fn task_wait(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64, out: u
 /// The one entry that a new section has: its creating task (or anybody) in its creating text, all rights.
 fn first_entry(d: &Domain, flags: u64) -> Result<AclEntry, Error> {
     let rights = (Rights::READ | Rights::WRITE | Rights::EXECUTE | Rights::CALL | Rights::CHANGE_ACL).bits();
-    if flags & !(flag::ANY_PRINCIPAL | flag::AS_DATA) != 0 {
+    if flags & !(flag::ANY_PRINCIPAL | flag::AS_DATA | flag::SECRET) != 0 {
         return Err(Error::BadArgument);
     }
     Ok(if flags & flag::ANY_PRINCIPAL != 0 {
@@ -328,11 +328,18 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
         return Err(Error::BadArgument);
     }
     let entry = first_entry(d, flags)?;
-    Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None }).map(|s| s.base)
+    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None })?;
+    if flags & flag::SECRET != 0 {
+        section.make_secret();
+    }
+    Ok(section.base)
 }
 
 fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
     let section = Section::named(base)?;
+    if flags & flag::SECRET != 0 {
+        return Err(Error::BadArgument);
+    }
     let entry = first_entry(d, flags)?;
     section.clone_section(d, flags & flag::AS_DATA != 0, at, room, entry).map(|s| s.base)
 }

@@ -4,9 +4,10 @@
 use crate::domain::Domain;
 use crate::epc::Foreign;
 use crate::machine::spare_heap;
+use crate::processor::here;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, Record, slot};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
 use abi::Error;
 use alloc::sync::Arc;
 use abi::gate::record;
@@ -58,7 +59,11 @@ impl Inner {
     pub fn entered(&mut self) -> Stopped {
         let registers = self.area.registers_mut();
         self.vector = registers.vector;
+        let at = registers.rip;
         let stopped = self.gate.rewind(registers);
+        if stopped != Stopped::Outside {
+            here().counters.stopped(at.wrapping_sub(GATE_BASE));
+        }
         self.sync();
         stopped
     }

@@ -32,6 +32,8 @@ pub struct Domain {
     pub joins: AtomicBool,
     /// The class for which it had no key, so that it lives apart.
     pub missed: Mutex<Option<Class>>,
+    /// It has touched a secret section, and lives apart for ever (pitfalls, H17).
+    pub secret: AtomicBool,
     /// The thread's task, whose window this is.
     pub task: Arc<Task>,
     /// The text is that of the task's window: it sees the window only (pitfalls, R6).
@@ -88,6 +90,7 @@ impl Domain {
             keyed: AtomicBool::new(false),
             joins: AtomicBool::new(false),
             missed: Mutex::new(None),
+            secret: AtomicBool::new(false),
             task,
             in_window,
             stack,

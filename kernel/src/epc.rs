@@ -70,6 +70,9 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
 /// Checks the binding if that is needed, and lets caller and callee have keys if they have earned them. Whether the call is
 /// to be made on the caller's stack.
 fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
+    let caller = thread.domain();
+    let bound = caller.text.bindings.lock().get(binding as usize).cloned().flatten();
+    bound.map_or(Ok(()), |bound| bound.lend(&caller))?;
     let mut tries = 0;
     let (caller, callee, caller_stack) = loop {
         match prepare_once(thread, binding) {

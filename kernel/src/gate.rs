@@ -2,7 +2,7 @@
 //! nothing is ever mapped (`docs/decisions/0001`).
 
 use crate::domain::Domain;
-use crate::machine::spare_heap;
+use crate::machine::{machine, spare_heap};
 use crate::section::{New, Section};
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
@@ -11,9 +11,13 @@ use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);
+
+/// Each time that so many more tasks have an entry in the list of an argument section, those that have ended lose theirs.
+const LENT_LOOK: usize = 16;
 
 /// A block of gates, found.
 pub struct Gate {
@@ -28,6 +32,8 @@ pub struct Binding {
     pub block: Block,
     args: Option<Arc<Section>>,
     pub args_len: u64,
+    /// Whose threads may use it in the callee without more ado.
+    task: u64,
     pub caller_stack: bool,
     pub by_kernel: bool,
     ended: AtomicBool,
@@ -41,6 +47,33 @@ impl Binding {
 
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The argument section is lent to the callee while a thread of this caller's task executes it, so not beyond a call
+    /// (pitfalls, H10). Those of the task that has bound need no more; others come by where the caller is called itself.
+    pub fn lend(&self, caller: &Domain) -> Result<(), Error> {
+        let (Some(args), task) = (&self.args, caller.subject.task) else { return Ok(()) };
+        if task == self.task {
+            return Ok(());
+        }
+        let (known, ended) = {
+            let state = args.state.lock();
+            let entries = state.acl.entries();
+            let is_lent = |entry: &&AclEntry| entry.principal == principal::TASK && entry.text == self.target.base;
+            let known = entries.iter().filter(is_lent).any(|entry| entry.id == task);
+            let look = !known && entries.len().is_multiple_of(LENT_LOOK);
+            let ended = |entry: &&AclEntry| look && is_lent(entry) && machine().tasks.find(entry.id).is_none();
+            (known, entries.iter().filter(ended).copied().collect::<Vec<_>>())
+        };
+        ended.iter().try_for_each(|entry| args.set_entry(&AclEntry { rights: 0, ..*entry }))?;
+        if known {
+            return Ok(());
+        }
+        match args.set_entry(&lent(principal::TASK, task, &self.target)) {
+            // More tasks at once than a list has room for: nobody is to be refused for that.
+            Err(Error::TooBig) => args.set_entry(&lent(principal::ANY, 0, &self.target)),
+            other => other,
+        }
     }
 
     pub fn end(&self) {
@@ -109,6 +142,7 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
         block: Block { ..block },
         args,
         args_len,
+        task: domain.subject.task,
         caller_stack,
         by_kernel: flags & flag::BY_KERNEL != 0,
         ended: AtomicBool::new(false),
@@ -155,14 +189,19 @@ fn why_by_kernel(domain: &Domain, target: &Section, flags: u64) -> (u64, u64) {
     }
 }
 
-/// A section that the binding and the bound text may use, on whatever thread: reached only while executing one of them.
+/// What a callee may do with memory that is lent to it.
+fn lent(principal: u32, id: u64, callee: &Section) -> AclEntry {
+    AclEntry { principal, rights: (Rights::READ | Rights::WRITE).bits(), id, text: callee.base }
+}
+
+/// A section for what is passed by pointer. The binding text may use it on whatever thread, the bound one on threads of the task that
+/// has bound; see [`Binding::lend`].
 fn make_args(domain: &Domain, target: &Section, len: u64) -> Result<Arc<Section>, Error> {
-    let entry = |text: u64, rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
-    let both = Rights::READ | Rights::WRITE;
+    let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: domain.text.base };
     let owner = domain.text.owner();
-    let first = entry(domain.text.base, both | Rights::CHANGE_ACL);
-    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry: first, ports: None })?;
-    section.set_entry(&entry(target.base, both)).inspect_err(|_| section.delete())?;
+    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
+    section.set_entry(&lent(principal::TASK, domain.subject.task, target)).inspect_err(|_| section.delete())?;
     Ok(section)
 }
 

@@ -26,6 +26,7 @@ pub fn processor(index: u64) -> Option<Processor> {
         copied_bytes: get(&c.copied_bytes),
         copies: get(&c.copies),
         events: get(&c.events),
+        stops: core::array::from_fn(|n| get(&c.stops[n])),
     })
 }
 

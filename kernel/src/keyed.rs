@@ -144,6 +144,10 @@ impl TaskView {
     /// held, and the view's during `map`: no key changes hands between its choice and its use.
     pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, own_part: bool, uses: &[u64; 16], map: impl FnOnce(u8)) -> Tag {
         let class = class_of(section, state, domain, own_part);
+        if section.is_secret() {
+            domain.secret.store(true, Ordering::SeqCst);
+            return Tag::Apart(class);
+        }
         let mut this = self.state.lock();
         if section.is_text() && !this.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
             return Tag::Apart(class);
@@ -304,7 +308,7 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Class) -> Result<
 /// A domain that lives apart is called again: it may have earned a key. Call without locks.
 pub fn try_back(thread: &Arc<Thread>, domain: &Arc<Domain>) {
     let Some(task_view) = &domain.task_view else { return };
-    if domain.is_keyed() {
+    if domain.is_keyed() || domain.secret.load(Ordering::SeqCst) {
         return;
     }
     let missed = domain.missed.lock().clone();

@@ -7,6 +7,7 @@ use crate::thread::Thread;
 use crate::seat::Office;
 use ::post::Woken;
 use ::sched::{Roll, Timers};
+use abi::info::STOPS;
 use alloc::sync::Arc;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,16 @@ pub struct Counters {
     pub copied_bytes: AtomicU64,
     pub copies: AtomicU64,
     pub events: AtomicU64,
+    pub stops: [AtomicU64; STOPS],
+}
+
+impl Counters {
+    /// A thread was stopped at this byte of the gate's code.
+    pub fn stopped(&self, at: u64) {
+        if let Some(word) = self.stops.get(at as usize / 64) {
+            word.fetch_or(1 << (at % 64), Ordering::Relaxed);
+        }
+    }
 }
 
 /// What only the processor itself touches.

@@ -13,7 +13,7 @@ use crate::text::{self, Caller};
 use crate::view::{self, Change, Mapping, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::refusal::Object;
-use abi::section::{NAME_LEN, SectionInfo, kind};
+use abi::section::{NAME_LEN, SectionInfo, flag, kind};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
@@ -107,6 +107,8 @@ pub struct Section {
     /// ACL, of the gates, death.
     pub(crate) callers: Callers<Caller>,
     pub ports: Option<Ports>,
+    /// It is in no view that programs share (pitfalls, H17).
+    pub(crate) secret: AtomicBool,
     /// Texts: where threads go on that do what they must not; 0: nowhere.
     pub fault_entry: AtomicU64,
     /// Posts: it is in the pool.
@@ -179,6 +181,7 @@ impl Section {
             clear: AtomicBool::new(false),
             callers: Callers::default(),
             ports: new.ports,
+            secret: AtomicBool::new(false),
             fault_entry: AtomicU64::new(0),
             post: AtomicBool::new(new.kind == kind::POST),
         });
@@ -312,6 +315,7 @@ impl Section {
             if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
                 // As long as this one is now: it may have become shorter.
                 new.len = state.len;
+                clone.secret.store(self.is_secret(), Ordering::Release);
                 new.pages = state.pages.clone_shared();
                 new.charged = resident;
                 new.name = state.name;
@@ -447,7 +451,19 @@ impl Section {
             gates: gates.0,
             gate_count: gates.1,
             name: state.name,
+            flags: if self.is_secret() { flag::SECRET } else { 0 },
         }
+    }
+
+    pub fn is_secret(&self) -> bool {
+        self.secret.load(Ordering::Acquire)
+    }
+
+    /// From now on it is; whoever has used it already does so anew.
+    pub fn make_secret(&self) {
+        self.secret.store(true, Ordering::Release);
+        let stale = view::change(&mut self.state.lock().mapped, 0, self.reserve, Change::Unmap);
+        stale.flush();
     }
 
 }

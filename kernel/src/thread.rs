@@ -17,6 +17,7 @@ use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
+use abi::gate::attention;
 use abi::Error;
 use ::sched::{Life, Phase};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -303,6 +304,7 @@ impl Thread {
         self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
         self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
         self.kill_deadline.store(deadline, Ordering::SeqCst);
+        self.inner.lock().gate.tell(attention::KILLED);
         let processor = &machine().processors[self.processor.load(Ordering::Relaxed)];
         processor.attend();
         let ticket = {

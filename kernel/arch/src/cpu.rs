@@ -58,6 +58,25 @@ pub(crate) fn detect() {
     FEATURES.store(found, Ordering::Relaxed);
 }
 
+/// What this processor lets programs learn of each other by accesses that it makes on trial and takes back, in a line for people
+/// (docs/decisions/0013). Protection keys, and page tables where the first is said, do not stop those.
+pub fn speculation() -> &'static str {
+    let cpuid = raw_cpuid::CpuId::new();
+    let vendor = cpuid.get_vendor_info();
+    let stops = vendor.is_some_and(|vendor| ["AuthenticAMD", "HygonGenuine"].contains(&vendor.as_str()));
+    const SAID: u32 = 1 << 29;
+    let told =
+        cpuid.get_extended_feature_info().is_some() && raw_cpuid::native_cpuid::cpuid_count(7, 0).edx & SAID != 0;
+    const ARCH_CAPABILITIES: u32 = 0x10a;
+    const RDCL_NO: u64 = 1;
+    // SAFETY: CPUID says that the register exists.
+    if stops || told && unsafe { rdmsr(ARCH_CAPABILITIES) } & RDCL_NO != 0 {
+        "keys do not stop it, page tables do: what must stay secret belongs in secret sections"
+    } else {
+        "this processor reads any memory on trial (RDCL_NO=0): run nobody's programs but your own"
+    }
+}
+
 /// Sets this processor's control registers: write protection, SMEP, SMAP, UMIP, no-execute, vector state.
 pub(crate) fn set_up() {
     // SAFETY: long mode is on; every bit set here is one that CPUID says exists, and none changes the meaning of

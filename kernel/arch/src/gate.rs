@@ -6,7 +6,7 @@
 use crate::cpu::{self, has};
 use crate::image::{Mem, direct};
 use crate::{frames, percpu};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, GATE_BASE, Record};
+use abi::gate::{ATTENTION, BINDINGS_MAX, DEPTH_MAX, GATE_BASE, Record};
 use abi::info::feature;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -45,6 +45,7 @@ const RECORD_LEN: u64 = size_of::<Record>() as u64;
 /// Room for the records of one domain.
 const SPAN: u64 = BINDINGS_MAX * RECORD_LEN;
 
+const _: () = assert!(ATTENTION - RECORDS < RECORD_LEN);
 const _: () = assert!(DEPTH_MAX as u64 * FRAME_LEN == PAGE && CELLS + DOMAINS_MAX as u64 * CELL_LEN <= RECORDS);
 
 /// The register's value where no class has a key: pages of key 0 can be used, the gate's read.
@@ -364,6 +365,13 @@ impl Gate {
     /// Whether a call that came by this record is under way.
     pub fn is_in_use(&self, record: u64) -> bool {
         (0..=self.depth()).any(|depth| self.frame(depth).record == record)
+    }
+
+    /// Tells whatever text the thread executes (abi::gate::ATTENTION).
+    pub fn tell(&mut self, bits: u64) {
+        if let Some(at) = self.at(ATTENTION) {
+            set_word(at, word(at) | bits);
+        }
     }
 
     /// Nothing goes on where this frame says any more.

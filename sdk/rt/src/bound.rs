@@ -102,7 +102,8 @@ impl Bound {
         let args_len = args_len.checked_add(LINE_LEN).ok_or(Error::TooBig)?;
         let mut bound = Bound::bind_with(gate, args_len, 0)?;
         let opened = bound
-            .call(methods, [opener::LINE, 0, 0, 0, 0, 0])
+            .lend_to_threads()
+            .and_then(|()| bound.call(methods, [opener::LINE, 0, 0, 0, 0, 0]))
             .and_then(result_of)
             .and_then(|server| Line::open(&bound.binding, server));
         match opened {
@@ -156,8 +157,21 @@ impl Bound {
     /// Where the server receives requests by message: it is asked by the gate, and what this binding lends may be named there from now
     /// on.
     pub(crate) fn post_of(&self, methods: u64, identity: u32) -> Result<Post, Error> {
+        self.lend_to_threads()?;
         let opened = self.by_gate(methods, [opener::POST, identity.into(), 0, 0, 0, 0]).map_err(not_offered);
         result_of(opened?).map(Post)
+    }
+
+    /// The argument section is lent for as long as a call lasts, to the thread that makes it. Where the called program's own threads do the
+    /// work they may use it, too, until the binding ends.
+    fn lend_to_threads(&self) -> Result<(), Error> {
+        let Binding { args, text, .. } = self.binding;
+        if args == 0 {
+            return Ok(());
+        }
+        let rights = (Rights::READ | Rights::WRITE).bits();
+        let threads = AclEntry { principal: principal::TASK, rights, id: crate::section::owner(text)?, text };
+        crate::section::grant(args, &threads)
     }
 
     /// Calls gate `index` by the gate, however calls go otherwise.

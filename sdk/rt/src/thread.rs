@@ -98,6 +98,20 @@ pub fn together(count: usize, body: impl Fn(usize) + Send + Sync + 'static) -> R
     })
 }
 
+/// Whether the thread that executes this has been killed. In a method that is the caller's thread: it ends as soon as the method returns,
+/// nobody waits for the result, and there is a limited time to bring one's data in order (`abi::task::CALLEE_GRACE_NS`). Costs a load.
+#[must_use]
+pub fn is_killed() -> bool {
+    #[cfg(target_os = "musubi")]
+    {
+        use abi::gate::{ATTENTION, attention::KILLED};
+        // SAFETY: abi::gate: a word that every thread can read at this place; the kernel may change it at any moment.
+        unsafe { (ATTENTION as *const u64).read_volatile() & KILLED != 0 }
+    }
+    #[cfg(not(target_os = "musubi"))]
+    false
+}
+
 /// Gives the processor to whoever is ready.
 pub fn yield_now() {
     let _ = stub::yield_now(&Trap);

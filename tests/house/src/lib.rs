@@ -8,6 +8,7 @@ pub mod ledger_rows;
 pub mod manifests;
 pub mod names;
 pub mod reading;
+pub mod segments;
 pub mod sizes;
 pub mod source;
 pub mod tree;

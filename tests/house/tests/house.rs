@@ -30,6 +30,11 @@ fn files_are_read_in_one_sitting() {
 }
 
 #[test]
+fn the_gate_needs_no_segments() {
+    hold(house::segments::check(&root()));
+}
+
+#[test]
 fn reading_order_is_complete() {
     hold(house::reading::check(&root()));
 }

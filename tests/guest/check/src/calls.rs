@@ -27,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("no_scheduler_on_the_way", no_scheduler),
     ("nested", nested),
     ("recursion_ends", recursion_ends),
+    ("recursion_by_bindings_ends", recursion_by_bindings_ends),
     ("bound_to_oneself", bound_to_oneself),
     ("callee_faults", || callee(op::FAULT, &[Error::Faulted])),
     ("callee_exits", || callee(op::EXIT, &[Error::Dead])),
@@ -117,6 +118,25 @@ fn recursion_ends() -> Outcome {
     for _ in 0..3 {
         let deep = a.call(op::BOUNCE, &[b.gate, a.gate, 1]);
         same!(deep, Ok(DEPTH_MAX as u64), "how deep it came");
+    }
+    same!(task::identity().depth, 0, "depth afterwards");
+    same!(b.call(op::ADD, &[1]), Ok(1), "a call afterwards");
+    a.end()?;
+    b.end()
+}
+
+/// The same by bindings: with keys the gate makes all of them, and only the one too many is the kernel's affair.
+fn recursion_by_bindings_ends() -> Outcome {
+    let (a, b) = (Peer::start()?, Peer::start()?);
+    same!([a.call(op::BIND, &[b.gate]), b.call(op::BIND, &[a.gate])], [Ok(0), Ok(0)], "binding them to each other");
+    let by_kernel = || task::processors().map(|p| p.epc).sum::<u64>();
+    for round in 0..3 {
+        let before = by_kernel();
+        same!(a.call(op::DEEP, &[1]), Ok(DEPTH_MAX as u64), "how deep it came");
+        // The first time the kernel checks each binding.
+        let made = by_kernel() - before;
+        let direct = round > 0 && a.bound.binding().grade == grade::EPC_H;
+        holds!(!direct || made < DEPTH_MAX as u64 / 4, "round {round}: {made} calls by the kernel");
     }
     same!(task::identity().depth, 0, "depth afterwards");
     same!(b.call(op::ADD, &[1]), Ok(1), "a call afterwards");

@@ -1,6 +1,6 @@
 //! Deaths in a row, under load: nothing is lost by any of them.
 
-use crate::memory::{await_word, data, store};
+use crate::memory::{await_word, data, load, store};
 use crate::peer::{Peer, in_call, op, own, work};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
+use musubi::abi::task::exit;
 use musubi::command::Command;
 use musubi::ended;
 use musubi::rt::{Bound, Trap, section, task, thread, time};
@@ -25,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("a_server_survives_its_callers_memory", a_server_survives),
     ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
     ("an_end_is_told_when_it_is_over", an_end_is_told_when_it_is_over),
+    ("a_callee_is_told_of_its_callers_end", a_callee_is_told),
 ];
 
 static OVER: AtomicBool = AtomicBool::new(false);
@@ -153,6 +155,59 @@ pub fn callers_are_killed(gate: u64, flag: u64, count: u64) -> Outcome {
         caller.kill().map_err(doing("kill"))?;
         same!(caller.join(), Ok(Error::Killed.word()), "how number {n} ended");
         same!(bound.call(0, [op::PAIR, 0, 0, 0, 0, 0]), Ok([n, n]), "the pair afterwards");
+    }
+    Ok(())
+}
+
+/// A callee that works without end, in the middle of an update, as long as nobody has killed its caller (pitfalls, H12). One that was not
+/// told would have its second and be left there, half way.
+fn a_callee_is_told() -> Outcome {
+    let (outer, inner) = (crate::sched::leak(Peer::start()?), crate::sched::leak(Peer::start()?));
+    let slot = outer.call(op::BIND, &[inner.gate]).map_err(doing("binding"))?;
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let flag = flags.base();
+    let finished = |n: u64, how: &str| {
+        let until = time::now_ns() + 20_000_000_000;
+        while load(flag) != 2 {
+            holds!(time::now_ns() < until, "{how}: the callee was not told");
+            thread::yield_now();
+        }
+        same!(inner.pair(op::PAIR), Ok([n, n]), "{how}: what it was about to write");
+        Ok(())
+    };
+    for (n, how) in (1..).zip(["a bound call", "a plain call", "a call in a call"]) {
+        store(flag, 0);
+        let call = move || {
+            let _ = match n {
+                1 => inner.call(op::HEED, &[flag, n]),
+                2 => inner.plain(op::HEED, &[flag, n]),
+                _ => outer.call(op::CALL_BOUND, &[slot, op::HEED, flag, n]),
+            };
+            thread::park();
+        };
+        let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
+        await_word(flag);
+        time::sleep_ns(3_000_000);
+        same!(load(flag), 1, "{how}: told before anybody was killed");
+        caller.kill().map_err(doing("kill"))?;
+        same!(caller.join(), Ok(Error::Killed.word()), "{how}: how the caller ended");
+        finished(n, how)?;
+    }
+    // The whole task, with its thread in there.
+    store(flag, 0);
+    let words = [format!("{:#x}", inner.gate), format!("{}", op::HEED), format!("{flag:#x}")];
+    let child = Command::new(b"bin/check").args(["check", "as", "call", &words[0], &words[1], &words[2], "7"]);
+    let child = child.spawn().map_err(doing("child"))?;
+    await_word(flag);
+    child.kill().map_err(doing("kill"))?;
+    finished(7, "a task")?;
+    same!(child.wait_for(20_000_000_000).map(|exit| exit.kind), Ok(exit::KILLED), "how the task ended");
+    // A thread that nobody has killed is told nothing, whatever happened to others before.
+    same!(inner.call(op::ADD, &[1]).is_ok(), true, "a call");
+    holds!(!thread::is_killed(), "this thread was not killed");
+    for peer in [outer, inner] {
+        peer.child.kill().map_err(doing("kill"))?;
     }
     Ok(())
 }

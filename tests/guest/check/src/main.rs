@@ -85,7 +85,12 @@ const GROUPS: &[Group] = &[
     Group { name: "returns", checks: attacks::returns::CHECKS },
     Group { name: "state", checks: attacks::state::CHECKS },
     Group { name: "code", checks: attacks::code::CHECKS },
+    Group { name: "loans", checks: attacks::loans::CHECKS },
     Group { name: "deputies", checks: attacks::deputies::CHECKS },
+    Group { name: "system_deputies", checks: attacks::deputies::OF_THE_SYSTEM },
+    Group { name: "secrets", checks: attacks::secrets::CHECKS },
+    Group { name: "sweep", checks: attacks::sweep::CHECKS },
+    Group { name: "sweep_exactly", checks: attacks::sweep::EXACT },
     Group { name: "races", checks: attacks::races::CHECKS },
 ];
 

@@ -70,6 +70,11 @@ fn alternate(rounds: u64) -> Outcome {
     Ok(())
 }
 
+/// Two threads in turn, as often as `stir` does what it is given.
+pub fn stirred(stir: impl FnOnce(&mut dyn FnMut(u64) -> Outcome) -> Outcome) -> Outcome {
+    with("ageing", || stir(&mut |_| alternate(20)))
+}
+
 fn there_and_back() -> Outcome {
     with("ageing", || alternate(5000))
 }

@@ -1,6 +1,10 @@
 //! The other program. Its gates do what checks want done in another text: on the caller's thread, with the rights that
 //! (that thread, this text) has.
 
+mod works;
+
+pub use works::{Nine, nine, work};
+
 use crate::attacks;
 use crate::faults;
 use crate::memory::{await_word, call, load, store, store_text, word};
@@ -10,20 +14,16 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::{Kernel, stub};
 use musubi::abi::gate::{GATE_STEP, flag};
-use musubi::abi::layout::PAGE;
-use musubi::abi::section::{self as sections, kind};
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, ANYBODY_BY_KERNEL, Skeleton, Values};
-use musubi::rt::itc::Here;
 use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
-use musubi::rt::{Bound, Gates, Mutex, Trap, fault, plain_call, probe, section, sync, task, thread, time};
-use musubi::{AclEntry, Caller, Error, eprintln, names};
+use musubi::rt::{Bound, Gates, Mutex, Trap, plain_call, probe, section, sync, task, thread, time};
+use musubi::{AclEntry, Caller, Error, Rights, eprintln, names};
 
 /// What the gate does, by the first word of the call; `w0` and so on are the words behind it.
 pub mod op {
@@ -103,6 +103,10 @@ pub mod op {
     /// Values: task and text of the caller, as it is told.
     pub const CALLER: u64 = 33;
     pub const PANIC: u64 = 34;
+    /// Stores 1 at `w0` and works in the middle of an update, as long as nobody has killed its caller; then finishes and stores 2.
+    pub const HEED: u64 = 40;
+    /// Has what it was bound to first do the same, with one more than `w0`, until that is too deep. Value: how deep it came.
+    pub const DEEP: u64 = 41;
     /// Leaves its thread's number at `w0` + 8 * `w1`, and waits until `w2` threads that have done so are running at one moment.
     pub const MEET: u64 = 35;
 }
@@ -117,6 +121,10 @@ pub mod own {
     pub const CLOSE: u64 = 4;
     /// Anybody may call, by the kernel only: nobody may execute its code himself.
     pub const BY_KERNEL: u64 = 5;
+    /// `Exists` if it may read the word at `w1`.
+    pub const LOOK: u64 = 6;
+    /// Loads the word at `w1`.
+    pub const TOUCH: u64 = 7;
 }
 
 struct Ops;
@@ -127,38 +135,6 @@ static PAIR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static WHAT: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static BOUND: Mutex<[Option<&'static Bound>; 4]> = Mutex::new([None; 4]);
-
-static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
-
-fn copy_locked(from: u64, len: u64) -> Result<u64, Error> {
-    let mut pair = LOCKED.lock();
-    pair[0] += 1;
-    // SAFETY: whether there is anything is what is tried: the copy says so.
-    let lent = unsafe { core::slice::from_raw_parts(from as *const u8, len as usize) };
-    match fault::copy_in(lent) {
-        Ok(_) => pair[1] += 1,
-        Err(why) => {
-            pair[0] -= 1;
-            return Err(why);
-        }
-    }
-    if pair[0] == pair[1] { Ok(pair[0]) } else { Err(Error::Refused) }
-}
-
-/// As long as nothing was left half done, it can be told from the pair.
-fn own_section() -> Result<u64, Error> {
-    static OWN: AtomicU64 = AtomicU64::new(0);
-    let mut pair = LOCKED.lock();
-    if OWN.load(Ordering::SeqCst) == 0 {
-        let own = section::Section::create(PAGE, PAGE, kind::DATA, sections::flag::ANY_PRINCIPAL)?;
-        OWN.store(own.base(), Ordering::SeqCst);
-        core::mem::forget(own);
-    }
-    pair[0] += 1;
-    let before = word(OWN.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst);
-    pair[1] += 1;
-    if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
-}
 
 fn value(result: Result<u64, Error>) -> Values {
     Values::of(result)
@@ -184,28 +160,28 @@ impl Skeleton for Ops {
                 probe::write(8);
                 Values(0, 0)
             }
-            op::COPY_LOCKED => value(copy_locked(w[0], w[1])),
+            op::COPY_LOCKED => value(works::copy_locked(w[0], w[1])),
             op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
             op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64)),
             op::HOLD => {
-                let _held = LOCKED.lock();
+                let _held = works::LOCKED.lock();
                 store(w[0], 1);
                 loop {
                     core::hint::spin_loop();
                 }
             }
             op::WORK_LOCKED => {
-                let _held = LOCKED.lock();
+                let _held = works::LOCKED.lock();
                 store(w[0], 1);
                 work(w[1]);
                 Values(0, 0)
             }
             op::FAULT_LOCKED => {
-                let _held = LOCKED.lock();
+                let _held = works::LOCKED.lock();
                 probe::write(8);
                 Values(0, 0)
             }
-            op::OWN_SECTION => value(own_section()),
+            op::OWN_SECTION => value(works::own_section()),
             op::EXIT => task::exit(w[0] as i32),
             op::THREAD_EXIT => thread::exit(w[0]),
             op::LOOP => {
@@ -288,51 +264,20 @@ impl Skeleton for Ops {
             op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
             op::CALLER => Values(caller.task, caller.text),
-            op::MEET => value(meet(w[0], w[1], w[2])),
+            op::MEET => value(works::meet(w[0], w[1], w[2])),
+            op::DEEP => {
+                let next = BOUND.lock()[0].ok_or(Error::NotFound);
+                match next.and_then(|bound| bound.call(0, six(op::DEEP, &[w[0] + 1]))).and_then(result_of) {
+                    Err(Error::TooDeep) => Values(0, w[0]),
+                    other => value(other),
+                }
+            }
+            op::HEED => works::heed(&PAIR, w[0], w[1]),
             op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),
         }
     }
-}
-
-fn meet(base: u64, place: u64, count: u64) -> Result<u64, Error> {
-    let here = Here::find()?;
-    store(base + 8 * place, task::identity().thread);
-    let until = time::now_ns() + 20_000_000_000;
-    // Who has seen it says so to the others, who may be too late to see it themselves.
-    let seen = base + 8 * count;
-    while load(seen) == 0 {
-        let all: Vec<u64> = (0..count).map(|n| load(base + 8 * n)).collect();
-        let running: Vec<u64> = here.running().collect();
-        if all.iter().all(|thread| *thread != 0 && running.contains(thread)) {
-            store(seen, 1);
-        } else if time::now_ns() > until {
-            return Err(Error::TimedOut);
-        }
-    }
-    Ok(0)
-}
-
-/// Takes its time on the processor.
-#[inline(never)]
-pub fn work(rounds: u64) {
-    for n in 0..rounds {
-        core::hint::black_box(n);
-    }
-}
-
-pub type Nine = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
-
-/// Every argument in a place of its own. It changes what it was passed on the stack, as a C function may.
-#[allow(clippy::too_many_arguments)]
-#[inline(never)]
-pub extern "C" fn nine(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, mut g: u64, mut h: u64, i: u64) -> u64 {
-    let of = |values: [u64; 9]| values.into_iter().fold(0u64, |all, value| all.wrapping_mul(1_000_003) ^ value);
-    let whole = of([a, b, c, d, e, f, g, h, i]);
-    (g, h) = (core::hint::black_box(!g), core::hint::black_box(!h));
-    core::hint::black_box((&mut g, &mut h));
-    whole
 }
 
 /// Lets the program's own thread do something, and waits until it has.
@@ -385,6 +330,12 @@ fn serve_by(name: &str, gates: Result<Gates, Error>) -> i32 {
             own::OPEN => gates.admit(&ANYBODY),
             own::BY_KERNEL => gates.admit(&ANYBODY_BY_KERNEL),
             own::CLOSE => stub::gate_delete(&Trap, with).map(drop),
+            own::LOOK if section::may(with, 8, Rights::READ, section::Who::Own) => Err(Error::Exists),
+            own::LOOK => Ok(()),
+            own::TOUCH => {
+                probe::read(with);
+                Ok(())
+            }
             _ => Err(Error::BadArgument),
         };
         WHAT[2].store(done.map_or_else(Error::word, |()| 0), Ordering::SeqCst);

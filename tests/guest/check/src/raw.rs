@@ -2,6 +2,7 @@
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU8, Ordering};
+use musubi::abi::gate::DONE;
 use musubi::abi::info::feature;
 use musubi::rt::task;
 
@@ -13,6 +14,8 @@ pub mod kind {
     pub const OTHER_RETURN: u64 = 1;
     /// Spoils all registers and faults.
     pub const SPOIL_AND_FAULT: u64 = 2;
+    /// The first one, but returns by [`DONE`](musubi::abi::gate::DONE). From now on in this program, both do.
+    pub const DUMP_AND_DONE: u64 = 3;
 }
 
 /// What the kernel is to hand to raw gates.
@@ -29,11 +32,18 @@ pub const FCW: u16 = 0x0a7f;
 /// Whether there are registers of 256 bits.
 pub static AVX: AtomicU8 = AtomicU8::new(0);
 
+/// Whether raw gates return by the gate, and not by the kernel.
+static BY_GATE: AtomicU8 = AtomicU8::new(0);
+
 /// Address of a raw gate's code.
 pub fn raw(which: u64) -> u64 {
     find_avx();
     match which {
         kind::DUMP_AND_SPOIL => dump_and_spoil as *const () as u64,
+        kind::DUMP_AND_DONE => {
+            BY_GATE.store(1, Ordering::SeqCst);
+            dump_and_spoil as *const () as u64
+        }
         kind::OTHER_RETURN => other_return as *const () as u64,
         _ => spoil_and_fault as *const () as u64,
     }
@@ -142,18 +152,33 @@ extern "C" fn dump_and_spoil() {
     )
 }
 
-/// Everything that a callee can spoil, the direction flag and the control words included; then `gate_return`.
+/// Everything that a callee can spoil, the direction flag and the control words included; then it returns.
 #[unsafe(naked)]
 extern "C" fn spoil_and_return() {
     naked_asm!(
             "call {spoil}",
+            "cmp byte ptr [rip + {by_gate}], 0",
+            "jne 2f",
             "mov eax, 0x34",
             "mov edi, 77",
             "mov esi, 88",
             "mov rsp, 0x1230",
             "syscall",
             "ud2",
+            // Here it is the callee's affair what it keeps to itself.
+            "2:",
+            "xor ebp, ebp",
+            "xor r12d, r12d",
+            "xor r13d, r13d",
+            "xor r14d, r14d",
+            "mov rcx, {done}",
+            "mov eax, 77",
+            "mov edx, 88",
+            "mov rsp, 0x1230",
+            "jmp rcx",
         spoil = sym spoil,
+        by_gate = sym BY_GATE,
+        done = const DONE,
     )
 }
 

@@ -13,6 +13,7 @@ use musubi::abi::gate::{DONE, DOORSTEP, ENTER, GATE, Record, slot};
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
 use musubi::abi::refusal::Object;
+use musubi::abi::task::Identity;
 use musubi::rt::bound::result_of;
 use musubi::rt::{Bound, section, task};
 use musubi::{Error, Rights};
@@ -49,7 +50,6 @@ fn nine_arguments() -> Outcome {
 }
 
 fn call(how: Way, bound: &Bound, gate: u64, word: u64) -> Seen {
-    find_avx();
     // Another value than any that can come back.
     let blank = 0x1111_1111_1111_1111;
     let mut after =
@@ -93,15 +93,18 @@ fn check_after(how: Way, after: &Seen, values: [u64; 3]) -> Outcome {
     no_vectors(after, "afterwards")
 }
 
+/// How a call is made.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+pub enum Way {
     /// Through the user-mode gate.
     Direct,
     Bound,
     Plain,
 }
 
-fn stage(kind: u64) -> Result<(Peer, u64, Bound, u64), String> {
+/// A peer with such a gate, a binding to it, and room to write to.
+pub fn stage(kind: u64) -> Result<(Peer, u64, Bound, u64), String> {
+    find_avx();
     let peer = Peer::start()?;
     let gate = peer.call(op::RAW, &[kind, 0]).map_err(doing("gate"))?;
     let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;
@@ -117,26 +120,29 @@ fn across(way: Way) -> Outcome {
         // Without keys the page of the gate is not to be written: that way is not offered.
         return peer.end();
     }
-    for _ in 0..3 {
-        let after = call(way, &bound, gate, room);
-        // SAFETY: the callee wrote such a record there, and is done with it.
-        let seen = unsafe { *(room as *const Seen) };
-        let g = &seen.general;
-        same!([g[5], g[4], g[12], g[13], g[8], g[9]], [room, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005], "arguments");
-        // SAFETY: abi::gate: the record that the callee was told of, which this thread can read.
-        let record = unsafe { *(g[1] as *const Record) };
-        let args = if way == Way::Plain { [0; 2] } else { [bound.binding().args, PAGE] };
-        same!([record.args_base, record.args_len], args, "argument section");
-        same!([g[14], record.cookie], [0, COOKIE], "index, cookie");
-        same!([record.task, record.text, record.user], [who.task, who.text, who.user], "who is calling");
-        holds!(!(0..6).any(|n| g.contains(&(CALLERS + n))), "a register in the callee is the caller's");
-        holds!([DONE, DOORSTEP].contains(&record.back), "where to go: {:#x}", record.back);
-        same!(g[7] % 16, 0, "the stack's alignment");
-        same!((seen.mxcsr as u32, seen.fcw as u16), (0x1f80, 0x037f), "control words in the callee");
-        no_vectors(&seen, "in the callee")?;
-        check_after(way, &after, [77, 88, 0])?;
-    }
+    (0..3).try_for_each(|_| one_call(way, &bound, gate, room, &who))?;
     peer.end()
+}
+
+/// A call, looked at from both sides.
+pub fn one_call(way: Way, bound: &Bound, gate: u64, room: u64, who: &Identity) -> Outcome {
+    let after = call(way, bound, gate, room);
+    // SAFETY: the callee wrote such a record there, and is done with it.
+    let seen = unsafe { *(room as *const Seen) };
+    let g = &seen.general;
+    same!([g[5], g[4], g[12], g[13], g[8], g[9]], [room, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005], "arguments");
+    // SAFETY: abi::gate: the record that the callee was told of, which this thread can read.
+    let record = unsafe { *(g[1] as *const Record) };
+    let args = if way == Way::Plain { [0; 2] } else { [bound.binding().args, PAGE] };
+    same!([record.args_base, record.args_len], args, "argument section");
+    same!([g[14], record.cookie], [0, COOKIE], "index, cookie");
+    same!([record.task, record.text, record.user], [who.task, who.text, who.user], "who is calling");
+    holds!(!(0..6).any(|n| g.contains(&(CALLERS + n))), "a register in the callee is the caller's");
+    holds!([DONE, DOORSTEP].contains(&record.back), "where to go: {:#x}", record.back);
+    same!(g[7] % 16, 0, "the stack's alignment");
+    same!((seen.mxcsr as u32, seen.fcw as u16), (0x1f80, 0x037f), "control words in the callee");
+    no_vectors(&seen, "in the callee")?;
+    check_after(way, &after, [77, 88, 0])
 }
 
 fn after_a_fault() -> Outcome {

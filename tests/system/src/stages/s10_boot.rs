@@ -60,6 +60,7 @@ pub fn cases() -> Vec<Case> {
         sh("sixty_four_megabytes", "echo up").mem("64M").out("up\n"),
         sh("ticks_under_icount", "check as ticks").icount().out_check(|text| text.lines().count() == 20),
         function("icount_repeats_ticks", icount_repeats_ticks),
+        function("says_what_speculation_may", says_what_speculation_may),
         function("clocks_agree_on_a_busy_host", clocks_agree),
         several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
     ]
@@ -163,6 +164,17 @@ fn clocks_agree(lab: &Lab, options: &Options) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("nanoseconds in a million ticks: {rates:?}")));
     }
     Ok(())
+}
+
+/// A line at the start says what keys and page tables do not stop on this processor (pitfalls, H17).
+fn says_what_speculation_may(lab: &Lab, options: &Options) -> Result<(), Failure> {
+    let folder = lab.folder(&[])?;
+    let finished = lab.exec(options, &folder, &[b"echo up".to_vec()], seconds(120))?;
+    let said = |line: &&str| line.contains("] speculation: ");
+    match finished.console.lines().filter(said).count() {
+        1 => Ok(()),
+        count => Err(Failure::Failed(format!("{count} lines about it:\n{}", finished.console))),
+    }
 }
 
 /// A machine that cannot come up: its first program is no program of ours.

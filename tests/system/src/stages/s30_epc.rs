@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
                 "no_scheduler_on_the_way",
                 "nested",
                 "recursion_ends",
+                "recursion_by_bindings_ends",
                 "bound_to_oneself",
                 "callee_faults",
                 "callee_exits",
@@ -70,7 +71,12 @@ pub fn cases() -> Vec<Case> {
         checks(
             "deaths",
             "check deaths",
-            &["thousand_faults_under_load", "thousand_deaths_under_load", "a_server_survives_its_callers_memory"],
+            &[
+                "thousand_faults_under_load",
+                "thousand_deaths_under_load",
+                "a_server_survives_its_callers_memory",
+                "a_callee_is_told_of_its_callers_end",
+            ],
         )
         .matrix()
         .timeout(900),

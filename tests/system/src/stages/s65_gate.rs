@@ -35,7 +35,12 @@ pub fn cases() -> Vec<Case> {
         checks(
             "state",
             "check state",
-            &["state_left_for_the_callee", "steps_into_the_kernel", "a_stack_that_others_write"],
+            &[
+                "state_left_for_the_callee",
+                "steps_into_the_kernel",
+                "a_stack_that_others_write",
+                "a_step_that_ends_at_a_call",
+            ],
         )
         .matrix(),
         checks(
@@ -46,16 +51,69 @@ pub fn cases() -> Vec<Case> {
                 "keys_restored_from_memory",
                 "code_changed_while_it_is_sealed",
                 "hidden_instructions_are_found",
+                "reasons_of_the_callee_are_told",
             ],
         )
         .timeout(240)
         .matrix(),
         checks(
-            "deputies",
-            "check deputies",
-            &["kernel_calls_with_a_callees_memory", "kernel_calls_with_the_callers_memory"],
+            "loans",
+            "check loans",
+            &[
+                "lent_memory_after_the_call",
+                "lent_memory_on_a_strangers_thread",
+                "lent_memory_after_the_callees_death",
+                "lent_on_by_a_server",
+            ],
         )
         .matrix(),
+        checks(
+            "deputies",
+            "check deputies",
+            &[
+                "every_address_in_the_table_is_tried",
+                "kernel_calls_with_a_callees_memory",
+                "kernel_calls_with_the_callers_memory",
+                "registers_from_anothers_memory_after_a_fault",
+                "registers_from_anothers_memory_in_a_window",
+            ],
+        )
+        .matrix(),
+        checks("system_deputies", "check system_deputies", &["the_systems_calls_with_the_callers_memory"])
+            .ours("bad-driver", "bin/keyboard")
+            .matrix(),
+        checks("secrets", "check secrets", &["secret_sections_are_in_no_shared_view", "a_clone_of_a_secret_is_one"])
+            .matrix(),
+        checks(
+            "sweep",
+            "check sweep",
+            &[
+                "stopped_in_calls_by_the_gate",
+                "stopped_in_calls_by_the_gate_and_back_by_the_kernel",
+                "stopped_in_calls_by_the_kernel",
+                "stopped_in_plain_calls",
+                "stopped_in_calls_in_calls",
+                "stopped_in_hand_overs",
+                "stopped_while_the_processor_is_passed_on",
+            ],
+        )
+        .timeout(400)
+        .matrix(),
+        // With counted instructions an interrupt falls on any of them.
+        checks(
+            "sweep_exactly",
+            "check sweep_exactly",
+            &[
+                "stopped_at_each_instruction_of_the_gate",
+                "counted_calls_in_calls",
+                "counted_calls_by_the_kernel",
+                "counted_plain_calls",
+                "counted_hand_overs",
+                "counted_passing_on",
+            ],
+        )
+        .icount()
+        .timeout(600),
         checks(
             "races",
             "check races",

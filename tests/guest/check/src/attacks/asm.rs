@@ -349,3 +349,29 @@ pub extern "C" fn binds(block: u64) {
         "ud2",
     )
 }
+
+/// A program of its own: makes a gate, writes status and address behind the first word of the block at `rdi`, and sleeps. The gate
+/// answers 42.
+#[unsafe(naked)]
+pub extern "C" fn exports(block: u64) {
+    naked_asm!(
+        "mov rbx, rdi",
+        "mov eax, 0x30",
+        "lea rdi, [rip + 2f]",
+        "mov esi, 1",
+        "xor edx, edx",
+        "xor r10d, r10d",
+        "syscall",
+        "mov [rbx + 16], rdx",
+        "mov [rbx + 8], rax",
+        "3:",
+        "mov eax, 7",
+        "mov edi, 1000000000",
+        "syscall",
+        "jmp 3b",
+        "2:",
+        "xor eax, eax",
+        "mov edx, 42",
+        "ret",
+    )
+}

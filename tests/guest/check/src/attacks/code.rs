@@ -1,6 +1,6 @@
 //! Code that writes the key register: hidden, changed after it was looked at, run by who should not (pitfalls: H3, H6, H7).
 
-use super::asm::{LOAD, STORE, TOUCHED, binds, open_all, restore, run};
+use super::asm::{LOAD, STORE, TOUCHED, binds, exports, open_all, restore, run};
 use super::{Scene, has_keys, op};
 use crate::memory::{data, load, store};
 use crate::peer::{self, Peer};
@@ -11,17 +11,19 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::Rights;
 use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
 use musubi::abi::task::{Limits, exit};
 use musubi::rt::{Bound, section, task, thread};
+use musubi::{AclEntry, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("keys_opened_by_unclear_code", opened_by_unclear_code),
     ("keys_restored_from_memory", restored_from_memory),
     ("code_changed_while_it_is_sealed", changed_while_sealed),
     ("hidden_instructions_are_found", hidden_instructions),
+    ("reasons_of_the_callee_are_told", reasons_of_the_callee),
 ];
 
 /// What unclear code tries with all keys open.
@@ -141,27 +143,77 @@ fn changed_while_sealed() -> Outcome {
     scene.victim.end()
 }
 
-/// The binding of a program that has these bytes at this offset of its text.
+/// A program of its own that has these bytes at this offset of its text, and begins with `code`; others have these rights to it.
+struct Made {
+    task: u64,
+    text: u64,
+    /// What it is told and says: see `asm.rs`.
+    block: u64,
+}
+
+const ALL: Rights = Rights::READ.union(Rights::EXECUTE).union(Rights::CALL);
+
+impl Made {
+    fn start(code: extern "C" fn(u64), word: u64, bytes: &[u8], at: u64, rights: Rights) -> Result<Made, String> {
+        let block = data(PAGE).map_err(doing("create"))?.base();
+        section::grant(block, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+        store(block, word);
+        store(block + 8, u64::MAX);
+        let child = task::create(&Limits::default(), 1, b"made").map_err(doing("task"))?;
+        let mut text = data(3 * PAGE).map_err(doing("create"))?;
+        // SAFETY: code of this program, shorter than that; what lies behind it is code, too.
+        let code = unsafe { core::slice::from_raw_parts(code as *const () as *const u8, 96) };
+        text.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        text.bytes_mut()[0x800..0x860].copy_from_slice(code);
+        let base = text.seal().map_err(doing("seal"))?;
+        section::grant(base, &everybody(rights)).map_err(doing("grant"))?;
+        let own = AclEntry { principal: principal::TASK, id: child, ..everybody(ALL) };
+        section::grant(base, &own).map_err(doing("grant"))?;
+        section::give(base, child).map_err(doing("give"))?;
+        task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
+        Ok(Made { task: child, text: base, block })
+    }
+}
+
+/// The binding of such a program to the gates at `gate`.
 fn bound_with(gate: u64, bytes: &[u8], at: u64) -> Result<(u64, Binding), String> {
-    let block = data(PAGE).map_err(doing("create"))?.base();
-    section::grant(block, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    store(block, gate);
-    store(block + 8, u64::MAX);
-    let child = task::create(&Limits::default(), 1, b"binds").map_err(doing("task"))?;
-    let mut text = data(3 * PAGE).map_err(doing("create"))?;
-    // SAFETY: code of this program, shorter than that; what lies behind it is code, too.
-    let code = unsafe { core::slice::from_raw_parts(binds as *const () as *const u8, 64) };
-    text.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
-    text.bytes_mut()[0x800..0x840].copy_from_slice(code);
-    let base = text.seal().map_err(doing("seal"))?;
-    let all = everybody(Rights::READ | Rights::EXECUTE | Rights::CALL);
-    section::grant(base, &all).map_err(doing("grant"))?;
-    section::give(base, child).map_err(doing("give"))?;
-    task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
-    let (_, exit) = musubi::processes::collect(child, 20_000_000_000).map_err(doing("its end"))?;
-    same!((exit.kind, exit.code, load(block + 8)), (exit::EXITED, 0, 0), "how it ended");
+    let made = Made::start(binds, gate, bytes, at, ALL)?;
+    let (_, exit) = musubi::processes::collect(made.task, 20_000_000_000).map_err(doing("its end"))?;
+    same!((exit.kind, exit.code, load(made.block + 8)), (exit::EXITED, 0, 0), "how it ended");
     // SAFETY: the kernel wrote it there for the child.
-    Ok((base, unsafe { *((block + 16) as *const Binding) }))
+    Ok((made.text, unsafe { *((made.block + 16) as *const Binding) }))
+}
+
+/// This program's binding to such a program, which answers 42 whatever it is asked.
+fn bound_to(bytes: &[u8], at: u64, rights: Rights) -> Result<(u64, Binding), String> {
+    let made = Made::start(exports, 0, bytes, at, rights)?;
+    while load(made.block + 8) == u64::MAX {
+        thread::yield_now();
+    }
+    same!(load(made.block + 8), 0, "its gate");
+    let bound = Bound::bind(load(made.block + 16), 0).map_err(doing("bind"))?;
+    for round in 0..40 {
+        same!(bound.call(0, [round; 6]), Ok([0, 42]), "call {round}");
+    }
+    let binding = *bound.binding();
+    bound.unbind().map_err(doing("unbind"))?;
+    task::kill(made.task).map_err(doing("kill"))?;
+    Ok((made.text, binding))
+}
+
+/// What a callee is decides, too, and a binding says what it was. The calls work either way.
+fn reasons_of_the_callee() -> Outcome {
+    let keys = has_keys(&Peer::start()?.bound);
+    let open = open_all();
+    let wanted = |why, page| if keys { (why, page) } else { (why::NO_KEYS, 0) };
+    let (_, clear) = bound_to(&[0x90; 8], 0, ALL)?;
+    same!((clear.why, clear.page), wanted(why::DIRECT, 0), "of a clear text");
+    let (base, unclear) = bound_to(&open[6..], PAGE + 3, ALL)?;
+    same!((unclear.why, unclear.page), wanted(why::CALLEE_UNCLEAR, base + PAGE), "of one that is not");
+    let (_, closed) = bound_to(&[0x90; 8], 0, Rights::CALL)?;
+    same!((closed.why, closed.page), wanted(why::NOT_EXECUTABLE, 0), "of one that nobody else executes");
+    same!([unclear.grade, closed.grade], [grade::EPC_S; 2], "grades");
+    Ok(())
 }
 
 /// At any byte, across pages, within other instructions: such a text is bound by EPC-S, and the binding says why.

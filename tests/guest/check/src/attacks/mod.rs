@@ -6,9 +6,13 @@ mod asm;
 pub mod code;
 pub mod deputies;
 pub mod jumps;
+pub mod loans;
 pub mod races;
 pub mod returns;
+pub mod secrets;
 pub mod state;
+mod stopped;
+pub mod sweep;
 
 use crate::peer::Peer;
 use crate::report::{Outcome, doing};
@@ -51,6 +55,10 @@ pub mod op {
     pub const CALL_BACK: u64 = 75;
     /// Stores 1 at `w0` and waits without the kernel until the word at `w1` is not 0.
     pub const HOLD: u64 = 74;
+    /// Binds to the gates at `w0`, once, and has them load the first word of what this lends. Values: it, and how many may use that.
+    pub const LEND_ON: u64 = 76;
+    /// Value: a count in a section that is secret.
+    pub const COUNT_IN_SECRET: u64 = 77;
 }
 
 static SECRET: AtomicU64 = AtomicU64::new(0);
@@ -81,6 +89,8 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
             probe::read(w[1]);
             crate::memory::load(w[1])
         }
+        op::COUNT_IN_SECRET => return Values::of(secrets::count_in_secret()),
+        op::LEND_ON => return loans::lend_on(w[0]),
         op::ENTRY => return Values(record.entry, core::ptr::from_ref(record) as u64),
         op::HOLD => {
             crate::memory::store(w[0], 1);
@@ -139,10 +149,14 @@ pub fn not_told(attacker: &Peer, words: [u64; 6], secret: u64, what: &str) -> Ou
 pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
     match what {
         "jump" => jumps::role(at(0), at(1), at(2)),
+        "step-at-call" => state::step_at_a_call(at(0), at(1), at(2)),
         "step" => state::role(at(0)),
         "code" => code::role(at(0), at(1), at(2)),
         "touch" => races::touch(at(0), at(1), at(2)),
         "cross" => races::cross(at(0), at(1)),
+        "lend-on" => loans::role(at(0), at(1)),
+        "fault-return" => stopped::fault_return(at(0), at(1)),
+        "foreign-return" => stopped::foreign_return(at(0), at(1)),
         "undone" => returns::undone(at(0), at(1)),
         _ => 2,
     }

@@ -10,18 +10,22 @@ use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::frame::Frame;
 use musubi::abi::gate::{ENTER, GATE, slot};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::task::USER_PERSON;
 use musubi::abi::task::exit;
-use musubi::rt::{Bound, section, task, thread};
+use musubi::rt::{Bound, Trap, section, task, thread};
 use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("state_left_for_the_callee", for_the_callee),
     ("steps_into_the_kernel", steps),
     ("a_stack_that_others_write", a_stack_that_others_write),
+    ("a_step_that_ends_at_a_call", steps_at_calls),
 ];
 
 const TRAP: u64 = 0x100;
@@ -55,6 +59,49 @@ fn for_the_callee() -> Outcome {
         }
     }
     bound.unbind().map_err(doing("unbind"))?;
+    scene.end()
+}
+
+/// Steps over one instruction, the jump to a gate. `mends`: and deals with the trap itself, which is that there is nothing to do.
+pub fn step_at_a_call(gate: u64, way: u64, mends: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    if mends != 0 && stub::fault_entry(&Trap, goes_on as *const () as u64).is_err() {
+        return 4;
+    }
+    let slot = slot(bound.binding().number);
+    // As it is without a step, and with the thread known there.
+    if odd_call(way, slot, peer::op::OWN_SECTION, 0x202, 0x1f80, 0x37f) != 0 {
+        return 5;
+    }
+    match odd_call(way, slot, peer::op::OWN_SECTION, 0x202 | TRAP, 0x1f80, 0x37f) {
+        0 => 10 + TRAPS.load(Ordering::SeqCst) as i32,
+        _ => 6,
+    }
+}
+
+static TRAPS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn goes_on(frame: &mut Frame) -> ! {
+    TRAPS.fetch_add(1, Ordering::SeqCst);
+    let _ = stub::fault_return(&Trap, core::ptr::from_mut(frame) as u64, 1);
+    task::exit(7)
+}
+
+/// A program that has set the trap flag gets its trap before the first instruction of the gate, as at any other place: it ends there, and the
+/// call is not made. One that goes on has stepped over one instruction, and the callee knows nothing of it.
+fn steps_at_calls() -> Outcome {
+    let scene = Scene::set()?;
+    let ways: &[u64] = if has_keys(&scene.victim.bound) { &[GATE, ENTER] } else { &[ENTER] };
+    let calls = || scene.victim.call(peer::op::OWN_SECTION, &[]);
+    for &way in ways {
+        for (mends, wanted, made) in [(0, (exit::FAULT, 0), 2), (1, (exit::EXITED, 11), 3)] {
+            let before = calls().map_err(doing("counting"))?;
+            let words = [format!("{:#x}", scene.victim.gate), format!("{way:#x}"), format!("{mends}")];
+            let exit = run_role(&["attack", "step-at-call", &words[0], &words[1], &words[2]])?;
+            same!((exit.kind, exit.code), wanted, "way {way:#x}, mends {mends}: {exit:x?}");
+            same!(calls(), Ok(before + made), "calls that were made by way {way:#x}, mends {mends}");
+        }
+    }
     scene.end()
 }
 

@@ -1,0 +1,77 @@
+//! Sections that no view shares (pitfalls: H17). Protection keys stop no access that the processor makes on trial, so a page with a key is
+//! there for everybody in the view. Nothing can be seen of that here, but who makes the calls: where a program's memory is in a view of
+//! its own, only the kernel can.
+
+use crate::memory::{load, word};
+use crate::peer::{Peer, op as peer_op, six};
+use crate::report::{Check, Outcome, doing};
+use crate::{holds, same};
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::{flag, kind};
+use musubi::rt::bound::result_of;
+use musubi::rt::{Trap, section, task};
+use musubi::{Error, Rights};
+
+pub const CHECKS: &[Check] =
+    &[("secret_sections_are_in_no_shared_view", shared_with_nobody), ("a_clone_of_a_secret_is_one", cloned)];
+
+const CALLS: u64 = 500;
+
+/// The peer's side: adds 1 to a word in a secret section of its own. Value: the word.
+pub fn count_in_secret() -> Result<u64, Error> {
+    static BASE: AtomicU64 = AtomicU64::new(0);
+    if BASE.load(Ordering::SeqCst) == 0 {
+        let flags = flag::SECRET | flag::ANY_PRINCIPAL;
+        BASE.store(stub::section_create(&Trap, PAGE, PAGE, kind::DATA, flags, 0, 0)?, Ordering::SeqCst);
+    }
+    Ok(word(BASE.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst) + 1)
+}
+
+/// Calls that the kernel has made, on whatever processor.
+fn by_kernel() -> u64 {
+    task::processors().map(|p| p.epc).sum()
+}
+
+fn shared_with_nobody() -> Outcome {
+    let (open, secret) = (Peer::start()?, Peer::start()?);
+    let calls = |peer: &Peer| {
+        let before = by_kernel();
+        for _ in 0..CALLS {
+            same!(peer.call(peer_op::ADD, &[1]).is_ok(), true, "a call");
+        }
+        Ok::<u64, alloc::string::String>(by_kernel() - before)
+    };
+    if super::has_keys(&secret.bound) {
+        // So that it is seen that this counts what it should.
+        let few = calls(&secret)?;
+        holds!(few < CALLS, "{few} of {CALLS} calls by the kernel, before there is a secret");
+    }
+    for round in 1..=3 {
+        let counted = secret.bound.call(0, six(super::op::COUNT_IN_SECRET, &[])).and_then(result_of);
+        same!(counted, Ok(round), "what is counted there");
+        // Long enough to earn any key.
+        let made = calls(&secret)?;
+        holds!(made >= CALLS, "round {round}: {made} of {CALLS} calls by the kernel");
+    }
+    if super::has_keys(&open.bound) {
+        let few = calls(&open)?;
+        holds!(few < CALLS, "{few} of {CALLS} calls by the kernel, of who has no secret");
+    }
+    secret.end()?;
+    open.end()
+}
+
+fn cloned() -> Outcome {
+    let create = |flags| stub::section_create(&Trap, PAGE, PAGE, kind::DATA, flags, 0, 0).map_err(doing("create"));
+    let flags = |base| section::info(base).map(|info| info.flags);
+    let (plain, secret) = (create(0)?, create(flag::SECRET)?);
+    word(secret).store(0x5ec, Ordering::SeqCst);
+    let clone = stub::section_clone(&Trap, secret, 0, 0, 0).map_err(doing("clone"))?;
+    same!([flags(plain), flags(secret), flags(clone)], [Ok(0), Ok(flag::SECRET), Ok(flag::SECRET)], "flags");
+    same!([load(secret), load(clone)], [0x5ec; 2], "what lies there");
+    same!(stub::section_clone(&Trap, plain, flag::SECRET, 0, 0), Err(Error::BadArgument), "made secret afterwards");
+    holds!(section::may(clone, 8, Rights::READ, section::Who::Own), "its own");
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Calls that are stopped at each of their instructions (pitfalls: H3, H12). Many threads sleep for times that fit to nothing, and each
+//! wake-up is an interrupt; with counted instructions one falls on any instruction as easily as on any other. A gate that went on
+//! where it was stopped would do so with the key register that the kernel has set meanwhile, or cross twice; a kernel that kept
+//! a register too few would lose it here.
+
+use crate::peer::{Peer, op};
+use crate::posts::{echo, post};
+use crate::raw::kind;
+use crate::registers::{Way, one_call, stage};
+use crate::report::{Check, Outcome, doing};
+use crate::sched::leak;
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::Error;
+use musubi::abi::info::STOPS;
+use musubi::rt::post::FOR_EVER;
+use musubi::rt::{task, thread, time};
+
+pub const CHECKS: &[Check] = &[
+    ("stopped_in_calls_by_the_gate", || registers(Way::Direct, kind::DUMP_AND_DONE)),
+    ("stopped_in_calls_by_the_gate_and_back_by_the_kernel", || registers(Way::Direct, kind::DUMP_AND_SPOIL)),
+    ("stopped_in_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),
+    ("stopped_in_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
+    ("stopped_in_calls_in_calls", nested),
+    ("stopped_in_hand_overs", hand_overs),
+    ("stopped_while_the_processor_is_passed_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+];
+
+/// Where counted instructions make it exact.
+pub const EXACT: &[Check] = &[
+    ("stopped_at_each_instruction_of_the_gate", each_instruction),
+    ("counted_calls_in_calls", nested),
+    ("counted_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),
+    ("counted_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
+    ("counted_hand_overs", hand_overs),
+    ("counted_passing_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+];
+
+const SLEEPERS: u64 = 40;
+/// Interrupts that a check waits for.
+const ENOUGH: u64 = 4000;
+/// Times that so many are tried before an instruction counts as one that nobody can be stopped at.
+const ROUNDS_MAX: u64 = 60;
+
+fn interrupts() -> u64 {
+    task::processors().map(|p| p.interrupts).sum()
+}
+
+/// Threads that sleep and wake until this goes.
+struct Sleepers {
+    stop: &'static AtomicBool,
+    threads: Vec<thread::Thread>,
+}
+
+impl Sleepers {
+    fn start() -> Result<Sleepers, String> {
+        let stop = leak(AtomicBool::new(false));
+        let one = |n: u64| {
+            let body = move || {
+                let mut state = n + 1;
+                while !stop.load(Ordering::Relaxed) {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(2 * n + 1);
+                    // Not so often that there is always one due: the shortest alarm is always as long.
+                    time::sleep_ns(100_000 + n * 7_919 + (state >> 33) % 65_536);
+                }
+            };
+            thread::spawn(body, 0)
+        };
+        let threads: Result<Vec<_>, Error> = (0..SLEEPERS).map(one).collect();
+        Ok(Sleepers { stop, threads: threads.map_err(doing("thread"))? })
+    }
+
+    fn end(self) -> Outcome {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))
+    }
+}
+
+/// Does `what` again and again, in batches between which others have a turn, until it was interrupted so often.
+fn stirred(mut what: impl FnMut(u64) -> Outcome) -> Outcome {
+    let sleepers = Sleepers::start()?;
+    let (before, until) = (interrupts(), time::now_ns() + 300_000_000_000);
+    let mut round = 0;
+    let outcome = loop {
+        let batch = (0..50).try_for_each(|_| {
+            round += 1;
+            // Another number of instructions each time: what is the same in each round falls on the same ones.
+            for _ in 0..round * 7 % 61 {
+                core::hint::spin_loop();
+            }
+            what(round)
+        });
+        thread::yield_now();
+        let done = interrupts() - before >= ENOUGH;
+        if batch.is_err() || done || time::now_ns() > until {
+            break batch.and(if done { Ok(()) } else { Err(String::from("too few interrupts")) });
+        }
+    };
+    sleepers.end()?;
+    outcome.map_err(|why| format!("round {round}: {why}"))
+}
+
+/// Every register, from both sides of each call.
+fn registers(way: Way, kind: u64) -> Outcome {
+    let (peer, gate, bound, room) = stage(kind)?;
+    if way == Way::Direct && !super::has_keys(&bound) {
+        return peer.end();
+    }
+    let who = task::identity();
+    stirred(|_| one_call(way, &bound, gate, room, &who))?;
+    peer.end()
+}
+
+/// Several threads at once, each in a program that calls another one.
+fn nested() -> Outcome {
+    let (outer, inner) = (leak(Peer::start()?), leak(Peer::start()?));
+    let slot = outer.call(op::BIND, &[inner.gate]).map_err(doing("binding"))?;
+    let (stop, made) = (leak(AtomicBool::new(false)), leak(AtomicU64::new(0)));
+    let add = move || {
+        let outcome = outer.call(op::CALL_BOUND, &[slot, op::ADD, 1]);
+        made.fetch_add(u64::from(outcome.is_ok()), Ordering::SeqCst);
+        outcome
+    };
+    let other = move || {
+        let mut sum = 0;
+        while !stop.load(Ordering::SeqCst) {
+            for _ in 0..20 {
+                match add() {
+                    Ok(now) if now > sum => sum = now,
+                    _ => thread::exit(1),
+                }
+            }
+            thread::yield_now();
+        }
+    };
+    let others: Result<Vec<_>, Error> = (0..2).map(|_| thread::spawn(other, 0)).collect();
+    let others = others.map_err(doing("thread"))?;
+    let outcome = stirred(|_| add().map(drop).map_err(doing("call")));
+    stop.store(true, Ordering::SeqCst);
+    for one in others {
+        same!(one.join(), Ok(0), "another thread");
+    }
+    outcome?;
+    same!(inner.call(op::ADD, &[0]), Ok(made.load(Ordering::SeqCst)), "calls that were made, by their sum");
+    for peer in [outer, inner] {
+        peer.child.kill().map_err(doing("kill"))?;
+    }
+    Ok(())
+}
+
+/// A message there and its answer, with all words.
+fn hand_overs() -> Outcome {
+    let (there, back) = (post()?, post()?);
+    let body = move || {
+        let _ = echo(there, back);
+    };
+    let server = thread::spawn(body, 0).map_err(doing("thread"))?;
+    stirred(|round| {
+        let words = core::array::from_fn(|n| round * 7 + n as u64);
+        let got = there.send_and_receive(1, words, back, FOR_EVER).map_err(doing("a round"))?;
+        same!(got.words[0], words[0] + 1, "the answer");
+        Ok(())
+    })?;
+    there.send(0, [0; 6], None).map_err(doing("the last one"))?;
+    server.join().map_err(doing("join"))?;
+    there.free(true).and_then(|()| back.free(true)).map_err(doing("freeing"))
+}
+
+fn stops() -> [u64; STOPS] {
+    task::processors().fold([0; STOPS], |all, p| core::array::from_fn(|n| all[n] | p.stops[n]))
+}
+
+/// Instructions between two labels of the gate's source.
+fn instructions(from: &str, to: &str) -> usize {
+    const SOURCE: &str = include_str!("../../../../../kernel/arch/src/gate.S");
+    let label = |line: &str, name: &str| line.starts_with(&format!("{name}:"));
+    let between = SOURCE.lines().skip_while(|line| !label(line, from)).take_while(|line| !label(line, to));
+    between.filter(|line| line.starts_with("    ")).count()
+}
+
+/// The kernel marks where it has stopped a thread in the gate, and that is in the end everywhere.
+fn each_instruction() -> Outcome {
+    let (peer, gate, bound, room) = stage(kind::DUMP_AND_DONE)?;
+    if !super::has_keys(&bound) {
+        return peer.end();
+    }
+    let who = task::identity();
+    let all = [("in_open", "in_trap"), ("out_open", "out_trap")].map(|(from, to)| instructions(from, to));
+    holds!(all.iter().all(|count| *count > 20), "the gate's source is not what was expected: {all:?}");
+    // The way back begins in the second half of its code.
+    let seen = || {
+        let stops = stops();
+        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        [count(&stops[..4]), count(&stops[4..])]
+    };
+    for _ in 0..ROUNDS_MAX {
+        stirred(|_| one_call(Way::Direct, &bound, gate, room, &who))?;
+        if seen().iter().zip(&all).all(|(seen, all)| seen >= all) {
+            return peer.end();
+        }
+    }
+    Err(format!("stopped at {:?} places of {all:?}: {:x?}", seen(), stops()))
+}

@@ -1,0 +1,94 @@
+//! What a peer does that takes more than a line: with a lock in its hands, in its own time, on several threads.
+
+use crate::memory::{load, store, word};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::Error;
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::{self as sections, kind};
+use musubi::rt::gate::Values;
+use musubi::rt::itc::Here;
+use musubi::rt::{Mutex, fault, section, task, thread, time};
+
+pub static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
+
+pub fn copy_locked(from: u64, len: u64) -> Result<u64, Error> {
+    let mut pair = LOCKED.lock();
+    pair[0] += 1;
+    // SAFETY: whether there is anything is what is tried: the copy says so.
+    let lent = unsafe { core::slice::from_raw_parts(from as *const u8, len as usize) };
+    match fault::copy_in(lent) {
+        Ok(_) => pair[1] += 1,
+        Err(why) => {
+            pair[0] -= 1;
+            return Err(why);
+        }
+    }
+    if pair[0] == pair[1] { Ok(pair[0]) } else { Err(Error::Refused) }
+}
+
+/// As long as nothing was left half done, it can be told from the pair.
+pub fn own_section() -> Result<u64, Error> {
+    static OWN: AtomicU64 = AtomicU64::new(0);
+    let mut pair = LOCKED.lock();
+    if OWN.load(Ordering::SeqCst) == 0 {
+        let own = section::Section::create(PAGE, PAGE, kind::DATA, sections::flag::ANY_PRINCIPAL)?;
+        OWN.store(own.base(), Ordering::SeqCst);
+        core::mem::forget(own);
+    }
+    pair[0] += 1;
+    let before = word(OWN.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst);
+    pair[1] += 1;
+    if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
+}
+
+/// The first half of a pair, work until somebody has killed the caller, the second half.
+pub fn heed(pair: &[AtomicU64; 2], flag: u64, value: u64) -> Values {
+    pair[0].store(value, Ordering::SeqCst);
+    store(flag, 1);
+    while !thread::is_killed() {
+        core::hint::spin_loop();
+    }
+    pair[1].store(value, Ordering::SeqCst);
+    store(flag, 2);
+    Values(0, 0)
+}
+
+pub fn meet(base: u64, place: u64, count: u64) -> Result<u64, Error> {
+    let here = Here::find()?;
+    store(base + 8 * place, task::identity().thread);
+    let until = time::now_ns() + 20_000_000_000;
+    // Who has seen it says so to the others, who may be too late to see it themselves.
+    let seen = base + 8 * count;
+    while load(seen) == 0 {
+        let all: Vec<u64> = (0..count).map(|n| load(base + 8 * n)).collect();
+        let running: Vec<u64> = here.running().collect();
+        if all.iter().all(|thread| *thread != 0 && running.contains(thread)) {
+            store(seen, 1);
+        } else if time::now_ns() > until {
+            return Err(Error::TimedOut);
+        }
+    }
+    Ok(0)
+}
+
+/// Takes its time on the processor.
+#[inline(never)]
+pub fn work(rounds: u64) {
+    for n in 0..rounds {
+        core::hint::black_box(n);
+    }
+}
+
+pub type Nine = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
+
+/// Every argument in a place of its own. It changes what it was passed on the stack, as a C function may.
+#[allow(clippy::too_many_arguments)]
+#[inline(never)]
+pub extern "C" fn nine(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, mut g: u64, mut h: u64, i: u64) -> u64 {
+    let of = |values: [u64; 9]| values.into_iter().fold(0u64, |all, value| all.wrapping_mul(1_000_003) ^ value);
+    let whole = of([a, b, c, d, e, f, g, h, i]);
+    (g, h) = (core::hint::black_box(!g), core::hint::black_box(!h));
+    core::hint::black_box((&mut g, &mut h));
+    whole
+}
