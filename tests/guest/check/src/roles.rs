@@ -103,6 +103,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "lines" => lines::role(words.first().copied().unwrap_or(""), at(1)),
         "fuzz" => fuzz::wild(at(0), at(1), at(2)),
+        "fuzz-messages" => fuzz::messages::wild(at(0), at(1), at(2), at(3), at(4)),
         "bytes" => bytes(words.first().copied().unwrap_or(""), at(1) as usize),
         // `mov eax, 42; ret` in memory that is data, called through a plain function pointer.
         "run-data" => {

@@ -105,7 +105,13 @@ pub fn cases() -> Vec<Case> {
         checks(
             "fuzz",
             "check fuzz",
-            &["random_calls", "every_call_with_every_bad_argument", "unknown_numbers", "everything_works_after"],
+            &[
+                "random_calls",
+                "every_call_with_every_bad_argument",
+                "unknown_numbers",
+                "hostile_message_registers",
+                "everything_works_after",
+            ],
         )
         .timeout(240)
         .matrix(),
