@@ -112,6 +112,7 @@ fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnM
         }
         round();
     }
+    failed = failed.and(clock.settle());
     let with = time::ticks() - began;
     clock.stop()?;
     failed.map_err(|e| format!("a tick: {e}"))?;

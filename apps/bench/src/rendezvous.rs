@@ -75,4 +75,9 @@ impl Received {
     pub fn from(&self) -> Waiting {
         self.from
     }
+
+    /// Sends to whoever waits for the answer.
+    pub fn answer(&self, op: u32, words: [u64; 6]) -> Result<(), Error> {
+        post::answer(self.from.0, op, words)
+    }
 }

@@ -90,8 +90,11 @@ impl Pool {
         };
         let ticket = me.begin(by.domain());
         let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post)), hands);
-        self.give(taken, 0, (by, 0, None), arrived.is_wait(), hands);
-        self.arrive(me, arrived, by, ticket, at.post, hands)
+        if arrived.is_wait() {
+            self.give(taken, 0, (by, 0, None), true, hands);
+            return Step::Waits(ticket);
+        }
+        self.give_and_take(Some(taken), 0, (by, 0, None), (me, arrived, ticket, at.post), hands)
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
