@@ -110,6 +110,12 @@ impl Pool {
         }
     }
 
+    /// What was lent with the last question of this record that lent anything: that which is over, if any of it was used
+    /// ([`Woken::touched`]), as long as nobody has collected the outcome.
+    pub fn lent(&self, receiver: u32) -> Body {
+        self.receiver(receiver).last_lent()
+    }
+
     /// Looks whether memory at this address is lent to a holder of questions. To be asked when the access list allows nothing,
     /// under the lock under which what is cached of rights there is forgotten ([`Woken::touched`]).
     pub fn loan(&self, holder: Holder, address: u64) -> Option<Loan> {

@@ -228,6 +228,11 @@ impl Receiver {
         self.loan.fetch_or(TOUCHED, Ordering::SeqCst);
     }
 
+    /// What was lent last.
+    pub fn last_lent(&self) -> Body {
+        self.asked.body()
+    }
+
     /// What is lent with a question that is still open.
     pub fn lent(&self, question: Question) -> Option<(Body, acl::Subject)> {
         if self.loan.load(Ordering::Acquire) & LENDS == 0 {

@@ -99,6 +99,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "torn-heap" => locks::torn_heap(),
         "files" => files::role(words.first().copied().unwrap_or("")),
         "poor" => faults::poor(at(0), at(1)),
+        "exhaust" => crate::exhaustion::exhaust(words.first().copied().unwrap_or("")),
         "quota" => quota::limited(words.first().copied().unwrap_or("")),
         "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "lines" => lines::role(words.first().copied().unwrap_or(""), at(1)),

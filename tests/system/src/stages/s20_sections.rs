@@ -103,6 +103,20 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks(
+            "exhaustion",
+            "check exhaustion",
+            &[
+                "posts_run_out",
+                "messages_run_out",
+                "threads_run_out",
+                "tasks_run_out",
+                "memory_runs_out",
+                "all_of_it_at_once",
+            ],
+        )
+        .timeout(300)
+        .matrix(),
+        checks(
             "fuzz",
             "check fuzz",
             &[
