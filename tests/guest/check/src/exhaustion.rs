@@ -6,7 +6,6 @@ use crate::peer::{Peer, op};
 use crate::posts::flood;
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -33,30 +32,12 @@ const FRAMES: u64 = 3000;
 const SECTIONS: u64 = 200;
 const THREADS: u64 = 24;
 
-/// A program with limits of its own takes all that it may; another one calls a third meanwhile.
+/// A program with limits of its own takes all that it may, and leaves nothing.
 fn apart(what: &str) -> Outcome {
+    // What the first one needs others find there.
+    beside(what)?;
     let before = settled()?;
-    let peer = Peer::start()?;
-    let limits = Limits { frames: FRAMES, sections: SECTIONS, threads: THREADS, ..Limits::default() };
-    let command = Command::new(b"bin/check").args(["check", "as", "exhaust", what]).limits(limits);
-    let child = command.spawn().map_err(doing("start"))?;
-    let mut calls = 0;
-    let exit = loop {
-        match child.wait_for(1_000_000) {
-            Ok(exit) => break exit,
-            Err(Error::TimedOut) => {}
-            Err(error) => return Err(format!("wait: {error}")),
-        }
-        calls += 1;
-        same!(peer.call(op::ADD, &[1]), Ok(calls), "another server meanwhile");
-        let post = Post::any().map_err(doing("another one's post"))?;
-        post.send(1, [calls; 6], None).map_err(doing("another one's message"))?;
-        same!(post.receive(0).map(|message| message.words), Ok([calls; 6]), "another one's message");
-        post.free(false).map_err(doing("another one's post"))?;
-    };
-    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended (see the error stream)");
-    peer.end()?;
-    // Nothing of it is left.
+    beside(what)?;
     let mut after = settled()?;
     for _ in 0..50 {
         if (after.sections, after.tasks, after.threads) == (before.sections, before.tasks, before.threads) {
@@ -70,6 +51,44 @@ fn apart(what: &str) -> Outcome {
         "sections, tasks and threads"
     );
     Ok(())
+}
+
+/// The same while this program calls a third one.
+fn beside(what: &str) -> Outcome {
+    let peer = Peer::start()?;
+    let limits = Limits { frames: FRAMES, sections: SECTIONS, threads: THREADS, ..Limits::default() };
+    let command = Command::new(b"bin/check").args(["check", "as", "exhaust", what]).limits(limits);
+    let child = command.spawn().map_err(doing("start"))?;
+    let mut calls = 0;
+    let ended = loop {
+        match child.wait_for(1_000_000) {
+            Err(Error::TimedOut) => {}
+            ended => break ended.map_err(doing("wait")),
+        }
+        calls += 1;
+        if let Err(why) = go_on(&peer, calls) {
+            break Err(why);
+        }
+    };
+    if ended.is_err() {
+        let _ = child.kill();
+    }
+    let exit = ended?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended (see the error stream)");
+    peer.end()
+}
+
+/// What others do meanwhile. A message that finds its receiver needs no room, and whose room is used up is the same person's.
+fn go_on(peer: &Peer, calls: u64) -> Outcome {
+    same!(peer.call(op::ADD, &[1]), Ok(calls), "another server meanwhile");
+    let post = Post::any().map_err(doing("another one's post"))?;
+    let receiver = thread::spawn(move || assert!(post.receive(u64::MAX).is_ok()), 0).map_err(doing("thread"))?;
+    // Until it waits there, there may be no room.
+    while post.send(1, [calls; 6], None) == Err(Error::Quota) {
+        thread::yield_now();
+    }
+    receiver.join().map_err(doing("another one's receiver"))?;
+    post.free(true).map_err(doing("another one's post"))
 }
 
 /// The program.

@@ -49,6 +49,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "kills" => crate::supervision::role(at(0), words.get(1..).unwrap_or_default()),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
+        "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "status" => at(0) as i32,
