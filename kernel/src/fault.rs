@@ -11,6 +11,7 @@ use crate::epc;
 use crate::foreign;
 use crate::gate;
 use crate::keyed::{self, Tag};
+use crate::post::loan;
 use crate::seat;
 use crate::thread::Thread;
 use crate::view::Stale;
@@ -132,9 +133,18 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     if section_kind == kind::STACK && place.offset / PAGE == 1 {
         return Err(denied(cause::STACK, right));
     }
-    let rights = state.acl.rights(&domain.subject);
-    let prot = ::view::decide(rights, section_kind, access, place.window)
-        .map_err(|missing| denied(cause::DENIED, access.named(missing)))?;
+    let mut rights = state.acl.rights(&domain.subject);
+    let mut decided = ::view::decide(rights, section_kind, access, place.window);
+    if decided.is_err() && place.window.is_none() {
+        rights |= loan::rights(thread, domain, section, &state, address);
+        decided = ::view::decide(rights, section_kind, access, None);
+        if decided.is_ok() && domain.is_keyed() {
+            // Keys are for what a list gives. What is lent is seen by this thread alone.
+            drop(state);
+            return keyed::set_apart(thread, domain, None).map_err(|_| denied(cause::NO_MEMORY, right));
+        }
+    }
+    let prot = decided.map_err(|missing| denied(cause::DENIED, access.named(missing)))?;
     let page = place.offset / PAGE;
     let store = access == Access::Write;
     if state.must_wait(page, store) {
@@ -190,7 +200,7 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
             }
             Ok(())
         }
-        Tag::Apart(class) => keyed::set_apart(thread, domain, class),
+        Tag::Apart(class) => keyed::set_apart(thread, domain, Some(class)),
     };
     outcome.map_err(|_| denied(cause::NO_MEMORY, right))
 }

@@ -289,12 +289,12 @@ impl Inner {
     }
 }
 
-/// The domain goes on in a view of its own, because it has no key for `class`.
-pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Class) -> Result<(), Error> {
+/// The domain goes on in a view of its own, because it has no key for `class`, or is lent what has none.
+pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) -> Result<(), Error> {
     let inner = &mut *thread.inner.lock();
     let view = domain.own_view()?;
     view.show_gate(&inner.gate);
-    *domain.missed.lock() = Some(class);
+    *domain.missed.lock() = class;
     domain.keyed.store(false, Ordering::SeqCst);
     inner.gate.set_root(domain.number, view.root());
     // It is called by the kernel now, and makes its own calls so.

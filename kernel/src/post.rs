@@ -27,6 +27,7 @@ use arch::post::Frame;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
+pub mod loan;
 pub mod notice;
 mod purse;
 pub mod short;
@@ -446,6 +447,9 @@ pub fn wake(woken: Woken) {
 
 /// The same; `here`: it gets this processor, from the thread that has sent it something and waits.
 fn end(woken: Woken, here: bool) {
+    if woken.touched {
+        loan::take_back(&woken);
+    }
     let Some(thread) = machine().threads.find(woken.thread) else { return };
     if short::is_to_settle(&thread) {
         return;

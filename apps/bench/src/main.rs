@@ -5,16 +5,19 @@
 extern crate alloc;
 
 mod calls;
+mod clock;
 mod files;
 mod ipc;
 mod jobs;
 mod keys;
 mod pool;
+mod rendezvous;
 mod report;
 mod rounds;
 mod samples;
 mod sched;
 mod server;
+mod service;
 mod sizes;
 mod spawn;
 
@@ -44,7 +47,7 @@ fn run(start: &Start) -> i32 {
     match words.as_slice() {
         ["stamp"] => return spawn::stamp(),
         ["serve", name] => return server::serve(name),
-        ["partner", way, there, back] => return pool::play(way, there, back),
+        ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}
     }
     let json = words.iter().position(|w| *w == "--json").map(|at| words.remove(at)).is_some();

@@ -1,100 +1,177 @@
-//! Messages between two programs and back: 48 bytes by send-and-receive, by question and answer (K1-M1).
+//! Messages between two programs and back: 48 bytes by send-and-receive, by question and answer, and by rendezvous (K1-M1, M2); the
+//! same while a clock server is sent a message with each tick (M3). The number of processors is the machine's (M4).
 
+use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
+use crate::{clock, service};
 use alloc::format;
 use alloc::string::String;
 use musubi::command::{Child, Command};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::post::{self, FOR_EVER, Post};
+use musubi::rt::time;
 use musubi::{AclEntry, Error, Rights};
 
 /// Rounds, as in the paper.
 const ROUNDS: usize = 10_000;
+/// Rounds from one tick of the clock to the next, as in the paper: 10 000 took 385 ticks.
+const TICK: usize = 26;
 /// Bytes of a message.
-const BYTES: usize = 48;
+pub const BYTES: usize = 48;
 const OP: u32 = 7;
+
+/// What a message carries.
+type Words = [u64; 6];
 
 pub fn run(report: &Report) -> Result<(), String> {
     let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
-    let outcome = ping_pong(report, &posts).and_then(|()| questions(report, &posts));
-    let freed = posts.there.free(true).and_then(|()| posts.back.free(true));
-    outcome.and(freed.map_err(|e| format!("freeing: {e}")))
+    let outcome = ping_pong(report, &posts).and_then(|()| service::run(report, &posts));
+    outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
 }
 
-/// Where messages go, and where they come back.
-struct Posts {
-    there: Post,
-    back: Post,
+/// Where messages go, where they come back, and where the clock hears. By rendezvous, where the tasks 0, 1 and 2 hear.
+pub struct Posts {
+    pub there: Post,
+    pub back: Post,
+    pub clock: Post,
 }
 
 impl Posts {
     fn new() -> Result<Posts, Error> {
-        let posts = Posts { there: Post::any()?, back: Post::any()? };
+        let posts = Posts { there: Post::any()?, back: Post::any()?, clock: Post::any()? };
         let everybody = AclEntry { rights: (Rights::CALL | Rights::READ).bits(), ..ANYBODY };
-        posts.there.allow(&everybody)?;
-        posts.back.allow(&everybody)?;
+        posts.all().iter().try_for_each(|post| post.allow(&everybody))?;
         Ok(posts)
     }
 
+    pub fn all(&self) -> [Post; 3] {
+        [self.there, self.back, self.clock]
+    }
+
+    fn free(&self) -> Result<(), Error> {
+        self.all().iter().try_for_each(|post| post.free(true))
+    }
+
     /// Starts this program once more, as a partner who plays in this way.
-    fn partner(&self, way: &str) -> Result<Child, String> {
-        let [there, back] = [self.there, self.back].map(|post| format!("{}", post.0));
-        let words = [way, &there, &back];
-        let command = Command::new(b"bin/bench").arg(b"partner");
-        let command = words.into_iter().fold(command, |command, word| command.arg(word.as_bytes()));
+    pub fn partner(&self, way: &str) -> Result<Child, String> {
+        let words = self.all().map(|post| format!("{}", post.0));
+        let command = Command::new(b"bin/bench").arg(b"partner").arg(way.as_bytes());
+        let command = words.iter().fold(command, |command, word| command.arg(word.as_bytes()));
         command.spawn().map_err(|e| format!("bin/bench: {e}"))
     }
 }
 
+/// Tasks of the rendezvous.
+const PARTNER: usize = 0;
+const PLAYER: usize = 1;
+pub const CLOCK: usize = 2;
+
 fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
-    let partner = posts.partner("pool")?;
+    let Posts { there, back, .. } = *posts;
+    play(report, posts, "pool", |words| there.send_and_receive(OP, words, back, FOR_EVER).map(|m| m.words))?;
+    play(report, posts, "question", |words| there.ask(OP, words, FOR_EVER).map(|answer| answer.words))?;
+    let tasks = posts.all();
+    let me = Rendezvous { tasks: &tasks, me: PLAYER };
+    play(report, posts, "rendezvous", |words| me.send_and_receive(PARTNER, OP, words))
+}
+
+fn play(
+    report: &Report,
+    posts: &Posts,
+    way: &'static str,
+    exchange: impl Fn(Words) -> Result<Words, Error>,
+) -> Result<(), String> {
+    let partner = posts.partner(way)?;
     let mut failed = Ok(());
     let mut words = [1, 2, 3, 4, 5, 6];
-    let mut round = || match posts.there.send_and_receive(OP, words, posts.back, FOR_EVER) {
-        Ok(message) => words = message.words,
+    let round = || match exchange(words) {
+        Ok(came) => words = came,
         Err(error) => failed = Err(error),
     };
+    let measured = rounds(report, posts, way, round);
+    end(partner)?;
+    failed.map_err(|e| format!("a round by {way}: {e}"))?;
+    measured
+}
+
+fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnMut()) -> Result<(), String> {
     round();
-    let rounds = Plan::new(ROUNDS).measure(round);
-    end(partner, failed)?;
-    report.case(Case { case: "ping-pong", way: "pool", bytes: BYTES }, &rounds, &[]);
+    let each = Plan::new(ROUNDS).measure(&mut round);
+    report.case(Case { case: "ping-pong", way, bytes: BYTES }, &each, &[]);
+    // All of them at a stretch, as the paper has it.
+    let began = time::ticks();
+    (0..ROUNDS).for_each(|_| round());
+    let without = time::ticks() - began;
+    let clock = clock::Clock::start(posts, way)?;
+    let (began, mut messages, mut failed) = (time::ticks(), 0, Ok(()));
+    for n in 0..ROUNDS {
+        if n % TICK == 0 {
+            failed = failed.and(clock.tick(messages));
+            messages += 1;
+        }
+        round();
+    }
+    failed = failed.and(clock.settle());
+    let with = time::ticks() - began;
+    clock.stop()?;
+    failed.map_err(|e| format!("a tick: {e}"))?;
+    let case = |case| Case { case, way, bytes: BYTES };
+    report.average(case("ping-pong-without-clock"), without, ROUNDS as u64);
+    report.average(case("ping-pong-with-clock"), with, ROUNDS as u64);
+    report.count(case("ping-pong-with-clock"), "messages", messages);
+    report.count(case("clock"), "per-message", with.saturating_sub(without) / messages);
     Ok(())
 }
 
-fn questions(report: &Report, posts: &Posts) -> Result<(), String> {
-    let partner = posts.partner("question")?;
-    let mut failed = Ok(());
-    let mut words = [1, 2, 3, 4, 5, 6];
-    let mut round = || match posts.there.ask(OP, words, FOR_EVER) {
-        Ok(answer) => words = answer.words,
-        Err(error) => failed = Err(error),
-    };
-    round();
-    let rounds = Plan::new(ROUNDS).measure(round);
-    end(partner, failed)?;
-    report.case(Case { case: "ping-pong", way: "question", bytes: BYTES }, &rounds, &[]);
-    Ok(())
-}
-
-fn end(partner: Child, outcome: Result<(), Error>) -> Result<(), String> {
-    let _ = partner.kill();
-    let _ = partner.wait();
-    outcome.map_err(|e| format!("a round: {e}"))
+/// A partner is needed no more.
+pub fn end(partner: Child) -> Result<(), String> {
+    let ended = partner.kill().and_then(|()| partner.wait());
+    ended.map(drop).map_err(|e| format!("a partner's end: {e}"))
 }
 
 /// The partner's main function.
-pub fn play(way: &str, there: &str, back: &str) -> i32 {
-    let (Ok(there), Ok(back)) = (there.parse().map(Post), back.parse().map(Post)) else { return 2 };
-    let played = || -> Result<(), Error> {
-        let mut message = there.receive(FOR_EVER)?;
-        loop {
-            let words = message.words.map(|word| word + 1);
-            message = match way {
-                "pool" => back.send_and_receive(OP, words, there, FOR_EVER)?,
-                _ => post::answer_and_receive(message.back, OP, words, there, FOR_EVER)?,
-            };
-        }
+pub fn partner(way: &str, words: &[&str]) -> i32 {
+    let mut posts = [Post(0); 3];
+    for (post, word) in posts.iter_mut().zip(words) {
+        let Ok(address) = word.parse() else { return 2 };
+        *post = Post(address);
+    }
+    let played = match way {
+        "pool" => by_pool(&posts),
+        "question" => by_question(&posts),
+        "rendezvous" => by_rendezvous(&posts),
+        _ => match way.split_once('-') {
+            Some(("clock", way)) => clock::serve(way, &posts),
+            Some(("service", threads)) => service::serve(threads, &posts),
+            _ => return 2,
+        },
     };
-    played().err().map_or(0, |error| error.word() as i32)
+    played.err().map_or(0, |error| error.word() as i32)
+}
+
+fn one_more(words: Words) -> Words {
+    words.map(|word| word + 1)
+}
+
+fn by_pool(&[there, back, _]: &[Post; 3]) -> Result<(), Error> {
+    let mut message = there.receive(FOR_EVER)?;
+    loop {
+        message = back.send_and_receive(OP, one_more(message.words), there, FOR_EVER)?;
+    }
+}
+
+fn by_question(&[there, ..]: &[Post; 3]) -> Result<(), Error> {
+    let mut message = there.receive(FOR_EVER)?;
+    loop {
+        message = post::answer_and_receive(message.back, OP, one_more(message.words), there, FOR_EVER)?;
+    }
+}
+
+fn by_rendezvous(tasks: &[Post; 3]) -> Result<(), Error> {
+    let me = Rendezvous { tasks, me: PARTNER };
+    let mut received: Received = me.receive()?;
+    loop {
+        received = me.answer_and_receive(received.from(), received.op, one_more(received.words))?;
+    }
 }

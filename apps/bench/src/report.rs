@@ -13,6 +13,9 @@ pub struct Report {
     cpus: usize,
 }
 
+/// Behind a unit: of one of many rounds that were made at a stretch.
+const AVERAGE: &str = "-on-average";
+
 /// What is measured, and how: the words that a figure is found by.
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
@@ -68,6 +71,13 @@ impl Report {
         self.figure(case, self.unit, Summary { median: value, least: value, greatest: value, n: n as usize });
     }
 
+    /// What one of `n` rounds comes to that were made at a stretch, with whatever came between them.
+    pub fn average(&self, case: Case, ticks: u64, n: u64) {
+        let value = ticks / n.max(1);
+        let summary = Summary { median: value, least: value, greatest: value, n: n as usize };
+        self.figure(case, &format!("{}{AVERAGE}", self.unit), summary);
+    }
+
     /// Something that was counted over all rounds.
     pub fn count(&self, case: Case, unit: &str, value: u64) {
         self.figure(case, unit, Summary { median: value, least: value, greatest: value, n: 1 });
@@ -83,7 +93,7 @@ impl Report {
                  \"cpus\":{cpus},\"unit\":\"{unit}\",\"value\":{value},\"min\":{min},\"max\":{max},\"n\":{n},\
                  \"source\":\"measured\"}}"
             );
-        } else if unit == self.unit && !case.contains('/') {
+        } else if (unit == self.unit || unit.ends_with(AVERAGE)) && !case.contains('/') {
             println!("{case} of {bytes} bytes by {way}: {value} {unit} (least {min}, most {max}, {n} rounds)");
         } else {
             let what = case.split_once('/').map_or(unit, |(_, step)| step);

@@ -174,9 +174,10 @@ impl Pool {
         }
     }
 
+    /// Number 0 is nobody's: no permit is good for it.
     #[inline]
     pub(crate) fn post(&self, number: u32) -> Result<&Post, Error> {
-        self.posts.get(number as usize).filter(|_| number != 0).ok_or(Error::NotFound)
+        self.posts.get(number as usize).ok_or(Error::NotFound)
     }
 
     #[inline]
@@ -189,6 +190,9 @@ impl Pool {
     /// # Errors
     /// `Exists` if somebody has it, `NotFound` if there is no such number.
     pub fn get(&self, number: u32) -> Result<u32, Error> {
+        if number == 0 {
+            return Err(Error::NotFound);
+        }
         if self.post(number)?.open() {
             self.used.fetch_add(1, Ordering::Relaxed);
             Ok(number)

@@ -185,6 +185,18 @@ impl Pool {
         queues.waiting -= 1;
     }
 
+    /// The same of the first one.
+    #[inline(always)]
+    fn unlink_first(&self, queues: &mut Queues, this: &Place) {
+        queues.head = get(&this.after);
+        match queues.head {
+            0 => queues.tail = 0,
+            next => set(&self.place(next).before, 0),
+        }
+        set(&this.linked, 0);
+        queues.waiting -= 1;
+    }
+
     /// A receiver whose wait is over leaves one of its places, if it is still there.
     pub(crate) fn leave(&self, receiver: u32, place: usize) {
         let id = receiver * EACH + place as u32;
@@ -204,10 +216,10 @@ impl Pool {
         while queues.head != 0 {
             let number = queues.head / EACH;
             let receiver = self.receiver(number);
-            self.unlink(queues, &receiver.places[(queues.head % EACH) as usize]);
+            self.unlink_first(queues, &receiver.places[(queues.head % EACH) as usize]);
             if receiver.claim_any() {
                 if let Some((asker, ticket)) = asker {
-                    asker.hold(ticket, receiver.holder(number));
+                    asker.hold_first(ticket, receiver.holder(number));
                 }
                 return Some(Taken { number, receiver });
             }

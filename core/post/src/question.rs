@@ -90,8 +90,11 @@ impl Pool {
         };
         let ticket = me.begin(by.domain());
         let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post)), hands);
-        self.give(taken, 0, (by, 0, None), arrived.is_wait(), hands);
-        self.arrive(me, arrived, by, ticket, at.post, hands)
+        if arrived.is_wait() {
+            self.give(taken, 0, (by, 0, None), true, hands);
+            return Step::Waits(ticket);
+        }
+        self.give_and_take(Some(taken), 0, (by, 0, None), (me, arrived, ticket, at.post), hands)
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
@@ -105,6 +108,12 @@ impl Pool {
                 wake(woken);
             }
         }
+    }
+
+    /// What was lent with the last question of this record that lent anything: that which is over, if any of it was used
+    /// ([`Woken::touched`]), as long as nobody has collected the outcome.
+    pub fn lent(&self, receiver: u32) -> Body {
+        self.receiver(receiver).last_lent()
     }
 
     /// Looks whether memory at this address is lent to a holder of questions. To be asked when the access list allows nothing,

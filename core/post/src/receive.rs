@@ -3,7 +3,7 @@
 use crate::message::{Body, Envelope, Hands, Own, Question, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
-use crate::post::{Post, Queues};
+use crate::post::{Post, Queues, Taken};
 use crate::receiver::{Holder, Receiver, SEVERAL_MAX};
 use crate::sync::Ordering;
 use abi::{Error, Rights};
@@ -43,6 +43,7 @@ pub(crate) enum Registered {
 
 impl Registered {
     #[cold]
+    #[inline(never)]
     fn refused(me: &Receiver, ticket: u32, error: Error) -> Registered {
         if me.claim(ticket) { Registered::Refused(error) } else { Registered::Taken }
     }
@@ -93,7 +94,7 @@ impl Pool {
                 over => {
                     // It is in the queues of those before this one.
                     (0..place).for_each(|place| self.leave(by.receiver, place));
-                    return self.arrive(me, over, *by, ticket, permit.post, hands);
+                    return self.over(me, over, *by, ticket, permit.post, hands);
                 }
             }
         }
@@ -148,6 +149,7 @@ impl Pool {
     /// The same where the list has changed in the middle of the call. Who waits already is looked at by whoever changes the list
     /// ([`Pool::changed`]); who comes after that asks, and gets in while what it was told is good.
     #[cold]
+    #[inline(never)]
     fn register_anew(
         &self,
         me: &Receiver,
@@ -176,7 +178,7 @@ impl Pool {
     /// The wait goes into the queue of a post, or there is a message.
     #[inline(always)]
     fn enter(&self, me: &Receiver, by: impl By, ticket: u32, place: usize, queues: &mut Queues) -> Registered {
-        if me.waits() != Some(ticket) {
+        if !me.is_in(ticket) {
             return Registered::Taken;
         }
         if !queues.has_message() {
@@ -189,22 +191,9 @@ impl Pool {
         self.pop(queues, by.receiver()).map_or(Registered::Taken, Registered::Came)
     }
 
-    /// What a wait has come to that has entered one post.
-    #[inline(always)]
-    pub(crate) fn arrive(
-        &self,
-        me: &Receiver,
-        registered: Registered,
-        by: impl By,
-        ticket: u32,
-        at: u32,
-        hands: &mut impl Hands,
-    ) -> Step {
-        if registered.is_wait() { Step::Waits(ticket) } else { self.over(me, registered, by, ticket, at, hands) }
-    }
-
-    /// The same where the wait is over.
+    /// What a wait has come to that is over.
     #[cold]
+    #[inline(never)]
     fn over(
         &self,
         me: &Receiver,
@@ -271,10 +260,31 @@ impl Pool {
             Err(error) => return Pool::unsent(me, ticket, error),
         };
         let arrived = self.register(me, by, ticket, 0, (at, there), hands);
-        if let Some(taken) = sent {
-            self.give(taken, to.post, (by, at.post, question), arrived.is_wait(), hands);
+        let what = (by, at.post, question);
+        if arrived.is_wait() {
+            if let Some(taken) = sent {
+                self.give(taken, to.post, what, true, hands);
+            }
+            return Step::Waits(ticket);
         }
-        self.arrive(me, arrived, by, ticket, at.post, hands)
+        self.give_and_take(sent, to.post, what, (me, arrived, ticket, at.post), hands)
+    }
+
+    /// What was sent goes to its receiver, and the caller's own wait is over.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_and_take(
+        &self,
+        sent: Option<Taken>,
+        to: u32,
+        (by, back, question): (impl By, u32, Option<Question>),
+        (me, arrived, ticket, at): (&Receiver, Registered, u32, u32),
+        hands: &mut impl Hands,
+    ) -> Step {
+        if let Some(taken) = sent {
+            self.give(taken, to, (by, back, question), false, hands);
+        }
+        self.over(me, arrived, by, ticket, at, hands)
     }
 
     /// Asks: sends a question, and waits for nothing but its answer ([`Pool::answer`]).
@@ -320,6 +330,7 @@ impl Pool {
 
     /// A message could not be sent. Nobody has heard of it; only something else may have ended the wait.
     #[cold]
+    #[inline(never)]
     fn unsent(me: &Receiver, ticket: u32, error: Error) -> Step {
         if me.claim(ticket) {
             me.rest(ticket);

@@ -117,6 +117,12 @@ impl Receiver {
         (now & 0xff == Phase::Waiting as u64).then_some((now >> 8) as u32)
     }
 
+    /// Whether it is in this wait, and nobody has ended it.
+    #[inline(always)]
+    pub fn is_in(&self, ticket: u32) -> bool {
+        self.state.load(Ordering::SeqCst) == state(ticket, Phase::Waiting)
+    }
+
     /// Whether the wait that it is in uses that post, or is about to.
     pub fn is_at(&self, post: u32) -> bool {
         let count = self.count.load(Ordering::SeqCst) as usize;
@@ -204,6 +210,12 @@ impl Receiver {
         let _ = self.held.compare_exchange(none, held, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    /// The same said by the asker itself, whose question nobody else has seen yet.
+    #[inline(always)]
+    pub fn hold_first(&self, ticket: u32, holder: Holder) {
+        self.held.store(holder.word(ticket), Ordering::SeqCst);
+    }
+
     /// Who holds its question of that ticket.
     #[inline]
     pub fn held(&self, ticket: u32) -> Option<Holder> {
@@ -214,6 +226,11 @@ impl Receiver {
     /// Somebody uses what is lent.
     pub fn touch(&self) {
         self.loan.fetch_or(TOUCHED, Ordering::SeqCst);
+    }
+
+    /// What was lent last.
+    pub fn last_lent(&self) -> Body {
+        self.asked.body()
     }
 
     /// What is lent with a question that is still open.

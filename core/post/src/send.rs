@@ -70,6 +70,7 @@ impl Pool {
     }
 
     #[cold]
+    #[inline(never)]
     fn queue(&self, queues: &mut Queues, by: impl By, envelope: &Envelope, hands: &impl Hands) -> Result<(), Error> {
         self.accounts.charge(by.account())?;
         let slot = self.slots.take(by.processor());

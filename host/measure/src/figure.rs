@@ -49,6 +49,8 @@ pub mod unit {
     pub const CYCLES: &str = "cycles";
     /// What the guest calls the ticks of its time-stamp counter when they are not instructions.
     pub const TICKS: &str = "ticks";
+    /// Behind another unit: of one of many rounds at a stretch, which nobody looks at one by one.
+    pub const AVERAGE: &str = "-on-average";
     pub const MICROSECONDS: &str = "microseconds";
     pub const NANOSECONDS: &str = "nanoseconds";
 }
@@ -70,7 +72,9 @@ pub mod count {
     /// class of sections had no key, got one, and lost one.
     pub const OF_MANY: [&str; 4] = ["instructions-per-call", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 3] = ["switches", "rounds", "permille"];
+    pub const PLAIN: [&str; 6] = ["switches", "rounds", "permille", BY_SHARE, "messages", "per-message"];
+    /// How many times as fast as one alone, in thousandths, if each processor executes its share at the same time.
+    pub const BY_SHARE: &str = "permille-by-share";
 }
 
 impl Figure {
@@ -94,6 +98,11 @@ impl Figure {
     pub fn is_total(&self) -> bool {
         self.case_and_step().1.is_none()
             && !count::ALL.iter().chain(&count::OF_MANY).chain(&count::PLAIN).any(|unit| *unit == self.unit)
+    }
+
+    /// Whether each of its rounds could be seen from outside.
+    pub fn has_rounds(&self) -> bool {
+        self.is_total() && !self.unit.ends_with(unit::AVERAGE)
     }
 
     /// Whether both are about the same case, passing as many bytes.

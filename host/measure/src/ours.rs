@@ -87,9 +87,9 @@ impl Ours {
                 "not a figure of this run: {}",
                 figure.line()
             );
-            if figure.unit == unit::TICKS {
+            if let Some(of) = figure.unit.strip_prefix(unit::TICKS) {
                 ensure!(setup.kvm, "the machine's ticks are not instructions");
-                figure.unit = unit::CYCLES.into();
+                figure.unit = format!("{}{of}", unit::CYCLES);
             }
         }
         if !cases.is_empty() {
@@ -122,7 +122,7 @@ fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
 
 /// Adds to each total what was counted from outside in the same rounds.
 fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
-    let totals = figures.iter().filter(|figure| figure.is_total()).count();
+    let totals = figures.iter().filter(|figure| figure.has_rounds()).count();
     ensure!(totals == cases.len(), "{totals} cases were told, and {} were seen", cases.len());
     let told_by_itself = |total: &Figure| {
         figures.iter().any(|f| f.is_about(total) && f.way == total.way && f.case_and_step().1.is_some())
@@ -131,7 +131,7 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
     let mut seen = cases.iter();
     for figure in &figures {
         all.push(figure.clone());
-        if !figure.is_total() {
+        if !figure.has_rounds() {
             continue;
         }
         let case = seen.next().context("a case more than was seen")?;

@@ -1,6 +1,7 @@
 //! The tables for people.
 
 mod by_size;
+mod k1;
 
 use crate::benches::Bench;
 use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
@@ -188,7 +189,7 @@ fn columns(f: &mut fmt::Formatter, rows: &[Vec<String>]) -> fmt::Result {
         let mut line = String::new();
         for ((cell, head), width) in row.iter().zip(heads).zip(&widths) {
             line.push_str(&match head.as_str() {
-                "case" | "way" | "system" | "paper" | "steps" => format!("{cell:<width$}  "),
+                "case" | "way" | "system" | "paper" | "steps" | "compared" => format!("{cell:<width$}  "),
                 _ => format!("{cell:>width$}  "),
             });
         }
@@ -240,6 +241,11 @@ impl fmt::Display for Table<'_> {
         if plain.len() > 1 {
             writeln!(f, "\nCounted by the guest:")?;
             columns(f, &plain)?;
+        }
+        let compared = k1::rows(self.figures);
+        if compared.len() > 1 {
+            writeln!(f, "\nWhat the K1 paper compares, as a ratio of two lengths:")?;
+            columns(f, &compared)?;
         }
         let is_shown =
             |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));

@@ -144,6 +144,20 @@ impl Post {
     }
 }
 
+impl Post {
+    /// Asks, and lends memory until the answer comes, the wait ends otherwise or whoever has received the question ends: `lend` has bit
+    /// `i` if word `i` is the address of memory to be read, with its length in the next word, and bit `8 + i` if it may be written, too.
+    /// Whole pages are lent, to the thread that receives, in the text that it executes then.
+    ///
+    /// # Errors
+    /// As [`Post::ask`]; `BadArgument` if it lends what has no length.
+    pub fn ask_lending(self, op: u32, words: [u64; 6], lend: u16, ns: u64) -> Result<Message, Error> {
+        let mut frame = frame([self.0, 0, ns], op, words);
+        frame[3] = head(op, lend, 0);
+        message_call(CALL, frame).map(message)
+    }
+}
+
 /// Receives from the first of these posts that has a message.
 ///
 /// # Errors

@@ -123,3 +123,33 @@ fn a_published_limit_is_shown_as_one() {
     let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
     assert!(text.contains("< 0.001 ms (cubix386 epc-h)"), "{text}");
 }
+
+#[test]
+fn the_papers_comparisons_stand_beside_ours() {
+    let mut figures = Vec::new();
+    for (case, way, cpus, value) in [
+        ("ping-pong", "pool", 1, 880),
+        ("ping-pong", "rendezvous", 1, 800),
+        ("ping-pong-without-clock", "pool", 1, 1000),
+        ("ping-pong-with-clock", "pool", 1, 1100),
+        ("ping-pong-with-clock", "pool", 2, 5000),
+        ("ping-pong-with-clock", "pool", 8, 1111),
+    ] {
+        figures.push(Figure { cpus, ..figure(MUSUBI, case, 48, way, "instructions", value) });
+    }
+    let papers = Paper::all().unwrap();
+    let of_k1 = papers.iter().find(|paper| paper.source.contains("K1")).unwrap();
+    figures.extend(of_k1.beside(&figures).unwrap());
+    let bench = Bench { name: "pool", ..BENCH };
+    let text = Table { bench: &bench, figures: &figures, papers: &papers }.to_string();
+    for (beginning, ours, paper) in [("K1-M2", "1.10", "2.57"), ("K1-M3", "1.10", "1.01"), ("K1-M4", "1.01", "1.27")] {
+        let cells = row(&text, "What the K1 paper compares", beginning);
+        assert_eq!(cells[cells.len() - 2..], [ours, paper], "{beginning}");
+    }
+    let row =
+        |way: &str| text.lines().find(|line| line.starts_with("ping-pong-with-clock") && line.contains(way)).unwrap();
+    assert!(row("pool").contains("0.642 ms (k1/sp pool)"), "{text}");
+    // Nobody else's tables have them.
+    let text = Table { bench: &BENCH, figures: &ours(), papers: &papers }.to_string();
+    assert!(!text.contains("K1"), "{text}");
+}

@@ -15,10 +15,13 @@ use musubi::command::Command;
 use musubi::rt::{Section, Trap, section, task, thread};
 use musubi::{Error, Rights, names};
 
+pub mod messages;
+
 pub const CHECKS: &[Check] = &[
     ("random_calls", random_calls),
     ("every_call_with_every_bad_argument", every_bad_argument),
     ("unknown_numbers", unknown_numbers),
+    ("hostile_message_registers", messages::hostile_registers),
     ("everything_works_after", everything_works_after),
 ];
 

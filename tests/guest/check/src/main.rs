@@ -9,6 +9,7 @@ mod bad_scheds;
 mod calls;
 mod clock;
 mod deaths;
+mod exhaustion;
 mod faults;
 mod files;
 mod fuzz;
@@ -53,6 +54,7 @@ const GROUPS: &[Group] = &[
     Group { name: "refusals", checks: refusals::CHECKS },
     Group { name: "revoke", checks: revoke::CHECKS },
     Group { name: "quota", checks: quota::CHECKS },
+    Group { name: "exhaustion", checks: exhaustion::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },

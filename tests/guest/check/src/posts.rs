@@ -14,6 +14,7 @@ use musubi::rt::post::{self, Body, FOR_EVER, Message, Post};
 use musubi::rt::{section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
+pub mod loans;
 mod rights;
 
 pub const CHECKS: &[Check] = &[
@@ -28,6 +29,11 @@ pub const CHECKS: &[Check] = &[
     ("without_a_right", without_a_right),
     ("a_wait_ends_with_its_right", rights::a_wait_ends_with_its_right),
     ("a_right_comes_and_goes", rights::a_right_comes_and_goes),
+    ("what_is_lent_is_reached", loans::what_is_lent_is_reached),
+    ("no_more_is_lent_than_that", loans::no_more_than_that),
+    ("nothing_is_lent_after_the_answer", loans::not_after_the_answer),
+    ("nothing_is_lent_after_a_time_out", loans::not_after_a_time_out),
+    ("nothing_is_lent_after_a_kill", loans::not_after_a_kill),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),

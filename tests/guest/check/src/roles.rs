@@ -49,6 +49,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "kills" => crate::supervision::role(at(0), words.get(1..).unwrap_or_default()),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
+        "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "status" => at(0) as i32,
@@ -105,10 +106,12 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "torn-heap" => locks::torn_heap(),
         "files" => files::role(words.first().copied().unwrap_or("")),
         "poor" => faults::poor(at(0), at(1)),
+        "exhaust" => crate::exhaustion::exhaust(words.first().copied().unwrap_or("")),
         "quota" => quota::limited(words.first().copied().unwrap_or("")),
         "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "lines" => lines::role(words.first().copied().unwrap_or(""), at(1)),
         "fuzz" => fuzz::wild(at(0), at(1), at(2)),
+        "fuzz-messages" => fuzz::messages::wild(at(0), at(1), at(2), at(3), at(4)),
         "bytes" => bytes(words.first().copied().unwrap_or(""), at(1) as usize),
         // `mov eax, 42; ret` in memory that is data, called through a plain function pointer.
         "run-data" => {

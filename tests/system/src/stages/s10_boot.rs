@@ -24,6 +24,17 @@ pub fn cases() -> Vec<Case> {
         sh("errors_go_apart", "no-such-program; echo after").out("after\n").err_any(),
         sh("icount", "echo up").icount().out("up\n"),
         sh("eight_processors", "echo up").cpus(8).out("up\n"),
+        // Threads on all of them, that meet; messages; and a loop that is done by all.
+        sh("sixteen_processors", MANY).cpus(16).timeout(300).out_has(&[
+            "ok rounds_at_a_barrier",
+            "ok questions",
+            "48 x 48 by 16 threads on 16 processors: ",
+        ]),
+        sh("thirty_two_processors", MANY).cpus(32).timeout(300).out_has(&[
+            "ok rounds_at_a_barrier",
+            "ok questions",
+            "48 x 48 by 16 threads on 32 processors: ",
+        ]),
         sh("little_memory", "echo up").mem("128M").out("up\n"),
         sh("much_memory", "echo up").mem("5G").out("up\n"),
         sh("bios", "echo up").via(Via::Bios).out("up\n"),
@@ -65,6 +76,8 @@ pub fn cases() -> Vec<Case> {
         several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
     ]
 }
+
+const MANY: &str = "check together rounds_at_a_barrier && check posts questions && matrix 48 16";
 
 /// Every byte, and every pair with a neighbour that terminals treat specially.
 fn all_bytes() -> Vec<u8> {

@@ -103,9 +103,29 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks(
+            "exhaustion",
+            "check exhaustion",
+            &[
+                "posts_run_out",
+                "messages_run_out",
+                "threads_run_out",
+                "tasks_run_out",
+                "memory_runs_out",
+                "all_of_it_at_once",
+            ],
+        )
+        .timeout(300)
+        .matrix(),
+        checks(
             "fuzz",
             "check fuzz",
-            &["random_calls", "every_call_with_every_bad_argument", "unknown_numbers", "everything_works_after"],
+            &[
+                "random_calls",
+                "every_call_with_every_bad_argument",
+                "unknown_numbers",
+                "hostile_message_registers",
+                "everything_works_after",
+            ],
         )
         .timeout(240)
         .matrix(),

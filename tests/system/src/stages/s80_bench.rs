@@ -10,6 +10,8 @@ use measure::{ASYNC, ASYNC_CALLS, Bench, Figure, Ours, Setup, Source, count, uni
 use std::process::{Command, Output};
 use tally::Costly;
 
+mod pool;
+
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
@@ -20,7 +22,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 22] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -34,7 +36,10 @@ const CHECKS: [Check; 19] = [
     ("itc_is_counted", itc_is_counted),
     ("switches_have_parts", switches_have_parts),
     ("files_by_many_threads", files_by_many_threads),
-    ("messages_beside_idle_processors", messages_beside_idle_processors),
+    ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
+    ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
+    ("messages_to_a_clock", pool::messages_to_a_clock),
+    ("a_service_on_all_processors", pool::a_service_on_all_processors),
     ("itc_without_waiting", itc_without_waiting),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
@@ -104,28 +109,12 @@ fn files_by_many_threads(runs: &Runs) -> Result<()> {
             let each = taken(way)?;
             ensure!(each * 100 <= alone * 110, "{case}: {each} by {way}, {alone} by one");
             find(&runs.files, case, way, bytes, "permille")?;
+            // As many times as fast as there are threads, if each has a processor of its own.
+            let (share, threads) =
+                (find(&runs.files, case, way, bytes, count::BY_SHARE)?.value, way.as_bytes()[0] - b'0');
+            ensure!(share >= 900 * u64::from(threads), "{case} by {way}: {share} thousandths of what one does");
         }
         ensure!(case == "load" || alone > 1000, "{case}: {alone} is too little for a call that does something");
-    }
-    Ok(())
-}
-
-/// A message and its answer are two entries into the kernel, whoever else there is to be woken for nothing (K1-30, 49, 50, M4).
-fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
-    for way in ["pool", "question"] {
-        let taken = |cpus: u32, unit: &str| {
-            let mut of_these = runs.pool.figures.iter().filter(|figure| figure.cpus == cpus && figure.way == way);
-            let found = of_these.find(|figure| figure.unit == unit).context("a machine is missing")?;
-            Ok::<u64, anyhow::Error>(found.value)
-        };
-        let alone = taken(1, unit::INSTRUCTIONS)?;
-        ensure!(alone > 300, "{way}: {alone} is too little for what is done");
-        for cpus in [1, 2, 4, 8] {
-            let each = taken(cpus, unit::INSTRUCTIONS)?;
-            ensure!(each * 100 <= alone * 105, "{way}: {each} with {cpus} processors, {alone} with one");
-            let counted = [taken(cpus, count::ENTRIES)?, taken(cpus, count::VIEWS)?, taken(cpus, count::COPIES)?];
-            ensure!(counted == [2, 2, 0], "{way} with {cpus} processors: entries, views, copies {counted:?}");
-        }
     }
     Ok(())
 }

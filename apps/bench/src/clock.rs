@@ -1,0 +1,79 @@
+//! A clock server in a program of its own, which is sent a message at each tick (K1-M3). In the paper the timer interrupts in either
+//! case, and sends the message or does not: what is compared is the message and the server's run. So here the player sends it,
+//! after so many rounds, and gives way; the kernel has no tick that would do it.
+
+use crate::pool::{self, CLOCK, Posts};
+use crate::rendezvous::Rendezvous;
+use alloc::string::String;
+use musubi::Error;
+use musubi::command::Child;
+use musubi::rt::post::{self, FOR_EVER, Post};
+use musubi::rt::thread;
+
+const TICK: u32 = 1;
+/// Asks for an answer.
+const SETTLE: u32 = 2;
+
+/// A clock that goes.
+pub struct Clock {
+    server: Child,
+    tasks: [Post; 3],
+    by_rendezvous: bool,
+}
+
+impl Clock {
+    /// It hears of ticks by messages of this way.
+    pub fn start(posts: &Posts, way: &str) -> Result<Clock, String> {
+        let by_rendezvous = way == "rendezvous";
+        let server = posts.partner(if by_rendezvous { "clock-rendezvous" } else { "clock-pool" })?;
+        let clock = Clock { server, tasks: posts.all(), by_rendezvous };
+        // It is there, and everything is known that is found out once.
+        (0..4).try_for_each(|now| clock.tick(now)).map_err(|e| alloc::format!("a tick: {e}"))?;
+        Ok(clock)
+    }
+
+    /// A tick, the `now`th.
+    pub fn tick(&self, now: u64) -> Result<(), Error> {
+        if self.by_rendezvous {
+            return Rendezvous { tasks: &self.tasks, me: CLOCK }.send(CLOCK, TICK, [now; 6]);
+        }
+        match self.tasks[CLOCK].send(TICK, [now; 6], None) {
+            // Its processor has not come to it for long: it hears of the next tick, and that is as good.
+            Err(Error::Quota) => {}
+            sent => sent?,
+        }
+        thread::yield_now();
+        Ok(())
+    }
+
+    /// Waits until the server has heard of all ticks so far.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.tasks[CLOCK].ask(SETTLE, [0; 6], FOR_EVER).map(drop)
+    }
+
+    pub fn stop(self) -> Result<(), String> {
+        pool::end(self.server)
+    }
+}
+
+/// The server's main function.
+pub fn serve(way: &str, tasks: &[Post; 3]) -> Result<(), Error> {
+    let (me, mut now) = (Rendezvous { tasks, me: CLOCK }, 0);
+    loop {
+        let words = if way == "rendezvous" {
+            let received = me.receive()?;
+            if received.op == SETTLE {
+                received.answer(SETTLE, received.words)?;
+            }
+            received.words
+        } else {
+            let message = tasks[CLOCK].receive(FOR_EVER)?;
+            if message.op == SETTLE {
+                post::answer(message.back, SETTLE, message.words)?;
+            }
+            message.words
+        };
+        now = words[0].max(now);
+        core::hint::black_box(now);
+    }
+}

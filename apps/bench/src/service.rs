@@ -1,0 +1,98 @@
+//! A service that computes, with one receiving thread for each processor (K1-6, 14, 16): requests are messages to one post, and whoever
+//! waits there takes the next.
+
+use crate::pool::{BYTES, Posts, end};
+use crate::report::{Case, Report};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hint::black_box;
+use musubi::Error;
+use musubi::rt::itc::Here;
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::{task, thread, time};
+
+/// Requests of a run, and the steps of each, of some twenty instructions. (An emulator that counts instructions lets processors take
+/// turns of up to a million or so. Who has less to do is done before the next one begins.)
+const REQUESTS: u64 = 48;
+const STEPS: u64 = 100_000;
+const OP: u32 = 9;
+
+pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
+    let processors = task::processors().count() as u64;
+    let alone = serve_all(posts, 1, processors)?;
+    report.average(Case { case: "service", way: "1-thread", bytes: BYTES }, alone.ticks, REQUESTS);
+    if processors == 1 {
+        return Ok(());
+    }
+    let run = serve_all(posts, processors, processors)?;
+    let way = format!("{processors}-threads");
+    let case = Case { case: "service", way: &way, bytes: BYTES };
+    report.average(case, run.ticks, REQUESTS);
+    let gained = 1000 * alone.ticks / run.ticks.max(1);
+    report.count(case, "permille", gained);
+    // Where processors take turns, all of them together execute what is counted. Side by side they would take as long as the one with
+    // the most to do.
+    let most = run.served.iter().copied().max().unwrap_or(REQUESTS);
+    report.count(case, "permille-by-share", gained * REQUESTS / most.max(1));
+    Ok(())
+}
+
+struct Run {
+    ticks: u64,
+    /// Requests by the processor that served them.
+    served: Vec<u64>,
+}
+
+/// All requests by so many threads: as many are under way as threads wait, so that each goes to one that waits.
+fn serve_all(posts: &Posts, threads: u64, processors: u64) -> Result<Run, String> {
+    let server = posts.partner(&format!("service-{threads}"))?;
+    let outcome = requests(posts, threads, processors);
+    end(server)?;
+    outcome.map_err(|e| format!("a service of {threads} threads: {e}"))
+}
+
+fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> {
+    let Posts { there, back, .. } = *posts;
+    // Each thread says that it is there.
+    for _ in 0..threads {
+        back.receive(FOR_EVER)?;
+    }
+    let mut run = Run { ticks: 0, served: vec![0; processors as usize] };
+    let began = time::ticks();
+    for _ in 0..REQUESTS / threads {
+        for number in 0..threads {
+            there.send(OP, [number; 6], Some(back))?;
+        }
+        for _ in 0..threads {
+            let processor = back.receive(FOR_EVER)?.words[0];
+            if let Some(count) = run.served.get_mut(processor as usize) {
+                *count += 1;
+            }
+        }
+    }
+    run.ticks = time::ticks() - began;
+    Ok(run)
+}
+
+/// The server's main function.
+pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> {
+    let here = Here::find()?;
+    let one = move || -> Result<(), Error> {
+        let me = task::identity().thread;
+        back.send(OP, [0; 6], None)?;
+        loop {
+            let mut words = there.receive(FOR_EVER)?.words;
+            for _ in 0..STEPS {
+                words = black_box(words.map(|word| word.wrapping_mul(5).wrapping_add(1)));
+            }
+            let processor = here.running().position(|thread| thread == me).unwrap_or(usize::MAX);
+            back.send(OP, [processor as u64; 6], None)?;
+        }
+    };
+    let count: usize = threads.parse().map_err(|_| Error::BadArgument)?;
+    let others: Result<Vec<_>, Error> = (1..count).map(|_| thread::spawn(move || _ = one(), 0)).collect();
+    others?;
+    one()
+}

@@ -1,0 +1,51 @@
+//! The comparisons of the K1 paper (K1-M2 to M4), from its figures and from ours.
+
+use super::NOTHING;
+use crate::figure::{Figure, MUSUBI};
+
+/// A figure: whose, in which case and by which way. Of ours also on how many processors; 0: the most that there are.
+type Which = (&'static str, &'static str, &'static str, u32);
+
+/// What is compared: a name, and twice what is divided by what, for us and for the paper.
+type Row = (&'static str, [Which; 2], [Which; 2]);
+
+const WITHOUT: &str = "ping-pong-without-clock";
+const WITH: &str = "ping-pong-with-clock";
+const ROWS: [Row; 3] = [
+    (
+        "K1-M2: posts to rendezvous",
+        [(MUSUBI, "ping-pong", "pool", 1), (MUSUBI, "ping-pong", "rendezvous", 1)],
+        [("k1/sp", WITHOUT, "pool", 1), ("minix", WITHOUT, "rendezvous", 1)],
+    ),
+    (
+        "K1-M3: with messages to the clock to without",
+        [(MUSUBI, WITH, "pool", 1), (MUSUBI, WITHOUT, "pool", 1)],
+        [("k1/sp", WITH, "pool", 1), ("k1/sp", WITHOUT, "pool", 1)],
+    ),
+    (
+        "K1-M4: the most processors to one",
+        [(MUSUBI, WITH, "pool", 0), (MUSUBI, WITH, "pool", 1)],
+        [("k1/mp", WITH, "pool", 0), ("k1/sp", WITH, "pool", 1)],
+    ),
+];
+
+/// A row for each comparison of which we have our side; the first row is the head.
+pub fn rows(figures: &[Figure]) -> Vec<Vec<String>> {
+    let head = ["compared", "musubi", "paper"].map(String::from).to_vec();
+    let known = ROWS.iter().filter_map(|(name, ours, papers)| {
+        let shown = |ratio: f64| format!("{ratio:.2}");
+        let paper = ratio(figures, papers).map_or(NOTHING.into(), shown);
+        Some(vec![name.to_string(), shown(ratio(figures, ours)?), paper])
+    });
+    [head].into_iter().chain(known).collect()
+}
+
+fn ratio(figures: &[Figure], [over, under]: &[Which; 2]) -> Option<f64> {
+    Some(find(figures, over)? / find(figures, under)?)
+}
+
+fn find(figures: &[Figure], &(system, case, way, cpus): &Which) -> Option<f64> {
+    let same = |f: &&Figure| f.system == system && f.case == case && f.way == way && f.is_total();
+    let found = figures.iter().filter(same).filter(|f| cpus == 0 || f.cpus == cpus).max_by_key(|f| f.cpus)?;
+    (found.value > 0).then_some(found.value as f64)
+}

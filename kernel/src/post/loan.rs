@@ -1,0 +1,38 @@
+//! Memory that is lent with a question: nothing is done about it until its holder touches it (`core/post` has the rules). Then whole
+//! pages are mapped, for that thread in that text only, until the question is over.
+
+use super::pool;
+use crate::domain::Domain;
+use crate::section::{Section, State};
+use crate::thread::Thread;
+use crate::view::{self, Change};
+use abi::Rights;
+use abi::layout::PAGE;
+use ::post::{Holder, Woken};
+
+/// What is lent to this one at this address in a section, beyond what the list gives it: no more than what who lends it may itself.
+/// To be asked under the lock of the section, under which [`take_back`] makes views forget.
+pub fn rights(thread: &Thread, domain: &Domain, section: &Section, state: &State, address: u64) -> Rights {
+    let receiver = thread.part.record();
+    if receiver == 0 {
+        return Rights::empty();
+    }
+    match pool().loan(Holder { receiver, domain: domain.number }, address) {
+        // What is taken back is looked for where it begins.
+        Some(loan) if section.contains(loan.range.address) => loan.range.rights & state.acl.rights(&loan.from),
+        _ => Rights::empty(),
+    }
+}
+
+/// The wait of whoever has lent it is over: when this returns nobody has any of it any more that the list does not give it. Call without
+/// locks.
+pub fn take_back(woken: &Woken) {
+    for range in pool().lent(woken.receiver).lent() {
+        let Some(section) = Section::find(range.address) else { continue };
+        let from = (range.address - section.base) / PAGE * PAGE;
+        let to = (range.address - section.base).saturating_add(range.len).checked_next_multiple_of(PAGE);
+        let len = to.map_or(section.reserve, |to| to.min(section.reserve)) - from;
+        let stale = view::change(&mut section.state.lock().mapped, from, len, Change::Unmap);
+        stale.flush();
+    }
+}

@@ -1,0 +1,212 @@
+//! What there is only so much of: posts, messages, threads, tasks, memory. Whoever takes all is refused, each time in the same way; what
+//! is given back can be had again, as much as before; and whoever else is there goes on.
+
+use crate::deaths::settled;
+use crate::peer::{Peer, op};
+use crate::posts::flood;
+use crate::report::{Check, Outcome, doing};
+use crate::{holds, same};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use musubi::abi::calls::stub;
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::kind;
+use musubi::abi::task::{Limits, exit};
+use musubi::command::Command;
+use musubi::rt::post::Post;
+use musubi::rt::{Section, Trap, sync, task, thread};
+use musubi::{Error, eprintln};
+
+pub const CHECKS: &[Check] = &[
+    ("posts_run_out", || apart("posts")),
+    ("messages_run_out", || apart("messages")),
+    ("threads_run_out", || apart("threads")),
+    ("tasks_run_out", || apart("tasks")),
+    ("memory_runs_out", || apart("memory")),
+    ("all_of_it_at_once", || apart("all")),
+];
+
+/// Frames, and sections, that the program may have.
+const FRAMES: u64 = 3000;
+const SECTIONS: u64 = 200;
+const THREADS: u64 = 24;
+
+/// A program with limits of its own takes all that it may, and leaves nothing.
+fn apart(what: &str) -> Outcome {
+    // What the first one needs others find there.
+    beside(what)?;
+    let before = settled()?;
+    beside(what)?;
+    let mut after = settled()?;
+    for _ in 0..50 {
+        if (after.sections, after.tasks, after.threads) == (before.sections, before.tasks, before.threads) {
+            break;
+        }
+        after = settled()?;
+    }
+    same!(
+        (after.sections, after.tasks, after.threads),
+        (before.sections, before.tasks, before.threads),
+        "sections, tasks and threads"
+    );
+    Ok(())
+}
+
+/// The same while this program calls a third one.
+fn beside(what: &str) -> Outcome {
+    let peer = Peer::start()?;
+    let limits = Limits { frames: FRAMES, sections: SECTIONS, threads: THREADS, ..Limits::default() };
+    let command = Command::new(b"bin/check").args(["check", "as", "exhaust", what]).limits(limits);
+    let child = command.spawn().map_err(doing("start"))?;
+    let mut calls = 0;
+    let ended = loop {
+        match child.wait_for(1_000_000) {
+            Err(Error::TimedOut) => {}
+            ended => break ended.map_err(doing("wait")),
+        }
+        calls += 1;
+        if let Err(why) = go_on(&peer, calls) {
+            break Err(why);
+        }
+    };
+    if ended.is_err() {
+        let _ = child.kill();
+    }
+    let exit = ended?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended (see the error stream)");
+    peer.end()
+}
+
+/// What others do meanwhile. A message that finds its receiver needs no room, and whose room is used up is the same person's.
+fn go_on(peer: &Peer, calls: u64) -> Outcome {
+    same!(peer.call(op::ADD, &[1]), Ok(calls), "another server meanwhile");
+    let post = Post::any().map_err(doing("another one's post"))?;
+    let receiver = thread::spawn(move || assert!(post.receive(u64::MAX).is_ok()), 0).map_err(doing("thread"))?;
+    // Until it waits there, there may be no room.
+    while post.send(1, [calls; 6], None) == Err(Error::Quota) {
+        thread::yield_now();
+    }
+    receiver.join().map_err(doing("another one's receiver"))?;
+    post.free(true).map_err(doing("another one's post"))
+}
+
+/// The program.
+pub fn exhaust(what: &str) -> i32 {
+    let outcome = match what {
+        "posts" => posts(),
+        "messages" => messages(),
+        "threads" => threads(),
+        "tasks" => tasks(),
+        "memory" => memory(),
+        "all" => all(),
+        _ => Err("there is no such thing".into()),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("{what}: {why}");
+            1
+        }
+    }
+}
+
+/// Takes until it is refused, twice with this error, and gives all back.
+fn fill<T>(
+    take: impl Fn() -> Result<T, Error>,
+    give: impl Fn(T) -> Result<(), Error>,
+    error: Error,
+) -> Result<u64, String> {
+    // Room beforehand: the heap must not need a section when there is none to be had.
+    let mut all = Vec::with_capacity(4096);
+    let why = loop {
+        match take() {
+            Ok(one) => all.push(one),
+            Err(error) => break error,
+        }
+        holds!(all.len() < 4096, "there is no end of it");
+    };
+    let count = all.len() as u64;
+    let again = take().err();
+    for one in all {
+        give(one).map_err(doing("giving back"))?;
+    }
+    same!((why, again), (error, Some(error)), "the refusal after {count}");
+    if count == 0 { Err("nothing could be had".into()) } else { Ok(count) }
+}
+
+/// As many the second time. (But for a few: tables of views and the like take some of the same, and keep it.)
+fn twice(count: impl Fn() -> Result<u64, String>) -> Outcome {
+    let (first, second) = (count()?, count()?);
+    holds!(first.abs_diff(second) <= 16.min(first / 8), "{second} the second time, {first} the first time");
+    Ok(())
+}
+
+fn posts() -> Outcome {
+    twice(|| fill(Post::any, |post| post.free(false), Error::Quota))
+}
+
+fn messages() -> Outcome {
+    let post = Post::any().map_err(doing("post"))?;
+    twice(|| {
+        let (sent, why) = flood(post);
+        same!((why, post.send(1, [0; 6], None)), (Error::Quota, Err(Error::Quota)), "the refusal after {sent}");
+        let came = core::iter::from_fn(|| post.receive(0).ok()).count() as u64;
+        same!(came, sent, "what came");
+        if sent == 0 { Err("nothing could be sent".into()) } else { Ok(sent) }
+    })
+}
+
+fn threads() -> Outcome {
+    static GO: AtomicU32 = AtomicU32::new(0);
+    twice(|| {
+        GO.store(0, Ordering::SeqCst);
+        let body = || {
+            while GO.load(Ordering::SeqCst) == 0 {
+                let _ = sync::wait(&GO, 0, u64::MAX);
+            }
+        };
+        let give = |one: thread::Thread| {
+            GO.store(1, Ordering::SeqCst);
+            sync::wake(&GO, u32::MAX.into());
+            one.join().map(drop)
+        };
+        fill(|| thread::spawn(body, 0), give, Error::Quota)
+    })
+}
+
+fn tasks() -> Outcome {
+    let user = musubi::start().user();
+    let give = |child| task::kill(child).and_then(|()| task::wait(child, u64::MAX)).map(drop);
+    twice(|| fill(|| task::create(&Limits::default(), user, b"one of many"), give, Error::Quota))
+}
+
+fn memory() -> Outcome {
+    let section = Section::create(FRAMES * PAGE, 0, kind::DATA, 0).map_err(doing("create"))?;
+    twice(|| {
+        let at = core::cell::Cell::new(0);
+        // By the kernel's own store: what is refused is an error, not a fault.
+        let take = || stub::identity(&Trap, section.base() + at.get() * PAGE).map(|_| at.set(at.get() + 1));
+        let count = fill(take, |()| Ok(()), Error::Quota)?;
+        let cut = |len| stub::section_resize(&Trap, section.base(), len);
+        cut(0).and_then(|_| cut(FRAMES * PAGE)).map_err(doing("giving back"))?;
+        Ok(count)
+    })
+}
+
+/// One after the other, each taken while all before it is used up.
+fn all() -> Outcome {
+    for _ in 0..3 {
+        let post = Post::any().map_err(doing("post"))?;
+        let (sent, why) = flood(post);
+        same!(why, Error::Quota, "the refusal of messages");
+        posts()?;
+        tasks()?;
+        threads()?;
+        memory()?;
+        same!(post.send(1, [0; 6], None), Err(Error::Quota), "one more message");
+        same!(core::iter::from_fn(|| post.receive(0).ok()).count() as u64, sent, "messages that came");
+        post.free(false).map_err(doing("free"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Memory that is lent with a question: its holder reaches it, nobody else does, and nobody when the question is over, however it ends.
+
+use super::{entry, post};
+use crate::memory::{data, load, store, word};
+use crate::report::{Outcome, doing};
+use crate::roles::WENT_THROUGH;
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::Ordering;
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::{Exit, cause, exit};
+use musubi::command::{Child, Command};
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::{Section, section, task, thread, time};
+use musubi::{Error, Rights};
+
+/// What the holder does with the memory.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const READ_LAST: u32 = 3;
+/// After it has answered.
+const READ_AFTER: u32 = 4;
+/// Again and again, and never answers.
+const COUNT: u32 = 5;
+const END: u32 = 6;
+
+/// Lends word 0, with the length in word 1.
+const TO_READ: u16 = 1;
+const TO_WRITE: u16 = 1 << 8;
+
+const PATIENCE_NS: u64 = 20_000_000_000;
+const KILLS: u64 = 12;
+
+/// The program that receives questions, and has no right to any memory of ours.
+pub fn holder(post: u64) -> i32 {
+    let post = Post(post);
+    let served = || -> Result<i32, Error> {
+        let mut message = post.receive(FOR_EVER)?;
+        loop {
+            let [at, len, ..] = message.words;
+            let value = match message.op {
+                READ => load(at),
+                WRITE => {
+                    store(at, 0x77);
+                    0
+                }
+                READ_LAST => load(at + len - 8),
+                READ_AFTER => {
+                    post::answer(message.back, READ_AFTER, [load(at); 6])?;
+                    load(at);
+                    return Ok(WENT_THROUGH);
+                }
+                COUNT => loop {
+                    word(at).fetch_add(1, Ordering::SeqCst);
+                },
+                _ => return Ok(0),
+            };
+            message = post::answer_and_receive(message.back, message.op, [value; 6], post, FOR_EVER)?;
+        }
+    };
+    served().unwrap_or(2)
+}
+
+struct Holder {
+    post: Post,
+    child: Child,
+}
+
+impl Holder {
+    fn start() -> Result<Holder, String> {
+        let post = post()?;
+        post.allow(&entry(Rights::READ)).map_err(doing("allowing"))?;
+        let number = format!("{}", post.0);
+        let child = Command::new(b"bin/check").args(["check", "as", "post-holder", &number]).spawn();
+        Ok(Holder { post, child: child.map_err(doing("starting"))? })
+    }
+
+    fn ask(&self, op: u32, at: u64, len: u64, lend: u16) -> Result<u64, Error> {
+        self.post.ask_lending(op, [at, len, 0, 0, 0, 0], lend, FOR_EVER).map(|answer| answer.words[0])
+    }
+
+    fn ends(self) -> Result<Exit, String> {
+        let exit = self.child.wait_for(PATIENCE_NS).map_err(doing("the holder's end"))?;
+        self.post.free(true).map_err(doing("freeing"))?;
+        Ok(exit)
+    }
+
+    /// It has tried what it may not (any more).
+    fn is_stopped(self, at: u64) -> Outcome {
+        let exit = self.ends()?;
+        same!((exit.kind, exit.cause, exit.address), (exit::FAULT, cause::DENIED, at), "how the holder ended");
+        Ok(())
+    }
+}
+
+fn memory(pages: u64) -> Result<Section, String> {
+    let section = data(pages * PAGE).map_err(doing("create"))?;
+    (0..pages).for_each(|page| store(section.base() + page * PAGE, page + 7));
+    Ok(section)
+}
+
+pub fn what_is_lent_is_reached() -> Outcome {
+    let (holder, memory) = (Holder::start()?, memory(4)?);
+    let at = memory.base();
+    for round in 0..50 {
+        same!(holder.ask(READ, at, 8, TO_READ), Ok(7 + round), "what the holder reads in round {round}");
+        word(at).fetch_add(1, Ordering::SeqCst);
+    }
+    same!(holder.ask(WRITE, at + PAGE, 8, TO_WRITE), Ok(0), "what the holder writes");
+    same!(load(at + PAGE), 0x77, "what was written");
+    store(at + 4 * PAGE - 8, 0x99);
+    same!(holder.ask(READ_LAST, at, 4 * PAGE, TO_READ), Ok(0x99), "the last word of four pages");
+    same!(holder.post.ask_lending(READ, [at; 6], 1 << 5, FOR_EVER), Err(Error::BadArgument), "a word with no length");
+    same!(holder.post.ask_lending(READ, [at; 6], 3, FOR_EVER), Err(Error::BadArgument), "a length that is an address");
+    // Access lists do not know of any of it.
+    same!(section::grant(at, &entry(Rights::empty())).is_ok(), true, "the own list");
+    holder.post.send(END, [0; 6], None).map_err(doing("the last one"))?;
+    same!(holder.ends()?.code, 0, "how the holder ended");
+    Ok(())
+}
+
+/// Neither what was not lent, nor for what it was not lent, nor what the lender may not use itself.
+pub fn no_more_than_that() -> Outcome {
+    let memory = memory(4)?;
+    let at = memory.base();
+    let refused = |op, first, len, lend, touched| -> Outcome {
+        let holder = Holder::start()?;
+        same!(holder.ask(op, first, len, lend), Err(Error::Dead), "asking for {op} at {first:#x}");
+        holder.is_stopped(touched)
+    };
+    refused(READ, at, 8, 0, at)?;
+    refused(WRITE, at, 8, TO_READ, at)?;
+    refused(READ_LAST, at + PAGE, 0, TO_READ, at + PAGE - 8)?;
+    same!(load(at), 7, "what was not to be written");
+    // A section of which the lender may read, but not write.
+    let me = task::identity();
+    let mine = musubi::AclEntry {
+        principal: musubi::abi::rights::principal::TASK,
+        rights: (Rights::READ | Rights::CHANGE_ACL).bits(),
+        id: me.task,
+        text: me.text,
+    };
+    section::grant(at, &mine).map_err(doing("giving up a right"))?;
+    refused(WRITE, at, 8, TO_WRITE, at)?;
+    // And one that it knows only by its address.
+    refused(READ, musubi::start().names(), 8, TO_READ, musubi::start().names()).or_else(|why| {
+        // Where a gate is there is nothing to be read at all.
+        if why.contains("how the holder ended") { Ok(()) } else { Err(why) }
+    })
+}
+
+pub fn not_after_the_answer() -> Outcome {
+    for _ in 0..5 {
+        let (holder, memory) = (Holder::start()?, memory(1)?);
+        let at = memory.base();
+        same!(holder.ask(READ_AFTER, at, 8, TO_READ), Ok(7), "what the holder reads");
+        holder.is_stopped(at)?;
+    }
+    Ok(())
+}
+
+/// The asker's limit of time is over while the holder writes.
+pub fn not_after_a_time_out() -> Outcome {
+    for round in 1..=5u64 {
+        let (holder, memory) = (Holder::start()?, memory(1)?);
+        let at = memory.base();
+        let asked = holder.post.ask_lending(COUNT, [at, 8, 0, 0, 0, 0], TO_WRITE, 100_000_000 * round);
+        same!(asked.map(|answer| answer.words), Err(Error::TimedOut), "asking one that never answers");
+        // Not one more from the moment on at which the asker knows.
+        let count = load(at);
+        time::sleep_ns(2_000_000);
+        same!(load(at), count, "writes after the end");
+        // It has begun to, or the question was not received before it was over.
+        if count > 7 {
+            holder.is_stopped(at)?;
+        } else {
+            holder.child.kill().map_err(doing("kill"))?;
+            holder.ends()?;
+        }
+        holds!(round < 5 || count > 7, "the holder never had the memory");
+    }
+    Ok(())
+}
+
+/// The asker is killed at any moment while the holder writes.
+pub fn not_after_a_kill() -> Outcome {
+    let mut wrote = 0;
+    for round in 0..KILLS {
+        let (holder, memory) = (Holder::start()?, memory(1)?);
+        let (at, post) = (memory.base(), holder.post);
+        let asker = thread::spawn(move || _ = post.ask_lending(COUNT, [at, 8, 0, 0, 0, 0], TO_WRITE, FOR_EVER), 0);
+        let asker = asker.map_err(doing("thread"))?;
+        if round % 3 == 0 {
+            time::sleep_ns(round * 300_000);
+        } else {
+            let until = time::now_ns() + PATIENCE_NS;
+            while load(at) < 7 + round * 10 && time::now_ns() < until {
+                thread::yield_now();
+            }
+        }
+        asker.kill().map_err(doing("kill"))?;
+        asker.join().map_err(doing("join"))?;
+        let count = load(at);
+        time::sleep_ns(2_000_000);
+        same!(load(at), count, "writes after the end of the asker, in round {round}");
+        if count > 7 {
+            wrote += 1;
+            holder.is_stopped(at)?;
+        } else {
+            holder.child.kill().map_err(doing("kill"))?;
+            holder.ends()?;
+        }
+    }
+    holds!(wrote >= KILLS / 2, "the holder had the memory in {wrote} of {KILLS} rounds");
+    Ok(())
+}

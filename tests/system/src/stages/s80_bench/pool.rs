@@ -1,0 +1,98 @@
+//! `bench pool`: what the K1 paper measures of messages, and the bars that posts are held to. Instructions are counted, so no host
+//! makes a difference.
+
+use super::Runs;
+use anyhow::{Context, Result, ensure};
+use measure::{Figure, count, unit};
+
+const BOTH_WAYS: [&str; 3] = ["pool", "question", "rendezvous"];
+const MACHINES: [u32; 4] = [1, 2, 4, 8];
+
+/// Most instructions of a message to another program and one back.
+const MOST: u64 = 900;
+/// Most that it may take in thousandths of a rendezvous. (The aim is 1100: `docs/requirements.toml`, K1-M2.)
+const MOST_OF_RENDEZVOUS: u64 = 1200;
+/// Messages to the clock in ten thousand rounds, one in 26.
+const TICKS: u64 = 385;
+
+fn value(runs: &Runs, case: &str, way: &str, cpus: u32, unit: &str) -> Result<u64> {
+    let same = |f: &&Figure| f.case == case && f.way == way && f.cpus == cpus && f.unit == unit;
+    let found = runs.pool.figures.iter().find(same);
+    found.map(|figure| figure.value).with_context(|| format!("no {unit} of {case} by {way} on {cpus} processors"))
+}
+
+fn average(runs: &Runs, case: &str, way: &str, cpus: u32) -> Result<u64> {
+    value(runs, case, way, cpus, &format!("{}{}", unit::INSTRUCTIONS, unit::AVERAGE))
+}
+
+/// A message and its answer are two entries into the kernel, whoever else there is to be woken for nothing (K1-30, 49, 50, M4).
+pub fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
+    for way in BOTH_WAYS {
+        let taken = |cpus: u32, unit: &str| value(runs, "ping-pong", way, cpus, unit);
+        let alone = taken(1, unit::INSTRUCTIONS)?;
+        ensure!((300..=MOST).contains(&alone), "{way}: {alone} instructions");
+        for cpus in MACHINES {
+            let each = taken(cpus, unit::INSTRUCTIONS)?;
+            ensure!(each * 100 <= alone * 105, "{way}: {each} with {cpus} processors, {alone} with one");
+            let counted = [taken(cpus, count::ENTRIES)?, taken(cpus, count::VIEWS)?, taken(cpus, count::COPIES)?];
+            ensure!(counted == [2, 2, 0], "{way} with {cpus} processors: entries, views, copies {counted:?}");
+            // At a stretch, too, with whatever else the machine does.
+            let each = average(runs, "ping-pong-without-clock", way, cpus)?;
+            ensure!(each * 100 <= alone * 105, "{way}: {each} on average with {cpus} processors, {alone} with one");
+        }
+    }
+    Ok(())
+}
+
+/// K1-M2: what is sent to a post, against what is handed to a task that waits for it.
+pub fn messages_beside_rendezvous(runs: &Runs) -> Result<()> {
+    for cpus in MACHINES {
+        let [posts, tasks] = ["pool", "rendezvous"].map(|way| value(runs, "ping-pong", way, cpus, unit::INSTRUCTIONS));
+        let (posts, tasks) = (posts?, tasks?);
+        ensure!(
+            posts * 1000 <= tasks * MOST_OF_RENDEZVOUS,
+            "{posts} by posts, {tasks} by rendezvous, {cpus} processors"
+        );
+        ensure!(tasks <= posts, "a reference that takes longer: {tasks}, {posts} by posts, {cpus} processors");
+    }
+    Ok(())
+}
+
+/// K1-M3: every one of the messages is sent, and paid for.
+pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
+    for cpus in MACHINES {
+        for way in BOTH_WAYS {
+            let [without, with] =
+                ["ping-pong-without-clock", "ping-pong-with-clock"].map(|case| average(runs, case, way, cpus));
+            let (without, with) = (without?, with?);
+            let messages = value(runs, "ping-pong-with-clock", way, cpus, "messages")?;
+            ensure!(messages == TICKS, "{way} with {cpus} processors: {messages} messages to the clock");
+            let each = value(runs, "clock", way, cpus, "per-message")?;
+            ensure!(with > without && each > 0, "{way} with {cpus} processors: {with}, {without} without a clock");
+            let sum = (with - without) * 10_000;
+            ensure!(
+                sum.abs_diff(each * messages) <= 20_000,
+                "{way} with {cpus} processors: {each} a message, {sum} all"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// K1-6, 14, 16: requests to one post are shared among the processors, so that n do in the time of one 0.9 n times as much; and together
+/// they execute no more than one alone does.
+pub fn a_service_on_all_processors(runs: &Runs) -> Result<()> {
+    for cpus in MACHINES {
+        let alone = average(runs, "service", "1-thread", cpus)?;
+        ensure!(alone > 1_000_000, "{alone} instructions are no work");
+        if cpus == 1 {
+            continue;
+        }
+        let way = format!("{cpus}-threads");
+        let together = average(runs, "service", &way, cpus)?;
+        ensure!(together * 100 <= alone * 105, "{together} instructions by {way}, {alone} by one");
+        let share = value(runs, "service", &way, cpus, count::BY_SHARE)?;
+        ensure!(share >= 900 * u64::from(cpus), "{way}: {share} thousandths of what one does");
+    }
+    Ok(())
+}
