@@ -13,7 +13,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
 use musubi::abi::layout::PAGE;
-use musubi::abi::rights::principal;
 use musubi::abi::task::{Limits, exit};
 use musubi::rt::{Bound, section, task, thread};
 use musubi::{AclEntry, Rights};
@@ -167,7 +166,8 @@ impl Made {
         text.bytes_mut()[0x800..0x860].copy_from_slice(code);
         let base = text.seal().map_err(doing("seal"))?;
         section::grant(base, &everybody(rights)).map_err(doing("grant"))?;
-        let own = AclEntry { principal: principal::TASK, id: child, ..everybody(ALL) };
+        // Who executes it may go on, on whatever thread.
+        let own = AclEntry { text: base, ..everybody(ALL) };
         section::grant(base, &own).map_err(doing("grant"))?;
         section::give(base, child).map_err(doing("give"))?;
         task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
