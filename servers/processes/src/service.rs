@@ -16,8 +16,9 @@ use musubi::rt::{Condition, Mutex, Once, fault, task, time};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How long somebody waits at a time for a start that is under way: its thread may have ended in the middle.
+/// How long somebody waits at a time for a start that is under way, and how often: its thread may have ended in the middle.
 const ENTRY_NS: u64 = 5_000_000;
+const ENTRY_TRIES: u32 = 2000;
 
 pub struct Service {
     pub table: Mutex<Table>,
@@ -54,13 +55,13 @@ impl Service {
     /// Waits until a task is known that runs already, while whoever has started it has not come back from that.
     fn await_entry(&self, task: u64) -> Result<(), Error> {
         let mut table = self.table.lock();
-        while table.get(task).is_none()
-            && let Some(info) = task::info(task)
-            && table.is_starting(info.payer)
-        {
-            match self.entered.wait(&mut table, ENTRY_NS) {
-                Err(Error::Killed) => return Err(Error::Killed),
-                _ => continue,
+        for _ in 0..ENTRY_TRIES {
+            let known = table.get(task).is_some();
+            if known || !task::info(task).is_some_and(|info| table.is_starting(info.payer)) {
+                break;
+            }
+            if self.entered.wait(&mut table, ENTRY_NS) == Err(Error::Killed) {
+                return Err(Error::Killed);
             }
         }
         Ok(())
