@@ -16,10 +16,16 @@ use musubi::rt::{Condition, Mutex, Once, fault, task, time};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// How long somebody waits at a time for a start that is under way, and how often: its thread may have ended in the middle.
+const ENTRY_NS: u64 = 5_000_000;
+const ENTRY_TRIES: u32 = 2000;
+
 pub struct Service {
     pub table: Mutex<Table>,
     /// Something has ended.
     pub changed: Condition,
+    /// Something has been started, or was not.
+    pub entered: Condition,
     pub waiting: Waiting,
     pub ledger: Once<LedgerClient>,
     pub loader: Once<LoaderClient>,
@@ -31,6 +37,7 @@ impl Service {
         Service {
             table: Mutex::new(Table::new()),
             changed: Condition::new(),
+            entered: Condition::new(),
             waiting: Waiting::new(),
             ledger: Once::new(),
             loader: Once::new(),
@@ -45,8 +52,24 @@ impl Service {
         self.loader.get_or_try(|| LoaderClient::bind(musubi::names::lookup("loader")?))
     }
 
+    /// Waits until a task is known that runs already, while whoever has started it has not come back from that.
+    fn await_entry(&self, task: u64) -> Result<(), Error> {
+        let mut table = self.table.lock();
+        for _ in 0..ENTRY_TRIES {
+            let known = table.get(task).is_some();
+            if known || !task::info(task).is_some_and(|info| table.is_starting(info.payer)) {
+                break;
+            }
+            if self.entered.wait(&mut table, ENTRY_NS) == Err(Error::Killed) {
+                return Err(Error::Killed);
+            }
+        }
+        Ok(())
+    }
+
     /// A task that was made without this program is a process as soon as somebody asks for it.
-    fn know(&self, task: u64) {
+    fn know(&self, task: u64) -> Result<(), Error> {
+        self.await_entry(task)?;
         let mut table = self.table.lock();
         if table.get(task).is_none()
             && let Some(info) = task::info(task).filter(|info| info.payer != 0)
@@ -57,6 +80,7 @@ impl Service {
             // It may have ended in between.
             self.look_unless_it_lives(task);
         }
+        Ok(())
     }
 
     fn look_unless_it_lives(&self, task: u64) {
@@ -113,6 +137,7 @@ impl Processes for Service {
         if caller.flags & (BY_POST | BY_LINE) != 0 && request.payer == 0 {
             request.payer = caller.task;
         }
+        self.await_entry(caller.task)?;
         let ticket = self.table.lock().begin(by(caller), group)?;
         let mut line = [0; 256];
         let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.encode(), &mut line));
@@ -120,6 +145,7 @@ impl Processes for Service {
             Ok(task) => task,
             Err(error) => {
                 self.table.lock().cancel(ticket);
+                self.entered.notify_all();
                 let len = reason.len().min(line.len());
                 fault::copy_out(reason, &line[..len])?;
                 return Err(error);
@@ -131,6 +157,7 @@ impl Processes for Service {
             self.write_down(&mut table);
             entered.unwrap_or(true)
         };
+        self.entered.notify_all();
         if doomed {
             let _ = task::kill(task);
         }
@@ -141,7 +168,7 @@ impl Processes for Service {
     fn wait(&self, caller: &Caller, who: u64, timeout: u64) -> Result<u64, Error> {
         let by = by(caller);
         if who != whom::CHILD && who & whom::GROUP == 0 {
-            self.know(who);
+            self.know(who)?;
         }
         let until = if timeout == FOR_EVER { FOR_EVER } else { time::now_ns().saturating_add(timeout) };
         let mut table = self.table.lock();
@@ -200,7 +227,7 @@ impl Processes for Service {
 
     fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error> {
         let task = if task == 0 { caller.task } else { task };
-        self.know(task);
+        self.know(task)?;
         let mut table = self.table.lock();
         let outcome = table.join(by(caller), task, group);
         self.write_down(&mut table);
@@ -215,7 +242,7 @@ impl Processes for Service {
 
     fn limit(&self, caller: &Caller, task: u64, limits: &[u8; LIMITS]) -> Result<(), Error> {
         let asked = Limits::read_from_bytes(&fault::copy_in(limits)?).map_err(|_| Error::BadArgument)?;
-        self.know(task);
+        self.know(task)?;
         self.table.lock().may_limit(by(caller), task)?;
         let own = task::info(caller.task).ok_or(Error::Dead)?.limits;
         let at_most = |asked: u64, own: u64| if caller.user == USER_SYSTEM { asked } else { asked.min(own) };

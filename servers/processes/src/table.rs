@@ -138,6 +138,11 @@ impl Table {
         Ok(self.tickets)
     }
 
+    /// Whether somebody is being started by this one, so that it may be there and is not known yet.
+    pub fn is_starting(&self, parent: u64) -> bool {
+        self.starts.iter().any(|one| one.parent == parent)
+    }
+
     /// It was not started.
     pub fn cancel(&mut self, ticket: u64) {
         self.starts.retain(|one| one.ticket != ticket);

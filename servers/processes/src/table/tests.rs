@@ -138,7 +138,9 @@ fn an_end_before_its_start_is_known() {
     start(&mut table, SHELL, group::NEW, 20).unwrap();
     let ticket = table.begin(By { task: 20, user: 1 }, group::SAME).unwrap();
     table.over(&ended(30, 20), all_live);
+    assert!(table.is_starting(20) && !table.is_starting(10));
     assert_eq!(table.enter(ticket, 30, 1, name()), Ok(false));
+    assert!(!table.is_starting(20));
     let one = table.get(30).unwrap();
     assert_eq!((one.parent, one.group, one.over, one.exit.code), (20, 20, 1, 30));
 }

@@ -97,14 +97,13 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     }
     let mut status = 0;
     let mut killed = Vec::new();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut jobs_of) = (Vec::new(), Vec::new());
     for word in &words[1..] {
         let tasks: Vec<u64> = match word.strip_prefix(b"%") {
             Some(job) => {
                 let job = number(job).and_then(|n| shell.jobs.iter().find(|j| j.number as u64 == n));
-                let tasks = job.map(|j| j.running.tasks().collect()).unwrap_or_default();
-                job.inspect(|j| j.running.end_groups());
-                tasks
+                jobs_of.extend(job.map(|j| j.number));
+                job.map(|j| j.running.tasks().collect()).unwrap_or_default()
             }
             None => number(word).into_iter().collect(),
         };
@@ -118,6 +117,8 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         }
         status |= end(&tasks, is_job, &mut killed, io);
     }
+    // With whatever else is in their groups.
+    shell.jobs.iter().filter(|job| jobs_of.contains(&job.number)).for_each(|job| job.running.end_groups());
     await_ends(shell, &killed, io);
     status | end_children(shell, jobs, io)
 }
@@ -153,9 +154,9 @@ fn await_ends(shell: &mut Shell, killed: &[u64], io: &Io) {
 fn end(tasks: &[u64], were_there: bool, killed: &mut Vec<u64>, io: &Io) -> i32 {
     let mut status = 0;
     for &t in tasks {
-        match processes::kill(t) {
-            Ok(_) => killed.push(t),
-            Err(Error::NotFound) if were_there => {}
+        match task::kill(t) {
+            Ok(()) => killed.push(t),
+            Err(Error::NotFound) if were_there => killed.push(t),
             Err(e) => {
                 io.complain("kill", format_args!("{t}: {}", why(e)));
                 status = 1;

@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
         sh("a_job_is_a_group", "spin | spin & sleep 0.3; ps; kill %1; echo then; ps").out_check(one_group).err_any(),
         sh("quota", "quota 1; quota 0 || quota 1 threads=9 || echo refused")
             .out_check(quotas)
-            .err("quota: 0: no such task\nquota: 1: no such task\n"),
+            .err("quota: 0: no such task\nquota: 1: not found\n"),
         sh("the_server_ends_while_jobs_run", "spin & sleep 0.2; servers kill processes; jobs; kill %1; jobs; hello on")
             .out_has(&["spin", "argument 1: on"])
             .err_any(),
