@@ -59,8 +59,7 @@ macro_rules! kernel {
                 domain: u32,
                 card: &'static $crate::pass::Card,
             ) -> ! {
-                let way = $post(frame, domain, card);
-                way.go(frame)
+                $post(frame, domain, card)
             }
         }
     };

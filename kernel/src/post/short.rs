@@ -6,7 +6,7 @@ use crate::processor::{Processor, here};
 use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
-use ::post::{By, Hands, Letter, Question, Step, Woken};
+use ::post::{By, Hands, Known, Letter, Question, Step, Woken};
 use ::sched::Phase;
 use abi::post::{head, of_head};
 use abi::sched::event;
@@ -81,36 +81,71 @@ impl Hands for Carrier<'_> {
 /// Of a head: the post.
 const HEAD_POST: u64 = head(0, 0, u16::MAX as u32);
 
-/// Called by `post.S` with interrupts off: the running thread, of this card and in this domain, calls with this frame.
+/// Called by `post.S` with interrupts off: the running thread, of this card and in this domain, calls with this frame. Each call has
+/// a function for itself, in which nothing is kept for the others.
 #[inline(always)]
-pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> Way {
-    let processor = arch::percpu::index();
-    let Some(by) = pool().known(own.record(), domain, processor) else { return Way::Refused };
-    let Frame { rdi: to, rsi: at, rax: call, r15: head, .. } = *frame;
-    own.rest(processor);
-    let mut hands = Carrier { frame, head, at, next: None, woken: None };
-    let step = match (call, at) {
-        (CALL, 0) => by.permit(to, Rights::CALL).map(|to| by.ask(to, &mut hands)),
-        (CALL, _) => match (by.permit(to, Rights::CALL), by.permit(at, Rights::READ)) {
-            (Some(to), Some(at)) => Some(by.send_and_receive(to, at, &mut hands)),
-            _ => None,
-        },
-        (ANSWER, 1..) => match (Question::from_word(to), by.permit(at, Rights::READ)) {
-            (Some(question), Some(at)) => Some(by.answer_and_receive(question, at, &mut hands)),
-            _ => None,
-        },
-        _ => None,
-    };
-    if let Some(next) = hands.next {
-        own.has_lain_down();
-        return Way::To(next);
+pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    match (frame.rax, frame.rsi) {
+        (CALL, 1..) => send_and_receive(frame, domain, own),
+        (CALL, 0) => ask(frame, domain, own),
+        (ANSWER, 1..) => answer_and_receive(frame, domain, own),
+        _ => Way::Refused.go(frame),
     }
-    slowly(hands, own, step)
+}
+
+#[inline(never)]
+fn send_and_receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let Frame { rdi: to, rsi: at, .. } = *frame;
+    make(frame, domain, own, at, |by, hands| {
+        let (to, at) = (by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?);
+        Some(by.send_and_receive(to, at, hands))
+    })
+}
+
+#[inline(never)]
+fn ask(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let to = frame.rdi;
+    make(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
+}
+
+#[inline(never)]
+fn answer_and_receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let Frame { rdi: question, rsi: at, .. } = *frame;
+    make(frame, domain, own, at, |by, hands| {
+        let (question, at) = (Question::from_word(question)?, by.permit(at, Rights::READ)?);
+        Some(by.answer_and_receive(question, at, hands))
+    })
+}
+
+/// What all of them do. `call` does nothing if it is `None`.
+#[inline(always)]
+fn make(
+    frame: &mut Frame,
+    domain: u32,
+    own: &'static Card,
+    at: u64,
+    call: impl FnOnce(&Known, &mut Carrier) -> Option<Step>,
+) -> ! {
+    let processor = arch::percpu::index();
+    let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
+    own.rest(processor);
+    let head = frame.r15;
+    let mut hands = Carrier { frame, head, at, next: None, woken: None };
+    let step = call(&by, &mut hands);
+    let way = match hands.next {
+        Some(next) => {
+            own.has_lain_down();
+            Way::To(next)
+        }
+        None => slowly(&mut hands, own, step),
+    };
+    way.go(hands.frame)
 }
 
 /// What becomes of it where nobody goes on in its place.
 #[cold]
-fn slowly(hands: Carrier, own: &'static Card, step: Option<Step>) -> Way {
+#[inline(never)]
+fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>) -> Way {
     let Carrier { frame, woken, .. } = hands;
     match step {
         Some(Step::Waits(_)) => own.has_lain_down(),
@@ -129,7 +164,7 @@ fn slowly(hands: Carrier, own: &'static Card, step: Option<Step>) -> Way {
             }
         }
     }
-    here().local.lock().posted = woken;
+    here().local.lock().posted = *woken;
     Way::Kernel
 }
 
