@@ -87,7 +87,7 @@ fn personality() -> Result<Exit, Error> {
     code.seal().map_err(|_| Error::BadProgram)?;
     let limits = Limits::default();
     let user = task::identity().user;
-    let task = stub::task_create(&Trap, &raw const limits as u64, user, 0, 0)?;
+    let task = stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0)?;
     WINDOW.store(task, Ordering::SeqCst);
     let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, 0)?;
     stub::foreign_set(&Trap, task, gate, base)?;
