@@ -100,6 +100,10 @@ impl Service {
                 let _ = task::forget(end.task);
             }
         }
+        for doomed in self.table.lock().take_doomed() {
+            // It may have ended by itself.
+            let _ = task::kill(doomed);
+        }
         self.changed.notify_all();
         self.waiting.look(|by, whom| {
             if !lives(by.task) {
@@ -119,11 +123,12 @@ impl Service {
             let mut table = self.table.lock();
             let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
             self.write_down(&mut table);
-            drop(table);
             if found && stray.doomed {
-                let _ = task::kill(one.task);
+                table.doom(one.task);
             }
         }
+        self.table.lock().cancel(stray.ticket);
+        self.entered.notify_all();
     }
 
     /// For ever.

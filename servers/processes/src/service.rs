@@ -78,15 +78,16 @@ impl Service {
             self.write_down(&mut table);
             drop(table);
             // It may have ended in between.
-            self.look_unless_it_lives(task);
+            if !lives(task) {
+                self.look_again();
+            }
         }
         Ok(())
     }
 
-    fn look_unless_it_lives(&self, task: u64) {
-        if !lives(task) {
-            self.ends.get().into_iter().for_each(|post| look_again(*post));
-        }
+    /// Has it looked for what has ended, and who is to be.
+    fn look_again(&self) {
+        self.ends.get().into_iter().for_each(|post| look_again(*post));
     }
 
     /// Ends one task of the same user's. Whether it was there.
@@ -155,13 +156,17 @@ impl Processes for Service {
             let mut table = self.table.lock();
             let entered = table.enter(ticket, task, request.user, base_name(&request.path));
             self.write_down(&mut table);
-            entered.unwrap_or(true)
+            // Its sender has ended: it would be nobody's.
+            entered.unwrap_or_else(|_| {
+                table.doom(task);
+                true
+            })
         };
         self.entered.notify_all();
-        if doomed {
-            let _ = task::kill(task);
+        // On a thread of this program's: the caller may be ended at any moment, and its callee a second later.
+        if doomed || !lives(task) {
+            self.look_again();
         }
-        self.look_unless_it_lives(task);
         Ok(task)
     }
 

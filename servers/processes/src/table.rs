@@ -41,11 +41,14 @@ struct Start {
     group: u64,
     /// Its group was ended meanwhile.
     doomed: bool,
+    /// Its parent has ended: it is a [`Stray`].
+    left: bool,
 }
 
 /// Somebody has ended in the middle of starting a process: a task that is there and nobody has told of, and for which that one pays, is it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stray {
+    pub ticket: u64,
     pub parent: u64,
     /// [`group::NEW`], or one.
     pub group: u64,
@@ -63,6 +66,8 @@ pub struct Table {
     strays: Vec<Stray>,
     /// Somebody has ended them, and they have not heard yet: they start nobody any more.
     killed: BTreeSet<u64>,
+    /// Those of them that nobody has seen to yet.
+    doomed: Vec<u64>,
     /// With so many ends it is looked whether their parents are there.
     full: usize,
 }
@@ -76,6 +81,7 @@ impl Table {
             tickets: 0,
             strays: Vec::new(),
             killed: BTreeSet::new(),
+            doomed: Vec::new(),
             full: FEW,
         }
     }
@@ -134,7 +140,7 @@ impl Table {
         }
         let group = self.group_for(by, wanted)?;
         self.tickets += 1;
-        self.starts.push(Start { ticket: self.tickets, parent: by.task, group, doomed: false });
+        self.starts.push(Start { ticket: self.tickets, parent: by.task, group, doomed: false, left: false });
         Ok(self.tickets)
     }
 
@@ -143,19 +149,34 @@ impl Table {
         self.starts.iter().any(|one| one.parent == parent)
     }
 
-    /// It was not started.
+    /// It is to be ended, by whoever takes it.
+    pub fn doom(&mut self, task: u64) {
+        self.killed.insert(task);
+        self.doomed.push(task);
+    }
+
+    /// Those who are to be ended.
+    pub fn take_doomed(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.doomed)
+    }
+
+    /// It was not started, or is seen to.
     pub fn cancel(&mut self, ticket: u64) {
         self.starts.retain(|one| one.ticket != ticket);
     }
 
     /// It was started, and may have ended already. Value: whether it is to be ended, as its group was. `Dead`: whoever has started it has ended.
     pub fn enter(&mut self, ticket: u64, task: u64, user: u64, name: [u8; NAME_LEN]) -> Result<bool, Error> {
-        let at = self.starts.iter().position(|one| one.ticket == ticket).ok_or(Error::Dead)?;
+        let at = self.starts.iter().position(|one| one.ticket == ticket && !one.left).ok_or(Error::Dead)?;
         let start = self.starts.swap_remove(at);
         let group = if start.group == group::NEW { task } else { start.group };
         let known = self.all.get(&task).copied().unwrap_or(ProcessInfo { task, user, name, ..ProcessInfo::default() });
         self.put(ProcessInfo { parent: start.parent, group, ..known });
-        Ok(start.doomed)
+        let doomed = start.doomed && known.over == 0;
+        if doomed {
+            self.doom(task);
+        }
+        Ok(doomed)
     }
 
     /// A task that nobody has told of, of whoever pays for it.
@@ -214,8 +235,10 @@ impl Table {
     /// Nobody asks for the ends of its children any more.
     fn parent_gone(&mut self, parent: u64) {
         self.killed.remove(&parent);
-        let left = self.starts.extract_if(.., |one| one.parent == parent);
-        self.strays.extend(left.map(|one| Stray { parent, group: one.group, doomed: one.doomed }));
+        for one in self.starts.iter_mut().filter(|one| one.parent == parent && !one.left) {
+            one.left = true;
+            self.strays.push(Stray { ticket: one.ticket, parent, group: one.group, doomed: one.doomed });
+        }
         let ended = self.all.values().filter(|one| one.parent == parent && one.over != 0);
         let ended: Vec<u64> = ended.map(|one| one.task).collect();
         ended.into_iter().for_each(|task| self.remove(task));
