@@ -56,6 +56,17 @@ pub mod event {
     pub const ENDED: u32 = 6;
     /// `call_scheduler` asks for something: `detail`: one of [`super::op`], `a` and `b`: its arguments.
     pub const REQUEST: u32 = 7;
+    /// Each in words, by number; 0: those of any other number.
+    pub const WORDS: [&str; 8] = [
+        "unknown events",
+        "wake-ups",
+        "calls that wait",
+        "interrupts",
+        "exceptions",
+        "ticks",
+        "ends",
+        "calls of the scheduler",
+    ];
 }
 
 /// Why a thread is ready ([`event::READY`]).
@@ -153,6 +164,9 @@ pub struct SeatInfo {
     pub when: u64,
     /// How long that one had been deciding then, in ms of its processor, rounded down.
     pub decided_ms: u64,
+    /// How long it was, in ns by the clock, from when that one was asked (or, if it was not being asked, from when it lost the seat)
+    /// until the kernel's round robin had all its threads.
+    pub took_ns: u64,
 }
 
 const _: () = assert!(RING_FIRST + EVENTS as u64 * size_of::<Event>() as u64 <= crate::layout::PAGE);

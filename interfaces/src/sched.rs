@@ -9,7 +9,8 @@ pub trait Sched {
     /// if there is one), or none (the kernel's round robin). Further words are its arguments.
     #[repeat]
     fn choose(&self, name: &str) -> Result<(), Error>;
-    /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened). Value: its length.
+    /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened; 2: of the
+    /// latest steps between the levels of the initial version). Value: its length.
     #[repeat]
     fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error>;
     /// Proposes that a thread of the caller's user has so many parts of a processor. `NotSupported`: the policy knows no shares.

@@ -203,7 +203,7 @@ impl Office {
                 return Next::Nothing;
             }
         }
-        inner.seat.ask();
+        inner.seat.ask(now);
         drop(inner);
         thread.answer(Ok(unread));
         Next::Run(thread)
@@ -362,9 +362,10 @@ fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
 /// Puts out the one who sits there: from now on threads take turns. Every thread that is ready here is found in the table
 /// of threads, whatever the scheduler knew of it.
 fn dismiss(p: &Processor, why: Reason) {
+    let when = time::now();
     let (holder, named) = {
         let mut inner = p.office.inner.lock();
-        let Some(holder) = inner.seat.dismiss(why, time::now()) else { return };
+        let Some(holder) = inner.seat.dismiss(why, when) else { return };
         p.office.taken.store(false, Ordering::SeqCst);
         arch::pass::set_scheduler(p.index, 0);
         (inner.wrong, inner.fresh) = (None, false);
@@ -388,6 +389,7 @@ fn dismiss(p: &Processor, why: Reason) {
             sched::announce(p, thread, turn, ready::FOUND);
         }
     }
+    p.office.inner.lock().seat.handed_over(when, time::now());
     log::info!("the scheduler of processor {} (thread {}) is put out: {:?}", p.index, holder.thread.number, why);
     leave_seat(holder, why);
     // What it was told and has not looked after.
@@ -450,7 +452,8 @@ pub fn info(index: u64) -> Option<SeatInfo> {
     let inner = p.office.inner.lock();
     let counts = inner.seat.counts();
     let (thread, text) = inner.seat.holder().map_or((0, 0), |holder| (holder.thread.number, holder.text.base));
-    let (reason, when) = inner.seat.last().map_or((0, 0), |(why, when)| (why as u64, when));
+    let last = inner.seat.last();
+    let (reason, when) = last.map_or((0, 0), |last| (last.why as u64, last.when));
     Some(SeatInfo {
         processor: index,
         thread,
@@ -463,6 +466,7 @@ pub fn info(index: u64) -> Option<SeatInfo> {
         dismissed: counts.dismissed,
         reason,
         when,
-        decided_ms: u64::from(inner.seat.beats()) * BEAT_NS / 1_000_000,
+        decided_ms: last.map_or(0, |last| u64::from(last.beats) * BEAT_NS / 1_000_000),
+        took_ns: last.map_or(0, |last| last.took),
     })
 }

@@ -2,7 +2,7 @@
 //! a processor has 14 keys for classes. Who has none is called by the kernel, and earns one.
 
 use crate::report::{Case, Report};
-use crate::rounds::Plan;
+use crate::rounds::{Plan, Rounds};
 use crate::server;
 use alloc::format;
 use alloc::string::String;
@@ -20,6 +20,10 @@ const TURNS: [(usize, usize); 5] = [(1, 1000), (8, 500), (15, 200), (40, 100), (
 /// Entries of the list besides the one that gives the right.
 const ENTRIES: [u64; 4] = [1, 10, 100, 1000];
 const ROUNDS: usize = 100;
+/// Servers of which some have a key and some have none.
+const SOME_HAVE: usize = 40;
+/// So few rounds that nobody earns a key meanwhile.
+const FEW: usize = 16;
 /// Calls before it is measured.
 const EARNING: usize = 100_000;
 
@@ -55,22 +59,54 @@ fn turns(report: &Report, gates: &[u64], rounds: usize) -> Result<(), Error> {
             }
         });
         outcome?;
+        let apart =
+            if wanted == grade::EPC_H && gates.len() == SOME_HAVE { hit_and_miss(&clients)? } else { Vec::new() };
         let name = format!("in-turn-{}", gates.len());
         let case = Case { case: &name, way, bytes: 0 };
         report.case(case, &measured, &[]);
         report.per_call(case, &measured, gates.len() as u64);
+        report.longest(case, &measured);
         let after = keys();
+        // A call by the kernel enters it twice, there and back; one by a key does not.
+        let calls = (rounds * gates.len()) as u64;
+        report.count(case, "hits-permille", 1000 - (1000 * measured.entries() / (2 * calls)).min(1000));
         let counts = [
             ("keys-missed", after.misses - before.misses),
             ("keys-given", after.given - before.given),
             ("keys-taken", after.evicted - before.evicted),
         ];
         counts.iter().for_each(|(unit, value)| report.count(case, unit, *value));
+        for (case, measured) in apart {
+            report.case(Case { case: &format!("{case}-of-{}", gates.len()), way, bytes: 0 }, &measured, &[]);
+        }
         for client in clients {
             client.unbind()?;
         }
     }
     Ok(())
+}
+
+/// One call to a server that has a key, and one to a server that has none. Nothing is printed before: that needs keys, too.
+fn hit_and_miss(clients: &[MeasureClient]) -> Result<Vec<(&'static str, Rounds)>, Error> {
+    let entries = || -> u64 { task::processors().map(|p| p.entries).sum() };
+    // The first time may take more.
+    let least = |what: &dyn Fn() -> bool| {
+        let one = |_| {
+            let before = entries();
+            what().then(|| entries() - before)
+        };
+        (0..4).filter_map(one).min()
+    };
+    let looking = least(&|| true);
+    let enters = |client: &&MeasureClient| least(&|| client.null().is_ok()) > looking;
+    let with = clients.iter().find(|client| !enters(client)).ok_or(Error::NotFound)?;
+    let without = clients.iter().rev().find(enters).ok_or(Error::NotFound)?;
+    let measured = [("hit", with), ("miss", without)].map(|(case, client)| {
+        let mut outcome = Ok(());
+        let rounds = Plan::new(FEW).measure(|| outcome = outcome.and(client.null()));
+        outcome.map(|()| (case, rounds))
+    });
+    measured.into_iter().collect()
 }
 
 /// How this program's view has used its keys.

@@ -50,7 +50,8 @@ fn run(start: &Start) -> i32 {
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}
     }
-    let json = words.iter().position(|w| *w == "--json").map(|at| words.remove(at)).is_some();
+    let mut flag = |flag: &str| words.iter().position(|w| *w == flag).map(|at| words.remove(at)).is_some();
+    let (json, wall) = (flag("--json"), flag("--wall"));
     let names: Vec<&str> = BENCHES.iter().map(|bench| bench.0).collect();
     if let Some(word) = words.iter().find(|word| !names.contains(word)) {
         eprintln!("bench: {word}: no such benchmark; there are {}", names.join(", "));
@@ -58,7 +59,7 @@ fn run(start: &Start) -> i32 {
     }
     let mut status = 0;
     for (name, run) in BENCHES.iter().filter(|bench| words.is_empty() || words.contains(&bench.0)) {
-        let report = Report::new(name, json);
+        let report = Report::new(name, json, wall);
         if let Err(why) = run(&report) {
             eprintln!("bench: {name}: {why}");
             status = 1;

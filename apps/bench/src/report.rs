@@ -11,10 +11,14 @@ pub struct Report {
     json: bool,
     unit: &'static str,
     cpus: usize,
+    /// If nanoseconds are told: ticks and nanoseconds when it began, for the rate between them.
+    began: Option<(u64, u64)>,
 }
 
 /// Behind a unit: of one of many rounds that were made at a stretch.
 const AVERAGE: &str = "-on-average";
+/// So long the rate of the ticks is measured at least: the clock has steps.
+const LEAST_NS: u64 = 20_000_000;
 
 /// What is measured, and how: the words that a figure is found by.
 #[derive(Clone, Copy)]
@@ -26,16 +30,22 @@ pub struct Case<'a> {
 }
 
 impl Report {
-    pub fn new(bench: &'static str, json: bool) -> Report {
-        let instructions = time::ticks_are_instructions();
-        if !json && !instructions {
+    /// `wall`: nanoseconds are told instead of ticks.
+    pub fn new(bench: &'static str, json: bool, wall: bool) -> Report {
+        let instructions = !wall && time::ticks_are_instructions();
+        if !json && !instructions && !wall {
             println!("{bench}: ticks of the time-stamp counter; start the machine with --icount to count instructions");
         }
         Report {
             bench,
             json,
-            unit: if instructions { "instructions" } else { "ticks" },
+            unit: match (wall, instructions) {
+                (true, _) => "nanoseconds",
+                (_, true) => "instructions",
+                _ => "ticks",
+            },
             cpus: task::processors().count(),
+            began: wall.then(|| (time::ticks(), time::now_ns())),
         }
     }
 
@@ -65,6 +75,13 @@ impl Report {
         self.figure(case, &format!("{}-per-call", self.unit), rounds.ticks.summary().part(n));
     }
 
+    /// What the longest round took.
+    pub fn longest(&self, case: Case, rounds: &Rounds) {
+        let Summary { greatest, .. } = rounds.ticks.summary();
+        let longest = Summary { median: greatest, least: greatest, greatest, n: 1 };
+        self.figure(case, &format!("{}-at-most", self.unit), longest);
+    }
+
     /// What one of `n` operations comes to that took so many ticks of all processors together.
     pub fn per_operation(&self, case: Case, ticks: u64, n: u64) {
         let value = ticks / n.max(1);
@@ -83,8 +100,21 @@ impl Report {
         self.figure(case, unit, Summary { median: value, least: value, greatest: value, n: 1 });
     }
 
+    /// Ticks in the unit that is told.
+    fn told(&self, ticks: Summary) -> Summary {
+        let Some((first, began)) = self.began else { return ticks };
+        let (passed, ns) = loop {
+            let (passed, ns) = (time::ticks() - first, time::now_ns().saturating_sub(began));
+            if ns >= LEAST_NS {
+                break (u128::from(passed.max(1)), u128::from(ns));
+            }
+        };
+        ticks.map(|ticks| (u128::from(ticks) * ns / passed) as u64)
+    }
+
     fn figure(&self, of: Case, unit: &str, summary: Summary) {
         let Case { case, way, bytes } = of;
+        let summary = if unit.starts_with(self.unit) { self.told(summary) } else { summary };
         let Summary { median: value, least: min, greatest: max, n } = summary;
         let (bench, cpus) = (self.bench, self.cpus);
         if self.json {

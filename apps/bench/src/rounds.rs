@@ -23,6 +23,13 @@ pub struct Rounds {
     pub steps: [Samples; STEPS],
 }
 
+impl Rounds {
+    /// Entries into the kernel of all rounds together.
+    pub fn entries(&self) -> u64 {
+        self.counts[0].sum()
+    }
+}
+
 /// How rounds are measured.
 pub struct Plan<'a> {
     rounds: usize,

@@ -23,6 +23,10 @@ impl Samples {
         self.0.push(number);
     }
 
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     /// Each less what measuring takes by itself.
     pub fn less(&self, alone: u64) -> Samples {
         Samples(self.0.iter().map(|number| number.saturating_sub(alone)).collect())
@@ -41,8 +45,12 @@ impl Samples {
 impl Summary {
     /// What one of `n` equal parts comes to.
     pub fn part(self, n: u64) -> Summary {
-        let part = |sum: u64| (sum + n / 2) / n;
-        Summary { median: part(self.median), least: part(self.least), greatest: part(self.greatest), n: self.n }
+        self.map(|sum| (sum + n / 2) / n)
+    }
+
+    /// The same in another unit.
+    pub fn map(self, to: impl Fn(u64) -> u64) -> Summary {
+        Summary { median: to(self.median), least: to(self.least), greatest: to(self.greatest), n: self.n }
     }
 }
 
@@ -57,6 +65,7 @@ mod tests {
         [9, 1, 5].into_iter().for_each(|n| samples.add(n));
         assert_eq!(samples.summary(), Summary { median: 5, least: 1, greatest: 9, n: 3 });
         assert_eq!(samples.summary().part(2), Summary { median: 3, least: 1, greatest: 5, n: 3 });
+        assert_eq!(samples.sum(), 15);
         assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, n: 3 });
     }
 }

@@ -11,11 +11,62 @@ const ANSWER: usize = 3;
 const CARRIED: usize = 4;
 /// Steps that came out of order.
 const WRONG: usize = 5;
+/// Steps so far.
+const STEPS: usize = 6;
 const CHOSEN: usize = 8;
 const SLOTS: usize = 16;
 const SLOT: usize = 4;
 const SLOTS_LEN: u64 = 128;
-pub(crate) const WORDS: usize = SLOTS + SLOTS_LEN as usize * SLOT;
+const TRACE: usize = SLOTS + SLOTS_LEN as usize * SLOT;
+/// Words of a step: its number and kind, and the thread.
+const STEP: usize = 2;
+const TRACE_LEN: u64 = 24;
+const KINDS: u64 = 4;
+pub(crate) const WORDS: usize = TRACE + TRACE_LEN as usize * STEP;
+
+/// A step of one choice, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The fast level asks the high one to choose.
+    Request,
+    /// The high level puts its choice into the buffer.
+    Answer { thread: u64 },
+    /// The fast level names that thread to the kernel.
+    Switch { thread: u64 },
+    /// The kernel has told it to read something first: that thread does not run.
+    Back { thread: u64 },
+}
+
+impl Step {
+    fn words(self) -> [u64; STEP] {
+        match self {
+            Step::Request => [0, 0],
+            Step::Answer { thread } => [1, thread],
+            Step::Switch { thread } => [2, thread],
+            Step::Back { thread } => [3, thread],
+        }
+    }
+
+    fn of([kind, thread]: [u64; STEP]) -> Step {
+        match kind {
+            0 => Step::Request,
+            1 => Step::Answer { thread },
+            2 => Step::Switch { thread },
+            _ => Step::Back { thread },
+        }
+    }
+
+    /// Whether `self` may come right behind `before`.
+    #[must_use]
+    pub fn follows(self, before: Step) -> bool {
+        match (before, self) {
+            (Step::Request, Step::Answer { .. }) | (Step::Switch { .. } | Step::Back { .. }, Step::Request) => true,
+            (Step::Answer { thread: chosen }, Step::Switch { thread }) => chosen == thread,
+            (Step::Switch { thread: named }, Step::Back { thread }) => named == thread,
+            _ => false,
+        }
+    }
+}
 
 /// What the high level has chosen: a thread (0: none), its turn, and for how long (0: as before; all ones: no limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +119,29 @@ impl Buffer<'_> {
             self.set(WRONG, self.get(WRONG) + 1);
         }
         self.set(REQUEST, self.get(REQUEST) + 1);
+        self.trace(Step::Request);
+    }
+
+    /// Writes a step down. One level at a time does: the other one waits for it.
+    fn trace(&self, step: Step) {
+        let (n, [kind, thread]) = (self.get(STEPS) + 1, step.words());
+        let at = TRACE + (n % TRACE_LEN) as usize * STEP;
+        // Nothing while it is being written.
+        self.set(at, 0);
+        self.set(at + 1, thread);
+        self.set(at, n * KINDS + kind);
+        self.set(STEPS, n);
+    }
+
+    /// The latest steps, each with its number. Whoever reads while others write may miss some.
+    pub fn latest(&self) -> impl Iterator<Item = (u64, Step)> + use<'_> {
+        let last = self.get(STEPS);
+        let first = (last + 1).saturating_sub(TRACE_LEN).max(1);
+        (first..=last).filter_map(|n| {
+            let at = TRACE + (n % TRACE_LEN) as usize * STEP;
+            let (head, thread) = (self.get(at), self.get(at + 1));
+            (head / KINDS == n && self.get(at) == head).then(|| (n, Step::of([head % KINDS, thread])))
+        })
     }
 
     /// Whether a request waits for its answer.
@@ -80,6 +154,7 @@ impl Buffer<'_> {
         self.set(CHOSEN, chosen.thread);
         self.set(CHOSEN + 1, chosen.turn);
         self.set(CHOSEN + 2, chosen.ns);
+        self.trace(Step::Answer { thread: chosen.thread });
         self.set(ANSWER, self.get(REQUEST));
     }
 
@@ -90,7 +165,14 @@ impl Buffer<'_> {
             return None;
         }
         self.set(CARRIED, answer);
-        Some(Chosen { thread: self.get(CHOSEN), turn: self.get(CHOSEN + 1), ns: self.get(CHOSEN + 2) })
+        let thread = self.get(CHOSEN);
+        self.trace(Step::Switch { thread });
+        Some(Chosen { thread, turn: self.get(CHOSEN + 1), ns: self.get(CHOSEN + 2) })
+    }
+
+    /// Fast: the kernel did not switch to the thread of the last answer.
+    pub fn not_carried_out(&self, chosen: Chosen) {
+        self.trace(Step::Back { thread: chosen.thread });
     }
 
     /// Requests, answers and answers carried out so far; and how many steps were not in that order.

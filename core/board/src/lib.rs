@@ -16,7 +16,7 @@ mod queue;
 mod terms;
 
 pub use beds::{Bed, Beds, Woken};
-pub use buffer::{Buffer, Chosen};
+pub use buffer::{Buffer, Chosen, Step};
 pub use desk::{Asked, Desk, reason};
 pub use lent::{Lent, Loans};
 pub use mail::Mail;

@@ -153,6 +153,35 @@ fn the_buffer_keeps_request_answer_switch_in_order() {
     buffer.answer(chosen);
     buffer.ask();
     assert_eq!(buffer.steps(), ([3, 2, 1], 1));
+    let latest: Vec<(u64, Step)> = buffer.latest().collect();
+    let answer = Step::Answer { thread: 5 };
+    let expected = [Step::Request, answer, Step::Switch { thread: 5 }, Step::Request, answer, Step::Request];
+    assert_eq!(latest, (1..).zip(expected).collect::<Vec<_>>());
+    let orderly = |steps: &[Step]| steps.windows(2).all(|pair| pair[1].follows(pair[0]));
+    assert!(orderly(&expected[..5]) && !orderly(&expected), "the last request came too early");
+}
+
+#[test]
+fn the_trace_has_the_latest_steps_in_their_order() {
+    let words = words();
+    let buffer = Board::new(&words).unwrap().buffer(0);
+    assert_eq!(buffer.latest().count(), 0);
+    for thread in 1..40 {
+        buffer.ask();
+        buffer.answer(Chosen { thread, turn: 1, ns: 0 });
+        let chosen = buffer.take().unwrap();
+        if thread % 3 == 0 {
+            buffer.not_carried_out(chosen);
+        }
+    }
+    let latest: Vec<(u64, Step)> = buffer.latest().collect();
+    assert!(latest.len() > 20 && latest.last() == Some(&(3 * 39 + 13, Step::Back { thread: 39 })));
+    assert!(latest.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1 && pair[1].1.follows(pair[0].1)));
+    let (other, back) = (Step::Switch { thread: 2 }, Step::Back { thread: 1 });
+    assert!(
+        !other.follows(Step::Answer { thread: 1 }) && !back.follows(Step::Answer { thread: 1 }) && !back.follows(other)
+    );
+    assert!(!Step::Request.follows(Step::Request) && !other.follows(Step::Request));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use outbox::{Nonsense, Outbox, Weight};
 pub use place::{helper, place, successor};
 pub use ring::Ring;
 pub use roll::Roll;
-pub use seat::{BEAT_NS, BEATS, Beat, Counts, ERRAND_BEATS, Reason, Seat};
+pub use seat::{BEAT_NS, BEATS, Beat, Counts, ERRAND_BEATS, Last, Reason, Seat};
 pub use spared::Spared;
 pub use timers::{Key, Timers};
 

@@ -79,9 +79,22 @@ pub struct Seat<T> {
     holder: Option<T>,
     phase: Phase,
     counts: Counts,
-    last: Option<(Reason, u64)>,
-    /// Beats that the last one who lost the seat had been deciding for.
-    beats: u32,
+    /// When the one who sits here was asked last.
+    asked: u64,
+    last: Option<Last>,
+}
+
+/// Of the last one who lost the seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Last {
+    pub why: Reason,
+    pub when: u64,
+    /// Beats that it had been deciding for.
+    pub beats: u32,
+    /// When it was asked what it did not decide any more, or else when it lost the seat.
+    pub since: u64,
+    /// How long it was from then until others decided about all its threads; 0: that is not over yet.
+    pub took: u64,
 }
 
 impl<T> Default for Seat<T> {
@@ -97,8 +110,8 @@ impl<T> Seat<T> {
             holder: None,
             phase: Phase::Away,
             counts: Counts { asked: 0, named: 0, none: 0, lost: 0, dismissed: 0 },
+            asked: 0,
             last: None,
-            beats: 0,
         }
     }
 
@@ -122,15 +135,26 @@ impl<T> Seat<T> {
     /// Takes the seat back. Who sat there, if anybody did.
     pub fn dismiss(&mut self, why: Reason, now: u64) -> Option<T> {
         let old = self.holder.take()?;
-        self.beats = if let Phase::Deciding(beats) = self.phase { beats.all / LATE } else { 0 };
+        let (beats, since) = match self.phase {
+            Phase::Deciding(beats) => (beats.all / LATE, self.asked),
+            Phase::Away => (0, now),
+        };
         self.phase = Phase::Away;
-        self.last = Some((why, now));
+        self.last = Some(Last { why, when: now, beats, since, took: 0 });
         self.counts.dismissed += 1;
         Some(old)
     }
 
-    /// It is asked to decide.
-    pub fn ask(&mut self) {
+    /// At time `now` all threads that the one who lost the seat at `when` knew of are others'.
+    pub fn handed_over(&mut self, when: u64, now: u64) {
+        if let Some(last) = self.last.as_mut().filter(|last| last.when == when) {
+            last.took = now.saturating_sub(last.since).max(1);
+        }
+    }
+
+    /// It is asked to decide, at time `now`.
+    pub fn ask(&mut self, now: u64) {
+        self.asked = now;
         self.phase = Phase::Deciding(Beats::default());
         self.counts.asked += 1;
     }
@@ -190,13 +214,8 @@ impl<T> Seat<T> {
         self.counts
     }
 
-    /// For how many beats the last one who lost the seat had been deciding then.
-    pub fn beats(&self) -> u32 {
-        self.beats
-    }
-
-    /// Why the last one lost the seat, and when.
-    pub fn last(&self) -> Option<(Reason, u64)> {
+    /// How the last one lost the seat.
+    pub fn last(&self) -> Option<Last> {
         self.last
     }
 }

@@ -23,7 +23,12 @@ pub enum Command {
     /// Run one command line in a fresh machine; print what it prints, exit with its status
     Exec(ExecArgs),
     /// Run all tests, or some: house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); bare (on a bare Debian, slow, as root)
-    Test { stages: Vec<String> },
+    Test {
+        stages: Vec<String>,
+        /// Machines without protection keys only
+        #[arg(long)]
+        no_pku: bool,
+    },
     /// Make a disk image that boots under BIOS and UEFI
     Image { file: PathBuf },
     /// Build the kernel and the programs
@@ -110,6 +115,12 @@ pub struct BenchArgs {
     /// Cycles of a real processor by hardware virtualisation, instead of instructions
     #[arg(long, conflicts_with = "peer")]
     pub kvm: bool,
+    /// Also nanoseconds of this host, in machines of their own; `ipc` has them without this
+    #[arg(long, conflicts_with = "kvm")]
+    pub wall: bool,
+    /// A processor without protection keys
+    #[arg(long)]
+    pub no_pku: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,6 +132,11 @@ pub enum PeerArg {
 impl BenchArgs {
     pub fn bench(&self) -> Bench {
         Bench::find(&self.name).expect("the parser takes the names of benchmarks only")
+    }
+
+    /// Whether wall time is measured, too.
+    pub fn wall(&self) -> bool {
+        self.wall || self.name == "ipc" && !self.kvm
     }
 
     pub fn peer(&self) -> Peer {
@@ -205,6 +221,16 @@ mod tests {
     }
 
     #[test]
+    fn tests_may_be_on_machines_without_keys() {
+        let test = |line: &[&str]| match Args::try_parse_from(["musubi", "test"].iter().chain(line)).unwrap().command {
+            Command::Test { stages, no_pku } => (stages, no_pku),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(test(&[]), (vec![], false));
+        assert_eq!(test(&["system::s65_gate", "--no-pku"]), (vec!["system::s65_gate".to_string()], true));
+    }
+
+    #[test]
     fn a_benchmark_has_a_name() {
         let bench = |line: &[&str]| match Args::try_parse_from(["musubi", "bench"].iter().chain(line))?.command {
             Command::Bench(bench) => Ok(bench),
@@ -220,7 +246,19 @@ mod tests {
         ] {
             assert_eq!(bench(line).unwrap().peer(), peer, "{line:?}");
         }
-        for bad in [&[][..], &["nosuch"], &["calls", "sizes"], &["calls", "--peer"], &["calls", "--peer", "mach"]] {
+        for (line, wall) in
+            [(&["sizes"][..], false), (&["sizes", "--wall"], true), (&["ipc"], true), (&["ipc", "--kvm"], false)]
+        {
+            assert_eq!(bench(line).unwrap().wall(), wall, "{line:?}");
+        }
+        for bad in [
+            &[][..],
+            &["ipc", "--kvm", "--wall"],
+            &["nosuch"],
+            &["calls", "sizes"],
+            &["calls", "--peer"],
+            &["calls", "--peer", "mach"],
+        ] {
             let error: clap::Error = bench(bad).unwrap_err();
             assert!(error.use_stderr(), "{bad:?}");
         }

@@ -13,15 +13,16 @@ use peers::{About, Clock, Report};
 pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (bench, parts) = (args.bench(), parts(workspace)?);
     let plugin = workspace.host_library("musubi-plugin")?;
-    let ours = Ours::measure(&Setup { parts: &parts, plugin: &plugin, kvm: args.kvm }, &bench)?;
+    let setup = Setup { parts: &parts, plugin: &plugin, kvm: args.kvm, pku: !args.no_pku };
+    let ours = Ours::measure(&setup, &bench)?;
     ours.notes.iter().for_each(|note| say(note));
     let papers = Paper::all()?;
     let mut figures = ours.figures;
     for paper in &papers {
         figures.extend(paper.beside(&figures)?);
     }
-    let (mut status, mut about) = (0, Vec::new());
-    match theirs(workspace, args.peer(), &bench) {
+    let (mut status, mut about, mut peer) = (0, Vec::new(), args.peer());
+    match theirs(workspace, peer, &bench, Clock::Instructions) {
         Ok(report) => {
             report.notes.iter().for_each(|note| say(note));
             figures.extend(report.figures);
@@ -30,27 +31,40 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
         Err(error) => {
             say(&format!("the peer could not be run, so nothing is compared: {error:#}"));
             status = args.peer.is_some().into();
+            peer = Peer::None;
         }
     }
+    let wall = if args.wall() { wall(workspace, &setup, &bench, peer)? } else { Vec::new() };
     let text = if args.json {
         // Not figures, so not among them.
         about.iter().for_each(|about| say(&what(about)));
-        lines(&figures)
+        lines(&[figures, wall].concat())
     } else {
-        let table = Table { bench: &bench, figures: &figures, papers: &papers };
+        let table = Table { bench: &bench, figures: &figures, papers: &papers, wall: &wall };
         about.iter().fold(table.to_string(), |text, about| format!("{text}\n{}\n", what(about)))
     };
     Ok(status.max(print(&text)?))
 }
 
+/// Wall time, by turns with the peer's.
+fn wall(workspace: &Workspace, setup: &Setup, bench: &Bench, peer: Peer) -> Result<Vec<Figure>> {
+    say("wall time: each machine is booted twice");
+    let mut figures = Ours::wall(setup, bench)?;
+    let theirs = theirs(workspace, peer, bench, Clock::Nanoseconds)?;
+    figures.extend(Ours::wall(setup, bench)?);
+    let mut figures = Figure::merged(figures);
+    figures.extend(theirs.figures);
+    Ok(figures)
+}
+
 /// What the peer says to a benchmark of ours.
-fn theirs(workspace: &Workspace, peer: Peer, bench: &Bench) -> Result<Report> {
+fn theirs(workspace: &Workspace, peer: Peer, bench: &Bench, clock: Clock) -> Result<Report> {
     match peer {
         Peer::None => Ok(Report::default()),
         Peer::Linux => {
             // The same messages, under another name.
             let theirs = if bench.name == "ipc" { "sizes" } else { bench.name };
-            let mut report = peers::linux(workspace, &[theirs], Clock::Instructions, Wish::Tcg, &mut progress)?;
+            let mut report = peers::linux(workspace, &[theirs], clock, Wish::Tcg, &mut progress)?;
             report.figures.iter_mut().for_each(|figure| figure.bench = bench.name.into());
             Ok(report)
         }

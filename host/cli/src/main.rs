@@ -81,7 +81,7 @@ fn perform(command: Command) -> Result<u8> {
             workspace.build_anyway()?;
             Ok(0)
         }
-        Command::Test { stages } => test::run(&workspace, &stages),
+        Command::Test { stages, no_pku } => test::run(&workspace, &stages, !no_pku),
         Command::Image { file } => image(&workspace, &file),
         Command::Requirements { mut words, state } => {
             words.extend(state);

@@ -68,9 +68,10 @@ pub mod count {
     pub const LOCKED: &str = "locked-ops";
     /// In the order in which they are shown.
     pub const ALL: [&str; 8] = [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED];
-    /// Of rounds of many calls, in the order in which they are shown: what one call comes to, and how often over all rounds a
-    /// class of sections had no key, got one, and lost one.
-    pub const OF_MANY: [&str; 4] = ["instructions-per-call", "keys-missed", "keys-given", "keys-taken"];
+    /// Of rounds of many calls, in the order in which they are shown: what one call comes to, the longest round, how many calls went
+    /// without the kernel, and how often over all rounds a class of sections had no key, got one, and lost one.
+    pub const OF_MANY: [&str; 6] =
+        ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
     pub const PLAIN: [&str; 6] = ["switches", "rounds", "permille", BY_SHARE, "messages", "per-message"];
     /// How many times as fast as one alone, in thousandths, if each processor executes its share at the same time.
@@ -105,9 +106,39 @@ impl Figure {
         self.is_total() && !self.unit.ends_with(unit::AVERAGE)
     }
 
+    /// Makes one figure of those of the same subject and unit from several rounds: the least of all, the greatest of all, and the
+    /// median of the rounds' medians.
+    pub fn merged(rounds: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut groups: Vec<Vec<Self>> = Vec::new();
+        for figure in rounds {
+            match groups.iter_mut().find(|group| group[0].is_same(&figure)) {
+                Some(group) => group.push(figure),
+                None => groups.push(vec![figure]),
+            }
+        }
+        groups.into_iter().map(together).collect()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let subject = |f: &Self| (f.bench.clone(), f.case.clone(), f.system.clone(), f.way.clone(), f.unit.clone());
+        self.bytes == other.bytes && self.cpus == other.cpus && subject(self) == subject(other)
+    }
+
     /// Whether both are about the same case, passing as many bytes.
     pub fn is_about(&self, other: &Self) -> bool {
         self.case_and_step().0 == other.case_and_step().0 && self.bytes == other.bytes
+    }
+}
+
+fn together(mut group: Vec<Figure>) -> Figure {
+    group.sort_by_key(|figure| figure.value);
+    let (low, high) = (&group[(group.len() - 1) / 2], &group[group.len() / 2]);
+    Figure {
+        value: low.value.midpoint(high.value),
+        min: group.iter().map(|figure| figure.min).min().unwrap_or(0),
+        max: group.iter().map(|figure| figure.max).max().unwrap_or(0),
+        n: group.iter().map(|figure| figure.n).sum(),
+        ..low.clone()
     }
 }
 
@@ -139,6 +170,24 @@ mod tests {
             let bad = LINE.replace(from, to);
             assert!(Figure::read(&format!("{LINE}\n{bad}\n")).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rounds_come_to_one_figure() {
+        let round = |value: u64, min: u64, way: &str| Figure {
+            value,
+            min,
+            max: value + 9,
+            n: 5,
+            way: way.into(),
+            ..Figure::read(LINE).unwrap().remove(0)
+        };
+        let rounds = [round(100, 90, "epc-h"), round(500, 400, "epc-s"), round(140, 80, "epc-h")];
+        let merged = Figure::merged(rounds.clone());
+        assert_eq!(merged.len(), 2);
+        let Figure { value, min, max, n, .. } = merged[0];
+        assert_eq!((value, min, max, n), (120, 80, 149, 10));
+        assert_eq!(merged[1], rounds[1]);
     }
 
     #[test]

@@ -20,6 +20,24 @@ pub struct Setup<'a> {
     pub plugin: &'a Path,
     /// A real processor, and its cycles instead of counted instructions.
     pub kvm: bool,
+    /// Whether the processors show protection keys.
+    pub pku: bool,
+}
+
+/// What the guest's ticks are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    Instructions,
+    /// Of a real processor.
+    Cycles,
+    /// Of the host.
+    Nanoseconds,
+}
+
+impl Setup<'_> {
+    fn clock(&self) -> Clock {
+        if self.kvm { Clock::Cycles } else { Clock::Instructions }
+    }
 }
 
 /// What came of it.
@@ -42,15 +60,28 @@ impl Ours {
         Ok(ours)
     }
 
+    /// Boots a machine that does not count instructions, and measures how long rounds take: nanoseconds of this host, each
+    /// total only. (What else is counted does not depend on the clock.)
+    pub fn wall(setup: &Setup, bench: &Bench) -> Result<Vec<Figure>> {
+        let finished = run(setup, bench, Clock::Nanoseconds, Vec::new())?;
+        let mut figures = read(bench, &finished)?;
+        let average = format!("{}{}", unit::NANOSECONDS, unit::AVERAGE);
+        let is_time = |figure: &Figure| figure.unit == unit::NANOSECONDS || figure.unit == average;
+        figures.retain(|figure| figure.is_total() && is_time(figure));
+        figures.iter_mut().for_each(|figure| figure.unit = unit::NANOSECONDS.into());
+        ensure!(!figures.is_empty(), "the guest's bench told no wall time");
+        Ok(figures)
+    }
+
     fn measure_once(setup: &Setup, bench: &Bench) -> Result<Self> {
         let mut notes = Vec::new();
         if setup.kvm {
             notes.push("steps, key-writes and locked-ops are counted in translated code only, not with --kvm".into());
-            return Self::gather(setup, bench, &run(setup, bench, Vec::new())?, Vec::new(), notes);
+            return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
         if bench.cpus > 1 {
             // Who counts from outside follows one processor; figures of several are not lengths of path.
-            return Self::gather(setup, bench, &run(setup, bench, Vec::new())?, Vec::new(), notes);
+            return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
         symlink(setup.plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
@@ -58,7 +89,7 @@ impl Ours {
         // QEMU takes a comma for the end, and two for a comma.
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
         let plugin = format!("{},out={}", path(&dir.path().join("plugin.so")), path(&out));
-        let mut finished = run(setup, bench, vec!["-plugin".into(), plugin.into()])?;
+        let mut finished = run(setup, bench, Clock::Instructions, vec!["-plugin".into(), plugin.into()])?;
         let mut cases = Vec::new();
         match fs::read_to_string(&out) {
             Ok(text) => cases = tally::read(&text)?,
@@ -68,25 +99,15 @@ impl Ours {
                 notes.push(format!(
                     "steps, key-writes and locked-ops are not counted: this QEMU takes no plugin ({why})"
                 ));
-                finished = run(setup, bench, Vec::new())?;
+                finished = run(setup, bench, Clock::Instructions, Vec::new())?;
             }
         }
         Self::gather(setup, bench, &finished, cases, notes)
     }
 
     fn gather(setup: &Setup, bench: &Bench, finished: &Finished, cases: Vec<Case>, notes: Vec<String>) -> Result<Self> {
-        if finished.outcome != Outcome::Exited(0) {
-            let said = String::from_utf8_lossy(&finished.err);
-            bail!("{} did not end well: {:?}\n{said}{}", bench.name, finished.outcome, finished.tail(20));
-        }
-        let mut figures = Figure::read(str::from_utf8(&finished.out)?)?;
-        ensure!(!figures.is_empty(), "the guest's bench printed nothing");
+        let mut figures = read(bench, finished)?;
         for figure in &mut figures {
-            ensure!(
-                figure.bench == bench.name && figure.system == MUSUBI,
-                "not a figure of this run: {}",
-                figure.line()
-            );
             if let Some(of) = figure.unit.strip_prefix(unit::TICKS) {
                 ensure!(setup.kvm, "the machine's ticks are not instructions");
                 figure.unit = format!("{}{of}", unit::CYCLES);
@@ -100,15 +121,30 @@ impl Ours {
     }
 }
 
-fn run(setup: &Setup, bench: &Bench, lead: Vec<OsString>) -> Result<Finished> {
+/// The figures that the guest printed.
+fn read(bench: &Bench, finished: &Finished) -> Result<Vec<Figure>> {
+    if finished.outcome != Outcome::Exited(0) {
+        let said = String::from_utf8_lossy(&finished.err);
+        bail!("{} did not end well: {:?}\n{said}{}", bench.name, finished.outcome, finished.tail(20));
+    }
+    let figures = Figure::read(str::from_utf8(&finished.out)?)?;
+    ensure!(!figures.is_empty(), "the guest's bench printed nothing");
+    let stranger = figures.iter().find(|figure| figure.bench != bench.name || figure.system != MUSUBI);
+    ensure!(stranger.is_none(), "not a figure of this run: {}", stranger.map(Figure::line).unwrap_or_default());
+    Ok(figures)
+}
+
+fn run(setup: &Setup, bench: &Bench, clock: Clock, lead: Vec<OsString>) -> Result<Finished> {
     let options = Options {
         cpus: Some(bench.cpus),
         mem: bench.mem.into(),
-        icount: !setup.kvm,
+        pku: setup.pku,
+        icount: clock == Clock::Instructions,
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },
         ..Options::default()
     };
-    let words = bench.limits.iter().copied().chain(["bench", bench.name, "--json"]);
+    let wall = (clock == Clock::Nanoseconds).then_some("--wall");
+    let words = bench.limits.iter().copied().chain(["bench", bench.name, "--json"]).chain(wall);
     let words: Vec<Vec<u8>> = words.map(|word| word.as_bytes().to_vec()).collect();
     let exec = Exec {
         emulator: Emulator { lead, ..Emulator::default() },

@@ -2,6 +2,7 @@
 
 mod by_size;
 mod k1;
+mod wall;
 
 use crate::benches::Bench;
 use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
@@ -15,6 +16,8 @@ pub struct Table<'a> {
     pub bench: &'a Bench,
     pub figures: &'a [Figure],
     pub papers: &'a [Paper],
+    /// The same in nanoseconds of the host, if that was measured, too.
+    pub wall: &'a [Figure],
 }
 
 /// Where nothing is known.
@@ -247,6 +250,7 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nWhat the K1 paper compares, as a ratio of two lengths:")?;
             columns(f, &compared)?;
         }
+        wall::show(self, f)?;
         let is_shown =
             |paper: &&Paper| self.totals().filter_map(|own| self.published(own)).any(|figure| paper.has(figure));
         for paper in self.papers.iter().filter(is_shown) {

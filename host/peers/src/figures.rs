@@ -80,11 +80,10 @@ impl Report {
         Ok(())
     }
 
-    /// Makes one figure of those of the same subject and unit from several rounds: the least of all, the greatest of all, and the
-    /// median of the rounds' medians.
+    /// What several rounds come to together.
     pub fn merge(rounds: Vec<Self>) -> Self {
         let mut merged = Self::default();
-        let mut groups: Vec<Vec<Figure>> = Vec::new();
+        let mut figures = Vec::new();
         for round in rounds {
             for about in round.about {
                 if !merged.about.contains(&about) {
@@ -96,35 +95,15 @@ impl Report {
                     merged.skipped.push(skipped);
                 }
             }
-            for figure in round.figures {
-                let same = |group: &&mut Vec<Figure>| {
-                    Subject::of(&group[0]) == Subject::of(&figure) && group[0].unit == figure.unit
-                };
-                match groups.iter_mut().find(same) {
-                    Some(group) => group.push(figure),
-                    None => groups.push(vec![figure]),
-                }
-            }
+            figures.extend(round.figures);
             for note in round.notes {
                 if !merged.notes.contains(&note) {
                     merged.notes.push(note);
                 }
             }
         }
-        merged.figures = groups.into_iter().map(together).collect();
+        merged.figures = Figure::merged(figures);
         merged
-    }
-}
-
-fn together(mut group: Vec<Figure>) -> Figure {
-    group.sort_by_key(|figure| figure.value);
-    let (low, high) = (&group[(group.len() - 1) / 2], &group[group.len() / 2]);
-    Figure {
-        value: low.value.midpoint(high.value),
-        min: group.iter().map(|figure| figure.min).min().unwrap_or(0),
-        max: group.iter().map(|figure| figure.max).max().unwrap_or(0),
-        n: group.iter().map(|figure| figure.n).sum(),
-        ..low.clone()
     }
 }
 

@@ -162,6 +162,9 @@ impl Mechanism {
         };
         self.limited.set(chosen.thread != 0 && limit != Limit::Never);
         let refused = *news || busy(seat.next(chosen.thread, chosen.turn, limit))?;
+        if refused {
+            self.buffer.not_carried_out(chosen);
+        }
         if refused && chosen.thread != 0 {
             // It is not carried out; the high level hears that it is ready, as it was.
             let words = [u64::from(event::READY), chosen.thread, chosen.turn, 0];

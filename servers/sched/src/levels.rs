@@ -3,10 +3,10 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use board::{Board, LEVELS, Terms, reason};
+use board::{Board, Desk, LEVELS, Step, Terms, reason};
 use musubi::abi::rights::principal;
-use musubi::abi::sched::SeatInfo;
 use musubi::abi::sched::reason::WORDS;
+use musubi::abi::sched::{SeatInfo, event};
 use musubi::command::{Child, Command};
 use musubi::rt::{sched, section};
 use musubi::{AclEntry, Caller, Error, Rights, ended};
@@ -112,20 +112,12 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
             seat.thread, seat.asked, seat.named, seat.none, seat.lost, seat.missed, seat.dismissed
         );
         if seat.dismissed > 0 {
-            line += &format!(
-                " (the last at {} ms: {}, after {} ms)",
-                seat.when / 1_000_000,
-                WORDS.get(seat.reason as usize).unwrap_or(&"?"),
-                seat.decided_ms
-            );
+            line += &format!(" (the last at {} ms: {})", seat.when / 1_000_000, put_out(&seat));
         }
         if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {
             let desk = board.desk(processor);
             let [priority, quantum] = [reason::PRIORITY, reason::QUANTUM].map(|reason| desk.calls(reason));
-            line += &format!(
-                "; high level called for priority {priority}, quantum {quantum}; unknown events {}",
-                desk.seen(0)
-            );
+            line += &format!("; high level called for priority {priority}, quantum {quantum}");
             let ([requests, answers, carried], wrong) = board.buffer(processor).steps();
             if requests > 0 {
                 line +=
@@ -133,10 +125,57 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
             }
         }
         lines.push(line);
+        if let Some(board) = board.filter(|_| levels.is_some() && processor < board::PROCESSORS) {
+            lines.push(heard(processor, &board.desk(processor)));
+        }
     }
     lines.extend(agreed(base).filter(|_| levels.is_some()));
     lines.extend(queues(base).filter(|_| levels.is_some()));
     lines
+}
+
+/// Why the last one lost a seat, and how long it was until the kernel went on with its threads.
+fn put_out(seat: &SeatInfo) -> String {
+    let why = WORDS.get(seat.reason as usize).unwrap_or(&"?");
+    format!(
+        "{why}, after {} ms; threads went on in turn {} us after it was asked",
+        seat.decided_ms,
+        seat.took_ns / 1000
+    )
+}
+
+/// The seats that were lost, a line each.
+pub fn losses() -> impl Iterator<Item = String> {
+    sched::seats().filter(|seat| seat.dismissed > 0).map(|seat| format!("cpu {}: {}", seat.processor, put_out(&seat)))
+}
+
+/// The events that the fast level of a processor has seen, by kind, and the calls that came without the kernel.
+fn heard(processor: usize, desk: &Desk) -> String {
+    let kinds = (1..event::WORDS.len()).chain([0]).map(|kind| (event::WORDS[kind], desk.seen(kind as u32)));
+    let mut line = format!("cpu {processor} heard of:");
+    for (words, count) in kinds.chain([("called by threads themselves", desk.entered())]) {
+        line += &format!(" {words} {count},");
+    }
+    line.pop();
+    line
+}
+
+/// The latest steps between the levels of the initial version, of each processor.
+pub fn trace(base: u64) -> impl Iterator<Item = String> {
+    let processors = sched::seats().count().min(board::PROCESSORS);
+    let all = board_at(base).into_iter().flat_map(move |board| (0..processors).map(move |n| (n, board.buffer(n))));
+    all.filter_map(|(processor, buffer)| {
+        let mut line = format!("cpu {processor}:");
+        for (n, step) in buffer.latest() {
+            line += &match step {
+                Step::Request => format!(" {n} request,"),
+                Step::Answer { thread } => format!(" {n} event buffer: thread {thread},"),
+                Step::Switch { thread } => format!(" {n} switch to thread {thread},"),
+                Step::Back { thread } => format!(" {n} no switch to thread {thread},"),
+            };
+        }
+        (line.pop() == Some(',')).then_some(line)
+    })
 }
 
 /// What threads have agreed on.

@@ -104,7 +104,7 @@ impl Service {
                 && let Some(running) = levels.take()
             {
                 *failure = core::iter::once(alloc::format!("{}: {how}", running.name))
-                    .chain(levels::queues(*board).map(|line| alloc::format!("  {line}")))
+                    .chain(levels::losses().chain(levels::queues(*board)).map(|line| alloc::format!("  {line}")))
                     .collect();
                 failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
@@ -175,12 +175,14 @@ impl Sched for Service {
     fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error> {
         let found: Option<String> = {
             let state = self.state.lock();
-            if log == 0 {
-                let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
-                lines.extend(state.failure.iter().map(|line| alloc::format!("last failure: {line}")));
-                lines.get(index as usize).cloned()
-            } else {
-                state.log.line(index as usize)
+            match log {
+                0 => {
+                    let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                    lines.extend(state.failure.iter().map(|line| alloc::format!("last failure: {line}")));
+                    lines.get(index as usize).cloned()
+                }
+                1 => state.log.line(index as usize),
+                _ => levels::trace(state.board).nth(index as usize),
             }
         };
         let found = found.ok_or(Error::NotFound)?;

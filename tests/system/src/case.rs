@@ -36,6 +36,9 @@ enum Does {
 /// Gives a result for each name, in any order.
 pub type Several = fn(&Lab, &Options) -> Result<Vec<checks::Found>, Failure>;
 
+/// Why a test is skipped where there are no protection keys.
+pub const ABOUT_KEYS: &str = "it is about protection keys";
+
 /// What a test found, by the full name.
 pub type Found = (String, Result<(), Failure>);
 
@@ -60,11 +63,11 @@ pub enum Text {
     Any,
 }
 
-/// One run of a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One run of a test. `None`: as the test itself says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// `None`: as the test itself says.
-    machine: Option<(u32, bool)>,
+    cpus: Option<u32>,
+    pku: Option<bool>,
 }
 
 /// A test that runs one word as a command line of the guest's shell. It is expected to print nothing and to end
@@ -227,7 +230,7 @@ impl Case {
 
     /// Whether the user means this test: no names mean all, a name means what begins with it.
     pub fn is_meant(&self, names: &[String]) -> bool {
-        let full = self.full_name(Variant { machine: None });
+        let full = self.full_name(Variant::default());
         if self.by_name {
             return names.contains(&full);
         }
@@ -237,12 +240,16 @@ impl Case {
         names.is_empty() || names.iter().any(begins)
     }
 
-    pub fn variants(&self) -> Vec<Variant> {
-        if !self.matrix {
-            return vec![Variant { machine: None }];
-        }
-        let pairs = [1, 2, 4].into_iter().flat_map(|cpus| [(cpus, true), (cpus, false)]);
-        pairs.map(|pair| Variant { machine: Some(pair) }).collect()
+    /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
+    pub fn variants(&self, keys: bool) -> Vec<Variant> {
+        let settings = match (keys, self.matrix) {
+            (true, true) => vec![Some(true), Some(false)],
+            (true, false) => vec![None],
+            (false, _) => vec![Some(false)],
+        };
+        let numbers = if self.matrix { vec![Some(1), Some(2), Some(4)] } else { vec![None] };
+        let pairs = numbers.into_iter().flat_map(|cpus| settings.iter().map(move |pku| (cpus, *pku)));
+        pairs.map(|(cpus, pku)| Variant { cpus, pku }).collect()
     }
 
     pub fn full_name(&self, variant: Variant) -> String {
@@ -272,9 +279,8 @@ impl Case {
 
     pub fn run(&self, lab: &Lab, variant: Variant) -> Vec<Found> {
         let mut options = self.options.clone();
-        if let Some((cpus, pku)) = variant.machine {
-            (options.cpus, options.pku) = (Some(cpus), pku);
-        }
+        options.cpus = variant.cpus.or(options.cpus);
+        options.pku = variant.pku.unwrap_or(options.pku);
         let full = |name| named(self.stage, name, variant);
         let found = match &self.does {
             Does::Several(names, function) => {
@@ -356,9 +362,11 @@ impl Case {
 
 fn named(stage: &str, name: &str, variant: Variant) -> String {
     let name = format!("system::{stage}::{name}");
-    match variant.machine {
-        Some((cpus, pku)) => format!("{name}[cpus={cpus},{}]", if pku { "pku" } else { "no-pku" }),
-        None => name,
+    let cpus = variant.cpus.map(|cpus| format!("cpus={cpus}"));
+    let pku = variant.pku.map(|pku| if pku { "pku" } else { "no-pku" }.to_string());
+    match [cpus, pku].into_iter().flatten().collect::<Vec<_>>().as_slice() {
+        [] => name,
+        parts => format!("{name}[{}]", parts.join(",")),
     }
 }
 
@@ -401,10 +409,18 @@ mod tests {
     #[test]
     fn a_matrix_is_six_machines() {
         let case = staged(sh("echo", "echo").matrix());
-        let names: Vec<String> = case.variants().into_iter().map(|variant| case.full_name(variant)).collect();
-        assert_eq!(names.len(), 6);
-        assert_eq!(names[0], "system::s10_boot::echo[cpus=1,pku]");
-        assert_eq!(names[5], "system::s10_boot::echo[cpus=4,no-pku]");
+        let names = |case: &Case, keys| -> Vec<String> {
+            case.variants(keys).into_iter().map(|variant| case.full_name(variant)).collect()
+        };
+        let all = names(&case, true);
+        assert_eq!(all.len(), 6);
+        assert_eq!(all[0], "system::s10_boot::echo[cpus=1,pku]");
+        assert_eq!(all[5], "system::s10_boot::echo[cpus=4,no-pku]");
+        let without: Vec<String> = all.into_iter().filter(|name| name.ends_with("no-pku]")).collect();
+        assert_eq!(names(&case, false), without);
+        let one = staged(sh("echo", "echo"));
+        assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
+        assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);
     }
 
     #[test]

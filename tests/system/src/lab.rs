@@ -24,6 +24,7 @@ impl From<Error> for Failure {
 }
 
 pub struct Lab<'a> {
+    keys: bool,
     parts: &'a Parts,
     workspace: &'a Workspace,
     programs: &'a [(String, PathBuf)],
@@ -44,13 +45,20 @@ impl Folder {
 }
 
 impl<'a> Lab<'a> {
-    pub fn new(parts: &'a Parts, workspace: &'a Workspace, built: &'a Built) -> Result<Self, Error> {
+    /// `keys`: whether machines may have protection keys.
+    pub fn new(keys: bool, parts: &'a Parts, workspace: &'a Workspace, built: &'a Built) -> Result<Self, Error> {
         Ok(Self {
+            keys,
             parts,
             workspace,
             programs: &built.programs,
             dir: tempfile::tempdir().context("cannot make a temporary folder")?,
         })
+    }
+
+    /// What the front tool is told behind `run` or `exec`.
+    pub fn flags(&self) -> &'static [&'static str] {
+        if self.keys { &[] } else { &["--no-pku"] }
     }
 
     pub fn parts(&self) -> &Parts {

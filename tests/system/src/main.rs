@@ -23,7 +23,9 @@ const MACHINES: usize = 2;
 
 fn main() -> Result<ExitCode> {
     machine::guard::enter();
-    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    let keys = !names.iter().any(|name| name == "--no-pku");
+    names.retain(|name| name != "--no-pku");
     for name in &names {
         let one = std::slice::from_ref(name);
         ensure!(stages::all().iter_mut().any(|case| case.narrow(one)), "there is no test, and no stage, {name}");
@@ -31,13 +33,13 @@ fn main() -> Result<ExitCode> {
     let workspace = Workspace::find();
     let built = workspace.build()?;
     let parts = Parts::read(&built.kernel, &built.programs, &workspace.top().join("system.toml"))?;
-    let lab = Lab::new(&parts, &workspace, &built)?;
+    let lab = Lab::new(keys, &parts, &workspace, &built)?;
 
     let mut cases = stages::all();
     cases.retain_mut(|case| case.narrow(&names));
     let mut runs: Vec<(&Case, Variant)> = Vec::new();
     for case in &cases {
-        runs.extend(case.variants().into_iter().map(|variant| (case, variant)));
+        runs.extend(case.variants(keys).into_iter().map(|variant| (case, variant)));
     }
     let queue = Mutex::new(runs.into_iter());
     let (results, inbox) = channel();

@@ -35,6 +35,7 @@ impl Session {
         let child = Command::new("sh")
             .arg("musubi")
             .arg("run")
+            .args(lab.flags())
             .args(options)
             .current_dir(lab.workspace().top())
             .stdin(slave().map_err(Error::from)?)

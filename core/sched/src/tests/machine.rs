@@ -125,7 +125,7 @@ impl Machine {
         if self.processors[at].running.is_some() || self.processors[at].seat.holder().is_none() {
             return;
         }
-        self.processors[at].seat.ask();
+        self.processors[at].seat.ask(0);
         let Some((thread, turn)) = entry else { return self.processors[at].seat.decided(false) };
         let claimed = match self.lives.get_mut(thread) {
             Some(life) => life.claim(turn, at),
@@ -288,12 +288,18 @@ fn who_decides_has_so_many_beats() {
     assert_eq!(seat.beat(None, true), Beat::Fine);
     seat.sit("a", 5);
     assert!((0..100).all(|_| seat.beat(None, true) == Beat::Fine), "nobody asked it anything");
-    seat.ask();
+    seat.ask(6);
     assert_eq!((1..).position(|_| seat.beat(None, true) == Beat::Late), Some(BEATS as usize - 1));
     assert!(u64::from(BEATS) * BEAT_NS < 10_000_000);
     assert_eq!(seat.dismiss(Reason::Slow, 7), Some("a"));
-    assert_eq!((seat.last(), seat.counts().dismissed), (Some((Reason::Slow, 7)), 1));
-    assert_eq!(seat.beats(), BEATS);
+    let mut last = Last { why: Reason::Slow, when: 7, beats: BEATS, since: 6, took: 0 };
+    assert_eq!((seat.last(), seat.counts().dismissed), (Some(last), 1));
+    // Somebody else's; then its own.
+    seat.handed_over(6, 9);
+    assert_eq!(seat.last(), Some(last));
+    seat.handed_over(7, 9);
+    last.took = 3;
+    assert_eq!(seat.last(), Some(last));
     assert_eq!(seat.dismiss(Reason::Slow, 8), None);
     assert_eq!(seat.beat(None, true), Beat::Fine);
 }
@@ -303,11 +309,11 @@ fn who_decides_has_so_many_beats() {
 fn beats_that_come_late_weigh_little() {
     let mut seat = Seat::new();
     seat.sit("a", 5);
-    seat.ask();
+    seat.ask(0);
     assert!((0..2 * BEATS).all(|_| seat.beat(None, false) == Beat::Fine));
     let more = (1..).position(|_| seat.beat(None, true) == Beat::Late);
     assert_eq!(more, Some(BEATS as usize / 2), "as if it had been half of that");
-    seat.ask();
+    seat.ask(0);
     assert!((0..3 * BEATS).all(|_| seat.beat(None, false) == Beat::Fine));
     assert!((0..BEATS).any(|_| seat.beat(None, false) == Beat::Late), "a machine that is always late");
 }
@@ -316,13 +322,13 @@ fn beats_that_come_late_weigh_little() {
 fn an_errand_that_takes_too_long_ends_and_the_scheduler_goes_on() {
     let mut seat = Seat::new();
     seat.sit("a", 5);
-    seat.ask();
+    seat.ask(0);
     assert_eq!(seat.beat(Some(1), true), Beat::Fine);
     let second: Vec<Beat> = (0..ERRAND_BEATS).map(|_| seat.beat(Some(2), true)).collect();
     assert_eq!(second.iter().position(|beat| *beat == Beat::Recall), Some(ERRAND_BEATS as usize - 1), "another call");
     assert_eq!(seat.beat(None, true), Beat::Fine, "it is back");
     seat.decided(true);
-    seat.ask();
+    seat.ask(0);
     assert_eq!(seat.beat(Some(3), true), Beat::Fine, "beats of an earlier decision do not count");
     // One bad driver after the other.
     let rest: Vec<Beat> = (0..BEATS).map(|at| seat.beat(Some(10 + u64::from(at / ERRAND_BEATS)), true)).collect();

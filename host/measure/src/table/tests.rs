@@ -55,7 +55,7 @@ fn every_figure_has_its_column() {
     figures.push(figure("linux-best", "NullProc", 8192, "shm+futex", "instructions", 8000));
     figures.push(figure("linux-default", "ArgNoRtn", 8192, "pipe", "instructions", 18727));
     figures.push(figure("linux-default", "ArgNoRtn", 64, "pipe", "instructions", 5));
-    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers, wall: &[] }.to_string();
 
     let head = ["case", "bytes", "way", "musubi", "linux-best", "ratio", "linux-default", "ratio", "paper"];
     assert_eq!(row(&text, "sizes:", "case"), head);
@@ -87,7 +87,7 @@ fn sizes_are_columns_and_every_way_has_its_row() {
         figures.push(figure("linux-best", "ArgNoRtn", 8192, way, "instructions", value));
         figures.push(figure("linux-best", "ArgNoRtn", 64, way, "instructions", 7000));
     }
-    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers, wall: &[] }.to_string();
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let row = |way: &str, system: &str| {
         let found: Vec<_> = rows.iter().filter(|row| row.len() > 3 && row[1..3] == [way, system]).collect();
@@ -111,7 +111,7 @@ fn sizes_are_columns_and_every_way_has_its_row() {
 fn another_unit_is_not_compared() {
     let mut figures = ours();
     figures.push(figure("linux-best", "ArgNoRtn", 8192, "pipe", "cycles", 5));
-    let text = Table { bench: &BENCH, figures: &figures, papers: &[] }.to_string();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
     assert_eq!(row(&text, "sizes:", "ArgNoRtn")[4..], ["-", "-", "-", "-", "-"]);
 }
 
@@ -120,7 +120,7 @@ fn a_published_limit_is_shown_as_one() {
     let papers = Paper::all().unwrap();
     let mut figures = vec![figure(MUSUBI, "NullProc", 0, "epc-h", "instructions", 80)];
     figures.extend(papers[0].beside(&figures).unwrap());
-    let text = Table { bench: &BENCH, figures: &figures, papers: &papers }.to_string();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers, wall: &[] }.to_string();
     assert!(text.contains("< 0.001 ms (cubix386 epc-h)"), "{text}");
 }
 
@@ -141,7 +141,7 @@ fn the_papers_comparisons_stand_beside_ours() {
     let of_k1 = papers.iter().find(|paper| paper.source.contains("K1")).unwrap();
     figures.extend(of_k1.beside(&figures).unwrap());
     let bench = Bench { name: "pool", ..BENCH };
-    let text = Table { bench: &bench, figures: &figures, papers: &papers }.to_string();
+    let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
     for (beginning, ours, paper) in [("K1-M2", "1.10", "2.57"), ("K1-M3", "1.10", "1.01"), ("K1-M4", "1.01", "1.27")] {
         let cells = row(&text, "What the K1 paper compares", beginning);
         assert_eq!(cells[cells.len() - 2..], [ours, paper], "{beginning}");
@@ -150,6 +150,23 @@ fn the_papers_comparisons_stand_beside_ours() {
         |way: &str| text.lines().find(|line| line.starts_with("ping-pong-with-clock") && line.contains(way)).unwrap();
     assert!(row("pool").contains("0.642 ms (k1/sp pool)"), "{text}");
     // Nobody else's tables have them.
-    let text = Table { bench: &BENCH, figures: &ours(), papers: &papers }.to_string();
+    let text = Table { bench: &BENCH, figures: &ours(), papers: &papers, wall: &[] }.to_string();
     assert!(!text.contains("K1"), "{text}");
+}
+
+#[test]
+fn wall_time_stands_apart_and_says_what_it_is() {
+    let mut wall = Vec::new();
+    for (bytes, value) in [(64, 900), (8192, 1000)] {
+        wall.push(Figure { min: value - 1, ..figure(MUSUBI, "ArgNoRtn", bytes, "epc-s", "nanoseconds", value) });
+        wall.push(figure("linux-best", "ArgNoRtn", bytes, "pipe", "nanoseconds", 4 * value));
+    }
+    let table = |wall| Table { bench: &BENCH, figures: &ours(), papers: &[], wall }.to_string();
+    let text = table(&wall);
+    let cells = row(&text, "Wall time, nanoseconds of this host", "ArgNoRtn");
+    assert_eq!(cells, ["ArgNoRtn", "8192", "epc-s", "1000", "999", "4000", "(pipe)", "4.0", "-", "-"]);
+    // Neither mixes with what is counted.
+    assert_eq!(row(&text, "sizes:", "ArgNoRtn")[3], "1000");
+    assert!(text.contains("compares with nothing but this run"), "{text}");
+    assert_eq!(table(&[]), text[..text.find("\nWall time").unwrap()]);
 }

@@ -62,7 +62,12 @@ pub const GROUPS: &[Group] = &[
             command("mem", "", "memory of the machine and of each task", machine::mem),
             command("cpus", "", "processors and what they did", machine::cpus),
             command("irq", "[N --to CPU|any]", "interrupts: who has them, and which processor they come to", irq::irq),
-            command("sched", "[use NAME | use none | log]", "who schedules, and what became of it", sched::sched),
+            command(
+                "sched",
+                "[use NAME | use none | log | trace]",
+                "who schedules, and what became of it",
+                sched::sched,
+            ),
             command(
                 "servers",
                 "[restart|stop|start|kill NAME]",

@@ -14,6 +14,7 @@ pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let done = match rest.as_slice() {
         [] => tell(0, io),
         ["log"] => tell(1, io),
+        ["trace"] => tell(2, io),
         ["use", name] => client().and_then(|sched| sched.choose(name)),
         _ => return misused(words, io),
     };
@@ -32,7 +33,7 @@ fn client() -> Result<SchedService, Error> {
 
 fn tell(log: u64, io: &mut Io) -> Result<(), Error> {
     let sched = client()?;
-    let mut line = [0; 1024];
+    let mut line = [0; 2048];
     for index in 0.. {
         match sched.line(log, index, &mut line) {
             Ok(len) => say!(io, "{}", String::from_utf8_lossy(&line[..(len as usize).min(line.len())])),

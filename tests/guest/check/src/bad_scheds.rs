@@ -20,6 +20,7 @@ pub const CHECKS: &[Check] = &[
     ("private_data_are_refused", private_data_are_refused),
     ("a_high_level_that_fails", a_high_level_that_fails),
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
+    ("replaced_within_10_ms", replaced_within_10_ms),
 ];
 
 /// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they
@@ -133,4 +134,43 @@ fn an_initial_one_that_does_not_answer() -> Outcome {
         chooser.choose("none").map_err(doing("none"))?;
     }
     load.stop()
+}
+
+/// In a machine whose clock counts instructions, which goes on whatever the host does: however a scheduler goes wrong, from when it was
+/// asked what it did not decide until the kernel's round robin has its threads it is less than 10 ms.
+fn replaced_within_10_ms() -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    for (mode, why) in [
+        ("loop", reason::SLOW),
+        ("wrong", reason::WRONG),
+        ("turn", reason::WRONG),
+        ("fault", reason::ENDED),
+        ("wait", reason::WAITED),
+        ("ring", reason::RING),
+        ("end", reason::ENDED),
+    ] {
+        let load = Load::start(3)?;
+        let chooser = client()?;
+        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let (before, until) = (gone(), time::now_ns() + 10_000_000_000);
+        // It may be gone again before all seats are taken.
+        let _ = chooser.choose(&format!("bad {mode}"));
+        while gone() == before {
+            holds!(time::now_ns() < until, "{mode}: it was not put out");
+            time::sleep_ns(1_000_000);
+        }
+        chooser.choose("none").map_err(doing("none"))?;
+        load.stop()?;
+        for seat in sched::seats() {
+            let took = seat.took_ns;
+            holds!(seat.reason == why, "{mode}: put out for {}, not {why}", seat.reason);
+            holds!(0 < took && took < 10_000_000, "{mode}: its threads went on after {took} ns");
+            // It is the time that is measured, not a constant: one that loops has it for the longest.
+            holds!((mode == "loop") == (took > 8_000_000), "{mode}: its threads went on after {took} ns");
+        }
+        let told = lines(1)?;
+        let line = told.iter().rfind(|line| line.contains(" us after it was asked"));
+        holds!(line.is_some(), "the log does not say how long it was: {told:?}");
+    }
+    Ok(())
 }

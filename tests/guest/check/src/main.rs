@@ -9,6 +9,7 @@ mod bad_scheds;
 mod calls;
 mod clock;
 mod deaths;
+mod events;
 mod exhaustion;
 mod faults;
 mod files;
@@ -67,6 +68,7 @@ const GROUPS: &[Group] = &[
     Group { name: "together", checks: together::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
+    Group { name: "events", checks: events::CHECKS },
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "interrupts", checks: interrupts::CHECKS },
     Group { name: "irq", checks: irq::CHECKS },

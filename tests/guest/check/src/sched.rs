@@ -46,7 +46,7 @@ pub fn choose(name: &str) -> Result<(), String> {
 
 pub fn lines(log: u64) -> Result<Vec<String>, String> {
     let client = client()?;
-    let mut line = [0; 1024];
+    let mut line = [0; 2048];
     let lines = (0..).map_while(|at| {
         let len = client.line(log, at, &mut line).ok()? as usize;
         Some(String::from_utf8_lossy(&line[..len]).into_owned())
@@ -224,7 +224,7 @@ fn initial_under_load() -> Outcome {
 /// Request, event buffer, switch: in this order, every time.
 fn in_order() -> Outcome {
     let lines = lines(0)?;
-    let about: Vec<&String> = lines.iter().filter(|line| line.contains("requests ")).collect();
+    let about: Vec<&String> = lines.iter().filter(|line| line.contains("out of order ")).collect();
     same!(about.len(), task::processors().count(), "lines about requests");
     for line in about {
         holds!(line.contains("out of order 0"), "{line}");

@@ -1,8 +1,10 @@
 //! The stages, in the order in which things depend on each other. A stage is a file that lists its tests.
 
+mod bars;
 mod boot_100;
 mod crashes;
 mod hostile;
+mod itc_figures;
 mod peers;
 mod s10_boot;
 mod s15_front;

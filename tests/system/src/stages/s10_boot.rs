@@ -133,7 +133,9 @@ fn put_names_a_place(lab: &Lab, _: &Options) -> Result<(), Failure> {
     std::fs::write(&host, "from the host\n").map_err(anyhow::Error::from)?;
     let put = format!("{}:some place", host.display());
     let output = std::process::Command::new("sh")
-        .args(["musubi", "exec", "--put", &put, "--", "cat", "some place"])
+        .args(["musubi", "exec"])
+        .args(lab.flags())
+        .args(["--put", &put, "--", "cat", "some place"])
         .current_dir(lab.workspace().top())
         .output()
         .map_err(anyhow::Error::from)?;

@@ -22,6 +22,8 @@ pub fn cases() -> Vec<Case> {
 /// Runs a line of the host's shell in the project's folder. Everything is built by then, so nobody tells about that.
 fn host(lab: &Lab, line: &str) -> Result<Output, Failure> {
     let mut command = Command::new("sh");
+    let exec = [&["./musubi exec"], lab.flags()].concat().join(" ");
+    let line = &line.replace("./musubi exec", &exec);
     command.args(["-c", line]).current_dir(lab.workspace().top()).stdin(Stdio::null());
     Ok(command.output().map_err(anyhow::Error::from)?)
 }

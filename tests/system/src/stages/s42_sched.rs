@@ -49,6 +49,15 @@ pub fn cases() -> Vec<Case> {
         .timeout(400)
         .matrix(),
         checks(
+            "events",
+            "check events",
+            &["every_kind_of_event_is_counted", "request_buffer_switch_in_this_order"],
+        )
+        .timeout(240)
+        .matrix(),
+        // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
+        checks("bad_scheds_by_the_clock", "check bad_scheds", &["replaced_within_10_ms"]).timeout(400).icount(),
+        checks(
             "passing",
             "check passing",
             &[

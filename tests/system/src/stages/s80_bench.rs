@@ -1,12 +1,13 @@
-//! Benchmarks: what they print, that it is exact, and that what is counted is what happened. How fast anything is, is never
-//! asserted.
+//! Benchmarks: what they print, that it is exact, and that what is counted is what happened. How long a way may be at most is in
+//! `bars.rs`; how fast anything is, is never asserted.
 
-use crate::case::{Case, File, several, sh};
+use super::{bars, itc_figures};
+use crate::case::{ABOUT_KEYS, Case, File, several, sh};
 use crate::checks::Found;
 use crate::lab::{Failure, Lab};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use machine::Options;
-use measure::{ASYNC, ASYNC_CALLS, Bench, Figure, Ours, Setup, Source, count, unit};
+use measure::{Bench, Figure, Ours, Setup, Source, count, unit};
 use std::process::{Command, Output};
 use tally::Costly;
 
@@ -22,7 +23,9 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 22] = [
+/// Those that make no sense without protection keys.
+const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
+const CHECKS: [Check; 26] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -32,40 +35,55 @@ const CHECKS: [Check; 22] = [
     ("steps_of_a_call", steps_of_a_call),
     ("size_does_not_matter", size_does_not_matter),
     ("matrix_of_sizes", matrix_of_sizes),
-    ("itc_by_size", itc_by_size),
-    ("itc_is_counted", itc_is_counted),
-    ("switches_have_parts", switches_have_parts),
+    ("itc_by_size", itc_figures::itc_by_size),
+    ("itc_is_counted", itc_figures::itc_is_counted),
+    ("switches_have_parts", itc_figures::switches_have_parts),
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
     ("messages_to_a_clock", pool::messages_to_a_clock),
     ("a_service_on_all_processors", pool::a_service_on_all_processors),
-    ("itc_without_waiting", itc_without_waiting),
+    ("itc_without_waiting", itc_figures::itc_without_waiting),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
     ("table_for_people", table_for_people),
     ("missing_peer_is_said", missing_peer_is_said),
+    ("wall_time_has_every_case", wall_time_has_every_case),
+    ("calls_keep_their_bars", bars::calls),
+    ("keys_keep_their_bars", bars::keys),
+    ("sizes_keep_their_bars", bars::sizes),
 ];
 
 /// What was measured, and what the front tool made of it.
-struct Runs {
-    calls: [Ours; 2],
-    sizes: Ours,
-    ipc: Ours,
-    keys: Ours,
-    sched: Ours,
+pub struct Runs {
+    /// Whether there are protection keys.
+    pub has_keys: bool,
+    pub calls: [Ours; 2],
+    pub sizes: Ours,
+    pub ipc: Ours,
+    pub keys: Ours,
+    pub sched: Ours,
     files: Ours,
     pool: Ours,
     spawn: [Ours; 2],
+    wall: Vec<Figure>,
     table: Output,
     json: Output,
     peer: Output,
 }
 
-fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
+impl Runs {
+    /// The ways of a call that there are.
+    pub fn ways(&self) -> impl Iterator<Item = &'static str> {
+        ["epc-h", "epc-s", "plain"].into_iter().filter(|way| self.has_keys || *way != "epc-h")
+    }
+}
+
+fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
     let plugin = lab.workspace().host_library("musubi-plugin")?;
-    let setup = Setup { parts: lab.parts(), plugin: &plugin, kvm: false };
-    let measure = |name: &str| Ours::measure(&setup, &Bench::find(name).context("there is no such benchmark")?);
+    let setup = Setup { parts: lab.parts(), plugin: &plugin, kvm: false, pku: options.pku };
+    let bench = |name: &str| Bench::find(name).context("there is no such benchmark");
+    let measure = |name: &str| Ours::measure(&setup, &bench(name)?);
     // An apt that knows no package: there is no Linux to be had.
     let folder = lab.folder(&[File::Made {
         guest: "apt.conf",
@@ -75,10 +93,16 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
     let apt = folder.path("apt.conf");
     let front = |words: &[&str]| {
         let mut command = Command::new("sh");
-        command.args(["musubi", "bench"]).args(words).current_dir(lab.workspace().top()).env("APT_CONFIG", &apt);
+        command
+            .args(["musubi", "bench"])
+            .args(lab.flags())
+            .args(words)
+            .current_dir(lab.workspace().top())
+            .env("APT_CONFIG", &apt);
         command.output().context("./musubi bench does not start")
     };
     let runs = Runs {
+        has_keys: options.pku,
         calls: [measure("calls")?, measure("calls")?],
         sizes: measure("sizes")?,
         ipc: measure("ipc")?,
@@ -87,14 +111,19 @@ fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
         files: measure("files")?,
         pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],
+        wall: Ours::wall(&setup, &bench("calls")?)?,
         table: front(&["sizes"])?,
         json: front(&["calls", "--json"])?,
         peer: front(&["calls", "--peer", "linux"])?,
     };
-    Ok(CHECKS.map(|(name, check)| (name, check(&runs).map_err(Failure::from))).into())
+    let judge = |(name, check): Check| match options.pku || !WITH_KEYS.contains(&name) {
+        true => (name, check(&runs).map_err(Failure::from)),
+        false => (name, Err(Failure::Skipped(ABOUT_KEYS.into()))),
+    };
+    Ok(CHECKS.map(judge).into())
 }
 
-fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<&'a Figure> {
+pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<&'a Figure> {
     let same = |f: &&Figure| f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
     ours.figures.iter().find(same).with_context(|| format!("no {unit} of {case} with {bytes} bytes by {way}"))
 }
@@ -120,7 +149,7 @@ fn files_by_many_threads(runs: &Runs) -> Result<()> {
 }
 
 /// A number that all rounds agree on.
-fn exact(ours: &Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<u64> {
+pub fn exact(ours: &Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<u64> {
     let figure = find(ours, case, way, bytes, unit)?;
     ensure!(figure.min == figure.max, "not every round is alike: {}", figure.line());
     Ok(figure.value)
@@ -160,7 +189,9 @@ fn counted_from_two_sides(runs: &Runs) -> Result<()> {
 }
 
 fn null_call(runs: &Runs) -> Result<()> {
-    for (way, expected) in [("epc-h", [0, 0, 4, 0, 0, 0]), ("epc-s", [2, 0, 2, 0, 0, 0])] {
+    let bound =
+        [("epc-h", [0, 0, 4, 0, 0, 0]), ("epc-s", if runs.has_keys { [2, 0, 2, 0, 0, 0] } else { [2, 2, 0, 0, 0, 0] })];
+    for (way, expected) in bound.into_iter().filter(|(way, _)| runs.ways().any(|w| w == *way)) {
         let counted = |unit| exact(&runs.calls[0], "NullProc", way, 0, unit);
         let counts =
             [count::ENTRIES, count::VIEWS, count::KEYS, count::FLUSHES, count::COPIED, count::LOCKED].map(counted);
@@ -208,16 +239,6 @@ fn keys_are_earned(runs: &Runs) -> Result<()> {
     for case in ["in-turn-1", "in-turn-8"] {
         ensure!(of(case, "epc-h", count::ENTRIES)? == 0, "{case}: the kernel takes part");
     }
-    for servers in [1, 8, 15, 40, 1000] {
-        let case = format!("in-turn-{servers}");
-        let (direct, by_kernel) =
-            (of(&case, "epc-h", "instructions-per-call")?, of(&case, "epc-s", "instructions-per-call")?);
-        ensure!(direct > 0 && by_kernel > 0, "{case} is not measured");
-        ensure!(
-            direct <= 2 * by_kernel,
-            "{case}: who has no key is called for {direct}, by the kernel for {by_kernel}"
-        );
-    }
     let taken = of("in-turn-40", "epc-h", "keys-taken")?;
     ensure!(taken <= of("in-turn-40", "epc-h", "keys-missed")? / 32 + 1, "{taken} keys changed hands");
     for entries in [1, 10, 100, 1000] {
@@ -252,7 +273,8 @@ fn steps_of_a_call(runs: &Runs) -> Result<()> {
     let entering =
         &["caller there", "gate 1", "kernel there", "callee", "gate 2", "kernel back", "gate 3", "caller back"];
     let faulting = &["caller there", "kernel there", "callee", "gate there", "kernel back", "gate back", "caller back"];
-    for (way, expected) in [("epc-h", direct), ("epc-s", entering), ("plain", faulting)] {
+    let expected = [("epc-h", direct), ("epc-s", entering), ("plain", faulting)];
+    for (way, expected) in expected.into_iter().filter(|(way, _)| runs.ways().any(|w| w == *way)) {
         let steps = steps(way);
         let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
         ensure!(names == expected, "{way}: {names:?}");
@@ -263,11 +285,11 @@ fn steps_of_a_call(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-const SIZES: [u64; 5] = [64, 2 << 10, 4 << 10, 8 << 10, 1 << 20];
+pub const SIZES: [u64; 5] = [64, 2 << 10, 4 << 10, 8 << 10, 1 << 20];
 
 /// CUBIX-29: to the instruction.
 fn size_does_not_matter(runs: &Runs) -> Result<()> {
-    for way in ["epc-h", "epc-s", "plain"] {
+    for way in runs.ways() {
         for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
             for unit in [unit::INSTRUCTIONS, count::COPIED, count::ENTRIES, count::VIEWS, count::LOCKED] {
                 let all = SIZES.map(|bytes| exact(&runs.sizes, case, way, bytes, unit));
@@ -281,7 +303,7 @@ fn size_does_not_matter(runs: &Runs) -> Result<()> {
 }
 
 fn matrix_of_sizes(runs: &Runs) -> Result<()> {
-    for way in ["epc-h", "epc-s", "plain"] {
+    for way in runs.ways() {
         find(&runs.sizes, "NullProc", way, 0, unit::INSTRUCTIONS)?;
         for case in ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"] {
             for bytes in SIZES {
@@ -292,116 +314,14 @@ fn matrix_of_sizes(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// Calls that are under way together: each of the patterns, by size alike unless data are copied, for less than a call that is
-/// waited for. (The figure is what one call comes to: as the instructions say that were seen from outside.)
-fn itc_without_waiting(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
-    for way in ITC {
-        let waited = value("NullProc", way, 0, unit::INSTRUCTIONS)?;
-        let null = value("NullProc-async", way, 0, unit::INSTRUCTIONS)?;
-        ensure!(0 < null && null < waited, "{way}: {null} a call, {waited} if each is waited for");
-        for (case, copies) in [("ArgNoRtn-async", 0), ("ArgRtn_NoCopy-async", 0), ("ArgRtn_Copy-async", ASYNC_CALLS)] {
-            for bytes in SIZES {
-                let (one, copied) =
-                    (value(case, way, bytes, unit::INSTRUCTIONS)?, value(case, way, bytes, count::COPIED)?);
-                ensure!(copied == copies * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
-                let times = value(case, way, bytes, count::COPIES)?;
-                ensure!(times == copies, "{case} of {bytes} bytes by {way}: {times} copies");
-                ensure!(copies > 0 || one < waited, "{case} of {bytes} bytes by {way}: {one}, and waited for {waited}");
-            }
-        }
-    }
-    let totals = runs.ipc.figures.iter().filter(|figure| figure.is_total());
-    for (total, case) in totals.zip(&runs.ipc.cases).filter(|(total, _)| total.case.ends_with(ASYNC)) {
-        let (seen, ..) = case.summary(|round| round.instructions).context("no rounds")?;
-        ensure!(seen.abs_diff(total.value * ASYNC_CALLS) <= ASYNC_CALLS, "{seen} were seen: {}", total.line());
-    }
-    Ok(())
-}
-
-const ITC: [&str; 2] = ["itc-improved", "itc-initial"];
-
-/// CUBIX-40: within 2 %, and the copy costs what it costs by a call.
-fn itc_by_size(runs: &Runs) -> Result<()> {
-    let value =
-        |case: &str, way: &str, bytes| find(&runs.ipc, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
-    for way in ITC {
-        let null = value("NullProc", way, 0)?;
-        for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
-            let all = SIZES.map(|bytes| value(case, way, bytes)).into_iter().collect::<Result<Vec<u64>>>()?;
-            let (least, most) = all.iter().fold((u64::MAX, 0), |(low, high), n| (low.min(*n), high.max(*n)));
-            ensure!(most * 100 <= least * 102, "{case} by {way}: {all:?}");
-        }
-        let (itc, call) = (value("ArgRtn_Copy", way, 1 << 20)?, value("ArgRtn_Copy", "epc-s", 1 << 20)?);
-        ensure!(itc > call && itc - call < 2 * null, "the copy of 1 MiB: {itc} by {way}, {call} by a call");
-        ensure!(null > 2 * value("NullProc", "epc-s", 0)?, "{way}: {null} instructions, two switches of threads");
-    }
-    Ok(())
-}
-
-/// CUBIX-62, M6: each way takes two switches of threads, each by one change of view, or four in the initial version; the
-/// scheduler hears of each in the initial one. In the improved one threads call it themselves. Of calls it hears nothing.
-fn itc_is_counted(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
-    for (way, views) in ITC.into_iter().zip([4, 8]) {
-        for (case, bytes) in [("NullProc", 0), ("ArgNoRtn", 8192), ("ArgRtn_NoCopy", 8192), ("ArgRtn_Copy", 8192)] {
-            let [entries, switched, events, copied] =
-                [count::ENTRIES, count::VIEWS, count::EVENTS, count::COPIED].map(|unit| value(case, way, bytes, unit));
-            let (entries, switched, events, copied) = (entries?, switched?, events?, copied?);
-            // In the improved one each switch is one change of view, and one more on either side of it until the scheduler has a key.
-            let fits = if views == 8 { switched == 8 } else { (2..=4).contains(&switched) };
-            ensure!(fits, "{case} by {way}: {switched} switches of view");
-            ensure!((events >= 2) == (views == 8), "{case} by {way}: {events} events");
-            ensure!(entries >= 2, "{case} by {way}: {entries} entries");
-            ensure!(copied == if case == "ArgRtn_Copy" { bytes } else { 0 }, "{case} by {way}: {copied} bytes copied");
-        }
-    }
-    let [improved, initial] = ITC.map(|way| value("NullProc", way, 0, unit::INSTRUCTIONS));
-    let (improved, initial) = (improved?, initial?);
-    ensure!(2 * improved < initial, "half the switches: {improved} instructions, {initial} in the initial version");
-    for way in ["epc-h", "epc-s", ITC[0], ITC[1]] {
-        for bytes in [2 << 10, 4 << 10, 8 << 10] {
-            ensure!(
-                value("ColourMap", way, bytes, unit::INSTRUCTIONS)? > bytes,
-                "a picture of {bytes} pixels by {way}"
-            );
-        }
-    }
-    for way in ["epc-h", "epc-s", "plain"] {
-        for (case, bytes) in [("NullProc", 0), ("ArgRtn_Copy", 8192)] {
-            ensure!(value(case, way, bytes, count::EVENTS)? == 0, "{case} by {way} is an event for the scheduler");
-        }
-    }
-    Ok(())
-}
-
-/// CUBIX-M7: the rows of the paper's table, for both versions, and what they must be to each other.
-fn switches_have_parts(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, unit| find(&runs.sched, case, way, 0, unit).map(|figure| figure.value);
-    for (way, switches) in [(ITC[0], 2), ("itc-improved-by-kernel", 2), (ITC[1], 4)] {
-        let parts = ["switch", "call_scheduler", "thread_next"].map(|case| value(case, way, unit::INSTRUCTIONS));
-        let [Ok(switch), Ok(call), Ok(next)] = parts else { bail!("{way}: a row is missing: {parts:?}") };
-        ensure!(call > 0 && next > 0 && call + next < switch, "{way}: {call} and {next} of {switch}");
-        // Both are ways between two programs through the kernel; one that was refused would be a third of that.
-        let like = way == ITC[0] || (call < 2 * next && next < 2 * call);
-        ensure!(like, "{way}: {call} instructions to the scheduler, {next} from it");
-        ensure!(value("switches-per-itc", way, "switches")? == switches, "{way}: not {switches} switches");
-    }
-    let [improved, by_kernel, initial] =
-        [ITC[0], "itc-improved-by-kernel", ITC[1]].map(|way| value("switch", way, unit::INSTRUCTIONS));
-    ensure!(improved? <= 500, "a switch through the improved scheduler");
-    ensure!(by_kernel? < initial?, "a switch through one level costs less than through two");
-    Ok(())
-}
-
 /// By the callee, which makes the result of the data; and by the stub, which takes data from where the callee cannot reach
 /// them, the room for the result too, and brings that back.
 fn copies_are_counted(runs: &Runs) -> Result<()> {
     for bytes in SIZES {
-        let cases = ["epc-h", "epc-s"].map(|way| {
+        let cases = runs.ways().filter(|way| *way != "plain").flat_map(|way| {
             [("ArgRtn_Copy", way, "", 1), ("ArgNoRtn", way, "-copied", 1), ("ArgRtn_Copy", way, "-copied", 4)]
         });
-        for (case, way, how, times) in cases.into_iter().flatten() {
+        for (case, way, how, times) in cases {
             let way = &format!("{way}{how}");
             let copied = exact(&runs.sizes, case, way, bytes, count::COPIED)?;
             ensure!(copied == times * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
@@ -460,6 +380,20 @@ fn table_for_people(runs: &Runs) -> Result<()> {
         shares += 1;
     }
     ensure!(shares > 0, "no shares of steps in\n{text}");
+    Ok(())
+}
+
+/// Nanoseconds, of the same cases by the same ways. How many is not asserted, but that it is time: a call by the kernel takes some.
+fn wall_time_has_every_case(runs: &Runs) -> Result<()> {
+    let words = |figures: &[Figure]| -> Vec<(String, String, u64)> {
+        let totals = figures.iter().filter(|figure| figure.is_total());
+        totals.map(|f| (f.case.clone(), f.way.clone(), f.bytes)).collect()
+    };
+    let (timed, counted) = (words(&runs.wall), words(&runs.calls[0].figures));
+    ensure!(timed == counted, "timed: {timed:?}, counted: {counted:?}");
+    let good = |f: &&Figure| f.unit == unit::NANOSECONDS && f.value > 0 && f.min <= f.value && f.value <= f.max;
+    let bad = runs.wall.iter().find(|figure| !good(figure));
+    ensure!(bad.is_none(), "no time: {}", bad.map(Figure::line).unwrap_or_default());
     Ok(())
 }
 

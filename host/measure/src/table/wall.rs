@@ -1,0 +1,39 @@
+//! Wall time, beside what was counted.
+
+use super::{NOTHING, Table, columns};
+use crate::peer::Peer;
+use std::fmt;
+
+const ABOUT: &str = "\
+Wall time, nanoseconds of this host: the median of the rounds in two machines that were booted by turns with the peer's, and the
+least. It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
+empties the emulated TLB, which takes microseconds, and on a processor does not; and what else the host does disturbs it.";
+
+/// A row for each case and way, of several sizes one; the peer by the fastest of its ways.
+fn rows(table: &Table) -> Vec<Vec<String>> {
+    let mut head = table.head();
+    head.extend(["musubi", "least"].map(String::from));
+    head.extend(Peer::SYSTEMS.iter().flat_map(|system| [system.to_string(), "ratio".into()]));
+    let mut rows = vec![head];
+    for own in table.shown() {
+        let mut row = table.words(own);
+        row.extend([own.value, own.min].map(|n| n.to_string()));
+        for system in Peer::SYSTEMS {
+            let peer = table.peer(own, system);
+            row.push(peer.map_or(NOTHING.into(), |peer| format!("{} ({})", peer.value, peer.way)));
+            row.push(peer.map_or(NOTHING.into(), |peer| format!("{:.1}", peer.value as f64 / own.value.max(1) as f64)));
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// Shows it, if it was measured.
+pub fn show(table: &Table, f: &mut fmt::Formatter) -> fmt::Result {
+    if table.wall.is_empty() {
+        return Ok(());
+    }
+    let wall = Table { figures: table.wall, wall: &[], ..*table };
+    writeln!(f, "\n{ABOUT}")?;
+    columns(f, &rows(&wall))
+}

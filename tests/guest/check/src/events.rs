@@ -1,0 +1,159 @@
+//! What the scheduler is told, as people see it: `sched` counts events by kind, and `sched trace` shows the steps between the levels.
+
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{Load, lines, with};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::abi::task::exit;
+use musubi::command::Command;
+use musubi::interfaces::passing::PassingClient;
+use musubi::names;
+use musubi::rt::{sched, task, thread, time};
+
+pub const CHECKS: &[Check] =
+    &[("every_kind_of_event_is_counted", every_kind), ("request_buffer_switch_in_this_order", in_this_order)];
+
+/// The trace of the levels, by processor: every step is the one that comes behind the one before it, and each choice is about one thread (CUBIX-51).
+fn in_this_order() -> Outcome {
+    with("initial", || {
+        let me = task::identity().thread;
+        let mut mine = false;
+        // What others do in between may push the own switch out of the trace of another processor.
+        for _ in 0..50 {
+            thread::yield_now();
+            let told = lines(2)?;
+            same!(told.len(), task::processors().count(), "processors with a trace");
+            for line in &told {
+                mine |= is_orderly(line)?.contains(&me);
+            }
+            if mine {
+                return Ok(());
+            }
+        }
+        Err(format!("thread {me} gave way and is not in the trace: {:?}", lines(2)?))
+    })
+}
+
+/// The threads that were switched to, if each step comes behind the one that it must.
+fn is_orderly(line: &str) -> Result<Vec<u64>, String> {
+    let (_, steps) = line.split_once(": ").ok_or(line)?;
+    let mut threads = Vec::new();
+    let mut before: Option<(u64, &str, &str)> = None;
+    for step in steps.split(", ") {
+        let (n, what) = step.split_once(' ').ok_or(line)?;
+        let n = n.parse::<u64>().map_err(|_| format!("{step:?} in {line}"))?;
+        let (kind, thread) = what.split_once("thread ").unwrap_or((what, ""));
+        // Steps that were written while others were read are missing.
+        if let Some((last, earlier, about)) = before.filter(|(last, ..)| last + 1 == n) {
+            let good = match earlier {
+                "request" => kind == "event buffer: ",
+                "event buffer: " => kind == "switch to " && about == thread,
+                "switch to " => kind == "request" || (kind == "no switch to " && about == thread),
+                _ => kind == "request",
+            };
+            holds!(good, "step {n} behind step {last}: {line}");
+        }
+        if kind == "switch to " {
+            threads.extend(thread.parse::<u64>());
+        }
+        before = Some((n, kind, thread));
+    }
+    holds!(before.is_some(), "no steps: {line}");
+    Ok(threads)
+}
+
+/// Events of each kind that the fast levels of all processors have seen.
+fn heard(kind: &str) -> Result<u64, String> {
+    let mut sum = None;
+    for line in lines(0)?.iter().filter(|line| line.contains(" heard of: ")) {
+        let (_, counts) = line.split_once(": ").ok_or("no counts")?;
+        let count =
+            counts.split(", ").find_map(|count| count.strip_prefix(kind)?.strip_prefix(' ')?.parse::<u64>().ok());
+        sum = Some(sum.unwrap_or(0) + count.ok_or_else(|| format!("no {kind} in {line}"))?);
+    }
+    sum.ok_or_else(|| String::from("nobody has heard of anything"))
+}
+
+/// How often a kind of event is provoked at most.
+const TRIES: u32 = 20;
+
+/// What a kind of event is provoked by.
+type Provoke = (&'static str, fn() -> Outcome);
+
+/// Until it is woken.
+fn sleeps() {
+    let _ = sched::sleep(u64::MAX);
+}
+
+const PROVOKED: [Provoke; 7] = [
+    ("wake-ups", || {
+        let other = thread::spawn(sleeps, 0).map_err(doing("thread"))?;
+        time::sleep_ns(1_000_000);
+        sched::wake_up(other.number()).map_err(doing("wake-up"))?;
+        other.join().map_err(doing("join")).map(drop)
+    }),
+    ("calls that wait", || {
+        time::sleep_ns(1_000_000);
+        Ok(())
+    }),
+    ("interrupts", || {
+        let keyboard = crate::interrupts::keyboard()?;
+        crate::interrupts::probe(&keyboard).map(drop)
+    }),
+    ("exceptions", || {
+        let reads = Command::new(b"bin/check").args(["check", "as", "peek", "4096"]).spawn().map_err(doing("peek"))?;
+        let how = reads.wait().map_err(doing("peek"))?;
+        same!(how.kind, exit::FAULT, "how a program ends that reads what is not there");
+        Ok(())
+    }),
+    ("ticks", || {
+        // Somebody else on each processor is ready.
+        let load = Load::start(2 * task::processors().count())?;
+        let until = time::now_ns() + 100_000_000;
+        while time::now_ns() < until {}
+        load.stop()
+    }),
+    ("ends", || {
+        let other = thread::spawn(|| (), 0).map_err(doing("thread"))?;
+        other.join().map_err(doing("join")).map(drop)
+    }),
+    ("calls of the scheduler", || {
+        let me = task::identity().thread;
+        sched::set_priority(me, 7).and_then(|()| sched::set_priority(me, 16)).map_err(doing("priority"))
+    }),
+];
+
+/// CUBIX-41, 42: an event of each kind is provoked, told to the fast level, and counted there by its kind; none is of an unknown one.
+fn every_kind() -> Outcome {
+    for name in ["ageing", "initial"] {
+        with(name, || {
+            for (kind, provoke) in PROVOKED {
+                let before = heard(kind)?;
+                // On a slow host a short sleep may be over before it has begun; and what is not urgent is read with what is.
+                let mut after = before;
+                for _ in 0..TRIES {
+                    provoke().map_err(|why| format!("{kind}: {why}"))?;
+                    thread::yield_now();
+                    after = heard(kind)?;
+                    if after > before {
+                        break;
+                    }
+                }
+                holds!(after > before, "{name}: {kind} {after} after one was provoked, {before} before");
+            }
+            same!(heard("unknown events")?, 0, "unknown events");
+            Ok(())
+        })?;
+    }
+    with("ageing", || {
+        let before = heard("called by threads themselves")?;
+        let passing = names::lookup("passing").and_then(PassingClient::bind).map_err(doing("passing"))?;
+        let me = task::identity().thread;
+        passing.wake_up(me).and_then(|()| passing.sleep()).map_err(doing("sleep"))?;
+        let after = heard("called by threads themselves")?;
+        holds!(after > before, "called by threads {after} times after a call, {before} before");
+        Ok(())
+    })
+}

@@ -1,0 +1,74 @@
+//! How many instructions a way may take at most (issue 3: floors, with the whole protection on). They are counted, exact and the
+//! same whatever the host does; none of them is a time.
+
+use super::itc_figures::ITC;
+use super::s80_bench::{Runs, SIZES, exact, find};
+use anyhow::{Result, ensure};
+use measure::{Ours, count, unit};
+
+fn instructions(ours: &Ours, case: &str, way: &str, bytes: u64) -> Result<u64> {
+    Ok(find(ours, case, way, bytes, unit::INSTRUCTIONS)?.value)
+}
+
+/// A call without data by each way, the copy of 8 KiB, and one switch between threads by a scheduler in user mode.
+pub fn calls(runs: &Runs) -> Result<()> {
+    let bars = [
+        (&runs.calls[0], "NullProc", "epc-h", 0, 100),
+        (&runs.calls[0], "NullProc", "epc-s", 0, 320),
+        (&runs.calls[0], "NullProc", "plain", 0, 600),
+        (&runs.ipc, "ArgRtn_Copy", "epc-h", 8192, 800),
+        (&runs.sched, "switch", "itc-improved", 0, 500),
+    ];
+    // Those by which the kernel has no part are of machines with keys.
+    let applies = |way: &str| runs.has_keys || ["epc-s", "plain"].contains(&way);
+    for (ours, case, way, bytes, bar) in bars.into_iter().filter(|(_, _, way, ..)| applies(way)) {
+        let taken = instructions(ours, case, way, bytes)?;
+        ensure!(
+            0 < taken && taken <= bar,
+            "{case} of {bytes} bytes by {way} takes {taken} instructions, more than {bar}"
+        );
+    }
+    let entries = if runs.has_keys { exact(&runs.calls[0], "NullProc", "epc-h", 0, count::ENTRIES)? } else { 0 };
+    ensure!(entries == 0, "a call by epc-h enters the kernel {entries} times");
+    Ok(())
+}
+
+/// CUBIX-U1: servers that fit the keys are called for what one is; 1000 for at most twice what a call by the kernel takes.
+pub fn keys(runs: &Runs) -> Result<()> {
+    let of = |servers: u64, way: &str, unit: &str| {
+        find(&runs.keys, &format!("in-turn-{servers}"), way, 0, unit).map(|figure| figure.value)
+    };
+    let per_call = |servers, way| of(servers, way, "instructions-per-call");
+    for servers in [1, 8, 15, 40, 1000] {
+        let (direct, by_kernel) = (per_call(servers, "epc-h")?, per_call(servers, "epc-s")?);
+        let twice = direct <= 2 * by_kernel;
+        ensure!(direct > 0 && twice, "{servers} servers: {direct} instructions a call, {by_kernel} by the kernel");
+    }
+    // A round of one call has what a round takes besides, so that one of 8 may be less.
+    let (one, fit) = (per_call(1, "epc-h")?, per_call(8, "epc-h")?);
+    ensure!(fit <= one, "8 servers, which fit the keys: {fit} instructions a call, {one} by one server");
+    for servers in [1, 8] {
+        ensure!(of(servers, "epc-h", "hits-permille")? == 1000, "{servers} servers do not fit the keys");
+    }
+    let half = of(40, "epc-h", "hits-permille")?;
+    ensure!(0 < half && half < 1000, "of 40 servers some have a key and some have none: {half} permille");
+    let entries = |case| exact(&runs.keys, case, "epc-h", 0, count::ENTRIES);
+    ensure!(
+        (entries("hit-of-40")?, entries("miss-of-40")?) == (0, 2),
+        "a hit does not enter the kernel, a miss does twice"
+    );
+    Ok(())
+}
+
+/// CUBIX-29, 40: data that nobody touches cost the same, within 2 %, however many they are; and a call without any costs no less.
+pub fn sizes(runs: &Runs) -> Result<()> {
+    for way in runs.ways().chain(ITC) {
+        for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
+            let all = SIZES.map(|bytes| instructions(&runs.ipc, case, way, bytes));
+            let all = all.into_iter().collect::<Result<Vec<u64>>>()?;
+            let (least, most) = all.iter().fold((u64::MAX, 0), |(low, high), n| (low.min(*n), high.max(*n)));
+            ensure!(0 < least && most * 100 <= least * 102, "{case} by {way}, by size: {all:?}");
+        }
+    }
+    Ok(())
+}

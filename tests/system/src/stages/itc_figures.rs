@@ -1,0 +1,102 @@
+//! What benchmarks say of calls that another thread serves, and of switches between threads.
+
+use super::s80_bench::{Runs, SIZES, find};
+use anyhow::{Context, Result, bail, ensure};
+use measure::{ASYNC, ASYNC_CALLS, count, unit};
+
+/// By the improved and by the initial version of the scheduler.
+pub const ITC: [&str; 2] = ["itc-improved", "itc-initial"];
+
+/// Calls that are under way together: each of the patterns, by size alike unless data are copied, for less than a call that is
+/// waited for. (The figure is what one call comes to: as the instructions say that were seen from outside.)
+pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
+    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
+    for way in ITC {
+        let waited = value("NullProc", way, 0, unit::INSTRUCTIONS)?;
+        let null = value("NullProc-async", way, 0, unit::INSTRUCTIONS)?;
+        ensure!(0 < null && null < waited, "{way}: {null} a call, {waited} if each is waited for");
+        for (case, copies) in [("ArgNoRtn-async", 0), ("ArgRtn_NoCopy-async", 0), ("ArgRtn_Copy-async", ASYNC_CALLS)] {
+            for bytes in SIZES {
+                let (one, copied) =
+                    (value(case, way, bytes, unit::INSTRUCTIONS)?, value(case, way, bytes, count::COPIED)?);
+                ensure!(copied == copies * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
+                let times = value(case, way, bytes, count::COPIES)?;
+                ensure!(times == copies, "{case} of {bytes} bytes by {way}: {times} copies");
+                ensure!(copies > 0 || one < waited, "{case} of {bytes} bytes by {way}: {one}, and waited for {waited}");
+            }
+        }
+    }
+    let totals = runs.ipc.figures.iter().filter(|figure| figure.is_total());
+    for (total, case) in totals.zip(&runs.ipc.cases).filter(|(total, _)| total.case.ends_with(ASYNC)) {
+        let (seen, ..) = case.summary(|round| round.instructions).context("no rounds")?;
+        ensure!(seen.abs_diff(total.value * ASYNC_CALLS) <= ASYNC_CALLS, "{seen} were seen: {}", total.line());
+    }
+    Ok(())
+}
+
+/// CUBIX-40: the copy costs what it costs by a call. (That nothing else grows with the size: see `bars.rs`.)
+pub fn itc_by_size(runs: &Runs) -> Result<()> {
+    let value =
+        |case: &str, way: &str, bytes| find(&runs.ipc, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
+    for way in ITC {
+        let null = value("NullProc", way, 0)?;
+        let (itc, call) = (value("ArgRtn_Copy", way, 1 << 20)?, value("ArgRtn_Copy", "epc-s", 1 << 20)?);
+        ensure!(itc > call && itc - call < 2 * null, "the copy of 1 MiB: {itc} by {way}, {call} by a call");
+        ensure!(null > 2 * value("NullProc", "epc-s", 0)?, "{way}: {null} instructions, two switches of threads");
+    }
+    Ok(())
+}
+
+/// CUBIX-62, M6: each way takes two switches of threads, each by one change of view, or four in the initial version; the
+/// scheduler hears of each in the initial one. In the improved one threads call it themselves. Of calls it hears nothing.
+pub fn itc_is_counted(runs: &Runs) -> Result<()> {
+    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
+    for (way, views) in ITC.into_iter().zip([4, 8]) {
+        for (case, bytes) in [("NullProc", 0), ("ArgNoRtn", 8192), ("ArgRtn_NoCopy", 8192), ("ArgRtn_Copy", 8192)] {
+            let [entries, switched, events, copied] =
+                [count::ENTRIES, count::VIEWS, count::EVENTS, count::COPIED].map(|unit| value(case, way, bytes, unit));
+            let (entries, switched, events, copied) = (entries?, switched?, events?, copied?);
+            // In the improved one each switch is one change of view, and one more on either side of it where the scheduler has no key.
+            let most = if runs.has_keys { 4 } else { 6 };
+            let fits = if views == 8 { switched == 8 } else { (2..=most).contains(&switched) };
+            ensure!(fits, "{case} by {way}: {switched} switches of view");
+            ensure!((events >= 2) == (views == 8), "{case} by {way}: {events} events");
+            ensure!(entries >= 2, "{case} by {way}: {entries} entries");
+            ensure!(copied == if case == "ArgRtn_Copy" { bytes } else { 0 }, "{case} by {way}: {copied} bytes copied");
+        }
+    }
+    let [improved, initial] = ITC.map(|way| value("NullProc", way, 0, unit::INSTRUCTIONS));
+    let (improved, initial) = (improved?, initial?);
+    ensure!(2 * improved < initial, "half the switches: {improved} instructions, {initial} in the initial version");
+    for way in runs.ways().filter(|way| *way != "plain").chain(ITC) {
+        for bytes in [2 << 10, 4 << 10, 8 << 10] {
+            ensure!(
+                value("ColourMap", way, bytes, unit::INSTRUCTIONS)? > bytes,
+                "a picture of {bytes} pixels by {way}"
+            );
+        }
+    }
+    for way in runs.ways() {
+        for (case, bytes) in [("NullProc", 0), ("ArgRtn_Copy", 8192)] {
+            ensure!(value(case, way, bytes, count::EVENTS)? == 0, "{case} by {way} is an event for the scheduler");
+        }
+    }
+    Ok(())
+}
+
+/// CUBIX-M7: the rows of the paper's table, for both versions, and what they must be to each other.
+pub fn switches_have_parts(runs: &Runs) -> Result<()> {
+    let value = |case: &str, way: &str, unit| find(&runs.sched, case, way, 0, unit).map(|figure| figure.value);
+    for (way, switches) in [(ITC[0], 2), ("itc-improved-by-kernel", 2), (ITC[1], 4)] {
+        let parts = ["switch", "call_scheduler", "thread_next"].map(|case| value(case, way, unit::INSTRUCTIONS));
+        let [Ok(switch), Ok(call), Ok(next)] = parts else { bail!("{way}: a row is missing: {parts:?}") };
+        ensure!(call > 0 && next > 0 && call + next < switch, "{way}: {call} and {next} of {switch}");
+        // Both are ways between two programs through the kernel; one that was refused would be a third of that.
+        let like = way == ITC[0] || (call < 2 * next && next < 2 * call);
+        ensure!(like, "{way}: {call} instructions to the scheduler, {next} from it");
+        ensure!(value("switches-per-itc", way, "switches")? == switches, "{way}: not {switches} switches");
+    }
+    let [by_kernel, initial] = ["itc-improved-by-kernel", ITC[1]].map(|way| value("switch", way, unit::INSTRUCTIONS));
+    ensure!(by_kernel? < initial?, "a switch through one level costs less than through two");
+    Ok(())
+}
