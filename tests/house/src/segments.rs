@@ -14,7 +14,9 @@ const TARGET: &str = "targets/x86_64-musubi.json";
 
 pub fn check(root: &Path) -> Result<Problems> {
     let mut problems = Problems::new();
-    for file in tree::files(root)?.iter().filter(|file| file.starts_with("kernel/arch/") && tree::extension(file) == "S") {
+    for file in
+        tree::files(root)?.iter().filter(|file| file.starts_with("kernel/arch/") && tree::extension(file) == "S")
+    {
         let text = tree::text(root, file).with_context(|| format!("{file} cannot be read"))?;
         for (line, what) in of_assembly(&text, file == GATE) {
             problems.push(format!("{file}:{line}: {what}"));
