@@ -85,9 +85,7 @@ fn personality() -> Result<Exit, Error> {
     code.bytes_mut()[..9].copy_from_slice(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b]);
     let base = code.base();
     code.seal().map_err(|_| Error::BadProgram)?;
-    let limits = Limits::default();
-    let user = task::identity().user;
-    let task = stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0)?;
+    let task = task::create(&Limits::default(), task::identity().user, b"window")?;
     WINDOW.store(task, Ordering::SeqCst);
     let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, 0)?;
     stub::foreign_set(&Trap, task, gate, base)?;
