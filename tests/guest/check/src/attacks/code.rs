@@ -13,6 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
 use musubi::abi::task::{Limits, exit};
 use musubi::rt::{Bound, section, task, thread};
 use musubi::{AclEntry, Rights};
@@ -169,6 +170,11 @@ impl Made {
         // Who executes it may go on, on whatever thread.
         let own = AclEntry { text: base, ..everybody(ALL) };
         section::grant(base, &own).map_err(doing("grant"))?;
+        // Its maker has no more rights than others, but to start it.
+        let start = musubi::start();
+        let rights = Rights::CHANGE_ACL.bits();
+        let maker = AclEntry { principal: principal::TASK, rights, id: start.task(), text: start.text() };
+        section::grant(base, &maker).map_err(doing("grant"))?;
         section::give(base, child).map_err(doing("give"))?;
         task::start(child, base, base + 0x800, block, 0).map_err(doing("start"))?;
         Ok(Made { task: child, text: base, block })

@@ -94,9 +94,7 @@ fn personality() -> Result<Exit, Error> {
     try_all(|at| stub::foreign_start(&Trap, task, at));
     let frame = Frame { rip: CODE, ..Frame::default() };
     stub::foreign_start(&Trap, task, &raw const frame as u64)?;
-    let mut end = Exit::default();
-    stub::task_wait(&Trap, task, u64::MAX, &raw mut end as u64)?;
-    Ok(end)
+    task::wait(task, 20_000_000_000)
 }
 
 extern "C" fn upcall(_: &mut Frame) -> ! {

