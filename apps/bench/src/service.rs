@@ -14,9 +14,9 @@ use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
 /// Requests of a run, and the steps of each, of some twenty instructions. (An emulator that counts instructions lets processors take
-/// turns of up to a million or so. Who has less to do is done before the next one begins.)
-const REQUESTS: u64 = 48;
-const STEPS: u64 = 100_000;
+/// turns of some millions. Who has less to do is done before the next one begins, and takes that one's work, too.)
+const REQUESTS: u64 = 32;
+const STEPS: u64 = 400_000;
 const OP: u32 = 9;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
