@@ -8,15 +8,15 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
 use musubi::rt::itc::Here;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
-/// Requests of a run, and the steps of each, of some twenty instructions. (An emulator that counts instructions lets processors take
-/// turns of up to a million or so. Who has less to do is done before the next one begins.)
-const REQUESTS: u64 = 48;
-const STEPS: u64 = 100_000;
+/// Requests of a run, and the steps of each, of some twenty instructions.
+const REQUESTS: u64 = 16;
+const STEPS: u64 = 1_000_000;
 const OP: u32 = 9;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
@@ -79,11 +79,13 @@ fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> 
 /// The server's main function.
 pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> {
     let here = Here::find()?;
+    let count: u64 = threads.parse().map_err(|_| Error::BadArgument)?;
     let one = move || -> Result<(), Error> {
         let me = task::identity().thread;
         back.send(OP, [0; 6], None)?;
         loop {
             let mut words = there.receive(FOR_EVER)?.words;
+            meet(count);
             for _ in 0..STEPS {
                 words = black_box(words.map(|word| word.wrapping_mul(5).wrapping_add(1)));
             }
@@ -91,8 +93,17 @@ pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> 
             back.send(OP, [processor as u64; 6], None)?;
         }
     };
-    let count: usize = threads.parse().map_err(|_| Error::BadArgument)?;
     let others: Result<Vec<_>, Error> = (1..count).map(|_| thread::spawn(move || _ = one(), 0)).collect();
     others?;
     one()
+}
+
+/// Waits until as many threads have a request as there are processors. Where an emulator has processors take turns, one would do the
+/// work of those that have not had theirs.
+fn meet(count: u64) {
+    static MET: AtomicU64 = AtomicU64::new(0);
+    let all = (MET.fetch_add(1, Ordering::SeqCst) + 1).next_multiple_of(count);
+    while MET.load(Ordering::SeqCst) < all {
+        core::hint::spin_loop();
+    }
 }

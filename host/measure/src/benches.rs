@@ -66,8 +66,8 @@ pub const BENCHES: [Bench; 9] = [
     },
     Bench {
         name: "pool",
-        about: "a message of 48 bytes to another program and one back, on machines with more and more processors",
-        timeout: Duration::from_secs(900),
+        about: "a message of 48 bytes to another program and one back, on machines with more and more processors; and a service that computes",
+        timeout: Duration::from_secs(1800),
         cpus: 1,
         also_cpus: &[2, 4, 8],
         mem: "512M",

@@ -79,8 +79,8 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// K1-6, 14, 16: requests to one post are shared among the processors, so that n do in the time of one 0.9 n times as much; and together
-/// they execute no more than one alone does.
+/// K1-6, 14, 16: requests to one post are shared among the processors, so that n do in the time of one 0.9 n times as much; what they
+/// execute besides is that they wait for one another.
 pub fn a_service_on_all_processors(runs: &Runs) -> Result<()> {
     for cpus in MACHINES {
         let alone = average(runs, "service", "1-thread", cpus)?;
