@@ -94,7 +94,7 @@ fn personality() -> Result<Exit, Error> {
     try_all(|at| stub::foreign_start(&Trap, task, at));
     let frame = Frame { rip: CODE, ..Frame::default() };
     stub::foreign_start(&Trap, task, &raw const frame as u64)?;
-    task::wait(task, 20_000_000_000)
+    musubi::processes::collect(task, 20_000_000_000).map(|(_, exit)| exit)
 }
 
 extern "C" fn upcall(_: &mut Frame) -> ! {
