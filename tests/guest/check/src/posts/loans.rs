@@ -175,7 +175,8 @@ pub fn not_after_a_time_out() -> Outcome {
         if count > 7 {
             holder.is_stopped(at)?;
         } else {
-            holder.child.kill().map_err(doing("kill"))?;
+            // It may be about to touch it, and be stopped at that.
+            let _ = holder.child.kill();
             holder.ends()?;
         }
         holds!(round < 5 || count > 7, "the holder never had the memory");
@@ -208,7 +209,8 @@ pub fn not_after_a_kill() -> Outcome {
             wrote += 1;
             holder.is_stopped(at)?;
         } else {
-            holder.child.kill().map_err(doing("kill"))?;
+            // It may be about to touch it, and be stopped at that.
+            let _ = holder.child.kill();
             holder.ends()?;
         }
     }
