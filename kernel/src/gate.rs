@@ -6,7 +6,7 @@ use crate::machine::{machine, spare_heap};
 use crate::section::{New, Section};
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
-use abi::rights::principal;
+use abi::rights::{ACL_MAX, principal};
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
@@ -50,18 +50,23 @@ impl Binding {
     }
 
     /// The argument section is lent to the callee while a thread of this caller's task executes it, so not beyond a call
-    /// (pitfalls, H10). Those of the task that has bound need no more; others come by where the caller is called itself.
+    /// (pitfalls, H10). Those of the task that has bound need no more; others come by where the caller is called itself. Errors:
+    /// `TooBig`: as many tasks are there as a list has room for. `Dead`: the callee is gone.
     pub fn lend(&self, caller: &Domain) -> Result<(), Error> {
         let (Some(args), task) = (&self.args, caller.subject.task) else { return Ok(()) };
         if task == self.task {
             return Ok(());
+        }
+        // An entry for a text that is gone would be for whatever comes to lie there.
+        if self.target.is_dead() {
+            return Err(Error::Dead);
         }
         let (known, ended) = {
             let state = args.state.lock();
             let entries = state.acl.entries();
             let is_lent = |entry: &&AclEntry| entry.principal == principal::TASK && entry.text == self.target.base;
             let known = entries.iter().filter(is_lent).any(|entry| entry.id == task);
-            let look = !known && entries.len().is_multiple_of(LENT_LOOK);
+            let look = !known && (entries.len().is_multiple_of(LENT_LOOK) || entries.len() >= ACL_MAX);
             let ended = |entry: &&AclEntry| look && is_lent(entry) && machine().tasks.find(entry.id).is_none();
             (known, entries.iter().filter(ended).copied().collect::<Vec<_>>())
         };
@@ -69,11 +74,14 @@ impl Binding {
         if known {
             return Ok(());
         }
-        match args.set_entry(&lent(principal::TASK, task, &self.target)) {
-            // More tasks at once than a list has room for: nobody is to be refused for that.
-            Err(Error::TooBig) => args.set_entry(&lent(principal::ANY, 0, &self.target)),
-            other => other,
+        let entry = lent(principal::TASK, task, &self.target);
+        args.set_entry(&entry)?;
+        if self.target.is_dead() {
+            // It may have gone before its name was in a list.
+            args.set_entry(&AclEntry { rights: 0, ..entry })?;
+            return Err(Error::Dead);
         }
+        Ok(())
     }
 
     pub fn end(&self) {

@@ -308,12 +308,13 @@ impl Task {
             return;
         }
         // Who would give something to a task that has ended deletes it, and comes here later.
-        if self.told.swap(true, Ordering::SeqCst) {
+        if self.told.load(Ordering::SeqCst) {
             return;
         }
-        // Whoever looks for it finds it in one of the two.
+        // Whoever looks for it finds it in one of the two, and whoever is told of its end can have it forgotten.
         machine().ended.insert(self.number, self.clone());
         machine().tasks.remove(self.number);
+        self.told.store(true, Ordering::SeqCst);
         self.waiters.wake_all();
         ENDS.ring();
     }
@@ -325,7 +326,7 @@ impl Task {
             payer: self.payer_number(),
             user: self.user,
             began: u64::from(self.has_started()),
-            exit: self.exit_status().unwrap_or_default(),
+            exit: self.exit.lock().unwrap_or_default(),
             name: self.name,
         }
     }

@@ -16,9 +16,10 @@ use crate::task::{Task, steady};
 use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
-use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
+use abi::refusal::Object;
+use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
 use abi::gate::attention;
-use abi::Error;
+use abi::{Error, Rights};
 use ::sched::{Life, Phase};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -238,12 +239,16 @@ impl Thread {
         (0..=inner.gate.depth()).any(leads_there)
     }
 
-    /// The thread's domain for a text, made on its first call there.
+    /// The thread's domain for a text, made on its first call there. A thread of the system's calls none of a person's: whoever it calls
+    /// from there would take it for the system, and servers on threads of their own would call whatever gate a message names.
     pub fn domain_for(&self, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
         if let Some(domain) = inner.numbers.get(&text.base).and_then(|&number| inner.domain_number(number).ok())
             && Arc::ptr_eq(&domain.text, text)
         {
             return Ok(domain);
+        }
+        if self.task.user == USER_SYSTEM && text.owner().user != USER_SYSTEM {
+            return Err(inner.domain.subject.refused(Object::Section(text.base, Rights::CALL)));
         }
         // Texts that have ended since: their stacks and views are of no use any more.
         let ended = |domain: &&Arc<Domain>| domain.text.is_dead() || domain.text.base == text.base;

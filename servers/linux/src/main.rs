@@ -8,10 +8,9 @@ extern crate alloc;
 use abi::task::USER_SYSTEM;
 use alloc::boxed::Box;
 use alloc::format;
-use musubi::interfaces::linux::{Linux, linux_serve_by};
+use musubi::interfaces::linux::{Linux, linux_serve};
 use musubi::interfaces::request::{LEN_MAX, Request};
-use musubi::rt::serve::Ways;
-use musubi::{Caller, Error, Rights, Start, servers};
+use musubi::{Caller, Error, Rights, Start};
 use personality::coverage::What;
 use personality::musubi::Musubi;
 use personality::server::{Refusal, Server, Spawn};
@@ -25,7 +24,7 @@ struct Service(&'static Server<Musubi>);
 fn run(_start: &Start) -> i32 {
     let ready = personality::musubi::begin().and_then(|server| {
         let service: &'static Service = Box::leak(Box::new(Service(server)));
-        let gates = linux_serve_by(service, Ways::default().post(servers::post()?).receivers(1))?;
+        let gates = linux_serve(service)?;
         musubi::names::publish("linux", &gates)
     });
     match ready {

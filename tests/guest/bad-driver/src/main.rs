@@ -13,14 +13,17 @@ use musubi::driver::{Arrivals, Driver};
 use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::keyboard::{Keyboard, keyboard_serve};
 use musubi::interfaces::passing::PassingClient;
+use musubi::rt::bound::result_of;
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::section::Ports;
-use musubi::rt::{Once, Trap, probe, sync, task, thread, time};
+use musubi::rt::{Once, Trap, plain_call, probe, sync, task, thread, time};
 use musubi::{Caller, Error, Start};
 use zerocopy::FromBytes;
 
 musubi::program!(run);
 
+/// What a check's peer does with the first word 10: adds the second one.
+const ADD: u64 = 10;
 const LOOP: u64 = 10;
 const SLEEP: u64 = 11;
 const WAIT: u64 = 12;
@@ -53,6 +56,7 @@ fn run(_: &Start) -> i32 {
         Ok((ports, arrivals)) => loop {
             first(ports);
             let _ = arrivals.wait(1_000_000_000);
+            call_outside();
         },
         Err(e) => e.word() as i32,
     }
@@ -116,7 +120,7 @@ impl Keyboard for Service {
     /// A new handler, which does this when it is next called. Or, with an address, see [`deputy`].
     fn listen(&self, _: &Caller, how: u64) -> Result<(), Error> {
         if how > END {
-            return deputy(self.ports, how);
+            return if how % 2 == 0 { deputy(self.ports, how) } else { ask_outside(how - 1) };
         }
         if how == PASS {
             PASSING.get_or_try(|| PassingClient::bind(musubi::names::lookup("passing")?))?;
@@ -154,6 +158,26 @@ impl Keyboard for Service {
 
     fn handled(&self) -> (u64, u64) {
         (CALLED.load(Ordering::SeqCst), SEEN.load(Ordering::SeqCst))
+    }
+}
+
+/// The gate that this program's own thread is to call, the first word, and the answer.
+static OUTSIDE: AtomicU64 = AtomicU64::new(0);
+static ANSWER: AtomicU64 = AtomicU64::new(0);
+
+fn ask_outside(gate: u64) -> Result<(), Error> {
+    ANSWER.store(u64::MAX, Ordering::SeqCst);
+    OUTSIDE.store(gate, Ordering::SeqCst);
+    while ANSWER.load(Ordering::SeqCst) == u64::MAX {
+        thread::yield_now();
+    }
+    result_of([ANSWER.load(Ordering::SeqCst), 0]).map(drop)
+}
+
+fn call_outside() {
+    let gate = OUTSIDE.swap(0, Ordering::SeqCst);
+    if gate != 0 {
+        ANSWER.store(plain_call(gate, [ADD, 1, 0, 0, 0, 0]).map_or_else(Error::word, |_| 0), Ordering::SeqCst);
     }
 }
 

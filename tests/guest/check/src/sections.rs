@@ -72,7 +72,7 @@ fn create_refuses() -> Outcome {
     for what in [kind::TEXT, kind::DEVICE, kind::PORTS, kind::STACK, 5, u64::MAX] {
         same!(try_it(PAGE, 0, what, 0, 0, 0), Err(Error::BadArgument), "kind {what}");
     }
-    for flags in [flag::AS_DATA, 4, u64::MAX] {
+    for flags in [flag::AS_DATA, 8, u64::MAX] {
         same!(try_it(PAGE, 0, kind::DATA, flags, 0, 0), Err(Error::BadArgument), "flags {flags:#x}");
     }
     for (len, reserve, room) in [

@@ -79,9 +79,13 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        checks("system_deputies", "check system_deputies", &["the_systems_calls_with_the_callers_memory"])
-            .ours("bad-driver", "bin/keyboard")
-            .matrix(),
+        checks(
+            "system_deputies",
+            "check system_deputies",
+            &["the_systems_threads_stay_in_its_texts", "the_systems_calls_with_the_callers_memory"],
+        )
+        .ours("bad-driver", "bin/keyboard")
+        .matrix(),
         checks("secrets", "check secrets", &["secret_sections_are_in_no_shared_view", "a_clone_of_a_secret_is_one"])
             .matrix(),
         checks(

@@ -5,7 +5,7 @@
 
 use super::{SECRET, Scene, op, stopped};
 use crate::memory::{data, store};
-use crate::peer::Peer;
+use crate::peer::{Peer, op as peer_op};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -30,7 +30,10 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// What only the system may: its deputy is a driver in the place of the keyboard's.
-pub const OF_THE_SYSTEM: &[Check] = &[("the_systems_calls_with_the_callers_memory", by_the_system)];
+pub const OF_THE_SYSTEM: &[Check] = &[
+    ("the_systems_threads_stay_in_its_texts", stay_inside),
+    ("the_systems_calls_with_the_callers_memory", by_the_system),
+];
 
 /// An argument where the kernel accesses memory: the call and the argument, all words, and what lies at the address if it is an own one.
 /// `None`: it takes more than the call, and is tried by another check.
@@ -247,6 +250,15 @@ fn by_a_callee() -> Outcome {
     try_all(&own, &forbidden, &halves, ask, intact)?;
     callee.end()?;
     scene.end()
+}
+
+/// A server's own thread is asked to call a program of a person's: whoever that calls would take it for the system.
+fn stay_inside() -> Outcome {
+    let peer = Peer::start()?;
+    let driver = crate::interrupts::keyboard()?;
+    same!(driver.listen(peer.gate | 1), Err(Error::Denied), "the call");
+    same!(peer.plain(peer_op::ADD, &[0]), Ok(0), "what has been added");
+    peer.end()
 }
 
 /// The kernel lets a driver write ports and the log, and hear how tasks have ended; not what it could not read itself.
