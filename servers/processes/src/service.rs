@@ -71,10 +71,17 @@ impl Service {
     fn know(&self, task: u64) -> Result<(), Error> {
         self.await_entry(task)?;
         let mut table = self.table.lock();
-        if table.get(task).is_none()
-            && let Some(info) = task::info(task).filter(|info| info.payer != 0)
-        {
-            table.adopt(task, info.payer, info.user, info.name);
+        if table.get(task).is_some() {
+            return Ok(());
+        }
+        // It is there, or has ended and was not looked at yet (which takes the table); in this order, as it may end meanwhile.
+        let running = task::info(task).map(|info| (info.payer, info.user, info.name));
+        let found = running.or_else(|| {
+            let end = task::ended(task.checked_sub(1)?).ok().filter(|end| end.task == task && end.began != 0)?;
+            Some((end.payer, end.user, end.name))
+        });
+        if let Some((payer, user, name)) = found.filter(|found| found.0 != 0) {
+            table.adopt(task, payer, user, name);
             self.write_down(&mut table);
             drop(table);
             // It may have ended in between.
