@@ -16,7 +16,7 @@ pub use queue::{Queue, Taken};
 pub use semaphore::{Held, Semaphore};
 pub use waiters::Wake;
 
-/// The words that partners share: `shuttle`'s in tests, which then run under all its interleavings.
+/// The words that partners share: `shuttle`'s in tests, which then run under very many of its interleavings (not all).
 #[cfg(not(test))]
 mod atomic {
     pub use core::sync::atomic::{AtomicU64, Ordering, fence};

@@ -1,4 +1,4 @@
-//! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under all its interleavings. There the lock also
+//! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under very many of its interleavings (chosen at random and by depth, not all). There the lock also
 //! sees to it that nobody ever holds two.
 
 /// Words that one alone touches at a time: who holds the lock, the slot or the wait. (In tests, too: `shuttle` need not try
