@@ -117,7 +117,6 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 
 /// Fills the domain's view for one access, as far as the ACL allows.
 fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> Result<(), Denial> {
-    let uses = domain.is_keyed().then(|| thread.inner.lock().uses());
     let right = access.right();
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
     let section = &place.section;
@@ -174,7 +173,7 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
         Some(keys) => {
             let own_part = !Arc::ptr_eq(view, &keys.lower);
-            keys.tag(domain, section, &state, own_part, &uses.unwrap_or_default(), map)
+            keys.tag(domain, section, &state, own_part, map)
         }
         None => {
             map(0);
@@ -200,7 +199,7 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
             }
             Ok(())
         }
-        Tag::Apart(class) => keyed::set_apart(thread, domain, Some(class)),
+        Tag::NoKey(class) | Tag::Apart(class) => keyed::set_apart(thread, domain, Some(class)),
     };
     outcome.map_err(|_| denied(cause::NO_MEMORY, right))
 }

@@ -2,6 +2,7 @@
 //! (architecture, section 3). `core/keys` says which class of sections has which key; this tells the gates, the page
 //! tables and the processors. What has no key runs in a view of its own, as everything does on machines without keys.
 
+use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::EARNING;
 use crate::processor;
@@ -9,14 +10,16 @@ use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
+use abi::rights::principal;
 use abi::section::kind;
 use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
+use arch::gate::domain_of;
 use core::sync::atomic::Ordering;
-use keys::{Class, Key, Keys, Leaving, Want};
+use keys::{Class, KEYS, Key, Keys, Leaving, Uses, Want};
 use spin::Mutex;
 
 pub struct TaskView {
@@ -40,14 +43,18 @@ pub enum Tag {
     Mapped,
     /// Not now: keys change hands, and the access is tried again.
     Again(Change),
-    /// The domain has to go on in a view of its own.
+    /// There is no key: the domain has to go on in a view of its own, until its class has earned one.
+    NoKey(Class),
+    /// Whatever keys there are, the domain has to go on in a view of its own.
     Apart(Class),
 }
 
 /// A key that changes hands.
-pub struct Change {
-    leaving: Option<Leaving>,
-    stale: Stale,
+pub enum Change {
+    /// A free one has come to this class.
+    Given(Class),
+    /// It leaves a class; what was mapped with it.
+    Leaves(Leaving, Stale),
 }
 
 /// The part of an ACL that matters for a section's pages. Pages of texts are never writable: reading them is all there is.
@@ -57,7 +64,7 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
         return Class::of(state.acl.entries(), &domain.subject, own);
     }
     let reads = |entry: &AclEntry| entry.rights & Rights::READ.bits() != 0;
-    let all = |entry: &AclEntry| entry.text == abi::rights::ANY_TEXT && entry.principal == abi::rights::principal::ANY;
+    let all = |entry: &AclEntry| entry.text == abi::rights::ANY_TEXT && entry.principal == principal::ANY;
     let public = state.acl.entries().iter().any(|entry| all(entry) && reads(entry));
     let widened = |entry: &AclEntry| {
         let rights = if !reads(entry) {
@@ -71,6 +78,13 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     };
     let entries: Vec<AclEntry> = state.acl.entries().iter().map(widened).collect();
     Class::of(&entries, &domain.subject, own)
+}
+
+/// The class of what a text keeps for itself.
+fn home(domain: &Domain) -> Class {
+    let rights = (Rights::READ | Rights::WRITE).bits();
+    let own = AclEntry { principal: principal::ANY, rights, id: 0, text: domain.text.base };
+    Class::of(&[own], &domain.subject, None)
 }
 
 impl TaskView {
@@ -142,45 +156,47 @@ impl TaskView {
 
     /// Maps a page of a section for a domain that has tried to use it, with the key of its class. The section's lock is
     /// held, and the view's during `map`: no key changes hands between its choice and its use.
-    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, own_part: bool, uses: &[u64; 16], map: impl FnOnce(u8)) -> Tag {
+    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, own_part: bool, map: impl FnOnce(u8)) -> Tag {
         let class = class_of(section, state, domain, own_part);
         if section.is_secret() {
             domain.secret.store(true, Ordering::SeqCst);
+            domain.joins.store(false, Ordering::SeqCst);
             return Tag::Apart(class);
         }
         let mut this = self.state.lock();
         if section.is_text() && !this.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
+            domain.joins.store(false, Ordering::SeqCst);
             return Tag::Apart(class);
         }
-        let subject = domain.subject;
-        let home = Class::of(
-            &[AclEntry { principal: abi::rights::principal::ANY, rights: (Rights::READ | Rights::WRITE).bits(), id: 0, text: subject.text }],
-            &subject,
-            None,
-        );
-        match this.keys.want(&class, |other| *other == home, |key| uses[key.number() as usize]) {
+        match this.keys.find(&class) {
             Want::Has(key) => {
                 map(key.number());
                 Tag::Mapped
             }
-            Want::Take { evicted: None, .. } => Tag::Again(Change { leaving: None, stale: Stale::default() }),
-            Want::Take { evicted: Some(leaving), .. } => {
-                let stale = self.clear(&this, leaving.key());
-                Tag::Again(Change { leaving: Some(leaving), stale })
+            Want::Take { .. } => Tag::Again(Change::Given(class)),
+            Want::None => {
+                // What all in the view may fetch, it may: so it stays, and nobody has to ask when it comes back.
+                domain.joins.store(true, Ordering::SeqCst);
+                Tag::NoKey(class)
             }
-            Want::None => Tag::Apart(class),
         }
     }
 
-    /// A domain that lives apart wants to come back: counts towards a key for the class that it missed. Whether it has one.
-    pub fn earn(&self, class: &Class, uses: &[u64; 16]) -> Result<bool, Change> {
+    /// A domain that lives apart wants to come back: counts towards a key for the class that it missed. Whether it has one. Call
+    /// without locks.
+    pub fn earn(&self, thread: &Thread, domain: &Domain, class: &Class) -> Result<bool, Change> {
+        let due = self.state.lock().keys.is_due(class);
+        let uses = due.then(|| self.uses());
+        // Who gets a key at the price of its own would miss that next.
+        let start = thread.inner.lock().domain_number(OWN);
+        let homes: Vec<Class> = start.iter().map(|start| home(start)).chain([home(domain)]).collect();
         let mut this = self.state.lock();
-        match this.keys.want(class, |_| false, |key| uses[key.number() as usize]) {
+        match this.keys.earn(class, |other| homes.contains(other), uses.as_ref()) {
             Want::Has(_) => Ok(true),
-            Want::Take { evicted: None, .. } => Err(Change { leaving: None, stale: Stale::default() }),
+            Want::Take { evicted: None, .. } => Err(Change::Given(class.clone())),
             Want::Take { evicted: Some(leaving), .. } => {
                 let stale = self.clear(&this, leaving.key());
-                Err(Change { leaving: Some(leaving), stale })
+                Err(Change::Leaves(leaving, stale))
             }
             Want::None => Ok(false),
         }
@@ -189,13 +205,15 @@ impl TaskView {
     /// Tells everyone that keys have changed hands (pitfalls, H3): first the tables that gates compare with, then page
     /// tables and processors, then who gets the key. Call without locks.
     pub fn change(&self, change: Change) {
-        self.tell();
-        let Change { leaving, stale } = change;
-        stale.flush();
-        if let Some(leaving) = leaving {
-            processor::make_forget(self.lower.users());
-            self.state.lock().keys.settle(leaving);
-            self.tell();
+        match change {
+            Change::Given(class) => self.tell(&class),
+            Change::Leaves(leaving, stale) => {
+                self.tell(leaving.class());
+                stale.flush();
+                processor::make_forget(self.lower.users());
+                let next = self.state.lock().keys.settle(leaving).cloned();
+                next.iter().for_each(|class| self.tell(class));
+            }
         }
     }
 
@@ -204,7 +222,7 @@ impl TaskView {
         let leaving = self.state.lock().keys.forget(text);
         for leaving in leaving {
             let stale = self.clear(&self.state.lock(), leaving.key());
-            self.change(Change { leaving: Some(leaving), stale });
+            self.change(Change::Leaves(leaving, stale));
         }
     }
 
@@ -213,11 +231,23 @@ impl TaskView {
         self.state.lock().keys.register(&domain.subject)
     }
 
-    /// Classes that a domain's thread may use by each key: whose uses count for it.
-    pub fn open_keys(&self, domain: &Domain) -> Vec<Key> {
-        let state = self.state.lock();
-        let open = |(key, class): (Key, &Class)| (!class.rights(&domain.subject).is_empty()).then_some(key);
-        state.keys.classes().filter_map(open).collect()
+    /// How often each key was of use to all threads.
+    fn uses(&self) -> Uses {
+        let mut sum = [0; KEYS];
+        for thread in self.threads() {
+            let inner = thread.inner.lock();
+            let called = |text: u64| {
+                let number = inner.numbers.get(&text).copied().filter(|number| *number != OWN);
+                number.map(|number| inner.gate.calls(number))
+            };
+            let uses = self.state.lock().keys.uses(called);
+            sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);
+        }
+        sum
+    }
+
+    fn threads(&self) -> Vec<Arc<Thread>> {
+        self.state.lock().threads.iter().filter_map(Weak::upgrade).collect()
     }
 
     pub fn stats(&self) -> KeyUse {
@@ -234,11 +264,13 @@ impl TaskView {
         stale
     }
 
-    /// Every thread's gate hears of the registers as they are now.
-    fn tell(&self) {
-        let threads: Vec<Arc<Thread>> = self.state.lock().threads.iter().filter_map(Weak::upgrade).collect();
-        for thread in threads {
-            thread.inner.lock().refresh();
+    /// Every thread's gate hears of the registers as they are now, of the domains that may use a class.
+    fn tell(&self, class: &Class) {
+        for thread in self.threads() {
+            let inner = &mut *thread.inner.lock();
+            let concerned = |domain: &Arc<Domain>| !class.rights(&domain.subject).is_empty();
+            let numbers: Vec<u32> = inner.domains.iter().flatten().filter(|domain| concerned(domain)).map(|domain| domain.number).collect();
+            inner.refresh(|_, to| numbers.binary_search(&to).is_ok());
         }
     }
 }
@@ -261,9 +293,11 @@ impl Inside {
 }
 
 impl Inner {
-    /// Makes the records say what holds now: registers, and which calls the gate may make by itself.
-    pub fn refresh(&mut self) {
-        let addresses: Vec<u64> = self.leads.values().flatten().copied().collect();
+    /// Makes the records say what holds now: registers, and which calls the gate may make by itself. Those that lead `from` a domain
+    /// `to` another, by their numbers, for which this is asked.
+    pub fn refresh(&mut self, concerned: impl Fn(u32, u32) -> bool) {
+        let all = self.leads.iter().flat_map(|(to, addresses)| addresses.iter().map(|address| (*to, *address)));
+        let addresses: Vec<u64> = all.filter(|(to, at)| concerned(domain_of(*at), *to)).map(|(_, at)| at).collect();
         for address in addresses {
             if let Some(record) = self.gate.record(address) {
                 let now = self.complete(address, &record);
@@ -274,18 +308,6 @@ impl Inner {
         }
         self.seen.0 = usize::MAX;
         self.sync();
-    }
-
-    /// How often each key has been of use to this thread: calls of the domains that it is open in.
-    pub fn uses(&self) -> [u64; 16] {
-        let mut uses = [0; 16];
-        for domain in self.domains.iter().flatten().filter(|domain| domain.is_keyed()) {
-            let calls = self.gate.calls(domain.number);
-            if let Some(task_view) = &domain.task_view {
-                task_view.open_keys(domain).iter().for_each(|key| uses[key.number() as usize] += calls);
-            }
-        }
-        uses
     }
 }
 
@@ -301,7 +323,7 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
     for number in inner.domains.iter().flatten().map(|domain| domain.number) {
         inner.gate.set_countdown(number, EARNING);
     }
-    inner.refresh();
+    inner.refresh(|from, to| [from, to].contains(&domain.number));
     Ok(())
 }
 
@@ -312,18 +334,17 @@ pub fn try_back(thread: &Arc<Thread>, domain: &Arc<Domain>) {
         return;
     }
     let missed = domain.missed.lock().clone();
-    let uses = thread.inner.lock().uses();
     if let Some(class) = missed {
-        match task_view.earn(&class, &uses) {
+        match task_view.earn(thread, domain, &class) {
             Ok(true) => {}
             Ok(false) => return,
             Err(change) => task_view.change(change),
         }
     }
-    if !task_view.admit(domain) {
-        return;
+    let stays = domain.joins.load(Ordering::SeqCst) && domain.text.is_clear();
+    if stays || task_view.admit(domain) {
+        bring_in(thread, domain);
     }
-    bring_in(thread, domain);
 }
 
 /// An admitted domain goes on in the shared view.
@@ -334,5 +355,5 @@ pub fn bring_in(thread: &Thread, domain: &Arc<Domain>) {
     domain.joins.store(false, Ordering::SeqCst);
     *domain.missed.lock() = None;
     inner.gate.set_root(domain.number, shared.root());
-    inner.refresh();
+    inner.refresh(|from, to| [from, to].contains(&domain.number));
 }

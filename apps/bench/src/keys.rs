@@ -24,6 +24,8 @@ const ROUNDS: usize = 100;
 const SOME_HAVE: usize = 40;
 /// So few rounds that nobody earns a key meanwhile.
 const FEW: usize = 16;
+/// Calls after which nobody waits for a key any more.
+const LONG: usize = 5000;
 /// Calls before it is measured.
 const EARNING: usize = 100_000;
 
@@ -79,9 +81,45 @@ fn turns(report: &Report, gates: &[u64], rounds: usize) -> Result<(), Error> {
         for (case, measured) in apart {
             report.case(Case { case: &format!("{case}-of-{}", gates.len()), way, bytes: 0 }, &measured, &[]);
         }
+        if wanted == grade::EPC_H && gates.len() >= SOME_HAVE {
+            earn(report, &clients, Case { case: &format!("-of-{}", gates.len()), way, bytes: 0 })?;
+        }
         for client in clients {
             client.unbind()?;
         }
+    }
+    Ok(())
+}
+
+/// Calls to one server that has no key, until it has one: how many, what the one takes in which the key changes hands, and the next, in
+/// which pages come back; and the first call to who has lost it, which goes on in a view of its own.
+fn earn(report: &Report, clients: &[MeasureClient], case: Case) -> Result<(), Error> {
+    let timed = |client: &MeasureClient| {
+        let began = time::ticks();
+        client.null().map(|()| time::ticks() - began)
+    };
+    // Twice: a call may be the first one for some other reason.
+    let all = |clients: &[MeasureClient]| -> Result<Vec<u64>, Error> {
+        let once: Vec<u64> = clients.iter().map(timed).collect::<Result<_, _>>()?;
+        clients.iter().zip(once).map(|(client, first)| timed(client).map(|next| next.min(first))).collect()
+    };
+    let took = all(clients)?;
+    let usual = *took.iter().max().unwrap_or(&0);
+    let wanted = took.iter().rposition(|ticks| *ticks == usual).unwrap_or_default();
+    let before = keys().evicted;
+    let mut calls = Vec::new();
+    while keys().evicted == before && calls.len() < LONG {
+        calls.push(timed(&clients[wanted])?);
+    }
+    let changed = calls.len() as u64;
+    let change = calls.last().copied().unwrap_or_default();
+    let next = timed(&clients[wanted])?;
+    let lost: Vec<u64> = clients.iter().map(timed).collect::<Result<_, _>>()?;
+    let longest = lost.iter().copied().max().unwrap_or_default();
+    for (what, ticks) in [("change", change), ("next", next), ("lost", longest)] {
+        let case = Case { case: &format!("{what}{}", case.case), ..case };
+        report.average(case, ticks, 1);
+        report.count(case, "rounds", changed);
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Which class has which key.
 
 use crate::class::Class;
-use crate::misses::{EARN, Misses};
-use crate::register::{CLASS_KEYS, DOMAIN, Key};
+use crate::misses::{EARN, Missed, Misses};
+use crate::register::{CLASS_KEYS, DOMAIN, KEYS, Key};
+use abi::rights::ANY_TEXT;
 use acl::Subject;
 use alloc::vec::Vec;
 
@@ -38,6 +39,9 @@ impl Leaving {
     }
 }
 
+/// By the number of a key.
+pub type Uses = [u64; KEYS];
+
 /// What happened so far. (Hits are counted where they happen, which is not in the kernel.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -47,7 +51,7 @@ pub struct Stats {
     pub given: u64,
     /// A class lost its key to another.
     pub evicted: u64,
-    /// All keys were looked at, for one that can go.
+    /// A key that can go was looked for.
     pub looks: u64,
 }
 
@@ -58,8 +62,10 @@ const HEAT_MAX: u64 = 16 * EARN as u64;
 #[derive(Debug)]
 struct Holder {
     class: Class,
-    /// The caller's count of uses, when it was last looked at.
-    seen: u64,
+    /// The caller's count of uses, when it was last looked at since the class has the key.
+    seen: Option<u64>,
+    /// How many misses there had been when it was last found to have been used.
+    used: u64,
     /// Uses. Those from before the last time that a class was refused count half, from before the last but one a quarter ...
     heat: u64,
     /// The number of keys given before.
@@ -104,9 +110,8 @@ impl Keys {
         Keys { slots: [const { Slot::Free }; CLASS_KEYS], misses: Misses::new(), stats }
     }
 
-    /// A class is about to be used. `pinned`: the classes whose keys must stay. `uses`: how often the key was used so far,
-    /// a count that only grows.
-    pub fn want(&mut self, class: &Class, pinned: impl Fn(&Class) -> bool, uses: impl Fn(Key) -> u64) -> Want {
+    /// A page of a class was touched: its key, or a free one.
+    pub fn find(&mut self, class: &Class) -> Want {
         if class.is_public() {
             return Want::Has(Key::PUBLIC);
         }
@@ -120,21 +125,32 @@ impl Keys {
             None => {}
         }
         if let Some(at) = self.slots.iter().position(|slot| matches!(slot, Slot::Free)) {
-            self.slots[at] = Slot::Held(self.next_holder(class, uses(Key::at(at))));
+            self.slots[at] = Slot::Held(self.next_holder(class));
             return Want::Take { key: Key::at(at), evicted: None };
         }
         self.stats.misses += 1;
-        if self.misses.count(class) < EARN {
-            return Want::None;
+        Want::None
+    }
+
+    /// Whether a key may change hands when the class is missed next: then it matters how much all keys were used.
+    pub fn is_due(&self, class: &Class) -> bool {
+        self.misses.is_due(class)
+    }
+
+    /// A class is missed, and counts towards a key. `pinned`: the classes whose keys must stay. `uses`: how often each key was used
+    /// so far ([`Keys::uses`]); without it, none changes hands.
+    pub fn earn(&mut self, class: &Class, pinned: impl Fn(&Class) -> bool, uses: Option<&Uses>) -> Want {
+        let found = self.find(class);
+        if found != Want::None || self.slot_of(class).is_some() {
+            return found;
         }
-        self.look(&uses);
-        let Some(evicted) = self.coldest(pinned).and_then(|at| self.leave(at)) else {
-            self.age();
-            return Want::None;
-        };
+        let missed = self.misses.count(class, self.stats.misses);
+        let Some(uses) = uses else { return Want::None };
+        self.note(uses);
+        let Some(evicted) = self.make_room(missed, pinned) else { return Want::None };
         self.stats.evicted += 1;
         let key = evicted.key;
-        self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class, uses(key))));
+        self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class)));
         Want::Take { key, evicted: Some(evicted) }
     }
 
@@ -168,6 +184,21 @@ impl Keys {
         self.classes().fold(DOMAIN, |register, (key, class)| key.open(register, class.rights(subject)))
     }
 
+    /// How often each key was of use to a thread. `called` says how often the thread has called a text without the kernel, if it has ever
+    /// called it. A class that only the text may use where the thread started, or all texts, is of use all the time: nobody sees
+    /// when. But one in steady use by calls is hotter.
+    pub fn uses(&self, called: impl Fn(u64) -> Option<u64>) -> Uses {
+        let mut uses = [0; KEYS];
+        for (key, class) in self.classes() {
+            let by_calls = class.named().try_fold(None, |sum: Option<u64>, text| {
+                // Of a class for all texts it is not known who uses it.
+                if text == ANY_TEXT { Err(()) } else { Ok(called(text).map(|calls| calls + sum.unwrap_or(0)).or(sum)) }
+            });
+            uses[usize::from(key.number())] = by_calls.ok().flatten().unwrap_or(self.stats.misses);
+        }
+        uses
+    }
+
     /// The keys in use, and whose they are.
     pub fn classes(&self) -> impl Iterator<Item = (Key, &Class)> {
         self.slots.iter().enumerate().filter_map(|(at, slot)| match slot {
@@ -186,10 +217,16 @@ impl Keys {
 
     /// A class that gets a key waits no longer. By the heat that it starts with, two others must be refused before it can
     /// be thrown out.
-    fn next_holder(&mut self, class: &Class, seen: u64) -> Holder {
+    fn next_holder(&mut self, class: &Class) -> Holder {
         self.misses.remove(class);
         self.stats.given += 1;
-        Holder { class: class.clone(), seen, heat: 2 * u64::from(EARN), since: self.stats.given }
+        Holder {
+            class: class.clone(),
+            seen: None,
+            used: self.stats.misses,
+            heat: 2 * u64::from(EARN),
+            since: self.stats.given,
+        }
     }
 
     fn holders(&mut self) -> impl Iterator<Item = (Key, &mut Holder)> {
@@ -200,14 +237,36 @@ impl Keys {
     }
 
     /// Takes note of what was used since the last time.
-    fn look(&mut self, uses: impl Fn(Key) -> u64) {
-        self.stats.looks += 1;
+    fn note(&mut self, uses: &Uses) {
+        let misses = self.stats.misses;
         for (key, holder) in self.holders() {
-            let now = uses(key);
-            let heat = holder.heat.saturating_add(now.saturating_sub(holder.seen));
-            holder.heat = heat.min(HEAT_MAX);
-            holder.seen = now;
+            let now = uses[usize::from(key.number())];
+            let more = now.saturating_sub(holder.seen.unwrap_or(now));
+            if more > 0 {
+                holder.heat = holder.heat.saturating_add(more).min(HEAT_MAX);
+                holder.used = misses;
+            }
+            holder.seen = Some(now);
         }
+    }
+
+    /// A key for a class that was missed so often, if it has earned one.
+    fn make_room(&mut self, missed: Missed, pinned: impl Fn(&Class) -> bool) -> Option<Leaving> {
+        if let Some(since) = missed.stretch {
+            self.stats.looks += 1;
+            if let Some(at) = self.idle(since, &pinned) {
+                return self.leave(at);
+            }
+        }
+        if missed.misses < EARN {
+            return None;
+        }
+        self.stats.looks += 1;
+        let coldest = self.coldest(pinned);
+        if coldest.is_none() {
+            self.age();
+        }
+        coldest.and_then(|at| self.leave(at))
     }
 
     /// Nobody was colder than who has earned a key: uses and misses of before count half from now on.
@@ -216,6 +275,15 @@ impl Keys {
         for (_, holder) in self.holders() {
             holder.heat /= 2;
         }
+    }
+
+    /// The key that nobody has used for longest, if nobody has since a miss.
+    fn idle(&self, since: u64, pinned: impl Fn(&Class) -> bool) -> Option<usize> {
+        let held = self.slots.iter().enumerate().filter_map(|(at, slot)| match slot {
+            Slot::Held(holder) if holder.used <= since && !pinned(&holder.class) => Some((at, holder)),
+            _ => None,
+        });
+        held.min_by_key(|(_, holder)| (holder.used, holder.since)).map(|(at, _)| at)
     }
 
     /// The key that is missed least by its class, if any is missed less than by who has earned one.

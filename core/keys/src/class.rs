@@ -75,7 +75,12 @@ impl Class {
 
     /// Whether an entry is about this text.
     pub fn names(&self, text: u64) -> bool {
-        self.entries.iter().any(|entry| entry.text == text)
+        self.named().any(|named| named == text)
+    }
+
+    /// The texts that entries are about, some perhaps twice; or any.
+    pub fn named(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.text)
     }
 
     /// What stands for the class where it is only counted.

@@ -9,10 +9,10 @@ mod class;
 mod misses;
 mod register;
 
-pub use cache::{Keys, Leaving, Stats, Want};
+pub use cache::{Keys, Leaving, Stats, Uses, Want};
 pub use class::Class;
-pub use misses::EARN;
-pub use register::{CLASS_KEYS, Key, OPEN, SHUT};
+pub use misses::{EARN, IDLE};
+pub use register::{CLASS_KEYS, KEYS, Key, OPEN, SHUT};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,9 @@ use alloc::vec::Vec;
 /// Misses by which a class earns the key of another.
 pub const EARN: u32 = 32;
 
+/// Misses of one class after which a key goes to it that nobody has used all that time.
+pub const IDLE: u32 = 8;
+
 /// Classes that are remembered.
 pub(crate) const REMEMBERED: usize = 64;
 
@@ -13,6 +16,16 @@ struct Record {
     digest: u64,
     texts: u64,
     misses: u32,
+    /// The latest stretch of at most [`IDLE`] misses: the number of its first among the misses of all classes, and how many it has.
+    stretch: (u64, u32),
+}
+
+/// What a class has missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub misses: u32,
+    /// It was missed [`IDLE`] times again: since this miss of all.
+    pub stretch: Option<u64>,
 }
 
 /// Counts of misses, of a bounded number of classes. The sum of all counts is never more than the number of misses.
@@ -26,26 +39,37 @@ impl Misses {
         Misses { records: Vec::new() }
     }
 
-    /// Counts a miss of the class; how many it has now.
-    pub fn count(&mut self, class: &Class) -> u32 {
+    /// Counts a miss of the class, the `now`th of all.
+    pub fn count(&mut self, class: &Class, now: u64) -> Missed {
         let known = self.records.iter().position(|record| record.digest == class.digest());
         let at = known.unwrap_or_else(|| self.enter(class));
-        let misses = &mut self.records[at].misses;
+        let Record { misses, stretch: (first, len), .. } = &mut self.records[at];
         *misses = misses.saturating_add(1);
-        *misses
+        if *len % IDLE == 0 {
+            (*first, *len) = (now, 0);
+        }
+        *len += 1;
+        Missed { misses: *misses, stretch: (*len == IDLE).then_some(*first) }
     }
 
-    /// Makes a record for a class; where it is. If there are too many, that with the fewest misses becomes the new one's.
+    /// Whether the next miss of the class begins or ends a stretch, or earns a key.
+    pub fn is_due(&self, class: &Class) -> bool {
+        let known = self.records.iter().find(|record| record.digest == class.digest());
+        known.is_none_or(|record| record.misses + 1 >= EARN || [0, IDLE - 1].contains(&(record.stretch.1 % IDLE)))
+    }
+
+    /// Makes a record for a class; where it is. If there are too many, that with the fewest misses becomes the new one's: it takes over
+    /// how many, but not the stretch, which is of one class.
     fn enter(&mut self, class: &Class) -> usize {
         let fewest = self.records.iter().enumerate().min_by_key(|(_, record)| record.misses);
         let (digest, texts) = (class.digest(), class.texts());
         match fewest {
             Some((at, record)) if self.records.len() >= REMEMBERED => {
-                self.records[at] = Record { digest, texts, misses: record.misses };
+                self.records[at] = Record { digest, texts, misses: record.misses, stretch: (0, 0) };
                 at
             }
             _ => {
-                self.records.push(Record { digest, texts, misses: 0 });
+                self.records.push(Record { digest, texts, misses: 0, stretch: (0, 0) });
                 self.records.len() - 1
             }
         }

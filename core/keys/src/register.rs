@@ -2,6 +2,8 @@
 
 use abi::Rights;
 
+/// Keys that the processor has.
+pub const KEYS: usize = 16;
 /// Keys that classes can have: all 16 but those with a purpose of their own.
 pub const CLASS_KEYS: usize = 14;
 

@@ -30,6 +30,8 @@ const LOOK_NS: u64 = 20_000_000;
 /// How long it waits before it starts one again that has failed; twice as long each time, until another one is wished for.
 const PAUSE_NS: u64 = 50_000_000;
 const PAUSE_MAX_NS: u64 = 3_000_000_000;
+/// Who asked for one that has ended this often before it sat everywhere is told so. (On a slow host a good one may be put out once.)
+const ENDS: u32 = 2;
 
 struct State {
     /// What was asked for; empty: none.
@@ -39,6 +41,8 @@ struct State {
     board: u64,
     /// Why the last start has failed.
     failed: Option<Error>,
+    /// How often what was asked for has ended since.
+    ended: u32,
     log: Log,
     /// How the last one failed, and its queues as they were then.
     failure: Vec<String>,
@@ -57,6 +61,7 @@ static SERVICE: Service = Service {
         levels: None,
         board: 0,
         failed: None,
+        ended: 0,
         log: Log::new(),
         failure: Vec::new(),
     }),
@@ -89,7 +94,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, failed, log, failure } = &mut *state;
+            let State { wish, levels, board, failed, ended, log, failure } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -108,6 +113,7 @@ impl Service {
                     .collect();
                 failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
+                *ended += 1;
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
             }
@@ -147,7 +153,7 @@ impl Sched for Service {
         let wish = name.clone();
         {
             let mut state = self.state.lock();
-            state.failed = None;
+            (state.failed, state.ended) = (None, 0);
             state.wish = wish;
         }
         self.changed.notify_all();
@@ -159,7 +165,7 @@ impl Sched for Service {
                     Some(levels) => levels.name == name && levels.decide(),
                     None => name.is_empty() && sched::seats().all(|seat| seat.thread == 0),
                 };
-                (done, state.failed)
+                (done, state.failed.or((state.ended >= ENDS).then_some(Error::Dead)))
             };
             if let Some(error) = failed {
                 return Err(error);

@@ -110,7 +110,7 @@ impl Machine {
         }
         let class = Class::of(acl.entries(), &TASK, *own);
         let pinned = |other: &Class| self.processors[at].in_use.as_ref() == Some(other);
-        let key = match self.keys.want(&class, pinned, |key| self.uses[usize::from(key.number())]) {
+        let key = match self.keys.earn(&class, pinned, Some(&self.uses)) {
             Want::None => return true, // In a view of its own.
             Want::Has(key) | Want::Take { key, evicted: None } => key,
             Want::Take { key, evicted: Some(leaving) } => {

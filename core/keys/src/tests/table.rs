@@ -173,7 +173,7 @@ proptest! {
         let mut tagged = Vec::new();
         for list in &lists {
             let class = class(list);
-            if let Want::Has(key) | Want::Take { key, evicted: None } = keys.want(&class, |_| false, |_| 0) {
+            if let Want::Has(key) | Want::Take { key, evicted: None } = keys.find(&class) {
                 tagged.push((list, key.number(), class.writable()));
             }
         }
