@@ -10,7 +10,7 @@ use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
-use abi::rights::principal;
+use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
@@ -64,7 +64,7 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
         return Class::of(state.acl.entries(), &domain.subject, own);
     }
     let reads = |entry: &AclEntry| entry.rights & Rights::READ.bits() != 0;
-    let all = |entry: &AclEntry| entry.text == abi::rights::ANY_TEXT && entry.principal == principal::ANY;
+    let all = |entry: &AclEntry| entry.text == ANY_TEXT && entry.principal == principal::ANY;
     let public = state.acl.entries().iter().any(|entry| all(entry) && reads(entry));
     let widened = |entry: &AclEntry| {
         let rights = if !reads(entry) {
@@ -204,21 +204,38 @@ impl TaskView {
 
     /// Tells everyone that keys have changed hands (pitfalls, H3): first the tables that gates compare with, then page
     /// tables and processors, then who gets the key. Call without locks.
-    pub fn change(&self, change: Change) {
+    pub fn change(self: &Arc<TaskView>, change: Change) {
         match change {
-            Change::Given(class) => self.tell(&class),
+            Change::Given(class) => self.given(&class),
             Change::Leaves(leaving, stale) => {
                 self.tell(leaving.class());
                 stale.flush();
                 processor::make_forget(self.lower.users());
                 let next = self.state.lock().keys.settle(leaving).cloned();
-                next.iter().for_each(|class| self.tell(class));
+                next.iter().for_each(|class| self.given(class));
+            }
+        }
+    }
+
+    /// A class has a key now, until a text ends that it is named after.
+    fn given(self: &Arc<TaskView>, class: &Class) {
+        self.tell(class);
+        for text in class.named().filter(|text| *text != ANY_TEXT) {
+            let alive = Section::find(text).filter(|text| !text.is_dead());
+            if let Some(text) = &alive {
+                let views = &mut *text.keyed_in.lock();
+                views.retain(|view| view.strong_count() > 0 && view.as_ptr() != Arc::as_ptr(self));
+                views.push(Arc::downgrade(self));
+            }
+            // It may have ended before it was told of us.
+            if alive.is_none_or(|text| text.is_dead()) {
+                self.forget_text(text);
             }
         }
     }
 
     /// A text has ended: keys of classes that name it are free.
-    pub fn forget_text(&self, text: u64) {
+    pub fn forget_text(self: &Arc<TaskView>, text: u64) {
         let leaving = self.state.lock().keys.forget(text);
         for leaving in leaving {
             let stale = self.clear(&self.state.lock(), leaving.key());
@@ -231,9 +248,10 @@ impl TaskView {
         self.state.lock().keys.register(&domain.subject)
     }
 
-    /// How often each key was of use to all threads.
+    /// How often each key was of use to all threads; never, if no page has it.
     fn uses(&self) -> Uses {
         let mut sum = [0; KEYS];
+        let mut mapped = self.lower.keys();
         for thread in self.threads() {
             let inner = thread.inner.lock();
             let called = |text: u64| {
@@ -242,8 +260,9 @@ impl TaskView {
             };
             let uses = self.state.lock().keys.uses(called);
             sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);
+            mapped |= thread.shared.as_ref().map_or(0, |view| view.keys());
         }
-        sum
+        core::array::from_fn(|key| if mapped & 1 << key != 0 { sum[key] } else { 0 })
     }
 
     fn threads(&self) -> Vec<Arc<Thread>> {

@@ -5,6 +5,7 @@ mod access;
 
 use crate::domain::Domain;
 use crate::gate::Binding;
+use crate::keyed::TaskView;
 use crate::machine::{Hold, machine, spare_heap_for};
 use crate::post;
 use crate::sched;
@@ -19,7 +20,7 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::{Callers, GateTable};
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,6 +107,8 @@ pub struct Section {
     /// Texts: threads that have checked a binding to this one, and the record that says so. What may make that wrong: changes of the
     /// ACL, of the gates, death.
     pub(crate) callers: Callers<Caller>,
+    /// Texts: the views in which a class has a key that is named after this one.
+    pub(crate) keyed_in: Mutex<Vec<Weak<TaskView>>>,
     pub ports: Option<Ports>,
     /// It is in no view that programs share (pitfalls, H17).
     pub(crate) secret: AtomicBool,
@@ -180,6 +183,7 @@ impl Section {
             dead: AtomicBool::new(false),
             clear: AtomicBool::new(false),
             callers: Callers::default(),
+            keyed_in: Mutex::default(),
             ports: new.ports,
             secret: AtomicBool::new(false),
             fault_entry: AtomicU64::new(0),

@@ -14,7 +14,6 @@ use abi::{Error, Rights};
 use abi::layout::PAGE;
 use abi::section::kind;
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use scan::{Rules, Summary};
 
@@ -78,13 +77,10 @@ impl Section {
 
     /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
     pub fn changed(&self) {
-        let (mut processors, mut views) = (0, Vec::new());
+        let mut processors = 0;
         let mut change = self.callers.change();
         for caller in change.by_ref() {
             if let Some(thread) = caller.thread.upgrade() {
-                if let Some(keys) = thread.inner.lock().domain.task_view.clone().filter(|_| self.is_dead()) {
-                    views.push(keys);
-                }
                 thread.inner.lock().gate.clear_record(caller.record);
                 // Where it is, is not always written down: by the short way it goes on anywhere.
                 processors = u64::MAX;
@@ -92,10 +88,6 @@ impl Section {
         }
         // One that is between two programs begins again.
         processor::make_forget(processors);
-        drop(change);
-        views.sort_unstable_by_key(Arc::as_ptr);
-        views.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        views.iter().for_each(|keys| keys.forget_text(self.base));
     }
 
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
@@ -167,6 +159,8 @@ impl Section {
         let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
         drop(state);
         stale.flush();
+        let views = core::mem::take(&mut *self.keyed_in.lock());
+        views.iter().filter_map(Weak::upgrade).for_each(|view| view.forget_text(self.base));
         sched::wake_inside(self.base);
         post::text_ended(self);
         line::text_ended(self);

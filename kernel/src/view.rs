@@ -256,6 +256,11 @@ impl View {
         Stale { processors, taken, frames: Vec::new() }
     }
 
+    /// The keys that pages may have, a bit each.
+    pub fn keys(&self) -> u16 {
+        self.known.lock().values().fold(0, |all, keys| all | keys)
+    }
+
     /// Removes all pages that have this key.
     pub fn forget_key(self: &Arc<View>, key: u8) -> Stale {
         let mut stale = Stale::default();
