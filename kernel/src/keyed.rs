@@ -10,6 +10,7 @@ use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::{Stale, View};
+use abi::gate::{BINDINGS_MAX, slot};
 use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
@@ -17,7 +18,7 @@ use abi::{AclEntry, Error, Rights};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
-use arch::gate::domain_of;
+use arch::gate::records;
 use core::sync::atomic::Ordering;
 use keys::{Class, KEYS, Key, Keys, Leaving, Uses, Want};
 use spin::Mutex;
@@ -188,8 +189,8 @@ impl TaskView {
         let due = self.state.lock().keys.is_due(class);
         let uses = due.then(|| self.uses());
         // Who gets a key at the price of its own would miss that next.
-        let start = thread.inner.lock().domain_number(OWN);
-        let homes: Vec<Class> = start.iter().map(|start| home(start)).chain([home(domain)]).collect();
+        let start = due.then(|| thread.inner.lock().domain_number(OWN).ok()).flatten();
+        let homes: Vec<Class> = start.iter().map(|start| home(start)).chain(due.then(|| home(domain))).collect();
         let mut this = self.state.lock();
         match this.keys.earn(class, |other| homes.contains(other), uses.as_ref()) {
             Want::Has(_) => Ok(true),
@@ -287,9 +288,11 @@ impl TaskView {
     fn tell(&self, class: &Class) {
         for thread in self.threads() {
             let inner = &mut *thread.inner.lock();
-            let concerned = |domain: &Arc<Domain>| !class.rights(&domain.subject).is_empty();
-            let numbers: Vec<u32> = inner.domains.iter().flatten().filter(|domain| concerned(domain)).map(|domain| domain.number).collect();
-            inner.refresh(|_, to| numbers.binary_search(&to).is_ok());
+            let domains = inner.domains.iter().flatten().filter(|domain| {
+                class.named().any(|text| [ANY_TEXT, domain.subject.text, domain.subject.original].contains(&text))
+            });
+            let records = domains.flat_map(|domain| inner.leading_to(domain.number)).collect();
+            inner.refresh(records);
         }
     }
 }
@@ -312,11 +315,8 @@ impl Inside {
 }
 
 impl Inner {
-    /// Makes the records say what holds now: registers, and which calls the gate may make by itself. Those that lead `from` a domain
-    /// `to` another, by their numbers, for which this is asked.
-    pub fn refresh(&mut self, concerned: impl Fn(u32, u32) -> bool) {
-        let all = self.leads.iter().flat_map(|(to, addresses)| addresses.iter().map(|address| (*to, *address)));
-        let addresses: Vec<u64> = all.filter(|(to, at)| concerned(domain_of(*at), *to)).map(|(_, at)| at).collect();
+    /// Makes records say what holds now: registers, and which calls the gate may make by itself.
+    pub fn refresh(&mut self, addresses: Vec<u64>) {
         for address in addresses {
             if let Some(record) = self.gate.record(address) {
                 let now = self.complete(address, &record);
@@ -327,6 +327,16 @@ impl Inner {
         }
         self.seen.0 = usize::MAX;
         self.sync();
+    }
+
+    fn leading_to(&self, number: u32) -> impl Iterator<Item = u64> {
+        self.leads.get(&number).into_iter().flatten().copied()
+    }
+
+    /// The bindings of a domain. (Its plain calls go by records of nobody, which are never direct.)
+    fn leading_from(&self, number: u32) -> impl Iterator<Item = u64> {
+        let all = (0..BINDINGS_MAX).map(move |binding| records(number) + slot(binding));
+        all.take_while(|address| self.gate.record(*address).is_some())
     }
 }
 
@@ -342,7 +352,7 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
     for number in inner.domains.iter().flatten().map(|domain| domain.number) {
         inner.gate.set_countdown(number, EARNING);
     }
-    inner.refresh(|from, to| [from, to].contains(&domain.number));
+    inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
     Ok(())
 }
 
@@ -374,5 +384,5 @@ pub fn bring_in(thread: &Thread, domain: &Arc<Domain>) {
     domain.joins.store(false, Ordering::SeqCst);
     *domain.missed.lock() = None;
     inner.gate.set_root(domain.number, shared.root());
-    inner.refresh(|from, to| [from, to].contains(&domain.number));
+    inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
 }

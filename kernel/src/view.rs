@@ -4,7 +4,6 @@
 use crate::machine::{machine, stacks_base};
 use crate::processor;
 use crate::task::Task;
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::{Frame, Use};
@@ -14,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
 use quota::Resource;
 use spin::Mutex;
-use ::view::Owed;
+use ::view::{Owed, Places};
 
 pub struct View {
     tables: Mutex<ViewTables>,
@@ -34,7 +33,7 @@ pub struct View {
     least: u64,
     /// Section mappings that this view is registered in (section, address, offset, length), and the protection keys that
     /// pages of each may have, a bit for each.
-    known: Mutex<BTreeMap<[u64; 4], u16>>,
+    known: Mutex<Places>,
     /// Counts how often the view was emptied because it knew too much; registrations of before are void.
     epoch: AtomicU64,
     owed: Owed,
@@ -158,7 +157,7 @@ impl View {
             unpaid: AtomicU64::new(0),
             unpaid_max: UNPAID_EACH * executing,
             least: frames + UNPAID_EACH * executing,
-            known: Mutex::default(),
+            known: Mutex::new(Places::new()),
             epoch: AtomicU64::new(0),
             owed: Owed::new(),
         }))
@@ -206,12 +205,7 @@ impl View {
             known.clear();
             self.epoch.fetch_add(1, Ordering::SeqCst);
         }
-        let mut new = false;
-        *known.entry([section, at, offset, len]).or_insert_with(|| {
-            new = true;
-            0
-        }) |= 1 << key;
-        if new {
+        if known.enter([section, at, offset, len], key) {
             mapped.retain(|mapping| mapping.counts() || mapping.is_owed());
             let epoch = self.epoch.load(Ordering::SeqCst);
             mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
@@ -258,15 +252,16 @@ impl View {
 
     /// The keys that pages may have, a bit each.
     pub fn keys(&self) -> u16 {
-        self.known.lock().values().fold(0, |all, keys| all | keys)
+        self.known.lock().keys()
     }
 
     /// Removes all pages that have this key.
     pub fn forget_key(self: &Arc<View>, key: u8) -> Stale {
         let mut stale = Stale::default();
-        for ([_, at, _, len], keys) in self.known.lock().iter_mut().filter(|(_, keys)| **keys & 1 << key != 0) {
-            *keys &= !(1 << key);
-            stale.join(self.forget(*at, *len));
+        // Under its lock: nobody comes in meanwhile whose pages would go unnoticed.
+        let mut known = self.known.lock();
+        for [_, at, _, len] in known.take_key(key) {
+            stale.join(self.forget(at, len));
         }
         stale
     }

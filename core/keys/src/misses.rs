@@ -9,6 +9,9 @@ pub const EARN: u32 = 32;
 /// Misses of one class after which a key goes to it that nobody has used all that time.
 pub const IDLE: u32 = 8;
 
+/// The miss of a stretch from which on keys are idle. Not the first: of many classes that are missed in turn none has a second.
+const BEGUN: u32 = 2;
+
 /// Classes that are remembered.
 pub(crate) const REMEMBERED: usize = 64;
 
@@ -16,7 +19,8 @@ struct Record {
     digest: u64,
     texts: u64,
     misses: u32,
-    /// The latest stretch of at most [`IDLE`] misses: the number of its first among the misses of all classes, and how many it has.
+    /// The latest stretch of at most [`IDLE`] misses: the number of its [`BEGUN`]th among the misses of all classes, and how many it
+    /// has.
     stretch: (u64, u32),
 }
 
@@ -45,17 +49,20 @@ impl Misses {
         let at = known.unwrap_or_else(|| self.enter(class));
         let Record { misses, stretch: (first, len), .. } = &mut self.records[at];
         *misses = misses.saturating_add(1);
-        if *len % IDLE == 0 {
-            (*first, *len) = (now, 0);
+        *len = *len % IDLE + 1;
+        if *len == BEGUN {
+            *first = now;
         }
-        *len += 1;
         Missed { misses: *misses, stretch: (*len == IDLE).then_some(*first) }
     }
 
     /// Whether the next miss of the class begins or ends a stretch, or earns a key.
     pub fn is_due(&self, class: &Class) -> bool {
-        let known = self.records.iter().find(|record| record.digest == class.digest());
-        known.is_none_or(|record| record.misses + 1 >= EARN || [0, IDLE - 1].contains(&(record.stretch.1 % IDLE)))
+        match self.records.iter().find(|record| record.digest == class.digest()) {
+            Some(record) => record.misses + 1 >= EARN || [BEGUN, IDLE].contains(&(record.stretch.1 % IDLE + 1)),
+            // It would begin with the fewest of all.
+            None => self.records.len() >= REMEMBERED && self.records.iter().all(|record| record.misses + 1 >= EARN),
+        }
     }
 
     /// Makes a record for a class; where it is. If there are too many, that with the fewest misses becomes the new one's: it takes over

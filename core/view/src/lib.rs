@@ -2,12 +2,16 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod invalidate;
 mod owed;
+mod places;
 
 pub use invalidate::Invalidate;
 pub use owed::Owed;
 pub use paging::Prot;
+pub use places::{Place, Places};
 
 use abi::Rights;
 use abi::section::kind;

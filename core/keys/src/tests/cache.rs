@@ -364,7 +364,7 @@ fn the_coldest_goes() {
         let mut uses = [0; KEYS];
         let evicted = (0..100 * EARN).find_map(|miss| {
             // In each stretch all are used, and none is idle.
-            if miss % IDLE == 1 {
+            if miss % IDLE == 4 {
                 uses.iter_mut().enumerate().for_each(|(key, uses)| *uses += more(key));
             }
             match keys.earn(&private(15), |_| false, Some(&uses)) {
@@ -396,8 +396,11 @@ fn idle_keys_go_soon() {
             want => (want == Want::None).then_some(0),
         }
     };
+    let all: Vec<usize> = (2..16).collect();
     let busy: Vec<usize> = (2..16).filter(|key| *key != 7 && *key != 9).collect();
-    for _ in 1..IDLE {
+    // Both are used for the last time before the second miss of the stretch.
+    assert_eq!(miss(&mut keys, 20, &all), Some(0));
+    for _ in 2..IDLE {
         assert_eq!(miss(&mut keys, 20, &busy), Some(0));
     }
     assert_eq!(miss(&mut keys, 20, &busy), Some(7), "the first of the two that are idle");
@@ -405,7 +408,6 @@ fn idle_keys_go_soon() {
         assert_eq!(miss(&mut keys, 21, &busy), Some(0));
     }
     assert_eq!(miss(&mut keys, 21, &[]), Some(9), "the other one, and not those that were used before");
-    let all: Vec<usize> = (2..16).collect();
     for _ in 0..2 * IDLE {
         assert_eq!(miss(&mut keys, 22, &all), Some(0), "nobody is idle, and 22 is no hotter than others");
     }
