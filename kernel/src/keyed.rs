@@ -349,9 +349,9 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
     domain.keyed.store(false, Ordering::SeqCst);
     inner.gate.set_root(domain.number, view.root());
     // It is called by the kernel now, and makes its own calls so.
-    for number in inner.domains.iter().flatten().map(|domain| domain.number) {
-        inner.gate.set_countdown(number, EARNING);
-    }
+    let called = inner.leading_from(domain.number).filter_map(|address| inner.gate.record(address)).map(|record| record.domain);
+    let numbers: Vec<u32> = called.filter(|number| *number != 0).chain([domain.number]).collect();
+    numbers.into_iter().for_each(|number| inner.gate.set_countdown(number, EARNING));
     inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
     Ok(())
 }
