@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use arch::cpu::has;
 use arch::gate::records;
 use core::sync::atomic::Ordering;
-use keys::{Class, KEYS, Key, Keys, Leaving, Uses, Want};
+use keys::{Called, Class, KEYS, Key, Keys, Leaving, Uses, Want};
 use spin::Mutex;
 
 pub struct TaskView {
@@ -255,9 +255,18 @@ impl TaskView {
         let mut mapped = self.lower.keys();
         for thread in self.threads() {
             let inner = thread.inner.lock();
-            let called = |text: u64| {
-                let number = inner.numbers.get(&text).copied().filter(|number| *number != OWN);
-                number.map(|number| inner.gate.calls(number))
+            let called = |text: u64| match inner.numbers.get(&text) {
+                Some(&OWN) => Called::Starts,
+                Some(number) => Called::Times(inner.gate.calls(*number)),
+                // Lists name what texts are clones of as well.
+                None => {
+                    let clones = inner.domains.iter().flatten().filter(|domain| domain.subject.original == text);
+                    clones.fold(Called::Never, |called, domain| match called {
+                        Called::Times(sum) => Called::Times(sum + inner.gate.calls(domain.number)),
+                        _ if domain.number == OWN => Called::Starts,
+                        _ => Called::Times(inner.gate.calls(domain.number)),
+                    })
+                }
             };
             let uses = self.state.lock().keys.uses(called);
             sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);

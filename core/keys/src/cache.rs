@@ -42,6 +42,17 @@ impl Leaving {
 /// By the number of a key.
 pub type Uses = [u64; KEYS];
 
+/// What a thread has to do with a text.
+#[derive(Clone, Copy, Debug)]
+pub enum Called {
+    /// It has never been there.
+    Never,
+    /// It has started there.
+    Starts,
+    /// It has called it so often without the kernel.
+    Times(u64),
+}
+
 /// What happened so far. (Hits are counted where they happen, which is not in the kernel.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -184,17 +195,20 @@ impl Keys {
         self.classes().fold(DOMAIN, |register, (key, class)| key.open(register, class.rights(subject)))
     }
 
-    /// How often each key was of use to a thread. `called` says how often the thread has called a text without the kernel, if it has ever
-    /// called it. A class that only the text may use where the thread started, or all texts, is of use all the time: nobody sees
-    /// when. But one in steady use by calls is hotter.
-    pub fn uses(&self, called: impl Fn(u64) -> Option<u64>) -> Uses {
+    /// How often each key was of use to a thread, of which `called` tells what it has to do with a text. A class that of its texts
+    /// only the one may use where it has started, or all may, is of use all the time: nobody sees when. But one in steady use by calls is
+    /// hotter.
+    pub fn uses(&self, called: impl Fn(u64) -> Called) -> Uses {
+        let steady = self.stats.misses;
         let mut uses = [0; KEYS];
         for (key, class) in self.classes() {
-            let by_calls = class.named().try_fold(None, |sum: Option<u64>, text| {
-                // Of a class for all texts it is not known who uses it.
-                if text == ANY_TEXT { Err(()) } else { Ok(called(text).map(|calls| calls + sum.unwrap_or(0)).or(sum)) }
+            let by_text = class.named().map(|text| if text == ANY_TEXT { Called::Starts } else { called(text) });
+            let (starts, times) = by_text.fold((false, None), |(starts, times), called| match called {
+                Called::Never => (starts, times),
+                Called::Starts => (true, times),
+                Called::Times(more) => (starts, Some(times.unwrap_or(0) + more)),
             });
-            uses[usize::from(key.number())] = by_calls.ok().flatten().unwrap_or(self.stats.misses);
+            uses[usize::from(key.number())] = times.unwrap_or(if starts { steady } else { 0 });
         }
         uses
     }

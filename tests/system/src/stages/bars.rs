@@ -43,6 +43,11 @@ pub fn keys(runs: &Runs) -> Result<()> {
         let (direct, by_kernel) = (per_call(servers, "epc-h")?, per_call(servers, "epc-s")?);
         let twice = direct <= 2 * by_kernel;
         ensure!(direct > 0 && twice, "{servers} servers: {direct} instructions a call, {by_kernel} by the kernel");
+        // Many rounds at a stretch, with the calls in which the kernel looks for keys.
+        let [direct, by_kernel] = ["epc-h", "epc-s"].map(|way| of(servers, way, "instructions-on-average"));
+        let (direct, by_kernel) = (direct?, by_kernel?);
+        let twice = direct > 0 && direct <= 2 * by_kernel;
+        ensure!(twice, "{servers} servers: {direct} instructions a call on average, {by_kernel} by the kernel");
     }
     // A round of one call has what a round takes besides, so that one of 8 may be less.
     let (one, fit) = (per_call(1, "epc-h")?, per_call(8, "epc-h")?);
@@ -52,6 +57,11 @@ pub fn keys(runs: &Runs) -> Result<()> {
     }
     let half = of(40, "epc-h", "hits-permille")?;
     ensure!(0 < half && half < 1000, "of 40 servers some have a key and some have none: {half} permille");
+    // Not much more than the two stretches of misses that it takes if the other keys are idle.
+    for servers in [40, 1000] {
+        let found = find(&runs.keys, &format!("change-of-{servers}"), "epc-h", 0, "rounds")?;
+        ensure!(found.value <= 300, "of {servers} servers one gets the key of an idle one after {} calls", found.value);
+    }
     let entries = |case| exact(&runs.keys, case, "epc-h", 0, count::ENTRIES);
     ensure!(
         (entries("hit-of-40")?, entries("miss-of-40")?) == (0, 2),

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::{cause, exit};
 use musubi::command::Command;
-use musubi::rt::{Bound, section, thread, time};
+use musubi::rt::{Bound, section, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -39,16 +39,23 @@ fn end_all(servers: &[Scene]) -> Outcome {
     servers.iter().try_for_each(|scene| scene.victim.child.kill().map_err(doing("kill")))
 }
 
+/// Keys that classes of this task's view have lost to others.
+fn evicted() -> u64 {
+    let me = musubi::start().task();
+    task::list().find(|info| info.task == me).map_or(0, |info| info.keys.evicted)
+}
+
 /// Threads call servers in turn while keys change hands. A key that is still open for the one who had it before would show
 /// one server's memory to another; a page with an old key would stop a good call.
 fn more_servers_than_keys() -> Outcome {
     static WRONG: AtomicU64 = AtomicU64::new(0);
     let all = servers(SERVERS)?;
+    let before = evicted();
     let right = move |thread: u64| {
         (0..2 * SERVERS).all(|round| {
             let scene = &all[(thread as usize * 7 + round) % SERVERS];
             // Long enough to earn a key now and then.
-            let calls = if round % 5 == 0 { 200 } else { 3 };
+            let calls = if round % 5 == 0 { 400 } else { 3 };
             (0..calls).all(|_| {
                 let got = scene.victim.call(op::GET, &[]);
                 let wrong = got != Ok(scene.secret);
@@ -60,7 +67,10 @@ fn more_servers_than_keys() -> Outcome {
         })
     };
     let outcome = (on_threads(3, right)?, WRONG.load(Ordering::SeqCst));
+    let changed = evicted() - before;
+    let keyed = has_keys(&all[0].victim.bound);
     end_all(all)?;
+    holds!(!keyed || changed >= 10, "only {changed} keys have changed hands");
     same!(outcome, (0, 0), "threads that got a wrong answer, and the error");
     Ok(())
 }
@@ -82,14 +92,18 @@ fn key_kept_open() -> Outcome {
             thread::spawn(body, 0)
         })
         .collect();
-    // All others earn keys; those of the waiting ones are the coldest.
-    for _ in 0..3 {
+    let before = evicted();
+    let keyed = has_keys(&all[0].victim.bound);
+    // All others earn keys; those of the waiting ones are idle.
+    for _ in 0..2 {
         for scene in &all[3..] {
-            for _ in 0..100 {
+            for _ in 0..400 {
                 same!(scene.victim.call(op::GET, &[]), Ok(scene.secret), "a server that wants a key");
             }
         }
     }
+    let changed = evicted() - before;
+    holds!(!keyed || changed >= 14, "only {changed} keys have changed hands");
     store(flags, 1);
     for waiter in waiters.map_err(doing("thread"))? {
         waiter.join().map_err(doing("join"))?;
