@@ -338,6 +338,12 @@ impl Pool {
         self.accounts.close(account);
     }
 
+    /// Its task sends no more, and others may have what it was promised: see [`Pool::close_account`] for when nobody knows it any more.
+    /// Not for one whose account others' are a part of.
+    pub fn retire_account(&self, account: u32) {
+        self.accounts.retire(account);
+    }
+
     /// Messages that an account pays for.
     pub fn charged(&self, account: u32) -> u32 {
         self.accounts.used(account)

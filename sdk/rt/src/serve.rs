@@ -20,7 +20,9 @@ use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
 mod deferred;
+mod shares;
 pub use deferred::{Deferred, defer};
+pub use shares::Shares;
 
 /// What the gate behind the methods is asked for.
 pub mod opener {

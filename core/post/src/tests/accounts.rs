@@ -59,6 +59,63 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
     });
 }
 
+/// A server that has ended, and that its callers still know: the next one has its share.
+#[test]
+fn who_has_ended_keeps_no_more_than_its_messages() {
+    alone(|| {
+        let accounts = Accounts::new(3, 10, 10);
+        let gone = accounts.open(Share::System, 6).unwrap();
+        (0..2).for_each(|_| accounts.charge(gone).unwrap());
+        assert_eq!(accounts.open(Share::System, 5), Err(Error::Quota));
+        accounts.retire(gone);
+        accounts.retire(gone);
+        assert_eq!(accounts.charge(gone), Err(Error::Quota), "it sends no more");
+        assert_eq!(accounts.used(gone), 2);
+        assert_eq!(accounts.open(Share::System, 9), Err(Error::Quota), "two of its messages wait");
+        let next = accounts.open(Share::System, 8).unwrap();
+        accounts.release(gone);
+        accounts.open(Share::System, 1).unwrap();
+        accounts.close(gone);
+        assert_eq!(accounts.open(Share::System, 1), Err(Error::Quota), "one is left");
+        accounts.release(gone);
+        accounts.close(next);
+        // The same number again, with all that it may.
+        let again = accounts.open(Share::User, 9).unwrap();
+        (0..9).for_each(|_| accounts.charge(again).unwrap());
+        assert_eq!(accounts.open(Share::User, 1), Err(Error::Quota), "of ten, another one has one");
+    });
+}
+
+#[test]
+fn a_share_comes_back_once_however_its_task_ends() {
+    let body = || {
+        let accounts = Arc::new(Accounts::new(2, 3, 3));
+        let gone = accounts.open(Share::User, 3).unwrap();
+        accounts.charge(gone).unwrap();
+        let sends = thread::spawn({
+            let accounts = accounts.clone();
+            move || (0..2).filter(|_| accounts.charge(gone).is_ok()).for_each(|_| accounts.release(gone))
+        });
+        let receives = thread::spawn({
+            let accounts = accounts.clone();
+            move || accounts.release(gone)
+        });
+        accounts.retire(gone);
+        assert_eq!(accounts.charge(gone), Err(Error::Quota));
+        sends.join().unwrap();
+        accounts.close(gone);
+        receives.join().unwrap();
+        // All of it, once.
+        let next = accounts.open(Share::User, 3).unwrap();
+        assert_eq!(accounts.open(Share::User, 1), Err(Error::Quota));
+        (0..3).for_each(|_| accounts.charge(next).unwrap());
+        accounts.open(Share::User, 0).unwrap();
+        assert_eq!(accounts.open(Share::User, 0), Err(Error::NoMemory), "both are in use");
+    };
+    shuttle::check_random(body, 3000);
+    shuttle::check_pct(body, 3000, 3);
+}
+
 proptest! {
     /// Slots taken on one processor and given back on another, as far as the share goes: each is had by one only.
     #[test]
