@@ -79,7 +79,7 @@ impl Task {
             return Err(Error::TooDeep);
         }
         if let Some(payer) = &payer {
-            payer.charge(Resource::Threads, 1)?;
+            payer.charge(Resource::Threads, 1).map_err(|_| Error::TaskQuota)?;
         }
         let number = machine().tasks.number();
         let task = Arc::new(Task {

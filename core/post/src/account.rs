@@ -69,12 +69,12 @@ impl Accounts {
     /// Opens an account for `limit` messages.
     ///
     /// # Errors
-    /// `Quota`: so much has been promised to others; `NoMemory`: there is no account left.
+    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left.
     pub fn open(&self, share: Share, limit: u32) -> Result<u32, Error> {
         let is_user = share == Share::User;
         let own = if let Share::Of(_) = share { 0 } else { limit };
         if is_user && !add_within(&self.users, own, self.users_max) {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let take_back_users = || {
             if is_user {
@@ -83,7 +83,7 @@ impl Accounts {
         };
         if !add_within(&self.promised, own, self.max) {
             take_back_users();
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let Some(number) = self.free.take(|number| &self.at(number).next) else {
             self.promised.fetch_sub(own, Ordering::AcqRel);
@@ -133,10 +133,10 @@ impl Accounts {
     /// One message more, of this account and of all that it is a part of.
     ///
     /// # Errors
-    /// `Quota`, and nothing was charged.
+    /// `MessageQuota`, and nothing was charged.
     pub fn charge(&self, number: u32) -> Result<(), Error> {
         if number == 0 {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let mut at = number;
         while at != 0 {
@@ -146,7 +146,7 @@ impl Accounts {
             let more = |use_: u64| (use_ % HOLD < limit).then_some(use_ + 1);
             if account.use_.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_err() {
                 self.release_below(number, at);
-                return Err(Error::Quota);
+                return Err(Error::MessageQuota);
             }
             at = account.payer.load(Ordering::Relaxed);
         }

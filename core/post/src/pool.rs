@@ -328,7 +328,7 @@ impl Pool {
     /// Opens an account.
     ///
     /// # Errors
-    /// `Quota`: so much is promised to others; `NoMemory`: there is no account left.
+    /// `MessageQuota`: so much is promised to others; `NoMemory`: there is no account left.
     pub fn open_account(&self, share: Share, limit: u32) -> Result<u32, Error> {
         self.accounts.open(share, limit)
     }

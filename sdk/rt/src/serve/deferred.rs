@@ -76,7 +76,7 @@ impl Deferred {
         } else if reply.back != 0 {
             match Post(reply.back).send(reply.head, reply.words(), None) {
                 Ok(()) => {}
-                Err(Error::Quota) => office.keep_until_sent(reply),
+                Err(Error::MessageQuota) => office.keep_until_sent(reply),
                 Err(_) => office.count(super::Count::Lost),
             }
         }

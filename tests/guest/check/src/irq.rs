@@ -110,10 +110,10 @@ fn with_room() -> Outcome {
     let keyboard = keyboard()?;
     let post = Post::any().map_err(doing("post"))?;
     let (sent, why) = flood(post);
-    same!(why, Error::Quota, "the end of the flood after {sent}");
+    same!(why, Error::MessageQuota, "the end of the flood after {sent}");
     let before = line()?.came;
     let outcome = probes(&keyboard, PROBES);
-    same!(post.send(1, [0; 6], None), Err(Error::Quota), "one more");
+    same!(post.send(1, [0; 6], None), Err(Error::MessageQuota), "one more");
     post.free(true).map_err(doing("free"))?;
     outcome?;
     holds!(line()?.came - before >= PROBES, "they came otherwise");

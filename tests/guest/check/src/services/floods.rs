@@ -30,7 +30,7 @@ pub fn collect_nothing(gate: u64, count: u64) -> Result<(), Error> {
 fn patiently<T>(send: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match send() {
-            Err(Error::Quota) => thread::yield_now(),
+            Err(Error::MessageQuota) => thread::yield_now(),
             outcome => return outcome,
         }
     }
@@ -111,7 +111,7 @@ pub fn flood(to: Post, count: u64) -> Result<(), Error> {
         };
         match outcome {
             Ok(()) => {}
-            Err(Error::Quota) => while back.receive(0).is_ok() {},
+            Err(Error::MessageQuota) => while back.receive(0).is_ok() {},
             Err(error) => return Err(error),
         }
     }
