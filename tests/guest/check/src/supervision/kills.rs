@@ -108,4 +108,4 @@ fn kills(load: &mut Load, count: u64, named: &[String]) -> Outcome {
 /// Rounds in which perhaps nobody had asked in the very moment.
 const FEW: u64 = 20;
 /// After so many rounds a long run says how far it is.
-const TOLD_EVERY: u64 = 500;
+const TOLD_EVERY: u64 = 200;
