@@ -66,6 +66,13 @@ impl Error {
         Refusal::from_word(self.word())
     }
 
+    /// Whether it is one of the errors for more than somebody may have: trying again is of use when something was given back.
+    #[must_use]
+    pub const fn is_quota(self) -> bool {
+        let number = self.word();
+        number == Error::Quota.word() || Error::MemoryQuota.word() <= number && number <= Error::MessageQuota.word()
+    }
+
     /// What a called program tells its caller: what it was itself refused for is not the caller's affair.
     #[must_use]
     #[inline]
@@ -85,7 +92,7 @@ errors! {
     4 BadAddress "bad address";
     /// The machine has no free memory. Nothing was taken.
     5 NoMemory "out of memory";
-    /// The task's quota does not allow it. Nothing was taken.
+    /// A server gives its caller no more of what it has. (What the kernel refuses has errors of its own, from [`Error::MemoryQuota`] on.)
     6 Quota "quota exceeded";
     /// The program that was called has ended, or ended in the middle of the call.
     7 Dead "the called program is dead";
@@ -119,6 +126,20 @@ errors! {
     21 IsADirectory "a directory";
     /// The directory still holds something.
     22 NotEmpty "directory not empty";
+    /// The task, or whoever pays for it, may have no more memory. Nothing was taken; as for the following ones.
+    23 MemoryQuota "quota of memory exceeded";
+    /// No more sections.
+    24 SectionQuota "quota of sections exceeded";
+    /// No more addresses: sections reserve what they may grow to.
+    25 SpaceQuota "quota of address space exceeded";
+    /// No more threads.
+    26 ThreadQuota "quota of threads exceeded";
+    /// No more tasks: each counts as a thread of whoever pays for it.
+    27 TaskQuota "quota of tasks exceeded";
+    /// No more posts: each counts as a section.
+    28 PostQuota "quota of posts exceeded";
+    /// As many of the sender's messages wait to be received as may.
+    29 MessageQuota "quota of waiting messages exceeded";
 }
 
 impl fmt::Display for Error {

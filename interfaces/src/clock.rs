@@ -12,7 +12,7 @@ pub trait Clock {
     #[repeat]
     fn now(&self) -> (u64, u64);
     /// Waits until that moment, in ns since boot. Value: what time it is then. Asked by a message, it answers at that moment; `Quota`: of one
-    /// task [`EACH`] wait already.
+    /// task [`EACH`] wait already, or of one user as many as there is room for.
     #[repeat]
     fn wait_until(&self, caller: &Caller, at: u64) -> Result<u64, Error>;
 }

@@ -41,7 +41,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
         let paid = owner.charge(Resource::Frames, 1);
         // A stack is short, and who has used up its quota must still be able to run a callee that knows what to do.
         if paid.is_err() && stack.is_none() {
-            return Err(Error::Quota);
+            return Err(Error::MemoryQuota);
         }
         *charged += u64::from(paid.is_ok());
         Frame::zeroed(to).map(Arc::new).ok_or_else(|| {

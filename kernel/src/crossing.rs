@@ -30,7 +30,7 @@ fn charge(task: &Task) -> impl FnMut() -> bool {
 }
 
 fn no_room(_: NoRoom) -> Error {
-    Error::Quota
+    Error::MemoryQuota
 }
 
 /// A gate for a new thread whose own domain it will first run in.

@@ -86,8 +86,13 @@ pub fn get(d: &Domain, wanted: u64) -> Result<u64, Error> {
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let at = address(machine().node, number.into());
     let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None };
-    Section::create(new).map(|section| section.base).inspect_err(|_| {
+    Section::create(new).map(|section| section.base).map_err(|error| {
         let _ = pool().free(number, true, here().index, wake);
+        match error {
+            // To its maker it is a post.
+            Error::SectionQuota | Error::SpaceQuota => Error::PostQuota,
+            other => other,
+        }
     })
 }
 

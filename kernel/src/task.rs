@@ -79,7 +79,7 @@ impl Task {
             return Err(Error::TooDeep);
         }
         if let Some(payer) = &payer {
-            payer.charge(Resource::Threads, 1)?;
+            payer.charge(Resource::Threads, 1).map_err(|_| Error::TaskQuota)?;
         }
         let number = machine().tasks.number();
         let task = Arc::new(Task {
@@ -285,6 +285,10 @@ impl Task {
         let keyed = self.keyed.lock().take();
         drop(keyed);
         self.finished.store(true, Ordering::SeqCst);
+        // Children of the system's have none of its share.
+        if self.user == USER_SYSTEM {
+            self.purse.retire();
+        }
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
         self.own_sections().iter().for_each(|section| section.delete());
         if self.creator == 0 {

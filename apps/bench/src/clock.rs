@@ -39,7 +39,7 @@ impl Clock {
         }
         match self.tasks[CLOCK].send(TICK, [now; 6], None) {
             // Its processor has not come to it for long: it hears of the next tick, and that is as good.
-            Err(Error::Quota) => {}
+            Err(Error::MessageQuota) => {}
             sent => sent?,
         }
         thread::yield_now();

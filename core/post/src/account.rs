@@ -19,7 +19,8 @@ pub enum Share {
 /// One task's account.
 #[derive(Debug, Default)]
 struct Account {
-    /// Messages that are charged, and above them who needs the account: its task, and accounts below. At 0 it is free.
+    /// Messages that are charged, and above them who needs the account: its task, and accounts below. At 0 it is free. Between them
+    /// [`RETIRED`].
     use_: AtomicU64,
     limit: AtomicU32,
     payer: AtomicU32,
@@ -30,6 +31,10 @@ struct Account {
 }
 
 const HOLD: u64 = 1 << 32;
+/// Nothing is charged any more; what was promised beyond the messages that are left belongs to others already.
+const RETIRED: u64 = 1 << 31;
+/// The messages in the word.
+const MESSAGES: u64 = RETIRED - 1;
 
 /// All accounts.
 #[derive(Debug)]
@@ -64,12 +69,12 @@ impl Accounts {
     /// Opens an account for `limit` messages.
     ///
     /// # Errors
-    /// `Quota`: so much has been promised to others; `NoMemory`: there is no account left.
+    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left.
     pub fn open(&self, share: Share, limit: u32) -> Result<u32, Error> {
         let is_user = share == Share::User;
         let own = if let Share::Of(_) = share { 0 } else { limit };
         if is_user && !add_within(&self.users, own, self.users_max) {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let take_back_users = || {
             if is_user {
@@ -78,7 +83,7 @@ impl Accounts {
         };
         if !add_within(&self.promised, own, self.max) {
             take_back_users();
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let Some(number) = self.free.take(|number| &self.at(number).next) else {
             self.promised.fetch_sub(own, Ordering::AcqRel);
@@ -103,22 +108,45 @@ impl Accounts {
         self.take_from(number, HOLD);
     }
 
+    /// Its task has ended, though somebody may still know it for long: it sends no more. What it was promised is had by others, but for its
+    /// messages that wait: their parts go as they are received. Not for an account that others are a part of.
+    pub fn retire(&self, number: u32) {
+        let account = self.at(number);
+        let before = account.use_.fetch_or(RETIRED, Ordering::AcqRel);
+        if before & RETIRED == 0 {
+            let promised = account.promised.load(Ordering::Relaxed);
+            let is_user = account.is_user.load(Ordering::Relaxed) != 0;
+            self.give_back(is_user, promised.saturating_sub((before & MESSAGES) as u32));
+        }
+    }
+
+    fn give_back(&self, is_user: bool, amount: u32) {
+        if amount == 0 {
+            return;
+        }
+        if is_user {
+            self.users.fetch_sub(amount, Ordering::AcqRel);
+        }
+        self.promised.fetch_sub(amount, Ordering::AcqRel);
+    }
+
     /// One message more, of this account and of all that it is a part of.
     ///
     /// # Errors
-    /// `Quota`, and nothing was charged.
+    /// `MessageQuota`, and nothing was charged.
     pub fn charge(&self, number: u32) -> Result<(), Error> {
         if number == 0 {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         let mut at = number;
         while at != 0 {
             let account = self.at(at);
             let limit = u64::from(account.limit.load(Ordering::Relaxed));
+            // (A retired one has more than any limit.)
             let more = |use_: u64| (use_ % HOLD < limit).then_some(use_ + 1);
             if account.use_.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_err() {
                 self.release_below(number, at);
-                return Err(Error::Quota);
+                return Err(Error::MessageQuota);
             }
             at = account.payer.load(Ordering::Relaxed);
         }
@@ -148,13 +176,17 @@ impl Accounts {
             let payer = account.payer.load(Ordering::Relaxed);
             let promised = account.promised.load(Ordering::Relaxed);
             let is_user = account.is_user.load(Ordering::Relaxed) != 0;
-            if account.use_.fetch_sub(amount, Ordering::AcqRel) != amount {
+            let before = account.use_.fetch_sub(amount, Ordering::AcqRel);
+            // It may be another one's as soon as nobody needs it: what is given back was looked at before.
+            let back = match before & RETIRED {
+                0 if before == amount => promised,
+                0 => 0,
+                _ => u32::from(amount != HOLD && promised > 0),
+            };
+            self.give_back(is_user, back);
+            if before & !RETIRED != amount {
                 return;
             }
-            if is_user {
-                self.users.fetch_sub(promised, Ordering::AcqRel);
-            }
-            self.promised.fetch_sub(promised, Ordering::AcqRel);
             self.free.put(at, &account.next);
             (at, amount) = (payer, HOLD);
         }
@@ -162,6 +194,6 @@ impl Accounts {
 
     /// Messages charged to an account.
     pub fn used(&self, number: u32) -> u32 {
-        (self.at(number).use_.load(Ordering::Relaxed) % HOLD) as u32
+        (self.at(number).use_.load(Ordering::Relaxed) & MESSAGES) as u32
     }
 }

@@ -328,7 +328,7 @@ impl Pool {
     /// Opens an account.
     ///
     /// # Errors
-    /// `Quota`: so much is promised to others; `NoMemory`: there is no account left.
+    /// `MessageQuota`: so much is promised to others; `NoMemory`: there is no account left.
     pub fn open_account(&self, share: Share, limit: u32) -> Result<u32, Error> {
         self.accounts.open(share, limit)
     }
@@ -336,6 +336,12 @@ impl Pool {
     /// Its task is over.
     pub fn close_account(&self, account: u32) {
         self.accounts.close(account);
+    }
+
+    /// Its task sends no more, and others may have what it was promised: see [`Pool::close_account`] for when nobody knows it any more.
+    /// Not for one whose account others' are a part of.
+    pub fn retire_account(&self, account: u32) {
+        self.accounts.retire(account);
     }
 
     /// Messages that an account pays for.

@@ -14,7 +14,7 @@ impl Pool {
     ///
     /// # Errors
     /// `BadArgument`: memory is lent, which only a question can. `NotFound`: the post is no more. `Changed`: ask for the
-    /// permit again. `Quota`: the sender has as many messages waiting as it may have. Nothing was sent then.
+    /// permit again. `MessageQuota`: the sender has as many messages waiting as it may have. Nothing was sent then.
     pub fn send(&self, to: &Permit, by: &Caller, body: &Body, back: u32) -> Result<Option<Woken>, Error> {
         if body.lend != 0 {
             return Err(Error::BadArgument);

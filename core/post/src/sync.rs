@@ -1,5 +1,5 @@
-//! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under very many of its interleavings (chosen at random and by depth, not all). There the lock also
-//! sees to it that nobody ever holds two.
+//! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under very many of its interleavings, chosen at random and by depth,
+//! and the smallest cases (`tests/all.rs`) under all. There the lock also sees to it that nobody ever holds two.
 
 /// Words that one alone touches at a time: who holds the lock, the slot or the wait. (In tests, too: `shuttle` need not try
 /// what comes between two of them.)

@@ -1,6 +1,7 @@
 //! One processor first, then `shuttle`'s interleavings: there a wake-up that is lost is a deadlock, which it reports.
 
 mod accounts;
+mod all;
 mod deaths;
 mod machine;
 mod model;

@@ -18,6 +18,18 @@ pub enum Resource {
     Threads,
 }
 
+impl Resource {
+    /// Why no more of it is had.
+    pub const fn exceeded(self) -> Error {
+        match self {
+            Resource::Frames => Error::MemoryQuota,
+            Resource::Sections => Error::SectionQuota,
+            Resource::Reserve => Error::SpaceQuota,
+            Resource::Threads => Error::ThreadQuota,
+        }
+    }
+}
+
 /// The ledger of one task. What is used grows within the limits only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
@@ -44,11 +56,11 @@ impl Ledger {
     /// Takes `amount` more.
     ///
     /// # Errors
-    /// `Quota` if that were more than the limit; nothing was taken.
+    /// That of the resource, if it were more than the limit; nothing was taken.
     pub fn charge(&mut self, what: Resource, amount: u64) -> Result<(), Error> {
         let limit = *field(&mut self.limits, what);
         let used = field(&mut self.used, what);
-        let after = used.checked_add(amount).filter(|&after| after <= limit).ok_or(Error::Quota)?;
+        let after = used.checked_add(amount).filter(|&after| after <= limit).ok_or(what.exceeded())?;
         *used = after;
         Ok(())
     }

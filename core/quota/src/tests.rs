@@ -13,12 +13,12 @@ fn limits(values: [u64; 4]) -> Limits {
 #[test]
 fn a_refused_charge_takes_nothing() {
     let mut ledger = Ledger::new(limits([10, 1, 1 << 40, 0]));
-    assert_eq!(ledger.charge(Resource::Frames, 11), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Frames, 11), Err(Error::MemoryQuota));
     assert_eq!(ledger.charge(Resource::Frames, 10), Ok(()));
-    assert_eq!(ledger.charge(Resource::Frames, 1), Err(Error::Quota));
-    assert_eq!(ledger.charge(Resource::Frames, u64::MAX), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Frames, 1), Err(Error::MemoryQuota));
+    assert_eq!(ledger.charge(Resource::Frames, u64::MAX), Err(Error::MemoryQuota));
     assert_eq!(ledger.charge(Resource::Frames, 0), Ok(()));
-    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::ThreadQuota));
     assert_eq!(ledger.used(), limits([10, 0, 0, 0]));
 }
 
@@ -26,7 +26,7 @@ fn a_refused_charge_takes_nothing() {
 fn a_ledger_without_limits_does_not_overflow() {
     let mut ledger = Ledger::new(limits([u64::MAX; 4]));
     assert_eq!(ledger.charge(Resource::Reserve, u64::MAX), Ok(()));
-    assert_eq!(ledger.charge(Resource::Reserve, 1), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Reserve, 1), Err(Error::SpaceQuota));
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn limits_change_and_what_is_used_stays() {
     ledger.limit(&limits([0, 20, 0, 5]));
     assert_eq!(ledger.limits(), limits([10, 20, 10, 5]));
     assert_eq!(ledger.used(), limits([0, 0, 0, 8]));
-    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::ThreadQuota));
     ledger.release(Resource::Threads, 4);
     assert_eq!(ledger.charge(Resource::Threads, 1), Ok(()));
-    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::Quota));
+    assert_eq!(ledger.charge(Resource::Threads, 1), Err(Error::ThreadQuota));
     assert_eq!(ledger.charge(Resource::Sections, 20), Ok(()));
 }
 
@@ -71,7 +71,7 @@ proptest! {
                 sums[which] -= amount;
             } else {
                 let fits = sums[which] + amount <= max[which];
-                prop_assert_eq!(ledger.charge(ALL[which], amount), if fits { Ok(()) } else { Err(Error::Quota) });
+                prop_assert_eq!(ledger.charge(ALL[which], amount), if fits { Ok(()) } else { Err(ALL[which].exceeded()) });
                 sums[which] += if fits { amount } else { 0 };
             }
             prop_assert_eq!(ledger.used(), limits(sums));

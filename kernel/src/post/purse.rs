@@ -11,6 +11,15 @@ use spin::Once;
 #[derive(Default)]
 pub struct Purse(Once<u32>);
 
+impl Purse {
+    /// Its task is over: whoever still knows it, a client for one that has not called since, keeps nothing from others.
+    pub fn retire(&self) {
+        if let Some(account) = self.0.get() {
+            pool().retire_account(*account);
+        }
+    }
+}
+
 impl Drop for Purse {
     fn drop(&mut self) {
         if let Some(account) = self.0.get() {

@@ -20,7 +20,9 @@ use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
 mod deferred;
+mod shares;
 pub use deferred::{Deferred, defer};
+pub use shares::Shares;
 
 /// What the gate behind the methods is asked for.
 pub mod opener {
@@ -285,7 +287,7 @@ impl Office {
             _ => answer_and_receive(back, head, reply.words(), self.post, ns),
         };
         match outcome {
-            Err(Error::Quota) => {
+            Err(Error::MessageQuota) => {
                 self.keep(reply);
                 self.post.receive(AGAIN_NS)
             }
@@ -318,7 +320,7 @@ impl Office {
             let Some(reply) = kept.pop_front() else { break };
             match Post(reply.back).send(reply.head, reply.words(), None) {
                 Ok(()) => {}
-                Err(Error::Quota) => kept.push_back(reply),
+                Err(Error::MessageQuota) => kept.push_back(reply),
                 Err(_) => self.count(Count::Lost),
             }
         }

@@ -1,23 +1,23 @@
 //! Who waits for which moment.
 
 use alloc::collections::BTreeMap;
+use musubi::rt::serve::Shares;
 
 /// Never, as a moment.
 pub const NEVER: u64 = u64::MAX;
 
-/// Those of one task that may wait at a time, and of all.
+/// Those that wait, as far as there is room for them.
 #[derive(Debug)]
 pub struct Alarms<T> {
     /// By moment, and for one moment by their order.
     all: BTreeMap<(u64, u64), (u64, T)>,
     order: u64,
-    each: usize,
-    most: usize,
+    shares: Shares,
 }
 
 impl<T> Alarms<T> {
     pub const fn new(each: usize, most: usize) -> Alarms<T> {
-        Alarms { all: BTreeMap::new(), order: 0, each, most }
+        Alarms { all: BTreeMap::new(), order: 0, shares: Shares::new(each, most) }
     }
 
     /// When the next one is.
@@ -25,12 +25,21 @@ impl<T> Alarms<T> {
         self.all.first_key_value().map_or(NEVER, |(key, _)| key.0)
     }
 
-    /// Whether this task may have another one. `lives` says whether others are there, and is asked when there are many.
-    pub fn has_room(&mut self, task: u64, lives: impl Fn(u64) -> bool) -> bool {
-        if self.all.len() >= self.most {
-            self.all.retain(|_, one| lives(one.0));
+    /// Takes room for another one of this task's, which is to be added then. Whether there is; `lives` says whether others are there, and
+    /// is asked when there is none.
+    pub fn take_room(&mut self, task: u64, user: u64, lives: impl Fn(u64) -> bool) -> bool {
+        if self.shares.take(task, user) {
+            return true;
         }
-        self.all.len() < self.most && self.all.values().filter(|one| one.0 == task).count() < self.each
+        let Alarms { all, shares, .. } = self;
+        all.retain(|_, one| {
+            let lives = lives(one.0);
+            if !lives {
+                shares.give(one.0);
+            }
+            lives
+        });
+        shares.take(task, user)
     }
 
     /// Value: whether it is the next one now.
@@ -44,7 +53,12 @@ impl<T> Alarms<T> {
     /// Takes out one whose moment has come.
     pub fn due(&mut self, now: u64) -> Option<T> {
         let first = self.all.first_entry()?;
-        (first.key().0 <= now).then(|| first.remove().1)
+        if first.key().0 > now {
+            return None;
+        }
+        let (task, what) = first.remove();
+        self.shares.give(task);
+        Some(what)
     }
 }
 
@@ -68,16 +82,25 @@ mod tests {
 
     #[test]
     fn each_has_so_many_and_the_dead_make_room() {
-        let mut alarms = Alarms::new(2, 5);
-        for task in [1, 1, 2, 2] {
-            assert!(alarms.has_room(task, |_| true));
-            alarms.add(100, task, ());
-        }
-        assert!(!alarms.has_room(1, |_| true));
-        assert!(alarms.has_room(3, |_| true));
-        alarms.add(100, 3, ());
-        assert!(!alarms.has_room(4, |_| true), "no more of anybody's");
-        assert!(alarms.has_room(4, |task| task != 2));
-        assert_eq!(alarms.all.len(), 3);
+        let mut alarms = Alarms::new(2, 8);
+        let mut waits = |task, user, lives: fn(u64) -> bool| {
+            let room = alarms.take_room(task, user, lives);
+            if room {
+                alarms.add(100, task, ());
+            }
+            room
+        };
+        assert_eq!([1, 1, 2, 2].map(|task| waits(task, 5, |_| true)), [true; 4]);
+        assert!(!waits(1, 5, |_| true), "of its own it has as many as it may");
+        assert!(!waits(3, 5, |_| true), "of its user's there are as many as are left for others");
+        assert_eq!([4, 4].map(|task| waits(task, 6, |_| true)), [true; 2], "another user has room");
+        assert!(waits(3, 5, |task| task != 2), "the dead make room");
+        assert_eq!(alarms.all.len(), 5);
+        assert_eq!(core::iter::from_fn(|| alarms.due(100)).count(), 5);
+        assert_eq!(
+            [1, 1].map(|task| alarms.take_room(task, 5, |_| true)),
+            [true; 2],
+            "and those whose moment has come"
+        );
     }
 }

@@ -16,7 +16,7 @@ use musubi::{Caller, Error, Start, servers};
 
 musubi::program!(run);
 
-/// Messages of all tasks together that may wait.
+/// Messages of all tasks together that may wait: nobody's half of what is left is ever another one's (`Shares`).
 const MOST: usize = 4096;
 /// Operation of the kernel's messages.
 const ALARM: u32 = 1;
@@ -89,7 +89,7 @@ impl Clock for Service {
         }
         if let Some(request) = defer(caller)? {
             let mut alarms = self.alarms.lock();
-            if !alarms.has_room(caller.task, |task| task::info(task).is_some()) {
+            if !alarms.take_room(caller.task, caller.user, |task| task::info(task).is_some()) {
                 drop(alarms);
                 request.answer(Err(Error::Quota));
             } else if alarms.add(at, caller.task, request) {

@@ -156,7 +156,7 @@ impl Service {
     /// Does something that takes room: once more, if there is none and those that have ended still have some.
     fn with_room<T>(&self, mut what: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
-            Err(Error::Quota) if self.sweep() > 0 => what(),
+            Err(error) if error.is_quota() && self.sweep() > 0 => what(),
             other => other,
         }
     }

@@ -42,7 +42,8 @@ impl From<abi::Error> for Errno {
             E::NotFound => errno::ENOENT,
             E::BadArgument | E::TooBig | E::TooDeep => errno::EINVAL,
             E::BadAddress => errno::EFAULT,
-            E::NoMemory | E::Quota => errno::ENOMEM,
+            E::ThreadQuota | E::TaskQuota | E::MessageQuota => errno::EAGAIN,
+            error if error == E::NoMemory || error.is_quota() => errno::ENOMEM,
             E::Dead | E::Faulted => errno::EPIPE,
             E::Busy | E::Changed => errno::EAGAIN,
             E::TimedOut => errno::ETIMEDOUT,
@@ -67,7 +68,7 @@ impl Errno {
     #[must_use]
     pub fn of_file(error: abi::Error) -> Errno {
         match error {
-            abi::Error::NoMemory | abi::Error::Quota => Errno(errno::ENOSPC),
+            error if error == abi::Error::NoMemory || error.is_quota() => Errno(errno::ENOSPC),
             abi::Error::TooBig => Errno(errno::EFBIG),
             other => other.into(),
         }

@@ -5,6 +5,7 @@ use crate::table::{Found, Stray, Table};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use musubi::abi::rights::principal;
 use musubi::abi::task::{Exit, exit};
 use musubi::interfaces::ledger::{ENTRY_MAX, LedgerClient};
@@ -69,18 +70,20 @@ impl Service {
         Ok(())
     }
 
-    /// Has kept what has changed, in one step with the table: what changes next is written down next.
+    /// Has kept what has changed, in one step with the table: what changes next is written down next. What finds no room is tried again
+    /// each time.
     pub fn write_down(&self, table: &mut Table) {
         let Some(ledger) = self.ledger.get() else { return };
-        for (task, info) in table.take_changed() {
+        let kept = table.write_down(|task, info| {
             let key = format!("{task}");
-            let kept = match info {
+            match info {
                 Some(info) => ledger.keep(&key, info.as_bytes()),
                 None => ledger.forget(&key),
-            };
-            if let Err(error) = kept {
-                task::log(&format!("processes: {key} is not written down: {error}\n"));
             }
+        });
+        // Said once for each time that there is none.
+        if let (Err(error), false) = (kept, self.unwritten.swap(kept.is_err(), Ordering::Relaxed)) {
+            task::log(&format!("processes: not all is written down: {error}\n"));
         }
     }
 
@@ -93,12 +96,13 @@ impl Service {
             let mine = table.over(&end, lives);
             let strays = table.take_strays();
             self.write_down(&mut table);
-            drop(table);
-            strays.into_iter().for_each(|stray| self.find_stray(stray));
-            // Only now: had this program ended before, the next one would see it again.
+            // Only now: had this program ended before, the next one would see it again. And with the table in hand: whoever hears of it may
+            // have it forgotten, and then nobody may find it a second time.
             if mine {
                 let _ = task::forget(end.task);
             }
+            drop(table);
+            strays.into_iter().for_each(|stray| self.find_stray(stray));
         }
         for doomed in self.table.lock().take_doomed() {
             // It may have ended by itself.

@@ -3,6 +3,7 @@
 use crate::ends::{lives, look_again};
 use crate::table::{By, Found, Table};
 use crate::waiting::Waiting;
+use core::sync::atomic::AtomicBool;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::{Exit, Limits, USER_SYSTEM};
@@ -19,6 +20,8 @@ use zerocopy::{FromBytes, IntoBytes};
 /// How long somebody waits at a time for a start that is under way, and how often: its thread may have ended in the middle.
 const ENTRY_NS: u64 = 5_000_000;
 const ENTRY_TRIES: u32 = 2000;
+/// The same on a thread of this program's, which others need: then its caller is to try again.
+const ENTRY_TRIES_AT_POST: u32 = 4;
 
 pub struct Service {
     pub table: Mutex<Table>,
@@ -28,6 +31,8 @@ pub struct Service {
     pub entered: Condition,
     pub waiting: Waiting,
     pub ledger: Once<LedgerClient>,
+    /// Something is not written down: there was no room.
+    pub unwritten: AtomicBool,
     pub loader: Once<LoaderClient>,
     pub ends: Once<Post>,
 }
@@ -40,6 +45,7 @@ impl Service {
             entered: Condition::new(),
             waiting: Waiting::new(),
             ledger: Once::new(),
+            unwritten: AtomicBool::new(false),
             loader: Once::new(),
             ends: Once::new(),
         }
@@ -53,12 +59,16 @@ impl Service {
     }
 
     /// Waits until a task is known that runs already, while whoever has started it has not come back from that.
-    fn await_entry(&self, task: u64) -> Result<(), Error> {
+    fn await_entry(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        let by_message = is_by_message(caller);
         let mut table = self.table.lock();
-        for _ in 0..ENTRY_TRIES {
+        for n in 0..ENTRY_TRIES {
             let known = table.get(task).is_some();
             if known || !task::info(task).is_some_and(|info| table.is_starting(info.payer)) {
                 break;
+            }
+            if by_message && n == ENTRY_TRIES_AT_POST {
+                return Err(Error::Busy);
             }
             if self.entered.wait(&mut table, ENTRY_NS) == Err(Error::Killed) {
                 return Err(Error::Killed);
@@ -68,8 +78,8 @@ impl Service {
     }
 
     /// A task that was made without this program is a process as soon as somebody asks for it.
-    fn know(&self, task: u64) -> Result<(), Error> {
-        self.await_entry(task)?;
+    fn know(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        self.await_entry(caller, task)?;
         let mut table = self.table.lock();
         if table.get(task).is_some() {
             return Ok(());
@@ -111,6 +121,11 @@ impl Service {
     }
 }
 
+/// Whether it runs on a thread of this program's.
+fn is_by_message(caller: &Caller) -> bool {
+    caller.flags & (BY_POST | BY_LINE) != 0
+}
+
 fn by(caller: &Caller) -> By {
     By { task: caller.task, user: caller.user }
 }
@@ -142,10 +157,10 @@ impl Processes for Service {
             return Err(Error::Denied);
         }
         // On a thread of this program's nobody would pay.
-        if caller.flags & (BY_POST | BY_LINE) != 0 && request.payer == 0 {
+        if is_by_message(caller) && request.payer == 0 {
             request.payer = caller.task;
         }
-        self.await_entry(caller.task)?;
+        self.await_entry(caller, caller.task)?;
         let ticket = self.table.lock().begin(by(caller), group)?;
         let mut line = [0; 256];
         let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.encode(), &mut line));
@@ -180,7 +195,7 @@ impl Processes for Service {
     fn wait(&self, caller: &Caller, who: u64, timeout: u64) -> Result<u64, Error> {
         let by = by(caller);
         if who != whom::CHILD && who & whom::GROUP == 0 {
-            self.know(who)?;
+            self.know(caller, who)?;
         }
         let until = if timeout == FOR_EVER { FOR_EVER } else { time::now_ns().saturating_add(timeout) };
         let mut table = self.table.lock();
@@ -193,7 +208,7 @@ impl Processes for Service {
             if left == 0 {
                 return Err(Error::TimedOut);
             }
-            if !asked && caller.flags & (BY_POST | BY_LINE) != 0 {
+            if !asked && is_by_message(caller) {
                 asked = true;
                 // Who waits by message has a limit of time of his own.
                 if timeout != FOR_EVER {
@@ -239,7 +254,7 @@ impl Processes for Service {
 
     fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error> {
         let task = if task == 0 { caller.task } else { task };
-        self.know(task)?;
+        self.know(caller, task)?;
         let mut table = self.table.lock();
         let outcome = table.join(by(caller), task, group);
         self.write_down(&mut table);
@@ -254,7 +269,7 @@ impl Processes for Service {
 
     fn limit(&self, caller: &Caller, task: u64, limits: &[u8; LIMITS]) -> Result<(), Error> {
         let asked = Limits::read_from_bytes(&fault::copy_in(limits)?).map_err(|_| Error::BadArgument)?;
-        self.know(task)?;
+        self.know(caller, task)?;
         self.table.lock().may_limit(by(caller), task)?;
         let own = task::info(caller.task).ok_or(Error::Dead)?.limits;
         let at_most = |asked: u64, own: u64| if caller.user == USER_SYSTEM { asked } else { asked.min(own) };

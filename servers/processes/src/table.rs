@@ -70,6 +70,8 @@ pub struct Table {
     doomed: Vec<u64>,
     /// With so many ends it is looked whether their parents are there.
     full: usize,
+    /// Ends so far: the number of the last one, in the order in which they were heard of.
+    ends: u64,
 }
 
 impl Table {
@@ -83,18 +85,30 @@ impl Table {
             killed: BTreeSet::new(),
             doomed: Vec::new(),
             full: FEW,
+            ends: 0,
         }
     }
 
     /// As it was written down.
     pub fn restore(&mut self, info: ProcessInfo) {
+        self.ends = self.ends.max(info.over);
         self.all.insert(info.task, info);
     }
 
-    /// What has changed since; `None`: it is not known any more.
-    pub fn take_changed(&mut self) -> Vec<(u64, Option<ProcessInfo>)> {
-        let changed = core::mem::take(&mut self.changed);
-        changed.into_iter().map(|task| (task, self.all.get(&task).copied())).collect()
+    /// Has written down what has changed since; `None`: it is not known any more. What is not needed goes first, and makes room.
+    ///
+    /// # Errors
+    /// The first one: what was not written down then is, the next time.
+    pub fn write_down(
+        &mut self,
+        mut keep: impl FnMut(u64, Option<&ProcessInfo>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (known, gone): (Vec<u64>, Vec<u64>) = self.changed.iter().partition(|task| self.all.contains_key(task));
+        for task in gone.into_iter().chain(known) {
+            keep(task, self.all.get(&task))?;
+            self.changed.remove(&task);
+        }
+        Ok(())
     }
 
     pub fn get(&self, task: u64) -> Option<&ProcessInfo> {
@@ -223,10 +237,13 @@ impl Table {
         if !lives(known.parent) {
             return self.remove(task);
         }
-        self.put(ProcessInfo { over: 1, exit, ..known });
-        let mut of_parent = self.all.values().filter(|one| one.over != 0 && one.parent == known.parent);
-        let oldest = of_parent.next().map(|one| one.task);
-        if of_parent.count() >= ENDED_MAX {
+        if known.over == 0 {
+            self.ends += 1;
+            self.put(ProcessInfo { over: self.ends, exit, ..known });
+        }
+        let of_parent = || self.all.values().filter(|one| one.over != 0 && one.parent == known.parent);
+        if of_parent().count() > ENDED_MAX {
+            let oldest = of_parent().min_by_key(|one| one.over).map(|one| one.task);
             oldest.into_iter().for_each(|oldest| self.remove(oldest));
         }
         self.sweep(lives);
@@ -270,7 +287,8 @@ impl Table {
         let group = whom & !whom::GROUP;
         let mut children =
             self.all.values().filter(|one| one.parent == by.task && (whom == whom::CHILD || one.group == group));
-        let found = children.clone().find(|one| one.over != 0).map(|one| Found::Over(one.task));
+        let over = children.clone().filter(|one| one.over != 0).min_by_key(|one| one.over);
+        let found = over.map(|one| Found::Over(one.task));
         found.or_else(|| children.next().map(|_| Found::Running)).ok_or(Error::NotFound)
     }
 

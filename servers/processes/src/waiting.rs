@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::rt::Mutex;
-use musubi::rt::serve::Deferred;
+use musubi::rt::serve::{Deferred, Shares};
 
-/// Waits of one task at a time.
+/// Waits of one task at a time, and of all.
 const EACH: usize = 256;
+const MOST: usize = 16384;
 
 struct One {
     by: By,
@@ -16,26 +17,31 @@ struct One {
     request: Mutex<Option<Deferred>>,
 }
 
-pub struct Waiting(Mutex<Vec<Arc<One>>>);
+struct Inside {
+    all: Vec<Arc<One>>,
+    shares: Shares,
+}
+
+pub struct Waiting(Mutex<Inside>);
 
 impl Waiting {
     pub const fn new() -> Waiting {
-        Waiting(Mutex::new(Vec::new()))
+        Waiting(Mutex::new(Inside { all: Vec::new(), shares: Shares::new(EACH, MOST) }))
     }
 
-    /// Keeps a request, or answers it `Quota` if this task has as many here as it may.
+    /// Keeps a request, or answers it `Quota` if this task, or its user, has as many here as it may.
     pub fn add(&self, by: By, whom: u64, request: Deferred) {
-        let mut all = self.0.lock();
-        if all.iter().filter(|one| one.by.task == by.task).count() >= EACH {
-            drop(all);
+        let mut inside = self.0.lock();
+        if !inside.shares.take(by.task, by.user) {
+            drop(inside);
             return request.answer(Err(Error::Quota));
         }
-        all.push(Arc::new(One { by, whom, request: Mutex::new(Some(request)) }));
+        inside.all.push(Arc::new(One { by, whom, request: Mutex::new(Some(request)) }));
     }
 
     /// Answers those for whom `outcome` has something to say.
     pub fn look(&self, mut outcome: impl FnMut(By, u64) -> Option<Result<u64, Error>>) {
-        let all = self.0.lock().clone();
+        let all = self.0.lock().all.clone();
         let mut over = false;
         for one in &all {
             let Some(outcome) = outcome(one.by, one.whom) else { continue };
@@ -45,7 +51,14 @@ impl Waiting {
             request.into_iter().for_each(|request| request.answer(outcome));
         }
         if over {
-            self.0.lock().retain(|one| one.request.lock().is_some());
+            let Inside { all, shares } = &mut *self.0.lock();
+            all.retain(|one| {
+                let waits = one.request.lock().is_some();
+                if !waits {
+                    shares.give(one.by.task);
+                }
+                waits
+            });
         }
     }
 }

@@ -16,11 +16,11 @@ fn shares_are_promised_within_what_there_is() {
     alone(|| {
         let accounts = Accounts::new(5, 10, 6);
         let first = accounts.open(Share::User, 4).unwrap();
-        assert_eq!(accounts.open(Share::User, 3), Err(Error::Quota), "of the users' six");
+        assert_eq!(accounts.open(Share::User, 3), Err(Error::MessageQuota), "of the users' six");
         let system = accounts.open(Share::System, 6).unwrap();
-        assert_eq!(accounts.open(Share::System, 1), Err(Error::Quota), "of ten");
+        assert_eq!(accounts.open(Share::System, 1), Err(Error::MessageQuota), "of ten");
         accounts.close(first);
-        assert_eq!(accounts.open(Share::User, 5), Err(Error::Quota), "only four are back");
+        assert_eq!(accounts.open(Share::User, 5), Err(Error::MessageQuota), "only four are back");
         let user = accounts.open(Share::User, 4).unwrap();
         assert!(accounts.open(Share::Of(user), 100).is_ok(), "it comes out of its payer's");
         accounts.close(system);
@@ -35,19 +35,19 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
         let child = accounts.open(Share::Of(top), 2).unwrap();
         accounts.charge(child).unwrap();
         accounts.charge(child).unwrap();
-        assert_eq!(accounts.charge(child), Err(Error::Quota), "its own limit");
+        assert_eq!(accounts.charge(child), Err(Error::MessageQuota), "its own limit");
         accounts.charge(top).unwrap();
-        assert_eq!(accounts.charge(top), Err(Error::Quota), "its payer's");
+        assert_eq!(accounts.charge(top), Err(Error::MessageQuota), "its payer's");
         assert_eq!((accounts.used(top), accounts.used(child)), (3, 2));
         accounts.release(child);
         let other = accounts.open(Share::Of(top), 2).unwrap();
         accounts.charge(other).unwrap();
-        assert_eq!(accounts.charge(other), Err(Error::Quota), "the payer's");
+        assert_eq!(accounts.charge(other), Err(Error::MessageQuota), "the payer's");
         assert_eq!((accounts.used(top), accounts.used(other)), (3, 1), "what was refused was not charged");
         accounts.close(top);
         accounts.close(other);
         accounts.close(child);
-        assert_eq!(accounts.open(Share::System, 10), Err(Error::Quota), "messages are still there");
+        assert_eq!(accounts.open(Share::System, 10), Err(Error::MessageQuota), "messages are still there");
         accounts.release(top);
         accounts.release(other);
         accounts.release(child);
@@ -57,6 +57,63 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
         accounts.open(Share::System, 0).unwrap();
         assert_eq!(accounts.open(Share::System, 0), Err(Error::NoMemory));
     });
+}
+
+/// A server that has ended, and that its callers still know: the next one has its share.
+#[test]
+fn who_has_ended_keeps_no_more_than_its_messages() {
+    alone(|| {
+        let accounts = Accounts::new(3, 10, 10);
+        let gone = accounts.open(Share::System, 6).unwrap();
+        (0..2).for_each(|_| accounts.charge(gone).unwrap());
+        assert_eq!(accounts.open(Share::System, 5), Err(Error::MessageQuota));
+        accounts.retire(gone);
+        accounts.retire(gone);
+        assert_eq!(accounts.charge(gone), Err(Error::MessageQuota), "it sends no more");
+        assert_eq!(accounts.used(gone), 2);
+        assert_eq!(accounts.open(Share::System, 9), Err(Error::MessageQuota), "two of its messages wait");
+        let next = accounts.open(Share::System, 8).unwrap();
+        accounts.release(gone);
+        accounts.open(Share::System, 1).unwrap();
+        accounts.close(gone);
+        assert_eq!(accounts.open(Share::System, 1), Err(Error::MessageQuota), "one is left");
+        accounts.release(gone);
+        accounts.close(next);
+        // The same number again, with all that it may.
+        let again = accounts.open(Share::User, 9).unwrap();
+        (0..9).for_each(|_| accounts.charge(again).unwrap());
+        assert_eq!(accounts.open(Share::User, 1), Err(Error::MessageQuota), "of ten, another one has one");
+    });
+}
+
+#[test]
+fn a_share_comes_back_once_however_its_task_ends() {
+    let body = || {
+        let accounts = Arc::new(Accounts::new(2, 3, 3));
+        let gone = accounts.open(Share::User, 3).unwrap();
+        accounts.charge(gone).unwrap();
+        let sends = thread::spawn({
+            let accounts = accounts.clone();
+            move || (0..2).filter(|_| accounts.charge(gone).is_ok()).for_each(|_| accounts.release(gone))
+        });
+        let receives = thread::spawn({
+            let accounts = accounts.clone();
+            move || accounts.release(gone)
+        });
+        accounts.retire(gone);
+        assert_eq!(accounts.charge(gone), Err(Error::MessageQuota));
+        sends.join().unwrap();
+        accounts.close(gone);
+        receives.join().unwrap();
+        // All of it, once.
+        let next = accounts.open(Share::User, 3).unwrap();
+        assert_eq!(accounts.open(Share::User, 1), Err(Error::MessageQuota));
+        (0..3).for_each(|_| accounts.charge(next).unwrap());
+        accounts.open(Share::User, 0).unwrap();
+        assert_eq!(accounts.open(Share::User, 0), Err(Error::NoMemory), "both are in use");
+    };
+    shuttle::check_random(body, 3000);
+    shuttle::check_pct(body, 3000, 3);
 }
 
 proptest! {

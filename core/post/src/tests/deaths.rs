@@ -94,7 +94,7 @@ fn a_kill_and_a_refusal_are_not_both_heard() {
         // Nobody waits there, and nothing may be queued.
         let heard = machine.ask(&me, &post, 1);
         let killed = killer.join().unwrap();
-        assert_eq!(heard, if killed { Ok(Received::Ended(Error::Killed)) } else { Err(Error::Quota) });
+        assert_eq!(heard, if killed { Ok(Received::Ended(Error::Killed)) } else { Err(Error::MessageQuota) });
         assert_eq!(machine.pool.collect(me.receiver), None);
     });
 }

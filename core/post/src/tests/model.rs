@@ -357,7 +357,7 @@ impl Both {
     fn put(&mut self, post: u32, letter: Letter, who: usize) -> Result<(), Error> {
         let waits = !self.model.post(post)?.waiting.is_empty();
         if !waits && !self.charge(who) {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         self.model.put(post, letter)
     }
@@ -365,7 +365,7 @@ impl Both {
     fn call(&mut self, who: usize, to: u32, at: Option<u32>, op: u64) -> Result<Outcome, Error> {
         let waits = !self.model.post(to)?.waiting.is_empty();
         if !waits && !self.charge(who) {
-            return Err(Error::Quota);
+            return Err(Error::MessageQuota);
         }
         self.model.call(who, to, at, op)
     }

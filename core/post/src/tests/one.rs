@@ -120,17 +120,21 @@ fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
         let (pool, a, b) = world();
         let post = allow(&pool, pool.get(1).unwrap());
         assert_eq!(pool.send_many(&post, &a.by(), 5, |n| body(n.into()), |_| {}), Ok(3), "as many as it may");
-        assert_eq!(pool.send_many(&post, &a.by(), 5, |n| body(n.into()), |_| {}), Err(Error::Quota));
+        assert_eq!(pool.send_many(&post, &a.by(), 5, |n| body(n.into()), |_| {}), Err(Error::MessageQuota));
         assert_eq!(pool.send(&post, &b.by(), &body(8), 0), Ok(None), "that is nobody else's affair");
         assert_eq!(op(pool.receive(&[post], &b.by(), true).unwrap()), (1, 0));
         assert_eq!(pool.send(&post, &a.by(), &body(9), 0), Ok(None));
         let ops: Vec<u64> = (0..4).map(|_| op(pool.receive(&[post], &b.by(), false).unwrap()).1).collect();
         assert_eq!(ops, [1, 2, 8, 9]);
         assert_eq!((pool.charged(a.account), pool.charged(b.account)), (0, 0));
-        assert_eq!(pool.send(&post, &Who { account: 0, ..a }.by(), &body(1), 0), Err(Error::Quota), "nobody pays");
+        assert_eq!(
+            pool.send(&post, &Who { account: 0, ..a }.by(), &body(1), 0),
+            Err(Error::MessageQuota),
+            "nobody pays"
+        );
         // Who waits gets a message although nothing may be queued.
         let none = Who::new(&pool, 300, pool.open_account(Share::Of(a.account), 0).unwrap());
-        assert_eq!(pool.send(&post, &none.by(), &body(1), 0), Err(Error::Quota));
+        assert_eq!(pool.send(&post, &none.by(), &body(1), 0), Err(Error::MessageQuota));
         pool.receive(&[post], &b.by(), true).unwrap();
         assert!(pool.send(&post, &none.by(), &body(1), 0).unwrap().is_some());
     });

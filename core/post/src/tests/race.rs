@@ -61,7 +61,7 @@ fn many_to_many() {
                 let who = Who::new(&machine.pool, thread, paid);
                 machine.run(move |machine| {
                     (0..3).for_each(|n| {
-                        while machine.send(&who, &post, thread * 3 - 3 + n) == Err(Error::Quota) {
+                        while machine.send(&who, &post, thread * 3 - 3 + n) == Err(Error::MessageQuota) {
                             shuttle::thread::yield_now();
                         }
                     });
@@ -235,11 +235,11 @@ fn sending_and_receiving_in_one_step() {
                         let back = &posts[back as usize - 1];
                         match machine.send_and_receive(back, &posts[2], &who.by(), &answer) {
                             // The client is about to wait: it does not on one processor.
-                            Err(Error::Quota) => {
+                            Err(Error::MessageQuota) => {
                                 received = loop {
                                     shuttle::thread::yield_now();
                                     match machine.send_and_receive(back, &posts[2], &who.by(), &answer) {
-                                        Err(Error::Quota) => {}
+                                        Err(Error::MessageQuota) => {}
                                         called => break machine.finish(&who, called).unwrap(),
                                     }
                                 }

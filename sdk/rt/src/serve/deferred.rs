@@ -8,7 +8,7 @@ use crate::gate::Values;
 use crate::local::Local;
 use crate::post::Post;
 use crate::sync::Mutex;
-use crate::{Caller, request, thread, time};
+use crate::{Caller, request, section, thread, time};
 use abi::Error;
 use abi::gate::record;
 
@@ -28,6 +28,8 @@ pub struct Deferred {
     office: Option<&'static Office>,
     back: u64,
     head: u32,
+    /// Whose that post was then: by the time of the answer somebody else may have it.
+    owner: u64,
 }
 
 /// Keeps the request that is being served, so that it is answered later; what its method returns is not sent. `None`: it came by a gate,
@@ -51,7 +53,13 @@ pub fn defer(caller: &Caller) -> Result<Option<Deferred>, Error> {
     // First known there, then no more here: who asks for it meanwhile finds it in one of the two.
     office.deferred.lock().push((back, head));
     work.back.store(0, Ordering::SeqCst);
-    Ok(Some(Deferred { office: Some(office), back, head }))
+    let owner = owner(back);
+    Ok(Some(Deferred { office: Some(office), back, head, owner }))
+}
+
+/// Whose a post is; 0: nobody's.
+fn owner(post: u64) -> u64 {
+    section::owner(post).unwrap_or(0)
 }
 
 impl Deferred {
@@ -63,10 +71,12 @@ impl Deferred {
 
     fn send(&mut self, reply: Reply) {
         let Some(office) = self.office.take() else { return };
-        if reply.back != 0 {
+        if reply.back != 0 && owner(reply.back) != self.owner {
+            office.count(super::Count::Lost);
+        } else if reply.back != 0 {
             match Post(reply.back).send(reply.head, reply.words(), None) {
                 Ok(()) => {}
-                Err(Error::Quota) => office.keep_until_sent(reply),
+                Err(Error::MessageQuota) => office.keep_until_sent(reply),
                 Err(_) => office.count(super::Count::Lost),
             }
         }

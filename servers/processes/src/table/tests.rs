@@ -148,7 +148,7 @@ fn an_end_before_its_start_is_known() {
     assert_eq!(table.enter(ticket, 30, 1, name()), Ok(false));
     assert!(!table.is_starting(20));
     let one = table.get(30).unwrap();
-    assert_eq!((one.parent, one.group, one.over, one.exit.code), (20, 20, 1, 30));
+    assert_eq!((one.parent, one.group, one.over != 0, one.exit.code), (20, 20, true, 30));
 }
 
 #[test]
@@ -159,6 +159,27 @@ fn ends_do_not_gather() {
     }
     assert_eq!(table.all.len(), ENDED_MAX);
     assert!(table.all.keys().all(|task| *task >= 100 + 9 * ENDED_MAX as u64), "the last ones are kept");
+    // The one with the lowest number has ended last: it is the oldest end that goes.
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    table.over(&ended(20, 10), all_live);
+    assert_eq!(table.awaited(SHELL, 20), Ok(Found::Over(20)));
+    assert_eq!(table.awaited(SHELL, 100 + 9 * ENDED_MAX as u64), Err(Error::NotFound), "the first of the others");
+    assert_eq!(
+        table.awaited(SHELL, whom::CHILD),
+        Ok(Found::Over(101 + 9 * ENDED_MAX as u64)),
+        "the first to have ended"
+    );
+    // So it is for the next server, too.
+    let mut next = Table::new();
+    table.all.values().for_each(|one| next.restore(*one));
+    start(&mut next, SHELL, group::NEW, 21).unwrap();
+    next.over(&ended(21, 10), all_live);
+    assert_eq!(next.awaited(SHELL, 20), Ok(Found::Over(20)));
+    assert_eq!(next.awaited(SHELL, 101 + 9 * ENDED_MAX as u64), Err(Error::NotFound));
+    // An end that is heard of twice is the same one.
+    let seen = *table.get(20).unwrap();
+    table.over(&ended(20, 10), all_live);
+    assert_eq!(table.get(20), Some(&seen));
     // Each of another parent that goes unseen.
     for task in 1000..3000 {
         table.over(&ended(task, task + 100_000), |parent| parent >= task + 100_000);
@@ -200,13 +221,38 @@ fn what_has_changed_is_the_whole_table() {
         table.over(&ended(end, 10), |parent| !parent.is_multiple_of(7));
         let _ = table.forget(by, 20 + random(task - 10));
         let _ = table.join(by, 20 + random(task - 10), group::NEW);
-        for (task, info) in table.take_changed() {
-            match info {
-                Some(info) => drop(book.insert(task, info)),
-                None => drop(book.remove(&task)),
-            }
-        }
-        assert_eq!(book, table.all);
+        // Now and then there is no room: it is written down when there is.
+        let room = [usize::MAX, 3, 0][random(3) as usize];
+        let outcome = write_down(&mut table, &mut book, room);
+        assert!(outcome == Err(Error::Quota) || book == table.all);
     }
+    assert_eq!(write_down(&mut table, &mut book, usize::MAX), Ok(()));
+    assert_eq!(book, table.all);
     assert!(!book.is_empty());
+}
+
+/// Into a book that has room for so many more.
+fn write_down(table: &mut Table, book: &mut BTreeMap<u64, ProcessInfo>, room: usize) -> Result<(), Error> {
+    let most = book.len().saturating_add(room);
+    table.write_down(|task, info| {
+        match info {
+            Some(_) if book.len() >= most && !book.contains_key(&task) => return Err(Error::Quota),
+            Some(info) => drop(book.insert(task, *info)),
+            None => drop(book.remove(&task)),
+        }
+        Ok(())
+    })
+}
+
+/// What has gone makes room for what has come in the same step.
+#[test]
+fn what_is_not_needed_goes_first() {
+    let (mut table, mut book) = (Table::new(), BTreeMap::new());
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    write_down(&mut table, &mut book, 1).unwrap();
+    table.over(&ended(20, 10), all_live);
+    table.forget(SHELL, 20).unwrap();
+    start(&mut table, SHELL, group::NEW, 15).unwrap();
+    assert_eq!(write_down(&mut table, &mut book, 0), Ok(()));
+    assert_eq!(book, table.all);
 }

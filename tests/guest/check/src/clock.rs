@@ -2,15 +2,19 @@
 
 use crate::processes::{END_NS, start};
 use crate::report::{Check, Outcome, doing};
+use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::clock::{self, Ticks};
 use musubi::interfaces::clock::{ClockClient, EACH};
-use musubi::rt::{Answers, task, thread, time};
+use musubi::rt::bound::result_of;
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::serve::opener;
+use musubi::rt::{Answers, request, task, thread, time};
 use musubi::servers::{self, acts as act};
-use musubi::{Error, names};
+use musubi::{Error, Rights, names};
 
 pub const CHECKS: &[Check] = &[
     ("a_moment_is_waited_for", a_moment_is_waited_for),
@@ -19,6 +23,7 @@ pub const CHECKS: &[Check] = &[
     ("so_many_and_no_more", so_many_and_no_more),
     ("the_next_clock_goes_on", the_next_clock_goes_on),
     ("clients_that_end_leave_nothing", clients_that_end_leave_nothing),
+    ("an_answer_goes_to_nobody_else", an_answer_goes_to_nobody_else),
 ];
 
 const MS: u64 = 1_000_000;
@@ -157,14 +162,15 @@ fn the_next_clock_goes_on() -> Outcome {
     Ok(())
 }
 
+/// More than of one user's may wait, of programs that have ended in the middle: those make room.
 fn clients_that_end_leave_nothing() -> Outcome {
-    for _ in 0..8 {
-        let child = start(&["clock-waits-long"])?;
-        time::sleep_ns(2 * MS);
-        child.kill().map_err(doing("kill"))?;
-        child.wait().map_err(doing("wait"))?;
+    let clock = || task::list().find(|one| musubi::ended::text(&one.name) == "clock").map(|one| one.task);
+    let before = clock();
+    for n in 0..CLIENTS {
+        let exit = start(&["clock-waits-far"])?.wait_for(END_NS).map_err(doing("a client's end"))?;
+        same!(exit.code, 0, "how many of client {n}'s waits were refused");
     }
-    holds!(task::list().any(|one| musubi::ended::text(&one.name) == "clock"), "the clock has ended");
+    same!(clock(), before, "the clock's task");
     let at = time::now_ns() + 5 * MS;
     holds!(clock::wait_until(at).map_err(doing("wait"))? >= at, "it came early");
     let other = start(&["clock-waits", &format!("{EACH}")])?;
@@ -172,9 +178,70 @@ fn clients_that_end_leave_nothing() -> Outcome {
     Ok(())
 }
 
-/// The program: waits by message until it is ended.
-pub fn waits_long() -> i32 {
-    loop {
-        waits(EACH as u64);
+/// Of one user's at most half of the clock's 4096 wait at a time.
+const CLIENTS: usize = 2048 / EACH + 4;
+
+/// The program: waits by message for what comes in an hour, and ends. Value: how many were refused.
+pub fn waits_far() -> i32 {
+    let all = || -> Result<i32, String> {
+        let (client, answers) = (client()?, answers()?);
+        let posts = client.by_post(&answers).map_err(doing("by_post"))?;
+        let at = time::now_ns() + 3_600_000 * MS;
+        let waits: Result<Vec<_>, Error> = (0..EACH).map(|_| posts.wait_until(at)).collect();
+        let mut waits = waits.map_err(doing("sending"))?;
+        // It has several receivers: what was sent before is received, or about to be.
+        for _ in 0..4 {
+            posts.now().and_then(|one| one.wait()).map_err(doing("another request"))?;
+        }
+        Ok(waits.iter_mut().filter_map(|one| one.is_ready().then_some(())).count() as i32)
+    };
+    let refused = all().unwrap_or(-1);
+    // With all that waits.
+    task::exit(refused)
+}
+
+/// A post is freed while an answer for it is still to come, and another program gets its number.
+fn an_answer_goes_to_nobody_else() -> Outcome {
+    let (client, back) = (client()?, Post::any().map_err(doing("post"))?);
+    let methods = ClockClient::INTERFACE.methods.len() as u64;
+    let post = client.bound().call(methods, [opener::POST, u64::from(ClockClient::IDENTITY), 0, 0, 0, 0]);
+    let post = Post(post.and_then(result_of).map_err(doing("the clock's post"))?);
+    back.allow(&everybody(Rights::CALL)).map_err(doing("allow"))?;
+    let soon = time::now_ns() + SOON;
+    let wait = request::head(ClockClient::IDENTITY, 1, 1);
+    post.send(wait, [time::now_ns() + 50 * MS, 0, 0, 0, 0, 0], Some(back)).map_err(doing("sending"))?;
+    same!(back.receive(FOR_EVER).map(|answer| (answer.op, answer.words[0])), Ok((wait, 0)), "one that is awaited");
+    post.send(wait, [soon, 0, 0, 0, 0, 0], Some(back)).map_err(doing("sending"))?;
+    // It is received when what comes after it is.
+    same!(post.ask(request::head(ClockClient::IDENTITY, 2, 0), [0; 6], FOR_EVER).map(drop), Ok(()), "another request");
+    time::sleep_ns(20 * MS);
+    back.free(true).map_err(doing("free"))?;
+    let stranger = start(&["clock-stranger", &format!("{}", back.0), &format!("{}", soon + 300 * MS)])?;
+    same!(
+        stranger.wait_for(4 * END_NS).map(|exit| exit.code),
+        Ok(0),
+        "what a stranger was told (2: it did not get the number)"
+    );
+    Ok(())
+}
+
+/// Until another program has got that number, even on a busy machine: numbers go round before they come again.
+const SOON: u64 = 8_000 * MS;
+
+/// The program: gets this post, and says whether anything comes there until a moment.
+pub fn stranger(wanted: u64, until: u64) -> i32 {
+    while time::now_ns() + 500 * MS < until {
+        match Post::any() {
+            Ok(post) if post.0 == wanted => {
+                if post.allow(&everybody(Rights::CALL)).is_err() {
+                    return 3;
+                }
+                let left = until.saturating_sub(time::now_ns());
+                return i32::from(post.receive(left).is_ok());
+            }
+            Ok(post) => drop(post.free(false)),
+            Err(_) => return 3,
+        }
     }
+    2
 }

@@ -84,7 +84,7 @@ fn go_on(peer: &Peer, calls: u64) -> Outcome {
     let post = Post::any().map_err(doing("another one's post"))?;
     let receiver = thread::spawn(move || assert!(post.receive(u64::MAX).is_ok()), 0).map_err(doing("thread"))?;
     // Until it waits there, there may be no room.
-    while post.send(1, [calls; 6], None) == Err(Error::Quota) {
+    while post.send(1, [calls; 6], None) == Err(Error::MessageQuota) {
         thread::yield_now();
     }
     receiver.join().map_err(doing("another one's receiver"))?;
@@ -143,14 +143,18 @@ fn twice(count: impl Fn() -> Result<u64, String>) -> Outcome {
 }
 
 fn posts() -> Outcome {
-    twice(|| fill(Post::any, |post| post.free(false), Error::Quota))
+    twice(|| fill(Post::any, |post| post.free(false), Error::PostQuota))
 }
 
 fn messages() -> Outcome {
     let post = Post::any().map_err(doing("post"))?;
     twice(|| {
         let (sent, why) = flood(post);
-        same!((why, post.send(1, [0; 6], None)), (Error::Quota, Err(Error::Quota)), "the refusal after {sent}");
+        same!(
+            (why, post.send(1, [0; 6], None)),
+            (Error::MessageQuota, Err(Error::MessageQuota)),
+            "the refusal after {sent}"
+        );
         let came = core::iter::from_fn(|| post.receive(0).ok()).count() as u64;
         same!(came, sent, "what came");
         if sent == 0 { Err("nothing could be sent".into()) } else { Ok(sent) }
@@ -171,7 +175,7 @@ fn threads() -> Outcome {
             sync::wake(&GO, u32::MAX.into());
             one.join().map(drop)
         };
-        fill(|| thread::spawn(body, 0), give, Error::Quota)
+        fill(|| thread::spawn(body, 0), give, Error::ThreadQuota)
     })
 }
 
@@ -188,7 +192,7 @@ fn tasks() -> Outcome {
         }
         Ok(())
     };
-    twice(|| fill(|| task::create(&Limits::default(), user, b"one of many"), give, Error::Quota))
+    twice(|| fill(|| task::create(&Limits::default(), user, b"one of many"), give, Error::TaskQuota))
 }
 
 fn memory() -> Outcome {
@@ -197,7 +201,7 @@ fn memory() -> Outcome {
         let at = core::cell::Cell::new(0);
         // By the kernel's own store: what is refused is an error, not a fault.
         let take = || stub::identity(&Trap, section.base() + at.get() * PAGE).map(|_| at.set(at.get() + 1));
-        let count = fill(take, |()| Ok(()), Error::Quota)?;
+        let count = fill(take, |()| Ok(()), Error::MemoryQuota)?;
         let cut = |len| stub::section_resize(&Trap, section.base(), len);
         cut(0).and_then(|_| cut(FRAMES * PAGE)).map_err(doing("giving back"))?;
         Ok(count)
@@ -209,7 +213,7 @@ fn all() -> Outcome {
     for _ in 0..3 {
         let post = Post::any().map_err(doing("post"))?;
         let (sent, why) = flood(post);
-        same!(why, Error::Quota, "the refusal of messages");
+        same!(why, Error::MessageQuota, "the refusal of messages");
         posts()?;
         tasks()?;
         threads()?;

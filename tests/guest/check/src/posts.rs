@@ -341,9 +341,9 @@ pub fn flood(post: Post) -> (u64, Error) {
 fn a_flood_is_the_flooders() -> Outcome {
     let post = post()?;
     let (sent, error) = flood(post);
-    same!(error, Error::Quota, "the end of the flood after {sent}");
+    same!(error, Error::MessageQuota, "the end of the flood after {sent}");
     holds!(sent > 0, "nothing was sent");
-    same!(post.send(1, WORDS, None), Err(Error::Quota), "one more");
+    same!(post.send(1, WORDS, None), Err(Error::MessageQuota), "one more");
     post.receive(0).map_err(doing("receiving"))?;
     post.send(2, WORDS, None).map_err(doing("in the place of that one"))?;
     let mut received = 0u64;

@@ -51,8 +51,12 @@ fn limit(what: &str, limits: Limits) -> Outcome {
 /// The program with limits. Value: its exit status.
 pub fn limited(what: &str) -> i32 {
     let outcome = match what {
-        "sections" => twice(|| fill(|| Section::create(PAGE, 0, kind::DATA, 0).map(|s| s.base()), give_back)),
-        "reserve" => twice(|| fill(|| Section::create(0, 64 << 20, kind::DATA, 0).map(|s| s.base()), give_back)),
+        "sections" => {
+            twice(|| fill(|| Section::create(PAGE, 0, kind::DATA, 0).map(|s| s.base()), give_back, Error::SectionQuota))
+        }
+        "reserve" => twice(|| {
+            fill(|| Section::create(0, 64 << 20, kind::DATA, 0).map(|s| s.base()), give_back, Error::SpaceQuota)
+        }),
         "threads" => twice(threads),
         "frames" => twice(frames),
         "touch" => touch(),
@@ -89,7 +93,11 @@ fn give_back(base: u64) -> Result<(), Error> {
 }
 
 /// Takes until it is refused, and gives everything back.
-fn fill(take: impl Fn() -> Result<u64, Error>, give: impl Fn(u64) -> Result<(), Error>) -> Result<u64, String> {
+fn fill(
+    take: impl Fn() -> Result<u64, Error>,
+    give: impl Fn(u64) -> Result<(), Error>,
+    error: Error,
+) -> Result<u64, String> {
     // Room beforehand: the heap must not need a section when there is none to have.
     let mut all = Vec::with_capacity(4096);
     let why = loop {
@@ -103,7 +111,7 @@ fn fill(take: impl Fn() -> Result<u64, Error>, give: impl Fn(u64) -> Result<(), 
     for one in all {
         give(one).map_err(doing("giving back"))?;
     }
-    same!((why, again), (Error::Quota, Err(Error::Quota)), "the refusal after {count}");
+    same!((why, again), (error, Err(error)), "the refusal after {count}");
     if count == 0 { Err("nothing could be had".into()) } else { Ok(count) }
 }
 
@@ -119,7 +127,7 @@ fn threads() -> Result<u64, String> {
     for one in all {
         one.join().map_err(doing("join"))?;
     }
-    same!((why, count), (Error::Quota, 5), "the refusal, and threads beside the first");
+    same!((why, count), (Error::ThreadQuota, 5), "the refusal, and threads beside the first");
     Ok(count)
 }
 
@@ -136,7 +144,7 @@ fn frames() -> Result<u64, String> {
             Err(e) => break e,
         }
     };
-    same!(why, Error::Quota, "the refusal after {count} frames");
+    same!(why, Error::MemoryQuota, "the refusal after {count} frames");
     // Cut off, they can be had again.
     section.resize(GRANULE / 4).map_err(doing("resize"))?;
     section.resize(GRANULE).map_err(doing("resize"))?;
@@ -148,7 +156,10 @@ fn frames() -> Result<u64, String> {
             Err(e) => break e,
         }
     };
-    holds!(why == Error::Quota && again.abs_diff(count) <= 4, "{again} frames the second time, not {count}: {why}");
+    holds!(
+        why == Error::MemoryQuota && again.abs_diff(count) <= 4,
+        "{again} frames the second time, not {count}: {why}"
+    );
     section.delete().map_err(doing("delete"))?;
     Ok(count)
 }
@@ -205,7 +216,7 @@ fn make_tasks() -> Outcome {
     for _ in 0..300_000 {
         match task::create(&Limits::default(), user, b"one of many") {
             Ok(_) => {}
-            Err(Error::Quota | Error::NoMemory) => return Ok(()),
+            Err(Error::TaskQuota | Error::NoMemory) => return Ok(()),
             Err(e) => return Err(alloc::format!("the refusal: {e}")),
         }
     }
@@ -305,7 +316,7 @@ fn use_up() -> Outcome {
     section.delete().map_err(doing("delete"))?;
     let stacks = had.load(Ordering::SeqCst) & 0xffff_ffff;
     holds!(
-        matches!(why, Error::NoMemory | Error::Quota),
+        matches!(why, Error::NoMemory | Error::MemoryQuota),
         "the refusal after {filled} frames of {}: {why}",
         memory.total / PAGE
     );

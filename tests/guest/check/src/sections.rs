@@ -418,7 +418,7 @@ fn give() -> Outcome {
     let poor = task::create(&small, user, b"poor").map_err(doing("task"))?;
     let (a, b) = (data(PAGE).map_err(doing("create"))?, data(PAGE).map_err(doing("create"))?);
     same!(section::give(a.base(), poor), Ok(()), "the first to a task that may have one");
-    same!(section::give(b.base(), poor), Err(Error::Quota), "the second");
+    same!(section::give(b.base(), poor), Err(Error::SectionQuota), "the second");
     same!(section::info(b.base()).map_err(doing("info"))?.owner, musubi::start().task(), "who owns the second");
     for number in [heir, poor] {
         task::kill(number).map_err(doing("kill"))?;

@@ -3,6 +3,7 @@
 
 mod floods;
 mod system;
+mod wild;
 
 use crate::memory::{await_word, data, store};
 use crate::peer::{Peer, op, six};
@@ -34,6 +35,8 @@ pub const CHECKS: &[Check] = &[
     ("memory_is_lent_from_the_binding", memory_is_lent_from_the_binding),
     ("the_sender_is_told", the_sender_is_told),
     ("every_server_by_both_ways", system::every_server_by_both_ways),
+    ("every_skeleton_refuses", wild::every_skeleton_refuses),
+    ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
     ("a_server_that_ends", a_server_that_ends),
@@ -414,6 +417,7 @@ fn the_next_server_goes_on() -> Outcome {
 pub fn role(how: &str, gate: u64, count: u64) -> i32 {
     match how {
         "flood" => return i32::from(floods::flood(Post(gate), count).is_err()),
+        "wild" => return wild::wild(count),
         "collect-nothing" => return i32::from(floods::collect_nothing(gate, count).is_err()),
         _ => {}
     }

@@ -2,6 +2,7 @@
 //! the interface says so (docs/decisions/0011).
 
 mod kills;
+mod load;
 
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
@@ -37,6 +38,7 @@ pub const CHECKS: &[Check] = &[
     ("files_are_lost_and_said_to_be", files_are_lost),
     ("drivers_and_personality", drivers),
     ("what_cannot_be_asked_for", refused),
+    ("who_stays_bound_keeps_nothing", stays_bound),
     ("a_few_kills_under_load", || kills::under_load(4)),
 ];
 
@@ -79,6 +81,19 @@ fn it_comes_back() -> Outcome {
         Bound::bind(at, 0).and_then(Bound::unbind).map_err(|e| format!("bind to the next {name}: {e}"))?;
     }
     Ok(())
+}
+
+/// Programs that have not called since are bound to servers that have ended: the next ones have what those had to send with.
+fn stays_bound() -> Outcome {
+    // Each of the system's programs is promised a sixty-fourth of the pool.
+    const TIMES: usize = 70;
+    let at = gate("clock")?;
+    let mut all = Vec::new();
+    for n in 0..TIMES {
+        all.push(Bound::bind(at, 0).map_err(|e| format!("bind to the one before number {n}: {e}"))?);
+        have("clock", act::RESTART).map_err(|why| format!("number {n}: {why}"))?;
+    }
+    all.into_iter().try_for_each(Bound::unbind).map_err(doing("unbind"))
 }
 
 /// Threads that call all the while: each of their calls is answered, whatever happens to whom they call.

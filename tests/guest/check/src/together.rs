@@ -105,7 +105,7 @@ fn all_or_none() -> Outcome {
     let count = |_| _ = begun.fetch_add(1, Ordering::SeqCst);
     // More threads than anybody may have.
     let refused = thread::together(1 << 20, count);
-    holds!(matches!(refused, Err(Error::Quota | Error::NoMemory)), "too many threads: {refused:?}");
+    holds!(matches!(refused, Err(Error::ThreadQuota | Error::NoMemory)), "too many threads: {refused:?}");
     same!(begun.load(Ordering::SeqCst), 0, "those that began all the same");
     same!(thread::together(0, count), Ok(()), "none but the calling one");
     same!(begun.load(Ordering::SeqCst), 1, "that one");

@@ -15,6 +15,8 @@ pub fn cases() -> Vec<Case> {
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
                 "the_sender_is_told",
+                "every_skeleton_refuses",
+                "a_file_that_may_not_be_read",
                 "of_another_interface",
                 "a_method_that_faults",
                 "a_server_that_ends",

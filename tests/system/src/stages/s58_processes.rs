@@ -35,6 +35,7 @@ pub fn cases() -> Vec<Case> {
                 "so_many_and_no_more",
                 "the_next_clock_goes_on",
                 "clients_that_end_leave_nothing",
+                "an_answer_goes_to_nobody_else",
             ],
         )
         .timeout(300)
@@ -44,11 +45,22 @@ pub fn cases() -> Vec<Case> {
         sh("quota", "quota 1; quota 0 || quota 1 threads=9 || echo refused")
             .out_check(quotas)
             .err("quota: 0: no such task\nquota: 1: not found\n"),
-        sh("the_server_ends_while_jobs_run", "spin & sleep 0.2; servers kill processes; jobs; kill %1; jobs; hello on")
-            .out_has(&["spin", "argument 1: on"])
-            .err_any(),
+        sh(
+            "the_server_ends_while_jobs_run",
+            "spin & sleep 0.2; servers kill processes; jobs; kill %1; sleep 0.2; echo then; jobs; hello on",
+        )
+        .out_check(a_job_goes_on_and_ends)
+        .err_any(),
         sh("date", "date; sleep 0.2; date").out_check(two_dates),
     ]
+}
+
+/// It is there after the server's end, and has ended when it was ended.
+fn a_job_goes_on_and_ends(text: &str) -> bool {
+    let Some((before, after)) = text.split_once("then\n") else { return false };
+    before.contains("] spin (task ")
+        && after.starts_with("[1] spin ended with 137\n")
+        && after.contains("argument 1: on\n")
 }
 
 /// Two lines of `spin` with one group, and none afterwards.

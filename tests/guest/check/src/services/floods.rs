@@ -30,7 +30,7 @@ pub fn collect_nothing(gate: u64, count: u64) -> Result<(), Error> {
 fn patiently<T>(send: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match send() {
-            Err(Error::Quota) => thread::yield_now(),
+            Err(Error::MessageQuota) => thread::yield_now(),
             outcome => return outcome,
         }
     }
@@ -62,10 +62,14 @@ pub fn who_collects_nothing_harms_nobody() -> Outcome {
     other.kill().map_err(doing("kill"))
 }
 
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -75,7 +79,7 @@ impl Random {
 
 /// Sends messages of any content, in every way that there is.
 pub fn flood(to: Post, count: u64) -> Result<(), Error> {
-    let mut random = Random(task::identity().task.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(task::identity().task);
     let back = Post::any()?;
     back.allow(&everybody(Rights::CALL))?;
     let places = [to.0, back.0, musubi::start().text(), musubi::start().names(), 0];
@@ -107,7 +111,7 @@ pub fn flood(to: Post, count: u64) -> Result<(), Error> {
         };
         match outcome {
             Ok(()) => {}
-            Err(Error::Quota) => while back.receive(0).is_ok() {},
+            Err(Error::MessageQuota) => while back.receive(0).is_ok() {},
             Err(error) => return Err(error),
         }
     }

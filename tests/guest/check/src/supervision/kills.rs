@@ -1,23 +1,19 @@
 //! Every server is ended again and again while others use them all; then it is counted whether anything is missing.
 
-use super::{doing, gate, have, running};
+use super::load::Load;
+use super::{doing, have, running};
 use crate::deaths::{nothing_lost, settled};
 use crate::report::Outcome;
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::kind;
-use musubi::files::{self, File};
-use musubi::interfaces::pipes::PipesService;
-use musubi::interfaces::stream::StreamService;
-use musubi::rt::thread::Thread;
-use musubi::rt::{section, thread};
+use musubi::println;
+use musubi::rt::{section, time};
 use musubi::servers::{self, acts as act};
-use musubi::{Error, names, println};
 
 /// `check as kills N [SERVER...]`
 pub fn role(count: u64, only: &[&str]) -> i32 {
@@ -42,7 +38,7 @@ fn run(count: u64, only: &[&str]) -> Outcome {
     let named: Vec<String> =
         all.into_iter().map(|one| one.name).filter(|name| only.is_empty() || only.contains(&name.as_str())).collect();
     // What has to grow has grown, and what is made once is there.
-    rounds(count.div_ceil(4).max(2), &named)?;
+    rounds(count.div_ceil(4).clamp(2, ENOUGH), &named)?;
     let mut outcome = Ok(());
     for _ in 0..BATCHES {
         let before = (settled()?, posts());
@@ -52,13 +48,17 @@ fn run(count: u64, only: &[&str]) -> Outcome {
             running(name)?;
         }
         outcome = compare(count * named.len() as u64, &before, &after);
-        if outcome.is_ok() {
-            break;
+        match &outcome {
+            Ok(()) => break,
+            Err(why) if count >= TOLD_EVERY => musubi::eprintln!("this time: {why}"),
+            Err(_) => {}
         }
     }
     outcome
 }
 
+/// Rounds after which nothing has to grow any more.
+const ENOUGH: u64 = 25;
 /// Of which one at least must lose nothing: what is lost for good is lost in each, what only has to grow is not.
 const BATCHES: usize = 5;
 
@@ -75,101 +75,37 @@ fn compare(kills: u64, before: &(Memory, usize), after: &(Memory, usize)) -> Out
     Ok(())
 }
 
-/// Ends each server so often, in turn, with the load on.
+/// Ends each server so often, in turn, while it is called by its gate and asked by its post.
 fn rounds(count: u64, named: &[String]) -> Outcome {
-    let load = Load::begin()?;
-    let mut outcome = Ok(());
-    for n in 0..count {
-        for name in named {
-            outcome = have(name, act::RESTART).map_err(|why| format!("round {n}: {why}"));
-            if outcome.is_err() {
-                break;
-            }
-        }
-    }
-    let calls = load.end()?;
+    let mut load = Load::begin(named)?;
+    let outcome = kills(&mut load, count, named);
+    let [done, lost] = load.end()?;
     outcome?;
-    holds!(calls > 0, "nobody called anybody");
+    // To a server that ends somebody is always under way.
+    holds!(lost > 0 || count < FEW, "{done} requests were done, and none was lost");
+    if count >= TOLD_EVERY {
+        musubi::eprintln!("{done} requests were done, {lost} were lost");
+    }
     Ok(())
 }
 
-/// Threads that call the servers all the while. What may be repeated must not fail; what may not, may.
-struct Load {
-    over: &'static AtomicBool,
-    calls: &'static AtomicU64,
-    threads: Vec<Thread>,
-}
-
-type Once = fn(&PipesService) -> Result<(), Error>;
-
-static OVER: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-impl Load {
-    fn begin() -> Result<Load, String> {
-        static PIPES: musubi::rt::Once<PipesService> = musubi::rt::Once::new();
-        let pipes = PIPES.get_or_try(|| gate("pipes").map(PipesService::new))?;
-        OVER.store(false, Ordering::SeqCst);
-        CALLS.store(0, Ordering::SeqCst);
-        let all: [Once; 3] = [of_names, of_files, of_pipes];
-        let threads: Result<Vec<Thread>, Error> = all
-            .into_iter()
-            .map(|once| {
-                let body = move || {
-                    while !OVER.load(Ordering::SeqCst) {
-                        if let Err(error) = once(pipes) {
-                            thread::exit(error.word());
-                        }
-                        CALLS.fetch_add(1, Ordering::SeqCst);
-                    }
-                };
-                thread::spawn(body, 0)
-            })
-            .collect();
-        Ok(Load { over: &OVER, calls: &CALLS, threads: threads.map_err(doing("threads"))? })
-    }
-
-    fn end(self) -> Result<u64, String> {
-        self.over.store(true, Ordering::SeqCst);
-        for (n, one) in self.threads.into_iter().enumerate() {
-            let told = one.join().map_err(doing("join"))?;
-            holds_it(told == 0, || format!("caller {n} was told {:?}", Error::from_word(told)))?;
+fn kills(load: &mut Load, count: u64, named: &[String]) -> Outcome {
+    let began = time::now_ns();
+    for n in 0..count {
+        for name in named {
+            load.serves(name).map_err(|why| format!("round {n}: {why}"))?;
+            have(name, act::RESTART).map_err(|why| format!("round {n}: {why}"))?;
         }
-        Ok(self.calls.load(Ordering::SeqCst))
+        if n > 0 && n.is_multiple_of(TOLD_EVERY) {
+            let each = (time::now_ns() - began) / (n * named.len() as u64) / 1000;
+            musubi::eprintln!("{n} of {count} times each, {each} us for one");
+        }
     }
+    // And the last ones answer.
+    named.iter().try_for_each(|name| load.serves(name))
 }
 
-fn holds_it(holds: bool, why: impl FnOnce() -> String) -> Outcome {
-    if holds { Ok(()) } else { Err(why()) }
-}
-
-fn of_names(_: &PipesService) -> Result<(), Error> {
-    names::lookup("console")?;
-    names::list().map(drop)
-}
-
-/// Its contents go with the server: but what came with the image is there at any time.
-fn of_files(_: &PipesService) -> Result<(), Error> {
-    files::find(b"/bin/check")?;
-    let lost = |error: &Error| matches!(*error, Error::Dead | Error::NotFound);
-    let done = File::create(b"/tmp/load").and_then(|file| file.write_all(0, b"load"));
-    match done {
-        Err(error) if !lost(&error) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn of_pipes(pipes: &PipesService) -> Result<(), Error> {
-    static STREAMS: musubi::rt::Once<StreamService> = musubi::rt::Once::new();
-    let streams = STREAMS.get_or_try(|| pipes.streams().map(StreamService::new))?;
-    let pipe = pipes.make()?;
-    let mut part = [0; 16];
-    let done = streams.write(pipe + 1, b"through a pipe").and_then(|_| streams.read(pipe, &mut part));
-    let _ = streams.close(pipe).and_then(|()| streams.close(pipe + 1));
-    match done {
-        Err(Error::Dead | Error::NotFound) => Ok(()),
-        Ok(14) if part.starts_with(b"through a pipe") => Ok(()),
-        Ok(_) => Err(Error::Changed),
-        Err(error) => Err(error),
-    }
-}
+/// Rounds in which perhaps nobody had asked in the very moment.
+const FEW: u64 = 20;
+/// After so many rounds a long run says how far it is.
+const TOLD_EVERY: u64 = 200;

@@ -1,0 +1,154 @@
+//! The smallest cases under each and every interleaving (as `shuttle` knows them: of whole memory accesses, in one order for all), depth
+//! first. What `race` has at random is larger.
+
+use super::*;
+use crate::{Back, Woken};
+use shuttle::scheduler::DfsScheduler;
+use shuttle::sync::Arc;
+use shuttle::{Config as How, Runner, thread};
+
+/// More would not be a small case.
+const MOST: usize = 400_000;
+
+/// Runs a case in all ways, of which there is at least one more than if its threads ran one after the other.
+fn all(test: impl Fn() + Send + Sync + 'static) {
+    let ways = Runner::new(DfsScheduler::new(Some(MOST), false), How::new()).run(test);
+    assert!((3..MOST).contains(&ways), "{ways} interleavings");
+}
+
+/// As little as is needed: what is made takes steps, too.
+fn pool() -> Arc<Pool> {
+    let config = Config { posts: 2, messages: 2, reserve: 0, receivers: 2, accounts: 1, processors: 3 };
+    let pool = Pool::new(config);
+    pool.get(1).unwrap();
+    Arc::new(pool)
+}
+
+fn two(pool: &Pool) -> [Who; 2] {
+    let paid = account(pool, 2);
+    [Who::new(pool, 1, paid), Who::new(pool, 2, paid)]
+}
+
+fn collected(pool: &Pool, who: &Who) -> (u32, u64) {
+    op(pool.collect(who.receiver).expect("its wait is over"))
+}
+
+/// No wake-up is lost: either the message is there when the receiver looks, or whoever sends it finds it waiting.
+#[test]
+fn one_sends_and_one_receives() {
+    all(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        let sends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.send(&post, &other.by(), &body(7), 0).unwrap()
+        });
+        let received = pool.receive(&[post], &me.by(), true).unwrap();
+        let woken: Option<Woken> = sends.join().unwrap();
+        match (received, woken) {
+            (Received::Message(1, message), None) => assert_eq!(message.body.op, 7),
+            (Received::Waits(_), Some(woken)) => {
+                assert_eq!(woken.receiver, me.receiver);
+                assert_eq!(collected(&pool, &me), (1, 7));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(pool.charged(me.account), 0);
+        assert_eq!(pool.receive(&[post], &me.by(), false), Err(Error::TimedOut), "it came once");
+    });
+}
+
+/// A wait is ended by one of the two, and what has not ended it is as if it had come later.
+#[test]
+fn a_message_and_a_time_out() {
+    all(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        let Received::Waits(ticket) = pool.receive(&[post], &me.by(), true).unwrap() else { panic!() };
+        let sends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.send(&post, &other.by(), &body(7), 0).unwrap().is_some()
+        });
+        let ended = pool.interrupt(me.receiver, ticket, Error::TimedOut).is_some();
+        assert!(sends.join().unwrap() != ended, "by one of them");
+        match pool.collect(me.receiver).unwrap() {
+            Received::Message(1, message) => assert_eq!((message.body.op, ended), (7, false)),
+            Received::Ended(Error::TimedOut) => {
+                assert!(ended);
+                assert_eq!(op(pool.receive(&[post], &me.by(), false).unwrap()), (1, 7), "it is still there");
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// One message, two who wait: one has it, and the other waits on.
+#[test]
+fn two_messages_for_two_who_wait() {
+    all(|| {
+        let pool = pool();
+        let (all, post) = (two(&pool), allow(&pool, 1));
+        for one in &all {
+            assert!(matches!(pool.receive(&[post], &one.by(), true), Ok(Received::Waits(_))));
+        }
+        let sends =
+            move |pool: &Pool, op| pool.send(&post, &all[0].by(), &body(op), 0).unwrap().expect("they wait").receiver;
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || sends(&pool, 8)
+        });
+        let mine = pool.send(&post, &all[1].by(), &body(7), 0).unwrap().expect("they wait").receiver;
+        assert_ne!(mine, other.join().unwrap(), "one had both");
+        let mut came = all.map(|one| collected(&pool, &one).1);
+        came.sort_unstable();
+        assert_eq!(came, [7, 8]);
+    });
+}
+
+/// Whoever asks hears the answer or that its time is up, and whoever answers hears which.
+#[test]
+fn an_answer_and_a_time_out() {
+    all(|| {
+        let pool = pool();
+        let ([me, server], post) = (two(&pool), allow(&pool, 1));
+        let called = pool.ask(&post, &me.by(), &body(1)).unwrap();
+        let Received::Waits(ticket) = called.received else { panic!() };
+        let Ok(Received::Message(1, message)) = pool.receive(&[post], &server.by(), false) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        let answers = thread::spawn({
+            let pool = pool.clone();
+            move || pool.answer(question, &server.by(), &body(7)).map(drop)
+        });
+        let ended = pool.interrupt(me.receiver, ticket, Error::TimedOut).is_some();
+        match (answers.join().unwrap(), ended) {
+            (Ok(()), false) => assert_eq!(collected(&pool, &me), (0, 7)),
+            (Err(Error::NotFound), true) => {
+                assert_eq!(pool.collect(me.receiver), Some(Received::Ended(Error::TimedOut)));
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// A post that goes while somebody sends there: the message was there and went with it, or came too late. Nothing stays charged.
+#[test]
+fn a_post_goes_while_somebody_sends() {
+    all(|| {
+        let pool = pool();
+        let ([_, other], post) = (two(&pool), allow(&pool, 1));
+        let sends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.send(&post, &other.by(), &body(7), 0).map(|woken| woken.is_none())
+        });
+        pool.free(1, true, 0, |_| panic!("nobody waits")).unwrap();
+        let sent = sends.join().unwrap();
+        assert!(matches!(sent, Ok(true) | Err(Error::NotFound)), "{sent:?}");
+        assert_eq!(pool.charged(other.account), 0);
+        assert_eq!(pool.get(1), Ok(1));
+        assert_eq!(
+            pool.receive(&[allow(&pool, 1)], &other.by(), false),
+            Err(Error::TimedOut),
+            "the next one's is empty"
+        );
+    });
+}

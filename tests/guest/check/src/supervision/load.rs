@@ -1,0 +1,349 @@
+//! What servers do while they are ended again and again: each is called by its gate and asked by its post, by a thread for each way.
+
+use super::{doing, gate};
+use crate::report::Outcome;
+use crate::{holds, same};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
+use musubi::files::{self, File};
+use musubi::interfaces::clock::{ClockClient, ClockService};
+use musubi::interfaces::console::{ConsoleClient, ConsoleService};
+use musubi::interfaces::files::{FilesClient, RECORD};
+use musubi::interfaces::keyboard::{KeyboardClient, KeyboardService};
+use musubi::interfaces::linux::LinuxService;
+use musubi::interfaces::names::NamesClient;
+use musubi::interfaces::pipes::{PipesClient, PipesService};
+use musubi::interfaces::processes::ProcessesClient;
+use musubi::interfaces::sched::{SchedClient, SchedService};
+use musubi::interfaces::stream::StreamService;
+use musubi::rt::later::Answer;
+use musubi::rt::thread::Thread;
+use musubi::rt::{Answers, task, thread, time};
+use musubi::{Error, names, processes};
+
+/// Longer than this nobody waits for an answer, whatever happens to whom he has asked.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// One thread's work.
+#[derive(Default)]
+pub struct Work {
+    over: AtomicBool,
+    /// Requests that were done.
+    done: AtomicU64,
+    /// Those whose sender was told that the server had ended: by the post, or by the gate where the interface says so.
+    lost: AtomicU64,
+}
+
+/// So many requests in a row, and a rest: or servers that start would have to wait for their turns longest of all.
+const ROW: u64 = 16;
+const REST_NS: u64 = 1_000_000;
+
+impl Work {
+    /// A request is over; `done`: with its answer.
+    fn did(&self, done: bool) {
+        let which = if done { &self.done } else { &self.lost };
+        if which.fetch_add(1, Ordering::SeqCst) % ROW == ROW - 1 {
+            time::sleep_ns(REST_NS);
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::SeqCst)
+    }
+
+    /// Calls until it is over. What may be repeated is, so nothing may fail.
+    fn calls(&self, once: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+        while self.goes_on() {
+            once()?;
+            self.did(true);
+        }
+        Ok(())
+    }
+
+    /// Asks until it is over, and gets this answer, or hears that the server has ended. `Refused`: so does the next one, which was lent nothing.
+    fn asks<'a, T: PartialEq>(
+        &self,
+        ask: impl Fn() -> Result<Answer<'a, T>, Error>,
+        fits: impl Fn(&Result<T, Error>) -> bool,
+    ) -> Result<(), Error> {
+        while self.goes_on() {
+            match ask().and_then(|mut one| one.wait_for(PATIENCE_NS)) {
+                outcome if fits(&outcome) => self.did(true),
+                Err(Error::Dead) => self.did(false),
+                Err(error) => return Err(error),
+                Ok(_) => return Err(Error::Changed),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for who lends memory, which ends with the server: then he binds again.
+    fn asks_lending(&self, once: impl Fn(&Answers) -> Result<(), Error>) -> Result<(), Error> {
+        let answers = Answers::new()?;
+        while self.goes_on() {
+            match once(&answers) {
+                Ok(()) => {}
+                // It has ended, is not there yet, or has not been lent anything.
+                Err(error)
+                    if matches!(error, Error::Dead | Error::NotFound | Error::Refused) || error.refusal().is_some() =>
+                {
+                    self.did(false);
+                    time::sleep_ns(REST_NS);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+type Body = fn(&Work) -> Result<(), Error>;
+
+/// The personality has no post: it makes tasks on its caller's thread.
+const ALL: [(&str, &str, Body); 17] = [
+    ("names", "gate", names_called),
+    ("names", "post", names_asked),
+    ("files", "gate", files_called),
+    ("files", "post", files_asked),
+    ("processes", "gate", processes_called),
+    ("processes", "post", processes_asked),
+    ("clock", "gate", clock_called),
+    ("clock", "post", clock_asked),
+    ("keyboard", "gate", keyboard_called),
+    ("keyboard", "post", keyboard_asked),
+    ("console", "gate", console_called),
+    ("console", "post", console_asked),
+    ("pipes", "gate", pipes_called),
+    ("pipes", "post", pipes_asked),
+    ("linux", "gate", linux_called),
+    ("sched", "gate", sched_called),
+    ("sched", "post", sched_asked),
+];
+
+fn at(name: &str) -> Result<u64, Error> {
+    names::lookup(name)
+}
+
+fn names_called(work: &Work) -> Result<(), Error> {
+    work.calls(|| {
+        names::lookup("console")?;
+        names::list().map(drop)
+    })
+}
+
+fn names_asked(work: &Work) -> Result<(), Error> {
+    let (names, console) = (musubi::start().names(), at("console")?);
+    work.asks_lending(|answers| {
+        let client = NamesClient::bind_with_args(names, PAGE)?;
+        let posts = client.by_post(answers)?;
+        let outcome = work.asks(|| posts.lookup("console"), |outcome| *outcome == Ok(console));
+        client.unbind().and(outcome)
+    })
+}
+
+/// Its contents go with the server: but what came with the image is there at any time.
+fn files_called(work: &Work) -> Result<(), Error> {
+    let lost = |error: &Error| matches!(*error, Error::Dead | Error::NotFound);
+    work.calls(|| {
+        files::find(b"/bin/check")?;
+        match File::create(b"/tmp/load").and_then(|file| file.write_all(0, b"load")) {
+            Err(error) if !lost(&error) => Err(error),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn files_asked(work: &Work) -> Result<(), Error> {
+    let files = at("files")?;
+    work.asks_lending(|answers| {
+        let client = FilesClient::bind_with_args(files, PAGE)?;
+        let posts = client.by_post(answers)?;
+        let look = || {
+            let mut record = client.alloc(RECORD)?;
+            let part = record.first_chunk_mut().ok_or(Error::Changed)?;
+            posts.look(b"/bin/check", part)?.wait_for(PATIENCE_NS)
+        };
+        let mut outcome = Ok(());
+        while outcome.is_ok() && work.goes_on() {
+            outcome = look();
+            work.did(outcome.is_ok());
+        }
+        client.unbind().and(outcome)
+    })
+}
+
+fn processes_called(work: &Work) -> Result<(), Error> {
+    let me = task::identity().task;
+    let parent = processes::status(me)?.parent;
+    work.calls(|| match processes::status(me)? {
+        known if (known.parent, known.over) == (parent, 0) => Ok(()),
+        _ => Err(Error::Changed),
+    })
+}
+
+fn processes_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (ProcessesClient::bind(at("processes")?)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let me = task::identity().task;
+    let outcome = work.asks(|| posts.wait(me, 0), |outcome| *outcome == Err(Error::TimedOut));
+    client.unbind().and(outcome)
+}
+
+fn clock_called(work: &Work) -> Result<(), Error> {
+    let clock = ClockService::new(at("clock")?);
+    work.calls(|| {
+        let soon = time::now_ns() + 50_000;
+        if clock.wait_until(soon)? < soon { Err(Error::Changed) } else { Ok(()) }
+    })
+}
+
+/// An answer that is given later, by another thread than that which was asked.
+fn clock_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (ClockClient::bind(at("clock")?)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let outcome = work.asks(|| posts.wait_until(time::now_ns() + 50_000), Result::is_ok);
+    client.unbind().and(outcome)
+}
+
+fn keyboard_called(work: &Work) -> Result<(), Error> {
+    let keyboard = KeyboardService::new(at("keyboard")?);
+    work.calls(|| keyboard.handled().map(drop))
+}
+
+fn keyboard_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (KeyboardClient::bind(at("keyboard")?)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let outcome = work.asks(|| posts.handled(), Result::is_ok);
+    client.unbind().and(outcome)
+}
+
+fn console_called(work: &Work) -> Result<(), Error> {
+    let console = ConsoleService::new(at("console")?);
+    let size = console.size()?;
+    work.calls(|| if console.size()? == size { Ok(()) } else { Err(Error::Changed) })
+}
+
+fn console_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (ConsoleClient::bind(at("console")?)?, Answers::new()?);
+    let (posts, size) = (client.by_post(&answers)?, client.size()?);
+    let outcome = work.asks(|| posts.size(), |outcome| *outcome == Ok(size));
+    client.unbind().and(outcome)
+}
+
+fn pipes_called(work: &Work) -> Result<(), Error> {
+    let pipes = PipesService::new(at("pipes")?);
+    let streams = StreamService::new(pipes.streams()?);
+    work.calls(|| {
+        let pipe = pipes.make()?;
+        let mut part = [0; 16];
+        let done = streams.write(pipe + 1, b"through a pipe").and_then(|_| streams.read(pipe, &mut part));
+        let _ = streams.close(pipe).and_then(|()| streams.close(pipe + 1));
+        match done {
+            Err(Error::Dead | Error::NotFound) => Ok(()),
+            Ok(14) if part.starts_with(b"through a pipe") => Ok(()),
+            Ok(_) => Err(Error::Changed),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+fn pipes_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (PipesClient::bind(at("pipes")?)?, Answers::new()?);
+    let (posts, streams) = (client.by_post(&answers)?, client.streams()?);
+    let outcome = work.asks(|| posts.streams(), |outcome| *outcome == Ok(streams));
+    client.unbind().and(outcome)
+}
+
+fn linux_called(work: &Work) -> Result<(), Error> {
+    let linux = LinuxService::new(at("linux")?);
+    work.calls(|| linux.unknown(u64::MAX).map(drop))
+}
+
+fn sched_called(work: &Work) -> Result<(), Error> {
+    let sched = SchedService::new(at("sched")?);
+    let mut line = [0; 128];
+    sched.line(0, 0, &mut line)?;
+    work.calls(|| sched.line(0, 0, &mut [0; 128]).map(drop))
+}
+
+fn sched_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (SchedClient::bind(at("sched")?)?, Answers::new()?);
+    let (posts, none) = (client.by_post(&answers)?, client.processors(u64::MAX));
+    let outcome = work.asks(|| posts.processors(u64::MAX), |outcome| *outcome == none);
+    client.unbind().and(outcome)
+}
+
+/// One thread for each way to each of these servers.
+pub struct Load {
+    all: Vec<One>,
+}
+
+struct One {
+    server: &'static str,
+    way: &'static str,
+    work: Arc<Work>,
+    thread: Thread,
+    /// Requests that were done when its server was ended last.
+    seen: u64,
+}
+
+impl Load {
+    /// Returns when each has got an answer.
+    pub fn begin(servers: &[String]) -> Result<Load, String> {
+        // A name that is not looked up yet is bound to the name service by the first who asks.
+        gate("console")?;
+        let mut all = Vec::new();
+        for (server, way, body) in ALL {
+            if !servers.iter().any(|one| one == server) {
+                continue;
+            }
+            let work = Arc::new(Work::default());
+            let own = work.clone();
+            let body = move || match body(&own) {
+                Ok(()) => {}
+                Err(error) => {
+                    musubi::eprintln!("{server} by its {way}: {error}");
+                    thread::exit(1);
+                }
+            };
+            all.push(One { server, way, work, thread: thread::spawn(body, 0).map_err(doing("thread"))?, seen: 0 });
+        }
+        let mut load = Load { all };
+        for server in servers {
+            load.serves(server)?;
+        }
+        Ok(load)
+    }
+
+    /// Waits until this server has answered by each way since the last time: so each that is ended was at work.
+    pub fn serves(&mut self, server: &str) -> Outcome {
+        let until = time::now_ns() + PATIENCE_NS;
+        for one in self.all.iter_mut().filter(|one| one.server == server) {
+            loop {
+                let done = one.work.done.load(Ordering::SeqCst);
+                if done > one.seen {
+                    one.seen = done;
+                    break;
+                }
+                holds!(time::now_ns() < until, "{} does not answer by its {}", one.server, one.way);
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it, and says what was done: each way's requests, and those that were lost with a server.
+    pub fn end(self) -> Result<[u64; 2], String> {
+        self.all.iter().for_each(|one| one.work.over.store(true, Ordering::SeqCst));
+        let mut sum = [0; 2];
+        for One { server, way, work, thread, .. } in self.all {
+            same!(thread.join(), Ok(0), "how the caller of {server} by its {way} ended (see the error stream)");
+            sum[0] += work.done.load(Ordering::SeqCst);
+            sum[1] += work.lost.load(Ordering::SeqCst);
+        }
+        Ok(sum)
+    }
+}
