@@ -140,6 +140,7 @@ impl Mechanism {
 
     fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {
         let Some(Ready { thread, turn }) = self.desk.take_high() else {
+            self.thinks.set(false);
             // Whatever else has happened in between is no reason to count more.
             let now = time::now_ns();
             if now >= self.looked.get() + LOOK_NS {
