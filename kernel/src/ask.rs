@@ -6,7 +6,7 @@ use crate::machine::machine;
 use crate::pass;
 use crate::processor::here;
 use crate::sched;
-use crate::seat::NO_SEAT;
+use crate::seat::{NO_SEAT, wishes};
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait;
@@ -40,14 +40,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
         op::WATCH => watch::begin(thread, a),
         op::UNWATCH => watch::end(thread, a),
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
-        op::PRIORITY => other(thread, d, a).and_then(|other| {
-            let p = &machine().processors[other.processor.load(Ordering::Relaxed)];
-            let told = p.office.tell(Event { kind: event::REQUEST, detail: what as u32, thread: a, a: b, b: 0 }, Weight::Heavy);
-            told.ok_or(Error::NotSupported)?;
-            p.make_room();
-            p.poke();
-            Ok(0)
-        }),
+        op::PRIORITY => other(thread, d, a).and_then(|other| wishes::make(&other, b).map(|()| 0)),
         op::LOOK => look(thread, d, a),
         op::LEND => lend(thread, d, a),
         op::GIVE_BACK => line::give_back(d, a, b),

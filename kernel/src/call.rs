@@ -243,7 +243,13 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
     }
     let payer = if payer == 0 { thread.task.clone() } else { Task::find(payer)? };
     spare_heap()?;
-    Task::create(Some(&payer), maker.number, user, limits, name).map(|task| task.number)
+    let task = Task::create(Some(&payer), maker.number, user, limits, name)?;
+    if task::is_gone(maker.number) {
+        // It has looked for those that it has not started, perhaps before this one was there.
+        task.exit_with(exit::KILLED, 0);
+        return Err(Error::Dead);
+    }
+    Ok(task.number)
 }
 
 fn task_forget(number: u64) -> Result<u64, Error> {

@@ -210,6 +210,11 @@ fn make_args(domain: &Domain, target: &Section, len: u64) -> Result<Arc<Section>
     let owner = domain.text.owner();
     let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
     section.set_entry(&lent(principal::TASK, domain.subject.task, target)).inspect_err(|_| section.delete())?;
+    if target.is_dead() {
+        // It may have gone before its name was in this list: the entry would be for whatever comes to lie there.
+        section.delete();
+        return Err(Error::Dead);
+    }
     Ok(section)
 }
 

@@ -69,6 +69,12 @@ impl Ring {
         caught.and_then(|()| outbox.unread(head))
     }
 
+    /// How much can be told and read at once, if nothing waits for room before it.
+    pub fn room(&self) -> u32 {
+        let head = self.page.as_ref().map_or(0, |page| page.load(HEAD));
+        self.outbox.room(head)
+    }
+
     /// Whether everything was read.
     pub fn is_read(&self) -> bool {
         self.outbox.is_empty(self.page.as_ref().map_or(0, |page| page.load(HEAD))) == Ok(true)

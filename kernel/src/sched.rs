@@ -249,6 +249,8 @@ pub fn tick() {
         if !decides && !here.is_to_make_room() && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();
+        } else if !decides && here.office.is_due(now) {
+            here.make_room();
         }
     } else if now >= here.local.lock().quantum_end && !here.queue.is_empty() {
         here.make_room();
@@ -415,7 +417,7 @@ fn idle(here: &Processor) {
     loop {
         serve_noted(here);
         let until = if here.office.is_taken() {
-            let until = here.office.until();
+            let until = here.office.looks_at();
             if here.office.has_news() || time::now() >= until {
                 break;
             }
@@ -452,7 +454,7 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
         } else if here.is_to_make_room() {
             time::now() + BEAT_NS
         } else {
-            here.office.until()
+            here.office.looks_at()
         };
         [grace, (limit != u64::MAX).then_some(limit)].into_iter().flatten().min()
     } else {

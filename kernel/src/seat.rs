@@ -2,6 +2,7 @@
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
 mod errand;
+pub mod wishes;
 
 use crate::domain::Domain;
 use crate::line;
@@ -20,7 +21,7 @@ use abi::sched::{Event, SeatInfo, event, ready};
 use abi::section::kind;
 use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{BEAT_NS, Phase, Reason, Refused, Seat, Spared, Weight};
+use ::sched::{BEAT_NS, Phase, Reason, Refused, Seat, Shelf, Spared, Weight};
 use alloc::sync::Arc;
 use arch::time;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,8 @@ struct Inner {
     /// To be put out by its processor, on the way out of the kernel.
     wrong: Option<Reason>,
     spared: Spared,
+    /// Threads whose priority is to change.
+    shelf: Shelf,
 }
 
 impl Inner {
@@ -183,10 +186,11 @@ impl Office {
         if let Some(thread) = inner.named.take() {
             return Next::Run(thread);
         }
-        if inner.rests && !inner.has_news() && now < inner.until {
+        if inner.rests && !inner.has_news() && now < inner.looks_at() {
             return Next::Nothing;
         }
         (inner.rests, inner.fresh) = (false, false);
+        inner.tell_wishes(now);
         let unread = u64::from(inner.catch_up());
         if inner.wrong.is_some() {
             here.attend();
@@ -371,6 +375,7 @@ fn dismiss(p: &Processor, why: Reason) {
         (inner.wrong, inner.fresh) = (None, false);
         (holder, inner.named.take())
     };
+    p.office.forget_wishes();
     if let Some(thread) = named {
         // It was on its way here.
         let mut wait = thread.wait.lock();

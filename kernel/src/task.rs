@@ -66,6 +66,8 @@ pub struct Task {
     told: AtomicBool,
     /// What still uses something of it: itself, and each section on its way out, whoever deletes it.
     uses: AtomicU64,
+    /// The task that has made this one and not started it, and has ended: its end is told after this one's.
+    maker: Mutex<Option<Arc<Task>>>,
     pub waiters: Waiters,
     pub time_ns: AtomicU64,
 }
@@ -104,6 +106,7 @@ impl Task {
             finished: AtomicBool::new(false),
             told: AtomicBool::new(false),
             uses: AtomicU64::new(1),
+            maker: Mutex::default(),
             waiters: Waiters::default(),
             time_ns: AtomicU64::new(0),
         });
@@ -318,9 +321,16 @@ impl Task {
         // Whoever looks for it finds it in one of the two, and whoever is told of its end can have it forgotten.
         machine().ended.insert(self.number, self.clone());
         machine().tasks.remove(self.number);
-        self.told.store(true, Ordering::SeqCst);
+        let maker = {
+            let mut maker = self.maker.lock();
+            self.told.store(true, Ordering::SeqCst);
+            maker.take()
+        };
         self.waiters.wake_all();
         ENDS.ring();
+        if let Some(maker) = maker {
+            maker.unused();
+        }
     }
 
     /// What is told of one that has ended.
@@ -379,17 +389,25 @@ impl Drop for Task {
 /// Rung for each end of a task.
 pub static ENDS: Bell = Bell::new();
 
-/// Ends what a task that has just finished has made and not started: nobody is left who could.
-fn sweep(task: &Task) {
+/// Ends what a task that has just finished has made and not started: nobody is left who could. Somebody else may be doing that; the task's
+/// end is told when it is done, whoever does it.
+fn sweep(task: &Arc<Task>) {
     for other in machine().tasks.all() {
         if other.creator == task.number && !other.has_started() {
+            {
+                let mut maker = other.maker.lock();
+                if maker.is_none() && !other.told.load(Ordering::SeqCst) {
+                    task.used();
+                    *maker = Some(task.clone());
+                }
+            }
             other.exit_with(exit::KILLED, 0);
         }
     }
 }
 
 /// Whether a task has finished, or is forgotten already.
-fn is_gone(number: u64) -> bool {
+pub fn is_gone(number: u64) -> bool {
     machine().tasks.find(number).is_none_or(|task| task.is_finished())
 }
 

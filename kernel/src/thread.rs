@@ -20,7 +20,7 @@ use abi::refusal::Object;
 use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
 use abi::gate::attention;
 use abi::{Error, Rights};
-use ::sched::{Life, Phase};
+use ::sched::{Life, Phase, Wish};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -106,6 +106,8 @@ pub struct Thread {
     pub faults: AtomicU64,
     /// The processor whose seat it has or has asked for; [`NO_SEAT`].
     pub seat: AtomicUsize,
+    /// The priority that was asked for and that no scheduler has heard of yet.
+    pub wish: Wish,
     /// What the short way from thread to thread keeps of it.
     pub card: OwnCard,
 }
@@ -185,6 +187,7 @@ impl Thread {
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             seat: AtomicUsize::new(NO_SEAT),
+            wish: Wish::new(),
             card: OwnCard::new(number),
         });
         if let Some((_, task_view)) = &shared {

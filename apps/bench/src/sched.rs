@@ -151,23 +151,37 @@ fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
     other.join()?;
     failed?;
     report.case(Case { case: "switch-and-back", way, bytes: 0 }, &rounds, &[]);
-    report.count(Case { case: "switches-per-itc", way, bytes: 0 }, "switches", per_itc);
+    if let Some(per_itc) = per_itc? {
+        report.count(Case { case: "switches-per-itc", way, bytes: 0 }, "switches", per_itc);
+    }
     Ok(())
 }
 
 /// Changes of context for one from thread to thread: switches, as the kernel counts them, and calls of the scheduler, as it counts
-/// them. The least of several runs, as others may wake up meanwhile.
-fn switches_per_itc(ask: impl Ask, other: u64) -> u64 {
-    const PASSES: u64 = 50;
-    let switches = || task::processors().map(|p| p.switches).sum::<u64>() + ask.entered();
-    let mut least = u64::MAX;
-    for _ in 0..10 {
-        let before = switches();
+/// them. From stretches in which no interrupt has come, so that nothing else has happened: they must be equal and leave no remainder.
+/// `None`: there were none (on several processors the two run side by side).
+fn switches_per_itc(ask: impl Ask, other: u64) -> Result<Option<u64>, Error> {
+    const PASSES: u64 = 5;
+    const STRETCHES: u32 = 1000;
+    let state = || {
+        let sums = task::processors().map(|p| (p.interrupts, p.switches));
+        sums.fold((0, ask.entered()), |sum, p| (sum.0 + p.0, sum.1 + p.1))
+    };
+    let mut found = None;
+    for _ in 0..STRETCHES {
+        let before = state();
         for _ in 0..PASSES {
-            let _ = ask.pass(other);
+            ask.pass(other)?;
         }
-        // Each is answered by one back.
-        least = least.min((switches() - before) / (2 * PASSES));
+        let after = state();
+        if after.0 == before.0 {
+            // Each is answered by one back.
+            let made = after.1 - before.1;
+            if !made.is_multiple_of(2 * PASSES) || found.is_some_and(|found| found != made) {
+                return Err(Error::Changed);
+            }
+            found = Some(made);
+        }
     }
-    least
+    Ok(found.map(|made| made / (2 * PASSES)))
 }

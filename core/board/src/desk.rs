@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const TURN: usize = 0;
 const ASKED: usize = 1;
 const WHY: usize = 2;
+const WAITED: usize = 3;
 const COUNTS: usize = 8;
 const UNKNOWN: usize = 16;
 const EVENTS: usize = 24;
@@ -79,6 +80,16 @@ impl Desk<'_> {
         self.set(WHY, self.get(WHY) | 1 << reason);
         self.set(ASKED, self.get(ASKED) + 1);
         self.set(COUNTS + reason as usize, self.get(COUNTS + reason as usize) + 1);
+    }
+
+    /// The fast level gives the high one up, having waited so long (ns).
+    pub fn give_up(&self, waited: u64) {
+        self.set(WAITED, waited);
+    }
+
+    /// How long the fast level had waited for the high one when it gave that up; 0: it has not.
+    pub fn given_up(&self) -> u64 {
+        self.get(WAITED)
     }
 
     /// Whether it has been called and is not done.

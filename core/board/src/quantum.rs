@@ -15,13 +15,18 @@ pub struct Quanta {
     since: u64,
     /// The last one of each level that was interrupted, and what it had left.
     left: [(u64, u64); LEVELS],
+    /// When a quantum was over here last.
+    over: u64,
 }
+
+/// Of so many quanta one has ended, whatever threads do.
+const OVERDUE: u64 = 3;
 
 impl Quanta {
     /// All quanta are so long.
     #[must_use]
     pub const fn new(whole: u64) -> Quanta {
-        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS] }
+        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS], over: 0 }
     }
 
     /// A thread of this level is to run from now on: for how long.
@@ -38,5 +43,16 @@ impl Quanta {
         let has = left >= LEAST_NS;
         self.left[(level as usize).min(LEVELS - 1)] = if has { (thread, left) } else { (0, 0) };
         has
+    }
+
+    /// A quantum is over.
+    pub fn end(&mut self, now: u64) {
+        self.over = now;
+    }
+
+    /// Whether it is so long since one was over that those who wait have waited for one all the same: threads that wait for each other,
+    /// or ask for another priority each time, never have a whole one.
+    pub fn is_overdue(&self, now: u64) -> bool {
+        now.saturating_sub(self.over) >= OVERDUE * self.whole
     }
 }

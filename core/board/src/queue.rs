@@ -29,6 +29,9 @@ const SINCE: usize = 3;
 const VERSION: usize = 4;
 const KEY: usize = 5;
 
+/// Of a node's SINCE: above it is the level that the thread was raised to, plus one.
+const LIFTED: u64 = 1 << 56;
+
 /// A thread that is ready, and the turn that it is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -132,7 +135,7 @@ impl Queue<'_> {
         self.0[node + VERSION].swap(version | 1, Ordering::AcqRel);
         self.set(node + THREAD, ready.thread);
         self.set(node + TURN, ready.turn);
-        self.set(node + SINCE, self.clock());
+        self.set(node + SINCE, self.clock() % LIFTED);
         self.set(node + NEXT, 0);
         self.set(node + KEY, key);
         self.set(node + VERSION, (version | 1) + 1);
@@ -260,7 +263,7 @@ impl Queue<'_> {
         let node = Self::node(number);
         let version = self.get(node + VERSION);
         let ready = Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) };
-        let waited = self.clock().saturating_sub(self.get(node + SINCE));
+        let waited = self.clock().saturating_sub(self.get(node + SINCE) % LIFTED);
         let same = version.is_multiple_of(2) && self.get(node + VERSION) == version;
         same.then_some((ready, waited))
     }
@@ -275,7 +278,8 @@ impl Queue<'_> {
         })
     }
 
-    /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays.
+    /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays. Who was raised stays raised: or
+    /// whoever asks for priorities often enough would keep the others waiting.
     pub fn file_anew(&self, level_of: impl Fn(u64) -> u64) {
         let relink = |number: u64, level: usize| {
             self.set(Self::node(number) + NEXT, 0);
@@ -287,8 +291,10 @@ impl Queue<'_> {
             }
         }
         while let Some(number) = self.unlink(TRAY) {
-            let level = level_of(self.get(Self::node(number) + THREAD)) as usize;
-            relink(number, level.min(LEVELS - 1));
+            let node = Self::node(number);
+            let level = (level_of(self.get(node + THREAD)) as usize).min(LEVELS - 1);
+            let lifted = (self.get(node + SINCE) / LIFTED) as usize;
+            relink(number, if lifted == 0 { level } else { level.min(lifted - 1) });
         }
     }
 
@@ -343,7 +349,7 @@ impl Queue<'_> {
         if let Some(number) = self.unlink(level) {
             let node = Self::node(number);
             self.set(node + NEXT, 0);
-            self.set(node + SINCE, self.clock());
+            self.set(node + SINCE, self.clock() % LIFTED + (to as u64 + 1) * LIFTED);
             self.link(number, to, false);
         }
     }

@@ -36,6 +36,7 @@ proptest! {
         let words = words();
         let queue = Board::new(&words).unwrap().queue(3);
         let mut lists: Vec<VecDeque<(u64, Ready)>> = vec![VecDeque::new(); LEVELS];
+        let mut lifted = std::collections::BTreeMap::new();
         let insert = |list: &mut VecDeque<(u64, Ready)>, key: u64, ready, first: bool| {
             let at = list.iter().position(|(other, _)| if first { *other >= key } else { *other > key });
             list.insert(at.unwrap_or(list.len()), (key, ready));
@@ -62,6 +63,7 @@ proptest! {
                 Turn::Raise(from, to) => {
                     queue.raise(from, to);
                     if let Some((key, ready)) = lists[from].pop_front() {
+                        lifted.insert(ready.thread, to);
                         insert(&mut lists[to], key, ready, false);
                     }
                 }
@@ -70,7 +72,9 @@ proptest! {
                     let mut all: Vec<_> = lists.iter_mut().flat_map(|list| list.drain(..)).collect();
                     all.sort_by_key(|(key, _)| *key);
                     all.into_iter().for_each(|(key, r)| {
-                        lists[((r.thread % by) as usize).min(LEVELS - 1)].push_back((key, r));
+                        let level = ((r.thread % by) as usize).min(LEVELS - 1);
+                        let level = lifted.get(&r.thread).map_or(level, |to| level.min(*to));
+                        lists[level].push_back((key, r));
                     });
                 }
             }

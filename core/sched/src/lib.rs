@@ -13,6 +13,7 @@ mod roll;
 mod seat;
 mod spared;
 mod timers;
+mod wish;
 
 pub use home::Home;
 pub use life::{Life, Phase, Refused};
@@ -23,6 +24,7 @@ pub use roll::Roll;
 pub use seat::{BEAT_NS, BEATS, Beat, Counts, ERRAND_BEATS, Last, Reason, Seat};
 pub use spared::Spared;
 pub use timers::{Key, Timers};
+pub use wish::{Shelf, WISHES, Wish};
 
 /// How long a thread runs before the next one's turn, in nanoseconds.
 pub const QUANTUM_NS: u64 = 10_000_000;

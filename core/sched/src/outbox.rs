@@ -108,6 +108,11 @@ impl<E: PartialEq, const N: u32> Outbox<E, N> {
         Ok(room < N / 4)
     }
 
+    /// How many entries would be in the ring at once: none, if others wait.
+    pub fn room(&self, head: u32) -> u32 {
+        if self.backlog.is_empty() { self.unread(head).map_or(0, |unread| N - unread) } else { 0 }
+    }
+
     /// The position after the last entry.
     pub fn tail(&self) -> u32 {
         self.tail

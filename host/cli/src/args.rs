@@ -77,6 +77,9 @@ pub struct MachineArgs {
     /// Boot by QEMU's own loader, or from a disk image
     #[arg(long, value_enum, default_value = "kernel")]
     via: ViaArg,
+    /// The scheduler that the processors have from the start: ageing, share, deadline, gang, initial [default: the kernel's round robin]
+    #[arg(long, value_name = "NAME")]
+    sched: Option<String>,
     /// A further word for the kernel's command line
     #[arg(long, value_name = "WORD", hide = true)]
     append: Vec<String>,
@@ -185,6 +188,10 @@ impl MachineArgs {
         }
     }
 
+    pub fn sched(&self) -> Option<&str> {
+        self.sched.as_deref()
+    }
+
     pub fn puts(&self) -> Result<Vec<Put>> {
         self.put.iter().map(|argument| Put::parse(argument)).collect()
     }
@@ -218,6 +225,13 @@ mod tests {
         assert!(exec(&["echo"]).is_err(), "a word before the dashes");
         assert!(exec(&["--kvm", "--tcg", "--", "true"]).is_err());
         assert!(exec(&["--cpus", "two", "--", "true"]).is_err());
+        assert!(exec(&["--sched", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn a_scheduler_may_be_named() {
+        assert_eq!(exec(&["--sched", "share", "--", "true"]).unwrap().machine.sched(), Some("share"));
+        assert_eq!(exec(&["--", "true"]).unwrap().machine.sched(), None);
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn run(workspace: &Workspace, args: &MachineArgs) -> Result<u8> {
     options.check()?;
     let parts = parts(workspace)?;
     say("starting the machine; C-] x leaves it, C-] h shows what else C-] does");
-    machine::run(&Emulator::default(), &options, &Load { parts: &parts, puts: &puts, words: None })
+    machine::run(&Emulator::default(), &options, &Load { parts: &parts, puts: &puts, words: None, sched: args.sched() })
 }
 
 fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
@@ -118,7 +118,7 @@ fn exec(workspace: &Workspace, args: &ExecArgs) -> Result<u8> {
     let exec = Exec {
         emulator: Emulator::default(),
         options: &options,
-        load: Load { parts: &parts, puts: &puts, words: Some(&words) },
+        load: Load { parts: &parts, puts: &puts, words: Some(&words), sched: args.machine.sched() },
         timeout,
         sink: Sink::Pass,
     };
@@ -148,7 +148,7 @@ fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
     let words = format!("build={:016x}", parts.build_id);
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
     let out = std::path::absolute(file)?;
-    machine::make_image(&Load { parts: &parts, puts: &[], words: None }, &words, dir.path(), &out)?;
+    machine::make_image(&Load { parts: &parts, puts: &[], words: None, sched: None }, &words, dir.path(), &out)?;
     let len = std::fs::metadata(&out).with_context(|| out.display().to_string())?.len();
     print(&format!("{}: {:.1} MB, boots under BIOS and UEFI\n", file.display(), len as f64 / 1e6))
 }

@@ -2,7 +2,7 @@
 
 use crate::put::Put;
 use abi::boot::flag;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub struct Parts {
 
 /// The program that the kernel starts.
 const FIRST: &str = "loader";
+/// The file that names the scheduler which the machine begins with.
+const SCHEDULER: &str = "etc/scheduler";
 
 impl Parts {
     /// Reads the kernel, the programs by name, and the manifest of the machine if there is one.
@@ -46,6 +48,14 @@ impl Parts {
         let symbols = pack::symbols::table(&kernel_bytes)?;
         Ok(Self { kernel: kernel.to_path_buf(), build_id, symbols, files, first })
     }
+
+    /// Refuses a scheduler that is not there; `none` is the kernel's round robin.
+    fn check_scheduler(&self, name: &str) -> Result<()> {
+        let program = format!("bin/sched-{}", name.split(' ').next().unwrap_or_default());
+        let is_there = name == "none" || self.files.iter().any(|file| file.0 == program);
+        ensure!(is_there, "--sched {name}: there is no such scheduler ({program} is not in the machine)");
+        Ok(())
+    }
 }
 
 /// The load of one machine.
@@ -54,6 +64,8 @@ pub struct Load<'a> {
     pub puts: &'a [Put],
     /// The command line of an `exec`.
     pub words: Option<&'a [Vec<u8>]>,
+    /// The scheduler that the machine has from its start.
+    pub sched: Option<&'a str>,
 }
 
 impl Load<'_> {
@@ -70,6 +82,10 @@ impl Load<'_> {
             let (data, executable, mtime) = put.read()?;
             let flags = flag::PUT | if executable { flag::EXECUTABLE } else { 0 };
             builder.file(&put.guest, data, flags, mtime)?;
+        }
+        if let Some(name) = self.sched {
+            self.parts.check_scheduler(name)?;
+            builder.file(SCHEDULER.as_bytes(), name.as_bytes().to_vec(), 0, 0)?;
         }
         if let Some(words) = self.words {
             builder.exec(words)?;

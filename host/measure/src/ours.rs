@@ -149,7 +149,7 @@ fn run(setup: &Setup, bench: &Bench, clock: Clock, lead: Vec<OsString>) -> Resul
     let exec = Exec {
         emulator: Emulator { lead, ..Emulator::default() },
         options: &options,
-        load: Load { parts: setup.parts, puts: &[], words: Some(&words) },
+        load: Load { parts: setup.parts, puts: &[], words: Some(&words), sched: None },
         timeout: bench.timeout,
         sink: Sink::Keep,
     };

@@ -24,6 +24,7 @@ use musubi::interfaces::ledger::ledger_serve;
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::power::power_serve;
 use musubi::interfaces::ready::ready_serve;
+use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::servers_serve;
 use musubi::rt::section::Ports;
 use musubi::rt::{Once, gate::ANYBODY, task, thread, time};
@@ -105,6 +106,14 @@ impl System {
             .and_then(ConsoleClient::bind)
             .map_err(doing("console"))?;
         let streams = console.streams().map_err(doing("console"))?;
+        if let Some(name) = start.variable("SCHED")
+            && let Err(why) = choose_scheduler(name)
+        {
+            task::log(&format!("init: scheduler {}: {why}\n", String::from_utf8_lossy(name)));
+            if is_exec {
+                finish(None, 0, 0);
+            }
+        }
         if is_exec {
             let words: Vec<&[u8]> = start.args().skip(1).collect();
             match self.exec(streams, &words) {
@@ -162,6 +171,13 @@ impl System {
         devices.claim(device::EXEC_STATUS, 0, &mut record)?;
         DeviceRecord::read_from_bytes(&record).map(|r| Ports(r.section)).map_err(|_| Error::BadArgument)
     }
+}
+
+/// From now on this one decides; the shell is not started before.
+fn choose_scheduler(name: &[u8]) -> Result<(), Error> {
+    let name = core::str::from_utf8(name).map_err(|_| Error::BadArgument)?;
+    let gate = SUPERVISOR.names()?.lookup("sched")?;
+    SchedClient::bind_with_args(gate, 4096)?.choose(name)
 }
 
 fn describe(ended: &Exit) -> String {

@@ -28,6 +28,9 @@ static PACK: Once<pack::PackTable> = Once::new();
 static DEVICES: Once<devices::DeviceTable> = Once::new();
 static SERVICE: Once<service::Service> = Once::new();
 
+/// The file of the image that names the scheduler which the machine begins with.
+const SCHEDULER: &[u8] = b"etc/scheduler";
+
 fn run(start: &Start) -> i32 {
     match begin(start) {
         Ok(()) => thread::park(),
@@ -43,16 +46,19 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let bytes = start.manifest().ok_or("there is no boot manifest")?;
     let manifest = MANIFEST.get_or_try(|| Manifest::read(bytes).ok_or("the boot manifest is damaged"))?;
     let never = |_: rt::Error| alloc::string::String::new();
-    let pack = PACK.get_or_try(|| Ok(pack::PackTable::new(manifest, start.text()))).map_err(never)?;
+    let table = PACK.get_or_try(|| Ok(pack::PackTable::new(manifest, start.text()))).map_err(never)?;
     let devices = DEVICES.get_or_try(|| Ok(devices::DeviceTable::new(manifest, start.text()))).map_err(never)?;
-    let service = SERVICE.get_or_try(|| Ok(service::Service::new(pack))).map_err(never)?;
+    let service = SERVICE.get_or_try(|| Ok(service::Service::new(table))).map_err(never)?;
 
     let loader = loader_serve(service).map_err(text("gates"))?;
-    let pack = pack_serve(pack).map_err(text("gates"))?;
+    let pack = pack_serve(table).map_err(text("gates"))?;
     let devices = devices_serve(devices).map_err(text("gates"))?;
     loader.admit(&ANYBODY).map_err(text("acl"))?;
 
-    let init = init_request(manifest, &loader, &pack, &devices);
+    let mut init = init_request(manifest, &loader, &pack, &devices);
+    if let Some((_, name)) = table.find(SCHEDULER) {
+        init.env.push([b"SCHED=", name.trim_ascii()].concat());
+    }
     service.start(&init, rt::abi::task::USER_SYSTEM).map(drop).map_err(|e| format!("bin/init: {e}"))
 }
 

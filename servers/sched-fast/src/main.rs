@@ -22,8 +22,14 @@ const QUANTUM_NS: u64 = 10_000_000;
 const QUANTUM: Limit = Limit::Ns(QUANTUM_NS);
 /// How long a processor without work waits before it looks at the others' queues again.
 const LOOK: Limit = Limit::Ns(2_000_000);
-/// How long the high level may take.
-const THINK: Limit = Limit::Ns(5_000_000);
+/// How long the high level is let alone, and how often the processor looks whether it is there.
+const THINK_MS: u64 = 3;
+const ABSENT_MS: u64 = 1;
+/// What the high level may take for one call, in ms; more before it has begun. Counted in ticks, which a machine that is itself stopped
+/// does not have.
+const PATIENCE_MS: u64 = 8;
+const BEGIN_MS: u64 = 5_000;
+const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
@@ -43,8 +49,6 @@ fn run(_: &Start) -> i32 {
 
 /// Changes of priority that wait for room on the desk: beyond them the latest are lost.
 const WAITING: usize = 256;
-/// How often in a row the high level may think for too long. Others run in between.
-const LATES: u32 = 10;
 
 /// The fast level on one processor.
 struct Level {
@@ -60,9 +64,14 @@ struct Level {
     quanta: Quanta,
     /// A priority is to change: when it has, the queues are not in order any more.
     unsorted: bool,
-    /// The high level has had its time and is not done: others run first.
-    late: bool,
-    lates: u32,
+    /// The high level runs, or would but for what has interrupted it; or it is wanted and not there, so others run.
+    thinks: bool,
+    absent: bool,
+    /// For how long it has not done what it was called for, by ticks; and since when.
+    waited_ms: u64,
+    since: u64,
+    /// It had begun when it was waited for last.
+    has_begun: bool,
     /// A handler of an interrupt has taken too long in this decision.
     strained: bool,
     /// Turns that running threads have given to others.
@@ -79,8 +88,9 @@ impl Level {
     fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
-        let (running, ended, unsorted, late, strained) = (0, false, false, false, false);
-        let (lates, loans, key, latest) = (0, Loans::default(), 0, Latest::new());
+        let (running, ended, unsorted, strained) = (0, false, false, false);
+        let (thinks, absent, waited_ms, since) = (false, false, 0, 0);
+        let (loans, key, latest) = (Loans::default(), 0, Latest::new());
         let (waiting, quanta) = (VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
         let mut level = Level {
             board,
@@ -93,8 +103,11 @@ impl Level {
             ended,
             quanta,
             unsorted,
-            late,
-            lates,
+            thinks,
+            absent,
+            waited_ms,
+            since,
+            has_begun: false,
             strained,
             loans,
             key,
@@ -128,13 +141,14 @@ impl Level {
         match event.kind {
             event::READY => self.ready(event),
             event::TICK => {
-                self.late = self.running != 0 && self.running == self.desk.high();
-                self.lates = if self.late { self.lates + 1 } else { self.lates };
-                if self.lates > LATES {
-                    // So the `sched` server knows that it is not this level that has failed.
-                    task::exit(Error::TimedOut.word() as i32);
+                if core::mem::take(&mut self.thinks) {
+                    self.wait(THINK_MS);
+                } else if self.absent {
+                    self.wait(ABSENT_MS);
+                } else {
+                    self.ended = true;
+                    self.quanta.end(event.a);
                 }
-                self.ended = true;
                 self.running = 0;
             }
             // Somebody has left mail, which is looked for anyway.
@@ -161,6 +175,23 @@ impl Level {
             event::INTERRUPT => self.strained |= interrupts::serve(event, !self.strained),
             // They say why the processor is free, which does not matter for what runs next.
             _ => {}
+        }
+    }
+
+    /// The high level has not done for so long what it was called for. Without it no priority changes and nobody is raised: it is given up,
+    /// with this level, and the kernel goes on in turn.
+    fn wait(&mut self, ms: u64) {
+        let now = time::now_ns();
+        let has_begun = self.desk.high() != 0;
+        if self.waited_ms == 0 || has_begun && !self.has_begun {
+            (self.waited_ms, self.since) = (0, now.saturating_sub(ms * NS_PER_MS));
+        }
+        self.has_begun = has_begun;
+        self.waited_ms += ms;
+        if self.waited_ms > if has_begun { PATIENCE_MS } else { BEGIN_MS } {
+            self.desk.give_up(now - self.since);
+            // So the `sched` server knows that it is not this level that has failed.
+            task::exit(Error::TimedOut.word() as i32);
         }
     }
 
@@ -191,9 +222,14 @@ impl Level {
 
     /// Whether something is left of the quantum of a thread that was interrupted. If not, it has ended.
     fn has_time(&mut self, thread: u64) -> bool {
-        let has = self.quanta.interrupted(thread, self.board.priorities().of(thread), time::now_ns());
-        self.ended |= !has;
-        has
+        let now = time::now_ns();
+        let has = self.quanta.interrupted(thread, self.board.priorities().of(thread), now);
+        let others_wait = !self.queue.is_empty() && self.quanta.is_overdue(now);
+        if others_wait {
+            self.quanta.end(now);
+        }
+        self.ended |= !has || others_wait;
+        !self.ended
     }
 
     fn file(&mut self, ready: Ready, why: Why) {
@@ -242,23 +278,33 @@ impl Level {
             self.desk.call(reason::QUANTUM);
         }
         self.send();
-        if !self.desk.is_wanted() {
-            self.lates = 0;
-        }
-        if self.desk.is_wanted() && !core::mem::take(&mut self.late) {
-            if let Some(high) = self.desk.take_high() {
-                self.running = high.thread;
-                return match seat.next(high.thread, high.turn, THINK) {
-                    Err(Error::Busy) => {
-                        self.desk.high_is_ready(high.turn);
-                        Ok(())
-                    }
-                    answer => had(answer).map(drop),
-                };
+        let high = if self.desk.is_wanted() {
+            let high = self.desk.take_high();
+            self.absent = high.is_none();
+            high
+        } else {
+            (self.thinks, self.absent, self.waited_ms) = (false, false, 0);
+            if core::mem::take(&mut self.unsorted) {
+                self.queue.file_anew(|thread| self.board.priorities().of(thread));
             }
-        } else if core::mem::take(&mut self.unsorted) {
-            self.queue.file_anew(|thread| self.board.priorities().of(thread));
+            None
+        };
+        if let Some(high) = high {
+            self.running = high.thread;
+            // Whatever interrupts it, its time goes on.
+            let limit = if self.thinks { Limit::Same } else { Limit::Ns(THINK_MS * NS_PER_MS) };
+            return match seat.next(high.thread, high.turn, limit) {
+                Err(Error::Busy) => {
+                    self.desk.high_is_ready(high.turn);
+                    Ok(())
+                }
+                answer => {
+                    self.thinks |= had(answer)?;
+                    Ok(())
+                }
+            };
         }
+        self.thinks = false;
         let (levels, to) = self.desk.take_raise();
         (0..LEVELS).filter(|level| levels >> level & 1 != 0).for_each(|level| self.queue.raise(level, to as usize));
         let mail = self.board.mail(self.processor);
@@ -297,7 +343,14 @@ impl Level {
             let limit = if first.thread == self.running {
                 Limit::Same
             } else {
-                Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()))
+                let now = time::now_ns();
+                if self.quanta.is_overdue(now) {
+                    // For those who wait, if anybody does: when it is decided next.
+                    self.ended = !self.queue.is_empty();
+                    self.quanta.end(now);
+                }
+                let rest = self.quanta.begin(first.thread, level, now);
+                Limit::Ns(if self.absent { rest.min(ABSENT_MS * NS_PER_MS) } else { rest })
             };
             (self.running, self.key) = (first.thread, key);
             match self.name(seat, first, key, limit) {

@@ -94,9 +94,14 @@ impl Policy {
             event::READY => {
                 let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
                 let first = detail == ready::PREEMPTED && !self.ended && {
-                    let has = self.quanta.interrupted(thread, level, time::now_ns());
-                    self.ended |= !has;
-                    has
+                    let now = time::now_ns();
+                    self.ended |= !self.quanta.interrupted(thread, level, now);
+                    if !queue.is_empty() && self.quanta.is_overdue(now) {
+                        self.ended = true;
+                        self.quanta.end(now);
+                        queue.tick();
+                    }
+                    !self.ended
                 };
                 let put = || if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
                 if !put() && (queue.purge(&mut self.latest) == 0 || !put()) {
@@ -105,6 +110,7 @@ impl Policy {
             }
             event::TICK => {
                 (self.ended, self.running) = (true, 0);
+                self.quanta.end(a);
                 queue.tick();
             }
             event::REQUEST if detail == op::LEND as u32 => {
@@ -128,6 +134,17 @@ impl Policy {
         (highest as usize + 1..LEVELS).filter(waits).for_each(|level| queue.raise(level, highest as usize));
     }
 
+    fn begin(&mut self, thread: u64, level: u64) -> u64 {
+        let now = time::now_ns();
+        if self.quanta.is_overdue(now) {
+            // For those who wait, if anybody does: with the next choice.
+            self.ended = !self.own.queue(self.processor).is_empty();
+            self.quanta.end(now);
+            self.own.queue(self.processor).tick();
+        }
+        self.quanta.begin(thread, level, now)
+    }
+
     fn choose(&mut self) -> Chosen {
         if core::mem::take(&mut self.ended) {
             self.age();
@@ -141,7 +158,7 @@ impl Policy {
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
         if let Some((Ready { thread, turn }, level)) = self.own.queue(self.processor).pop() {
-            let ns = if thread == self.running { 0 } else { self.quanta.begin(thread, level, time::now_ns()) };
+            let ns = if thread == self.running { 0 } else { self.begin(thread, level) };
             self.running = thread;
             return Chosen { thread, turn, ns };
         }

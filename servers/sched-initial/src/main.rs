@@ -17,7 +17,8 @@ musubi::program!(run);
 const THINK_MS: u32 = 3;
 const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 /// Without a high level there is nobody to choose: it is looked for again.
-const LOOK: Limit = Limit::Ns(1_000_000);
+const LOOK_NS: u64 = 1_000_000;
+const LOOK: Limit = Limit::Ns(LOOK_NS);
 /// What a high level may take for one choice, in ms: how often it may think for too long or not be there. More before its first.
 const PATIENCE_MS: u32 = 8;
 const BEGIN_MS: u32 = 100;
@@ -52,6 +53,8 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         thinks: Cell::new(false),
         waited_ms: Cell::new(0),
         patience_ms: Cell::new(BEGIN_MS),
+        since: Cell::new(0),
+        looked: Cell::new(0),
     };
     let begun = Seat::ask(processor as u64).and_then(|mut seat| {
         // All sit down together: while some processors go on in turn, the high level of others may be there.
@@ -80,6 +83,9 @@ struct Mechanism {
     /// For how long it has not chosen, and how long it may take.
     waited_ms: Cell<u32>,
     patience_ms: Cell<u32>,
+    /// Since when; and when it was looked for last.
+    since: Cell<u64>,
+    looked: Cell<u64>,
 }
 
 impl Mechanism {
@@ -134,7 +140,13 @@ impl Mechanism {
 
     fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {
         let Some(Ready { thread, turn }) = self.desk.take_high() else {
-            self.wait(1);
+            self.thinks.set(false);
+            // Whatever else has happened in between is no reason to count more.
+            let now = time::now_ns();
+            if now >= self.looked.get() + LOOK_NS {
+                self.looked.set(now);
+                self.wait(1);
+            }
             return busy(seat.next(0, 0, LOOK)).map(drop);
         };
         let limit = if self.limited.get() { Limit::Same } else { THINK };
@@ -148,8 +160,13 @@ impl Mechanism {
 
     /// Nobody else runs meanwhile, so a high level that does not answer is given up, and the kernel goes on in turn.
     fn wait(&self, ms: u32) {
+        let now = time::now_ns();
+        if self.waited_ms.get() == 0 {
+            self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
+        }
         self.waited_ms.set(self.waited_ms.get() + ms);
         if self.waited_ms.get() > self.patience_ms.get() {
+            self.desk.give_up(now - self.since.get());
             task::exit(Error::TimedOut.word() as i32);
         }
     }

@@ -144,6 +144,14 @@ fn put_out(seat: &SeatInfo) -> String {
     )
 }
 
+/// The processors on which the high level was given up, a line each.
+pub fn given_up(base: u64) -> impl Iterator<Item = String> {
+    let desks = board_at(base).into_iter().flat_map(|board| (0..board::PROCESSORS).map(move |n| (n, board.desk(n))));
+    let desks = desks.take(sched::seats().count().min(board::PROCESSORS));
+    let lines = desks.map(|(n, desk)| (n, desk.given_up())).filter(|(_, waited)| *waited > 0);
+    lines.map(|(n, waited)| format!("cpu {n}: the high level was given up after {} us", waited / 1000))
+}
+
 /// The seats that were lost, a line each.
 pub fn losses() -> impl Iterator<Item = String> {
     sched::seats().filter(|seat| seat.dismissed > 0).map(|seat| format!("cpu {}: {}", seat.processor, put_out(&seat)))

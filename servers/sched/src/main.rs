@@ -109,7 +109,12 @@ impl Service {
                 && let Some(running) = levels.take()
             {
                 *failure = core::iter::once(alloc::format!("{}: {how}", running.name))
-                    .chain(levels::losses().chain(levels::queues(*board)).map(|line| alloc::format!("  {line}")))
+                    .chain(
+                        levels::given_up(*board)
+                            .chain(levels::losses())
+                            .chain(levels::queues(*board))
+                            .map(|line| alloc::format!("  {line}")),
+                    )
                     .collect();
                 failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();

@@ -110,7 +110,7 @@ impl<'a> Lab<'a> {
         words: &[Vec<u8>],
         timeout: Duration,
     ) -> Result<Finished, Failure> {
-        let load = Load { parts: self.parts, puts: &folder.puts, words: Some(words) };
+        let load = Load { parts: self.parts, puts: &folder.puts, words: Some(words), sched: None };
         let exec = Exec { emulator: Emulator::default(), options, load, timeout, sink: Sink::Keep };
         Ok(exec.finish()?)
     }

@@ -82,7 +82,7 @@ fn play(act: &str, timeout: u64) -> Finished {
     let exec = Exec {
         emulator: Emulator { program: "/bin/sh".into(), lead, guarded: false },
         options: &Options::default(),
-        load: Load { parts: &parts, puts: &[], words: Some(&words) },
+        load: Load { parts: &parts, puts: &[], words: Some(&words), sched: None },
         timeout: Duration::from_secs(timeout),
         sink: Sink::Keep,
     };

@@ -4,9 +4,11 @@
 
 extern crate alloc;
 
+use board::{Board, Desk};
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::stub;
 use musubi::abi::sched::{EVENTS, Event, RING_FIRST, event};
+use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{Trap, probe, sched, task, thread, time};
 use musubi::{Error, Start};
 
@@ -32,6 +34,7 @@ fn serve(processor: u64, mode: &str) -> Error {
 
 /// In turn, by a list of its own.
 fn decide(processor: u64, mode: &str) -> Result<(), Error> {
+    let desk = if mode == "strange" { Some(desk(processor)?) } else { None };
     let ring = sched::words(stub::scheduler_set(&Trap, processor)?)?;
     let mut ready = alloc::collections::VecDeque::with_capacity(4096);
     let mut head = 0;
@@ -40,6 +43,10 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
         let tail = ring[0].load(Ordering::Acquire) >> 32;
         while head != tail {
             let at = RING_FIRST as usize / 8 + (head % u64::from(EVENTS)) as usize * size_of::<Event>() / 8;
+            if let Some(desk) = desk {
+                // As it would be with a kernel that has kinds of events which this level does not know.
+                desk.saw(ring[at].load(Ordering::Relaxed) as u32 + 100);
+            }
             if ring[at].load(Ordering::Relaxed) as u32 == event::READY {
                 ready.push_back((ring[at + 1].load(Ordering::Relaxed), ring[at + 2].load(Ordering::Relaxed)));
             }
@@ -67,8 +74,16 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
     Ok(())
 }
 
+fn desk(processor: u64) -> Result<Desk<'static>, Error> {
+    let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
+    let board = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
+    Ok(board.desk(processor as usize))
+}
+
 fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u64, u64)>) -> Result<(), Error> {
     match mode {
+        // It does what it should.
+        "strange" => Ok(()),
         "loop" => loop {
             core::hint::spin_loop();
         },
@@ -90,7 +105,7 @@ fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u
             stub::thread_next(&Trap, 0, 0, u64::MAX).map(drop)
         }
         "peek" => {
-            let client = musubi::names::lookup("sched").and_then(musubi::interfaces::sched::SchedClient::bind)?;
+            let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
             let shown = sched::words(client.board()?)?;
             // Until the high level has said where its memory is.
             let address = shown.last().map_or(0, |word| word.load(Ordering::Acquire));

@@ -62,44 +62,39 @@ fn under_load(body: fn() -> Outcome) -> Outcome {
     Ok(())
 }
 
-/// Batches of which one at least must lose nothing: what is lost for good is lost in each, what only has to grow is not.
+/// Batches, each of which must lose nothing.
 const BATCHES: usize = 3;
 
-/// Does `once` until everything that grows has grown, then `count` times, and compares.
+/// Does `once` until everything that grows has grown, then `count` times in batches, and compares before and after each.
 pub fn lose_nothing(count: usize, mut once: impl FnMut() -> Outcome) -> Outcome {
-    for _ in 0..count / 4 {
+    for _ in 0..count / 2 {
         once()?;
     }
-    let mut outcome = Ok(());
-    for _ in 0..BATCHES {
-        outcome = batch(count, &mut once)?;
-        if outcome.is_ok() {
-            break;
+    let size = count / BATCHES;
+    let first = settled()?;
+    let mut before = first;
+    for batch in 0..BATCHES {
+        for n in 0..size {
+            once().map_err(|why| format!("batch {batch}, number {n}: {why}"))?;
         }
+        let after = settled()?;
+        let both = compare(&before, &after).and_then(|()| compare(&first, &after));
+        both.map_err(|why| format!("batch {batch} of {size}: {why}"))?;
+        before = after;
     }
-    outcome
+    Ok(())
 }
 
-/// What was lost, if it went as it should otherwise.
-fn batch(count: usize, once: &mut impl FnMut() -> Outcome) -> Result<Outcome, String> {
-    let before = settled()?;
-    for n in 0..count {
-        once().map_err(|why| format!("number {n}: {why}"))?;
-    }
-    let after = settled()?;
-    Ok(compare(count, &before, &after))
-}
-
-fn compare(count: usize, before: &Memory, after: &Memory) -> Outcome {
+fn compare(before: &Memory, after: &Memory) -> Outcome {
     same!(
         (after.sections, after.tasks, after.threads),
         (before.sections, before.tasks, before.threads),
         "sections, tasks, threads"
     );
     nothing_lost(before, after)?;
-    // Less than two bytes for a death, or than a page in all: what is left is tables that grow in steps.
+    // In all batches together less than any object of each death would be: tables grow in steps.
     let heap = after.kernel_heap_used.saturating_sub(before.kernel_heap_used);
-    holds!(heap < (2 * count as u64).max(PAGE), "{heap} bytes of the kernel's heap were lost in {count}");
+    holds!(heap < 2 * PAGE, "{heap} bytes of the kernel's heap were lost");
     Ok(())
 }
 
@@ -235,13 +230,15 @@ fn ten_thousand() -> Outcome {
         }
         all.push(settled()?);
     }
-    let (early, late) = (&all[PARTS / 2], &all[PARTS - 1]);
-    let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
-    same!(counts(late), counts(early), "sections, tasks, threads");
-    nothing_lost(early, late)?;
+    // In the first one everything grows that has to.
+    for (part, pair) in (2..).zip(all[1..].windows(2)) {
+        let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
+        same!(counts(&pair[1]), counts(&pair[0]), "part {part}: sections, tasks, threads");
+        nothing_lost(&pair[0], &pair[1]).map_err(|why| format!("part {part}: {why}"))?;
+    }
     // Its tables double and are cleared now and then: in the end it is not more than it has once been.
     let most = all[..PARTS / 2].iter().map(|m| m.kernel_heap_used).max().unwrap_or(0);
-    let heap = late.kernel_heap_used.saturating_sub(most);
+    let heap = all[PARTS - 1].kernel_heap_used.saturating_sub(most);
     holds!(heap < 2 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
     peer.end()
 }

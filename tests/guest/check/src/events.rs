@@ -12,8 +12,11 @@ use musubi::interfaces::passing::PassingClient;
 use musubi::names;
 use musubi::rt::{sched, task, thread, time};
 
-pub const CHECKS: &[Check] =
-    &[("every_kind_of_event_is_counted", every_kind), ("request_buffer_switch_in_this_order", in_this_order)];
+pub const CHECKS: &[Check] = &[
+    ("every_kind_of_event_is_counted", every_kind),
+    ("unknown_kinds_are_counted", unknown_kinds),
+    ("request_buffer_switch_in_this_order", in_this_order),
+];
 
 /// The trace of the levels, by processor: every step is the one that comes behind the one before it, and each choice is about one thread (CUBIX-51).
 fn in_this_order() -> Outcome {
@@ -74,6 +77,21 @@ fn heard(kind: &str) -> Result<u64, String> {
         sum = Some(sum.unwrap_or(0) + count.ok_or_else(|| format!("no {kind} in {line}"))?);
     }
     sum.ok_or_else(|| String::from("nobody has heard of anything"))
+}
+
+/// CUBIX-42: a fast level to which all kinds of events are unknown goes on, and `sched` shows how many there were.
+fn unknown_kinds() -> Outcome {
+    with("bad strange", || {
+        let before = heard("unknown events")?;
+        let until = time::now_ns() + 20_000_000_000;
+        while heard("unknown events")? <= before + 10 {
+            holds!(time::now_ns() < until, "unknown events: {before} before, and hardly more since: {:?}", lines(0)?);
+            time::sleep_ns(1_000_000);
+        }
+        same!(heard("wake-ups")?, 0, "wake-ups that were known");
+        holds!(sched::seats().all(|seat| seat.thread != 0), "a seat is empty");
+        Ok(())
+    })
 }
 
 /// How often a kind of event is provoked at most.

@@ -13,6 +13,7 @@ mod events;
 mod exhaustion;
 mod faults;
 mod files;
+mod floods;
 mod fuzz;
 mod hand_over;
 mod interrupts;
@@ -38,6 +39,7 @@ mod roles;
 mod sched;
 mod sections;
 mod services;
+mod stretches;
 mod supervision;
 mod texts;
 mod threads;
@@ -69,6 +71,7 @@ const GROUPS: &[Group] = &[
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },
     Group { name: "events", checks: events::CHECKS },
+    Group { name: "floods", checks: floods::CHECKS },
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "interrupts", checks: interrupts::CHECKS },
     Group { name: "irq", checks: irq::CHECKS },

@@ -16,6 +16,8 @@ pub fn cases() -> Vec<Case> {
         function("full_output", full_output),
         function("order_of_output_and_errors", order_of_streams),
         function("output_that_nobody_reads", unread_output),
+        function("a_scheduler_from_the_start", scheduler_from_the_start),
+        function("a_scheduler_that_is_not_there", scheduler_that_is_not_there),
     ]
 }
 
@@ -44,6 +46,41 @@ fn pipe_put_in(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let fifo = dir.path().join("fifo");
     let line = format!("mkfifo {0} && timeout 60 ./musubi exec --put {0} -- echo up", fifo.display());
     refused(lab, &line, 125, &["fifo: is a pipe or a device, not a file"])
+}
+
+/// It decides before the first command runs; without one the kernel does.
+fn scheduler_from_the_start(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    for (flag, first) in [
+        ("--sched ageing", "ageing (fast level: "),
+        ("--sched initial", "initial (fast level: "),
+        ("--sched none", "none: the kernel's round robin"),
+        ("", "none: the kernel's round robin"),
+    ] {
+        let output = host(lab, &format!("./musubi exec {flag} -- sched"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let nobody = first.starts_with("none");
+        // Who has asked the scheduler has run by its choice: somebody sits there.
+        let seats = said.lines().filter(|line| line.contains(": thread ") && !line.contains("heard"));
+        let as_said = seats.clone().count() == 2 && seats.clone().all(|line| line.contains(": thread 0,") == nobody);
+        if !output.status.success() || !said.starts_with(first) || !as_said {
+            return Err(Failure::Failed(format!("{flag}: {output:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn scheduler_that_is_not_there(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    refused(lab, "./musubi exec --sched nosuch -- true", 125, &["--sched nosuch: there is no such scheduler"])?;
+    // A file that says so is found out by the machine.
+    let dir = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    let file = dir.path().join("scheduler");
+    std::fs::write(&file, "nosuch\n").map_err(anyhow::Error::from)?;
+    let output = host(lab, &format!("./musubi exec --put {}:etc/scheduler -- echo up", file.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() || !output.stdout.is_empty() || !said.contains("init: scheduler nosuch: not found") {
+        return Err(Failure::Failed(format!("{output:?}")));
+    }
+    Ok(())
 }
 
 fn too_little_memory(lab: &Lab, _: &Options) -> Result<(), Failure> {

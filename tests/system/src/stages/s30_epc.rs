@@ -1,6 +1,6 @@
 //! Calls into other programs on the same thread. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks};
+use crate::case::{Case, checks, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -92,6 +92,20 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
+        sh(
+            "eight_processors",
+            "check deaths thousand_faults_under_load thousand_deaths_under_load a_server_survives_its_callers_memory \
+             a_callee_is_told_of_its_callers_end an_end_is_told_when_it_is_over",
+        )
+        .cpus(8)
+        .timeout(900)
+        .out_has(&[
+            "ok thousand_faults_under_load",
+            "ok thousand_deaths_under_load",
+            "ok a_server_survives_its_callers_memory",
+            "ok a_callee_is_told_of_its_callers_end",
+            "ok an_end_is_told_when_it_is_over",
+        ]),
         checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
         checks("two_ways_at_once", "check deaths", &["an_end_is_told_when_it_is_over"]).cpus(2).timeout(400),
     ]

@@ -51,12 +51,19 @@ pub fn cases() -> Vec<Case> {
         checks(
             "events",
             "check events",
-            &["every_kind_of_event_is_counted", "request_buffer_switch_in_this_order"],
+            &["every_kind_of_event_is_counted", "unknown_kinds_are_counted", "request_buffer_switch_in_this_order"],
         )
         .timeout(240)
         .matrix(),
+        checks(
+            "floods",
+            "check floods",
+            &["a_flood_of_priorities", "a_flood_of_priorities_in_the_initial_version"],
+        )
+        .timeout(400)
+        .matrix(),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
-        checks("bad_scheds_by_the_clock", "check bad_scheds", &["replaced_within_10_ms"]).timeout(400).icount(),
+        checks("bad_scheds_by_the_clock", "check bad_scheds", &["replaced_within_10_ms", "given_up_within_10_ms"]).timeout(400).icount(),
         checks(
             "passing",
             "check passing",
@@ -123,10 +130,12 @@ pub fn cases() -> Vec<Case> {
         sh(
             "eight_processors",
             "check sched replaced_under_load work_is_shared nobody_starves && check bad_scheds bad_loop && check policies \
-             deadlines_are_admitted jobs_have_their_processors every_policy_under_load",
+             deadlines_are_admitted jobs_have_their_processors every_policy_under_load && check floods a_flood_of_priorities \
+             && check sched two_switches_by_a_scheduler four_switches_in_the_initial_version && check passing \
+             one_switch_for_each_pass no_wake_up_is_lost_between_processors && check bad_scheds a_high_level_that_fails",
         )
         .cpus(8)
-        .timeout(300)
+        .timeout(900)
         .out_has(&[
             "ok replaced_under_load",
             "ok work_is_shared",
@@ -134,6 +143,12 @@ pub fn cases() -> Vec<Case> {
             "ok bad_loop",
             "ok jobs_have_their_processors",
             "ok every_policy_under_load",
+            "ok a_flood_of_priorities",
+            "ok two_switches_by_a_scheduler",
+            "ok four_switches_in_the_initial_version",
+            "ok one_switch_for_each_pass",
+            "ok no_wake_up_is_lost_between_processors",
+            "ok a_high_level_that_fails",
         ]),
         sh("threads_under_a_scheduler", THREADS)
             .timeout(240)

@@ -55,6 +55,26 @@ pub fn cases() -> Vec<Case> {
         .timeout(400)
         .matrix(),
         checks("many_deaths", "check itc_deaths", &["ten_thousand_partners_die"]).timeout(600),
+        sh(
+            "eight_processors",
+            "check itc queues_block semaphores_block events_block spins_while_the_partner_runs \
+             the_end_of_a_partner_ends_the_wait partners_die_under_load && check lines the_client_chooses \
+             answers_are_collected_later a_server_that_ends clients_that_end_harm_nobody",
+        )
+        .cpus(8)
+        .timeout(900)
+        .out_has(&[
+            "ok queues_block",
+            "ok semaphores_block",
+            "ok events_block",
+            "ok spins_while_the_partner_runs",
+            "ok the_end_of_a_partner_ends_the_wait",
+            "ok partners_die_under_load",
+            "ok the_client_chooses",
+            "ok answers_are_collected_later",
+            "ok a_server_that_ends",
+            "ok clients_that_end_harm_nobody",
+        ]),
         under("by_the_improved_scheduler", "ageing"),
         under("by_the_initial_scheduler", "initial"),
     ]

@@ -132,6 +132,25 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(400)
         .matrix(),
+        sh(
+            "eight_processors",
+            "check races more_servers_than_keys key_of_another_kept_open grade_changes_during_calls \
+             code_that_may_be_fetched_no_longer text_goes_while_threads_cross killed_between_programs && check sweep \
+             stopped_in_calls_by_the_gate stopped_in_calls_in_calls && check loans lent_memory_on_a_strangers_thread",
+        )
+        .cpus(8)
+        .timeout(900)
+        .out_has(&[
+            "ok more_servers_than_keys",
+            "ok key_of_another_kept_open",
+            "ok grade_changes_during_calls",
+            "ok code_that_may_be_fetched_no_longer",
+            "ok text_goes_while_threads_cross",
+            "ok killed_between_programs",
+            "ok stopped_in_calls_by_the_gate",
+            "ok stopped_in_calls_in_calls",
+            "ok lent_memory_on_a_strangers_thread",
+        ]),
         // A program for Linux may hold any instruction, and finds the gate at the same place.
         linux("linux_opens_the_gate", &[OPEN_ALL, &STORE_AT_HEAD, EXIT_7]).status(139),
         linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139),

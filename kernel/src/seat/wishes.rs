@@ -1,0 +1,92 @@
+//! Changes of priority on their way to the one in the seat (CUBIX-56): asked for by anybody as often as he likes, told in its own time.
+
+use super::{Inner, Office};
+use crate::machine::machine;
+use crate::thread::Thread;
+use abi::Error;
+use abi::sched::{Event, event, op};
+use ::sched::Weight;
+use arch::time;
+use core::sync::atomic::Ordering;
+
+/// The scheduler of the thread's processor is to hear that it should have this priority: now, if it has not heard of such things for a
+/// beat, else a beat later, or with whatever it is asked next.
+///
+/// # Errors
+/// `NotSupported`: nobody sits there.
+pub fn make(thread: &Thread, level: u64) -> Result<(), Error> {
+    let p = &machine().processors[thread.processor.load(Ordering::Relaxed)];
+    if !p.office.is_taken() {
+        return Err(Error::NotSupported);
+    }
+    // In a flood no lock is taken that the one in the seat needs.
+    if !thread.wish.set(level) {
+        return Ok(());
+    }
+    if !p.office.shelve(thread) {
+        thread.wish.take();
+        return Err(Error::NotSupported);
+    }
+    if p.office.is_due(time::now()) {
+        p.make_room();
+    }
+    // It sets its alarm.
+    p.attend();
+    p.poke();
+    Ok(())
+}
+
+impl Inner {
+    /// When it is to be asked at the latest.
+    pub(super) fn looks_at(&self) -> u64 {
+        self.shelf.due().map_or(self.until, |due| due.min(self.until))
+    }
+
+    /// It is about to be asked.
+    pub(super) fn tell_wishes(&mut self, now: u64) {
+        let room = self.ring.room();
+        if room == 0 || self.shelf.due().is_none() {
+            return;
+        }
+        let mut shelf = core::mem::take(&mut self.shelf);
+        for number in shelf.take(room as usize, now) {
+            let Some(thread) = machine().threads.find(number) else { continue };
+            if let Some(level) = thread.wish.take() {
+                let event = Event { kind: event::REQUEST, detail: op::PRIORITY as u32, thread: number, a: level, b: 0 };
+                self.post(event, Weight::Heavy);
+            }
+        }
+        self.shelf = shelf;
+    }
+}
+
+impl Office {
+    /// Whether there is somebody who will hear of it.
+    fn shelve(&self, thread: &Thread) -> bool {
+        let mut inner = self.inner.lock();
+        let sits = inner.seat.holder().is_some();
+        if sits {
+            inner.shelf.put(thread.number);
+        }
+        sits
+    }
+
+    /// Until when the processor goes on without asking, whether or not that is the end of somebody's time.
+    pub fn looks_at(&self) -> u64 {
+        self.inner.lock().looks_at()
+    }
+
+    /// Whether the one in the seat is to be asked for the sake of wishes.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.is_taken() && self.inner.lock().shelf.due().is_some_and(|due| due <= now)
+    }
+
+    /// Nobody sits there: whoever wished for something asks the next one.
+    pub(super) fn forget_wishes(&self) {
+        let threads = self.inner.lock().shelf.clear();
+        let threads = threads.into_iter().filter_map(|number| machine().threads.find(number));
+        threads.for_each(|thread| {
+            thread.wish.take();
+        });
+    }
+}

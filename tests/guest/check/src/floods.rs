@@ -1,0 +1,78 @@
+//! One program asks the scheduler for changes of priority as fast as it can, of threads on all processors.
+
+use crate::holds;
+use crate::report::{Check, Outcome, doing};
+use crate::sched::{Load, leak, with};
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::rt::{sched, task, thread, time};
+
+pub const CHECKS: &[Check] = &[
+    ("a_flood_of_priorities", || flood("ageing")),
+    ("a_flood_of_priorities_in_the_initial_version", || flood("initial")),
+];
+
+/// Requests that are a flood.
+const REQUESTS: u64 = 10_000;
+/// Of the kernel's memory, for whatever waits to be told.
+const HEAP_MAX: u64 = 64 << 10;
+
+fn heap() -> Result<u64, alloc::string::String> {
+    task::memory().map(|memory| memory.kernel_heap_used).map_err(doing("memory"))
+}
+
+/// Whoever sits in the seats stays there and goes on deciding; everybody gets on; the kernel keeps no more than the latest wish for each
+/// thread.
+fn flood(name: &str) -> Outcome {
+    let processors = task::processors().count();
+    let load = Load::start(4 * processors)?;
+    with(name, || {
+        load.all_run()?;
+        let seats = || sched::seats().map(|seat| (seat.thread, seat.dismissed)).collect::<Vec<_>>();
+        let asked = || sched::seats().map(|seat| seat.asked).collect::<Vec<_>>();
+        let (before, had) = (seats(), heap()?);
+        let (over, requests) = (leak(AtomicBool::new(false)), leak(AtomicU64::new(0)));
+        let targets: &'static Vec<u64> = leak(load.numbers());
+        let body = move || {
+            for n in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let thread = targets[n as usize % targets.len()];
+                if sched::set_priority(thread, 15 + n / targets.len() as u64 % 3).is_ok() {
+                    requests.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let flooders: Result<Vec<_>, _> = (0..processors).map(|_| thread::spawn(body, 0)).collect();
+        let flooders = flooders.map_err(doing("thread"))?;
+        let until = time::now_ns() + 60_000_000_000;
+        let mut most = had;
+        let mut outcome = Ok(());
+        while outcome.is_ok() && requests.load(Ordering::Relaxed) < REQUESTS && time::now_ns() < until {
+            most = most.max(heap()?);
+            let decided = asked();
+            outcome = load.all_run();
+            if outcome.is_ok() && asked().iter().zip(&decided).any(|(after, before)| after == before) {
+                // A processor on which everybody has run has been decided about, now or soon.
+                time::sleep_ns(50_000_000);
+                let after = asked();
+                if after.iter().zip(&decided).any(|(after, before)| after == before) {
+                    outcome = Err(format!("asked {decided:?} times, and later {after:?}"));
+                }
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        for one in flooders {
+            one.join().map_err(doing("join"))?;
+        }
+        outcome?;
+        let (sum, after) = (requests.load(Ordering::Relaxed), seats());
+        holds!(sum >= REQUESTS, "only {sum} requests");
+        holds!(after == before, "{name}: seats (thread, put out) {before:?} before the flood, {after:?} afterwards");
+        holds!(most < had + HEAP_MAX, "{name}: {:#x} bytes of the kernel's heap for what waits", most - had);
+        Ok(())
+    })?;
+    load.stop()
+}
