@@ -173,4 +173,6 @@ pub mod why {
     pub const CALLEE_UNCLEAR: u64 = 4;
     /// The caller may not execute the callee's text; who may fetch is not told apart in one view.
     pub const NOT_EXECUTABLE: u64 = 5;
+    /// The caller or, on this thread, the callee has touched a secret section: it is in no view that others share.
+    pub const SECRET: u64 = 6;
 }

@@ -119,7 +119,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
         Call::GateDelete { address } => gate::delete(d, address),
-        Call::GateBind { address, args_len, flags, out } => gate_bind(d, address, args_len, flags, out),
+        Call::GateBind { address, args_len, flags, out } => gate_bind(thread, d, address, args_len, flags, out),
         Call::GateUnbind { binding } => gate::unbind(d, binding),
 
         Call::WindowMap { task, address, section, offset, len, protection } => {
@@ -415,8 +415,8 @@ fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Er
     Ok(0)
 }
 
-fn gate_bind(d: &Domain, address: u64, args_len: u64, flags: u64, out: u64) -> Result<u64, Error> {
-    let binding = gate::bind(d, address, args_len, flags)?;
+fn gate_bind(thread: &Thread, d: &Domain, address: u64, args_len: u64, flags: u64, out: u64) -> Result<u64, Error> {
+    let binding = gate::bind(thread, d, address, args_len, flags)?;
     claim::write_record(d, out, &binding).map(|_| binding.number).inspect_err(|_| {
         let _ = gate::unbind(d, binding.number);
     })

@@ -4,6 +4,7 @@
 use crate::domain::Domain;
 use crate::machine::{machine, spare_heap};
 use crate::section::{New, Section};
+use crate::thread::Thread;
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
 use abi::rights::{ACL_MAX, principal};
@@ -128,7 +129,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 }
 
 /// `gate_bind`.
-pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
+pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
     spare_heap()?;
     let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     if index != 0 || flags & !(flag::CALLER_STACK | flag::BY_KERNEL) != 0 || domain.in_window {
@@ -140,7 +141,8 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
     }
     target.check(domain, Rights::CALL)?;
     let text = &domain.text;
-    let (why, page) = why_by_kernel(domain, &target, flags);
+    let callee = thread.domain_of(&target);
+    let (why, page) = why_by_kernel(domain, &target, callee.as_deref(), flags);
     let grade = if why == why::DIRECT { grade::EPC_H } else { grade::EPC_S };
     let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
@@ -179,7 +181,7 @@ pub fn bind(domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<
 }
 
 /// Why calls of this domain into the target go through the kernel, and where that was found.
-fn why_by_kernel(domain: &Domain, target: &Section, flags: u64) -> (u64, u64) {
+fn why_by_kernel(domain: &Domain, target: &Section, callee: Option<&Domain>, flags: u64) -> (u64, u64) {
     let text = &domain.text;
     let page = |text: &Section| text.state.lock().unclear_at.unwrap_or(0);
     if flags != 0 {
@@ -192,6 +194,8 @@ fn why_by_kernel(domain: &Domain, target: &Section, flags: u64) -> (u64, u64) {
         (why::CALLEE_UNCLEAR, page(target))
     } else if !target.rights(domain).contains(Rights::EXECUTE) {
         (why::NOT_EXECUTABLE, 0)
+    } else if [Some(domain), callee].into_iter().flatten().any(|domain| domain.secret.load(Ordering::SeqCst)) {
+        (why::SECRET, 0)
     } else {
         (why::DIRECT, 0)
     }

@@ -234,6 +234,12 @@ impl Thread {
         inner.domain.clone()
     }
 
+    /// The thread's domain for a text that it has called.
+    pub fn domain_of(&self, text: &Section) -> Option<Arc<Domain>> {
+        let inner = self.inner.lock();
+        inner.numbers.get(&text.base).and_then(|number| inner.domain_number(*number).ok())
+    }
+
     /// Whether this text, or a call out of it, has not returned yet. Of a thread that does not run.
     pub fn executes(&self, text: &Section) -> bool {
         let inner = self.inner.lock();

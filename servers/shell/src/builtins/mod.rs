@@ -55,7 +55,7 @@ pub const GROUPS: &[Group] = &[
             command("names", "", "services that have a name", call::names),
             command(
                 "call",
-                "[--grade plain|epc-s|epc-h] NAME [METHOD [N...]]",
+                "[--grade plain|epc-s|epc-h] [--times N] NAME [METHOD [N...]]",
                 "calls a method of a service",
                 call::call,
             ),

@@ -340,14 +340,21 @@ fn work_is_shared() -> Outcome {
         let idle = || -> Vec<u64> { task::processors().map(|p| p.idle).collect() };
         let load = Load::start(2 * processors)?;
         time::sleep_ns(50_000_000);
-        let (before, began) = (idle(), time::now_ns());
-        time::sleep_ns(300_000_000);
-        let took = time::now_ns() - began;
-        let after = idle();
-        load.stop()?;
-        for (processor, (before, after)) in before.iter().zip(&after).enumerate() {
-            holds!(after - before < took / 2, "processor {processor} was idle for {} of {took} ns", after - before);
+        // A host with fewer processors may stop one for long, which looks idle then; one that takes no work is idle every time.
+        let mut idled: Vec<u64> = alloc::vec![u64::MAX; processors];
+        for _ in 0..20 {
+            let (before, began) = (idle(), time::now_ns());
+            time::sleep_ns(100_000_000);
+            let took = time::now_ns() - began;
+            for ((least, before), after) in idled.iter_mut().zip(before).zip(idle()) {
+                *least = (*least).min(1000 * (after - before) / took);
+            }
+            if idled.iter().all(|permille| *permille < 500) {
+                break;
+            }
         }
+        load.stop()?;
+        holds!(idled.iter().all(|permille| *permille < 500), "processors were idle for at least {idled:?} permille");
         Ok(())
     })
 }

@@ -9,10 +9,11 @@ use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
+use musubi::abi::gate::why;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{flag, kind};
 use musubi::rt::bound::result_of;
-use musubi::rt::{Trap, section};
+use musubi::rt::{Bound, Trap, section};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] =
@@ -52,6 +53,11 @@ fn shared_with_nobody() -> Outcome {
         let made = calls(&secret)?;
         holds!(made >= CALLS, "round {round}: {made} of {CALLS} calls by the kernel");
     }
+    // Whoever binds now is told why.
+    let why = |peer: &Peer| Bound::bind(peer.gate, 0).map(|bound| bound.binding().why).map_err(doing("bind"));
+    let [told, open_told] = [why(&secret)?, why(&open)?];
+    let wanted = if super::has_keys(&open.bound) { [why::SECRET, why::DIRECT] } else { [why::NO_KEYS; 2] };
+    same!([told, open_told], wanted, "why the kernel makes the calls");
     if super::has_keys(&open.bound) {
         super::earn(&open)?;
         let few = calls(&open)?;
