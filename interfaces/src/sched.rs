@@ -6,7 +6,11 @@ use rt::{Caller, Error};
 #[interface]
 pub trait Sched {
     /// Another scheduler from now on: the program `bin/sched-NAME` for the high level (and `bin/fast-NAME` for the fast one,
-    /// if there is one), or none (the kernel's round robin). Further words are its arguments.
+    /// if there is one), or none (the kernel's round robin). Further words are its arguments. Comes back when it sits everywhere.
+    ///
+    /// # Errors
+    /// `NotFound`: there is none of that name; `Changed`: somebody has chosen another one meanwhile; `TimedOut`: it does not sit
+    /// everywhere after 10 s. It is started again whenever it ends, until another one is chosen.
     #[repeat]
     fn choose(&self, name: &str) -> Result<(), Error>;
     /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened; 2: of the

@@ -15,13 +15,19 @@ use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
+use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
 use arch::gate::records;
 use core::sync::atomic::Ordering;
-use keys::{Called, Class, KEYS, Key, Keys, Leaving, Uses, Want};
+use keys::{Called, Class, KEYS, Key, Keys, Leaving, ON_NO_PAGE, Uses, Want};
 use spin::Mutex;
+
+/// Calls that a thread is in whose callees keep their own keys, from the innermost.
+const PINNED: usize = 8;
+/// Texts of a list that are looked at for how much a class is used. A class with more is taken to be used all the time.
+const NAMED: usize = 16;
 
 pub struct TaskView {
     pub lower: Arc<View>,
@@ -188,9 +194,11 @@ impl TaskView {
     pub fn earn(&self, thread: &Thread, domain: &Domain, class: &Class) -> Result<bool, Change> {
         let due = self.state.lock().keys.is_due(class);
         let uses = due.then(|| self.uses());
-        // Who gets a key at the price of its own would miss that next.
-        let start = due.then(|| thread.inner.lock().domain_number(OWN).ok()).flatten();
-        let homes: Vec<Class> = start.iter().map(|start| home(start)).chain(due.then(|| home(domain))).collect();
+        // Who gets a key at the price of its own, or of one that it is called by, would miss that next.
+        let homes: Vec<Class> = match due {
+            true => thread.inner.lock().inside().iter().map(|text| home(text)).chain([home(domain)]).collect(),
+            false => Vec::new(),
+        };
         let mut this = self.state.lock();
         match this.keys.earn(class, |other| homes.contains(other), uses.as_ref()) {
             Want::Has(_) => Ok(true),
@@ -222,15 +230,12 @@ impl TaskView {
     fn given(self: &Arc<TaskView>, class: &Class) {
         self.tell(class);
         for text in class.named().filter(|text| *text != ANY_TEXT) {
-            let alive = Section::find(text).filter(|text| !text.is_dead());
-            if let Some(text) = &alive {
+            // Of a text that has ended there may be lists until it is gone, and pages to be mapped; see `dissolve`. Lists may also name what
+            // never was: that key is on no page some day, and idle.
+            if let Some(text) = Section::find(text) {
                 let views = &mut *text.keyed_in.lock();
                 views.retain(|view| view.strong_count() > 0 && view.as_ptr() != Arc::as_ptr(self));
                 views.push(Arc::downgrade(self));
-            }
-            // It may have ended before it was told of us.
-            if alive.is_none_or(|text| text.is_dead()) {
-                self.forget_text(text);
             }
         }
     }
@@ -255,24 +260,23 @@ impl TaskView {
         let mut mapped = self.lower.keys();
         for thread in self.threads() {
             let inner = thread.inner.lock();
+            // Lists name what texts are clones of as well.
+            let mut clones = BTreeMap::<u64, u64>::new();
+            for domain in inner.domains.iter().flatten().filter(|domain| domain.subject.original != domain.subject.text) {
+                *clones.entry(domain.subject.original).or_default() += inner.gate.calls(domain.number);
+            }
+            let starts = inner.domain_number(OWN).map_or(0, |own| own.subject.original);
             let called = |text: u64| match inner.numbers.get(&text) {
                 Some(&OWN) => Called::Starts,
                 Some(number) => Called::Times(inner.gate.calls(*number)),
-                // Lists name what texts are clones of as well.
-                None => {
-                    let clones = inner.domains.iter().flatten().filter(|domain| domain.subject.original == text);
-                    clones.fold(Called::Never, |called, domain| match called {
-                        Called::Times(sum) => Called::Times(sum + inner.gate.calls(domain.number)),
-                        _ if domain.number == OWN => Called::Starts,
-                        _ => Called::Times(inner.gate.calls(domain.number)),
-                    })
-                }
+                None if text == starts => Called::Starts,
+                None => clones.get(&text).map_or(Called::Never, |calls| Called::Times(*calls)),
             };
-            let uses = self.state.lock().keys.uses(called);
+            let uses = self.state.lock().keys.uses(NAMED, called);
             sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);
             mapped |= thread.shared.as_ref().map_or(0, |view| view.keys());
         }
-        core::array::from_fn(|key| if mapped & 1 << key != 0 { sum[key] } else { 0 })
+        core::array::from_fn(|key| if mapped & 1 << key != 0 { sum[key] } else { ON_NO_PAGE })
     }
 
     fn threads(&self) -> Vec<Arc<Thread>> {
@@ -336,6 +340,16 @@ impl Inner {
         }
         self.seen.0 = usize::MAX;
         self.sync();
+    }
+
+    /// The domain that the thread has started in, and the latest that it is inside of.
+    fn inside(&self) -> Vec<Arc<Domain>> {
+        let top = self.depth();
+        let records = (top.saturating_sub(PINNED)..=top).filter_map(|depth| self.gate.record(self.gate.frame(depth).record));
+        let mut numbers: Vec<u32> = records.map(|record| record.domain).chain([OWN]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().filter_map(|number| self.domain_number(number).ok()).collect()
     }
 
     fn leading_to(&self, number: u32) -> impl Iterator<Item = u64> {

@@ -367,15 +367,15 @@ fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
 /// of threads, whatever the scheduler knew of it.
 fn dismiss(p: &Processor, why: Reason) {
     let when = time::now();
-    let (holder, named) = {
+    let (holder, named, wishes) = {
         let mut inner = p.office.inner.lock();
         let Some(holder) = inner.seat.dismiss(why, when) else { return };
         p.office.taken.store(false, Ordering::SeqCst);
         arch::pass::set_scheduler(p.index, 0);
         (inner.wrong, inner.fresh) = (None, false);
-        (holder, inner.named.take())
+        (holder, inner.named.take(), inner.shelf.clear())
     };
-    p.office.forget_wishes();
+    p.office.forget_wishes(wishes);
     if let Some(thread) = named {
         // It was on its way here.
         let mut wait = thread.wait.lock();

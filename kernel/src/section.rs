@@ -406,6 +406,7 @@ impl Section {
         if self.is_text() {
             drop(state);
             text::forget_text(self);
+            self.give_up_keys();
             state = self.state.lock();
         }
         if self.kind() == kind::POST {

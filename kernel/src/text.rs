@@ -90,6 +90,12 @@ impl Section {
         processor::make_forget(processors);
     }
 
+    /// Keys of classes that are named after this text are free, in whatever view.
+    pub fn give_up_keys(&self) {
+        let views = core::mem::take(&mut *self.keyed_in.lock());
+        views.iter().filter_map(Weak::upgrade).for_each(|view| view.forget_text(self.base));
+    }
+
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
     /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
     pub fn seal(&self, by: &Domain) -> Result<(), Error> {
@@ -159,8 +165,7 @@ impl Section {
         let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
         drop(state);
         stale.flush();
-        let views = core::mem::take(&mut *self.keyed_in.lock());
-        views.iter().filter_map(Weak::upgrade).for_each(|view| view.forget_text(self.base));
+        self.give_up_keys();
         sched::wake_inside(self.base);
         post::text_ended(self);
         line::text_ended(self);

@@ -39,6 +39,9 @@ impl Leaving {
     }
 }
 
+/// In the place of a number of uses: the key is on no page now, so nobody uses it.
+pub const ON_NO_PAGE: u64 = u64::MAX;
+
 /// By the number of a key.
 pub type Uses = [u64; KEYS];
 
@@ -136,7 +139,7 @@ impl Keys {
             None => {}
         }
         if let Some(at) = self.slots.iter().position(|slot| matches!(slot, Slot::Free)) {
-            self.slots[at] = Slot::Held(self.next_holder(class));
+            self.slots[at] = Slot::Held(self.next_holder(class, false));
             return Want::Take { key: Key::at(at), evicted: None };
         }
         self.stats.misses += 1;
@@ -161,7 +164,7 @@ impl Keys {
         let Some(evicted) = self.make_room(missed, pinned) else { return Want::None };
         self.stats.evicted += 1;
         let key = evicted.key;
-        self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class)));
+        self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class, true)));
         Want::Take { key, evicted: Some(evicted) }
     }
 
@@ -197,11 +200,15 @@ impl Keys {
 
     /// How often each key was of use to a thread, of which `called` tells what it has to do with a text. A class that of its texts
     /// only the one may use where it has started, or all may, is of use all the time: nobody sees when. But one in steady use by calls is
-    /// hotter.
-    pub fn uses(&self, called: impl Fn(u64) -> Called) -> Uses {
+    /// hotter. So is one that names more than `most` texts, which nobody looks through.
+    pub fn uses(&self, most: usize, called: impl Fn(u64) -> Called) -> Uses {
         let steady = self.stats.misses;
         let mut uses = [0; KEYS];
         for (key, class) in self.classes() {
+            if class.named().nth(most).is_some() {
+                uses[usize::from(key.number())] = steady;
+                continue;
+            }
             let by_text = class.named().map(|text| if text == ANY_TEXT { Called::Starts } else { called(text) });
             let (starts, times) = by_text.fold((false, None), |(starts, times), called| match called {
                 Called::Never => (starts, times),
@@ -230,14 +237,14 @@ impl Keys {
     }
 
     /// A class that gets a key waits no longer. By the heat that it starts with, two others must be refused before it can
-    /// be thrown out.
-    fn next_holder(&mut self, class: &Class) -> Holder {
+    /// be thrown out. One that has earned it counts as used for [`EARN`] misses: who needs two does not get them by turns.
+    fn next_holder(&mut self, class: &Class, earned: bool) -> Holder {
         self.misses.remove(class);
         self.stats.given += 1;
         Holder {
             class: class.clone(),
             seen: None,
-            used: self.stats.misses,
+            used: self.stats.misses + if earned { u64::from(EARN) } else { 0 },
             heat: 2 * u64::from(EARN),
             since: self.stats.given,
         }
@@ -255,10 +262,13 @@ impl Keys {
         let misses = self.stats.misses;
         for (key, holder) in self.holders() {
             let now = uses[usize::from(key.number())];
+            if now == ON_NO_PAGE {
+                continue;
+            }
             let more = now.saturating_sub(holder.seen.unwrap_or(now));
             if more > 0 {
                 holder.heat = holder.heat.saturating_add(more).min(HEAT_MAX);
-                holder.used = misses;
+                holder.used = holder.used.max(misses);
             }
             holder.seen = Some(now);
         }

@@ -9,7 +9,7 @@ mod class;
 mod misses;
 mod register;
 
-pub use cache::{Called, Keys, Leaving, Stats, Uses, Want};
+pub use cache::{Called, Keys, Leaving, ON_NO_PAGE, Stats, Uses, Want};
 pub use class::Class;
 pub use misses::{EARN, IDLE};
 pub use register::{CLASS_KEYS, KEYS, Key, OPEN, SHUT};

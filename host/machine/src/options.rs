@@ -82,10 +82,12 @@ impl Options {
     /// The least memory in MiB: tried on 1 to 32 processors, with a small pack and one of 100 MiB.
     fn least(&self, pack: u64) -> u64 {
         let pack = pack.div_ceil(MIB);
+        // What the kernel keeps for each processor.
+        let processors = u64::from(self.cpus()).div_ceil(2);
         match self.via {
-            Via::Kernel | Via::Bios => pack + 16,
+            Via::Kernel | Via::Bios => pack + 16 + processors,
             // GRUB under UEFI loads the pack and then moves it.
-            Via::Uefi => 2 * pack + 64,
+            Via::Uefi => 2 * pack + 63 + processors,
         }
     }
 }
@@ -107,9 +109,9 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least() {
         let check = |mem: &str, via, pack| Options { mem: mem.into(), via, ..Options::default() }.check_memory(pack);
         let said = check("1", Via::Kernel, 3 * MIB - 1).unwrap_err().to_string();
-        assert!(said.starts_with("--mem 1 is too little: 19M is the least") && said.contains("3M)"), "{said}");
-        assert!(check("19M", Via::Kernel, 3 * MIB).is_ok() && check("18M", Via::Kernel, 3 * MIB).is_err());
-        assert!(check("1G", Via::Kernel, 1008 * MIB).is_ok() && check("1G", Via::Bios, 1009 * MIB).is_err());
+        assert!(said.starts_with("--mem 1 is too little: 20M is the least") && said.contains("3M)"), "{said}");
+        assert!(check("20M", Via::Kernel, 3 * MIB).is_ok() && check("19M", Via::Kernel, 3 * MIB).is_err());
+        assert!(check("1G", Via::Kernel, 1007 * MIB).is_ok() && check("1G", Via::Bios, 1008 * MIB).is_err());
         assert!(check("66m", Via::Uefi, MIB).is_ok() && check("66", Via::Uefi, MIB + 1).is_err());
     }
 

@@ -81,12 +81,13 @@ impl Office {
         self.is_taken() && self.inner.lock().shelf.due().is_some_and(|due| due <= now)
     }
 
-    /// Nobody sits there: whoever wished for something asks the next one.
-    pub(super) fn forget_wishes(&self) {
-        let threads = self.inner.lock().shelf.clear();
-        let threads = threads.into_iter().filter_map(|number| machine().threads.find(number));
-        threads.for_each(|thread| {
-            thread.wish.take();
-        });
+    /// Who was to hear of these threads' wishes sits there no more. Whoever sits there by now hears of them; if nobody does, whoever
+    /// wished for something asks the next one.
+    pub(super) fn forget_wishes(&self, threads: impl IntoIterator<Item = u64>) {
+        for thread in threads.into_iter().filter_map(|number| machine().threads.find(number)) {
+            if !self.shelve(&thread) {
+                thread.wish.take();
+            }
+        }
     }
 }

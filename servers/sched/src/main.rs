@@ -30,8 +30,6 @@ const LOOK_NS: u64 = 20_000_000;
 /// How long it waits before it starts one again that has failed; twice as long each time, until another one is wished for.
 const PAUSE_NS: u64 = 50_000_000;
 const PAUSE_MAX_NS: u64 = 3_000_000_000;
-/// Who asked for one that has ended this often before it sat everywhere is told so. (On a slow host a good one may be put out once.)
-const ENDS: u32 = 2;
 
 struct State {
     /// What was asked for; empty: none.
@@ -41,8 +39,6 @@ struct State {
     board: u64,
     /// Why the last start has failed.
     failed: Option<Error>,
-    /// How often what was asked for has ended since.
-    ended: u32,
     log: Log,
     /// How the last one failed, and its queues as they were then.
     failure: Vec<String>,
@@ -61,7 +57,6 @@ static SERVICE: Service = Service {
         levels: None,
         board: 0,
         failed: None,
-        ended: 0,
         log: Log::new(),
         failure: Vec::new(),
     }),
@@ -94,7 +89,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, failed, ended, log, failure } = &mut *state;
+            let State { wish, levels, board, failed, log, failure } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -118,7 +113,6 @@ impl Service {
                     .collect();
                 failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
-                *ended += 1;
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
             }
@@ -137,9 +131,12 @@ impl Service {
             }
             self.changed.notify_all();
             if rest > 0 {
-                drop(state);
-                time::sleep_ns(rest);
-                state = self.state.lock();
+                // Whoever wishes for another one does not wait for that.
+                let until = time::now_ns() + rest;
+                while state.wish == last && time::now_ns() < until {
+                    let left = until.saturating_sub(time::now_ns());
+                    let _ = self.changed.wait(&mut state, left);
+                }
             }
         }
     }
@@ -158,7 +155,7 @@ impl Sched for Service {
         let wish = name.clone();
         {
             let mut state = self.state.lock();
-            (state.failed, state.ended) = (None, 0);
+            state.failed = None;
             state.wish = wish;
         }
         self.changed.notify_all();
@@ -170,7 +167,7 @@ impl Sched for Service {
                     Some(levels) => levels.name == name && levels.decide(),
                     None => name.is_empty() && sched::seats().all(|seat| seat.thread == 0),
                 };
-                (done, state.failed.or((state.ended >= ENDS).then_some(Error::Dead)))
+                (done, state.failed.or((state.wish != name).then_some(Error::Changed)))
             };
             if let Some(error) = failed {
                 return Err(error);

@@ -430,7 +430,7 @@ fn uses_are_calls() {
         3 => Called::Times(7),
         _ => Called::Never,
     };
-    let uses = |keys: &Keys| keys.uses(called);
+    let uses = |keys: &Keys| keys.uses(2, called);
     assert_eq!(given.map(|key| uses(&keys)[key]), [0, 5, 5, 7, 0, 0]);
     (4..12).for_each(|text| assert_ne!(keys.find(&private(text)), Want::None));
     assert_eq!(keys.earn(&private(13), |_| false, None), Want::None);

@@ -126,7 +126,7 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     };
     let (grade, by_kernel) = (bound.binding().grade, why_by_kernel(bound.binding()));
     let outcome = {
-        let mut once = || {
+        let once = || {
             let began = time::ticks();
             bound.call(index, registers).map(|values| (values, time::ticks() - began))
         };
@@ -138,7 +138,8 @@ pub fn call(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             Some(why) => format!("{named}: {why}"),
             None => String::from(named),
         };
-        called.map(|(values, ticks)| (values, ticks, if times > 1 { format!("{how}, the last of {times}") } else { how }))
+        called
+            .map(|(values, ticks)| (values, ticks, if times > 1 { format!("{how}, the last of {times}") } else { how }))
     };
     let (values, ticks, how) = match outcome {
         Ok(done) => done,

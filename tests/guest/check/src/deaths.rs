@@ -189,15 +189,17 @@ fn a_callee_is_told() -> Outcome {
         same!(caller.join(), Ok(Error::Killed.word()), "{how}: how the caller ended");
         finished(n, how)?;
     }
-    // The whole task, with its thread in there.
-    store(flag, 0);
-    let words = [format!("{:#x}", inner.gate), format!("{}", op::HEED), format!("{flag:#x}")];
-    let child = Command::new(b"bin/check").args(["check", "as", "call", &words[0], &words[1], &words[2], "7"]);
-    let child = child.spawn().map_err(doing("child"))?;
-    await_word(flag);
-    child.kill().map_err(doing("kill"))?;
-    finished(7, "a task")?;
-    same!(child.wait_for(20_000_000_000).map(|exit| exit.kind), Ok(exit::KILLED), "how the task ended");
+    // The whole task, with its thread in there; its text is gone then, and its arguments are still to be read and written.
+    for (n, role, op) in [(7, "call", op::HEED), (8, "call-with-arguments", op::HEED_AND_COUNT)] {
+        store(flag, 0);
+        let words = [format!("{:#x}", inner.gate), format!("{op}"), format!("{flag:#x}"), format!("{n}")];
+        let child = Command::new(b"bin/check").args(["check", "as", role, &words[0], &words[1], &words[2], &words[3]]);
+        let child = child.spawn().map_err(doing("child"))?;
+        await_word(flag);
+        child.kill().map_err(doing("kill"))?;
+        finished(n, role)?;
+        same!(child.wait_for(20_000_000_000).map(|exit| exit.kind), Ok(exit::KILLED), "how the task ended");
+    }
     // A thread that nobody has killed is told nothing, whatever happened to others before.
     same!(inner.call(op::ADD, &[1]).is_ok(), true, "a call");
     holds!(!thread::is_killed(), "this thread was not killed");

@@ -105,6 +105,8 @@ pub mod op {
     pub const PANIC: u64 = 34;
     /// Stores 1 at `w0` and works in the middle of an update, as long as nobody has killed its caller; then finishes and stores 2.
     pub const HEED: u64 = 40;
+    /// As [`HEED`], but before it finishes it counts on each page of the `w3` bytes at `w2`.
+    pub const HEED_AND_COUNT: u64 = 42;
     /// Has what it was bound to first do the same, with one more than `w0`, until that is too deep. Value: how deep it came.
     pub const DEEP: u64 = 41;
     /// Leaves its thread's number at `w0` + 8 * `w1`, and waits until `w2` threads that have done so are running at one moment.
@@ -272,7 +274,8 @@ impl Skeleton for Ops {
                     other => value(other),
                 }
             }
-            op::HEED => works::heed(&PAIR, w[0], w[1]),
+            op::HEED => works::heed(&PAIR, w[0], w[1], (0, 0)),
+            op::HEED_AND_COUNT => works::heed(&PAIR, w[0], w[1], (w[2], w[3])),
             op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),

@@ -4,6 +4,7 @@ use crate::memory::{CODE_42, store};
 use crate::peer::op;
 use crate::{faults, files, fuzz, itc, lines, locks, quota};
 use alloc::vec::Vec;
+use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::rt::{Bound, plain_call, probe, task, thread, time};
 use musubi::{ended, stream};
@@ -34,6 +35,14 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         },
         // Calls the peer at this gate with an op and two words, and says how it went.
         "call" => match Bound::bind(at(0), 0).and_then(|b| b.call(0, [at(1), at(2), at(3), 0, 0, 0])) {
+            Ok(_) => 0,
+            Err(e) => 100 + e.word() as i32,
+        },
+        // The same with 64 pages of arguments, of which it says where they are.
+        "call-with-arguments" => match Bound::bind(at(0), 64 * PAGE).and_then(|b| {
+            let args = b.binding().args;
+            b.call(0, [at(1), at(2), at(3), args, 64 * PAGE, 0])
+        }) {
             Ok(_) => 0,
             Err(e) => 100 + e.word() as i32,
         },

@@ -124,6 +124,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "more_servers_than_keys",
                 "key_of_another_kept_open",
+                "lists_that_name_what_never_was",
                 "grade_changes_during_calls",
                 "code_that_may_be_fetched_no_longer",
                 "text_goes_while_threads_cross",

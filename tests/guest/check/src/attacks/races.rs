@@ -12,15 +12,16 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::abi::layout::PAGE;
+use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::task::{cause, exit};
 use musubi::command::Command;
 use musubi::rt::{Bound, section, task, thread, time};
-use musubi::{Error, Rights};
+use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("more_servers_than_keys", more_servers_than_keys),
     ("key_of_another_kept_open", key_kept_open),
+    ("lists_that_name_what_never_was", names_of_nobody),
     ("grade_changes_during_calls", grade_changes),
     ("code_that_may_be_fetched_no_longer", fetched_no_longer),
     ("text_goes_while_threads_cross", text_goes),
@@ -73,6 +74,23 @@ fn more_servers_than_keys() -> Outcome {
     holds!(!keyed || changed >= 10, "only {changed} keys have changed hands");
     same!(outcome, (0, 0), "threads that got a wrong answer, and the error");
     Ok(())
+}
+
+/// Lists name texts that never were, beside one that may: each page is there for that one, whatever keys it takes, and a server that reads
+/// it comes back.
+fn names_of_nobody() -> Outcome {
+    let scene = Scene::set()?;
+    for n in 1..=20u64 {
+        let buffer = data(2 * PAGE).map_err(doing("create"))?.base();
+        let of = |text| AclEntry { text, ..everybody(Rights::READ) };
+        section::grant(buffer, &of(n * GRANULE)).map_err(doing("naming nobody"))?;
+        section::grant(buffer, &of(scene.victim.text)).map_err(doing("naming the server"))?;
+        store(buffer, n);
+        same!(scene.victim.call(peer::op::PEEK, &[buffer]), Ok(n), "what the server reads");
+        same!(scene.victim.call(peer::op::PEEK, &[buffer + PAGE]), Ok(0), "what it reads first");
+        same!(load(buffer + PAGE), 0, "what lies there");
+    }
+    scene.victim.child.kill().map_err(doing("kill"))
 }
 
 /// A server waits in user mode, with the key register that it has, until its key has become another's, and loads what is

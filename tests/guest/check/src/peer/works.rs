@@ -42,13 +42,15 @@ pub fn own_section() -> Result<u64, Error> {
     if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
 }
 
-/// The first half of a pair, work until somebody has killed the caller, the second half.
-pub fn heed(pair: &[AtomicU64; 2], flag: u64, value: u64) -> Values {
+/// The first half of a pair, work until somebody has killed the caller, something on each page of the memory at an address of this length,
+/// the second half.
+pub fn heed(pair: &[AtomicU64; 2], flag: u64, value: u64, (at, len): (u64, u64)) -> Values {
     pair[0].store(value, Ordering::SeqCst);
     store(flag, 1);
     while !thread::is_killed() {
         core::hint::spin_loop();
     }
+    (at..at + len).step_by(PAGE as usize).for_each(|page| store(page, load(page) + 1));
     pair[1].store(value, Ordering::SeqCst);
     store(flag, 2);
     Values(0, 0)
