@@ -22,7 +22,7 @@ use arch::fpu;
 use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
 
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
-pub const EARNING: u32 = 16;
+pub const EARNING: u32 = 32;
 
 /// How often a binding is looked at anew that changes while it is looked at.
 const TRIES_MAX: u32 = 100;

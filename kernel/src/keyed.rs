@@ -15,7 +15,6 @@ use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
@@ -85,13 +84,6 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     };
     let entries: Vec<AclEntry> = state.acl.entries().iter().map(widened).collect();
     Class::of(&entries, &domain.subject, own)
-}
-
-/// The class of what a text keeps for itself.
-fn home(domain: &Domain) -> Class {
-    let rights = (Rights::READ | Rights::WRITE).bits();
-    let own = AclEntry { principal: principal::ANY, rights, id: 0, text: domain.text.base };
-    Class::of(&[own], &domain.subject, None)
 }
 
 impl TaskView {
@@ -195,12 +187,14 @@ impl TaskView {
         let due = self.state.lock().keys.is_due(class);
         let uses = due.then(|| self.uses());
         // Who gets a key at the price of its own, or of one that it is called by, would miss that next.
-        let homes: Vec<Class> = match due {
-            true => thread.inner.lock().inside().iter().map(|text| home(text)).chain([home(domain)]).collect(),
-            false => Vec::new(),
+        let inside = if due { thread.inner.lock().inside() } else { Vec::new() };
+        let is_kept = |class: &Class| {
+            let mut named = class.named();
+            let only = named.next().filter(|_| named.next().is_none());
+            only.is_some_and(|text| text == domain.text.base || inside.contains(&text))
         };
         let mut this = self.state.lock();
-        match this.keys.earn(class, |other| homes.contains(other), uses.as_ref()) {
+        match this.keys.earn(class, is_kept, uses.as_ref()) {
             Want::Has(_) => Ok(true),
             Want::Take { evicted: None, .. } => Err(Change::Given(class.clone())),
             Want::Take { evicted: Some(leaving), .. } => {
@@ -260,17 +254,13 @@ impl TaskView {
         let mut mapped = self.lower.keys();
         for thread in self.threads() {
             let inner = thread.inner.lock();
-            // Lists name what texts are clones of as well.
-            let mut clones = BTreeMap::<u64, u64>::new();
-            for domain in inner.domains.iter().flatten().filter(|domain| domain.subject.original != domain.subject.text) {
-                *clones.entry(domain.subject.original).or_default() += inner.gate.calls(domain.number);
-            }
-            let starts = inner.domain_number(OWN).map_or(0, |own| own.subject.original);
+            // Lists name what texts are clones of as well; of those it is not known who is called.
+            let starts = inner.domains.get(OWN as usize).and_then(|own| Some(own.as_ref()?.subject.original));
             let called = |text: u64| match inner.numbers.get(&text) {
                 Some(&OWN) => Called::Starts,
                 Some(number) => Called::Times(inner.gate.calls(*number)),
-                None if text == starts => Called::Starts,
-                None => clones.get(&text).map_or(Called::Never, |calls| Called::Times(*calls)),
+                None if starts == Some(text) => Called::Starts,
+                None => Called::Never,
             };
             let uses = self.state.lock().keys.uses(NAMED, called);
             sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);
@@ -342,14 +332,13 @@ impl Inner {
         self.sync();
     }
 
-    /// The domain that the thread has started in, and the latest that it is inside of.
-    fn inside(&self) -> Vec<Arc<Domain>> {
+    /// The text that the thread has started in, and the latest that it is inside of.
+    fn inside(&self) -> Vec<u64> {
         let top = self.depth();
-        let records = (top.saturating_sub(PINNED)..=top).filter_map(|depth| self.gate.record(self.gate.frame(depth).record));
-        let mut numbers: Vec<u32> = records.map(|record| record.domain).chain([OWN]).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.into_iter().filter_map(|number| self.domain_number(number).ok()).collect()
+        let frames = (top.saturating_sub(PINNED)..=top).map(|depth| self.gate.frame(depth));
+        let numbers = frames.filter_map(|frame| self.gate.record(frame.record)).map(|record| record.domain);
+        let domains = numbers.chain([OWN]).filter_map(|number| self.domains.get(number as usize)?.as_ref());
+        domains.map(|domain| domain.text.base).collect()
     }
 
     fn leading_to(&self, number: u32) -> impl Iterator<Item = u64> {

@@ -4,10 +4,10 @@ use crate::class::{Class, text_bit};
 use alloc::vec::Vec;
 
 /// Misses by which a class earns the key of another.
-pub const EARN: u32 = 32;
+pub const EARN: u32 = 16;
 
 /// Misses of one class after which a key goes to it that nobody has used all that time.
-pub const IDLE: u32 = 8;
+pub const IDLE: u32 = 4;
 
 /// The miss of a stretch from which on keys are idle. Not the first: of many classes that are missed in turn none has a second.
 const BEGUN: u32 = 2;

@@ -46,7 +46,7 @@ pub fn keys(runs: &Runs) -> Result<()> {
         // Many rounds at a stretch, with the calls in which the kernel looks for keys.
         let [direct, by_kernel] = ["epc-h", "epc-s"].map(|way| of(servers, way, "instructions-on-average"));
         let (direct, by_kernel) = (direct?, by_kernel?);
-        let twice = direct > 0 && direct <= 2 * by_kernel || servers > 15;
+        let twice = direct > 0 && direct <= 2 * by_kernel;
         ensure!(twice, "{servers} servers: {direct} instructions a call on average, {by_kernel} by the kernel");
     }
     // A round of one call has what a round takes besides, so that one of 8 may be less.

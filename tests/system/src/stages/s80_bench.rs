@@ -240,7 +240,7 @@ fn keys_are_earned(runs: &Runs) -> Result<()> {
         ensure!(of(case, "epc-h", count::ENTRIES)? == 0, "{case}: the kernel takes part");
     }
     let taken = of("in-turn-40", "epc-h", "keys-taken")?;
-    ensure!(taken <= of("in-turn-40", "epc-h", "keys-missed")? / 32 + 1, "{taken} keys changed hands");
+    ensure!(taken <= of("in-turn-40", "epc-h", "keys-missed")? / 4 + 1, "{taken} keys changed hands");
     for entries in [1, 10, 100, 1000] {
         for step in ["change", "miss"] {
             ensure!(of(&format!("list-of-{entries}/{step}"), "kernel-call", unit::INSTRUCTIONS)? > 0, "no {step}");
