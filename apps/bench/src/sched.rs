@@ -4,6 +4,7 @@
 use crate::report::{Case, Report};
 use crate::rounds::{Plan, STEPS};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -158,7 +159,8 @@ fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
 }
 
 /// Changes of context for one from thread to thread: switches, as the kernel counts them, and calls of the scheduler, as it counts
-/// them. From stretches in which no interrupt has come, so that nothing else has happened: they must be equal and leave no remainder.
+/// them. From stretches in which no interrupt has come, so that hardly anything else has happened: more than half of them must be
+/// equal and leave no remainder.
 /// `None`: there were none, or on several processors the two run side by side.
 fn switches_per_itc(ask: impl Ask, other: u64) -> Result<Option<u64>, Error> {
     const PASSES: u64 = 5;
@@ -169,7 +171,8 @@ fn switches_per_itc(ask: impl Ask, other: u64) -> Result<Option<u64>, Error> {
     };
     // Side by side each goes on without a switch as often as it happens, and misses the other's turn.
     let is_alone = task::processors().count() == 1;
-    let mut found = None;
+    // How many stretches took so many.
+    let mut found = BTreeMap::<u64, u32>::new();
     for _ in 0..STRETCHES {
         let before = state();
         for _ in 0..PASSES {
@@ -181,12 +184,17 @@ fn switches_per_itc(ask: impl Ask, other: u64) -> Result<Option<u64>, Error> {
         let after = state();
         if after.0 == before.0 {
             // Each is answered by one back.
-            let made = after.1 - before.1;
-            if !made.is_multiple_of(2 * PASSES) || found.is_some_and(|found| found != made) {
-                return if is_alone { Err(Error::Changed) } else { Ok(None) };
-            }
-            found = Some(made);
+            *found.entry(after.1 - before.1).or_default() += 1;
         }
     }
-    Ok(found.map(|made| made / (2 * PASSES)))
+    let all: u32 = found.values().sum();
+    let most = found.into_iter().max_by_key(|(_, stretches)| *stretches);
+    // Besides, a high level may look after its queues without an interrupt, and side by side each goes on without a switch.
+    match most {
+        Some((made, stretches)) if made.is_multiple_of(2 * PASSES) && stretches > all / 2 => {
+            Ok(Some(made / (2 * PASSES)))
+        }
+        Some(_) if is_alone => Err(Error::Changed),
+        _ => Ok(None),
+    }
 }
