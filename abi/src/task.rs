@@ -147,7 +147,7 @@ pub struct KeyUse {
     pub given: u64,
     /// A class lost its key to another.
     pub evicted: u64,
-    /// All keys were looked at, for one that can go.
+    /// A key that can go was looked for.
     pub looks: u64,
 }
 

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::interfaces::keyboard::{KeyboardClient, way as listening};
 use musubi::interfaces::passing::PassingClient;
 use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{sched, task, thread};
+use musubi::pass::{ByKernel, Pass};
+use musubi::rt::{task, thread};
 use musubi::{Error, names};
 
 const ROUNDS: usize = 500;
@@ -29,7 +30,7 @@ pub fn run(report: &Report) -> Result<(), String> {
             DIRECT => names::lookup("passing")
                 .and_then(PassingClient::bind)
                 .and_then(|p| measure(report, way, &*Box::leak(Box::new(p)))),
-            _ => measure(report, way, Calls),
+            _ => measure(report, way, ByKernel),
         };
         measured.map_err(|e| format!("{e}"))
     })?;
@@ -86,50 +87,7 @@ pub fn by_each(ways: &[(&str, &str)], mut what: impl FnMut(&str) -> Result<(), S
     outcome
 }
 
-/// How the scheduler is asked.
-trait Ask: Copy + Send + 'static {
-    fn sleep(self) -> Result<(), Error>;
-    fn wake_up(self, thread: u64) -> Result<(), Error>;
-    fn pass(self, thread: u64) -> Result<(), Error>;
-    /// Changes into the scheduler that are no switches between threads.
-    fn entered(self) -> u64 {
-        0
-    }
-}
-
-/// By a call of the kernel.
-#[derive(Clone, Copy)]
-struct Calls;
-
-impl Ask for Calls {
-    fn sleep(self) -> Result<(), Error> {
-        sched::sleep(u64::MAX)
-    }
-    fn wake_up(self, thread: u64) -> Result<(), Error> {
-        sched::wake_up(thread)
-    }
-    fn pass(self, thread: u64) -> Result<(), Error> {
-        sched::pass(thread, u64::MAX)
-    }
-}
-
-/// By a call of the scheduler itself.
-impl Ask for &'static PassingClient {
-    fn sleep(self) -> Result<(), Error> {
-        PassingClient::sleep(self)
-    }
-    fn wake_up(self, thread: u64) -> Result<(), Error> {
-        PassingClient::wake_up(self, thread)
-    }
-    fn pass(self, thread: u64) -> Result<(), Error> {
-        PassingClient::pass(self, thread)
-    }
-    fn entered(self) -> u64 {
-        PassingClient::entered(self).unwrap_or(0)
-    }
-}
-
-fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
+fn measure(report: &Report, way: &str, ask: impl Pass) -> Result<(), Error> {
     let me = task::identity().thread;
     STOP.store(false, Ordering::SeqCst);
     let other = thread::spawn(
@@ -162,7 +120,7 @@ fn measure(report: &Report, way: &str, ask: impl Ask) -> Result<(), Error> {
 /// them. From stretches in which no interrupt has come, so that hardly anything else has happened: more than half of them must be
 /// equal and leave no remainder.
 /// `None`: there were none, or on several processors the two run side by side.
-fn switches_per_itc(ask: impl Ask, other: u64) -> Result<Option<u64>, Error> {
+fn switches_per_itc(ask: impl Pass, other: u64) -> Result<Option<u64>, Error> {
     const PASSES: u64 = 5;
     const STRETCHES: u32 = 1000;
     let state = || {

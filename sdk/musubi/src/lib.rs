@@ -17,6 +17,7 @@ pub mod ended;
 pub mod files;
 pub mod names;
 pub mod parallel;
+pub mod pass;
 mod passing;
 pub mod processes;
 pub mod servers;

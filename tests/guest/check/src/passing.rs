@@ -3,7 +3,7 @@
 
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{choose, high_calls, leak, one_priority, switches, with};
-use crate::stretches::{Pass, exactly};
+use crate::stretches::exactly;
 use crate::{holds, same};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -106,21 +106,6 @@ fn to_and_fro<T>(rounds: u64, mut again: impl FnMut(&dyn Fn()) -> Result<T, Stri
     passing.wake_up(other.number()).map_err(doing("wake-up"))?;
     other.join().map_err(doing("join"))?;
     outcome
-}
-
-impl Pass for &'static PassingClient {
-    fn sleep(self) -> Result<(), Error> {
-        PassingClient::sleep(self)
-    }
-    fn wake_up(self, thread: u64) -> Result<(), Error> {
-        PassingClient::wake_up(self, thread)
-    }
-    fn pass(self, thread: u64) -> Result<(), Error> {
-        PassingClient::pass(self, thread)
-    }
-    fn entered(self) -> u64 {
-        PassingClient::entered(self).unwrap_or(0)
-    }
 }
 
 /// Each pass is one change into the scheduler and one switch between threads, out of it.

@@ -2,7 +2,7 @@
 
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
-use crate::stretches::{ByKernel, Pass, exactly};
+use crate::stretches::exactly;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,6 +13,7 @@ use musubi::abi::calls::stub;
 use musubi::abi::refusal::Object;
 use musubi::abi::sched::op;
 use musubi::interfaces::sched::SchedClient;
+use musubi::pass::{ByKernel, Pass};
 use musubi::rt::{Trap, sched, task, thread, time};
 use musubi::{Error, names};
 

@@ -8,39 +8,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::Error;
+use musubi::pass::Pass;
 use musubi::rt::{sched, task, thread, time};
 
 /// Times there and back in a stretch, and stretches that are counted.
 const PASSES: u64 = 5;
 const STRETCHES: usize = 20;
 const PATIENCE_NS: u64 = 60_000_000_000;
-
-/// How threads pass the processor on.
-pub trait Pass: Copy + Send + 'static {
-    fn sleep(self) -> Result<(), Error>;
-    fn wake_up(self, thread: u64) -> Result<(), Error>;
-    fn pass(self, thread: u64) -> Result<(), Error>;
-    /// Changes into the scheduler that the kernel does not count.
-    fn entered(self) -> u64 {
-        0
-    }
-}
-
-/// By the kernel.
-#[derive(Clone, Copy)]
-pub struct ByKernel;
-
-impl Pass for ByKernel {
-    fn sleep(self) -> Result<(), Error> {
-        sched::sleep(u64::MAX)
-    }
-    fn wake_up(self, thread: u64) -> Result<(), Error> {
-        sched::wake_up(thread)
-    }
-    fn pass(self, thread: u64) -> Result<(), Error> {
-        sched::pass(thread, u64::MAX)
-    }
-}
 
 /// Each ITC is so many switches, in every stretch and without a remainder.
 pub fn exactly(per_itc: u64, way: impl Pass) -> Outcome {
