@@ -15,8 +15,8 @@ use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
 /// Requests of a run, and the steps of each, of some twenty instructions.
-const REQUESTS: u64 = 16;
-const STEPS: u64 = 1_000_000;
+const REQUESTS: u64 = 64;
+const STEPS: u64 = 250_000;
 const OP: u32 = 9;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {

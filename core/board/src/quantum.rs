@@ -2,6 +2,7 @@
 //! level, would begin a new quantum each time and keep the others of its level waiting for ever.
 
 use crate::LEVELS;
+use crate::terms::Position;
 
 /// Less than this, in ns, is not worth a switch: the quantum is over.
 const LEAST_NS: u64 = 200_000;
@@ -17,6 +18,8 @@ pub struct Quanta {
     left: [(u64, u64); LEVELS],
     /// When a quantum was over here last.
     over: u64,
+    /// The running thread, if it was raised, and to which level.
+    lifted: Option<(u64, u64)>,
 }
 
 /// Of so many quanta one has ended, whatever threads do.
@@ -26,7 +29,7 @@ impl Quanta {
     /// All quanta are so long.
     #[must_use]
     pub const fn new(whole: u64) -> Quanta {
-        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS], over: 0 }
+        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS], over: 0, lifted: None }
     }
 
     /// A thread of this level is to run from now on: for how long.
@@ -37,8 +40,28 @@ impl Quanta {
         self.granted
     }
 
+    /// A thread was taken from there in the queue, and is to run.
+    #[inline]
+    pub fn taken(&mut self, thread: u64, position: Position) {
+        self.lifted = position.lifted.then_some((thread, position.level));
+    }
+
+    /// Where an interrupted thread that belongs at `position` goes on: who was raised stays so until its quantum is over. Otherwise those
+    /// who interrupt it would go before it, it would stand before those who have waited longer, and neither would have a turn.
+    #[inline]
+    #[must_use]
+    pub fn resumes(&self, thread: u64, position: Position) -> Position {
+        match self.lifted {
+            Some((raised, level)) if raised == thread && level < position.level => {
+                Position { level, lifted: true, ..position }
+            }
+            _ => position,
+        }
+    }
+
     /// The running thread, of this level, was interrupted. Whether it has something left.
     pub fn interrupted(&mut self, thread: u64, level: u64, now: u64) -> bool {
+        let level = self.resumes(thread, Position { level, ..Position::default() }).level;
         let left = self.granted.saturating_sub(now.saturating_sub(self.since));
         let has = left >= LEAST_NS;
         self.left[(level as usize).min(LEVELS - 1)] = if has { (thread, left) } else { (0, 0) };

@@ -117,7 +117,7 @@ impl Queue<'_> {
     }
 
     #[inline]
-    fn make(&self, ready: Ready, key: u64) -> Option<u64> {
+    fn make(&self, ready: Ready, position: Position) -> Option<u64> {
         let free = self.get(FREE);
         let number = if free != 0 {
             self.set(FREE, self.get(Self::node(free) + NEXT));
@@ -135,9 +135,10 @@ impl Queue<'_> {
         self.0[node + VERSION].swap(version | 1, Ordering::AcqRel);
         self.set(node + THREAD, ready.thread);
         self.set(node + TURN, ready.turn);
-        self.set(node + SINCE, self.clock() % LIFTED);
+        let lifted = if position.lifted { position.level + 1 } else { 0 };
+        self.set(node + SINCE, self.clock() % LIFTED + lifted * LIFTED);
         self.set(node + NEXT, 0);
-        self.set(node + KEY, key);
+        self.set(node + KEY, position.key);
         self.set(node + VERSION, (version | 1) + 1);
         self.set(COUNT, self.len() + 1);
         Some(number)
@@ -150,15 +151,15 @@ impl Queue<'_> {
 
     /// After all others of its level and key. Whether there was room.
     pub fn push(&self, ready: Ready, level: u64) -> bool {
-        self.put(ready, Position { level, key: 0, first: false })
+        self.put(ready, Position { level, ..Position::default() })
     }
 
     /// Where it belongs. Whether there was room.
     #[inline]
     pub fn put(&self, ready: Ready, position: Position) -> bool {
-        let level = (position.level as usize).min(LEVELS - 1);
-        let Some(number) = self.make(ready, position.key) else { return false };
-        self.link(number, level, position.first);
+        let level = position.level.min(LEVELS as u64 - 1);
+        let Some(number) = self.make(ready, Position { level, ..position }) else { return false };
+        self.link(number, level as usize, position.first);
         true
     }
 
@@ -191,11 +192,6 @@ impl Queue<'_> {
             self.set(tail, number);
         }
         self.mark(level);
-    }
-
-    /// Before all others of its level. Whether there was room.
-    pub fn push_front(&self, ready: Ready, level: u64) -> bool {
-        self.put(ready, Position { level, key: 0, first: true })
     }
 
     /// The key of whoever ran last.
@@ -238,17 +234,19 @@ impl Queue<'_> {
         (map != 0).then(|| u64::from(map.trailing_zeros()))
     }
 
-    /// Takes out the first one of the highest level.
+    /// Takes out the first one of the highest level, and says where to put it back.
     #[inline]
-    pub fn pop(&self) -> Option<(Ready, u64)> {
+    pub fn pop(&self) -> Option<(Ready, Position)> {
         let level = self.highest()?;
         let number = self.unlink(level as usize)?;
         let node = Self::node(number);
         let ready = Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) };
+        let lifted = self.get(node + SINCE) >= LIFTED;
+        let position = Position { level, key: self.get(node + KEY), first: true, lifted };
         self.set(node + NEXT, self.get(FREE));
         self.set(FREE, number);
         self.set(COUNT, self.len() - 1);
-        Some((ready, level))
+        Some((ready, position))
     }
 
     /// The first one of a level, and how many quanta it has waited: for whoever looks on. Nothing if it is changing.

@@ -68,11 +68,13 @@ pub enum Why {
 }
 
 /// Where a thread belongs in the queue: at a level, by ascending keys, before or after those of the same key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     pub level: u64,
     pub key: u64,
     pub first: bool,
+    /// It was raised to that level, and its own is lower.
+    pub lifted: bool,
 }
 
 /// A thread that has agreed on something.
@@ -226,7 +228,7 @@ impl<'a> Order<'a> {
             // As one that has that weight, without a memory: what it had is over when it waits.
             (None, weight) => (level, queue.place() + if why == Why::Over { STRIDE / weight } else { 0 }),
         };
-        Position { level, key, first: why == Why::Interrupted }
+        Position { level, key, first: why == Why::Interrupted, lifted: false }
     }
 
     #[inline]

@@ -45,19 +45,23 @@ proptest! {
             let ready = Ready { thread, turn: thread * 7 };
             match turn {
                 Turn::Push(level, key) => {
-                    let position = Position { level, key, first: false };
+                    let position = Position { level, key, ..Position::default() };
                     prop_assert!(queue.put(ready, position));
                     insert(&mut lists[level as usize], key, ready, false);
                 }
                 Turn::Front(level, key) => {
-                    let position = Position { level, key, first: true };
+                    let position = Position { level, key, first: true, ..Position::default() };
                     prop_assert!(queue.put(ready, position));
                     insert(&mut lists[level as usize], key, ready, true);
                 }
                 Turn::Pop => {
                     let level = lists.iter().position(|list| !list.is_empty());
                     prop_assert_eq!(queue.first_key(), level.map_or(0, |level| lists[level][0].0));
-                    let expected = level.map(|level| (lists[level].pop_front().unwrap().1, level as u64));
+                    let expected = level.map(|level| {
+                        let (key, ready) = lists[level].pop_front().unwrap();
+                        let lifted = lifted.remove(&ready.thread).is_some();
+                        (ready, Position { level: level as u64, key, first: true, lifted })
+                    });
                     prop_assert_eq!(queue.pop(), expected);
                 }
                 Turn::Raise(from, to) => {
@@ -95,9 +99,9 @@ fn a_full_queue_says_so_and_goes_on() {
     let ready = |thread| Ready { thread, turn: 1 };
     assert!((1..=THREADS as u64).all(|thread| queue.push(ready(thread), 5)));
     assert!(!queue.push(ready(9999), 5));
-    assert_eq!(queue.pop(), Some((ready(1), 5)));
-    assert!(queue.push_front(ready(9999), 4));
-    assert_eq!(queue.pop(), Some((ready(9999), 4)));
+    assert_eq!(queue.pop().map(|(ready, at)| (ready, at.level)), Some((ready(1), 5)));
+    assert!(queue.put(ready(9999), Position { level: 4, first: true, ..Position::default() }));
+    assert_eq!(queue.pop().map(|(ready, at)| (ready, at.level)), Some((ready(9999), 4)));
 }
 
 #[test]
@@ -246,6 +250,48 @@ fn interrupted_threads_have_no_more_than_a_quantum() {
     assert_eq!((quanta.begin(6, 16, 9), quanta.begin(5, 16, 20)), (10, 10));
 }
 
+/// Two of a higher level compute for ever, and something interrupts whoever runs many times in a quantum: each of those below has a whole
+/// quantum again and again, not the first of them one little piece after the other.
+#[test]
+fn who_is_raised_has_a_quantum_however_often_it_is_interrupted() {
+    use crate::Quanta;
+    const WHOLE: u64 = 10_000_000;
+    const PIECE: u64 = 200_000;
+    let words = words();
+    let queue = Board::new(&words).unwrap().queue(0);
+    let own = |thread: u64| if thread <= 2 { 15 } else { 16 };
+    (1..=5).for_each(|thread| assert!(queue.push(Ready { thread, turn: 1 }, own(thread))));
+    let (mut quanta, mut running, mut had) = (Quanta::new(WHOLE), 0, [0; 6]);
+    for now in (0..2_000_000_000).step_by(PIECE as usize) {
+        if running != 0 {
+            let goes_on = quanta.interrupted(running, own(running), now);
+            let position = Position { level: own(running), first: goes_on, ..Position::default() };
+            let position = if goes_on { quanta.resumes(running, position) } else { position };
+            assert!(queue.put(Ready { thread: running, turn: 1 }, position));
+            if !goes_on {
+                queue.tick();
+                quanta.end(now);
+                // As the policy does, with a patience of eight quanta.
+                for level in 16..LEVELS {
+                    if queue.first(level).is_some_and(|(_, waited)| waited >= 8) {
+                        queue.raise(level, queue.highest().unwrap() as usize);
+                    }
+                }
+                running = 0;
+            }
+        }
+        let (next, position) = queue.pop().unwrap();
+        quanta.taken(next.thread, position);
+        if next.thread != running {
+            quanta.begin(next.thread, position.level, now);
+        }
+        running = next.thread;
+        had[running as usize] += PIECE;
+    }
+    assert!(had[3..].iter().all(|had| *had > 5 * WHOLE), "of two seconds: {had:?}");
+    assert!(had[1] > had[3] && had[2] > had[3], "they come first: {had:?}");
+}
+
 #[test]
 fn a_turn_is_given_where_nobody_above_is_ready() {
     let words = words();
@@ -261,7 +307,7 @@ fn a_turn_is_given_where_nobody_above_is_ready() {
     queue.push(Ready { thread: 5, turn: 2 }, 7);
     queue.push(to, 31);
     assert_eq!(lend(&mut loans), Some((5, to)), "the waiter itself has its turn afterwards, and others of its level");
-    queue.put(Ready { thread: 6, turn: 2 }, Position { level: 6, key: 5, first: false });
+    queue.put(Ready { thread: 6, turn: 2 }, Position { level: 6, key: 5, ..Position::default() });
     assert_eq!(lend(&mut loans), None, "the turn of somebody above the waiter is not the waiter's to give");
     loans.lend(5, (6, 7), to);
     assert_eq!(loans.take(queue), None, "nor of somebody with an earlier deadline");

@@ -237,6 +237,7 @@ impl Level {
             return;
         }
         let position = self.order.position(ready.thread, why);
+        let position = if why == Why::Interrupted { self.quanta.resumes(ready.thread, position) } else { position };
         let is_filed = self.queue.put(ready, position)
             || self.queue.purge(&mut self.latest) > 0 && self.queue.put(ready, position);
         if !is_filed {
@@ -332,8 +333,7 @@ impl Level {
         }
         self.loans.begin(None);
         loop {
-            let key = self.queue.first_key();
-            let Some((first, level)) = self.queue.pop() else { break };
+            let Some((first, position)) = self.queue.pop() else { break };
             if self.leave_elsewhere(first) {
                 continue;
             }
@@ -349,13 +349,14 @@ impl Level {
                     self.ended = !self.queue.is_empty();
                     self.quanta.end(now);
                 }
-                let rest = self.quanta.begin(first.thread, level, now);
+                let rest = self.quanta.begin(first.thread, position.level, now);
                 Limit::Ns(if self.absent { rest.min(ABSENT_MS * NS_PER_MS) } else { rest })
             };
-            (self.running, self.key) = (first.thread, key);
-            match self.name(seat, first, key, limit) {
+            (self.running, self.key) = (first.thread, position.key);
+            self.quanta.taken(first.thread, position);
+            match self.name(seat, first, position.key, limit) {
                 Err(Error::Busy) => {
-                    self.queue.put(first, Position { level, key, first: true });
+                    self.queue.put(first, position);
                     return Ok(());
                 }
                 answer if had(answer)? => {
@@ -380,6 +381,7 @@ impl Level {
             let found = queue.highest().and_then(|level| queue.all(level as usize).find(|ready| self.may_have(*ready)));
             if let Some(first) = found {
                 self.running = first.thread;
+                self.quanta.taken(first.thread, Position::default());
                 match self.name(seat, first, 0, QUANTUM) {
                     Err(Error::Busy) => return Ok(()),
                     answer if had(answer)? => return Ok(()),

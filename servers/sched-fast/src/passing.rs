@@ -2,7 +2,7 @@
 //! kernel does not interrupt a thread in here, so on each processor one at a time is at the queue: it, or the one in the seat.
 
 use alloc::boxed::Box;
-use board::{Bed, Board, Order, Ready, Woken};
+use board::{Bed, Board, Order, Position, Ready, Woken};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use musubi::interfaces::passing::{Passing, passing_serve};
 use musubi::rt::gate::ANYBODY;
@@ -80,20 +80,24 @@ impl Service {
             self.queue(thread, processor);
         }
         let first = match at_once {
-            Some(thread) => Some((Ready { thread, turn: 0 }, Limit::Same)),
+            Some(thread) => {
+                let position =
+                    Position { level: self.board.priorities().of(thread), first: true, ..Position::default() };
+                Some((Ready { thread, turn: 0 }, position, Limit::Same))
+            }
             // With the rest of the quantum, one that was put aside goes on by the short way.
             None if self.is_plain() => {
-                queue.pop().map(|(first, _)| (first, if first.turn == 0 { Limit::Same } else { super::QUANTUM }))
+                let limit = |ready: &Ready| if ready.turn == 0 { Limit::Same } else { super::QUANTUM };
+                queue.pop().map(|(first, position)| (first, position, limit(&first)))
             }
             None => None,
         };
         let mut answer = match first {
-            Some((first, limit)) => {
+            Some((first, position, limit)) => {
                 let answer = sched::put_aside(first.thread, first.turn, limit);
                 // Whatever the reason, nobody else has it. It is not heard from a driver that the one in the seat is calling, say.
                 if !matches!(answer, Ok(()) | Err(Error::Changed)) {
-                    let level = self.board.priorities().of(first.thread);
-                    queue.push_front(first, level);
+                    queue.put(first, position);
                 }
                 answer
             }

@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use board::{Board, Chosen, LEVELS, Latest, Loans, Quanta, Ready};
+use board::{Board, Chosen, LEVELS, Latest, Loans, Position, Quanta, Ready};
 use core::sync::atomic::AtomicU64;
 use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
@@ -103,7 +103,9 @@ impl Policy {
                     }
                     !self.ended
                 };
-                let put = || if first { queue.push_front(ready, level) } else { queue.push(ready, level) };
+                let own = Position { level, first, ..Position::default() };
+                let position = if first { self.quanta.resumes(thread, own) } else { own };
+                let put = || queue.put(ready, position);
                 if !put() && (queue.purge(&mut self.latest) == 0 || !put()) {
                     task::exit(Error::TooBig.word() as i32);
                 }
@@ -157,8 +159,9 @@ impl Policy {
             self.running = lent.to.thread;
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
-        if let Some((Ready { thread, turn }, level)) = self.own.queue(self.processor).pop() {
-            let ns = if thread == self.running { 0 } else { self.begin(thread, level) };
+        if let Some((Ready { thread, turn }, position)) = self.own.queue(self.processor).pop() {
+            let ns = if thread == self.running { 0 } else { self.begin(thread, position.level) };
+            self.quanta.taken(thread, position);
             self.running = thread;
             return Chosen { thread, turn, ns };
         }

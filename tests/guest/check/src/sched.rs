@@ -398,17 +398,28 @@ impl Load {
         self.threads.iter().map(thread::Thread::number).collect()
     }
 
-    /// Every thread gets on.
+    /// Every thread gets on. Looked at once more when the time is over: whoever looks is a thread, too.
     pub fn all_run(&self) -> Outcome {
-        let before: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let until = time::now_ns() + 20_000_000_000;
-        while time::now_ns() < until {
-            if self.counts.iter().zip(&before).all(|(count, before)| count.load(Ordering::Relaxed) > *before) {
+        let now = || -> Vec<u64> { self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect() };
+        let (before, began) = (now(), time::now_ns());
+        let (mut last, mut looked, mut longest) = (began, 0, 0);
+        loop {
+            let (counts, when) = (now(), time::now_ns());
+            (last, looked, longest) = (when, looked + 1, longest.max(when - last));
+            if counts.iter().zip(&before).all(|(count, before)| count > before) {
+                holds!(
+                    longest < 10_000_000_000,
+                    "everybody gets on but who looks: once in {longest} ns, {before:?}, {counts:?}"
+                );
                 return Ok(());
+            }
+            if when - began > 20_000_000_000 {
+                return Err(format!(
+                    "a thread does not get on: {before:?}, {counts:?}, seen {looked} times, {longest} ns apart at most"
+                ));
             }
             time::sleep_ns(1_000_000);
         }
-        Err(format!("a thread does not get on: {before:?}, {:?}", self.counts))
     }
 
     pub fn stop(self) -> Outcome {
