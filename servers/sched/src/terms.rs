@@ -11,20 +11,34 @@ const PATIENCE_NS: u64 = 800_000_000;
 const LOOK_NS: u64 = 200_000;
 
 impl Service {
+    /// A scheduler that has failed is started again meanwhile: whoever proposes something to it waits for that.
     pub fn propose(&self, _: &Caller, thread: u64, terms: Terms) -> Result<(), Error> {
+        let until = time::now_ns() + PATIENCE_NS;
+        loop {
+            match self.propose_to_levels(thread, terms, until) {
+                Err(Error::NotSupported) if self.is_to_come(terms) => wait(until)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether a scheduler is wished for that may know such terms.
+    fn is_to_come(&self, terms: Terms) -> bool {
+        let state = self.state.lock();
+        let refuses = state.levels.is_some()
+            && board_at(state.board).is_some_and(|board| board.proposals().knows(terms) == Some(false));
+        !state.wish.is_empty() && state.failed.is_none() && !refuses
+    }
+
+    fn propose_to_levels(&self, thread: u64, terms: Terms, until: u64) -> Result<(), Error> {
         let base = {
             let state = self.state.lock();
             state.levels.as_ref().ok_or(Error::NotSupported)?;
             state.board
         };
         let board = board_at(base).ok_or(Error::BadAddress)?;
-        let until = time::now_ns() + PATIENCE_NS;
-        let wait = || {
-            time::sleep_ns(LOOK_NS);
-            if time::now_ns() < until { Ok(()) } else { Err(Error::TimedOut) }
-        };
         while board.proposals().knows(terms).is_none() {
-            wait()?;
+            wait(until)?;
         }
         if board.proposals().knows(terms) != Some(true) {
             return Err(Error::NotSupported);
@@ -37,7 +51,7 @@ impl Service {
         // Now the fast level calls the high one.
         let mut asked = sched::set_priority(thread, board.priorities().of(thread));
         while asked.is_ok() && board.proposals().answer(number).is_none() {
-            asked = wait();
+            asked = wait(until);
         }
         match board.proposals().answer(number) {
             Some(0) => Ok(()),
@@ -48,6 +62,11 @@ impl Service {
             }
         }
     }
+}
+
+fn wait(until: u64) -> Result<(), Error> {
+    time::sleep_ns(LOOK_NS);
+    if time::now_ns() < until { Ok(()) } else { Err(Error::TimedOut) }
 }
 
 /// Jobs of different users are different ones.
