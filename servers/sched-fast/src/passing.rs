@@ -80,15 +80,11 @@ impl Service {
             self.queue(thread, processor);
         }
         let first = match at_once {
-            Some(thread) => {
-                let position =
-                    Position { level: self.board.priorities().of(thread), first: true, ..Position::default() };
-                Some((Ready { thread, turn: 0 }, position, Limit::Same))
-            }
+            Some(thread) => Some((Ready { thread, turn: 0 }, None, Limit::Same)),
             // With the rest of the quantum, one that was put aside goes on by the short way.
             None if self.is_plain() => {
                 let limit = |ready: &Ready| if ready.turn == 0 { Limit::Same } else { super::QUANTUM };
-                queue.pop().map(|(first, position)| (first, position, limit(&first)))
+                queue.pop().map(|(first, position)| (first, Some(position), limit(&first)))
             }
             None => None,
         };
@@ -97,7 +93,8 @@ impl Service {
                 let answer = sched::put_aside(first.thread, first.turn, limit);
                 // Whatever the reason, nobody else has it. It is not heard from a driver that the one in the seat is calling, say.
                 if !matches!(answer, Ok(()) | Err(Error::Changed)) {
-                    queue.put(first, position);
+                    let own = || Position { level: self.board.priorities().of(first.thread), ..Position::default() };
+                    queue.put(first, Position { first: true, ..position.unwrap_or_else(own) });
                 }
                 answer
             }
