@@ -5,7 +5,9 @@ use crate::{THREADS, USUAL};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const NAMES: usize = 2 * THREADS;
-pub(crate) const WORDS: usize = NAMES + THREADS * ENTRY;
+/// How often somebody has agreed on something, or ended who had.
+const CHANGES: usize = NAMES + THREADS * ENTRY;
+pub(crate) const WORDS: usize = CHANGES + 1;
 /// How far from its place a thread may be.
 const NEAR: usize = 16;
 
@@ -81,7 +83,14 @@ impl<'a> Priorities<'a> {
     /// A thread has agreed on this, at this level, and runs on these processors (bits; 0: all). Whether there was room.
     pub fn agree(&self, thread: u64, level: u64, terms: Terms, homes: u64) -> bool {
         let at = self.enter(thread, level);
-        at.inspect(|at| self.entry(*at).agree(terms, homes)).is_some()
+        let agreed = at.inspect(|at| self.entry(*at).agree(terms, homes)).is_some();
+        self.0[CHANGES].fetch_add(1, Ordering::AcqRel);
+        agreed
+    }
+
+    /// Another number than before if [`Self::all`] may say something else.
+    pub fn changes(&self) -> u64 {
+        self.0[CHANGES].load(Ordering::Acquire)
     }
 
     /// Everybody that has agreed on something, with the level.
@@ -98,9 +107,11 @@ impl<'a> Priorities<'a> {
     /// The thread has ended: its place is free.
     pub fn forget(&self, thread: u64) {
         if let Some(at) = self.at(thread) {
+            let had = self.entry(at).terms() != Terms::Usual;
             self.entry(at).agree(Terms::Usual, 0);
             self.0[2 * at + 1].store(USUAL, Ordering::Relaxed);
             self.0[2 * at].store(0, Ordering::Release);
+            self.0[CHANGES].fetch_add(had.into(), Ordering::AcqRel);
         }
     }
 }

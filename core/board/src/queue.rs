@@ -276,6 +276,16 @@ impl Queue<'_> {
         })
     }
 
+    /// Who may as well wait elsewhere, for one that has `others` waiting and decides there: the one whose turn would be next, if more wait
+    /// here. Stays in this queue, too; whoever names it first has it. Not who was put aside: that is no turn, and says no more than that
+    /// it may go on.
+    pub fn spare(&self, others: u64) -> Option<Ready> {
+        if self.len() <= others {
+            return None;
+        }
+        self.all(self.highest()? as usize).find(|ready| ready.turn != 0)
+    }
+
     /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays. Who was raised stays raised: or
     /// whoever asks for priorities often enough would keep the others waiting.
     pub fn file_anew(&self, level_of: impl Fn(u64) -> u64) {

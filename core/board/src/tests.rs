@@ -293,6 +293,20 @@ fn who_is_raised_has_a_quantum_however_often_it_is_interrupted() {
 }
 
 #[test]
+fn a_longer_queue_spares_its_next_one() {
+    let words = words();
+    let queue = Board::new(&words).unwrap().queue(0);
+    assert_eq!(queue.spare(0), None);
+    queue.push(Ready { thread: 5, turn: 0 }, 7);
+    assert_eq!(queue.spare(0), None, "it was put aside");
+    queue.push(Ready { thread: 6, turn: 3 }, 7);
+    queue.push(Ready { thread: 7, turn: 1 }, 7);
+    queue.push(Ready { thread: 8, turn: 1 }, 9);
+    assert_eq!(queue.spare(3), Some(Ready { thread: 6, turn: 3 }));
+    assert_eq!((queue.spare(4), queue.len()), (None, 4), "as many wait there, and it stays here");
+}
+
+#[test]
 fn a_turn_is_given_where_nobody_above_is_ready() {
     let words = words();
     let queue = Board::new(&words).unwrap().queue(0);

@@ -277,6 +277,7 @@ impl Level {
         if core::mem::take(&mut self.ended) {
             self.queue.tick();
             self.desk.call(reason::QUANTUM);
+            self.share();
         }
         self.send();
         let high = if self.desk.is_wanted() {
@@ -366,6 +367,19 @@ impl Level {
             }
         }
         self.steal(seat)
+    }
+
+    /// Where all processors are busy nobody looks for work elsewhere, and one may have ten threads while another has one: who has fewer takes
+    /// one each time that a quantum ends. Where threads have agreed on something they stay where that is counted.
+    fn share(&self) {
+        if self.board.proposals().has_terms() {
+            return;
+        }
+        let others = (0..self.processors).filter(|p| *p != self.processor).map(|p| self.board.queue(p));
+        let longest = others.max_by_key(Queue::len);
+        if let Some(ready) = longest.and_then(|queue| queue.spare(self.queue.len())) {
+            self.queue.put(ready, self.order.position(ready.thread, Why::Came));
+        }
     }
 
     fn may_have(&self, ready: Ready) -> bool {

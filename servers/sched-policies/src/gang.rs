@@ -11,6 +11,7 @@ mod level;
 
 use alloc::vec::Vec;
 use board::{Board, Terms};
+use core::sync::atomic::{AtomicU64, Ordering};
 use level::Policy;
 use musubi::rt::task;
 use musubi::{Error, Start};
@@ -27,8 +28,10 @@ impl Policy for Gang {
     }
 
     fn look(board: Board<'_>, _: usize) {
-        // Jobs may have ended.
-        divide(board);
+        // Jobs may have ended. Who looks for that has little time.
+        if board.priorities().changes() != DIVIDED.load(Ordering::Relaxed) {
+            divide(board);
+        }
     }
 }
 
@@ -53,8 +56,12 @@ fn job(terms: Terms) -> u64 {
     if let Terms::Job { job } = terms { job } else { 0 }
 }
 
+/// Up to which change of what threads have agreed on.
+static DIVIDED: AtomicU64 = AtomicU64::new(0);
+
 /// Gives each job its processors. Whoever does this finds the same, so all levels may at once.
 fn divide(board: Board<'_>) {
+    let changes = board.priorities().changes();
     let mut jobs: Vec<u64> = board.priorities().all().map(|(.., agreed)| job(agreed.terms())).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -64,6 +71,7 @@ fn divide(board: Board<'_>) {
             agreed.set_homes(homes(at, jobs.len(), processors));
         }
     }
+    DIVIDED.store(changes, Ordering::Relaxed);
 }
 
 /// The processors of job `at` of so many: a row of them, or one if there are more jobs than processors.

@@ -31,6 +31,7 @@ pub const CHECKS: &[Check] = &[
     ("priorities_order", priorities_order),
     ("nobody_starves", nobody_starves),
     ("work_is_shared", work_is_shared),
+    ("busy_processors_share", busy_processors_share),
     ("replaced_under_load", replaced_under_load),
 ];
 
@@ -59,7 +60,8 @@ pub fn lines(log: u64) -> Result<Vec<String>, String> {
 /// Runs with a scheduler, and without it afterwards, however it went.
 pub fn with(name: &str, what: impl FnOnce() -> Outcome) -> Outcome {
     choose(name)?;
-    let outcome = what();
+    // What became of the scheduler says why, if it is to blame.
+    let outcome = what().map_err(|why| format!("{why}\n  {}", lines(0).unwrap_or_default().join("\n  ")));
     choose("none")?;
     outcome
 }
@@ -358,6 +360,46 @@ fn work_is_shared() -> Outcome {
         }
         load.stop()?;
         holds!(busy.iter().all(|times| *times >= BUSY), "processors were busy {busy:?} times of {TRIES}");
+        Ok(())
+    })
+}
+
+/// Several times as many threads as processors compute for ever. They are made by one of them, where no processor is idle any more: those
+/// stay on its processor unless the others take some of them.
+fn busy_processors_share() -> Outcome {
+    const EACH: usize = 4;
+    const TRIES: usize = 60;
+    with("ageing", || {
+        let processors = task::processors().count();
+        let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+        let counts: &'static Vec<AtomicU64> = leak((0..EACH * processors).map(|_| AtomicU64::new(0)).collect());
+        let body = move |n: usize| {
+            while !stop.load(Ordering::Relaxed) {
+                counts[n].fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let threads: Result<Vec<_>, _> = (0..counts.len()).map(|n| thread::spawn(move || body(n), 0)).collect();
+        let now = || -> Vec<u64> { counts.iter().map(|count| count.load(Ordering::Relaxed)).collect() };
+        // A host with fewer processors stops one for long now and then, whose threads do not get on: not each time.
+        let mut shared = (u64::MAX, Vec::new());
+        for _ in 0..TRIES {
+            let before = now();
+            time::sleep_ns(300_000_000);
+            let did: Vec<u64> = now().iter().zip(before).map(|(now, before)| now - before).collect();
+            let most = did.iter().max().copied().unwrap_or(0);
+            let ratio = most / did.iter().min().copied().unwrap_or(0).max(1);
+            if ratio < shared.0 {
+                shared = (ratio, did);
+            }
+            if ratio < EACH as u64 {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        for one in threads.map_err(doing("thread"))? {
+            one.join().map_err(doing("join"))?;
+        }
+        holds!(shared.0 < EACH as u64, "of threads that compute all the time, at best: {:?}", shared.1);
         Ok(())
     })
 }

@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
                 "priorities_order",
                 "nobody_starves",
                 "work_is_shared",
+                "busy_processors_share",
                 "replaced_under_load",
             ],
         )
