@@ -8,6 +8,7 @@ const TURN: usize = 0;
 const ASKED: usize = 1;
 const WHY: usize = 2;
 const WAITED: usize = 3;
+const ABSENT: usize = 4;
 const COUNTS: usize = 8;
 const UNKNOWN: usize = 16;
 const EVENTS: usize = 24;
@@ -82,14 +83,16 @@ impl Desk<'_> {
         self.set(COUNTS + reason as usize, self.get(COUNTS + reason as usize) + 1);
     }
 
-    /// The fast level gives the high one up, having waited so long (ns).
-    pub fn give_up(&self, waited: u64) {
+    /// The fast level gives the high one up, having waited so long (ns); `absent`: it was not there to be named, in the end.
+    pub fn give_up(&self, waited: u64, absent: bool) {
+        self.set(ABSENT, absent.into());
         self.set(WAITED, waited);
     }
 
-    /// How long the fast level had waited for the high one when it gave that up; 0: it has not.
-    pub fn given_up(&self) -> u64 {
-        self.get(WAITED)
+    /// How long the fast level had waited for the high one when it gave that up, and whether that was not even there; `None`: it has not.
+    pub fn given_up(&self) -> Option<(u64, bool)> {
+        let waited = self.get(WAITED);
+        (waited != 0).then(|| (waited, self.get(ABSENT) != 0))
     }
 
     /// Whether it has been called and is not done.

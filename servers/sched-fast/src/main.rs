@@ -189,7 +189,7 @@ impl Level {
         self.has_begun = has_begun;
         self.waited_ms += ms;
         if self.waited_ms >= if has_begun { PATIENCE_MS } else { BEGIN_MS } {
-            self.desk.give_up(now - self.since);
+            self.desk.give_up(now - self.since, self.absent);
             // So the `sched` server knows that it is not this level that has failed.
             task::exit(Error::TimedOut.word() as i32);
         }

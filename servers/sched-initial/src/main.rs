@@ -120,7 +120,7 @@ impl Mechanism {
         }
         if event.kind == event::TICK {
             if self.thinks.take() {
-                self.wait(THINK_MS);
+                self.wait(THINK_MS, false);
             }
             self.limited.set(false);
         }
@@ -145,7 +145,7 @@ impl Mechanism {
             let now = time::now_ns();
             if now >= self.looked.get() + LOOK_NS {
                 self.looked.set(now);
-                self.wait(1);
+                self.wait(1, true);
             }
             return busy(seat.next(0, 0, LOOK)).map(drop);
         };
@@ -159,14 +159,14 @@ impl Mechanism {
     }
 
     /// Nobody else runs meanwhile, so a high level that does not answer is given up, and the kernel goes on in turn.
-    fn wait(&self, ms: u32) {
+    fn wait(&self, ms: u32, absent: bool) {
         let now = time::now_ns();
         if self.waited_ms.get() == 0 {
             self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
         }
         self.waited_ms.set(self.waited_ms.get() + ms);
         if self.waited_ms.get() > self.patience_ms.get() {
-            self.desk.give_up(now - self.since.get());
+            self.desk.give_up(now - self.since.get(), absent);
             task::exit(Error::TimedOut.word() as i32);
         }
     }

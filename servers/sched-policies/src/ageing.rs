@@ -11,6 +11,7 @@ use musubi::Start;
 
 musubi::program!(run);
 
+#[derive(Default)]
 struct Ageing;
 
 impl Policy for Ageing {}

@@ -22,13 +22,14 @@ const PROMISED_MAX: u64 = 900;
 const PERIOD_MIN_NS: u64 = 1_000_000;
 const PERIOD_MAX_NS: u64 = 1_000_000_000_000;
 
+#[derive(Default)]
 struct Deadline;
 
 impl Policy for Deadline {
     const HIGHEST: u64 = LEVEL + 1;
     const KNOWS: &'static [Terms] = &[Terms::Periodic { period: 0, deadline: 0, budget: 0 }];
 
-    fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
+    fn decide(&mut self, board: Board<'_>, thread: u64, terms: Terms) -> u64 {
         admit(board, thread, terms)
     }
 }

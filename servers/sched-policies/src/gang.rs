@@ -18,19 +18,36 @@ use musubi::{Error, Start};
 
 musubi::program!(run);
 
-struct Gang;
+struct Gang {
+    /// Room for the jobs there are.
+    jobs: Vec<u64>,
+}
+
+impl Default for Gang {
+    fn default() -> Gang {
+        Gang { jobs: Vec::with_capacity(board::THREADS) }
+    }
+}
 
 impl Policy for Gang {
     const KNOWS: &'static [Terms] = &[Terms::Job { job: 0 }];
 
-    fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
-        join(board, thread, terms)
+    fn decide(&mut self, board: Board<'_>, thread: u64, terms: Terms) -> u64 {
+        let level = board.priorities().of(thread);
+        match terms {
+            Terms::Job { .. } if board.priorities().agree(thread, level, terms, 0) => {
+                self.divide(board);
+                0
+            }
+            Terms::Job { .. } => Error::TooBig.word(),
+            _ => Error::BadArgument.word(),
+        }
     }
 
-    fn look(board: Board<'_>, _: usize) {
+    fn look(&mut self, board: Board<'_>) {
         // Jobs may have ended. Who looks for that has little time.
         if board.priorities().changes() != DIVIDED.load(Ordering::Relaxed) {
-            divide(board);
+            self.divide(board);
         }
     }
 }
@@ -39,39 +56,30 @@ fn run(_: &Start) -> i32 {
     level::run::<Gang>()
 }
 
-/// 0, or why not.
-fn join(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
-    let level = board.priorities().of(thread);
-    match terms {
-        Terms::Job { .. } if board.priorities().agree(thread, level, terms, 0) => {
-            divide(board);
-            0
+/// Up to which change of what threads have agreed on.
+static DIVIDED: AtomicU64 = AtomicU64::new(0);
+
+impl Gang {
+    /// Gives each job its processors. Whoever does this finds the same, so all levels may at once.
+    fn divide(&mut self, board: Board<'_>) {
+        let changes = board.priorities().changes();
+        let jobs = &mut self.jobs;
+        jobs.clear();
+        jobs.extend(board.priorities().all().map(|(.., agreed)| job(agreed.terms())));
+        jobs.sort_unstable();
+        jobs.dedup();
+        let processors = task::processors().count().min(board::PROCESSORS);
+        for (.., agreed) in board.priorities().all() {
+            if let Ok(at) = jobs.binary_search(&job(agreed.terms())) {
+                agreed.set_homes(homes(at, jobs.len(), processors));
+            }
         }
-        Terms::Job { .. } => Error::TooBig.word(),
-        _ => Error::BadArgument.word(),
+        DIVIDED.store(changes, Ordering::Relaxed);
     }
 }
 
 fn job(terms: Terms) -> u64 {
     if let Terms::Job { job } = terms { job } else { 0 }
-}
-
-/// Up to which change of what threads have agreed on.
-static DIVIDED: AtomicU64 = AtomicU64::new(0);
-
-/// Gives each job its processors. Whoever does this finds the same, so all levels may at once.
-fn divide(board: Board<'_>) {
-    let changes = board.priorities().changes();
-    let mut jobs: Vec<u64> = board.priorities().all().map(|(.., agreed)| job(agreed.terms())).collect();
-    jobs.sort_unstable();
-    jobs.dedup();
-    let processors = task::processors().count().min(board::PROCESSORS);
-    for (.., agreed) in board.priorities().all() {
-        if let Ok(at) = jobs.binary_search(&job(agreed.terms())) {
-            agreed.set_homes(homes(at, jobs.len(), processors));
-        }
-    }
-    DIVIDED.store(changes, Ordering::Relaxed);
 }
 
 /// The processors of job `at` of so many: a row of them, or one if there are more jobs than processors.

@@ -8,8 +8,8 @@ use musubi::{Error, abi};
 /// Quanta that a thread may wait before it gets a turn at the highest level.
 const PATIENCE: u64 = 8;
 
-/// What one policy decides.
-pub trait Policy {
+/// What one policy decides, and what it needs for that on one processor: whoever decides waits for nobody, and not for memory either.
+pub trait Policy: Default {
     /// Levels above this one are for whom the policy puts there: nobody gets there by a priority that he asks for, or by waiting.
     const HIGHEST: u64 = 0;
     /// What threads may agree on with it; figures in it do not matter.
@@ -19,12 +19,12 @@ pub trait Policy {
     fn begin(_: Board<'_>) {}
 
     /// A thread proposes terms. 0, or why not.
-    fn decide(_: Board<'_>, _thread: u64, _: Terms) -> u64 {
+    fn decide(&mut self, _: Board<'_>, _thread: u64, _: Terms) -> u64 {
         Error::BadArgument.word()
     }
 
     /// Everything that was asked for on a processor has been looked at.
-    fn look(_: Board<'_>, _processor: usize) {}
+    fn look(&mut self, _: Board<'_>) {}
 }
 
 /// Serves all processors.
@@ -47,17 +47,18 @@ pub fn run<P: Policy>() -> i32 {
 
 /// One thread a processor. It gives way when it has nothing to do, and the fast level names it when there is.
 fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
+    let mut policy = P::default();
     let desk = board.desk(processor);
     desk.set_high(task::identity().thread);
     loop {
         if desk.is_wanted() {
             let asked = desk.begin();
             while let Some(asked) = desk.receive() {
-                if !board.proposals().decide(asked.thread, |terms| P::decide(board, asked.thread, terms)) {
+                if !board.proposals().decide(asked.thread, |terms| policy.decide(board, asked.thread, terms)) {
                     board.priorities().set(asked.thread, asked.level.max(P::HIGHEST));
                 }
             }
-            P::look(board, processor);
+            policy.look(board);
             age(board, processor, P::HIGHEST);
             desk.done(asked);
         } else if desk.seen(abi::sched::event::READY) == 0 {

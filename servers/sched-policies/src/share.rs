@@ -17,6 +17,7 @@ musubi::program!(run);
 const USUAL_WEIGHT: u64 = 10;
 const WEIGHT_MAX: u64 = 1000;
 
+#[derive(Default)]
 struct Share;
 
 impl Policy for Share {
@@ -26,7 +27,7 @@ impl Policy for Share {
         board.set_weight(USUAL_WEIGHT);
     }
 
-    fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
+    fn decide(&mut self, board: Board<'_>, thread: u64, terms: Terms) -> u64 {
         decide(board, thread, terms)
     }
 }

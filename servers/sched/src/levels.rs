@@ -148,8 +148,11 @@ fn put_out(seat: &SeatInfo) -> String {
 pub fn given_up(base: u64) -> impl Iterator<Item = String> {
     let desks = board_at(base).into_iter().flat_map(|board| (0..board::PROCESSORS).map(move |n| (n, board.desk(n))));
     let desks = desks.take(sched::seats().count().min(board::PROCESSORS));
-    let lines = desks.map(|(n, desk)| (n, desk.given_up())).filter(|(_, waited)| *waited > 0);
-    lines.map(|(n, waited)| format!("cpu {n}: the high level was given up after {} us", waited / 1000))
+    desks.filter_map(|(n, desk)| {
+        let (waited, absent) = desk.given_up()?;
+        let did = if absent { "waited for something itself" } else { "was at it" };
+        Some(format!("cpu {n}: the high level was given up after {} us, when it {did}", waited / 1000))
+    })
 }
 
 /// The seats that were lost, a line each.
