@@ -15,6 +15,7 @@ pub mod command;
 pub mod driver;
 pub mod ended;
 pub mod files;
+pub mod ledger;
 pub mod names;
 pub mod parallel;
 pub mod pass;

@@ -25,7 +25,7 @@ pub const SERVERS: [Server; 9] = [
     Server { needed: true, ..server("bin/console", "console") },
     server("bin/pipes", "pipes"),
     server("bin/linux", "linux"),
-    server("bin/sched", "sched"),
+    Server { ledger: true, ..server("bin/sched", "sched") },
 ];
 
 /// The one that everything else needs.

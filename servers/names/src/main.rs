@@ -8,9 +8,9 @@ mod table;
 
 use alloc::string::String;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::ledger::{self, ENTRY_MAX, LedgerClient};
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
+use musubi::ledger::Ledger;
 use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, thread};
 use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
@@ -24,16 +24,16 @@ const RECORD: usize = 24;
 struct Service {
     table: Mutex<Table>,
     /// Where the table is kept, too: at whoever restarts this program.
-    ledger: Once<LedgerClient>,
+    ledger: Once<Ledger>,
 }
 
 static SERVICE: Service = Service { table: Mutex::new(Table::new()), ledger: Once::new() };
 
 fn run(_: &Start) -> i32 {
-    let (Some(gate), Some(ledger), Some(post)) = (number(VARIABLE), number(ledger::VARIABLE), own_post()) else {
+    let (Some(gate), Some(post)) = (number(VARIABLE), own_post()) else {
         return 2;
     };
-    let offered = SERVICE.ledger.get_or_try(|| LedgerClient::bind_with_args(ledger, 4096)).and_then(|ledger| {
+    let offered = SERVICE.ledger.get_or_try(Ledger::of_this_server).and_then(|ledger| {
         remember(ledger)?;
         let gates = names_serve_by(&SERVICE, Ways::default().post(post))?;
         gates.admit(&ANYBODY)?;
@@ -46,21 +46,14 @@ fn run(_: &Start) -> i32 {
 }
 
 /// What the one before knew.
-fn remember(ledger: &LedgerClient) -> Result<(), Error> {
+fn remember(ledger: &Ledger) -> Result<(), Error> {
     let mut table = SERVICE.table.lock();
-    let (mut entry, mut after) = ([0; ENTRY_MAX], String::new());
-    loop {
-        let len = match ledger.next(&after, &mut entry) {
-            Err(Error::NotFound) => return Ok(()),
-            len => len? as usize,
-        };
-        let found = entry.get(..len).ok_or(Error::BadArgument)?;
-        let end = found.iter().position(|byte| *byte == 0).ok_or(Error::BadArgument)?;
-        after = String::from_utf8_lossy(&found[..end]).into_owned();
-        let record: &[u8; RECORD] = found[end + 1..].try_into().map_err(|_| Error::BadArgument)?;
+    ledger.each(|name, record| {
+        let record: &[u8; RECORD] = record.try_into().map_err(|_| Error::BadArgument)?;
         let word = |n: usize| record[8 * n..][..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        table.restore(after.clone(), Entry { gate: word(0), task: word(1), stands: word(2) != 0 });
-    }
+        table.restore(String::from(name), Entry { gate: word(0), task: word(1), stands: word(2) != 0 });
+        Ok(())
+    })
 }
 
 /// The task that answers for the gate at an address, if there is a gate.

@@ -3,13 +3,12 @@
 use crate::service::Service;
 use crate::table::{Found, Stray, Table};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::abi::rights::principal;
 use musubi::abi::task::{Exit, exit};
-use musubi::interfaces::ledger::{ENTRY_MAX, LedgerClient};
 use musubi::interfaces::processes::ProcessInfo;
+use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::task;
 use musubi::{AclEntry, Error, Rights};
@@ -39,19 +38,12 @@ pub fn look_again(post: Post) {
 
 impl Service {
     /// What the one before knew, and what has happened since it did.
-    pub fn remember(&self, ledger: &LedgerClient) -> Result<(), Error> {
+    pub fn remember(&self, ledger: &Ledger) -> Result<(), Error> {
         let mut table = self.table.lock();
-        let (mut entry, mut after) = ([0; ENTRY_MAX], String::new());
-        loop {
-            let len = match ledger.next(&after, &mut entry) {
-                Err(Error::NotFound) => break,
-                len => len? as usize,
-            };
-            let found = entry.get(..len).ok_or(Error::BadArgument)?;
-            let end = found.iter().position(|byte| *byte == 0).ok_or(Error::BadArgument)?;
-            after = String::from_utf8_lossy(&found[..end]).into_owned();
-            table.restore(ProcessInfo::read_from_bytes(&found[end + 1..]).map_err(|_| Error::BadArgument)?);
-        }
+        ledger.each(|_, record| {
+            table.restore(ProcessInfo::read_from_bytes(record).map_err(|_| Error::BadArgument)?);
+            Ok(())
+        })?;
         // Whoever was being started when it ended.
         for one in task::list().filter(|one| one.payer != 0) {
             table.adopt(one.task, one.payer, one.user, one.name);

@@ -9,11 +9,11 @@ mod service;
 mod table;
 mod waiting;
 
-use musubi::interfaces::ledger::{LedgerClient, VARIABLE};
 use musubi::interfaces::processes::processes_serve_by;
+use musubi::ledger::Ledger;
 use musubi::rt::serve::Ways;
 use musubi::rt::{gate::ANYBODY, thread};
-use musubi::servers::{self, number};
+use musubi::servers;
 use musubi::{Error, Start};
 use service::SERVICE;
 
@@ -27,8 +27,7 @@ fn run(_: &Start) -> i32 {
 }
 
 fn begin() -> Result<(), Error> {
-    let ledger = number(VARIABLE).ok_or(Error::NotFound)?;
-    let ledger = SERVICE.ledger.get_or_try(|| LedgerClient::bind_with_args(ledger, 4096))?;
+    let ledger = SERVICE.ledger.get_or_try(Ledger::of_this_server)?;
     SERVICE.remember(ledger)?;
     let ends = *SERVICE.ends.get_or_try(ends::post)?;
     thread::spawn(move || SERVICE.hear(ends), 0)?;

@@ -7,10 +7,10 @@ use core::sync::atomic::AtomicBool;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::{Exit, Limits, USER_SYSTEM};
-use musubi::interfaces::ledger::LedgerClient;
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::processes::{LIMITS, ProcessInfo, Processes, RECORD, whom};
 use musubi::interfaces::request::{LEN_MAX, Request};
+use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::serve::defer;
 use musubi::rt::{Condition, Mutex, Once, fault, task, time};
@@ -30,7 +30,7 @@ pub struct Service {
     /// Something has been started, or was not.
     pub entered: Condition,
     pub waiting: Waiting,
-    pub ledger: Once<LedgerClient>,
+    pub ledger: Once<Ledger>,
     /// Something is not written down: there was no room.
     pub unwritten: AtomicBool,
     pub loader: Once<LoaderClient>,

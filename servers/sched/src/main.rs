@@ -15,14 +15,17 @@ use levels::Levels;
 use log::Log;
 use musubi::abi::section::{flag, kind};
 use musubi::interfaces::sched::{Sched, sched_serve_by};
+use musubi::ledger::Ledger;
 use musubi::rt::serve::Ways;
-use musubi::rt::{Condition, Mutex, Section, gate::ANYBODY, sched, time};
+use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, time};
 use musubi::{Caller, Error, Start, servers};
 
 musubi::program!(run);
 
 /// Longest name of a scheduler.
 const NAME_MAX: usize = 64;
+/// The key in the ledger.
+const CHOSEN: &str = "chosen";
 /// How long it may take until all seats are taken.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// How often it looks at the levels, while there are any.
@@ -49,6 +52,8 @@ struct Service {
     changed: Condition,
     /// One proposal at a time.
     proposing: Mutex<()>,
+    /// What was chosen last, for the next server.
+    ledger: Once<Ledger>,
 }
 
 static SERVICE: Service = Service {
@@ -62,12 +67,16 @@ static SERVICE: Service = Service {
     }),
     changed: Condition::new(),
     proposing: Mutex::new(()),
+    ledger: Once::new(),
 };
 
 fn run(_: &Start) -> i32 {
     let begun = Section::create(board::LEN, 0, kind::DATA, flag::ANY_PRINCIPAL).and_then(|board| {
         let _ = musubi::rt::section::name(board.base(), b"sched board");
-        SERVICE.state.lock().board = board.base();
+        {
+            let mut state = SERVICE.state.lock();
+            (state.board, state.wish) = (board.base(), chosen()?);
+        }
         let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?;
         gates.admit(&ANYBODY)?;
         musubi::names::publish("sched", &gates)
@@ -78,7 +87,24 @@ fn run(_: &Start) -> i32 {
     }
 }
 
+/// What was chosen when the server before this one ended: its levels have ended with it.
+fn chosen() -> Result<String, Error> {
+    let mut found = String::new();
+    SERVICE.ledger.get_or_try(Ledger::of_this_server)?.each(|key, name| {
+        if key == CHOSEN {
+            found = String::from_utf8_lossy(name).into_owned();
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 impl Service {
+    /// Has the next server know what was chosen.
+    fn keep(&self, name: &str) -> Result<(), Error> {
+        self.ledger.get().ok_or(Error::NotFound)?.keep(CHOSEN, name.as_bytes())
+    }
+
     /// Starts what was asked for, and starts it again when it has ended.
     fn watch(&self) -> ! {
         let (mut pause, mut last) = (PAUSE_NS, String::new());
@@ -173,7 +199,7 @@ impl Sched for Service {
                 return Err(error);
             }
             if done {
-                return Ok(());
+                return self.keep(&name);
             }
             time::sleep_ns(1_000_000);
         }

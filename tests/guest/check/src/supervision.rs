@@ -20,7 +20,7 @@ use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
 use musubi::interfaces::stream::StreamService;
-use musubi::rt::{Answers, Bound, section, thread};
+use musubi::rt::{Answers, Bound, section, thread, time};
 use musubi::servers::{self, Server, acts as act, state};
 use musubi::{Error, names};
 
@@ -291,7 +291,20 @@ fn drivers() -> Outcome {
     have("linux", act::RESTART)?;
     same!(linux.unknown(u64::MAX), Ok((0, 0)), "what the next personality knows");
     have("sched", act::RESTART)?;
-    running("sched")
+    running("sched")?;
+    // Who was chosen decides again soon, and nobody does where nobody was.
+    crate::sched::with("share", || {
+        have("sched", act::RESTART)?;
+        let until = time::now_ns() + 10_000_000_000;
+        while !crate::sched::lines(0)?.first().is_some_and(|line| line.starts_with("share (")) {
+            holds!(time::now_ns() < until, "the scheduler of before was not started again");
+            time::sleep_ns(5_000_000);
+        }
+        Ok(())
+    })?;
+    have("sched", act::RESTART)?;
+    holds!(crate::sched::lines(0)?[0].starts_with("none"), "a scheduler that nobody has chosen");
+    Ok(())
 }
 
 fn refused() -> Outcome {
