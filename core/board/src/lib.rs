@@ -137,10 +137,20 @@ impl<'a> Board<'a> {
     pub fn queue(&self, processor: usize) -> Queue<'a> {
         Queue(&self.part(processor)[DESK + buffer::WORDS + mail::WORDS..])
     }
+
+    /// Whom a processor, of the first so many, may take over from the one where most wait, so that busy ones even out. Stays in that queue,
+    /// too: whoever names it first has it.
+    pub fn spare_for(&self, processor: usize, processors: usize) -> Option<Ready> {
+        let others = (0..processors).filter(|p| *p != processor).map(|p| self.queue(p));
+        others.max_by_key(Queue::len)?.spare(self.queue(processor).len())
+    }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+#[path = "tests/balance.rs"]
+mod tests_balance;
 #[cfg(test)]
 #[path = "tests/terms.rs"]
 mod tests_terms;

@@ -276,14 +276,14 @@ impl Queue<'_> {
         })
     }
 
-    /// Who may as well wait elsewhere, for one that has `others` waiting and decides there: the one whose turn would be next, if more wait
-    /// here. Stays in this queue, too; whoever names it first has it. Not who was put aside: that is no turn, and says no more than that
-    /// it may go on.
+    /// Who may as well wait elsewhere, for one that has `others` waiting and decides there: the last of the highest level, if more wait
+    /// here. Its turn is farthest away, so it is still to be had when it comes up there; the first one would be named here before. Stays in
+    /// this queue, too; whoever names it first has it. Not who was put aside: that is no turn, and says no more than that it may go on.
     pub fn spare(&self, others: u64) -> Option<Ready> {
         if self.len() <= others {
             return None;
         }
-        self.all(self.highest()? as usize).find(|ready| ready.turn != 0)
+        self.all(self.highest()? as usize).filter(|ready| ready.turn != 0).last()
     }
 
     /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays. Who was raised stays raised: or

@@ -293,7 +293,7 @@ fn who_is_raised_has_a_quantum_however_often_it_is_interrupted() {
 }
 
 #[test]
-fn a_longer_queue_spares_its_next_one() {
+fn a_longer_queue_spares_its_last_one() {
     let words = words();
     let queue = Board::new(&words).unwrap().queue(0);
     assert_eq!(queue.spare(0), None);
@@ -302,7 +302,7 @@ fn a_longer_queue_spares_its_next_one() {
     queue.push(Ready { thread: 6, turn: 3 }, 7);
     queue.push(Ready { thread: 7, turn: 1 }, 7);
     queue.push(Ready { thread: 8, turn: 1 }, 9);
-    assert_eq!(queue.spare(3), Some(Ready { thread: 6, turn: 3 }));
+    assert_eq!(queue.spare(3), Some(Ready { thread: 7, turn: 1 }));
     assert_eq!((queue.spare(4), queue.len()), (None, 4), "as many wait there, and it stays here");
 }
 

@@ -375,9 +375,7 @@ impl Level {
         if self.board.proposals().has_terms() {
             return;
         }
-        let others = (0..self.processors).filter(|p| *p != self.processor).map(|p| self.board.queue(p));
-        let longest = others.max_by_key(Queue::len);
-        if let Some(ready) = longest.and_then(|queue| queue.spare(self.queue.len())) {
+        if let Some(ready) = self.board.spare_for(self.processor, self.processors) {
             self.queue.put(ready, self.order.position(ready.thread, Why::Came));
         }
     }

@@ -1,0 +1,83 @@
+//! Busy processors even out: threads that compute for ever, on processors of different speeds, by the real queues.
+
+use super::*;
+use crate::terms::Position;
+use core::sync::atomic::AtomicU64;
+use proptest::prelude::*;
+
+fn words() -> Vec<AtomicU64> {
+    (0..(crate::LEN as usize / 8)).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// What the kernel knows: each thread's latest turn, and who runs where.
+struct Machine<'a> {
+    board: Board<'a>,
+    turns: Vec<u64>,
+    running: Vec<usize>,
+    quanta: Vec<u64>,
+    lost: u64,
+}
+
+const LEVEL: Position = Position { level: 7, key: 0, first: false, lifted: false };
+
+impl<'a> Machine<'a> {
+    /// As many threads as said on each processor, numbered from 1 on.
+    fn new(board: Board<'a>, threads: &[usize]) -> Machine<'a> {
+        let all = 1 + threads.iter().sum::<usize>();
+        let mut machine = Machine { board, turns: vec![1; all], running: Vec::new(), quanta: vec![0; all], lost: 0 };
+        let mut next = 1;
+        for (processor, count) in threads.iter().enumerate() {
+            for thread in next..next + count {
+                machine.board.queue(processor).put(Ready { thread: thread as u64, turn: 1 }, LEVEL);
+            }
+            next += count;
+            machine.running.push(0);
+        }
+        machine
+    }
+
+    /// The quantum of whoever runs on this processor ends, and the next one is named.
+    fn quantum(&mut self, processor: usize) {
+        let queue = self.board.queue(processor);
+        let ran = self.running[processor];
+        if ran != 0 {
+            self.quanta[ran] += 1;
+            self.turns[ran] += 1;
+            queue.put(Ready { thread: ran as u64, turn: self.turns[ran] }, LEVEL);
+        }
+        queue.tick();
+        if let Some(ready) = self.board.spare_for(processor, self.running.len()) {
+            queue.put(ready, LEVEL);
+        }
+        self.running[processor] = 0;
+        while let Some((ready, _)) = queue.pop() {
+            let thread = ready.thread as usize;
+            if ready.turn == self.turns[thread] && !self.running.contains(&thread) {
+                self.running[processor] = thread;
+                break;
+            }
+            self.lost += 1;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn busy_processors_even_out(first in 0..4usize, order in prop::collection::vec(0..4usize, 1600), is_fair in any::<bool>()) {
+        let words = words();
+        let mut threads = [2; 4];
+        threads[first] = 10;
+        let mut machine = Machine::new(Board::new(&words).unwrap(), &threads);
+        order[..200].iter().for_each(|processor| machine.quantum(*processor));
+        machine.quanta.fill(0);
+        let lost = machine.lost;
+        // One after another in turn, or in any order, as on a host that stops them now and then.
+        (0..1600).for_each(|n| machine.quantum(if is_fair { n % 4 } else { order[n] }));
+        let had = &machine.quanta[1..];
+        let (most, least) = (had.iter().max().unwrap(), had.iter().min().unwrap());
+        prop_assert!(most < &(2 * least), "{:?}", had);
+        prop_assert!(machine.lost - lost < 400, "{} of 1600 were named in vain", machine.lost - lost);
+    }
+}
