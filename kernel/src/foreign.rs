@@ -6,6 +6,7 @@ use crate::domain::Domain;
 use crate::epc;
 use crate::frame;
 use crate::gate::{self, Gate};
+use crate::processor::here;
 use crate::section::Section;
 use crate::task::{Foreign, Task};
 use crate::thread::{Begin, Inner, Thread};
@@ -31,7 +32,7 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     let mut fresh = false;
     task.foreign.call_once(|| {
         fresh = true;
-        Foreign { gate: Gate { text: owner, block }, text }
+        Foreign { gate: Gate { text: owner, block }, text: Arc::downgrade(&text) }
     });
     if fresh { Ok(0) } else { Err(Error::Exists) }
 }
@@ -51,7 +52,8 @@ pub fn start(domain: &Domain, task: &Arc<Task>, frame: u64) -> Result<u64, Error
         Some(foreign) if Arc::ptr_eq(&foreign.gate.text, &domain.text) => {
             let frame: Frame = claim::read_record(domain, frame)?;
             let (registers, segments) = registers_of(&frame)?;
-            let thread = Thread::create(task, &foreign.text, Begin::Window { registers, segments })?;
+            let text = foreign.text.upgrade().ok_or(Error::Dead)?;
+            let thread = Thread::create(task, &text, Begin::Window { registers, segments })?;
             let number = thread.number;
             thread.start();
             Ok(number)
@@ -118,14 +120,22 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
 pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<(), Error> {
     let frame: Frame = claim::read_record(domain, frame)?;
     let (registers, segments) = registers_of(&frame)?;
-    let inner = &mut *thread.inner.lock();
-    match inner.more() {
-        Some(_) => inner.pop(),
-        _ => return Err(Error::NotFound),
-    };
-    *inner.area.registers_mut() = registers;
-    inner.segments = segments;
-    restore_vectors(inner);
+    {
+        let inner = &mut *thread.inner.lock();
+        match inner.more() {
+            Some(_) => inner.pop(),
+            _ => return Err(Error::NotFound),
+        };
+        *inner.area.registers_mut() = registers;
+        inner.segments = segments;
+        restore_vectors(inner);
+    }
+    // Back in its own text it ends: not when it is found with the next tick, or by whoever is about to. Until then it could say why
+    // everything is refused to it.
+    if thread.task.is_dead() {
+        thread.kill();
+        here().attend();
+    }
     Ok(())
 }
 

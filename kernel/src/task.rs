@@ -15,7 +15,7 @@ use abi::section::NAME_LEN;
 use abi::task::{Ended, Exit, Limits, TaskInfo, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quota::{Ledger, Resource};
@@ -30,8 +30,9 @@ const DEPTH_MAX: u64 = 32;
 /// What a task with a window is served by.
 pub struct Foreign {
     pub gate: Gate,
-    /// The text that all code in the window counts as.
-    pub text: Arc<Section>,
+    /// The text that all code in the window counts as. It is the task's own section and goes with it, so it must not be held from here: a
+    /// section knows its owner.
+    pub text: Weak<Section>,
 }
 
 pub struct Task {

@@ -115,7 +115,7 @@ fn bucket(key: Key) -> &'static Mutex<VecDeque<Waiter>> {
     &WORDS[number(key)]
 }
 
-/// A thread has ended: no list keeps it.
+/// A thread has ended, or waits elsewhere from now on: no list keeps it for a wait that is over.
 pub fn forget(thread: &Thread) {
     let bucket = &WORDS[thread.word_bucket.load(Ordering::Relaxed)];
     bucket.lock().retain(|w| w.thread.number != thread.number);
@@ -129,6 +129,9 @@ pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u3
         Err(error) => return thread.answer(Err(error)),
     };
     let key = word.key();
+    if thread.word_bucket.load(Ordering::Relaxed) != number(key) {
+        forget(thread);
+    }
     let mut list = bucket(key).lock();
     let value = match word.load(domain) {
         Ok(value) => value,
