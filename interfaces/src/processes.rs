@@ -63,6 +63,7 @@ pub trait Processes {
     #[repeat]
     fn kill(&self, caller: &Caller, whom: u64) -> Result<u64, Error>;
     /// Brings the caller or a child of it (by its number) into a group ([`group::NEW`], or one of the same user's). Value: the group.
+    /// `Killed`: it is being ended, or who brings it, and then so is it.
     #[repeat]
     fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error>;
     /// Writes the first process with a number above `after` as `status` does. Value: its number. `NotFound` at the end.

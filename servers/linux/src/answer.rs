@@ -10,10 +10,46 @@ pub struct Errno(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     Error(Errno),
-    /// The program ends with this exit code.
-    End(u64),
+    /// The program ends.
+    End(End),
+    /// Nothing was done: the call is to be made again when something has changed, or at that moment (nanoseconds since the machine was
+    /// started; `u64::MAX`: at none).
+    Wait(u64),
     /// The frame was replaced as a whole (`execve`, `rt_sigreturn`): `rax` is not touched.
     Resume,
+}
+
+/// How a program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exit(u8),
+    Signal(u8),
+}
+
+impl End {
+    /// By this signal, which has a number of at most 64.
+    #[must_use]
+    pub fn by(signal: u64) -> End {
+        End::Signal(signal as u8)
+    }
+
+    /// The exit code that a shell shows.
+    #[must_use]
+    pub fn code(self) -> u64 {
+        match self {
+            End::Exit(code) => code.into(),
+            End::Signal(signal) => 128 + u64::from(signal),
+        }
+    }
+
+    /// What `wait4` writes.
+    #[must_use]
+    pub fn status(self) -> u32 {
+        match self {
+            End::Exit(code) => u32::from(code) << 8,
+            End::Signal(signal) => signal.into(),
+        }
+    }
 }
 
 pub type Answer = Result<u64, Stop>;

@@ -9,6 +9,7 @@ use crate::process::Call;
 pub mod directory;
 pub mod exec;
 pub mod file;
+pub mod fork;
 pub mod io;
 pub mod memory;
 pub mod process;
@@ -152,8 +153,10 @@ calls! {
         RT_SIGACTION = 13 => rt_sigaction(number, new, old, mask_len);
         RT_SIGPROCMASK = 14 => rt_sigprocmask(how, new, old, mask_len);
         RT_SIGRETURN = 15 => rt_sigreturn();
+        PAUSE = 34 => pause();
         KILL = 62 => kill(target, number);
         RT_SIGPENDING = 127 => rt_sigpending(mask, mask_len);
+        RT_SIGSUSPEND = 130 => rt_sigsuspend(mask, mask_len);
         SIGALTSTACK = 131 => sigaltstack(new, old);
         TKILL = 200 => tkill(thread, number);
         TGKILL = 234 => tgkill(target, thread, number);
@@ -161,11 +164,7 @@ calls! {
     process {
         SCHED_YIELD = 24 => sched_yield();
         GETPID = 39 => getpid();
-        CLONE = 56 => clone();
-        FORK = 57 => fork();
-        VFORK = 58 => fork();
         EXIT = 60 => exit(code);
-        WAIT4 = 61 => wait4();
         UMASK = 95 => umask(mask);
         GETRLIMIT = 97 => getrlimit(resource, limit);
         GETUID = 102 => getuid();
@@ -176,13 +175,13 @@ calls! {
         GETEGID = 108 => getuid();
         SETPGID = 109 => setpgid(process, group);
         GETPPID = 110 => getppid();
-        GETPGRP = 111 => getpid();
+        GETPGRP = 111 => getpgrp();
         SETSID = 112 => setsid();
         GETGROUPS = 115 => getgroups(count, list);
         GETRESUID = 118 => getresuid(real, effective, saved);
         GETRESGID = 120 => getresuid(real, effective, saved);
         GETPGID = 121 => getpgid(process);
-        GETSID = 124 => getpgid(process);
+        GETSID = 124 => getsid(process);
         PRCTL = 157 => prctl(option, argument);
         ARCH_PRCTL = 158 => arch_prctl(code, address);
         SETRLIMIT = 160 => setrlimit(resource, limit);
@@ -194,7 +193,13 @@ calls! {
         SET_ROBUST_LIST = 273 => set_robust_list(head, len);
         PRLIMIT64 = 302 => prlimit64(process, resource, new, old);
         GETCPU = 309 => getcpu(processor, node);
-        CLONE3 = 435 => fork();
+    }
+    fork {
+        CLONE = 56 => clone(flags, stack, parent_number, own_number, thread_local);
+        FORK = 57 => fork();
+        VFORK = 58 => fork();
+        WAIT4 = 61 => wait4(target, status, options, usage);
+        CLONE3 = 435 => clone3();
     }
     exec {
         EXECVE = 59 => execve(path, arguments, environment);

@@ -22,6 +22,14 @@ pub struct Pipe {
     pub bytes: Mutex<VecDeque<u8>>,
 }
 
+impl Pipe {
+    /// Whether there is somebody at the other end, too: each end is one description.
+    #[must_use]
+    pub fn has_two_ends(self: &Arc<Pipe>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+
 /// One name in a directory that is being read.
 #[derive(Clone, Debug)]
 pub struct Name {
@@ -100,7 +108,7 @@ struct Slot {
 }
 
 /// The descriptors of one program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Descriptors {
     slots: Vec<Option<Slot>>,
     limit: usize,

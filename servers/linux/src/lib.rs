@@ -8,6 +8,7 @@ pub mod answer;
 pub mod calls;
 pub mod coverage;
 pub mod descriptors;
+pub mod family;
 pub mod images;
 pub mod load;
 pub mod machine;

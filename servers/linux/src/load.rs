@@ -216,7 +216,7 @@ impl<M: Machine> Loading<'_, M> {
         let backing = self.server.adopt(section, len, self.task, text, most)?;
         self.made.push(backing.clone());
         self.text.get_or_insert_with(|| backing.clone());
-        self.map.insert(range.clone(), Piece { backing, origin: range.start, rights, most });
+        self.map.insert(range.clone(), Piece { backing, origin: range.start, rights, most, shared: false });
         Ok(())
     }
 }

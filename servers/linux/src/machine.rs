@@ -49,6 +49,9 @@ pub trait Machine: Sync {
     fn task_state(&self, task: u64) -> Option<TaskState>;
     /// Who has started it, as the process server knows; 1 when that one has ended.
     fn parent(&self, task: u64) -> u64;
+    /// Has a task that the calling thread's one has made and started known as its child, in its group. `Killed`: the calling thread's task
+    /// is ending, perhaps with its group, and without the new one.
+    fn task_adopt(&self, task: u64) -> Result<(), Error>;
     /// Makes this server the personality of a task; `text` is what all code in its window counts as.
     fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error>;
     /// Starts the task's thread.
@@ -118,9 +121,16 @@ pub trait Machine: Sync {
     /// Columns and rows if a person sits there.
     fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)>;
 
+    /// A number that is another one after each [`Machine::change`].
+    fn changes(&self) -> u64;
+    /// Something has changed that a call may wait for.
+    fn change(&self);
+    /// Waits until `changes` is not this number any more, or for that moment (nanoseconds since the machine was started). `Killed`: the
+    /// program is to end.
+    fn await_change(&self, seen: u64, until: u64) -> Result<(), Error>;
+
     /// Nanoseconds.
     fn clock(&self, clock: Clock) -> u64;
-    fn sleep(&self, ns: u64) -> Result<(), Error>;
     fn yield_now(&self);
     fn processors(&self) -> usize;
     fn memory(&self) -> MemoryState;

@@ -60,12 +60,15 @@ pub struct Piece {
     pub rights: Rights,
     /// The most that `mprotect` may give.
     pub most: Rights,
+    /// Whether a child has the same memory, and not a copy.
+    pub shared: bool,
 }
 
 impl PartialEq for Piece {
     fn eq(&self, other: &Piece) -> bool {
         Arc::ptr_eq(&self.backing, &other.backing)
-            && (self.origin, self.rights, self.most) == (other.origin, other.rights, other.most)
+            && (self.origin, self.rights, self.most, self.shared)
+                == (other.origin, other.rights, other.most, other.shared)
     }
 }
 
@@ -119,6 +122,12 @@ pub struct Map {
 }
 
 impl Map {
+    /// An empty one.
+    #[must_use]
+    pub fn with_heap(heap: Range<u64>) -> Map {
+        Map { pieces: RangeMap::new(), heap }
+    }
+
     /// All mapped ranges within `range`, cut to it, in order.
     #[must_use]
     pub fn pieces(&self, range: &Range<u64>) -> Vec<(Range<u64>, Piece)> {

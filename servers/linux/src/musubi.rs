@@ -9,9 +9,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::files;
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::files::{FIXED, FileInfo};
+use musubi::interfaces::processes::group;
+use musubi::processes;
 use musubi::stream::Stream;
-use rt::Trap;
-use rt::abi::calls::stub;
+use rt::{Condition, Mutex};
 use window::foreign::Personality;
 use window::{Section, foreign, memory};
 
@@ -29,6 +30,9 @@ const SIZE: (u16, u16) = (80, 25);
 pub struct Musubi {
     /// Where programs' threads come in.
     gate: AtomicU64,
+    /// How often something has changed that calls wait for.
+    changes: Mutex<u64>,
+    changed: Condition,
 }
 
 /// Makes the server, and the gate through which programs come in.
@@ -82,8 +86,20 @@ impl Machine for Musubi {
     }
 
     fn parent(&self, task: u64) -> u64 {
-        let parent = musubi::processes::status(task).map(|info| info.parent);
+        let parent = processes::status(task).map(|info| info.parent);
         parent.ok().filter(|parent| rt::task::info(*parent).is_some()).unwrap_or(1)
+    }
+
+    fn task_adopt(&self, task: u64) -> Result<(), Error> {
+        // Where it is already: who has started this program may not have come back from that. (Without that server the child is a
+        // program all the same.)
+        let own = processes::join(rt::task::identity().task, group::SAME);
+        match own.and_then(|own| processes::join(task, own)) {
+            // Its group is being ended, which this thread may hear of later.
+            Err(Error::Killed) => Err(Error::Killed),
+            _ if rt::thread::is_killed() => Err(Error::Killed),
+            _ => Ok(()),
+        }
     }
 
     fn foreign_set(&self, task: u64, text: &Section) -> Result<(), Error> {
@@ -244,15 +260,35 @@ impl Machine for Musubi {
         Stream(stream).is_console().then(|| console_size().unwrap_or(SIZE))
     }
 
+    fn changes(&self) -> u64 {
+        *self.changes.lock()
+    }
+
+    fn change(&self) {
+        *self.changes.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    fn await_change(&self, seen: u64, until: u64) -> Result<(), Error> {
+        let mut changes = self.changes.lock();
+        while *changes == seen {
+            let left = match until {
+                u64::MAX => u64::MAX,
+                until => until.saturating_sub(rt::time::now_ns()),
+            };
+            match self.changed.wait(&mut changes, left) {
+                Err(Error::TimedOut) => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
     fn clock(&self, clock: Clock) -> u64 {
         match clock {
             Clock::SinceBoot => rt::time::now_ns(),
             Clock::Since1970 => rt::time::unix_ns(),
         }
-    }
-
-    fn sleep(&self, ns: u64) -> Result<(), Error> {
-        stub::sleep(&Trap, ns).map(drop)
     }
 
     fn yield_now(&self) {

@@ -44,7 +44,7 @@ pub struct Process {
     pub program: Mutex<ProgramName>,
     pub directory: Mutex<Vec<u8>>,
     pub umask: Mutex<u32>,
-    /// Whether it has been told that there is no fork.
+    /// Whether it has been told that there are no threads.
     pub told: AtomicBool,
 }
 
@@ -74,6 +74,8 @@ pub struct Call<'a, M: Machine> {
     pub server: &'a Server<M>,
     pub process: &'a Process,
     pub frame: &'a mut Frame,
+    /// When it was made first, in nanoseconds since the machine was started.
+    pub since: u64,
 }
 
 impl<M: Machine> Call<'_, M> {
@@ -215,8 +217,14 @@ impl<M: Machine> Call<'_, M> {
 
     /// A description that a descriptor no longer stands for: with the last one the file is closed.
     pub fn discard(&self, description: Option<Arc<Description>>) {
-        if let Some(Object::File(open)) = description.and_then(Arc::into_inner).map(|description| description.object) {
-            self.machine().file_close(open);
+        match description.and_then(Arc::into_inner).map(|description| description.object) {
+            Some(Object::File(open)) => self.machine().file_close(open),
+            Some(end @ (Object::PipeReader(_) | Object::PipeWriter(_))) => {
+                drop(end);
+                // Who waits at the other end waits for nobody now.
+                self.machine().change();
+            }
+            _ => {}
         }
     }
 
@@ -257,7 +265,7 @@ impl<M: Machine> Call<'_, M> {
         }
     }
 
-    /// Says once that there is no fork.
+    /// Says once what is not there.
     pub fn tell_once(&self, line: &[u8]) {
         if !self.process.told.swap(true, Ordering::Relaxed) {
             self.say(line);

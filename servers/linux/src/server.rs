@@ -13,13 +13,15 @@ use core::sync::atomic::AtomicBool;
 use linux_raw_sys::general as linux;
 use window::foreign::{After, Personality};
 
-use crate::answer::{Errno, Stop, errno};
+use crate::answer::{End, Errno, Stop, errno};
 use crate::coverage::{Coverage, What};
 use crate::descriptors::{Description, Descriptors, Object, OnExec};
+use crate::family::Family;
 use crate::images::Images;
 use crate::load::Request;
-use crate::machine::Machine;
+use crate::machine::{Clock, Machine};
 use crate::process::{Call, Process, ProgramName};
+use crate::signals::{IGNORE, Sender};
 use crate::sync::Mutex;
 use crate::tree::{File, Node, Place, Tree};
 use crate::{calls, trace};
@@ -101,12 +103,28 @@ pub struct Server<M: Machine> {
     pub machine: M,
     pub images: Images,
     pub coverage: Mutex<Coverage>,
+    pub family: Mutex<Family>,
     processes: Mutex<BTreeMap<u64, Arc<Process>>>,
+}
+
+/// What an entry of a program's thread has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Served {
+    Done(After),
+    /// As [`Stop::Wait`]: nothing was done.
+    Wait(u64),
 }
 
 impl<M: Machine> Server<M> {
     pub fn new(machine: M) -> Server<M> {
-        Server { machine, images: Images::default(), coverage: Mutex::default(), processes: Mutex::default() }
+        Server {
+            machine,
+            images: Images::default(),
+            coverage: Mutex::default(),
+            family: Mutex::default(),
+            processes: Mutex::default(),
+        }
     }
 
     /// Starts a program. Value: its task.
@@ -118,7 +136,7 @@ impl<M: Machine> Server<M> {
         let task = self.machine.task_create(spawn.payer, spawn.user, &spawn.limits, crate::tree::last(spawn.path))?;
         let started = self.begin(task, spawn);
         if started.is_err() {
-            self.forget(task);
+            self.remove(task);
             let _ = self.machine.task_kill(task);
         }
         started.map(|()| task)
@@ -154,6 +172,7 @@ impl<M: Machine> Server<M> {
             umask: Mutex::new(0o022),
             told: AtomicBool::new(false),
         };
+        self.family.lock().enter(task);
         self.processes.lock().insert(task, Arc::new(process));
         self.machine.foreign_start(task, &loaded.frame)?;
         Ok(())
@@ -192,35 +211,53 @@ impl<M: Machine> Server<M> {
         descriptors
     }
 
-    /// Serves an entry of a program's thread; what it changes in the frame takes effect.
-    fn serve(&self, frame: &mut Frame) -> After {
+    /// Serves an entry of a program's thread, which came in at that moment (nanoseconds since the machine was started); what it changes in
+    /// the frame takes effect. Where it has to wait it is called again, with the same frame.
+    pub fn attempt(&self, frame: &mut Frame, since: u64) -> Served {
         let task = frame.task;
-        let Some(process) = self.processes.lock().get(&task).cloned() else {
-            return After::End { task, code: 128 + u64::from(linux::SIGKILL) };
+        let Some(process) = self.process(task) else {
+            return Served::Done(After::End { task, code: End::by(linux::SIGKILL.into()).code() });
         };
-        let mut call = Call { server: self, process: &process, frame };
-        let ended = match call.frame.reason {
-            reason::SYSCALL => self.system_call(&mut call),
-            _ => Err(fault(&call)),
-        };
-        match ended {
-            Ok(()) => After::Return,
-            Err(code) => {
-                self.forget(task);
-                After::End { task, code }
+        let served = {
+            let mut call = Call { server: self, process: &process, frame, since };
+            match call.frame.reason {
+                reason::SYSCALL => self.system_call(&mut call),
+                _ => Err(Stop::End(fault(&call))),
             }
+        };
+        // Its descriptors go before anybody hears of its end.
+        drop(process);
+        match served {
+            Err(Stop::End(end)) => {
+                self.end(task, end);
+                Served::Done(After::End { task, code: end.code() })
+            }
+            Err(Stop::Wait(until)) => Served::Wait(until),
+            _ => Served::Done(After::Return),
         }
     }
 
-    /// `Err` with the exit code when the program ends.
-    fn system_call(&self, call: &mut Call<'_, M>) -> Result<(), u64> {
+    /// `Err` when the program ends, or waits.
+    fn system_call(&self, call: &mut Call<'_, M>) -> Result<(), Stop> {
         let f = &*call.frame;
         let (number, arguments) = (f.rax, [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]);
-        let answer = calls::dispatch(call, number, arguments).unwrap_or_else(|| {
+        let mut answer = calls::dispatch(call, number, arguments).unwrap_or_else(|| {
             let program = call.process.program.lock().name.clone();
             self.coverage.lock().record(What::Call(number), &program);
             Err(Stop::Error(Errno(errno::ENOSYS)))
         });
+        if let Err(Stop::Wait(_)) = answer {
+            let interrupted = call.process.signals.lock().interrupts();
+            match interrupted {
+                None => return answer.map(drop),
+                // After the handler the program makes the call again: the instruction has two bytes, the number is still where it was.
+                Some(true) => {
+                    call.frame.rip = call.frame.rip.wrapping_sub(2);
+                    answer = Err(Stop::Resume);
+                }
+                Some(false) => answer = Err(Stop::Error(Errno(errno::EINTR))),
+            }
+        }
         if call.process.trace {
             call.say(trace::line(number, arguments, answer).as_bytes());
         }
@@ -228,9 +265,21 @@ impl<M: Machine> Server<M> {
             Ok(value) => call.frame.rax = value,
             Err(Stop::Error(Errno(errno))) => call.frame.rax = (-i64::from(errno)) as u64,
             Err(Stop::Resume) => {}
-            Err(Stop::End(code)) => return Err(code),
+            Err(stop) => return Err(stop),
         }
-        calls::signal::deliver(call)
+        calls::signal::deliver(call).map_err(Stop::End)
+    }
+
+    /// A program that was started by another one is there from now on.
+    pub fn born(&self, parent: u64, child: Process) {
+        self.family.lock().born(parent, child.task);
+        self.processes.lock().insert(child.task, Arc::new(child));
+    }
+
+    /// It was not started after all.
+    pub fn remove(&self, task: u64) {
+        self.family.lock().remove(task);
+        self.forget(task);
     }
 
     fn forget(&self, task: u64) {
@@ -238,12 +287,43 @@ impl<M: Machine> Server<M> {
         drop(gone);
     }
 
-    /// Forgets programs that were killed from outside, which no upcall tells of.
-    fn reap(&self) {
-        let tasks: Vec<u64> = self.processes.lock().keys().copied().collect();
-        for task in tasks.into_iter().filter(|&task| self.machine.task_state(task).is_none()) {
-            self.forget(task);
+    /// A program has ended: its parent is told, and who waits looks again.
+    pub fn end(&self, task: u64, end: End) {
+        let user = self.process(task).map_or(0, |process| process.user);
+        self.forget(task);
+        let sigchld = u64::from(linux::SIGCHLD);
+        let told = |parent| self.process(parent).filter(|of| is_told(of, sigchld));
+        let parent = self.family.lock().end(task, end, |parent| told(parent).is_some());
+        if let Some(parent) = parent.and_then(told) {
+            let code = if let End::Exit(_) = end { linux::CLD_EXITED } else { linux::CLD_KILLED };
+            parent.signals.lock().raise(sigchld, Sender { code: code as i32, task, user });
         }
+        self.machine.change();
+    }
+
+    /// Ends a program, as a signal does.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn kill(&self, task: u64, signal: u64) -> Result<(), Error> {
+        let end = End::by(signal);
+        self.family.lock().kill(task, end);
+        self.machine.task_kill(task)?;
+        self.end(task, end);
+        Ok(())
+    }
+
+    /// Learns of programs that were killed from outside, which no upcall tells of.
+    pub fn reap(&self) {
+        for task in self.all().into_iter().filter(|&task| self.machine.task_state(task).is_none()) {
+            self.end(task, End::by(linux::SIGKILL.into()));
+        }
+    }
+
+    /// All programs that run.
+    #[must_use]
+    pub fn all(&self) -> Vec<u64> {
+        self.processes.lock().keys().copied().collect()
     }
 
     /// A program that runs, by its task.
@@ -255,13 +335,31 @@ impl<M: Machine> Server<M> {
 
 impl<M: Machine> Personality for Server<M> {
     fn upcall(&self, frame: &mut Frame) -> After {
-        self.serve(frame)
+        let (task, since) = (frame.task, self.machine.clock(Clock::SinceBoot));
+        loop {
+            let seen = self.machine.changes();
+            match self.attempt(frame, since) {
+                Served::Done(after) => return after,
+                Served::Wait(until) => {
+                    if self.machine.await_change(seen, until).is_err() {
+                        let end = End::by(linux::SIGKILL.into());
+                        self.end(task, end);
+                        return After::End { task, code: end.code() };
+                    }
+                }
+            }
+        }
     }
 }
 
-/// A fault of the program: says so, and answers the exit code that a shell on Linux would show.
-fn fault<M: Machine>(call: &Call<'_, M>) -> u64 {
+/// A fault of the program: says so, and answers how it ends.
+fn fault<M: Machine>(call: &Call<'_, M>) -> End {
     let (signal, line) = trace::fault(call.frame);
     call.say(line.as_bytes());
-    128 + signal
+    End::by(signal)
+}
+
+/// Whether a program wants to hear of its children's ends.
+fn is_told(process: &Process, sigchld: u64) -> bool {
+    process.signals.lock().action(sigchld).is_some_and(|action| action.handler != IGNORE)
 }

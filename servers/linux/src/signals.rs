@@ -1,6 +1,6 @@
 //! Signals of one program: what it wants done about each, which wait, and the record on its stack that a handler
-//! returns through. A signal is taken at the end of a system call; there is no other moment, as long as only the
-//! program itself can raise one.
+//! returns through. A signal is taken at the end of a system call, or
+//! where one waits; a program that makes no calls hears of none, unless it ends by it.
 
 use alloc::vec::Vec;
 
@@ -114,11 +114,19 @@ pub struct Signals {
     pub mask: u64,
     pub alt_stack: Option<AltStack>,
     pending: Vec<(u64, Sender)>,
+    /// The mask to come back to, while another one is in force for one call (`rt_sigsuspend`).
+    before: Option<u64>,
 }
 
 impl Default for Signals {
     fn default() -> Signals {
-        Signals { actions: [Action::default(); COUNT as usize], mask: 0, alt_stack: None, pending: Vec::new() }
+        Signals {
+            actions: [Action::default(); COUNT as usize],
+            mask: 0,
+            alt_stack: None,
+            pending: Vec::new(),
+            before: None,
+        }
     }
 }
 
@@ -143,11 +151,46 @@ impl Signals {
         self.mask = mask & !UNTOUCHABLE;
     }
 
+    /// Another mask until a signal is taken; while that is so, nothing.
+    pub fn suspend(&mut self, mask: u64) {
+        if self.before.is_none() {
+            self.before = Some(self.mask);
+            self.set_mask(mask);
+        }
+    }
+
     /// A signal arrives. It waits at most once.
     pub fn raise(&mut self, signal: u64, sender: Sender) {
         if !self.pending.iter().any(|(s, _)| *s == signal) {
             self.pending.push((signal, sender));
         }
+    }
+
+    /// Whether a call that waits is to end because of a signal: one that has a handler, or ends the program. `Some(true)`: the call is
+    /// made again after it.
+    #[must_use]
+    pub fn interrupts(&self) -> Option<bool> {
+        let open = self.pending.iter().filter(|(signal, _)| self.mask & bit(*signal) == 0);
+        open.map(|(signal, _)| (*signal, self.action(*signal).unwrap_or_default())).find_map(|(signal, action)| {
+            match action.handler {
+                IGNORE => None,
+                DEFAULT => (!ignored_by_default(signal)).then_some(false),
+                _ => Some(action.flags & u64::from(linux::SA_RESTART) != 0),
+            }
+        })
+    }
+
+    /// Whether this signal ends the program as soon as it arrives.
+    #[must_use]
+    pub fn ends(&self, signal: u64) -> bool {
+        let is_default = self.action(signal).is_some_and(|action| action.handler == DEFAULT);
+        self.mask & bit(signal) == 0 && is_default && !ignored_by_default(signal)
+    }
+
+    /// Those of a child: nothing waits there yet.
+    #[must_use]
+    pub fn of_child(&self) -> Signals {
+        Signals { pending: Vec::new(), ..self.clone() }
     }
 
     /// The mask of the signals that wait.
@@ -167,9 +210,9 @@ impl Signals {
                 DEFAULT if ignored_by_default(signal) => {}
                 DEFAULT => return Delivery::End(signal),
                 _ => {
-                    let mask = self.mask;
+                    let mask = self.before.take().unwrap_or(self.mask);
                     let own = if action.flags & u64::from(linux::SA_NODEFER) == 0 { bit(signal) } else { 0 };
-                    self.set_mask(mask | action.mask | own);
+                    self.set_mask(self.mask | action.mask | own);
                     if action.flags & u64::from(linux::SA_RESETHAND) != 0 {
                         self.actions[signal as usize - 1] = Action::default();
                     }

@@ -22,7 +22,8 @@ pub fn line(number: u64, arguments: [u64; 6], answer: Answer) -> String {
         Ok(value) => writeln!(line, ") = {value:#x}"),
         Err(Stop::Error(Errno(errno))) => writeln!(line, ") = -1 (errno {errno})"),
         Err(Stop::Resume) => writeln!(line, ") = ?"),
-        Err(Stop::End(code)) => writeln!(line, ") ends with {code}"),
+        Err(Stop::End(end)) => writeln!(line, ") ends with {}", end.code()),
+        Err(Stop::Wait(_)) => writeln!(line, ") waits"),
     };
     line
 }

@@ -360,16 +360,42 @@ fn what_is_no_program_is_refused_with_a_reason() {
 }
 
 #[test]
-fn where_fork_is_missing_it_says_so() {
+fn programs_start_programs() {
     if !possible() {
         return;
     }
     let both = Both::new("fork");
-    let outcome = run(&both.server, &["busybox", "sh", "-c", "echo one | cat; echo never"], b"");
-    let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
-    assert!(errors.starts_with("musubi: fork is not there yet: run the parts as separate commands\n"), "{errors}");
-    assert_ne!(outcome.code, 0);
-    assert!(both.server.coverage.lock().lines().contains("fork 0x38"), "{}", both.server.coverage.lock().lines());
+    for script in [
+        "echo one | cat; echo two",
+        "(exit 3); echo $?",
+        "x=$(echo a; echo b); echo \"$x\"",
+        "cat lines | sort -n | head -5 | wc",
+        "cat noise | md5sum",
+        "cat noise noise noise | (read -n 1 x; cat) | wc -c",
+        "seq 100000 | tail -1",
+        "yes | head -3",
+        "(echo early; exit 4) & wait $!; echo $?",
+        "busybox sh -c '(kill -TERM $$) & wait; echo never'; echo $?",
+        "sleep 100 & exec 2>/dev/null; kill $!; wait $!; echo $?",
+        "sleep 100 & exec 2>/dev/null; kill -9 $!; wait $!; echo $?",
+        "trap 'echo caught' USR1; (kill -USR1 $$) & wait; echo after; wait; echo $?",
+        "trap 'echo bye' EXIT; (echo inner); echo outer",
+        "i=0; while [ $i -lt 20 ]; do (exit $i) || :; i=$((i+1)); done; echo $i",
+        "x=before; (x=inside; echo $x); echo $x",
+        "busybox sh -c 'busybox sh -c \"exit 9\"; exit $?'; echo $?",
+        "echo a b c | xargs -n 1 echo item",
+        "find dir -type f -exec cat {} \\;",
+        "cat <<END | tr a-z A-Z\nsome text\nEND",
+        "wait 99999; echo $?",
+        "(sleep 0.05; echo late) | cat; echo done",
+        "{ echo out; echo err >&2; } 2>/dev/null | cat",
+        "false | true; echo $?",
+        "exec cat abc",
+    ] {
+        both.same(&["busybox", "sh", "-c", script]);
+    }
+    both.same_with(&["busybox", "sh"], b"echo one | cat\nread x\nthis is read\necho $x | cat\n");
+    assert_eq!((both.server.all(), both.server.machine.open_files()), (vec![], 0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::ends::{lives, look_again};
 use crate::table::{By, Found, Table};
 use crate::waiting::Waiting;
+use alloc::collections::BTreeSet;
 use core::sync::atomic::AtomicBool;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::NAME_LEN;
@@ -244,10 +245,17 @@ impl Processes for Service {
         if who & whom::GROUP == 0 {
             return if self.end(by, who)? { Ok(1) } else { Err(Error::NotFound) };
         }
-        let members = self.table.lock().end_group(by, who & !whom::GROUP)?;
-        let mut count = 0;
-        for task in members {
-            count += u64::from(self.end(by, task)?);
+        let group = who & !whom::GROUP;
+        let mut members = self.table.lock().end_group(by, group)?;
+        let (mut count, mut seen) = (0, BTreeSet::new());
+        // Who was not killed yet may have brought in another one meanwhile.
+        while !members.is_empty() {
+            for task in core::mem::take(&mut members) {
+                count += u64::from(self.end(by, task)?);
+                seen.insert(task);
+            }
+            let now = self.table.lock().end_group(by, group).unwrap_or_default();
+            members.extend(now.into_iter().filter(|task| !seen.contains(task)));
         }
         Ok(count)
     }
@@ -258,6 +266,10 @@ impl Processes for Service {
         let mut table = self.table.lock();
         let outcome = table.join(by(caller), task, group);
         self.write_down(&mut table);
+        drop(table);
+        if outcome == Err(Error::Killed) {
+            self.look_again();
+        }
         outcome
     }
 

@@ -138,7 +138,7 @@ impl Table {
     fn group_for(&self, by: By, wanted: u64) -> Result<u64, Error> {
         match wanted {
             group::NEW => Ok(group::NEW),
-            group::SAME => Ok(self.all.get(&by.task).map_or(group::NEW, |one| one.group)),
+            group::SAME => Ok(self.group_of(by.task)),
             wanted => match self.running().find(|one| one.group == wanted) {
                 None => Err(Error::NotFound),
                 Some(one) if one.user != by.user && by.user != USER_SYSTEM => Err(Error::Denied),
@@ -193,10 +193,17 @@ impl Table {
         Ok(doomed)
     }
 
-    /// A task that nobody has told of, of whoever pays for it.
+    /// A task that nobody has told of, of whoever pays for it. If that one is being ended, so is this one: it may be known, and ask for
+    /// others, before its parent says that it has started it.
     pub fn adopt(&mut self, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) {
-        let group = self.all.get(&parent).map_or(group::NEW, |one| one.group);
-        self.adopt_in(group, task, parent, user, name);
+        if self.adopt_in(self.group_of(parent), task, parent, user, name) && self.killed.contains(&parent) {
+            self.doom(task);
+        }
+    }
+
+    /// The group of those who are started by this one.
+    fn group_of(&self, parent: u64) -> u64 {
+        self.all.get(&parent).map_or(group::NEW, |one| one.group)
     }
 
     /// The same in a group. Value: whether it was not known.
@@ -225,7 +232,7 @@ impl Table {
             if !lives(end.payer) {
                 return true;
             }
-            self.adopt(end.task, end.payer, end.user, end.name);
+            self.adopt_in(self.group_of(end.payer), end.task, end.payer, end.user, end.name);
         }
         self.end(end.task, end.exit, lives);
         true
@@ -321,7 +328,7 @@ impl Table {
         Ok(())
     }
 
-    /// Value: the group.
+    /// Value: the group. `Killed`: the one who joins is being ended, or who brings it; then it is, too.
     pub fn join(&mut self, by: By, task: u64, wanted: u64) -> Result<u64, Error> {
         let one = *self.all.get(&task).ok_or(Error::NotFound)?;
         if one.over != 0 {
@@ -329,6 +336,12 @@ impl Table {
         }
         if task != by.task && one.parent != by.task {
             return Err(Error::Denied);
+        }
+        if self.killed.contains(&by.task) && !self.killed.contains(&task) {
+            self.doom(task);
+        }
+        if self.killed.contains(&task) {
+            return Err(Error::Killed);
         }
         let group = match self.group_for(by, wanted)? {
             group::NEW => task,

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as linux;
 
-use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::answer::{Answer, End, Errno, Stop, errno, fail};
 use crate::load::Request;
 use crate::machine::Machine;
 use crate::process::{Call, ProgramName};
@@ -48,7 +48,7 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
         unmapped.and_then(|()| call.server.install(process.task, &map))
     };
     if installed.is_err() {
-        return Err(Stop::End(128 + u64::from(linux::SIGKILL)));
+        return Err(Stop::End(End::by(linux::SIGKILL.into())));
     }
     let closed = process.descriptors.lock().exec();
     closed.into_iter().for_each(|description| call.discard(Some(description)));

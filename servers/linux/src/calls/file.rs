@@ -228,7 +228,6 @@ pub fn pipe<M: Machine>(call: &mut Call<'_, M>, fds: u64) -> Answer {
     pipe2(call, fds, 0)
 }
 
-/// A pipe that only this program reaches, since there is no fork: shells keep the text of a here-document in one.
 pub fn pipe2<M: Machine>(call: &mut Call<'_, M>, fds: u64, flags: u32) -> Answer {
     if flags & !(linux::O_CLOEXEC | linux::O_NONBLOCK) != 0 {
         return call.refuse("pipe2 flags", u64::from(flags), errno::EINVAL);

@@ -98,10 +98,10 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
                 machine.window_write(task, to, &taken)?;
                 taken
             };
-            let writers = alloc::sync::Arc::strong_count(pipe) > 1;
-            if taken.is_empty() && len > 0 && writers {
-                // Without fork only this program could still write, and it waits here: better an error than for ever.
-                return call.refuse("read from an empty pipe of one's own, fd", fd as u64, errno::EAGAIN);
+            if !taken.is_empty() {
+                machine.change();
+            } else if len > 0 && pipe.has_two_ends() {
+                return later(&open);
             }
             Ok(taken.len() as u64)
         }
@@ -159,7 +159,7 @@ fn transfer_each<M: Machine>(
                     break;
                 }
             }
-            Err(Stop::Error(_)) if total > 0 => break,
+            Err(Stop::Error(_) | Stop::Wait(_)) if total > 0 => break,
             Err(stop) => return Err(stop),
         }
     }
@@ -182,7 +182,7 @@ fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at: 
                     break;
                 }
             }
-            Err(Stop::Error(_)) if done > 0 => break,
+            Err(Stop::Error(_) | Stop::Wait(_)) if done > 0 => break,
             Err(stop) => return Err(stop),
         }
     }
@@ -209,18 +209,24 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8],
             Ok(done as u64)
         }
         Object::PipeWriter(pipe) => {
-            if alloc::sync::Arc::strong_count(pipe) == 1 {
+            if !pipe.has_two_ends() {
                 return broken_pipe(call);
             }
-            let mut held = pipe.bytes.lock();
-            let n = bytes.len().min(PIPE_MAX - held.len());
-            held.extend(&bytes[..n]);
-            drop(held);
-            if n == 0 && !bytes.is_empty() {
-                // Without fork only this program could read, and it waits here.
-                return call.refuse("write to a full pipe of one's own, bytes", bytes.len() as u64, errno::EAGAIN);
+            let written = {
+                let mut held = pipe.bytes.lock();
+                let room = PIPE_MAX - held.len();
+                // A few bytes are written together or not at all (`PIPE_BUF`).
+                let n = if room < bytes.len() && bytes.len() <= linux::PIPE_BUF as usize { 0 } else { room };
+                let n = n.min(bytes.len());
+                held.extend(&bytes[..n]);
+                n
+            };
+            if written > 0 {
+                call.machine().change();
+            } else if !bytes.is_empty() {
+                return later(open);
             }
-            Ok(n as u64)
+            Ok(written as u64)
         }
         Object::Device(Device::Full) if !bytes.is_empty() => fail(errno::ENOSPC),
         Object::Device(_) => Ok(bytes.len() as u64),
@@ -240,6 +246,11 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8],
         }
         Object::Directory(_) | Object::PipeReader(_) => fail(errno::EBADF),
     }
+}
+
+/// The other end of a pipe has to do something first.
+fn later(open: &Description) -> Answer {
+    if open.flags() & linux::O_NONBLOCK != 0 { fail(errno::EAGAIN) } else { Err(Stop::Wait(u64::MAX)) }
 }
 
 /// Nobody reads any more: an error, and the signal that ends most programs.
@@ -312,7 +323,7 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
                     break;
                 }
             }
-            Err(Stop::Error(_)) if sent > 0 => break,
+            Err(Stop::Error(_) | Stop::Wait(_)) if sent > 0 => break,
             Err(stop) => return Err(stop),
         }
     }

@@ -79,7 +79,7 @@ fn grow_heap<M: Machine>(call: &Call<'_, M>, map: &mut crate::map::Map, more: Ra
                 machine.section_create(len, reserve).or_else(|_| machine.section_create(len, len + GRANULE))?;
             machine.section_name(&section, b"linux heap");
             let backing = call.server.adopt(section, len, process.task, process.text.section.base(), rights)?;
-            Piece { backing, origin: more.start, rights, most: rights }
+            Piece { backing, origin: more.start, rights, most: rights, shared: false }
         }
     };
     call.server.window_set(process.task, &more, &piece)?;
@@ -154,7 +154,7 @@ pub fn mmap<M: Machine>(
         choose(call, address, len)?
     };
     let backing = fill(call, &source, len, rights, most)?;
-    let piece = Piece { backing, origin: range.start, rights, most };
+    let piece = Piece { backing, origin: range.start, rights, most, shared };
     if let Err(error) = call.server.window_set(call.process.task, &range, &piece) {
         call.server.discard(alloc::vec![(range, piece)]);
         return Err(error.into());
@@ -304,10 +304,10 @@ pub fn mremap<M: Machine>(
             call.machine().section_delete(&backing.section);
             return Err(error.into());
         }
-        let (rights, most) = (piece.rights, piece.most);
+        let (rights, most, shared) = (piece.rights, piece.most, piece.shared);
         // The map then holds the last reference to the old section, which is how `discard` knows.
         drop(piece);
-        Piece { backing, origin: old.start, rights, most }
+        Piece { backing, origin: old.start, rights, most, shared }
     } else {
         return fail(errno::ENOMEM);
     };

@@ -3,9 +3,9 @@
 use abi::layout::WINDOW_END;
 use linux_raw_sys::{general as linux, prctl as option};
 
-use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::answer::{Answer, End, Errno, Stop, errno, fail};
 use crate::descriptors::DESCRIPTORS_MAX;
-use crate::machine::Machine;
+use crate::machine::{Clock, Machine};
 use crate::map::STACK_LEN;
 use crate::process::{Call, NAME_LEN};
 
@@ -17,42 +17,26 @@ const INFINITY: u64 = u64::MAX;
 
 /// There is one thread, so the end of the thread is the end of the program.
 pub fn exit<M: Machine>(_call: &mut Call<'_, M>, code: u32) -> Answer {
-    Err(Stop::End(u64::from(code & 0xff)))
+    Err(Stop::End(End::Exit(code as u8)))
 }
 
-/// `fork`, `vfork` and `clone3`.
-pub fn fork<M: Machine>(call: &mut Call<'_, M>) -> Answer {
-    call.tell_once(b"musubi: fork is not there yet: run the parts as separate commands\n");
-    call.refuse("fork", call.frame.rax, errno::ENOSYS)
-}
-
-pub fn clone<M: Machine>(call: &mut Call<'_, M>) -> Answer {
-    if call.frame.rdi as u32 & linux::CLONE_THREAD != 0 {
-        call.tell_once(b"musubi: Linux threads are not there yet\n");
-        return call.refuse("clone of a thread, flags", call.frame.rdi, errno::ENOSYS);
-    }
-    fork(call)
-}
-
-/// There is one thread: nobody is there to be woken, and nobody to wake. So a wait ends by its time only; without one it
-/// would never end, which is what Linux does, too.
+/// There is one thread. Who wakes and who waits are programs that share the memory, since one was started by the other.
 pub fn futex<M: Machine>(call: &mut Call<'_, M>, word: u64, operation: u32, value: u32, timeout: u64) -> Answer {
     let command = operation as i32 & linux::FUTEX_CMD_MASK as i32;
     let now = u32::from_le_bytes(call.read_array(word)?);
     match command as u32 {
-        linux::FUTEX_WAKE => Ok(0),
+        linux::FUTEX_WAKE => {
+            call.machine().change();
+            Ok(0)
+        }
         linux::FUTEX_WAIT if now != value => fail(errno::EAGAIN),
         linux::FUTEX_WAIT => {
             let ns = if timeout == 0 { u64::MAX } else { super::time::read_timespec(call, timeout)? };
-            call.machine().sleep(ns)?;
-            fail(errno::ETIMEDOUT)
+            let until = call.since.saturating_add(ns);
+            if call.machine().clock(Clock::SinceBoot) < until { Err(Stop::Wait(until)) } else { fail(errno::ETIMEDOUT) }
         }
         _ => call.refuse("futex", operation.into(), errno::ENOSYS),
     }
-}
-
-pub fn wait4<M: Machine>(_call: &mut Call<'_, M>) -> Answer {
-    fail(errno::ECHILD)
 }
 
 pub fn sched_yield<M: Machine>(call: &mut Call<'_, M>) -> Answer {
@@ -65,23 +49,47 @@ pub fn getpid<M: Machine>(call: &mut Call<'_, M>) -> Answer {
 }
 
 pub fn getppid<M: Machine>(call: &mut Call<'_, M>) -> Answer {
-    Ok(call.machine().parent(call.process.task))
+    let parent = call.server.family.lock().parent(call.process.task);
+    Ok(parent.unwrap_or_else(|| call.machine().parent(call.process.task)))
 }
 
-/// Group and session of a program are its own.
+/// The program that is meant; 0: the one that asks.
+fn meant<M: Machine>(call: &Call<'_, M>, process: i32) -> Result<u64, Errno> {
+    match u64::try_from(process) {
+        Ok(0) => Ok(call.process.task),
+        Ok(other) => Ok(other),
+        Err(_) => fail(errno::ESRCH),
+    }
+}
+
+pub fn getpgrp<M: Machine>(call: &mut Call<'_, M>) -> Answer {
+    getpgid(call, 0)
+}
+
 pub fn getpgid<M: Machine>(call: &mut Call<'_, M>, process: i32) -> Answer {
-    own(call, process)?;
-    Ok(call.process.task)
+    let process = meant(call, process)?;
+    Ok(call.server.family.lock().group(process)?)
+}
+
+pub fn getsid<M: Machine>(call: &mut Call<'_, M>, process: i32) -> Answer {
+    let process = meant(call, process)?;
+    Ok(call.server.family.lock().session(process)?)
 }
 
 pub fn setpgid<M: Machine>(call: &mut Call<'_, M>, process: i32, group: i32) -> Answer {
-    own(call, process)?;
-    if group == 0 || group as u64 == call.process.task { Ok(0) } else { fail(errno::EPERM) }
+    let process = meant(call, process)?;
+    let group = match u64::try_from(group) {
+        Ok(0) => process,
+        Ok(group) => group,
+        Err(_) => return fail(errno::EINVAL),
+    };
+    call.server.family.lock().set_group(call.process.task, process, group)?;
+    Ok(0)
 }
 
-/// It leads its group already, and such a one cannot have a new session.
-pub fn setsid<M: Machine>(_call: &mut Call<'_, M>) -> Answer {
-    fail(errno::EPERM)
+pub fn setsid<M: Machine>(call: &mut Call<'_, M>) -> Answer {
+    call.server.family.lock().set_session(call.process.task)?;
+    Ok(call.process.task)
 }
 
 fn own<M: Machine>(call: &Call<'_, M>, process: i32) -> Result<(), Errno> {

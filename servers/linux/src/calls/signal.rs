@@ -1,9 +1,10 @@
-//! Signals that a program raises itself, and their handlers.
+//! Signals that programs send to themselves and to each other, and their handlers.
 
 use abi::layout::WINDOW_END;
+use alloc::vec::Vec;
 use linux_raw_sys::general as linux;
 
-use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::answer::{Answer, End, Errno, Stop, errno, fail};
 use crate::machine::Machine;
 use crate::process::Call;
 use crate::signals::{self, AltStack, COUNT, Delivery, Sender, frame};
@@ -65,6 +66,21 @@ pub fn rt_sigpending<M: Machine>(call: &mut Call<'_, M>, mask: u64, mask_len: u6
     Ok(0)
 }
 
+/// Other signals are let through until one has a handler called, or ends the program.
+pub fn rt_sigsuspend<M: Machine>(call: &mut Call<'_, M>, mask: u64, mask_len: u64) -> Answer {
+    if mask_len != MASK_LEN {
+        return fail(errno::EINVAL);
+    }
+    let mask = call.read_word(mask)?;
+    call.process.signals.lock().suspend(mask);
+    pause(call)
+}
+
+pub fn pause<M: Machine>(call: &mut Call<'_, M>) -> Answer {
+    let interrupted = call.process.signals.lock().interrupts();
+    if interrupted.is_some() { fail(errno::EINTR) } else { Err(Stop::Wait(u64::MAX)) }
+}
+
 pub fn sigaltstack<M: Machine>(call: &mut Call<'_, M>, new: u64, old: u64) -> Answer {
     let before = call.process.signals.lock().alt_stack;
     if new != 0 {
@@ -90,23 +106,65 @@ pub fn sigaltstack<M: Machine>(call: &mut Call<'_, M>, new: u64, old: u64) -> An
 }
 
 pub fn kill<M: Machine>(call: &mut Call<'_, M>, target: i32, number: u64) -> Answer {
-    let own = call.process.task as i32;
-    // 0 and the negative own number: the own group, of which there is one member.
-    if target == own || target == 0 || target == -own || target == -1 {
+    let own = call.process.task;
+    let targets: Vec<u64> = {
+        let family = call.server.family.lock();
+        match target {
+            1.. => alloc::vec![target as u64],
+            0 => family.in_group(family.group(own)?),
+            -1 => call.server.all().into_iter().filter(|task| *task != own).collect(),
+            _ => family.in_group(u64::from(target.unsigned_abs())),
+        }
+    };
+    // As on Linux: it counts if one of them may be reached.
+    let mut outcome = fail(errno::ESRCH);
+    for task in targets {
+        outcome = match send(call, task, number) {
+            Ok(_) => Ok(0),
+            Err(Stop::Error(_)) if outcome.is_ok() => Ok(0),
+            refused => refused,
+        };
+    }
+    outcome
+}
+
+fn send<M: Machine>(call: &Call<'_, M>, task: u64, number: u64) -> Answer {
+    if task == call.process.task {
         return raise(call, number, linux::SI_USER as i32);
     }
-    let other = u64::try_from(target).ok().and_then(|task| call.server.process(task)).ok_or(Errno(errno::ESRCH))?;
+    let Some(other) = call.server.process(task) else {
+        // One that has ended and was not waited for is still there.
+        call.server.family.lock().group(task)?;
+        return Ok(0);
+    };
     if other.user != call.process.user && call.process.user != abi::task::USER_SYSTEM {
         return fail(errno::EPERM);
     }
-    match number {
-        0 => Ok(0),
-        n if n == u64::from(linux::SIGKILL) => {
-            call.machine().task_kill(other.task)?;
-            Ok(0)
-        }
-        _ => call.refuse("kill of another program, signal", number, errno::EPERM),
+    if number > COUNT {
+        return fail(errno::EINVAL);
     }
+    if number == 0 {
+        return Ok(0);
+    }
+    if signals::stops(number) {
+        return call.refuse("stopping another program, signal", number, errno::EPERM);
+    }
+    let ends = {
+        let mut signals = other.signals.lock();
+        let ends = number == u64::from(linux::SIGKILL) || signals.ends(number);
+        if !ends {
+            let sender = Sender { code: linux::SI_USER as i32, task: call.process.task, user: call.process.user };
+            signals.raise(number, sender);
+        }
+        ends
+    };
+    drop(other);
+    if ends {
+        call.server.kill(task, number)?;
+    } else {
+        call.machine().change();
+    }
+    Ok(0)
 }
 
 pub fn tkill<M: Machine>(call: &mut Call<'_, M>, thread: i32, number: u64) -> Answer {
@@ -139,15 +197,15 @@ fn raise<M: Machine>(call: &Call<'_, M>, number: u64, code: i32) -> Answer {
     Ok(0)
 }
 
-/// After a call: takes a signal that waits. `Err` with the exit code if it ends the program.
+/// After a call: takes a signal that waits. `Err` if it ends the program.
 ///
 /// # Errors
-/// 128 and the signal.
-pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), u64> {
+/// The signal.
+pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), End> {
     let delivery = call.process.signals.lock().take();
     let (signal, action, sender, mask) = match delivery {
         Delivery::Nothing => return Ok(()),
-        Delivery::End(signal) => return Err(128 + signal),
+        Delivery::End(signal) => return Err(End::by(signal)),
         Delivery::Handle { signal, action, sender, mask } => (signal, action, sender, mask),
     };
     let alt = call.process.signals.lock().alt_stack;
@@ -156,7 +214,7 @@ pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), u64> {
     let back = action.flags & u64::from(linux::SA_RESTORER) != 0;
     if call.write(at, &record).is_err() || !back || action.handler >= WINDOW_END {
         // No stack for the handler, or no way back from it: Linux ends the program, too.
-        return Err(128 + u64::from(linux::SIGSEGV));
+        return Err(End::by(linux::SIGSEGV.into()));
     }
     let f = &mut *call.frame;
     (f.rdi, f.rsi, f.rdx) = (signal, at + frame::INFO_AT, at + frame::CONTEXT_AT);
@@ -169,7 +227,7 @@ pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), u64> {
 /// The handler has returned: its return address was taken off the stack, the record begins below.
 pub fn rt_sigreturn<M: Machine>(call: &mut Call<'_, M>) -> Answer {
     let at = call.frame.rsp.wrapping_sub(8);
-    let bad = Stop::End(128 + u64::from(linux::SIGSEGV));
+    let bad = Stop::End(End::by(linux::SIGSEGV.into()));
     let Ok(record) = call.read_array::<{ frame::LEN as usize }>(at) else { return Err(bad) };
     let mask = frame::load(&record, call.frame);
     if call.frame.rip >= WINDOW_END || call.frame.rsp >= WINDOW_END {

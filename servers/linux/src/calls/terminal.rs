@@ -2,9 +2,9 @@
 
 use linux_raw_sys::{general as linux, ioctl};
 
-use crate::answer::{Answer, Errno, errno, fail};
-use crate::descriptors::{Description, Object, OnExec};
-use crate::machine::Machine;
+use crate::answer::{Answer, Errno, Stop, errno, fail};
+use crate::descriptors::{Description, Object, OnExec, PIPE_MAX};
+use crate::machine::{Clock, Machine};
 use crate::process::Call;
 use crate::record;
 
@@ -80,10 +80,11 @@ pub fn ioctl<M: Machine>(call: &mut Call<'_, M>, fd: i32, request: u32, argument
 fn ready(open: &Description) -> u32 {
     match &open.object {
         Object::PipeReader(pipe) => {
-            let hang_up = if alloc::sync::Arc::strong_count(pipe) == 1 { linux::POLLHUP } else { 0 };
+            let hang_up = if pipe.has_two_ends() { 0 } else { linux::POLLHUP };
             if pipe.bytes.lock().is_empty() { hang_up } else { linux::POLLIN | hang_up }
         }
-        Object::PipeWriter(pipe) if alloc::sync::Arc::strong_count(pipe) == 1 => linux::POLLERR | linux::POLLOUT,
+        Object::PipeWriter(pipe) if !pipe.has_two_ends() => linux::POLLERR | linux::POLLOUT,
+        Object::PipeWriter(pipe) if pipe.bytes.lock().len() + linux::PIPE_BUF as usize > PIPE_MAX => 0,
         Object::PipeWriter(_) => linux::POLLOUT,
         _ => linux::POLLIN | linux::POLLOUT,
     }
@@ -133,9 +134,9 @@ fn poll_until<M: Machine>(call: &mut Call<'_, M>, fds: u64, count: u64, wait: u6
         call.write(at + 6, &(returned as u16).to_le_bytes())?;
         found += u64::from(returned != 0);
     }
-    if found == 0 && wait > 0 {
-        // Nothing can become ready meanwhile: only this program could make it so.
-        call.machine().sleep(wait)?;
+    let until = call.since.saturating_add(wait);
+    if found == 0 && call.machine().clock(Clock::SinceBoot) < until {
+        return Err(Stop::Wait(until));
     }
     Ok(found)
 }

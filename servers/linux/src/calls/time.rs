@@ -2,7 +2,7 @@
 
 use linux_raw_sys::general as linux;
 
-use crate::answer::{Answer, Errno, errno, fail};
+use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::load::CLOCK_TICKS;
 use crate::machine::{Clock, Machine, TaskState};
 use crate::process::Call;
@@ -91,27 +91,46 @@ pub fn time<M: Machine>(call: &mut Call<'_, M>, time: u64) -> Answer {
     Ok(seconds)
 }
 
-pub fn nanosleep<M: Machine>(call: &mut Call<'_, M>, request: u64, _remaining: u64) -> Answer {
-    let ns = read_timespec(call, request)?;
-    call.machine().sleep(ns)?;
-    Ok(0)
+/// Waits until so long after the call was made. Where a signal ends that, what is left is written; 0: nowhere.
+fn rest<M: Machine>(call: &Call<'_, M>, ns: u64, remaining: u64) -> Answer {
+    let until = call.since.saturating_add(ns);
+    let left = until.saturating_sub(call.machine().clock(Clock::SinceBoot));
+    if left == 0 {
+        return Ok(0);
+    }
+    let interrupted = call.process.signals.lock().interrupts();
+    if interrupted.is_none() {
+        return Err(Stop::Wait(until));
+    }
+    if remaining != 0 {
+        call.write(remaining, &timespec(left))?;
+    }
+    fail(errno::EINTR)
 }
 
-/// Nothing interrupts a sleep but the end of the program, so what remains is never asked for.
+pub fn nanosleep<M: Machine>(call: &mut Call<'_, M>, request: u64, remaining: u64) -> Answer {
+    let ns = read_timespec(call, request)?;
+    rest(call, ns, remaining)
+}
+
 pub fn clock_nanosleep<M: Machine>(
     call: &mut Call<'_, M>,
     clock: u32,
     flags: u32,
     request: u64,
-    _remaining: u64,
+    remaining: u64,
 ) -> Answer {
     if !matches!(clock, linux::CLOCK_REALTIME | linux::CLOCK_MONOTONIC | linux::CLOCK_BOOTTIME) {
         return call.refuse("clock_nanosleep", clock.into(), errno::EINVAL);
     }
     let ns = read_timespec(call, request)?;
-    let ns = if flags & linux::TIMER_ABSTIME == 0 { ns } else { ns.saturating_sub(now(call, clock)?) };
-    call.machine().sleep(ns)?;
-    Ok(0)
+    if flags & linux::TIMER_ABSTIME == 0 {
+        return rest(call, ns, remaining);
+    }
+    // Counted from when the call was made, like the rest.
+    let passed = call.machine().clock(Clock::SinceBoot).saturating_sub(call.since);
+    let left = ns.saturating_sub(now(call, clock)?);
+    rest(call, if left == 0 { 0 } else { passed.saturating_add(left) }, 0)
 }
 
 pub fn getrusage<M: Machine>(call: &mut Call<'_, M>, who: i32, usage: u64) -> Answer {

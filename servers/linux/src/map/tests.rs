@@ -10,7 +10,7 @@ fn backing(base: u64) -> Arc<Backing> {
 }
 
 fn piece(backing: &Arc<Backing>, origin: u64, rights: Rights) -> Piece {
-    Piece { backing: backing.clone(), origin, rights, most: RW }
+    Piece { backing: backing.clone(), origin, rights, most: RW, shared: false }
 }
 
 #[test]
@@ -118,7 +118,7 @@ proptest! {
             let removed = match step {
                 Step::Insert(at, len, write) => {
                     let rights = if write { RW } else { R };
-                    let made = Piece { backing: backing(base), origin: at * PAGE, rights, most: RW };
+                    let made = Piece { backing: backing(base), origin: at * PAGE, rights, most: RW, shared: false };
                     model.extend((at..at + len).map(|page| (page, (base, (page - at) * PAGE, rights))));
                     map.insert(at * PAGE..(at + len) * PAGE, made)
                 }

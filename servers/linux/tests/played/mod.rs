@@ -52,6 +52,7 @@ pub struct Played {
     tasks: Mutex<HashMap<u64, Task>>,
     files: Mutex<files::Files>,
     pub streams: Mutex<HashMap<u64, Stream>>,
+    changes: Mutex<u64>,
 }
 
 impl Played {
@@ -68,6 +69,7 @@ impl Played {
             tasks: Mutex::default(),
             files: Mutex::default(),
             streams: Mutex::default(),
+            changes: Mutex::default(),
         }
     }
 
@@ -109,6 +111,11 @@ impl Played {
             *file = File { address, fixed: false, ..*file };
         }
         Ok(change(file))
+    }
+
+    /// The tasks that have a thread to start.
+    pub fn started(&self) -> Vec<u64> {
+        self.tasks.lock().unwrap().iter().filter(|(_, task)| task.start.is_some()).map(|(number, _)| *number).collect()
     }
 
     /// Where a file lies.
@@ -167,6 +174,10 @@ impl Machine for Played {
         1
     }
 
+    fn task_adopt(&self, task: u64) -> Result<(), Error> {
+        self.task(task, |_| ())
+    }
+
     fn foreign_set(&self, task: u64, _text: &Section) -> Result<(), Error> {
         self.task(task, |_| ())
     }
@@ -184,7 +195,7 @@ impl Machine for Played {
     fn section_clone(&self, original: &Section) -> Result<Section, Error> {
         let from = self.base_of(original)?;
         let len = self.live.lock().unwrap()[&original.base()].0;
-        let clone = self.section_create(len, len + 4096)?;
+        let clone = self.section_create(len, original.reserve().max(len + 4096))?;
         self.copy(clone.base() - SPACE_BASE, from, len);
         Ok(clone)
     }
@@ -391,17 +402,27 @@ impl Machine for Played {
         streams.get(&stream.id).filter(|stream| stream.terminal).map(|_| (80, 25))
     }
 
+    fn changes(&self) -> u64 {
+        *self.changes.lock().unwrap()
+    }
+
+    fn change(&self) {
+        *self.changes.lock().unwrap() += 1;
+    }
+
+    fn await_change(&self, _seen: u64, until: u64) -> Result<(), Error> {
+        assert_ne!(until, u64::MAX, "nobody is there who could change anything");
+        let left = until.saturating_sub(self.clock(Clock::SinceBoot));
+        std::thread::sleep(std::time::Duration::from_nanos(left));
+        Ok(())
+    }
+
     fn clock(&self, clock: Clock) -> u64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
         match clock {
             Clock::Since1970 => now,
             Clock::SinceBoot => now % (1 << 40),
         }
-    }
-
-    fn sleep(&self, ns: u64) -> Result<(), Error> {
-        std::thread::sleep(std::time::Duration::from_nanos(ns));
-        Ok(())
     }
 
     fn yield_now(&self) {}

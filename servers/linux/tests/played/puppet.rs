@@ -7,9 +7,9 @@ use abi::frame::Frame;
 use abi::layout::WINDOW_END;
 use abi::start::StreamRef;
 use abi::task::Limits;
-use personality::machine::Machine;
-use personality::server::{Server, Spawn};
-use window::foreign::{After, Personality};
+use personality::machine::{Clock, Machine};
+use personality::server::{Served, Server, Spawn};
+use window::foreign::After;
 
 use super::{Played, Stream};
 
@@ -44,16 +44,29 @@ impl Puppet<'_> {
         Puppet { server, task, frame }
     }
 
-    /// One call. `Err` with the exit code if it ended the program.
+    /// One call. `Err` with the exit code if it ended the program. What would wait for ever is interrupted.
     pub fn try_call(&mut self, number: u64, arguments: &[u64]) -> Result<i64, u64> {
         let mut six = [0; 6];
         six[..arguments.len()].copy_from_slice(arguments);
         let mut frame = Frame { rax: number, task: self.task, thread: self.task, ..self.frame };
         [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9] = six;
-        match self.server.upcall(&mut frame) {
-            After::Return => Ok(frame.rax as i64),
-            After::End { code, .. } => Err(code),
+        let machine = &self.server.machine;
+        let since = machine.clock(Clock::SinceBoot);
+        loop {
+            match self.server.attempt(&mut frame, since) {
+                Served::Done(After::Return) => return Ok(frame.rax as i64),
+                Served::Done(After::End { code, .. }) => return Err(code),
+                Served::Wait(u64::MAX) => return Ok(-i64::from(linux_raw_sys::errno::EINTR)),
+                Served::Wait(until) => machine.await_change(machine.changes(), until).unwrap(),
+            }
         }
+    }
+
+    /// Whether a call waits, having done nothing.
+    pub fn waits(&mut self, number: u64, arguments: [u64; 3]) -> bool {
+        let [rdi, rsi, rdx] = arguments;
+        let mut frame = Frame { rax: number, rdi, rsi, rdx, task: self.task, thread: self.task, ..self.frame };
+        self.server.attempt(&mut frame, self.server.machine.clock(Clock::SinceBoot)) == Served::Wait(u64::MAX)
     }
 
     pub fn call(&mut self, number: u64, arguments: &[u64]) -> i64 {

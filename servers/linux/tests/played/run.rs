@@ -1,18 +1,20 @@
 //! Running programs to their end, here and on the host.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use abi::Rights;
-use abi::frame::reason;
+use abi::frame::{Frame, reason};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
-use personality::machine::Machine;
-use personality::server::{Server, Spawn};
-use window::foreign::{After, Personality};
+use nix::unistd::Pid;
+use personality::machine::{Clock, Machine};
+use personality::server::{Served, Server, Spawn};
+use window::foreign::After;
 
 use super::process::{STAND_IN, Task, frame_of, put_registers};
 use super::{Played, Stream};
@@ -69,40 +71,83 @@ pub fn run_with(
     Outcome { output: take(1), errors: take(2), code }
 }
 
-/// Serves a task's entries until it ends. Answers its exit code.
-fn follow(server: &Server<Played>, number: u64) -> u64 {
-    let (pid, start) = server.machine.task(number, |task| (task.pid(), task.start.take().unwrap())).unwrap();
-    let mut registers = ptrace::getregs(pid).unwrap();
-    let mut frame = start;
+/// A task's thread.
+struct Thread {
+    task: u64,
+    frame: Frame,
+    /// Since when its call waits.
+    waits: Option<u64>,
+}
+
+/// Serves a task's entries, and those of all that it starts, until the last one has ended: one after the other, so that a run is like the
+/// next one. Answers the exit code of the first.
+fn follow(server: &Server<Played>, first: u64) -> u64 {
+    let machine = &server.machine;
+    let (mut line, mut code) = (VecDeque::new(), None);
+    let late = Instant::now() + Duration::from_secs(60);
     loop {
-        put_registers(&mut registers, &frame);
-        ptrace::setregs(pid, registers).unwrap();
-        ptrace::sysemu(pid, None).unwrap();
-        let stopped = waitpid(pid, None).unwrap();
-        registers = ptrace::getregs(pid).unwrap();
-        frame = frame_of(&registers, number);
-        match stopped {
-            WaitStatus::PtraceSyscall(_) => frame.rax = registers.orig_rax,
-            WaitStatus::Stopped(_, Signal::SIGSEGV) => {
-                frame.reason = reason::FAULT;
-                frame.right = u64::from(Rights::READ.bits());
-            }
-            WaitStatus::Stopped(_, signal) => {
-                frame.reason = reason::EXCEPTION;
-                frame.address = match signal {
-                    Signal::SIGFPE => 0,
-                    Signal::SIGTRAP => 3,
-                    Signal::SIGILL => 6,
-                    other => panic!("the program got {other}"),
-                };
-            }
-            other => panic!("{other:?}"),
+        for task in machine.started() {
+            let frame = machine.task(task, |task| task.start.take().unwrap()).unwrap();
+            line.push_back(Thread { task, frame, waits: None });
         }
-        if let After::End { task, code } = server.upcall(&mut frame) {
-            assert_eq!(task, number);
-            server.machine.task_kill(task).unwrap();
-            return code;
+        let Some(mut thread) = line.pop_front() else { return code.expect("the first one has ended") };
+        let Ok(pid) = machine.task(thread.task, |task| task.pid()) else {
+            // Another one has ended it.
+            code = code.or((thread.task == first).then_some(137));
+            continue;
+        };
+        let all_wait = line.iter().chain([&thread]).all(|thread| thread.waits.is_some());
+        let since = match thread.waits {
+            None => {
+                enter(pid, &mut thread);
+                machine.clock(Clock::SinceBoot)
+            }
+            Some(since) => since,
+        };
+        assert!(Instant::now() < late, "{}", if all_wait { "everybody waits" } else { "somebody has too much to do" });
+        thread.waits = match server.attempt(&mut thread.frame, since) {
+            Served::Done(After::Return) => None,
+            Served::Done(After::End { task, code: how }) => {
+                assert_eq!(task, thread.task);
+                code = code.or((task == first).then_some(how));
+                let _ = machine.task_kill(task);
+                continue;
+            }
+            Served::Wait(_) => Some(since),
+        };
+        if all_wait {
+            std::thread::sleep(Duration::from_micros(200));
         }
+        line.push_back(thread);
+    }
+}
+
+/// Lets a thread run until it enters the kernel.
+fn enter(pid: Pid, thread: &mut Thread) {
+    let mut registers = ptrace::getregs(pid).unwrap();
+    put_registers(&mut registers, &thread.frame);
+    ptrace::setregs(pid, registers).unwrap();
+    ptrace::sysemu(pid, None).unwrap();
+    let stopped = waitpid(pid, None).unwrap();
+    registers = ptrace::getregs(pid).unwrap();
+    let frame = &mut thread.frame;
+    *frame = frame_of(&registers, thread.task);
+    match stopped {
+        WaitStatus::PtraceSyscall(_) => frame.rax = registers.orig_rax,
+        WaitStatus::Stopped(_, Signal::SIGSEGV) => {
+            frame.reason = reason::FAULT;
+            frame.right = u64::from(Rights::READ.bits());
+        }
+        WaitStatus::Stopped(_, signal) => {
+            frame.reason = reason::EXCEPTION;
+            frame.address = match signal {
+                Signal::SIGFPE => 0,
+                Signal::SIGTRAP => 3,
+                Signal::SIGILL => 6,
+                other => panic!("the program got {other}"),
+            };
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -102,6 +102,36 @@ fn a_group_ends_with_those_that_are_being_started_in_it() {
     assert_eq!(table.begin(SHELL, 20).map(drop), Ok(()), "others do, while there is anybody");
 }
 
+/// Tasks that are there before this table hears of them, and start others themselves.
+#[test]
+fn who_is_brought_into_a_group_that_ends_ends() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let member = By { task: 20, user: 1 };
+    table.adopt(21, 20, 1, name());
+    assert_eq!(table.join(member, 21, group::SAME), Ok(20));
+    assert_eq!(table.end_group(SHELL, 20), Ok(Vec::from([20, 21])));
+    // Brought by its parent, which is being ended.
+    table.adopt_in(20, 22, 20, 1, name());
+    assert_eq!(table.join(member, 22, 20), Err(Error::Killed));
+    assert_eq!(table.take_doomed(), Vec::from([22]));
+    // It asks before its parent has brought it, and has a child, too.
+    table.adopt(23, 20, 1, name());
+    let unheard = By { task: 23, user: 1 };
+    assert_eq!(table.join(unheard, 23, group::SAME), Err(Error::Killed));
+    table.adopt(24, 23, 1, name());
+    assert_eq!(table.join(unheard, 24, 20), Err(Error::Killed));
+    assert_eq!(table.take_doomed(), Vec::from([23, 24]));
+    // It is over at last, and nothing is kept of who has ended.
+    table.adopt(30, 1, 1, name());
+    for task in [20, 21, 22, 23, 24] {
+        table.over(&ended(task, 20), all_live);
+    }
+    table.over(&ended(25, 20), all_live);
+    assert!(table.killed.is_empty() && table.take_doomed().is_empty());
+    assert_eq!(table.join(By { task: 30, user: 1 }, 30, group::SAME), Ok(30));
+}
+
 #[test]
 fn who_is_started_by_one_that_ends_is_nobodys() {
     let mut table = Table::new();

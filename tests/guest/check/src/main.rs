@@ -21,6 +21,7 @@ mod irq;
 mod itc;
 mod lending;
 mod lines;
+mod linux;
 mod locks;
 mod memory;
 mod passing;
@@ -88,6 +89,7 @@ const GROUPS: &[Group] = &[
     Group { name: "clock", checks: clock::CHECKS },
     Group { name: "files", checks: files::CHECKS },
     Group { name: "programs", checks: programs::CHECKS },
+    Group { name: "linux", checks: linux::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
     Group { name: "state", checks: attacks::state::CHECKS },

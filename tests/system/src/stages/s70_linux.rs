@@ -1,6 +1,6 @@
 //! Unmodified Linux programs from Debian: what they print is what they print on the host.
 
-use crate::case::{Case, sh};
+use crate::case::{Case, checks, sh};
 
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -33,10 +33,26 @@ pub fn cases() -> Vec<Case> {
             .out("4a2ec04775606a5c93fa3e28e537b364ea72ac4384ed2f28fe88e01a39892232  -\n")
             .matrix(),
         sh("nobody_reads", "busybox yes | busybox head -n 2").put(BUSYBOX, "/bin/busybox").out("y\ny\n"),
-        sh("no_fork", "busybox sh -c 'echo one | cat'; linux-unknown")
+        sh("what_is_not_there", "busybox nc 127.0.0.1 1; linux-unknown")
             .put(BUSYBOX, "/bin/busybox")
-            .out_has(&["fork 0x38  (last: busybox)"])
-            .err_has(&["musubi: fork is not there yet: run the parts as separate commands\n"]),
+            .out_has(&["1  call 41   socket  (last: busybox)"])
+            .err_has(&["nc: socket: Function not implemented\n"]),
+        // Programs that start programs: a shell's pipes, subshells, jobs and signals.
+        lines("forks", &format!("busybox sh -c '{FORKS}'"), &["busybox", "sh", "-c", FORKS]).matrix(),
+        lines("forks_and_signals", &format!("busybox sh -c '{SIGNALS}'"), &["busybox", "sh", "-c", SIGNALS]).matrix(),
+        debian("debian_shells", DEBIAN),
+        checks(
+            "forked",
+            "check linux",
+            &[
+                "nothing_is_left_of_those_who_fork",
+                "a_group_ends_with_those_who_were_forked",
+                "who_cannot_fork_is_told",
+            ],
+        )
+        .put(BUSYBOX, "/bin/busybox")
+        .err_any()
+        .matrix(),
         busybox("files_by_a_script", &format!("busybox sh -c '{WRITES}'"), &["busybox", "sh", "-c", WRITES])
             .err("sh: can't create none/c: nonexistent directory\n")
             .matrix(),
@@ -90,7 +106,19 @@ pub fn cases() -> Vec<Case> {
 const SCRIPT: &str = "f() { case $1 in a*) echo \"$1: $((0x10 + $2))\";; *) return 3;; esac; }; f abc 5; f b; echo $?; \
     read x y <<END\nsome words here\nEND\necho \"$y|$x\"; for i in 1 2 3; do printf %03d $i; done; trap \"echo bye\" EXIT";
 
-/// Only what the shell does itself: for the rest it would have to fork.
+const FORKS: &str = "x=$(echo a; echo b); echo \"$x\"; cat lines | sort -n | head -n 5 | wc; (exit 3); echo $?; y=1; (y=2; echo $y); echo $y; \
+    i=0; while [ $i -lt 50 ]; do (exit $i); i=$((i+1)); done; echo $i; echo a b c | xargs -n 1 echo item; yes | head -n 3; seq 30000 | tail -n 1; \
+    (sleep 0.05; echo late) | cat; find . -name lines -exec cat {} + | sha256sum; { echo out; echo err >&2; } 2>/dev/null | cat; exec wc lines";
+
+const SIGNALS: &str = "(echo early; exit 4) & wait $!; echo $?; sleep 100 & exec 2>/dev/null; kill $!; wait $!; echo $?; sleep 100 & kill -9 $!; wait $!; \
+    echo $?; trap \"echo caught\" USR1; (kill -USR1 $$) & wait; echo after; wait; echo $?; trap \"echo bye\" EXIT; (echo inner); \
+    trap \"\" TERM; kill $$; sleep 0.01; kill -0 $$; echo $?; kill -0 999999; echo $?";
+
+/// Debian's shells and tools, which are linked dynamically.
+const DEBIAN: &str = "/usr/bin/bash -c 'x=$(/usr/bin/seq 9 | /usr/bin/head -n 2); echo \"$x\"; for i in 1 2 3; do (exit $i); echo $?; done; \
+    { echo to; echo cat; } | /usr/bin/cat; /usr/bin/seq 3 | while read n; do echo n$n; done; \
+    /usr/bin/dash -c \"/usr/bin/seq 1000 | /usr/bin/wc -l; exit 6\"; echo $?'";
+
 const WRITES: &str = "echo one > a; echo two >> a; while read x; do echo got $x; done < a; exec 3> b; echo three >&3; exec 3>&-; \
     read y < b; echo $y; echo x > none/c; echo $?; cd none 2> /dev/null; [ -s a ] && echo there; set -C; echo x > d; cat d";
 
@@ -125,6 +153,21 @@ fn tiny(code: &[u8]) -> Vec<u8> {
 }
 
 const LOOP: &str = "i=0; while [ $i -lt 5 ]; do echo $((i * i)); i=$((i + 1)); done";
+
+fn debian(name: &'static str, line: &'static str) -> Case {
+    const FILES: [&str; 9] = [
+        "/lib64/ld-linux-x86-64.so.2",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib/x86_64-linux-gnu/libtinfo.so.6",
+        "/usr/bin/bash",
+        "/usr/bin/dash",
+        "/usr/bin/cat",
+        "/usr/bin/head",
+        "/usr/bin/seq",
+        "/usr/bin/wc",
+    ];
+    FILES.iter().fold(sh(name, line).mem("1G"), |case, file| case.put(file, file)).out_as_host(&["sh", "-c", line])
+}
 
 fn busybox(name: &'static str, line: &str, host: &[&'static str]) -> Case {
     sh(name, line).put(BUSYBOX, "/bin/busybox").out_as_host(host)

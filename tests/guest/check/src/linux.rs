@@ -1,0 +1,128 @@
+//! Linux programs that start others and end in every way: nothing of them is left. (They need Debian's busybox in the machine.)
+
+use crate::deaths::settled;
+use crate::report::{Check, Outcome, doing};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use musubi::abi::info::Memory;
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::exit;
+use musubi::command::Command;
+use musubi::interfaces::processes::{group, whom};
+use musubi::processes;
+use musubi::rt::{task, time};
+
+pub const CHECKS: &[Check] = &[
+    ("nothing_is_left_of_those_who_fork", nothing_is_left),
+    ("a_group_ends_with_those_who_were_forked", a_group_ends),
+    ("who_cannot_fork_is_told", who_cannot_fork),
+];
+
+/// How often it is done between looking.
+const TIMES: u64 = 40;
+
+/// A shell with children that end by themselves, in a pipe, by a signal, and by nobody but a signal to all.
+const SCRIPT: &str =
+    "(exit 3); echo text | cat | wc -c > /dev/null; sleep 100 & sleep 100 & kill -9 $!; wait $!; kill %1; wait; exit 5";
+
+fn busybox() -> Command {
+    Command::new(b"bin/busybox").args([&b"busybox"[..], b"sh", b"-c"])
+}
+
+fn threads() -> u64 {
+    task::info(task::identity().task).map_or(0, |info| info.used.threads)
+}
+
+fn nothing_is_left() -> Outcome {
+    let before = threads();
+    let once = || -> Outcome {
+        let child = busybox().arg(SCRIPT.as_bytes()).spawn().map_err(|e| format!("busybox: {e}"))?;
+        let how = child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+        same!((how.kind, how.code), (exit::EXITED, 5), "the shell");
+        Ok(())
+    };
+    // What grows with use does.
+    (0..10).try_for_each(|_| once())?;
+    let used = |m: &Memory| m.total - m.free - m.kernel_heap;
+    let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
+    let first = settled()?;
+    (0..TIMES).try_for_each(|_| once())?;
+    let until = time::now_ns() + 5_000_000_000;
+    loop {
+        let now = settled()?;
+        let (heap, memory) = (used_heap(&first, &now), used(&now).saturating_sub(used(&first)));
+        // A program that is kept has more than ten pages, six of them end each time.
+        let is_back = counts(&now) == counts(&first) && memory < TIMES * PAGE && heap < TIMES * PAGE / 4;
+        if is_back {
+            break;
+        }
+        let lost = format!(
+            "sections, tasks, threads {:?}, not {:?}; {memory} bytes, {heap} of the kernel's",
+            counts(&now),
+            counts(&first)
+        );
+        holds!(time::now_ns() < until, "{lost}");
+    }
+    gone(before)
+}
+
+fn used_heap(before: &Memory, after: &Memory) -> u64 {
+    after.kernel_heap_used.saturating_sub(before.kernel_heap_used)
+}
+
+/// What children of whom this program pays for count for is given back, soon after their end.
+fn gone(before: u64) -> Outcome {
+    let until = time::now_ns() + 5_000_000_000;
+    while threads() != before {
+        holds!(time::now_ns() < until, "{} threads and tasks are paid for, not {before}", threads());
+        time::sleep_ns(5_000_000);
+    }
+    Ok(())
+}
+
+fn a_group_ends() -> Outcome {
+    let before = (threads(), task::list().count());
+    for n in 0..20 {
+        // The last one takes the place of its shell, so they are four.
+        let command = busybox().arg(b"sleep 100 & (sleep 100 & sleep 100) & sleep 100").group(group::NEW);
+        let child = command.spawn().map_err(|e| format!("{n}: {e}"))?;
+        let until = time::now_ns() + 20_000_000_000;
+        while task::list().filter(|one| one.payer != 0 && one.task >= child.task).count() < 4 {
+            holds!(time::now_ns() < until, "{n}: they were not started");
+            time::sleep_ns(2_000_000);
+        }
+        // The group has the number of the first.
+        processes::kill(whom::GROUP | child.task).map_err(doing("kill"))?;
+        let _ = child.wait_for(20_000_000_000);
+        let until = time::now_ns() + 20_000_000_000;
+        while task::list().count() > before.1 {
+            let left: String = task::list()
+                .filter(|one| one.payer != 0)
+                .map(|one| {
+                    format!(
+                        " {} of {} ({} threads, {} sections, {} frames)",
+                        one.task, one.payer, one.threads, one.used.sections, one.used.frames
+                    )
+                })
+                .collect();
+            holds!(time::now_ns() < until, "{n}: some have outlived their group:{left}");
+            time::sleep_ns(2_000_000);
+        }
+    }
+    gone(before.0)
+}
+
+/// One that may have so many threads, each task being one, has an error and goes on.
+fn who_cannot_fork() -> Outcome {
+    let limits = musubi::abi::task::Limits { threads: 3, ..Default::default() };
+    let script = b"sleep 100 & sleep 100 & sleep 100 & sleep 100 & echo never";
+    let child = busybox().arg(script).limits(limits).spawn().map_err(|e| format!("{e}"))?;
+    let how = child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+    same!((how.kind, how.code), (exit::EXITED, 2), "a shell that cannot fork");
+    let script = b"(exit 4); (exit 6)";
+    let child = busybox().arg(script).spawn().map_err(|e| format!("{e}"))?;
+    let how = child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+    same!((how.kind, how.code), (exit::EXITED, 6), "the next one");
+    Ok(())
+}
