@@ -1,7 +1,7 @@
 //! Who pays for messages that nobody has received yet: a share of the pool per task, below that of who made it.
 
 use crate::free::Chain;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 use abi::Error;
 use alloc::boxed::Box;
 
@@ -22,11 +22,12 @@ struct Account {
     /// Messages that are charged, and above them who needs the account: its task, and accounts below. At 0 it is free. Between them
     /// [`RETIRED`].
     use_: AtomicU64,
-    limit: AtomicU32,
-    payer: AtomicU32,
+    // From here on the same as long as anybody needs it.
+    limit: owned::AtomicU32,
+    payer: owned::AtomicU32,
     /// It has this much of the pool, and whether that is the users' part.
-    promised: AtomicU32,
-    is_user: AtomicU32,
+    promised: owned::AtomicU32,
+    is_user: owned::AtomicU32,
     next: AtomicU32,
 }
 

@@ -7,6 +7,7 @@ extern crate alloc;
 mod account;
 mod face;
 mod free;
+mod lock;
 mod message;
 mod notice;
 mod pool;

@@ -1,9 +1,9 @@
 //! Messages that come again and again and always have room: interrupts, ticks (K1-41, 44). Each has a slot for itself. While
 //! it is in the queue it only counts how often it has come.
 
+use crate::lock::{OPEN, Queues};
 use crate::message::{Body, Envelope, Own, Sender};
 use crate::pool::{Caller, Permit, Pool, Woken};
-use crate::post::Queues;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
 
@@ -46,8 +46,8 @@ impl Pool {
     /// As [`Pool::send`].
     pub fn bind(&self, to: &Permit, by: &Caller, op: u64, from: Sender) -> Result<Notice, Error> {
         let post = self.post(to.post)?;
-        let queues = post.queues.lock();
-        post.check(*to, Rights::READ)?;
+        let queues = post.queues();
+        to.check(queues.epoch(), Rights::READ)?;
         self.accounts.charge(by.account)?;
         let slot = self.slots.take(by.processor);
         let this = self.slots.at(slot);
@@ -55,7 +55,7 @@ impl Pool {
         this.letter.write(&Envelope { from, back: 0, question: None }, &Own::new(&body));
         this.account.store(by.account, Ordering::Relaxed);
         this.notice.store(FREE, Ordering::Relaxed);
-        Ok(Notice { slot, post: to.post, born: queues.born })
+        Ok(Notice { slot, post: to.post, born: queues.born.load(Ordering::Relaxed) })
     }
 
     /// It has come. Who is to be woken for it.
@@ -66,15 +66,15 @@ impl Pool {
         let post = self.post(notice.post)?;
         let this = self.slots.at(notice.slot);
         let handed = {
-            let mut queues = post.queues.lock();
-            if !post.is_used() || queues.born != notice.born {
+            let queues = post.queues();
+            if queues.epoch() & OPEN == 0 || queues.born.load(Ordering::Relaxed) != notice.born {
                 return Err(Error::NotFound);
             }
             this.letter.count_up();
             if this.notice.load(Ordering::Relaxed) == QUEUED {
                 return Ok(None);
             }
-            let handed = self.take_receiver(&mut queues, None);
+            let handed = self.take_receiver(&queues, None);
             match handed {
                 // Nobody else counts while it is in nobody's queue.
                 Some(taken) => {
@@ -85,7 +85,7 @@ impl Pool {
                 }
                 None => {
                     this.notice.store(QUEUED, Ordering::Relaxed);
-                    self.push(&mut queues, notice.slot);
+                    self.push(&queues, notice.slot);
                 }
             }
             handed.map(|taken| taken.number)
@@ -101,7 +101,7 @@ impl Pool {
         let Ok(post) = self.post(notice.post) else { return };
         let this = self.slots.at(notice.slot);
         {
-            let _queues = post.queues.lock();
+            let _queues = post.queues();
             if this.notice.load(Ordering::Relaxed) == QUEUED {
                 return this.notice.store(LAST, Ordering::Relaxed);
             }
@@ -111,7 +111,7 @@ impl Pool {
 
     /// Takes out the first message, for this record. A notice stays with its post: what it says is read now, under the lock.
     #[inline]
-    pub(crate) fn pop(&self, queues: &mut Queues, receiver: u32) -> Option<Popped> {
+    pub(crate) fn pop(&self, queues: &Queues, receiver: u32) -> Option<Popped> {
         let slot = self.pop_slot(queues)?;
         let this = self.slots.at(slot);
         match this.notice.load(Ordering::Relaxed) {

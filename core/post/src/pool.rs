@@ -3,6 +3,7 @@
 use crate::account::{Accounts, Share};
 use crate::face::Face;
 use crate::free::Chain;
+use crate::lock::{OPEN, get};
 use crate::message::{Letter, Message, Question, Sender};
 use crate::post::Post;
 use crate::receiver::{Holder, RECEIVERS_MAX, Receiver, SEVERAL_MAX};
@@ -139,6 +140,23 @@ impl Permit {
     pub fn post(&self) -> u32 {
         self.post
     }
+
+    #[inline(always)]
+    pub(crate) fn allows(&self, needed: Rights) -> bool {
+        self.rights & needed.bits() != 0
+    }
+
+    /// Whether it is good for this in an epoch.
+    #[inline(always)]
+    pub(crate) fn check(&self, epoch: u64, needed: Rights) -> Result<(), Error> {
+        if epoch == self.epoch && self.allows(needed) {
+            Ok(())
+        } else if epoch & OPEN == 0 {
+            Err(Error::NotFound)
+        } else {
+            Err(Error::Changed)
+        }
+    }
 }
 
 /// All posts, and what belongs to them.
@@ -238,8 +256,8 @@ impl Pool {
     /// How many messages and how many receivers are queued at a post.
     pub fn depth(&self, post: u32) -> (u32, u32) {
         self.post(post).map_or((0, 0), |post| {
-            let queues = post.queues.lock();
-            (queues.messages, queues.waiting)
+            let queues = post.queues();
+            (get(&queues.messages), get(&queues.waiting))
         })
     }
 
@@ -261,7 +279,7 @@ impl Pool {
     ) -> Result<Permit, Error> {
         // First the epoch, then the list: who changes the list first changes that, then the epoch.
         let epoch = self.post(post)?.epoch();
-        if epoch.is_multiple_of(2) {
+        if epoch & OPEN == 0 {
             return Err(Error::NotFound);
         }
         check()?;

@@ -1,34 +1,17 @@
-//! One post: what its lock protects, and the two queues, chains of slots and of places.
+//! One post: who comes in, and its two queues, chains of slots and of places.
 
+use crate::lock::{EACH, Held, Lock, OPEN, Queues, get, set};
 use crate::message::{Envelope, Hands, Question};
 use crate::notice::Popped;
 use crate::pool::{By, Permit, Pool, Woken};
-use crate::receiver::{Holder, Place, Receiver, SEVERAL_MAX};
-use crate::sync::owned::AtomicU32;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::receiver::{Holder, Place, Receiver};
+use crate::sync::Ordering;
 use abi::{Error, Rights};
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Post {
-    /// Odd: somebody has it. Goes up whenever a permit is no longer good; changed under the lock.
-    epoch: AtomicU64,
-    pub queues: Mutex<Queues>,
-}
-
-/// First and last of each chain; 0: empty. Places are numbered by receiver and place.
-#[derive(Debug, Default)]
-pub(crate) struct Queues {
-    first: u32,
-    last: u32,
-    pub messages: u32,
-    head: u32,
-    tail: u32,
-    pub waiting: u32,
-    /// Being given back: nobody can get it before that is done.
-    shutting: bool,
-    /// The epoch in which it was got: what is bound to it is bound to that.
-    pub born: u64,
+    pub lock: Lock,
 }
 
 /// A receiver whose wait is claimed.
@@ -46,78 +29,62 @@ pub(crate) enum Left {
     Nobody,
 }
 
-const EACH: u32 = SEVERAL_MAX as u32;
-
-#[inline(always)]
-fn get(word: &AtomicU32) -> u32 {
-    word.load(Ordering::Relaxed)
-}
-
-#[inline(always)]
-fn set(word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::Relaxed);
-}
-
 impl Post {
     #[inline]
     pub fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::SeqCst)
+        self.lock.epoch()
     }
 
     pub fn is_used(&self) -> bool {
-        !self.epoch().is_multiple_of(2)
+        self.epoch() & OPEN != 0
     }
 
-    fn set_epoch(&self, epoch: u64) {
-        self.epoch.store(epoch, Ordering::SeqCst);
+    /// Whether the permit is good for this, now.
+    #[inline(always)]
+    pub fn check(&self, permit: Permit, needed: Rights) -> Result<(), Error> {
+        permit.check(self.epoch(), needed)
+    }
+
+    /// Takes the lock of the queues.
+    #[inline]
+    pub fn queues(&self) -> Held<'_> {
+        self.lock.lock()
     }
 
     /// Somebody gets it. Whether nobody had it.
     pub fn open(&self) -> bool {
-        let mut queues = self.queues.lock();
-        let is_free = !self.is_used() && !queues.shutting;
+        let queues = self.queues();
+        let is_free = queues.epoch() & OPEN == 0 && get(&queues.shutting) == 0;
         if is_free {
-            self.set_epoch(self.epoch() + 1);
-            queues.born = self.epoch();
+            let epoch = queues.epoch() + OPEN;
+            queues.set_epoch(epoch);
+            queues.born.store(epoch, Ordering::Relaxed);
         }
         is_free
     }
 
     /// No permit is good any more. Whether anybody is in the queue of receivers; who comes later has no old permit.
     pub fn renew(&self) -> bool {
-        let queues = self.queues.lock();
-        self.set_epoch(self.epoch() + 2);
-        queues.waiting > 0
+        let queues = self.queues();
+        queues.set_epoch(queues.epoch() + 2 * OPEN);
+        get(&queues.waiting) > 0
     }
 
     /// All that was there is taken out.
     pub fn end(&self) {
-        self.queues.lock().shutting = false;
-    }
-
-    /// Under the lock: whether the permit is good for this.
-    #[inline(always)]
-    pub fn check(&self, permit: Permit, needed: Rights) -> Result<(), Error> {
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        if epoch == permit.epoch && permit.rights & needed.bits() != 0 {
-            Ok(())
-        } else if epoch.is_multiple_of(2) {
-            Err(Error::NotFound)
-        } else {
-            Err(Error::Changed)
-        }
+        set(&self.queues().shutting, 0);
     }
 }
 
 impl Queues {
     #[inline]
     pub fn has_message(&self) -> bool {
-        self.first != 0
+        get(&self.first) != 0
     }
 
     /// Whether this permit to read was given since somebody has got the post: its list may have changed since then.
     pub fn has_known(&self, permit: Permit) -> bool {
-        permit.epoch >= self.born && permit.rights & Rights::READ.bits() != 0
+        permit.epoch >= self.born.load(Ordering::Relaxed) && permit.allows(Rights::READ)
     }
 }
 
@@ -128,73 +95,57 @@ impl Pool {
     }
 
     /// A slot goes to the end of the queue of messages.
-    pub(crate) fn push(&self, queues: &mut Queues, slot: u32) {
+    pub(crate) fn push(&self, queues: &Queues, slot: u32) {
         set(&self.slots.at(slot).next, 0);
-        if queues.last == 0 {
-            queues.first = slot;
-        } else {
-            set(&self.slots.at(queues.last).next, slot);
+        match get(&queues.last) {
+            0 => set(&queues.first, slot),
+            last => set(&self.slots.at(last).next, slot),
         }
-        queues.last = slot;
-        queues.messages += 1;
+        set(&queues.last, slot);
+        set(&queues.messages, get(&queues.messages) + 1);
     }
 
     /// The first slot. (Not for others than [`Pool::pop`].)
-    pub(crate) fn pop_slot(&self, queues: &mut Queues) -> Option<u32> {
-        let slot = queues.first;
+    pub(crate) fn pop_slot(&self, queues: &Queues) -> Option<u32> {
+        let slot = get(&queues.first);
         if slot == 0 {
             return None;
         }
-        queues.first = get(&self.slots.at(slot).next);
-        if queues.first == 0 {
-            queues.last = 0;
+        let next = get(&self.slots.at(slot).next);
+        set(&queues.first, next);
+        if next == 0 {
+            set(&queues.last, 0);
         }
-        queues.messages -= 1;
+        set(&queues.messages, get(&queues.messages) - 1);
         Some(slot)
     }
 
     /// A receiver goes to the end of the queue of receivers, at one of its places.
-    #[inline(always)]
-    pub(crate) fn link(&self, queues: &mut Queues, number: u32, receiver: &Receiver, place: usize) {
-        let id = number * EACH + place as u32;
-        let this = &receiver.places[place];
-        set(&this.before, queues.tail);
-        set(&this.after, 0);
-        set(&this.linked, 1);
-        if queues.tail == 0 {
-            queues.head = id;
-        } else {
-            set(&self.place(queues.tail).after, id);
+    pub(crate) fn link(&self, queues: &Queues, number: u32, receiver: &Receiver, place: usize) {
+        let (id, tail) = (number * EACH + place as u32, get(&queues.tail));
+        set(&receiver.places[place].before, tail);
+        match tail {
+            0 => set(&queues.head, id),
+            last => set(&self.place(last).after, id),
         }
-        queues.tail = id;
-        queues.waiting += 1;
+        set(&queues.tail, id);
+        set(&queues.waiting, get(&queues.waiting) + 1);
     }
 
-    #[inline(always)]
-    fn unlink(&self, queues: &mut Queues, this: &Place) {
+    /// Nothing is left in its place: whoever is in no queue has no neighbours.
+    fn unlink(&self, queues: &Queues, this: &Place) {
         let (before, after) = (get(&this.before), get(&this.after));
         match before {
-            0 => queues.head = after,
+            0 => set(&queues.head, after),
             _ => set(&self.place(before).after, after),
         }
         match after {
-            0 => queues.tail = before,
+            0 => set(&queues.tail, before),
             _ => set(&self.place(after).before, before),
         }
-        set(&this.linked, 0);
-        queues.waiting -= 1;
-    }
-
-    /// The same of the first one.
-    #[inline(always)]
-    fn unlink_first(&self, queues: &mut Queues, this: &Place) {
-        queues.head = get(&this.after);
-        match queues.head {
-            0 => queues.tail = 0,
-            next => set(&self.place(next).before, 0),
-        }
-        set(&this.linked, 0);
-        queues.waiting -= 1;
+        set(&this.before, 0);
+        set(&this.after, 0);
+        set(&queues.waiting, get(&queues.waiting) - 1);
     }
 
     /// A receiver whose wait is over leaves one of its places, if it is still there.
@@ -203,28 +154,46 @@ impl Pool {
         let this = self.place(id);
         // Its post is written before the place is used at all (receive.rs).
         let Ok(post) = self.post(this.post.load(Ordering::SeqCst)) else { return };
-        let mut queues = post.queues.lock();
-        if get(&this.linked) != 0 {
-            self.unlink(&mut queues, this);
+        let queues = if place == 0 {
+            match post.lock.leave_only(receiver) {
+                Ok(()) => return,
+                Err(seen) => post.lock.lock_after(seen),
+            }
+        } else {
+            post.queues()
+        };
+        if get(&this.before) != 0 || get(&this.after) != 0 || get(&queues.head) == id {
+            self.unlink(&queues, this);
         }
     }
 
-    /// The first receiver whose wait nobody else has ended: its wait is claimed then, and it answers for the question. It is to
-    /// be given the message ([`Pool::give`]) when the lock is no longer held.
+    /// Ends the wait of a receiver that was first in a queue, if nobody else has. It answers for the question then, and is to be given
+    /// the message ([`Pool::give`]) when the lock is no longer held.
     #[inline(always)]
-    pub(crate) fn take_receiver(&self, queues: &mut Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
-        while queues.head != 0 {
-            let number = queues.head / EACH;
-            let receiver = self.receiver(number);
-            self.unlink_first(queues, &receiver.places[(queues.head % EACH) as usize]);
-            if receiver.claim_any() {
-                if let Some((asker, ticket)) = asker {
-                    asker.hold_first(ticket, receiver.holder(number));
-                }
-                return Some(Taken { number, receiver });
+    pub(crate) fn claimed(&self, number: u32, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
+        let receiver = self.receiver(number);
+        if !receiver.claim_any() {
+            return None;
+        }
+        if let Some((asker, ticket)) = asker {
+            asker.hold_first(ticket, receiver.holder(number));
+        }
+        Some(Taken { number, receiver })
+    }
+
+    /// The first receiver whose wait nobody else has ended: [`Pool::claimed`].
+    pub(crate) fn take_receiver(&self, queues: &Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
+        loop {
+            let id = get(&queues.head);
+            if id == 0 {
+                return None;
+            }
+            self.unlink(queues, self.place(id));
+            let taken = self.claimed(id / EACH, asker);
+            if taken.is_some() {
+                return taken;
             }
         }
-        None
     }
 
     /// Gives a message to a receiver whose wait is claimed. `waits`: the caller waits.
@@ -264,43 +233,42 @@ impl Pool {
 
     /// From now on nobody comes into the post.
     pub(crate) fn shut(&self, post: &Post, force: bool) -> Result<(), Error> {
-        let mut queues = post.queues.lock();
-        if !post.is_used() {
+        let queues = post.queues();
+        if queues.epoch() & OPEN == 0 {
             return Err(Error::NotFound);
         }
-        if !force && (queues.messages > 0 || self.has_receiver(&mut queues)) {
+        if !force && (queues.has_message() || self.has_receiver(&queues)) {
             return Err(Error::Busy);
         }
-        post.set_epoch(post.epoch() + 1);
-        queues.shutting = true;
+        queues.set_epoch(queues.epoch() + OPEN);
+        set(&queues.shutting, 1);
         Ok(())
     }
 
     /// Whether anybody waits here: those whose wait was just ended leave.
-    fn has_receiver(&self, queues: &mut Queues) -> bool {
-        while queues.head != 0 {
-            if self.receiver(queues.head / EACH).waits().is_some() {
-                return true;
+    fn has_receiver(&self, queues: &Queues) -> bool {
+        loop {
+            match get(&queues.head) {
+                0 => return false,
+                id if self.receiver(id / EACH).waits().is_some() => return true,
+                id => self.unlink(queues, self.place(id)),
             }
-            let this = self.place(queues.head);
-            self.unlink(queues, this);
         }
-        false
     }
 
     /// The next message or receiver of a post that was shut.
     pub(crate) fn take_out(&self, post: &Post) -> Option<Left> {
-        let queues = &mut *post.queues.lock();
-        match self.pop(queues, 0) {
+        let queues = post.queues();
+        match self.pop(&queues, 0) {
             Some(Popped::Slot(slot)) => return Some(Left::Message(slot)),
             Some(Popped::Kept) => return Some(Left::Nobody),
             None => {}
         }
-        let id = queues.head;
+        let id = get(&queues.head);
         if id == 0 {
             return None;
         }
-        self.unlink(queues, self.place(id));
+        self.unlink(&queues, self.place(id));
         let receiver = self.receiver(id / EACH);
         let is_mine = receiver.waits().is_some_and(|ticket| receiver.claim(ticket));
         Some(if is_mine { Left::Receiver(id / EACH) } else { Left::Nobody })

@@ -1,9 +1,10 @@
 //! Receiving, and sending and receiving in one step.
 
+use crate::lock::{Held, Queues};
 use crate::message::{Body, Envelope, Hands, Own, Question, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
-use crate::post::{Post, Queues, Taken};
+use crate::post::{Post, Taken};
 use crate::receiver::{Holder, Receiver, SEVERAL_MAX};
 use crate::sync::Ordering;
 use abi::{Error, Rights};
@@ -105,9 +106,9 @@ impl Pool {
         for permit in at {
             let post = self.post(permit.post)?;
             let popped = {
-                let mut queues = post.queues.lock();
-                post.check(*permit, Rights::READ)?;
-                self.pop(&mut queues, by.receiver)
+                let queues = post.queues();
+                permit.check(queues.epoch(), Rights::READ)?;
+                self.pop(&queues, by.receiver)
             };
             if let Some(popped) = popped {
                 return Ok(self.take(popped, permit.post, *by, hands));
@@ -138,12 +139,37 @@ impl Pool {
         // takes it out of the queue, or it does not get in.
         me.places[place].post.store(permit.post, Ordering::SeqCst);
         me.count.store(place as u32 + 1, Ordering::SeqCst);
-        let mut queues = post.queues.lock();
-        if post.check(permit, Rights::READ).is_err() {
-            drop(queues);
-            return self.register_anew(me, by, ticket, place, (permit.post, permit.epoch), hands);
+        let queues = if place == 0 && permit.allows(Rights::READ) {
+            match post.lock.enter_only(permit.epoch, by.receiver()) {
+                Ok(()) if me.is_in(ticket) => return Registered::Waits,
+                Ok(()) => {
+                    self.leave(by.receiver(), 0);
+                    return Registered::Taken;
+                }
+                Err(seen) => post.lock.lock_after(seen),
+            }
+        } else {
+            post.queues()
+        };
+        self.register_among(me, by, ticket, place, (permit, queues), hands)
+    }
+
+    /// The same where something is queued, or the list has changed.
+    #[inline(never)]
+    fn register_among(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        place: usize,
+        (permit, queues): (Permit, Held),
+        hands: &impl Hands,
+    ) -> Registered {
+        if permit.check(queues.epoch(), Rights::READ).is_ok() {
+            return self.enter(me, by, ticket, place, &queues);
         }
-        self.enter(me, by, ticket, place, &mut queues)
+        drop(queues);
+        self.register_anew(me, by, ticket, place, (permit.post, permit.epoch), hands)
     }
 
     /// The same where the list has changed in the middle of the call. Who waits already is looked at by whoever changes the list
@@ -161,11 +187,11 @@ impl Pool {
     ) -> Registered {
         let entered = self.post(at).and_then(|post| {
             loop {
-                let mut queues = post.queues.lock();
+                let queues = post.queues();
                 let permit = Permit { post: at, epoch, rights: Rights::READ.bits() };
-                match post.check(permit, Rights::READ) {
-                    Ok(()) => return Ok(self.enter(me, by, ticket, place, &mut queues)),
-                    Err(Error::Changed) if queues.has_known(permit) => epoch = post.epoch(),
+                match permit.check(queues.epoch(), Rights::READ) {
+                    Ok(()) => return Ok(self.enter(me, by, ticket, place, &queues)),
+                    Err(Error::Changed) if queues.has_known(permit) => epoch = queues.epoch(),
                     Err(_) => return Err(Error::NotFound),
                 }
                 drop(queues);
@@ -176,8 +202,7 @@ impl Pool {
     }
 
     /// The wait goes into the queue of a post, or there is a message.
-    #[inline(always)]
-    fn enter(&self, me: &Receiver, by: impl By, ticket: u32, place: usize, queues: &mut Queues) -> Registered {
+    fn enter(&self, me: &Receiver, by: impl By, ticket: u32, place: usize, queues: &Queues) -> Registered {
         if !me.is_in(ticket) {
             return Registered::Taken;
         }
@@ -254,33 +279,33 @@ impl Pool {
         if !is_well_formed(hands.lend()) {
             return Step::Refused(Error::BadArgument);
         }
-        let (ticket, question) = Pool::asking(me, by, at.post, hands);
+        let ticket = Pool::asking(me, by, at.post, hands);
         let sent = match self.put(to, by, at.post, Some((me, ticket)), hands) {
             Ok(sent) => sent,
             Err(error) => return Pool::unsent(me, ticket, error),
         };
         let arrived = self.register(me, by, ticket, 0, (at, there), hands);
-        let what = (by, at.post, question);
-        if arrived.is_wait() {
-            if let Some(taken) = sent {
-                self.give(taken, to.post, what, true, hands);
-            }
-            return Step::Waits(ticket);
+        if !arrived.is_wait() {
+            return self.give_and_take(sent, to.post, (by, at.post, true), (me, arrived, ticket, at.post), hands);
         }
-        self.give_and_take(sent, to.post, what, (me, arrived, ticket, at.post), hands)
+        if let Some(taken) = sent {
+            self.give(taken, to.post, (by, at.post, Some(Question { asker: by.receiver(), ticket })), true, hands);
+        }
+        Step::Waits(ticket)
     }
 
-    /// What was sent goes to its receiver, and the caller's own wait is over.
+    /// What was sent goes to its receiver, and the caller's own wait is over. `asks`: what was sent is its question.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_and_take(
         &self,
         sent: Option<Taken>,
         to: u32,
-        (by, back, question): (impl By, u32, Option<Question>),
+        (by, back, asks): (impl By, u32, bool),
         (me, arrived, ticket, at): (&Receiver, Registered, u32, u32),
         hands: &mut impl Hands,
     ) -> Step {
+        let question = asks.then_some(Question { asker: by.receiver(), ticket });
         if let Some(taken) = sent {
             self.give(taken, to, (by, back, question), false, hands);
         }
@@ -308,24 +333,27 @@ impl Pool {
         if !is_well_formed(hands.lend()) {
             return Step::Refused(Error::BadArgument);
         }
-        let (ticket, question) = Pool::asking(me, by, 0, hands);
+        let ticket = Pool::asking(me, by, 0, hands);
         match self.put(to, by, 0, Some((me, ticket)), hands) {
-            Ok(Some(taken)) => self.give(taken, to.post, (by, 0, question), true, hands),
+            Ok(Some(taken)) => {
+                let question = Some(Question { asker: by.receiver(), ticket });
+                self.give(taken, to.post, (by, 0, question), true, hands);
+            }
             Ok(None) => {}
             Err(error) => return Pool::unsent(me, ticket, error),
         }
         Step::Waits(ticket)
     }
 
-    /// Begins the wait of a question, or of a message with an answer at the post `back`.
+    /// Begins the wait of a question, or of a message with an answer at the post `back`: its ticket.
     #[inline(always)]
-    fn asking(me: &Receiver, by: impl By, back: u32, hands: &impl Hands) -> (u32, Option<Question>) {
+    fn asking(me: &Receiver, by: impl By, back: u32, hands: &impl Hands) -> u32 {
         let ticket = me.begin(by.domain());
-        let question = Some(Question { asker: by.receiver(), ticket });
         if hands.lend() != 0 {
+            let question = Some(Question { asker: by.receiver(), ticket });
             me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);
         }
-        (ticket, question)
+        ticket
     }
 
     /// A message could not be sent. Nobody has heard of it; only something else may have ended the wait.

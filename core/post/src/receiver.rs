@@ -16,8 +16,7 @@ pub(crate) const RECEIVERS_MAX: u32 = 1 << (31 - DOMAINS);
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub post: AtomicU32,
-    // Under the lock of that post:
-    pub linked: owned::AtomicU32,
+    // Its neighbours; under the lock of that post. 0, too, as long as it is in no queue.
     pub before: owned::AtomicU32,
     pub after: owned::AtomicU32,
 }

@@ -1,9 +1,10 @@
 //! Sending.
 
+use crate::lock::{Held, Queues};
 use crate::message::{Body, Envelope, Hands, Own, Question};
 use crate::notice::PLAIN;
 use crate::pool::{By, Caller, Permit, Pool, Woken};
-use crate::post::{Queues, Taken};
+use crate::post::Taken;
 use crate::receiver::Receiver;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
@@ -59,19 +60,46 @@ impl Pool {
         hands: &impl Hands,
     ) -> Result<Option<Taken<'_>>, Error> {
         let post = self.post(to.post)?;
-        let mut queues = post.queues.lock();
-        post.check(to, Rights::CALL)?;
-        let handed = self.take_receiver(&mut queues, asker);
+        if !to.allows(Rights::CALL) {
+            return post.check(to, Rights::CALL).map(|()| None);
+        }
+        let seen = match post.lock.take_only(to.epoch) {
+            Ok((number, turn)) => {
+                let taken = self.claimed(number, asker);
+                let seen = post.lock.open(to.epoch, turn);
+                if taken.is_some() {
+                    return Ok(taken);
+                }
+                seen
+            }
+            Err(seen) => seen,
+        };
+        self.put_in(post.lock.lock_after(seen), to, by, back, asker, hands)
+    }
+
+    /// The same where nobody waits, or several.
+    #[inline(never)]
+    fn put_in(
+        &self,
+        queues: Held,
+        to: Permit,
+        by: impl By,
+        back: u32,
+        asker: Option<(&Receiver, u32)>,
+        hands: &impl Hands,
+    ) -> Result<Option<Taken<'_>>, Error> {
+        to.check(queues.epoch(), Rights::CALL)?;
+        let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {
             let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
-            self.queue(&mut queues, by, &Envelope { from: by.sender(), back, question }, hands)?;
+            self.queue(&queues, by, &Envelope { from: by.sender(), back, question }, hands)?;
         }
         Ok(handed)
     }
 
     #[cold]
     #[inline(never)]
-    fn queue(&self, queues: &mut Queues, by: impl By, envelope: &Envelope, hands: &impl Hands) -> Result<(), Error> {
+    fn queue(&self, queues: &Queues, by: impl By, envelope: &Envelope, hands: &impl Hands) -> Result<(), Error> {
         self.accounts.charge(by.account())?;
         let slot = self.slots.take(by.processor());
         let this = self.slots.at(slot);

@@ -1,7 +1,7 @@
-//! Atomic words and the lock of a post: in tests `shuttle`'s, which then run under very many of its interleavings, chosen at random and by depth,
+//! Atomic words, and how a lock of them is waited for: in tests `shuttle`'s, which then run under very many of its interleavings, chosen at random and by depth,
 //! and the smallest cases (`tests/all.rs`) under all. There the lock also sees to it that nobody ever holds two.
 
-/// Words that one alone touches at a time: who holds the lock, the slot or the wait. (In tests, too: `shuttle` need not try
+/// Words that one alone touches at a time, who holds the lock, the slot or the wait, or nobody while others read them. (In tests, too: `shuttle` need not try
 /// what comes between two of them.)
 pub(crate) mod owned {
     pub use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -10,15 +10,42 @@ pub(crate) mod owned {
 #[cfg(not(test))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(test))]
-pub(crate) use spin::Mutex;
+pub(crate) use plain::{Turn, Turns};
 
 #[cfg(test)]
 pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(test)]
-pub(crate) use watched::{Mutex, locked};
+pub(crate) use watched::{Turn, Turns, locked};
 
+/// How those take turns who want a lock that is a bit of a word: they look again until it is free.
+#[cfg(not(test))]
+mod plain {
+    use core::marker::PhantomData;
+
+    #[derive(Debug, Default)]
+    pub struct Turns;
+
+    pub struct Turn<'a>(PhantomData<&'a Turns>);
+
+    impl Turns {
+        #[inline(always)]
+        pub fn take(&self) -> Turn<'_> {
+            Turn(PhantomData)
+        }
+
+        /// Somebody else has the lock.
+        #[inline(always)]
+        pub fn wait(&self) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// They sleep until it is their turn, and then the bit is free: one who looked again and again would have a schedule in which nobody else
+/// ever runs.
 #[cfg(test)]
 mod watched {
+    use shuttle::sync::{Mutex, MutexGuard};
     use std::cell::Cell;
 
     shuttle::thread_local! {
@@ -33,35 +60,25 @@ mod watched {
     }
 
     #[derive(Debug, Default)]
-    pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+    pub struct Turns(Mutex<()>);
 
-    pub struct Guard<'a, T>(shuttle::sync::MutexGuard<'a, T>);
+    pub struct Turn<'a>(#[expect(dead_code)] MutexGuard<'a, ()>);
 
-    impl<T> Mutex<T> {
-        pub fn lock(&self) -> Guard<'_, T> {
+    impl Turns {
+        pub fn take(&self) -> Turn<'_> {
             let held = HELD.with(|held| held.replace(held.get() + 1));
             assert_eq!(held, 0, "two locks held at once");
             TAKEN.with(|taken| taken.set(taken.get() + 1));
-            Guard(self.0.lock().unwrap())
+            Turn(self.0.lock().unwrap())
         }
+
+        /// The bit was seen set before it was this one's turn.
+        pub fn wait(&self) {}
     }
 
-    impl<T> Drop for Guard<'_, T> {
+    impl Drop for Turn<'_> {
         fn drop(&mut self) {
             HELD.with(|held| held.set(held.get() - 1));
-        }
-    }
-
-    impl<T> std::ops::Deref for Guard<'_, T> {
-        type Target = T;
-        fn deref(&self) -> &T {
-            &self.0
-        }
-    }
-
-    impl<T> std::ops::DerefMut for Guard<'_, T> {
-        fn deref_mut(&mut self) -> &mut T {
-            &mut self.0
         }
     }
 }

@@ -1,0 +1,195 @@
+//! The word of a post: who may use it, whether anything is queued, and the lock of its queues, together in one, so that the usual
+//! case is one exchange. That is: nobody has changed the list, nothing is queued, and one thread waits or none.
+
+use crate::receiver::{RECEIVERS_MAX, SEVERAL_MAX};
+use crate::sync::owned;
+use crate::sync::{AtomicU64, Ordering, Turn, Turns};
+use core::cell::Cell;
+
+/// In the lowest bits: the one who waits here, at the first of its places, if nothing is in the queues.
+const ONLY: u64 = RECEIVERS_MAX as u64 - 1;
+/// Something is in the queues.
+const QUEUED: u64 = ONLY + 1;
+const LOCKED: u64 = QUEUED << 1;
+/// The epoch is the rest, and this its lowest bit: somebody has the post. It goes up whenever a permit is no longer good.
+pub(crate) const OPEN: u64 = LOCKED << 1;
+const EPOCH: u64 = !(OPEN - 1);
+
+/// Places are numbered by receiver and place.
+pub(crate) const EACH: u32 = SEVERAL_MAX as u32;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lock {
+    word: AtomicU64,
+    queues: Queues,
+    turns: Turns,
+}
+
+/// First and last of each chain; 0: empty.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    pub first: owned::AtomicU32,
+    pub last: owned::AtomicU32,
+    pub messages: owned::AtomicU32,
+    pub head: owned::AtomicU32,
+    pub tail: owned::AtomicU32,
+    pub waiting: owned::AtomicU32,
+    /// Not 0: being given back. Nobody can get it before that is done.
+    pub shutting: owned::AtomicU32,
+    /// The epoch in which it was got: what is bound to it is bound to that.
+    pub born: owned::AtomicU64,
+}
+
+#[inline(always)]
+pub(crate) fn get(word: &owned::AtomicU32) -> u32 {
+    word.load(Ordering::Relaxed)
+}
+
+#[inline(always)]
+pub(crate) fn set(word: &owned::AtomicU32, value: u32) {
+    word.store(value, Ordering::Relaxed);
+}
+
+impl Lock {
+    #[inline(always)]
+    pub fn epoch(&self) -> u64 {
+        self.word.load(Ordering::SeqCst) & EPOCH
+    }
+
+    /// Takes the lock if nobody has it, it is this epoch, nothing is queued, and one thread waits: its record. That one is not in the
+    /// queue any more, and to be claimed before the lock is given back ([`Lock::open`]): who has ended its wait takes it out of here
+    /// before it may go on, so it is in no other wait until then.
+    ///
+    /// # Errors
+    /// The word as it was seen.
+    #[inline(always)]
+    pub fn take_only(&self, epoch: u64) -> Result<(u32, Turn<'_>), Seen> {
+        let word = self.word.load(Ordering::Relaxed);
+        let only = word ^ epoch;
+        if only.wrapping_sub(1) >= ONLY {
+            return Err(Seen(word));
+        }
+        let turn = self.turns.take();
+        self.exchange(word, epoch | LOCKED)?;
+        Ok((only as u32, turn))
+    }
+
+    /// Gives it back after that, with nobody there.
+    #[inline(always)]
+    pub fn open(&self, epoch: u64, _turn: Turn) -> Seen {
+        self.word.store(epoch, Ordering::Release);
+        Seen(epoch)
+    }
+
+    /// Enters a thread if it is this epoch, and nobody waits and nothing is queued. Whoever ends its wait from now on looks here; who has
+    /// before does not, so it has to look itself.
+    ///
+    /// # Errors
+    /// The word as it was seen.
+    #[inline(always)]
+    pub fn enter_only(&self, epoch: u64, receiver: u32) -> Result<(), Seen> {
+        self.exchange(epoch, epoch | u64::from(receiver))
+    }
+
+    /// Takes a thread out that waits alone.
+    ///
+    /// # Errors
+    /// The word as it was seen: there may be others, or messages.
+    pub fn leave_only(&self, receiver: u32) -> Result<(), Seen> {
+        let word = self.word.load(Ordering::SeqCst);
+        match word & (LOCKED | QUEUED | ONLY) {
+            only if only == u64::from(receiver) => self.exchange(word, word & EPOCH),
+            only if only & (LOCKED | QUEUED) != 0 => Err(Seen(word)),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(always)]
+    fn exchange(&self, from: u64, to: u64) -> Result<(), Seen> {
+        self.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).map(drop).map_err(Seen)
+    }
+
+    /// Waits until nobody has it, and takes it. Who waits alone is in the queue as long as it is held.
+    #[inline]
+    pub fn lock(&self) -> Held<'_> {
+        self.lock_after(Seen(self.word.load(Ordering::Relaxed)))
+    }
+
+    /// The same by who has seen the word.
+    pub fn lock_after(&self, Seen(mut word): Seen) -> Held<'_> {
+        let turn = self.turns.take();
+        loop {
+            if word & LOCKED != 0 {
+                self.turns.wait();
+                word = self.word.load(Ordering::Relaxed);
+                continue;
+            }
+            match self.exchange(word, word & (EPOCH | QUEUED) | LOCKED) {
+                Ok(()) => break,
+                Err(Seen(now)) => word = now,
+            }
+        }
+        let only = (word & ONLY) as u32;
+        if only != 0 {
+            let Queues { head, tail, waiting, .. } = &self.queues;
+            set(head, only * EACH);
+            set(tail, only * EACH);
+            set(waiting, 1);
+        }
+        Held { lock: self, epoch: Cell::new(word & EPOCH), _turn: turn }
+    }
+
+    fn unlock(&self, epoch: u64) {
+        let Queues { first, head, tail, waiting, .. } = &self.queues;
+        let one = get(head);
+        let queued = if get(first) == 0 && one == get(tail) && one.is_multiple_of(EACH) {
+            set(head, 0);
+            set(tail, 0);
+            set(waiting, 0);
+            u64::from(one / EACH)
+        } else {
+            QUEUED
+        };
+        self.word.store(epoch | queued, Ordering::Release);
+    }
+}
+
+/// The word of a lock, as somebody has seen it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen(u64);
+
+/// The lock of a post is held.
+pub(crate) struct Held<'a> {
+    lock: &'a Lock,
+    epoch: Cell<u64>,
+    _turn: Turn<'a>,
+}
+
+impl Held<'_> {
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// From now on it is this epoch.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.set(epoch);
+        self.lock.word.store(epoch | LOCKED, Ordering::SeqCst);
+    }
+}
+
+impl core::ops::Deref for Held<'_> {
+    type Target = Queues;
+
+    #[inline(always)]
+    fn deref(&self) -> &Queues {
+        &self.lock.queues
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock(self.epoch());
+    }
+}
