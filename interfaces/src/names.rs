@@ -9,7 +9,8 @@ pub const NAME_MAX: usize = 64;
 #[interface]
 pub trait Names {
     /// Makes `gate` known as `name`. The gate must be in a text of the task whose text is calling (user 0 may publish for
-    /// others); a name that another living task has published is refused with `Exists`.
+    /// others); a name that another living task has published is refused with `Exists`, unless that is a
+    /// person's and the gate the system's.
     #[repeat]
     fn publish(&self, caller: &Caller, name: &str, gate: u64) -> Result<(), Error>;
     /// The entry address that a name stands for. `NotFound` if nobody published it, or whoever did has ended.

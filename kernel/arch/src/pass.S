@@ -64,29 +64,31 @@ pass_on:
     cmpl $0, %gs:ATTENTION
     jne pass_lost
     mov %gs:BEARER, %rax
-    mov %gs:SCHEDULER, %r8
-    cmp CARD_TEXT(%rax), %r8
+    mov %gs:SCHEDULER, %rsi                         # window code may have made this call, and keeps all but these two, which are 0
+    cmp CARD_TEXT(%rax), %rsi
     jne pass_lost
-    movabs $ALIAS + HEAD_PAGE, %r9                  # where it really is: the frame on top
-    movabs $DELTA, %r10
-    mov (%r9), %rsi
-    mov REC(%rsi,%r10), %rsi
-    mov DOMAIN(%rsi,%r10), %esi
+    movabs $ALIAS + HEAD_PAGE, %rsi                 # where it really is: the frame on top
+    movabs $DELTA, %rdx
+    mov (%rsi), %rsi
+    mov REC(%rsi,%rdx), %rsi
+    mov DOMAIN(%rsi,%rdx), %esi
     cmp CARD_DOMAIN(%rax), %rsi
     jne pass_lost
+    mov %rdx, %r10                                  # the scheduler's text: a procedure need not keep these
+    movabs $ALIAS + HEAD_PAGE, %r9
     mov %edi, %r8d
     and $63, %r8d
     shl $4, %r8d
     add %gs:CARDS, %r8
     cmp %rdi, (%r8)
-    jne pass_lost
+    jne pass_none
     mov 8(%r8), %r8
     cmp %rdi, NUMBER(%r8)                           # cards are never freed, and used again
-    jne pass_lost
+    jne pass_none
     mov %gs:INDEX, %rdx
     inc %rdx
     cmp %rdx, PARKED(%r8)
-    jne pass_lost
+    jne pass_none
     # From here on it is done. The one that goes:
     mov %rdx, PARKED(%rax)
     mov %rcx, CARD_RIP(%rax)
@@ -131,12 +133,13 @@ pass_on:
     xor %r10d, %r10d
     swapgs
     sysretq
-pass_lost:                                          # rsi and rdx were 0; the others are the caller's to keep
-    xor %esi, %esi
-    xor %edx, %edx
+pass_none:                                          # of the scheduler's own text
     xor %r8d, %r8d
     xor %r9d, %r9d
     xor %r10d, %r10d
+pass_lost:                                          # rsi and rdx were 0
+    xor %esi, %esi
+    xor %edx, %edx
 pass_slow:
     mov $THREAD_NEXT, %eax
     jmp syscall_slow

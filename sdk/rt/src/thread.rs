@@ -2,6 +2,7 @@
 
 use abi::Error;
 use abi::calls::stub;
+use abi::task::ThreadInfo;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,6 +42,15 @@ impl Thread {
     pub fn join(self) -> Result<u64, Error> {
         stub::thread_join(&Trap, self.number, u64::MAX)
     }
+}
+
+/// What is known of a thread; `None` if it is not there (any more).
+#[must_use]
+pub fn info(thread: u64) -> Option<ThreadInfo> {
+    // The list goes on from a number: the first one above the number before is the thread itself.
+    let mut out = ThreadInfo::default();
+    let found = stub::thread_list(&Trap, thread.checked_sub(1)?, core::ptr::from_mut(&mut out) as u64);
+    (found == Ok(thread)).then_some(out)
 }
 
 /// Starts a thread that runs `body`. `stack_len` 0: the default.

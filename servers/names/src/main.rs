@@ -11,7 +11,7 @@ use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
 use musubi::ledger::Ledger;
-use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, thread};
+use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, task, thread};
 use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
 use table::{Entry, Table};
@@ -62,6 +62,11 @@ fn owner(gate: u64) -> Option<u64> {
     (info.gate_count > 0 || info.gates == gate).then_some(info.owner)
 }
 
+/// Whether a task is the system's.
+fn is_system(task: u64) -> bool {
+    task::info(task).is_some_and(|info| info.user == USER_SYSTEM)
+}
+
 impl Service {
     /// With the table in hand.
     fn keep(&self, name: &str, entry: &Entry) -> Result<(), Error> {
@@ -92,7 +97,7 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let entry = table.publish(name.clone(), gate, of, owner);
+        let entry = table.publish(name.clone(), gate, of, owner, is_system);
         self.forget(&mut table)?;
         let entry = entry?;
         // In one step with the table: who publishes next is written down next.

@@ -42,13 +42,15 @@ impl Table {
         self.full = (2 * self.entries.len()).clamp(FEW, MAX);
     }
 
-    /// Gives `name` to `gate` of `task`, unless another task that is still there has it.
+    /// Gives `name` to `gate` of `task`, unless another task that is still there has it. One of the system's gets it from a person's: or
+    /// whoever is faster could keep the system from offering a service, and offer it himself.
     pub fn publish(
         &mut self,
         name: String,
         gate: u64,
         task: u64,
         owner: impl Fn(u64) -> Option<u64>,
+        is_system: impl Fn(u64) -> bool,
     ) -> Result<Entry, Error> {
         let proper = !name.is_empty() && name.chars().all(|c| !c.is_control() && !c.is_whitespace());
         if !proper {
@@ -61,7 +63,9 @@ impl Table {
         match self.entries.get(&name) {
             // The next one where it stood is the only one that may have it.
             Some(entry) if entry.stands && entry.gate == gate && owner(gate) == Some(task) => stands = true,
-            Some(entry) if entry.task != task && entry.alive(&owner) => return Err(Error::Exists),
+            Some(entry) if entry.task != task && entry.alive(&owner) && (!is_system(task) || is_system(entry.task)) => {
+                return Err(Error::Exists);
+            }
             None if self.entries.len() >= self.full => {
                 self.sweep(&owner);
                 if self.entries.len() >= MAX {
@@ -138,19 +142,46 @@ mod tests {
         Entry { gate, task, stands: false }
     }
 
+    /// By tasks of whom none is the system's.
+    fn publish(
+        table: &mut Table,
+        name: String,
+        gate: u64,
+        task: u64,
+        owner: impl Fn(u64) -> Option<u64>,
+    ) -> Result<Entry, Error> {
+        table.publish(name, gate, task, owner, |_| false)
+    }
+
+    #[test]
+    fn the_system_gets_a_name_from_a_person() {
+        let mut table = Table::new();
+        let alive = |gate: u64| Some(gate / 100);
+        let mut by = |task: u64| table.publish("passing".into(), 100 * task, task, alive, |task| task < 10);
+        assert_eq!(by(20), Ok(entry(2000, 20)));
+        assert_eq!(by(21), Err(Error::Exists), "a person's program from another's");
+        assert_eq!(by(3), Ok(entry(300, 3)));
+        assert_eq!(by(20), Err(Error::Exists));
+        assert_eq!(by(4), Err(Error::Exists), "the system's among themselves");
+        assert_eq!(table.lookup("passing", alive), Some(300));
+    }
+
     #[test]
     fn a_name_that_stands_waits_for_the_next_one_there() {
         let mut table = Table::new();
         let nobody = |_: u64| None;
         assert_eq!(table.stand("pipes", true), Err(Error::NotFound));
-        assert_eq!(table.publish("pipes".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
+        assert_eq!(publish(&mut table, "pipes".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
         assert_eq!(table.stand("pipes", true), Ok(Entry { stands: true, ..entry(100, 1) }));
         assert_eq!(table.lookup("pipes", nobody), Some(100));
         assert_eq!(table.nth(0, nobody).as_deref(), Some("pipes"));
         let stranger = |gate: u64| (gate == 200).then_some(9);
-        assert_eq!(table.publish("pipes".into(), 200, 9, stranger), Err(Error::Exists));
-        assert_eq!(table.publish("pipes".into(), 100, 9, stranger), Err(Error::Exists), "a gate of nobody's");
-        assert_eq!(table.publish("pipes".into(), 100, 2, |_| Some(2)), Ok(Entry { stands: true, ..entry(100, 2) }));
+        assert_eq!(publish(&mut table, "pipes".into(), 200, 9, stranger), Err(Error::Exists));
+        assert_eq!(publish(&mut table, "pipes".into(), 100, 9, stranger), Err(Error::Exists), "a gate of nobody's");
+        assert_eq!(
+            publish(&mut table, "pipes".into(), 100, 2, |_| Some(2)),
+            Ok(Entry { stands: true, ..entry(100, 2) })
+        );
         assert_eq!(table.withdraw("pipes", 1), Err(Error::Denied));
         assert_eq!(table.stand("pipes", false), Ok(entry(100, 2)));
         assert_eq!(table.lookup("pipes", nobody), None);
@@ -162,13 +193,13 @@ mod tests {
     fn a_name_belongs_to_its_task_while_that_lives() {
         let alive = |gate: u64| Some(gate / 100);
         let mut table = Table::new();
-        assert_eq!(table.publish("counter".into(), 100, 1, alive), Ok(entry(100, 1)));
-        assert_eq!(table.publish("counter".into(), 200, 2, alive), Err(Error::Exists));
-        assert_eq!(table.publish("counter".into(), 101, 1, alive), Ok(entry(101, 1)), "the owner may change it");
+        assert_eq!(publish(&mut table, "counter".into(), 100, 1, alive), Ok(entry(100, 1)));
+        assert_eq!(publish(&mut table, "counter".into(), 200, 2, alive), Err(Error::Exists));
+        assert_eq!(publish(&mut table, "counter".into(), 101, 1, alive), Ok(entry(101, 1)), "the owner may change it");
         assert_eq!(table.lookup("counter", alive), Some(101));
         assert_eq!(table.withdraw("counter", 2), Err(Error::Denied));
         let one_is_dead = |gate: u64| (gate / 100 != 1).then_some(gate / 100);
-        assert_eq!(table.publish("counter".into(), 200, 2, one_is_dead), Ok(entry(200, 2)));
+        assert_eq!(publish(&mut table, "counter".into(), 200, 2, one_is_dead), Ok(entry(200, 2)));
         assert_eq!(table.lookup("counter", alive), Some(200));
         assert_eq!(table.lookup("counter", |_| None), None);
         assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
@@ -180,7 +211,7 @@ mod tests {
         for n in 0..1000u64 {
             // Of the tasks that published, the last three live.
             let alive = |gate: u64| (gate + 3 > n).then_some(gate);
-            assert_eq!(table.publish(alloc::format!("peer-{n}"), n, n, alive), Ok(entry(n, n)));
+            assert_eq!(publish(&mut table, alloc::format!("peer-{n}"), n, n, alive), Ok(entry(n, n)));
             assert!(table.entries.len() <= FEW, "{n}");
         }
         assert_eq!(table.lookup("peer-999", Some), Some(999));
@@ -198,19 +229,19 @@ mod tests {
                 asked.set(asked.get() + 1);
                 Some(gate)
             };
-            assert_eq!(table.publish(alloc::format!("{n}"), n, n, alive), Ok(entry(n, n)));
+            assert_eq!(publish(&mut table, alloc::format!("{n}"), n, n, alive), Ok(entry(n, n)));
         }
         assert!(*asked.get_mut() < 2 * MAX, "each name is looked at a few times");
-        assert_eq!(table.publish("more".into(), 1, 1, Some), Err(Error::Quota));
-        assert_eq!(table.publish("more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(entry(1, 1)));
+        assert_eq!(publish(&mut table, "more".into(), 1, 1, Some), Err(Error::Quota));
+        assert_eq!(publish(&mut table, "more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(entry(1, 1)));
     }
 
     #[test]
     fn odd_names_are_refused() {
         let mut table = Table::new();
         for name in ["", "a b", "a\n", "\u{1b}[2J"] {
-            assert_eq!(table.publish(name.into(), 1, 0, |_| Some(0)), Err(Error::BadArgument), "{name:?}");
+            assert_eq!(publish(&mut table, name.into(), 1, 0, |_| Some(0)), Err(Error::BadArgument), "{name:?}");
         }
-        assert_eq!(table.publish("x".repeat(65), 1, 0, |_| Some(0)), Err(Error::TooBig));
+        assert_eq!(publish(&mut table, "x".repeat(65), 1, 0, |_| Some(0)), Err(Error::TooBig));
     }
 }

@@ -36,7 +36,8 @@ fn run(_: &Start) -> i32 {
         let words = sched::words(sched.board()?)?;
         let board = Board::new(words).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
-        passing::offer(board)?;
+        // Without it threads ask the kernel.
+        let _ = passing::offer(board);
         interrupts::begin()?;
         for processor in 1..processors {
             thread::spawn(move || thread::exit(Level::serve(board, processor, processors).word()), 0)?;

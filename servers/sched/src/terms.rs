@@ -3,7 +3,8 @@
 use crate::Service;
 use crate::levels::board_at;
 use board::Terms;
-use musubi::rt::{sched, time};
+use musubi::abi::task::USER_SYSTEM;
+use musubi::rt::{sched, task, thread, time};
 use musubi::{Caller, Error};
 
 /// How long the policy may take. A caller that is killed meanwhile ends within its grace.
@@ -12,7 +13,8 @@ const LOOK_NS: u64 = 200_000;
 
 impl Service {
     /// A scheduler that has failed is started again meanwhile: whoever proposes something to it waits for that.
-    pub fn propose(&self, _: &Caller, thread: u64, terms: Terms) -> Result<(), Error> {
+    pub fn propose(&self, caller: &Caller, thread: u64, terms: Terms) -> Result<(), Error> {
+        may_speak_for(caller, thread)?;
         let until = time::now_ns() + PATIENCE_NS;
         loop {
             match self.propose_to_levels(thread, terms, until) {
@@ -43,8 +45,8 @@ impl Service {
         if board.proposals().knows(terms) != Some(true) {
             return Err(Error::NotSupported);
         }
-        // The kernel says whether the caller may speak for that thread. Only then is the proposal where the high level reads it: it
-        // could be called just then for a change that the thread itself asks for.
+        // The thread is there, and may be spoken for. Only then is the proposal where the high level reads it: it could be called just then
+        // for a change that the thread itself asks for.
         sched::set_priority(thread, board.priorities().of(thread))?;
         let _one = self.proposing.lock();
         let number = board.proposals().propose(thread, terms);
@@ -62,6 +64,14 @@ impl Service {
             }
         }
     }
+}
+
+/// Who may end a thread's task may say how it runs. The kernel asks the same, but of the thread that executes this: by a message that is
+/// one of this program's own.
+fn may_speak_for(caller: &Caller, thread: u64) -> Result<(), Error> {
+    let task = thread::info(thread).ok_or(Error::NotFound)?.task;
+    let user = task::info(task).ok_or(Error::NotFound)?.user;
+    if caller.user == USER_SYSTEM || caller.user == user { Ok(()) } else { Err(Error::Denied) }
 }
 
 fn wait(until: u64) -> Result<(), Error> {

@@ -24,7 +24,7 @@ impl From<Error> for Failure {
 }
 
 pub struct Lab<'a> {
-    keys: bool,
+    pub keys: bool,
     parts: &'a Parts,
     workspace: &'a Workspace,
     programs: &'a [(String, PathBuf)],

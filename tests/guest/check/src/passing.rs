@@ -9,8 +9,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::interfaces::passing::PassingClient;
+use musubi::rt::Gates;
+use musubi::rt::gate::{Skeleton, Values};
 use musubi::rt::{task, thread, time};
-use musubi::{Error, names};
+use musubi::{Caller, Error, names};
 
 pub const CHECKS: &[Check] = &[
     ("there_and_back", there_and_back),
@@ -21,8 +23,43 @@ pub const CHECKS: &[Check] = &[
     ("the_scheduler_goes_while_threads_are_put_aside", scheduler_goes),
     ("who_passes_to_nobody", to_nobody),
     ("preempted_in_between", preempted),
+    ("a_stranger_offers_it", stranger_offers),
     ("a_million_switches_by_the_fast_level_alone", a_million),
 ];
+
+/// Answers whatever it is asked, and wakes nobody.
+struct Mute;
+
+static CALLED: AtomicU64 = AtomicU64::new(0);
+
+impl Skeleton for Mute {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        CALLED.fetch_add(1, Ordering::SeqCst);
+        Values(0, 0)
+    }
+}
+
+/// A person's program offers it before any scheduler does: nobody calls that, and the next scheduler begins all the same.
+fn stranger_offers() -> Outcome {
+    choose("none")?;
+    time::sleep_ns(100_000_000);
+    let gates = Gates::export(Mute, 4).map_err(doing("gates"))?;
+    names::publish("passing", &gates).map_err(doing("a stranger's name"))?;
+    for name in ["queues_block", "semaphores_block", "events_block"] {
+        let check = crate::itc::CHECKS.iter().find(|check| check.0 == name).ok_or(name)?;
+        check.1()?;
+    }
+    same!(CALLED.load(Ordering::SeqCst), 0, "calls into a stranger's program");
+    with("ageing", || {
+        same!(client()?.wake_up(task::identity().thread), Ok(()), "a call of the scheduler");
+        let gate = names::lookup("passing").map_err(doing("passing"))?;
+        holds!(gate != gates.address(), "the name is the stranger's");
+        same!(names::publish("passing", &gates), Err(Error::Exists), "a name that the system has");
+        Ok(())
+    })?;
+    same!(CALLED.load(Ordering::SeqCst), 0, "calls into a stranger's program");
+    Ok(())
+}
 
 fn client() -> Result<&'static PassingClient, String> {
     let client = names::lookup("passing").and_then(PassingClient::bind).map_err(doing("passing"))?;

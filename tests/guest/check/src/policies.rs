@@ -8,11 +8,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::Error;
+use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("shares_are_turns", shares_are_turns),
     ("shares_refuse_nonsense", shares_refuse_nonsense),
+    ("terms_of_others_are_refused_by_message_too", terms_of_others),
     ("deadlines_are_admitted", deadlines_are_admitted),
     ("jobs_have_their_processors", jobs_have_their_processors),
     ("terms_need_their_policy", terms_need_their_policy),
@@ -116,6 +118,34 @@ fn shares_refuse_nonsense() -> Outcome {
         same!(said(me, "a share of ")?, 5, "the share");
         Ok(())
     })
+}
+
+/// By a message it is a thread of the server's that asks the kernel.
+fn terms_of_others() -> Outcome {
+    let gate = musubi::names::lookup("sched").map_err(doing("sched"))?;
+    let by_post = SchedClient::bind_post(gate, 4096).map_err(doing("bind_post"))?;
+    let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+    for policy in ["share", "gang", "deadline"] {
+        with(policy, || {
+            let ask = |client: &SchedClient, thread| match policy {
+                "share" => client.share(thread, 5),
+                "gang" => client.join(thread, 3),
+                _ => client.periodic(thread, 100 * MS, 100 * MS, 20 * MS),
+            };
+            let me = task::identity().thread;
+            let by_gate = client()?;
+            for (way, client) in [("gate", &by_gate), ("post", &by_post)] {
+                same!(
+                    patient(|| ask(client, foreign)),
+                    Err(Error::Denied),
+                    "{policy} for another user's thread by {way}"
+                );
+                same!(patient(|| ask(client, me)), Ok(()), "{policy} for the own thread by {way}");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 const MS: u64 = 1_000_000;

@@ -77,6 +77,7 @@ pub fn cases() -> Vec<Case> {
                 "the_scheduler_goes_while_threads_are_put_aside",
                 "who_passes_to_nobody",
                 "preempted_in_between",
+                "a_stranger_offers_it",
             ],
         )
         .timeout(240)
@@ -88,6 +89,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "shares_are_turns",
                 "shares_refuse_nonsense",
+                "terms_of_others_are_refused_by_message_too",
                 "deadlines_are_admitted",
                 "jobs_have_their_processors",
                 "terms_need_their_policy",

@@ -153,10 +153,14 @@ pub fn cases() -> Vec<Case> {
             "ok lent_memory_on_a_strangers_thread",
         ]),
         // A program for Linux may hold any instruction, and finds the gate at the same place.
-        linux("linux_opens_the_gate", &[OPEN_ALL, &STORE_AT_HEAD, EXIT_7]).status(139),
-        linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139),
-        // Its getpeername has the number of the kernel's own return from a call; all registers but rax, rcx and r11 stay.
-        linux("linux_call_of_the_same_number", &[CALL_52]).matrix(),
+        // (Without keys there is no such instruction.)
+        linux("linux_opens_the_gate", &[OPEN_ALL, &STORE_AT_HEAD, EXIT_7])
+            .status(139)
+            .status_without_keys(132)
+            .matrix(),
+        linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139).matrix(),
+        // Calls of Linux with the numbers of the kernel's own that have a short way: access, getpeername, ptrace, getuid.
+        linux("linux_calls_of_the_same_numbers", &[&calls_keep_registers(&[0x15, 0x34, 0x65, 0x66]), EXIT_0]).matrix(),
     ]
 }
 
@@ -168,11 +172,37 @@ const STORE_AT_HEAD: [u8; 17] =
 const EXIT_7: &[u8] = &[0xbf, 7, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
 /// mov rax, DONE; jmp rax.
 const JUMP_TO_DONE: &[u8] = &[0x48, 0xb8, 0x00, 0x01, 0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0xff, 0xe0];
-/// mov edx, 0x1234; mov eax, 52; xor edi, edi; syscall; exit(edx != 0x1234).
-const CALL_52: &[u8] = &[
-    0xba, 0x34, 0x12, 0, 0, 0xb8, 52, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0x31, 0xff, 0x81, 0xfa, 0x34, 0x12, 0, 0, 0x40,
-    0x0f, 0x95, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05,
-];
+const EXIT_0: &[u8] = &[0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
+
+/// Makes each call with arguments for the short ways and others. All registers but rax, rcx and r11 must stay; the status is the number of
+/// one that does not.
+fn calls_keep_registers(numbers: &[u8]) -> Vec<u8> {
+    const RSI: u8 = 6;
+    const RDX: u8 = 2;
+    const KEPT: [u8; 11] = [3, 5, RDX, RSI, 8, 9, 10, 12, 13, 14, 15];
+    let mut code = Vec::new();
+    for (number, rdx, rsi) in numbers.iter().flat_map(|number| [(number, 0, 0), (number, -1, 0x1000), (number, 1, 0)]) {
+        let value = |register: u8| match register {
+            RDX => rdx,
+            RSI => rsi,
+            other => 0x0bad_0000 + i32::from(other),
+        };
+        // mov and cmp of a 64-bit register with a value of 32 bits.
+        let with = |first: u8, second: u8, register: u8| {
+            let operation = [0x48 | register >> 3, first, second | register & 7];
+            operation.into_iter().chain(value(register).to_le_bytes())
+        };
+        // mov edi, 0x400000; mov eax, number; syscall.
+        KEPT.iter().for_each(|register| code.extend(with(0xc7, 0xc0, *register)));
+        code.extend([0xbf, 0, 0, 0x40, 0, 0xb8, *number, 0, 0, 0, 0x0f, 0x05]);
+        for register in KEPT {
+            code.extend(with(0x81, 0xf8, register));
+            // je over it; mov edi, register; mov eax, 60; syscall.
+            code.extend([0x74, 12, 0xbf, register, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]);
+        }
+    }
+    code
+}
 
 /// Runs this code as a program for Linux.
 fn linux(name: &'static str, code: &[&[u8]]) -> Case {

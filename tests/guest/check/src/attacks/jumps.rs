@@ -5,7 +5,7 @@
 //! compared the key register with a constant, or not at all, would let the jumper touch the secret, or run the victim's code
 //! in its name.
 
-use super::asm::{Registers, TARGET, TOUCHED, VICTIM, hostile, landing};
+use super::asm::{BRAND, Registers, TARGET, TOUCHED, VICTIM, hostile, landing};
 use super::{Scene, ask, has_keys, not_told, op};
 use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
@@ -47,18 +47,21 @@ fn forge(which: usize) -> u64 {
 }
 
 /// Sets of hostile registers.
-const SETS: u64 = 10;
+const SETS: u64 = 12;
+/// With this one the jumper's own procedure stores, if it is called with rights of the jump's; so does a plain call of a server's.
+const STORES: u64 = 10;
 
 fn registers(set: u64, victim: u64, own: u64) -> Registers {
     // A jump may end where the last call came back to; then this is called with anything.
     let set = set % SETS;
     let forged = forge((set % 2) as usize);
     // All open; the gate's own; nothing; the jumper's own; another's, mostly; components of XRSTOR, with and without keys.
-    let rax = [0, 0xffff_fff2, u64::from(u32::MAX), own, 0xffff_ff38, 7, 0x207, 0, 0x5555_5550, 0][set as usize];
-    // The own stack, the victim's memory, forged words.
-    let rsp = [0, victim, forged, 0, victim, 0, victim, forged, 0, 0][set as usize];
+    let rax = [0, 0xffff_fff2, u64::from(u32::MAX), own, 0xffff_ff38, 7, 0x207, 0, 0x5555_5550, 0, 0, 0][set as usize];
+    // The own stack, the victim's memory, forged words; where a push lies in the victim's memory.
+    let rsp = [0, victim, forged, 0, victim, 0, victim, forged, 0, 0, 0, victim + 8][set as usize];
     // Direction; nested task and alignment check; the trap flag, on the own stack.
-    let flags = [0x202, 0x602, 0x4_4202, 0x302, 0x202, 0x302, 0x4_4602, 0x202, 0x302, 0x602][set as usize];
+    let flags =
+        [0x202, 0x602, 0x4_4202, 0x302, 0x202, 0x302, 0x4_4602, 0x202, 0x302, 0x602, 0x202, 0x202][set as usize];
     let mut all: Registers = [forged; 17];
     // Where `wrpkru` is reached, rcx and rdx must be 0.
     (all[0], all[2], all[3], all[7], all[16]) = (rax, 0, 0, rsp, flags);
@@ -68,6 +71,8 @@ fn registers(set: u64, victim: u64, own: u64) -> Registers {
         // Everything leads to the secret itself.
         6 | 8 => (all[1], all[6], all[10], all[11], all[15]) = (victim, victim, victim, victim, victim),
         9 => all[11] = 0,
+        STORES => (all[5], all[4], all[12]) = (crate::peer::op::POKE, victim, BRAND),
+        11 => all[10] = BRAND,
         _ => {}
     }
     all
@@ -203,7 +208,7 @@ fn servers_code() -> Outcome {
     }
     // And to the entry address itself, which is a plain call from whatever stack.
     for to in [entry, scene.victim.gate, scene.victim.no_gate()] {
-        for set in 0..SETS {
+        for set in (0..SETS).filter(|set| *set != STORES) {
             let words = [op::JUMP, to.wrapping_sub(GATE_BASE), set, scene.place, 0, 0];
             not_told(&attacker, words, scene.secret, &format!("{to:#x} with registers {set}"))?;
         }
