@@ -2,13 +2,11 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
-mod clearance;
 mod encoding;
 mod search;
 mod summary;
 mod why;
 
-pub use clearance::{Clearance, Refusal, State};
 pub use encoding::{Encoding, Rules, UnknownState};
 pub use search::{Found, find, find_across};
 pub use summary::{Summary, borders, scan};

@@ -1,7 +1,7 @@
 //! The tables for people.
 
 mod by_size;
-mod k1;
+mod compared;
 mod wall;
 
 use crate::benches::Bench;
@@ -63,17 +63,18 @@ impl Table<'_> {
     }
 
     /// The published figure for the same case and way. A plain call is the paper's EPC-S, too; by which version of the
-    /// scheduler its ITC went, it does not say.
+    /// scheduler ITC went when sizes were measured, it does not say, and all of its schedulers were called by the kernel.
     fn published(&self, own: &Figure) -> Option<&Figure> {
         let way = match own.way.strip_suffix(by_size::OTHER).unwrap_or(&own.way) {
             "plain" => "epc-s",
             "itc-improved" | "itc-initial" => "itc",
+            "itc-improved-by-kernel" => "itc-improved",
             "sunrpc-udp" => "sun-rpc-udp",
             way => way,
         };
         let several = |figure: &Figure| figure.cpus > 1;
-        let same = |f: &&Figure| f.source == Source::Paper && f.is_about(own) && f.way == way;
-        self.figures.iter().filter(same).min_by_key(|f| several(f) != several(own))
+        let same = |f: &&Figure| f.source == Source::Paper && f.is_about(own) && (f.way == own.way || f.way == way);
+        self.figures.iter().filter(same).min_by_key(|f| (f.way != own.way, several(f) != several(own)))
     }
 
     fn measured(&self) -> Vec<Vec<String>> {
@@ -245,9 +246,9 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nCounted by the guest:")?;
             columns(f, &plain)?;
         }
-        let compared = k1::rows(self.figures);
+        let compared = compared::rows(self.figures);
         if compared.len() > 1 {
-            writeln!(f, "\nWhat the K1 paper compares, as a ratio of two lengths:")?;
+            writeln!(f, "\nWhat the papers compare, as a ratio of two lengths:")?;
             columns(f, &compared)?;
         }
         wall::show(self, f)?;

@@ -143,7 +143,7 @@ fn the_papers_comparisons_stand_beside_ours() {
     let bench = Bench { name: "pool", ..BENCH };
     let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
     for (beginning, ours, paper) in [("K1-M2", "1.10", "2.57"), ("K1-M3", "1.10", "1.01"), ("K1-M4", "1.01", "1.27")] {
-        let cells = row(&text, "What the K1 paper compares", beginning);
+        let cells = row(&text, "What the papers compare", beginning);
         assert_eq!(cells[cells.len() - 2..], [ours, paper], "{beginning}");
     }
     let row =
@@ -152,6 +152,40 @@ fn the_papers_comparisons_stand_beside_ours() {
     // Nobody else's tables have them.
     let text = Table { bench: &BENCH, figures: &ours(), papers: &papers, wall: &[] }.to_string();
     assert!(!text.contains("K1"), "{text}");
+}
+
+#[test]
+fn the_papers_schedulers_stand_beside_ours() {
+    let papers = Paper::all().unwrap();
+    let mut figures = Vec::new();
+    for (case, way, value) in [
+        ("switch", "itc-improved", 400),
+        ("thread_next", "itc-improved", 100),
+        ("switch", "itc-improved-by-kernel", 6000),
+        ("switch", "itc-initial", 9000),
+    ] {
+        figures.push(figure(MUSUBI, case, 0, way, "instructions", value));
+    }
+    for paper in &papers {
+        figures.extend(paper.beside(&figures[..4]).unwrap());
+    }
+    let bench = Bench { name: "sched", ..BENCH };
+    let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
+    for (case, way, published) in [
+        ("switch", "itc-improved ", "0.103 ms"),
+        ("thread_next", "itc-improved ", "0.052 ms"),
+        ("switch", "itc-improved-by-kernel", "0.103 ms"),
+        ("switch", "itc-initial", "0.212 ms"),
+    ] {
+        let line = text.lines().find(|line| line.starts_with(case) && line.contains(way)).unwrap();
+        assert!(line.contains(published), "{line}");
+    }
+    let compared: Vec<&str> = text.lines().filter(|line| line.starts_with("CUBIX-M7")).collect();
+    assert!(
+        matches!(&compared[..], [by_kernel, by_call] if by_kernel.contains("1.50") && by_call.contains("22.50")),
+        "{text}"
+    );
+    assert!(compared.iter().all(|line| line.contains("2.06")), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The comparisons of the K1 paper (K1-M2 to M4), from its figures and from ours.
+//! The comparisons of the papers (K1-M2 to M4, CUBIX-M7), from their figures and from ours.
 
 use super::NOTHING;
 use crate::figure::{Figure, MUSUBI};
@@ -11,7 +11,10 @@ type Row = (&'static str, [Which; 2], [Which; 2]);
 
 const WITHOUT: &str = "ping-pong-without-clock";
 const WITH: &str = "ping-pong-with-clock";
-const ROWS: [Row; 3] = [
+/// The paper's table of its schedulers.
+const CUBIX: &str = "cubix386-sched";
+const SWITCHES: [Which; 2] = [(CUBIX, "switch", "itc-initial", 1), (CUBIX, "switch", "itc-improved", 1)];
+const ROWS: [Row; 5] = [
     (
         "K1-M2: posts to rendezvous",
         [(MUSUBI, "ping-pong", "pool", 1), (MUSUBI, "ping-pong", "rendezvous", 1)],
@@ -26,6 +29,16 @@ const ROWS: [Row; 3] = [
         "K1-M4: the most processors to one",
         [(MUSUBI, WITH, "pool", 0), (MUSUBI, WITH, "pool", 1)],
         [("k1/mp", WITH, "pool", 0), ("k1/sp", WITH, "pool", 1)],
+    ),
+    (
+        "CUBIX-M7: a switch in the initial version to one in the improved, both by the kernel",
+        [(MUSUBI, "switch", "itc-initial", 1), (MUSUBI, "switch", "itc-improved-by-kernel", 1)],
+        SWITCHES,
+    ),
+    (
+        "CUBIX-M7: the same to one that calls the scheduler by EPC",
+        [(MUSUBI, "switch", "itc-initial", 1), (MUSUBI, "switch", "itc-improved", 1)],
+        SWITCHES,
     ),
 ];
 
