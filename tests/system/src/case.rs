@@ -442,10 +442,10 @@ mod tests {
     #[test]
     fn what_is_not_as_expected_is_said() {
         let case = sh("echo", "echo hi").out("hi\n");
-        assert!(case.complaints(&finished("hi\n", 0), None).is_empty());
-        assert_eq!(case.complaints(&finished("ho\n", 1), None).len(), 2);
+        assert!(case.complaints(&finished("hi\n", 0), 0, None).is_empty());
+        assert_eq!(case.complaints(&finished("ho\n", 1), 0, None).len(), 2);
         let case = sh("ps", "ps").out_has(&["shell", "loader"]);
-        assert_eq!(case.complaints(&finished("shell\n", 0), None), ["standard output lacks \"loader\""]);
-        assert_eq!(sh("x", "x").complaints(&finished("unasked", 0), None).len(), 1);
+        assert_eq!(case.complaints(&finished("shell\n", 0), 0, None), ["standard output lacks \"loader\""]);
+        assert_eq!(sh("x", "x").complaints(&finished("unasked", 0), 0, None).len(), 1);
     }
 }
