@@ -19,7 +19,7 @@ use crate::watch::{self, Watches};
 use abi::refusal::Object;
 use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
 use abi::gate::attention;
-use abi::{AclEntry, Error, Rights};
+use abi::{Error, Rights};
 use ::sched::{Life, Phase, Wish};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -41,8 +41,6 @@ pub struct Inner {
     pub gate: Gate,
     /// What frames do not hold, by depth, innermost last.
     pub more: Vec<(usize, Foreign)>,
-    /// Own stacks on which callees run, by the depth of the outermost call that needs the entry.
-    pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),
@@ -161,7 +159,6 @@ impl Thread {
                 seen: (0, gate.frame(0).record),
                 register: arch::gate::REGISTER_PLAIN,
                 more: Vec::new(),
-                stacks: Vec::new(),
                 numbers: [(text.base, OWN)].into(),
                 domains: alloc::vec![None, Some(domain.clone())],
                 leads: [(OWN, [gate.frame(0).record].into())].into(),
