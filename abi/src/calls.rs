@@ -1,8 +1,8 @@
 //! The table of kernel calls: the only place where a call has a number.
 //!
-//! Convention (full entry): `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or the number of
-//! an [`Error`] (of a missing right: its whole word), `rdx` = the value. Every other register keeps its value except `rcx`
-//! and `r11`.
+//! Convention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or the number of
+//! an [`Error`] (of a missing right: its whole word), `rdx` = the value. By the full entry every other register keeps its value except
+//! `rcx` and `r11`; by the light one those that a procedure of the C ABI keeps do, and `rdi rsi rcx r8 r9 r10 r11` are lost.
 //! An argument that is an address where the kernel reads or writes for the caller says so behind a colon.
 //! A call through a bound gate has its own numbers, see [`crate::gate`].
 
@@ -13,7 +13,12 @@ use crate::error::Error;
 pub enum Entry {
     /// May switch threads: the whole context is saved.
     Full,
+    /// Never waits, and comes back to its caller: no more is saved than a procedure keeps (SSS-39). Their numbers are those from [`LIGHT`] on.
+    Light,
 }
+
+/// The first number of a light call; they have no gaps.
+pub const LIGHT: u64 = 0x80;
 
 /// What the kernel does where an argument leads, in the caller's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,12 @@ pub trait Kernel {
     /// # Errors
     /// Whatever the call refuses with.
     fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error>;
+
+    /// The same for light calls.
+    ///
+    /// # Errors
+    /// Whatever the call refuses with.
+    fn enter_light(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error>;
 }
 
 const fn six<const N: usize>(given: [u64; N]) -> [u64; 6] {
@@ -63,6 +74,15 @@ macro_rules! memory {
     };
     (write) => {
         Memory::Write
+    };
+}
+
+macro_rules! enter {
+    (Full, $kernel:expr, $number:literal, $arguments:expr) => {
+        $kernel.enter($number, $arguments)
+    };
+    (Light, $kernel:expr, $number:literal, $arguments:expr) => {
+        $kernel.enter_light($number, $arguments)
     };
 }
 
@@ -103,7 +123,7 @@ macro_rules! calls {
                 /// See [`Error`]; a refused call has changed nothing.
                 #[inline]
                 pub fn $name<K: Kernel + ?Sized>(kernel: &K, $($arg: u64),*) -> Result<u64, Error> {
-                    kernel.enter($number, six([$($arg),*]))
+                    enter!($entry, kernel, $number, six([$($arg),*]))
                 }
             )*
         }
@@ -126,6 +146,21 @@ pub const fn number(name: &str) -> u64 {
     panic!("no such call")
 }
 
+/// How many light calls there are.
+pub const LIGHT_COUNT: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < TABLE.len() {
+        let is_light = matches!(TABLE[i].entry, Entry::Light);
+        assert!(is_light == (TABLE[i].number >= LIGHT));
+        if is_light {
+            assert!(TABLE[i].number == LIGHT + count as u64);
+            count += 1;
+        }
+        i += 1;
+    }
+    count
+};
+
 calls! {
     /// Ends the calling thread. In a callee: ends the call; the caller gets `Dead`.
     0x01 Full thread_exit ThreadExit(code);
@@ -139,14 +174,12 @@ calls! {
     0x05 Full thread_kill ThreadKill(thread);
     /// Gives the processor to the next ready thread.
     0x06 Full yield_now Yield();
-    /// Sleeps for at least `ns` nanoseconds of monotonic time.
+    /// Sleeps for at least `ns` nanoseconds of monotonic time; 0: as `yield_now` (SSS-36).
     0x07 Full sleep Sleep(ns);
     /// Waits while the 32-bit word at `address` (readable, aligned) holds `expected`, until `wake`, or `timeout` ns. Errors: `Changed`, `TimedOut`.
     0x08 Full wait Wait(address: read, expected, timeout);
     /// Wakes up to `count` threads that wait on the word at `address` (writable). Value: how many.
     0x09 Full wake Wake(address: write, count);
-    /// Nanoseconds. `which` 0: since boot, 1: since 1970 (UTC).
-    0x0a Full clock Clock(which);
     /// Writes `task::Identity` of the caller to `out`.
     0x0b Full identity Identity(out: write);
     /// A new task without threads. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. What it uses counts for the task `payer`, too, if that is not the system's (0: the calling thread's; another one: user 0 only). Value: task.
@@ -183,6 +216,8 @@ calls! {
     0x1b Full clock_post ClockPost(post, op);
     /// The message of `clock_post` comes at `at`, ns since boot (`u64::MAX`: never), instead of when was said before. Only for who has bound it.
     0x1c Full clock_alarm ClockAlarm(at);
+    /// Value: the number of the calling thread's task.
+    0x1d Full get_taskid GetTaskid();
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);
@@ -205,14 +240,8 @@ calls! {
     0x28 Full acl_set AclSet(base, entry: read);
     /// Writes up to `max` entries to `out`. Value: how many there are. Needs any right on the section.
     0x29 Full acl_read AclRead(base, out: write, max);
-    /// Whether `who` may do `rights` to all of `[address, address + len)`. `who` 0: the executing domain; 1: the domain that called it. Value: 1 or 0.
-    0x2a Full may May(address, len, rights, who);
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name: read, len);
-    /// Whether the executing domain and the one that called it may both read each of three ranges, and write those with `gate::PASSED_FOR_WRITING` in the length. An empty range is not asked about. Value: 1 or 0.
-    0x2c Full may_pass MayPass(a, a_len, b, b_len, c, c_len);
-    /// The task that owns the section with just this base; nothing else is looked up. Value: task.
-    0x2d Full section_owner SectionOwner(base);
 
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);
@@ -258,8 +287,6 @@ calls! {
     0x56 Full processor_info ProcessorInfo(index, out: write);
     /// Writes `info::Memory` to `out`.
     0x57 Full memory_info MemoryInfo(out: write);
-    /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
-    0x58 Full running Running();
     /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits it is a message as ever (`irq_post`). It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);
     /// Interrupt `number` (`info::Interrupt`) comes to this processor from now on; `u64::MAX`: to one that is idle, if it is a message to a post. User 0 only.
@@ -281,4 +308,17 @@ calls! {
     0x65 Full post_call PostCall(post, at, timeout);
     /// Answers a question that the caller has received, and receives at `at` in one step (0: does not).
     0x66 Full post_answer PostAnswer(question, at, timeout);
+
+    /// As `get_taskid`.
+    0x80 Light get_taskid_light GetTaskidLight();
+    /// Nanoseconds. `which` 0: since boot, 1: since 1970 (UTC).
+    0x81 Light clock Clock(which);
+    /// Whether `who` may do `rights` to all of `[address, address + len)`. `who` 0: the executing domain; 1: the domain that called it. Value: 1 or 0.
+    0x82 Light may May(address, len, rights, who);
+    /// Whether the executing domain and the one that called it may both read each of three ranges, and write those with `gate::PASSED_FOR_WRITING` in the length. An empty range is not asked about. Value: 1 or 0.
+    0x83 Light may_pass MayPass(a, a_len, b, b_len, c, c_len);
+    /// The task that owns the section with just this base; nothing else is looked up. Value: task.
+    0x84 Light section_owner SectionOwner(base);
+    /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
+    0x85 Light running Running();
 }

@@ -62,4 +62,6 @@ pub struct SectionInfo {
     pub name: [u8; NAME_LEN],
     /// Those of [`flag::SHOWN`] that it has.
     pub flags: u64,
+    /// Of a text that could write the key register: the first page where it could, so that whoever runs it is called by the kernel; 0: none.
+    pub unclear: u64,
 }

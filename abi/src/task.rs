@@ -12,6 +12,8 @@ pub const USER_PERSON: u64 = 1;
 pub const CALLEE_GRACE_NS: u64 = 1_000_000_000;
 pub const CALLEE_TIME_NS: u64 = 50_000_000;
 pub const CALLEE_TURNS: u64 = 256;
+/// The system's own servers may run for so long, ns, however many turns that takes: what is theirs is everybody's.
+pub const CALLEE_TIME_SYSTEM_NS: u64 = 4_000_000_000;
 /// Bytes of stack when `stack_len` is 0, and the most there can be (one granule).
 pub const STACK_DEFAULT: u64 = 256 << 10;
 pub const STACK_MAX: u64 = crate::layout::GRANULE;

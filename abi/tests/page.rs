@@ -16,7 +16,7 @@ fn page() -> String {
     let mut out = String::from(
         "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
          writes it anew).\nConvention: `rax` = number, arguments in `rdi rsi rdx r10 r8 r9`; on return `rax` = 0 or an error, \
-         `rdx` = the value.\nWhere the kernel reads or writes for the caller at an argument's address, this stands behind a colon.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
+         `rdx` = the value.\nBy the full entry all other registers but `rcx` and `r11` keep their values, by the light one those that a procedure keeps.\nWhere the kernel reads or writes for the caller at an argument's address, this stands behind a colon.\nCalls through gates: `abi/src/gate.rs`.\n\n| number | entry | call | what |\n|---|---|---|---|\n",
     );
     for row in TABLE {
         let doc = row.doc.split_whitespace().collect::<Vec<_>>().join(" ");

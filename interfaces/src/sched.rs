@@ -33,4 +33,8 @@ pub trait Sched {
     /// For the levels themselves: the section that they share.
     #[repeat]
     fn board(&self, caller: &Caller) -> Result<u64, Error>;
+    /// For a high level that keeps what it knows of threads to itself (CUBIX-50): a board that the fast level has no right to. It outlives
+    /// the level, so that its queues can be shown.
+    #[repeat]
+    fn private(&self, caller: &Caller) -> Result<u64, Error>;
 }

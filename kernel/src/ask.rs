@@ -5,6 +5,7 @@ use crate::line;
 use crate::machine::machine;
 use crate::pass;
 use crate::processor::here;
+use crate::saved::Saved;
 use crate::sched;
 use crate::seat::{NO_SEAT, wishes};
 use crate::section::Section;
@@ -19,18 +20,19 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 /// `call_scheduler`.
-pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
+pub fn serve(saved: Saved<'_>, d: &Domain, what: u64, a: u64, b: u64) {
+    let thread: &Arc<Thread> = &saved;
     let result = match what {
         op::YIELD => {
-            sched::give_way();
+            sched::give_way(saved);
             Ok(0)
         }
-        op::SLEEP => return wait::sleep_until_woken(thread, b),
+        op::SLEEP => return wait::sleep_until_woken(saved, b),
         op::WAKEUP => other(thread, d, a).map(|other| u64::from(wait::rouse(&other))),
         op::PASS => match other(thread, d, a) {
             Ok(other) => {
                 wait::rouse(&other);
-                return wait::sleep_until_woken(thread, b);
+                return wait::sleep_until_woken(saved, b);
             }
             Err(error) => Err(error),
         },
@@ -42,7 +44,7 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, what: u64, a: u64, b: u64) {
         op::PRIORITY if b > PRIORITY_LOWEST => Err(Error::BadArgument),
         op::PRIORITY => other(thread, d, a).and_then(|other| wishes::make(&other, b).map(|()| 0)),
         op::LOOK => look(thread, d, a),
-        op::LEND => lend(thread, d, a),
+        op::LEND => lend(saved, d, a),
         op::GIVE_BACK => line::give_back(d, a, b),
         _ => Err(Error::BadArgument),
     };
@@ -63,7 +65,7 @@ fn look(thread: &Thread, d: &Domain, processor: u64) -> Result<u64, Error> {
 }
 
 /// Who holds what the caller waits for, in the same text, runs on the caller's turn (pitfall H13).
-fn lend(thread: &Thread, d: &Domain, address: u64) -> Result<u64, Error> {
+fn lend(thread: Saved<'_>, d: &Domain, address: u64) -> Result<u64, Error> {
     if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
         return Ok(0);
     }

@@ -10,16 +10,17 @@ use crate::fault;
 use crate::foreign;
 use crate::gate;
 use crate::info;
+use crate::light;
 use crate::line;
 use crate::machine::{machine, spare_heap};
 use crate::post;
+use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
 use crate::thread::{Begin, Thread};
 use crate::wait;
-use crate::watch;
 use crate::window;
 use abi::calls::Call;
 use abi::gate::PASSED_FOR_WRITING;
@@ -31,27 +32,29 @@ use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Serves a call of the running thread.
-pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
+/// Serves a call of the running thread, which has come by the full entry.
+pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
+    let thread: &Arc<Thread> = &saved;
     let result = match call {
         // Calls that do not simply answer.
         Call::ThreadExit { code } => return thread_exit(thread, code),
         Call::TaskExit { code } => return d.text.owner().exit_with(exit::EXITED, code),
-        Call::Yield {} => {
-            sched::give_way();
-            Ok(0)
-        }
-        Call::CallScheduler { op, a, b } => return ask::serve(thread, d, op, a, b),
+        Call::CallScheduler { op, a, b } => return ask::serve(saved, d, op, a, b),
         Call::ThreadNext { thread: number, turn, ns } => return seat::next(thread, d, number, turn, ns),
         Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),
         Call::SeatInfo { index, out } => match seat::info(index) {
             Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
             None => Err(Error::NotFound),
         },
-        Call::Sleep { ns } => return wait::sleep(thread, ns),
-        Call::Wait { address, expected, timeout } => return wait::on_word(thread, d, address, expected as u32, timeout),
-        Call::ThreadJoin { thread: number, timeout } => return thread_join(thread, d, number, timeout),
-        Call::TaskWait { task, timeout, out } => return task_wait(thread, d, task, timeout, out),
+        // Not for a time (SSS-36): whoever else is ready has a turn.
+        Call::Yield {} | Call::Sleep { ns: 0 } => {
+            sched::give_way(saved);
+            Ok(0)
+        }
+        Call::Sleep { ns } => return wait::sleep(saved, ns),
+        Call::Wait { address, expected, timeout } => return wait::on_word(saved, d, address, expected as u32, timeout),
+        Call::ThreadJoin { thread: number, timeout } => return thread_join(saved, d, number, timeout),
+        Call::TaskWait { task, timeout, out } => return task_wait(saved, d, task, timeout, out),
         Call::GateReturn { value, value2 } => return epc::give_back(thread, [value, value2]),
         Call::FaultReturn { frame, mended } => match fault::give_back(thread, d, frame, mended != 0) {
             Ok(()) => return,
@@ -61,16 +64,11 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Ok(()) => return,
             Err(error) => Err(error),
         },
-        Call::PostReceive { post, count, timeout } => return post::receive(thread, d, post, count, timeout),
-        Call::PostCall { post, at, timeout } => return post::call(thread, d, post, at, timeout),
-        Call::PostAnswer { question, at, timeout } => return post::answer_question(thread, d, question, at, timeout),
+        Call::PostReceive { post, count, timeout } => return post::receive(saved, d, post, count, timeout),
+        Call::PostCall { post, at, timeout } => return post::call(saved, d, post, at, timeout),
+        Call::PostAnswer { question, at, timeout } => return post::answer_question(saved, d, question, at, timeout),
 
         Call::Wake { address, count } => wait::wake_word(d, address, count),
-        Call::Clock { which } => match which {
-            0 => Ok(arch::time::now()),
-            1 => Ok(machine().boot_time * 1_000_000_000 + arch::time::now()),
-            _ => Err(Error::BadArgument),
-        },
         Call::Identity { out } => claim::write_record(d, out, &identity(thread, d)),
         Call::ThreadCreate { entry, argument, stack_len } => thread_create(d, entry, argument, stack_len),
         Call::ThreadKill { thread } => thread_kill(d, thread),
@@ -112,9 +110,6 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
         },
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
-        Call::May { address, len, rights, who } => may(thread, d, address, len, rights, who),
-        Call::MayPass { a, a_len, b, b_len, c, c_len } => may_pass(thread, d, [(a, a_len), (b, b_len), (c, c_len)]),
-        Call::SectionOwner { base } => Section::named(base).map(|section| section.state.lock().owner.number),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
@@ -154,8 +149,12 @@ pub fn serve(thread: &Arc<Thread>, d: &Domain, call: Call) {
             Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
             None => Err(Error::NotFound),
         },
-        Call::Running {} => watch::section(),
         Call::MemoryInfo { out } => claim::write_record(d, out, &info::memory()),
+        Call::GetTaskid {} => Ok(thread.task.number),
+        // Something else had to be seen to first.
+        Call::GetTaskidLight {} | Call::Clock { .. } | Call::May { .. } | Call::MayPass { .. } | Call::SectionOwner { .. } | Call::Running {} => {
+            light::serve(thread, d, call)
+        }
     };
     thread.answer(result);
 }
@@ -202,7 +201,7 @@ fn thread_create(d: &Domain, entry: u64, argument: u64, stack_len: u64) -> Resul
     Ok(number)
 }
 
-fn thread_join(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64) {
+fn thread_join(thread: Saved<'_>, d: &Domain, number: u64, timeout: u64) {
     match machine().threads.find(number) {
         // Ended: its code can be asked for once.
         None => thread.answer(d.text.owner().ended.lock().remove(&number).ok_or(Error::NotFound)),
@@ -303,7 +302,7 @@ fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
     Ok(0)
 }
 
-fn task_wait(thread: &Arc<Thread>, d: &Domain, number: u64, timeout: u64, out: u64) {
+fn task_wait(thread: Saved<'_>, d: &Domain, number: u64, timeout: u64, out: u64) {
     let task = match system_only(d).and_then(|()| task::find_ended(number)) {
         Ok(task) => task,
         Err(error) => return thread.answer(Err(error)),
@@ -389,7 +388,7 @@ fn acl_read(d: &Domain, base: u64, out: u64, max: u64) -> Result<u64, Error> {
     Ok(entries.len() as u64)
 }
 
-fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u64) -> Result<u64, Error> {
+pub fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u64) -> Result<u64, Error> {
     let rights = u32::try_from(rights).ok().and_then(Rights::from_bits).ok_or(Error::BadArgument)?;
     let subject = match who {
         0 => None,
@@ -399,7 +398,7 @@ fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u6
     Ok(u64::from(claim::may(&[subject.as_deref().unwrap_or(d)], address, len, rights)))
 }
 
-fn may_pass(thread: &Thread, d: &Domain, ranges: [(u64, u64); 3]) -> Result<u64, Error> {
+pub fn may_pass(thread: &Thread, d: &Domain, ranges: [(u64, u64); 3]) -> Result<u64, Error> {
     let caller = thread.inner.lock().caller().ok_or(Error::NotFound)?;
     let allowed = ranges.into_iter().filter(|range| range.1 > 0).all(|(address, len)| {
         let rights = if len & PASSED_FOR_WRITING != 0 { Rights::READ | Rights::WRITE } else { Rights::READ };

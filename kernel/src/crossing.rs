@@ -5,11 +5,13 @@ use crate::domain::Domain;
 use crate::epc::Foreign;
 use crate::machine::spare_heap;
 use crate::processor::here;
+use crate::section::Section;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
-use abi::Error;
+use abi::{AclEntry, Error};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use abi::gate::record;
 use arch::gate::{BY_KERNEL, DOMAINS_MAX, MORE, Frame, Gate, NoRoom, Stopped, binding_of, domain_of, records};
 use quota::Resource;
@@ -104,6 +106,15 @@ impl Inner {
     /// What the frame on top does not hold.
     pub fn more(&self) -> Option<&Foreign> {
         self.more.last().filter(|(depth, _)| *depth == self.depth()).map(|(_, more)| more)
+    }
+
+    /// What let callees run on the thread's stacks in calls that it has left, to be taken back.
+    pub fn take_stacks(&mut self) -> Vec<(usize, Arc<Section>, AclEntry)> {
+        let depth = self.depth();
+        match self.stacks.iter().position(|(at, ..)| *at > depth) {
+            Some(first) => self.stacks.split_off(first),
+            None => Vec::new(),
+        }
     }
 
     /// Leaves the innermost call: its frame is gone, the caller's domain is the thread's.

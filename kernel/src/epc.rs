@@ -128,7 +128,8 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
         index: r.r14,
         words: [r.rdi, r.rsi, r.r12, r.r13, r.r8, r.r9],
         rsp: r.rsp,
-        rip: r.rip | BY_KERNEL,
+        // On the caller's stack there is more to the return than the short ways do: what was lent is taken back.
+        rip: r.rip | BY_KERNEL | if caller_stack { MORE } else { 0 },
         caller_stack,
         kept: None,
     };
@@ -265,7 +266,7 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
 }
 
 /// The callee's stack pointer, with the doorstep as its return address.
-fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain, arrival: &Arrival) -> Result<u64, Error> {
+fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Domain, arrival: &Arrival) -> Result<u64, Error> {
     if arrival.caller_stack {
         // Only the caller's own stack, which one thread may write (pitfalls, H11).
         let (base, top) = caller.stack;
@@ -275,11 +276,12 @@ fn callee_stack(thread: &Thread, inner: &Inner, caller: &Domain, callee: &Domain
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: callee.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
-        if stack.check(callee, rights).is_err() {
-            stack.set_entry(&entry)?;
-        }
         let at = (arrival.rsp & !15) - 16;
         claim::write(caller, at, &DOORSTEP.to_le_bytes())?;
+        if stack.check(callee, rights).is_err() {
+            stack.set_entry(&entry)?;
+            inner.stacks.push((inner.depth() + 1, stack.clone(), entry));
+        }
         return Ok(at);
     }
     let left = inner.gate.sp(callee.number);
@@ -356,6 +358,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         }
         result = Err(Error::Dead);
     };
+    let stacks = inner.take_stacks();
     // What a program calls with as its return address need not be an address at all.
     let rip = Some(frame.rip & !(BY_KERNEL | PLAIN | MORE)).filter(|rip| *rip < SPACE_END).unwrap_or(0);
     let rsp = inner.gate.sp(inner.domain.number);
@@ -396,6 +399,11 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             *inner.area.registers_mut() = *registers;
             crate::foreign::restore_vectors(inner);
         }
+    }
+    drop(guard);
+    for (_, stack, entry) in stacks {
+        // It may have been deleted.
+        let _ = stack.set_entry(&AclEntry { rights: 0, ..entry });
     }
 }
 

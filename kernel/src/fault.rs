@@ -278,7 +278,12 @@ fn end_program(thread: &Arc<Thread>, how: Exit) {
         how.thread, how.text, how.ip, how.cause, how.address, how.section, Rights::from_bits_truncate(how.right as u32)
     );
     }
+    let text = thread.domain().text.clone();
     if epc::unwind(thread, Error::Faulted) {
+        if seat::is_schedulers(&text) {
+            // On a thread that has called it, it writes what the one in the seat does: that may be torn now.
+            text.owner().end(how);
+        }
         return;
     }
     thread.task.end(how);

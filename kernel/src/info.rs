@@ -13,7 +13,7 @@ pub fn processor(index: u64) -> Option<Processor> {
         index,
         apic: u64::from(p.apic),
         thread: p.local.lock().current.as_ref().map_or(0, |t| t.number),
-        entries: get(&c.entries) + short.crossings + short.passes,
+        entries: get(&c.entries) + short.crossings + short.passes + short.stays,
         switches: get(&c.switches) + short.passes,
         view_switches: short.views,
         faults: get(&c.faults),

@@ -5,6 +5,7 @@ use crate::claim;
 use crate::domain::Domain;
 use crate::machine::{machine, spare_heap};
 use crate::processor::here;
+use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::{New, Section};
@@ -339,7 +340,7 @@ pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: 
 }
 
 /// `post_receive`.
-pub fn receive(thread: &Arc<Thread>, d: &Domain, post: u64, count: u64, timeout: u64) {
+pub fn receive(thread: Saved<'_>, d: &Domain, post: u64, count: u64, timeout: u64) {
     let posts: Result<Vec<(u64, Rights)>, Error> = match count {
         0 => Err(Error::BadArgument),
         1 => Ok([(post, Rights::READ)].into()),
@@ -352,7 +353,7 @@ pub fn receive(thread: &Arc<Thread>, d: &Domain, post: u64, count: u64, timeout:
 }
 
 /// `post_call`.
-pub fn call(thread: &Arc<Thread>, d: &Domain, post: u64, at: u64, timeout: u64) {
+pub fn call(thread: Saved<'_>, d: &Domain, post: u64, at: u64, timeout: u64) {
     if timeout == 0 {
         return thread.answer(Err(Error::BadArgument));
     }
@@ -365,11 +366,11 @@ pub fn call(thread: &Arc<Thread>, d: &Domain, post: u64, at: u64, timeout: u64) 
 }
 
 /// `post_answer`.
-pub fn answer_question(thread: &Arc<Thread>, d: &Domain, question: u64, at: u64, timeout: u64) {
-    let body = body_of(thread);
+pub fn answer_question(thread: Saved<'_>, d: &Domain, question: u64, at: u64, timeout: u64) {
+    let body = body_of(&thread);
     let Some(question) = Question::from_word(question) else { return thread.answer(Err(Error::NotFound)) };
     if at == 0 {
-        let woken = with(thread, d, &[], |by, _| pool().answer(question, by, &body));
+        let woken = with(&thread, d, &[], |by, _| pool().answer(question, by, &body));
         return thread.answer(woken.map(|woken| {
             wake(woken);
             0
@@ -392,7 +393,7 @@ pub fn answer_question(thread: &Arc<Thread>, d: &Domain, question: u64, at: u64,
 
 /// A call that may wait: to the scheduler the thread waits from here on, whatever comes of it.
 fn run(
-    thread: &Arc<Thread>,
+    thread: Saved<'_>,
     d: &Domain,
     posts: Result<Vec<(u64, Rights)>, Error>,
     timeout: u64,
@@ -405,7 +406,7 @@ fn run(
     let ticket = short::begin_wait(thread);
     let mut frame = thread.registers(Frame::of);
     let mut hands = Registered { frame: &mut frame, woken: None };
-    let step = with(thread, d, &posts, |by, permits| match call(by, permits, timeout != 0, &mut hands) {
+    let step = with(&thread, d, &posts, |by, permits| match call(by, permits, timeout != 0, &mut hands) {
         Step::Refused(error) => Err(error),
         step => Ok(step),
     });
@@ -419,8 +420,8 @@ fn run(
         if let Some(error) = error {
             fail(&mut frame, error);
         }
-        sched::end_wait(thread, ticket, |registers| frame.give(registers));
-        forget_wait(thread, ticket);
+        sched::end_wait(&thread, ticket, |registers| frame.give(registers));
+        forget_wait(&thread, ticket);
     }
     if let Some(woken) = woken {
         end(woken, waits);
@@ -430,12 +431,12 @@ fn run(
         text_ended(&d.text);
     }
     if waits {
-        wait::set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+        wait::set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
         // Whoever has said so before found no wait yet.
         if thread.is_killed() {
-            sched::wake(thread, ticket, Err(Error::Killed));
+            sched::wake(&thread, ticket, Err(Error::Killed));
         } else if d.text.is_dead() {
-            sched::wake(thread, ticket, Err(Error::Dead));
+            sched::wake(&thread, ticket, Err(Error::Dead));
         }
     }
 }

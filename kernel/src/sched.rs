@@ -1,6 +1,5 @@
 //! The kernel's plain round robin: ready queues, waiting and waking, time-outs, and leaving the kernel. Where a scheduler sits
-//! in a processor's seat it decides instead (`seat.rs`); this is what runs where none does, or one has failed
-//! (architecture, section 15).
+//! in a processor's seat it decides instead (`seat.rs`); this runs where none does, or one has failed (architecture, section 15).
 
 use crate::alarm;
 use crate::line;
@@ -8,6 +7,7 @@ use crate::machine::machine;
 use crate::pass;
 use crate::post;
 use crate::processor::{Local, Processor, count, here};
+use crate::saved::Saved;
 use crate::seat::{self, Next};
 use crate::task::account;
 use crate::thread::{Thread, answer};
@@ -64,14 +64,14 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
 }
 
 /// The running thread gives way by itself.
-pub fn give_way() {
+pub fn give_way(_: Saved<'_>) {
     let here = here();
     here.local.lock().yields = true;
     here.make_room();
 }
 
 /// The running thread gives way to `to`, if that is still ready for this turn; whoever sits here hears of the pair, and chooses.
-pub fn lend(thread: &Thread, to: &Arc<Thread>, turn: u64) -> bool {
+pub fn lend(thread: Saved<'_>, to: &Arc<Thread>, turn: u64) -> bool {
     let here = here();
     let pair = Event { kind: event::REQUEST, detail: op::LEND as u32, thread: thread.number, a: to.number, b: turn };
     if here.office.tell(pair, Weight::Heavy).is_none() {
@@ -81,17 +81,17 @@ pub fn lend(thread: &Thread, to: &Arc<Thread>, turn: u64) -> bool {
         here.local.lock().handed = Some(to.clone());
         here.attend();
     }
-    give_way();
+    give_way(thread);
     true
 }
 
 /// Begins a wait of the running thread; the ticket is what a waker must show.
-pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+pub fn begin_wait(thread: Saved<'_>) -> u64 {
     begin_wait_as(thread, |_| {})
 }
 
 /// The same; `note` is told the ticket before anybody can find the thread waiting.
-pub fn begin_wait_as(thread: &Arc<Thread>, note: impl FnOnce(u64)) -> u64 {
+pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(u64)) -> u64 {
     here().attend();
     let ticket = {
         let mut wait = thread.wait.lock();
@@ -102,13 +102,13 @@ pub fn begin_wait_as(thread: &Arc<Thread>, note: impl FnOnce(u64)) -> u64 {
     };
     // Only now: who kills the thread or ends the text from here on finds it waiting, and wakes it.
     if thread.domain().text.is_dead() {
-        at(0, Timeout::Grace(thread.clone()));
+        at(0, Timeout::Grace(Arc::clone(&thread)));
     } else if thread.is_killed() {
         // A killed thread that waits inside a callee waits no longer than its callee's time. Without one yet: whoever kills it finds it
         // waiting.
         let deadline = thread.kill_deadline();
         if deadline != u64::MAX {
-            at(deadline, Timeout::Grace(thread.clone()));
+            at(deadline, Timeout::Grace(Arc::clone(&thread)));
         }
     }
     ticket

@@ -425,6 +425,11 @@ fn leave_seat(holder: Holder, why: Reason) {
     }
 }
 
+/// Whether this is the text of a scheduler that sits somewhere.
+pub fn is_schedulers(text: &Arc<Section>) -> bool {
+    machine().processors.iter().any(|p| p.office.is_of(text))
+}
+
 /// A thread has ended.
 pub fn ended(thread: &Thread) {
     if let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) {

@@ -457,6 +457,7 @@ impl Section {
             gate_count: gates.1,
             name: state.name,
             flags: if self.is_secret() { flag::SECRET } else { 0 },
+            unclear: state.unclear_at.unwrap_or(0),
         }
     }
 

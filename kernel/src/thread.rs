@@ -17,9 +17,9 @@ use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
 use abi::refusal::Object;
-use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
+use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
 use abi::gate::attention;
-use abi::{Error, Rights};
+use abi::{AclEntry, Error, Rights};
 use ::sched::{Life, Phase, Wish};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Inner {
     pub gate: Gate,
     /// What frames do not hold, by depth, innermost last.
     pub more: Vec<(usize, Foreign)>,
+    /// Own stacks on which callees run, by the depth of the outermost call that needs the entry.
+    pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),
@@ -159,6 +161,7 @@ impl Thread {
                 seen: (0, gate.frame(0).record),
                 register: arch::gate::REGISTER_PLAIN,
                 more: Vec::new(),
+                stacks: Vec::new(),
                 numbers: [(text.base, OWN)].into(),
                 domains: alloc::vec![None, Some(domain.clone())],
                 leads: [(OWN, [gate.frame(0).record].into())].into(),
@@ -188,7 +191,7 @@ impl Thread {
             faults: AtomicU64::new(0),
             seat: AtomicUsize::new(NO_SEAT),
             wish: Wish::new(),
-            card: OwnCard::new(number),
+            card: OwnCard::new(number, task.number),
         });
         if let Some((_, task_view)) = &shared {
             task_view.add_thread(&thread);
@@ -301,12 +304,16 @@ impl Thread {
     /// How long a killed thread may yet run in a callee, in ns. The time alone does not say that its callee has had any: with
     /// many others ready it may not have been its turn, and it holds a lock.
     pub fn grace_left(&self, now: u64) -> u64 {
-        let by_time = self.kill_deadline().saturating_sub(now);
-        if self.wait.lock().life.turn() >= self.kill_turn.load(Ordering::SeqCst) {
+        let deadline = self.kill_deadline();
+        let by_time = deadline.saturating_sub(now);
+        // Its callee has said that it is done.
+        let in_system = deadline != 0 && self.domain().text.owner().user == USER_SYSTEM;
+        if !in_system && self.wait.lock().life.turn() >= self.kill_turn.load(Ordering::SeqCst) {
             return by_time;
         }
+        let more = if in_system { CALLEE_TIME_SYSTEM_NS - CALLEE_TIME_NS } else { 0 };
         let ran = self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst));
-        by_time.max(self.kill_time.load(Ordering::SeqCst).saturating_sub(ran))
+        by_time.max((self.kill_time.load(Ordering::SeqCst) + more).saturating_sub(ran))
     }
 
     /// Ends the thread as soon as it executes its own task's text; in a callee it has a bounded time (architecture 14).

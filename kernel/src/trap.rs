@@ -1,10 +1,12 @@
 //! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
 
+use crate::domain::Domain;
 use crate::machine::machine;
 use crate::post::short;
 use crate::processor::count;
-use crate::thread::Thread;
-use crate::{boot, call, epc, fault, foreign, line, pass, processor, sched};
+use crate::saved::Saved;
+use crate::thread::{Inner, Thread};
+use crate::{boot, call, epc, fault, foreign, light, line, pass, processor, sched};
 use abi::calls::Call;
 use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
@@ -19,7 +21,9 @@ const GENERAL_PROTECTION: u64 = 13;
 /// In the error code of a page fault: the access was made with the program's rights.
 const BY_USER: u64 = 4;
 
-arch::kernel! { main: first_processor, processor: further_processor, trap: trap, post: short::enter }
+arch::kernel! {
+    main: first_processor, processor: further_processor, trap: trap, post: short::enter, plain: short::enter_plain, light: light::TABLE
+}
 
 /// First processor, machine set up.
 fn first_processor(info: arch::boot::Info) -> ! {
@@ -37,12 +41,18 @@ fn trap(trap: Trap) -> Resume {
     here.left_user();
     pass::settle(here);
     let thread = here.current();
-    let stopped = thread.inner.lock().entered();
+    let (stopped, calls) = {
+        let inner = &mut *thread.inner.lock();
+        let stopped = inner.entered();
+        (stopped, matches!(trap, Trap::Call).then(|| Calls::of(inner)))
+    };
     match trap {
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
-        Trap::Call if !goes_on(&thread) => fault::exception(&thread, GENERAL_PROTECTION, 0),
-        Trap::Call => system_call(&thread),
+        Trap::Call => match calls.flatten() {
+            Some(calls) => system_call(&thread, calls),
+            None => fault::exception(&thread, GENERAL_PROTECTION, 0),
+        },
         Trap::Posted => short::finish_short(&thread),
         // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.
         Trap::PageFault { error, .. } if error & BY_USER == 0 => fault::exception(&thread, GENERAL_PROTECTION, 0),
@@ -72,19 +82,30 @@ fn goes_on(thread: &Thread) -> bool {
     thread.registers(|r| r.rip < SPACE_END)
 }
 
-fn system_call(thread: &Arc<Thread>) {
-    let (domain, number, arguments) = {
-        let inner = thread.inner.lock();
+/// Who calls, which call, with what.
+struct Calls {
+    domain: Arc<Domain>,
+    number: u64,
+    arguments: [u64; 6],
+}
+
+impl Calls {
+    /// `None`: there is nowhere to return to.
+    fn of(inner: &Inner) -> Option<Calls> {
         let r = inner.area.registers();
-        (inner.domain.clone(), r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
-    };
+        let arguments = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+        (r.rip < SPACE_END).then(|| Calls { domain: inner.domain.clone(), number: r.rax, arguments })
+    }
+}
+
+fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls) {
     if domain.in_window {
         foreign::system_call(thread);
     } else if number >= CALL_BASE {
         epc::bound_call(thread, number);
     } else {
         match Call::decode(number, arguments) {
-            Some(call) => call::serve(thread, &domain, call),
+            Some(call) => call::serve(Saved::by_full_entry(thread), &domain, call),
             None => thread.answer(Err(abi::Error::NoSuchCall)),
         }
     }

@@ -3,6 +3,7 @@
 use crate::claim;
 use crate::pass;
 use crate::domain::Domain;
+use crate::saved::Saved;
 use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
@@ -19,7 +20,7 @@ pub struct Waiters(Mutex<Vec<(Arc<Thread>, u64)>>);
 
 impl Waiters {
     /// The thread waits until [`Waiters::wake_all`] or the time-out, unless `done` already holds.
-    pub fn wait(&self, thread: &Arc<Thread>, timeout: u64, done: impl Fn() -> bool) {
+    pub fn wait(&self, thread: Saved<'_>, timeout: u64, done: impl Fn() -> bool) {
         let mut list = self.0.lock();
         if timeout == 0 && !done() {
             drop(list);
@@ -28,14 +29,14 @@ impl Waiters {
         // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
         list.retain(|(other, ticket)| other.is_in_wait(*ticket));
         let ticket = sched::begin_wait(thread);
-        list.push((thread.clone(), ticket));
+        list.push((Arc::clone(&thread), ticket));
         drop(list);
         // The event may have come before we were on the list.
         if thread.is_killed() || (timeout != 0 && done()) {
-            sched::wake_to_repeat(thread, ticket);
+            sched::wake_to_repeat(&thread, ticket);
             return;
         }
-        set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+        set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
     }
 
     pub fn wake_all(&self) {
@@ -54,16 +55,16 @@ pub fn set_timeout(thread: &Arc<Thread>, ticket: u64, timeout: u64, result: Resu
 }
 
 /// `sleep`.
-pub fn sleep(thread: &Arc<Thread>, ns: u64) {
+pub fn sleep(thread: Saved<'_>, ns: u64) {
     let ticket = sched::begin_wait(thread);
-    set_timeout(thread, ticket, ns, Ok(0));
+    set_timeout(&thread, ticket, ns, Ok(0));
     if thread.is_killed() {
-        sched::wake(thread, ticket, Err(Error::Killed));
+        sched::wake(&thread, ticket, Err(Error::Killed));
     }
 }
 
 /// `call_scheduler`: sleeps until another thread says otherwise, or at most `timeout` ns.
-pub fn sleep_until_woken(thread: &Arc<Thread>, timeout: u64) {
+pub fn sleep_until_woken(thread: Saved<'_>, timeout: u64) {
     let ticket = sched::begin_wait(thread);
     let woken = {
         let mut wait = thread.wait.lock();
@@ -72,11 +73,11 @@ pub fn sleep_until_woken(thread: &Arc<Thread>, timeout: u64) {
         woken
     };
     if woken {
-        sched::wake(thread, ticket, Ok(0));
+        sched::wake(&thread, ticket, Ok(0));
     } else if thread.is_killed() {
-        sched::wake(thread, ticket, Err(Error::Killed));
+        sched::wake(&thread, ticket, Err(Error::Killed));
     } else {
-        set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+        set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
     }
 }
 
@@ -123,14 +124,14 @@ pub fn forget(thread: &Thread) {
 
 /// `wait`: sleeps while the word holds `expected`. The word is read under the bucket's lock, which a waker takes after
 /// it has changed the word: no wake-up is lost.
-pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u32, timeout: u64) {
+pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, timeout: u64) {
     let word = match claim::word(domain, address, Rights::READ) {
         Ok(word) => word,
         Err(error) => return thread.answer(Err(error)),
     };
     let key = word.key();
     if thread.word_bucket.load(Ordering::Relaxed) != number(key) {
-        forget(thread);
+        forget(&thread);
     }
     let mut list = bucket(key).lock();
     let value = match word.load(domain) {
@@ -146,12 +147,12 @@ pub fn on_word(thread: &Arc<Thread>, domain: &Domain, address: u64, expected: u3
     // Waits that were ended by something else than a wake-up: time-outs, kills.
     list.retain(|w| w.thread.is_in_wait(w.ticket));
     let ticket = sched::begin_wait(thread);
-    list.push_back(Waiter { key, thread: thread.clone(), ticket });
+    list.push_back(Waiter { key, thread: Arc::clone(&thread), ticket });
     thread.word_bucket.store(number(key), Ordering::Relaxed);
     drop(list);
-    set_timeout(thread, ticket, timeout, Err(Error::TimedOut));
+    set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
     if thread.is_killed() && thread.may_end() {
-        sched::wake(thread, ticket, Err(Error::Killed));
+        sched::wake(&thread, ticket, Err(Error::Killed));
     }
 }
 

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod calls;
 mod clock;
+mod entry;
 mod files;
 mod ipc;
 mod jobs;
@@ -30,8 +31,9 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 10] = [
     ("calls", calls::run),
+    ("entry", entry::run),
     ("files", files::run),
     ("ipc", ipc::run),
     ("jobs", jobs::run),

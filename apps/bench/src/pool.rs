@@ -26,7 +26,8 @@ type Words = [u64; 6];
 
 pub fn run(report: &Report) -> Result<(), String> {
     let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
-    let outcome = ping_pong(report, &posts).and_then(|()| service::run(report, &posts));
+    let outcome =
+        queued(report, &posts).and_then(|()| ping_pong(report, &posts)).and_then(|()| service::run(report, &posts));
     outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
 }
 
@@ -66,6 +67,18 @@ impl Posts {
 const PARTNER: usize = 0;
 const PLAYER: usize = 1;
 pub const CLOCK: usize = 2;
+
+/// A message that nobody waits for: it is left in the post, and received by a call of its own.
+fn queued(report: &Report, posts: &Posts) -> Result<(), String> {
+    let mut failed = Ok(());
+    let each = Plan::new(ROUNDS).measure(|| {
+        let sent = posts.there.send(OP, [1, 2, 3, 4, 5, 6], None);
+        let came = sent.and_then(|()| posts.there.receive(FOR_EVER).map(drop));
+        failed = failed.and(came);
+    });
+    report.case(Case { case: "queued", way: "pool", bytes: BYTES }, &each, &[]);
+    failed.map_err(|e| format!("a message to oneself: {e}"))
+}
 
 fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
     let Posts { there, back, .. } = *posts;

@@ -112,6 +112,11 @@ impl<'a> Board<'a> {
         Desk(&self.part(processor)[..DESK])
     }
 
+    /// Whether the high level has a thread on each of the first so many processors.
+    pub fn has_high(&self, processors: usize) -> bool {
+        (0..processors).all(|processor| self.desk(processor).high() != 0)
+    }
+
     /// The event buffer of a processor, in the initial version.
     ///
     /// # Panics

@@ -122,6 +122,27 @@ impl Known<'_> {
         self.face.permit(name, needed)
     }
 
+    /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
+    #[inline]
+    pub fn allowed(&self, name: u64, needed: Rights) -> Option<u32> {
+        self.permit(name, needed).filter(|permit| self.pool.is_good(permit)).map(|permit| permit.post)
+    }
+
+    /// [`Pool::send`] of what is in these hands, where whoever is to be woken is left.
+    ///
+    /// # Errors
+    /// As that.
+    #[inline]
+    pub fn send(&self, to: Permit, back: u32, hands: &mut impl Hands) -> Result<(), Error> {
+        self.pool.send_with(to, self, back, hands)
+    }
+
+    /// [`Pool::receive_with`] at one post.
+    #[inline]
+    pub fn receive(&self, at: Permit, waits: bool, hands: &mut impl Hands) -> Step {
+        self.pool.receive_with(&[at], self, waits, hands)
+    }
+
     /// [`Pool::send_and_receive_with`].
     #[inline]
     pub fn send_and_receive(&self, to: Permit, at: Permit, hands: &mut impl Hands) -> Step {

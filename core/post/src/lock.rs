@@ -18,6 +18,7 @@ const EPOCH: u64 = !(OPEN - 1);
 /// Places are numbered by receiver and place.
 pub(crate) const EACH: u32 = SEVERAL_MAX as u32;
 
+/// Taken by [`Lock::take_only`] and [`Lock::lock_after`] alone; `bench` counts what they do, by these names (`host/measure/src/locks.rs`).
 #[derive(Debug, Default)]
 pub(crate) struct Lock {
     word: AtomicU64,

@@ -72,7 +72,7 @@ impl Pool {
     }
 
     /// The same into these hands.
-    pub fn receive_with(&self, at: &[Permit], by: &Caller, waits: bool, hands: &mut impl Hands) -> Step {
+    pub fn receive_with(&self, at: &[Permit], by: impl By, waits: bool, hands: &mut impl Hands) -> Step {
         if at.len() > SEVERAL_MAX {
             return Step::Refused(Error::TooBig);
         }
@@ -86,35 +86,35 @@ impl Pool {
         if at.iter().any(|permit| self.is_stale(permit)) {
             return Step::Refused(Error::Changed);
         }
-        let me = self.receiver(by.receiver);
-        let ticket = me.begin(by.domain);
+        let me = self.receiver(by.receiver());
+        let ticket = me.begin(by.domain());
         for (place, permit) in at.iter().enumerate() {
-            match self.register(me, *by, ticket, place, (*permit, self.post(permit.post)), hands) {
+            match self.register(me, by, ticket, place, (*permit, self.post(permit.post)), hands) {
                 Registered::Waits => {}
                 Registered::Taken => break,
                 over => {
                     // It is in the queues of those before this one.
-                    (0..place).for_each(|place| self.leave(by.receiver, place));
-                    return self.over(me, over, *by, ticket, permit.post, hands);
+                    (0..place).for_each(|place| self.leave(by.receiver(), place));
+                    return self.over(me, over, by, ticket, permit.post, hands);
                 }
             }
         }
         Step::Waits(ticket)
     }
 
-    fn poll(&self, at: &[Permit], by: &Caller, hands: &mut impl Hands) -> Result<Step, Error> {
+    fn poll(&self, at: &[Permit], by: impl By, hands: &mut impl Hands) -> Result<Step, Error> {
         for permit in at {
             let post = self.post(permit.post)?;
             let popped = {
                 let queues = post.queues();
                 permit.check(queues.epoch(), Rights::READ)?;
-                self.pop(&queues, by.receiver)
+                self.pop(&queues, by.receiver())
             };
             if let Some(popped) = popped {
-                return Ok(self.take(popped, permit.post, *by, hands));
+                return Ok(self.take(popped, permit.post, by, hands));
             }
         }
-        Err(Error::TimedOut)
+        Ok(Step::Ended(Error::TimedOut))
     }
 
     /// Whether the permit must be asked for again, before anything is done. (What is wrong with the post otherwise comes out later.)

@@ -17,14 +17,21 @@ impl Pool {
     /// `BadArgument`: memory is lent, which only a question can. `NotFound`: the post is no more. `Changed`: ask for the
     /// permit again. `MessageQuota`: the sender has as many messages waiting as it may have. Nothing was sent then.
     pub fn send(&self, to: &Permit, by: &Caller, body: &Body, back: u32) -> Result<Option<Woken>, Error> {
-        if body.lend != 0 {
+        let mut own = Own::new(body);
+        self.send_with(*to, *by, back, &mut own)?;
+        Ok(own.woken)
+    }
+
+    /// The same with what is in these hands.
+    #[inline]
+    pub(crate) fn send_with(&self, to: Permit, by: impl By, back: u32, hands: &mut impl Hands) -> Result<(), Error> {
+        if hands.lend() != 0 {
             return Err(Error::BadArgument);
         }
-        let mut own = Own::new(body);
-        if let Some(taken) = self.put(*to, *by, back, None, &own)? {
-            self.give(taken, to.post, (*by, back, None), false, &mut own);
+        if let Some(taken) = self.put(to, by, back, None, hands)? {
+            self.give(taken, to.post, (by, back, None), false, hands);
         }
-        Ok(own.woken)
+        Ok(())
     }
 
     /// Sends `count` messages one after the other (K1-24): `body` says which. How many were sent.

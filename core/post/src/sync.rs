@@ -15,7 +15,7 @@ pub(crate) use plain::{Turn, Turns};
 #[cfg(test)]
 pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(test)]
-pub(crate) use watched::{Turn, Turns, locked};
+pub(crate) use watched::{Turn, Turns, by_the_bit, locked};
 
 /// How those take turns who want a lock that is a bit of a word: they look again until it is free.
 #[cfg(not(test))]
@@ -42,7 +42,7 @@ mod plain {
 }
 
 /// They sleep until it is their turn, and then the bit is free: one who looked again and again would have a schedule in which nobody else
-/// ever runs.
+/// ever runs. That the bit alone keeps them apart is tried by those who say that they go by it.
 #[cfg(test)]
 mod watched {
     use shuttle::sync::{Mutex, MutexGuard};
@@ -52,6 +52,12 @@ mod watched {
         /// Locks that the thread holds, and how often it has taken one.
         static HELD: Cell<u32> = Cell::new(0);
         static TAKEN: Cell<u32> = Cell::new(0);
+        static BY_THE_BIT: Cell<bool> = Cell::new(false);
+    }
+
+    /// From now on this thread waits as the kernel does, by looking at the bit again.
+    pub fn by_the_bit() {
+        BY_THE_BIT.with(|by| by.set(true));
     }
 
     /// How often this thread has taken a lock.
@@ -62,18 +68,22 @@ mod watched {
     #[derive(Debug, Default)]
     pub struct Turns(Mutex<()>);
 
-    pub struct Turn<'a>(#[expect(dead_code)] MutexGuard<'a, ()>);
+    pub struct Turn<'a>(#[expect(dead_code)] Option<MutexGuard<'a, ()>>);
 
     impl Turns {
         pub fn take(&self) -> Turn<'_> {
             let held = HELD.with(|held| held.replace(held.get() + 1));
             assert_eq!(held, 0, "two locks held at once");
             TAKEN.with(|taken| taken.set(taken.get() + 1));
-            Turn(self.0.lock().unwrap())
+            Turn((!BY_THE_BIT.with(Cell::get)).then(|| self.0.lock().unwrap()))
         }
 
         /// The bit was seen set before it was this one's turn.
-        pub fn wait(&self) {}
+        pub fn wait(&self) {
+            if BY_THE_BIT.with(Cell::get) {
+                shuttle::thread::yield_now();
+            }
+        }
     }
 
     impl Drop for Turn<'_> {

@@ -3,6 +3,7 @@
 mod accounts;
 mod all;
 mod deaths;
+mod lock;
 mod machine;
 mod model;
 mod one;

@@ -85,9 +85,9 @@ impl Options {
         // What the kernel keeps for each processor.
         let processors = u64::from(self.cpus()).div_ceil(2);
         match self.via {
-            Via::Kernel | Via::Bios => pack + 16 + processors,
+            Via::Kernel | Via::Bios => pack + 18 + processors,
             // GRUB under UEFI loads the pack and then moves it.
-            Via::Uefi => 2 * pack + 63 + processors,
+            Via::Uefi => 2 * pack + 65 + processors,
         }
     }
 }
@@ -109,10 +109,10 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least() {
         let check = |mem: &str, via, pack| Options { mem: mem.into(), via, ..Options::default() }.check_memory(pack);
         let said = check("1", Via::Kernel, 3 * MIB - 1).unwrap_err().to_string();
-        assert!(said.starts_with("--mem 1 is too little: 20M is the least") && said.contains("3M)"), "{said}");
-        assert!(check("20M", Via::Kernel, 3 * MIB).is_ok() && check("19M", Via::Kernel, 3 * MIB).is_err());
-        assert!(check("1G", Via::Kernel, 1007 * MIB).is_ok() && check("1G", Via::Bios, 1008 * MIB).is_err());
-        assert!(check("66m", Via::Uefi, MIB).is_ok() && check("66", Via::Uefi, MIB + 1).is_err());
+        assert!(said.starts_with("--mem 1 is too little: 22M is the least") && said.contains("3M)"), "{said}");
+        assert!(check("22M", Via::Kernel, 3 * MIB).is_ok() && check("21M", Via::Kernel, 3 * MIB).is_err());
+        assert!(check("1G", Via::Kernel, 1005 * MIB).is_ok() && check("1G", Via::Bios, 1006 * MIB).is_err());
+        assert!(check("68m", Via::Uefi, MIB).is_ok() && check("68", Via::Uefi, MIB + 1).is_err());
     }
 
     #[test]

@@ -18,10 +18,19 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 9] = [
+pub const BENCHES: [Bench; 10] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[],
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "entry",
+        about: "the number of the own task, by each way into the kernel; and giving way, alone and with another thread that does",
         timeout: Duration::from_secs(300),
         cpus: 1,
         also_cpus: &[],

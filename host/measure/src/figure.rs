@@ -66,8 +66,14 @@ pub mod count {
     pub const COPIES: &str = "copies";
     pub const COPIED: &str = "copied-bytes";
     pub const LOCKED: &str = "locked-ops";
+    /// Locks of the kernel that were taken, or found taken; and of these the locks of posts.
+    pub const LOCKS: &str = "locks";
+    pub const POST_LOCKS: &str = "post-locks";
+    /// Turns of loops that wait for another processor.
+    pub const SPINS: &str = "spins";
     /// In the order in which they are shown.
-    pub const ALL: [&str; 8] = [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED];
+    pub const ALL: [&str; 11] =
+        [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED, LOCKS, POST_LOCKS, SPINS];
     /// Of rounds of many calls, in the order in which they are shown: what one call comes to, the longest round, how many calls went
     /// without the kernel, and how often over all rounds a class of sections had no key, got one, and lost one.
     pub const OF_MANY: [&str; 6] =

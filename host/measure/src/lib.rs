@@ -4,6 +4,7 @@
 mod benches;
 mod figure;
 mod itc;
+mod locks;
 mod ours;
 mod paper;
 mod peer;

@@ -3,6 +3,7 @@
 use crate::benches::Bench;
 use crate::figure::{ASYNC, Figure, MUSUBI, count, unit};
 use crate::itc;
+use crate::locks;
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
@@ -11,6 +12,16 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use tally::{Case, Costly};
+
+/// What is counted from outside.
+const OUTSIDE: &str = "steps, key-writes, locked-ops, locks, post-locks and spins";
+const SEEN: [(&str, Costly); 5] = [
+    (count::KEYS, Costly::KeyWrite),
+    (count::LOCKED, Costly::Locked),
+    (count::LOCKS, Costly::TakesLock),
+    (count::POST_LOCKS, Costly::TakesPost),
+    (count::SPINS, Costly::Pause),
+];
 
 /// On what it is measured.
 #[derive(Clone, Copy)]
@@ -76,19 +87,20 @@ impl Ours {
     fn measure_once(setup: &Setup, bench: &Bench) -> Result<Self> {
         let mut notes = Vec::new();
         if setup.kvm {
-            notes.push("steps, key-writes and locked-ops are counted in translated code only, not with --kvm".into());
+            notes.push(format!("{OUTSIDE} are counted in translated code only, not with --kvm"));
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
-        if bench.cpus > 1 {
-            // Who counts from outside follows one processor; figures of several are not lengths of path.
+        if bench.cpus > 1 && bench.also_cpus.is_empty() {
+            // What it prints are no rounds between marks.
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
         symlink(setup.plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
-        let out = dir.path().join("tally");
+        let (out, locks) = (dir.path().join("tally"), dir.path().join("locks"));
+        fs::write(&locks, locks::find(&fs::read(&setup.parts.kernel)?)?.to_string())?;
         // QEMU takes a comma for the end, and two for a comma.
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
-        let plugin = format!("{},out={}", path(&dir.path().join("plugin.so")), path(&out));
+        let plugin = format!("{},out={},locks={}", path(&dir.path().join("plugin.so")), path(&out), path(&locks));
         let mut finished = run(setup, bench, Clock::Instructions, vec!["-plugin".into(), plugin.into()])?;
         let mut cases = Vec::new();
         match fs::read_to_string(&out) {
@@ -96,9 +108,7 @@ impl Ours {
             Err(_) => {
                 // Another QEMU's plugins may have another interface, or it may have none.
                 let why = finished.console.lines().last().unwrap_or_default();
-                notes.push(format!(
-                    "steps, key-writes and locked-ops are not counted: this QEMU takes no plugin ({why})"
-                ));
+                notes.push(format!("{OUTSIDE} are not counted: this QEMU takes no plugin ({why})"));
                 finished = run(setup, bench, Clock::Instructions, Vec::new())?;
             }
         }
@@ -176,7 +186,7 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         if !told_by_itself(figure) && !figure.case.ends_with(ASYNC) {
             all.extend(seen_steps(figure, case));
         }
-        for (unit, costly) in [(count::KEYS, Costly::KeyWrite), (count::LOCKED, Costly::Locked)] {
+        for (unit, costly) in SEEN {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
         }
@@ -248,6 +258,9 @@ mod tests {
                 ("NullProc/caller back", "instructions", [20, 20, 20, 3]),
                 ("NullProc", "key-writes", [0, 0, 0, 3]),
                 ("NullProc", "locked-ops", [8, 8, 9, 3]),
+                ("NullProc", "locks", [0, 0, 0, 3]),
+                ("NullProc", "post-locks", [0, 0, 0, 3]),
+                ("NullProc", "spins", [0, 0, 0, 3]),
             ]
         );
     }
@@ -265,7 +278,7 @@ mod tests {
         let case = Case { rounds: vec![(1, Round { steps: None, ..round(570, 8) })] };
         let all = join(vec![total("spawn", "loader", 1)], &[case]).unwrap();
         assert!(all.iter().all(|figure| figure.case == "spawn"));
-        assert_eq!(all.len(), 3);
+        assert_eq!(all.len(), 1 + SEEN.len());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod by_size;
 mod compared;
+mod message;
 mod wall;
 
 use crate::benches::Bench;
@@ -236,6 +237,11 @@ impl fmt::Display for Table<'_> {
         }
         writeln!(f, "\nWhat else a round takes, counted (of {ASYNC}: a round of {ASYNC_CALLS} calls):")?;
         columns(f, &self.counts(&count::ALL))?;
+        let messages = message::rows(self);
+        if messages.len() > 1 {
+            writeln!(f, "\nOf that, one message:")?;
+            columns(f, &messages)?;
+        }
         let of_many = self.counts(&count::OF_MANY);
         if of_many.len() > 1 {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;

@@ -3,9 +3,9 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tally::{Costly, Mark, Recorder};
+use std::sync::{Mutex, OnceLock};
+use tally::{Costly, Locks, Mark, Recorder};
 
 /// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
 #[unsafe(no_mangle)]
@@ -44,6 +44,7 @@ unsafe extern "C" {
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     fn qemu_plugin_insn_data(at: *const Instruction) -> *const u8;
     fn qemu_plugin_insn_size(at: *const Instruction) -> usize;
+    fn qemu_plugin_insn_vaddr(at: *const Instruction) -> u64;
 }
 
 /// Executed so far: all instructions but marks, and those of each costly kind. QEMU adds to them.
@@ -52,10 +53,18 @@ static COUNTS: [AtomicU64; Costly::ALL.len()] = [const { AtomicU64::new(0) }; Co
 /// Where the block that is being executed lies.
 static REGION: AtomicU64 = AtomicU64::new(0);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
+static PLAN: OnceLock<Plan> = OnceLock::new();
 
 struct State {
     recorder: Recorder,
     out: File,
+}
+
+/// What is looked at.
+struct Plan {
+    locks: Locks,
+    /// Where control is. Of several processors, that would be in several places at once.
+    has_steps: bool,
 }
 
 /// What QEMU calls when it has loaded the plugin. Anything but 0: it is not wanted.
@@ -75,14 +84,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
         // SAFETY: there are `count` strings, each with its NUL.
         unsafe { CStr::from_ptr(*words.add(at)) }.to_str().ok()
     };
-    let path = (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix("out="));
-    let out = match (processors, path) {
-        (1, Some(path)) => File::create(path).map_err(|error| format!("{path}: {error}")),
-        (1, None) => Err("out=FILE is missing".into()),
-        _ => Err("only machines with one processor are counted".into()),
-    };
-    match out {
-        Ok(out) => *state() = Some(State { recorder: Recorder::default(), out }),
+    let path = |name| (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix(name));
+    match open(path("out="), path("locks=")) {
+        Ok((out, locks)) => {
+            *state() = Some(State { recorder: Recorder::default(), out });
+            PLAN.get_or_init(|| Plan { locks, has_steps: processors == 1 });
+        }
         Err(why) => {
             eprintln!("plugin: {why}");
             return 1;
@@ -93,6 +100,16 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
+/// The file to write to, and where the kernel takes locks, if that is told.
+fn open(out: Option<&str>, locks: Option<&str>) -> Result<(File, Locks), String> {
+    let out = out.ok_or("out=FILE is missing")?;
+    let locks = locks.map_or(Ok(Locks::default()), |path| {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        Locks::read(&text).map_err(|error| format!("{path}: {error:#}"))
+    });
+    Ok((File::create(out).map_err(|error| format!("{out}: {error}"))?, locks?))
+}
+
 fn state() -> std::sync::MutexGuard<'static, Option<State>> {
     // A panic ends QEMU, so nobody finds it poisoned.
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -100,11 +117,14 @@ fn state() -> std::sync::MutexGuard<'static, Option<State>> {
 
 /// A block has been translated: says what is to happen when it is executed.
 extern "C" fn translated(_: u64, block: *mut Block) {
+    let Some(plan) = PLAN.get() else { return };
     // SAFETY: the block and its instructions are valid during the call, and the bytes of an instruction are as many as its
     // size. What is added to lives as long as QEMU.
     unsafe {
-        let region = Recorder::region(qemu_plugin_tb_vaddr(block));
-        qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
+        if plan.has_steps {
+            let region = Recorder::region(qemu_plugin_tb_vaddr(block));
+            qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
+        }
         for index in 0..qemu_plugin_tb_n_insns(block) {
             let at = qemu_plugin_tb_get_insn(block, index);
             let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(at), qemu_plugin_insn_size(at));
@@ -113,7 +133,8 @@ extern "C" fn translated(_: u64, block: *mut Block) {
                 continue;
             }
             let mut counters = vec![&INSTRUCTIONS];
-            counters.extend(Costly::of(bytes).map(|costly| &COUNTS[costly as usize]));
+            let costly = Costly::all_of(bytes, qemu_plugin_insn_vaddr(at), &plan.locks);
+            counters.extend(costly.map(|costly| &COUNTS[costly as usize]));
             for counter in counters {
                 qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), 1);
             }

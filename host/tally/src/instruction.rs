@@ -1,5 +1,7 @@
 //! Instructions of x86-64, as far as they are counted one by one.
 
+use crate::locks::{Kind, Locks};
+
 /// Instructions that count for more than one in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Costly {
@@ -13,18 +15,42 @@ pub enum Costly {
     PageFlush,
     /// `swapgs`: once on each way into the kernel, and once on each way out.
     Swap,
+    /// Of the locked ones those by which the kernel tries to take a lock.
+    TakesLock,
+    /// Of those, the locks of posts.
+    TakesPost,
+    /// `pause`: once in each turn of a loop that waits for another processor.
+    Pause,
 }
 
 impl Costly {
-    pub const ALL: [Self; 5] = [Self::KeyWrite, Self::Locked, Self::RootWrite, Self::PageFlush, Self::Swap];
+    pub const ALL: [Self; 8] = [
+        Self::KeyWrite,
+        Self::Locked,
+        Self::RootWrite,
+        Self::PageFlush,
+        Self::Swap,
+        Self::TakesLock,
+        Self::TakesPost,
+        Self::Pause,
+    ];
 
-    /// What an instruction is, by its bytes.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    /// As what an instruction counts, by its bytes and where it lies.
+    pub fn all_of(bytes: &[u8], address: u64, locks: &Locks) -> impl Iterator<Item = Self> {
+        let one = Self::of(bytes);
+        let kind = one.filter(|one| *one == Self::Locked).and_then(|_| locks.kind(address));
+        let takes_post = (kind == Some(Kind::Post)).then_some(Self::TakesPost);
+        one.into_iter().chain(kind.map(|_| Self::TakesLock)).chain(takes_post)
+    }
+
+    /// What an instruction is, by its bytes alone.
+    fn of(bytes: &[u8]) -> Option<Self> {
         let prefixes = bytes.iter().take_while(|byte| is_prefix(**byte)).count();
         if bytes[..prefixes].contains(&0xf0) {
             return Some(Self::Locked);
         }
         match bytes[prefixes..] {
+            [0x90, ..] if bytes[..prefixes].contains(&0xf3) => Some(Self::Pause),
             [0x86 | 0x87, modrm, ..] if modrm >> 6 != 3 => Some(Self::Locked),
             [0x0f, 0x01, 0xef, ..] => Some(Self::KeyWrite),
             [0x0f, 0x01, 0xf8, ..] => Some(Self::Swap),
@@ -101,6 +127,9 @@ mod tests {
             (&[0x0f, 0x01, 0x38], Some(Costly::PageFlush)),
             (&[0x0f, 0x01, 0x10], None),
             (&[0x66, 0x0f, 0x38, 0x82, 0x07], Some(Costly::PageFlush)),
+            // pause; nop with another prefix
+            (&[0xf3, 0x90], Some(Costly::Pause)),
+            (&[0x66, 0x90], None),
             // inc (%rax); nop; nothing
             (&[0x48, 0xff, 0x00], None),
             (&[0x90], None),
@@ -108,6 +137,18 @@ mod tests {
         ] {
             assert_eq!(Costly::of(bytes), expected, "{bytes:02x?}");
         }
+    }
+
+    #[test]
+    fn a_locked_instruction_takes_a_lock_where_locks_are_taken() {
+        let locks = Locks::new(vec![(0x1000..0x1010, Kind::Other), (0x1010..0x1020, Kind::Post)]);
+        let of = |bytes: &[u8], address| Costly::all_of(bytes, address, &locks).collect::<Vec<_>>();
+        let cmpxchg = [0xf0, 0x0f, 0xb0, 0x0f];
+        assert_eq!(of(&cmpxchg, 0x1004), [Costly::Locked, Costly::TakesLock]);
+        assert_eq!(of(&cmpxchg, 0x1010), [Costly::Locked, Costly::TakesLock, Costly::TakesPost]);
+        assert_eq!(of(&cmpxchg, 0x1020), [Costly::Locked]);
+        assert_eq!(of(&[0xf3, 0x90], 0x1004), [Costly::Pause]);
+        assert_eq!(of(&[0x90], 0x1004), []);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod instruction;
+mod locks;
 mod record;
 mod recorder;
 
 pub use instruction::{Costly, Mark};
+pub use locks::{Kind, Locks};
 pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, read};
 pub use recorder::Recorder;

@@ -133,7 +133,11 @@ mod tests {
     use super::*;
 
     fn round(instructions: u64) -> Round {
-        Round { instructions, counts: [0, 7, 2, 0, 4], steps: Some(vec![(0x2_0040, 12), (KERNEL, instructions - 12)]) }
+        Round {
+            instructions,
+            counts: [0, 7, 2, 0, 4, 2, 1, 3],
+            steps: Some(vec![(0x2_0040, 12), (KERNEL, instructions - 12)]),
+        }
     }
 
     #[test]
@@ -159,7 +163,7 @@ mod tests {
         for bad in [
             "round",
             "round 1 300 0 7 2 0",
-            "round 1 300 0 7 2 0 x",
+            "round 1 300 0 7 2 0 x 2 1 3",
             "sound 1",
             &format!("{line} 7"),
             &format!("{line} many"),

@@ -72,11 +72,12 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction::Costly;
 
     #[test]
     fn a_round_is_what_lies_between_its_marks() {
         let mut recorder = Recorder::default();
-        let counts = |n| [n; 5];
+        let counts = |n| [n; Costly::ALL.len()];
         assert_eq!(recorder.mark(Mark::CaseBegins, 5, 100, counts(0)), None);
         // Between rounds nothing counts.
         recorder.crossed(KERNEL, 150);
@@ -95,22 +96,22 @@ mod tests {
     #[test]
     fn a_round_of_many_steps_is_told_as_a_whole() {
         let mut recorder = Recorder::default();
-        recorder.mark(Mark::CaseBegins, 1, 0, [0; 5]);
-        recorder.mark(Mark::RoundBegins, 1, 0, [0; 5]);
+        recorder.mark(Mark::CaseBegins, 1, 0, Counts::default());
+        recorder.mark(Mark::RoundBegins, 1, 0, Counts::default());
         (0..100).for_each(|n| recorder.crossed(n % 2, n * 10));
-        recorder.mark(Mark::RoundEnds, 1, 1000, [4; 5]);
-        let case = recorder.mark(Mark::CaseEnds, 1, 1001, [4; 5]).unwrap();
-        assert_eq!(case.rounds, [(1, Round { instructions: 1000, counts: [4; 5], steps: None })]);
+        recorder.mark(Mark::RoundEnds, 1, 1000, [4; Costly::ALL.len()]);
+        let case = recorder.mark(Mark::CaseEnds, 1, 1001, [4; Costly::ALL.len()]).unwrap();
+        assert_eq!(case.rounds, [(1, Round { instructions: 1000, counts: [4; Costly::ALL.len()], steps: None })]);
     }
 
     #[test]
     fn marks_out_of_order_make_no_rounds() {
         let mut recorder = Recorder::default();
-        assert_eq!(recorder.mark(Mark::RoundEnds, 1, 5, [0; 5]), None);
-        assert_eq!(recorder.mark(Mark::CaseEnds, 1, 6, [0; 5]), None);
-        recorder.mark(Mark::CaseBegins, 1, 7, [0; 5]);
-        recorder.mark(Mark::RoundEnds, 1, 8, [0; 5]);
-        assert_eq!(recorder.mark(Mark::CaseEnds, 1, 9, [0; 5]), Some(Case::default()));
+        assert_eq!(recorder.mark(Mark::RoundEnds, 1, 5, Counts::default()), None);
+        assert_eq!(recorder.mark(Mark::CaseEnds, 1, 6, Counts::default()), None);
+        recorder.mark(Mark::CaseBegins, 1, 7, Counts::default());
+        recorder.mark(Mark::RoundEnds, 1, 8, Counts::default());
+        assert_eq!(recorder.mark(Mark::CaseEnds, 1, 9, Counts::default()), Some(Case::default()));
     }
 
     #[test]

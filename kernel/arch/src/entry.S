@@ -21,8 +21,11 @@
 .set SINCE, 160
 .set PASSES, 168
 .set RUNNING, 176
+.set STAYS, 184
 .set INDEX, 24                                      # gs: number of this processor
 .set THREAD_NEXT, 0x15
+.set POST_SEND, 0x62
+.set POST_RECEIVE, 0x64
 .set POST_CALL, 0x65
 .set POST_ANSWER, 0x66
 .set FETCH_FROM_NOTHING, 0x14                       # a page fault's error code: user mode, fetch, not present
@@ -65,6 +68,9 @@ syscall_entry:                                      # interrupts are off and DF,
     je post_on
     cmp $POST_ANSWER, %rax
     je post_on
+    ja light_on                                     # all beyond: light.S
+    cmp $POST_SEND, %rax                            # one of the two alone
+    jae plain_on
 syscall_slow:
     mov %rsp, %gs:SCRATCH
     mov %gs:CONTEXT, %rsp

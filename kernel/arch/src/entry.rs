@@ -10,6 +10,8 @@ global_asm!(
     include_str!("gate.S"),
     include_str!("pass.S"),
     include_str!("post.S"),
+    include_str!("light.S"),
+    light_count = const abi::calls::LIGHT_COUNT,
     options(att_syntax)
 );
 
@@ -29,10 +31,11 @@ pub enum Trap {
 }
 
 /// Names the functions by which the kernel proper is entered: on the first processor with the machine set up, on
-/// every further processor, on every trap of user code, and by a message that may take the short way.
+/// every further processor, on every trap of user code, by a message that may take the short way (sent or answered and received
+/// in one step, or only one of them), and by light calls.
 #[macro_export]
 macro_rules! kernel {
-    (main: $main:path, processor: $processor:path, trap: $trap:path, post: $post:path) => {
+    (main: $main:path, processor: $processor:path, trap: $trap:path, post: $post:path, plain: $plain:path, light: $light:path) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
         mod entries {
             #![allow(clippy::wildcard_imports)]
@@ -52,6 +55,9 @@ macro_rules! kernel {
             fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
                 $trap(trap)
             }
+            // SAFETY: as above; `light.S` reads it.
+            #[unsafe(no_mangle)]
+            static kernel_light: $crate::light::Table = $light;
             // SAFETY: as above; `post.S` calls it.
             #[unsafe(no_mangle)]
             extern "C" fn kernel_post(
@@ -60,6 +66,15 @@ macro_rules! kernel {
                 card: &'static $crate::pass::Card,
             ) -> ! {
                 $post(frame, domain, card)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_plain(
+                frame: &mut $crate::post::Frame,
+                domain: u32,
+                card: &'static $crate::pass::Card,
+            ) -> ! {
+                $plain(frame, domain, card)
             }
         }
     };

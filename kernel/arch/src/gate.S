@@ -44,6 +44,14 @@
 .set DEFAULT_MXCSR, 0x1f80
 .set VECTORS, 7                                     # what XCR0 has: the key register is not among it
 
+# An instruction without which calls are made all the same, and which keeps out who means harm. Its symbol has its length:
+# tests/system/src/stages/s66_mutants.rs takes it out, and wants a check to tell.
+.macro rule name, instruction:vararg
+rule_\name:
+    \instruction
+.size rule_\name, . - rule_\name
+.endm
+
 .section .rodata
 .balign 64
 .globl gate_begin, gate_end, gate_ranges
@@ -59,9 +67,9 @@ in_open:
     wrpkru                                          # with other rights than OPEN nothing is gained: see the first rule
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbp
-    and $SLOTS, %r11d                               # takes the next line back, if it is begun again
+    rule own_slots, and $SLOTS, %r11d               # takes the next line back, if it is begun again
     add RECORDS(%rbp), %r11
-    cmp DIRECT(%r11), %r14
+    rule whole_index, cmp DIRECT(%r11), %r14
     jae in_kernel
     mov CELL(%rbp), %rbp
     mov %rsp, (%rbp)
@@ -73,18 +81,18 @@ in_open:
     mov %r11, FRAME+REC(%rbx)
     addq $FRAME, TOP(%rip)
 in_clean:                                           # r11 = the record on top, ecx = edx = 0
-    mov $VECTORS, %eax                              # not what wrpkru was given, which a jump to it can choose
-    xrstor nothing(%rip)                            # x87 (and so MMX), SSE, AVX and MXCSR as at a program's start
-    cld
+    rule in_whole_state, mov $VECTORS, %eax         # not what wrpkru was given, which a jump to it can choose
+    rule in_state, xrstor nothing(%rip)             # x87 (and so MMX), SSE, AVX and MXCSR as at a program's start
+    rule in_direction, cld
     mov REGISTER(%r11), %eax
-    wrpkru
+    rule in_shut, wrpkru
     mov TOP(%rip), %r10                             # again, and compared: who jumps to the instruction above with a value
     mov REC(%r10), %rbx                             # of his own gets no further
     cmp REGISTER(%rbx), %eax
-    jne in_trap
+    rule in_register, jne in_trap
     mov SP_THEN(%r10), %rsp
-    and $~15, %rsp                                  # a call by the kernel leaves it with the return address on top
-    xor %r15d, %r15d                                # the last one that is the caller's
+    rule stack_aligned, and $~15, %rsp              # a call by the kernel leaves it with the return address on top
+    rule in_r15, xor %r15d, %r15d                   # the last one that is the caller's
 in_jump:
     jmp *ENTRY(%rbx)
 in_trap:
@@ -93,11 +101,11 @@ in_kernel:                                          # the call has to be made by
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbx
     mov REGISTER(%rbx), %eax
-    wrpkru
+    rule kernel_shut, wrpkru
     mov TOP(%rip), %rbx
     mov REC(%rbx), %rbx
     cmp REGISTER(%rbx), %eax
-    jne in_kernel                                   # the kernel has changed it meanwhile, or somebody has jumped here
+    rule kernel_register, jne in_kernel             # the kernel has changed it meanwhile, or somebody has jumped here
 in_end:
     push %r10
     jmp enter
@@ -115,25 +123,29 @@ out_open:
     mov REC(%rbx), %r15
     mov CELL(%r15), %r15
     mov SP_THEN(%rbx), %r8
-    mov %r8, (%r15)
+    rule stack_as_before, mov %r8, (%r15)
     subq $FRAME, TOP(%rip)
 out_clean:                                          # rbx = TOP + FRAME, ecx = edx = 0
-    mov $VECTORS, %eax
-    xrstor nothing(%rip)
-    cld
+    rule out_whole_state, mov $VECTORS, %eax
+    rule out_state, xrstor nothing(%rip)
+    rule out_direction, cld
     mov REC-FRAME(%rbx), %r15
     mov REGISTER(%r15), %eax
-    wrpkru
+    rule out_shut, wrpkru
     mov TOP(%rip), %rbx
-    mov REC(%rbx), %r15
+    rule out_record, mov REC(%rbx), %r15            # not what a jump could bring
     cmp REGISTER(%r15), %eax
-    jne out_trap
+    rule out_register, jne out_trap
     mov CELL(%r15), %r15
     mov (%r15), %rsp
-    xor %r8d, %r8d
-    xor %r9d, %r9d
+    rule out_rbp, xor %ebp, %ebp                    # what a procedure would have kept
+    rule out_r12, xor %r12d, %r12d
+    rule out_r13, xor %r13d, %r13d
+    rule out_r14, xor %r14d, %r14d
+    rule out_r8, xor %r8d, %r8d
+    rule out_r9, xor %r9d, %r9d
     xor %r10d, %r10d                                # status: no error
-    xor %r11d, %r11d
+    rule out_r11, xor %r11d, %r11d
 out_jump:
     jmp *FRAME+RIP(%rbx)                            # a frame that the kernel made has no address here: a fault
 out_trap:

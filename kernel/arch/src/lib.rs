@@ -19,6 +19,7 @@ pub mod gate;
 mod heap;
 mod image;
 pub mod ioapic;
+pub mod light;
 pub mod log_out;
 pub mod pass;
 pub mod pci;

@@ -39,6 +39,7 @@ pub struct Card {
     pub(crate) rest_sp: AtomicU64,
     pub(crate) record: AtomicU64,
     id: AtomicU64,
+    task: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Card>() == 192 && core::mem::offset_of!(Card, rest_domain) == 136);
@@ -85,7 +86,7 @@ pub(crate) fn set(word: &AtomicU64, value: u64) {
 pub struct OwnCard(&'static Card);
 
 impl OwnCard {
-    pub fn new(number: u64) -> OwnCard {
+    pub fn new(number: u64, task: u64) -> OwnCard {
         let card = {
             let mut free = FREE.lock();
             if free.is_empty() {
@@ -101,6 +102,7 @@ impl OwnCard {
             free.pop().expect("a slab is not empty")
         };
         set(&card.text, NO_TEXT);
+        set(&card.task, task);
         set(&card.number, number);
         OwnCard(card)
     }
@@ -126,6 +128,12 @@ impl Card {
     #[inline(always)]
     pub fn number(&self) -> u64 {
         get(&self.number)
+    }
+
+    /// Number of the thread's task.
+    #[inline(always)]
+    pub(crate) fn task(&self) -> u64 {
+        get(&self.task)
     }
 
     /// Whether the thread was put aside on the short way, and nobody has written that down yet.

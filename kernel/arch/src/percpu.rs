@@ -47,6 +47,8 @@ pub(crate) struct Block {
     pub passes: AtomicU64,
     /// Address of the word that says who runs here.
     pub running: AtomicU64,
+    /// Light calls, and calls of the short way of messages after which their thread went on.
+    pub stays: AtomicU64,
 }
 
 pub(crate) const FLAG_AVX: u64 = 1;
@@ -76,6 +78,7 @@ impl Block {
             since: AtomicU64::new(0),
             passes: AtomicU64::new(0),
             running: AtomicU64::new(0),
+            stays: AtomicU64::new(0),
         }
     }
 }
@@ -157,6 +160,8 @@ pub struct Counts {
     pub keys: u64,
     /// Switches between threads that the kernel made on its short way.
     pub passes: u64,
+    /// Light calls, and calls with messages that it made there and whose thread went on.
+    pub stays: u64,
 }
 
 /// What processor `index` has counted.
@@ -168,6 +173,7 @@ pub fn counts(index: usize) -> Counts {
         views: get(&block.views),
         keys: get(&block.keys),
         passes: get(&block.passes),
+        stays: get(&block.stays),
     }
 }
 

@@ -1,6 +1,41 @@
 # The short way of `post_call` and `post_answer` (docs/decisions/0009): who sends and then waits hands the processor to the one
 # who has received. Both lose all registers to the message, so there is nothing of them to keep but where they go on. As in
-# pass.S, the rest of the kernel sees this when it settles.
+# pass.S, the rest of the kernel sees this when it settles. And the short way of `post_send` and `post_receive`: mostly the caller
+# goes on.
+
+# A Frame (post.rs) of the registers, and of these in the places of rsp and rdx.
+.macro put_frame sp, rdx
+    push \sp
+    push %r11
+    push %rcx
+    push %rax
+    push \rdx
+    push %rsi
+    push %rdi
+    push %r15
+    push %r14
+    push %r13
+    push %r12
+    push %r9
+    push %r8
+    push %r10
+    push %rbp
+    push %rbx
+.endm
+
+# Calls this with the frame on the stack, the domain that the thread is in, and its card, which is in rdx. It comes back at
+# `post_done`, with the stack as it is here and rax.
+.macro ask_kernel function
+    movabs $ALIAS + HEAD_PAGE, %rax                 # where it really is: the frame on top
+    movabs $DELTA, %rcx
+    mov (%rax), %rsi
+    mov REC(%rsi,%rcx), %rsi
+    mov DOMAIN(%rsi,%rcx), %esi
+    mov %rsi, REST_DOMAIN(%rdx)
+    mov %rsp, %rdi
+    xor %ebp, %ebp
+    call \function
+.endm
 
 # The registers of a message, and rax, from a Frame (post.rs) on the stack; behind them are rip, rflags and rsp.
 .macro take_message
@@ -29,31 +64,8 @@ post_on:
     mov %rcx, REST_RIP(%rdx)
     mov %rsp, REST_SP(%rdx)
     mov %gs:STACK, %rsp
-    push REST_SP(%rdx)                              # a Frame: post.rs
-    push %r11
-    push %rcx
-    push %rax
-    push $-1
-    push %rsi
-    push %rdi
-    push %r15
-    push %r14
-    push %r13
-    push %r12
-    push %r9
-    push %r8
-    push %r10
-    push %rbp
-    push %rbx
-    movabs $ALIAS + HEAD_PAGE, %rax                 # where it really is: the frame on top
-    movabs $DELTA, %rcx
-    mov (%rax), %rsi
-    mov REC(%rsi,%rcx), %rsi
-    mov DOMAIN(%rsi,%rcx), %esi
-    mov %rsi, REST_DOMAIN(%rdx)
-    mov %rsp, %rdi
-    xor %ebp, %ebp
-    call kernel_post                                # comes back at the label, with the stack as it is here and rax
+    put_frame REST_SP(%rdx), $-1
+    ask_kernel kernel_post
 .globl post_done
 post_done:
     cmp $2, %rax
@@ -81,12 +93,27 @@ post_to:                                            # rax = the card of the one 
     swapgs
     sysretq
 post_back:
+    incq %gs:STAYS
     take_message
     pop %rcx
     pop %r11
     pop %rsp
     swapgs
     sysretq
+plain_on:                                           # a message alone, or a wait for one
+    je 1f
+    cmp $POST_RECEIVE, %rax
+    jne syscall_slow
+1:  cmpl $0, %gs:ATTENTION
+    jne syscall_slow
+    mov %rsp, %gs:SCRATCH
+    mov %gs:STACK, %rsp
+    put_frame %gs:SCRATCH, %rdx                     # window code may have made this call, and keeps all of it
+    mov %gs:BEARER, %rdx
+    mov %rcx, REST_RIP(%rdx)
+    mov %gs:SCRATCH, %rcx
+    mov %rcx, REST_SP(%rdx)
+    ask_kernel kernel_plain
 post_kernel:                                        # the work of the pool is done, what is left is not
     mov %rsp, %rdi
     call post_left

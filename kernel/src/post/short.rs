@@ -3,6 +3,7 @@
 
 use super::{Part, fail, may_receive, pool, say, show, text_ended, wake};
 use crate::processor::{Processor, here};
+use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
@@ -17,6 +18,8 @@ use arch::post::{Frame, Next, Way};
 use core::sync::atomic::Ordering;
 
 /// The calls that take it.
+const SEND: u64 = abi::calls::number("post_send");
+const RECEIVE: u64 = abi::calls::number("post_receive");
 const CALL: u64 = abi::calls::number("post_call");
 const ANSWER: u64 = abi::calls::number("post_answer");
 
@@ -93,6 +96,41 @@ pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     }
 }
 
+/// The same for what is sent or received alone. For ever or not at all: any other limit of time is a timer's.
+#[inline(always)]
+pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    match (frame.rax, frame.rsi, frame.rdx) {
+        (SEND, _, _) => send(frame, domain, own),
+        (RECEIVE, 1, 0 | u64::MAX) => receive(frame, domain, own),
+        _ => Way::Refused.go(frame),
+    }
+}
+
+/// The sender goes on, with all that it had in registers.
+#[inline(never)]
+fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let Frame { rdi: to, rsi: back, r15: head, .. } = *frame;
+    let mut hands = Carrier { frame, head, at: 0, next: None, woken: None };
+    let sent = pool().known(own.record(), domain, arch::percpu::index()).and_then(|by| {
+        let to = by.permit(to, Rights::CALL)?;
+        let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
+        by.send(to, back, &mut hands).ok()
+    });
+    let Carrier { frame, woken, .. } = hands;
+    // Of what is refused nothing was done: the kernel proper says why.
+    if sent.is_none() {
+        Way::Refused.go(frame);
+    }
+    (frame.rax, frame.rdx) = (0, 0);
+    leave(woken).go(frame)
+}
+
+#[inline(never)]
+fn receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let Frame { rdi: at, rdx: timeout, .. } = *frame;
+    make(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
+}
+
 #[inline(never)]
 fn send_and_receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: to, rsi: at, .. } = *frame;
@@ -159,12 +197,20 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>) -> Way {
             if let Step::Ended(error) = came {
                 fail(frame, error);
             }
-            if woken.is_none() {
-                return Way::Back;
-            }
+            return leave(*woken);
         }
     }
     here().local.lock().posted = *woken;
+    Way::Kernel
+}
+
+/// The caller goes on, unless the kernel proper has somebody to wake first.
+#[inline]
+fn leave(woken: Option<Woken>) -> Way {
+    if woken.is_none() {
+        return Way::Back;
+    }
+    here().local.lock().posted = woken;
     Way::Kernel
 }
 
@@ -196,7 +242,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         inner.sync();
         inner.domain.clone()
     };
-    let ticket = begin_wait(thread);
+    let ticket = begin_wait(Saved::at_rest(thread));
     let posted = {
         // Under the lock under which [`is_to_settle`] looks.
         let mut wait = thread.wait.lock();
@@ -226,7 +272,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
 }
 
 /// Begins a wait of the thread's in the pool: whoever finds it waiting finds that, too.
-pub fn begin_wait(thread: &Arc<Thread>) -> u64 {
+pub fn begin_wait(thread: Saved<'_>) -> u64 {
     sched::begin_wait_as(thread, |ticket| thread.part.wait.store(ticket, Ordering::SeqCst))
 }
 

@@ -119,6 +119,13 @@ fn client(interface: &Interface) -> TokenStream {
                 #later(::rt::later::Later::of(&self.bound))
             }
 
+            /// The same binding, for calls that are to be made by the gate where others go by a line or a post: the client chooses with
+            /// each call. On any thread.
+            #[must_use]
+            pub fn by_gate(&self) -> ::rt::bound::Way<'_, #client> {
+                ::rt::bound::Way::new(self, #client { bound: self.bound.gate_way() })
+            }
+
             /// Calls by the server's post, with answers that come at `answers`. Besides, this client calls as before.
             ///
             /// # Errors

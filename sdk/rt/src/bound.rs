@@ -5,6 +5,9 @@ use abi::gate::{Binding, ENTER, GATE, grade};
 use abi::rights::{ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights, gate as contract};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::marker::PhantomData;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::elsewhere::Elsewhere;
@@ -26,7 +29,8 @@ pub struct Bound {
     via: u64,
     slot: u64,
     binding: Binding,
-    loans: Loans,
+    /// Shared by all ways that calls go.
+    loans: Arc<Loans>,
     /// Calls are served there, if there is such a place.
     elsewhere: Option<Box<Elsewhere>>,
 }
@@ -79,7 +83,7 @@ impl Bound {
     fn bind_with(gate: u64, args_len: u64, flags: u64) -> Result<Bound, Error> {
         let mut binding = Binding::default();
         stub::gate_bind(&Trap, gate, args_len, flags, core::ptr::from_mut(&mut binding) as u64)?;
-        let loans = Loans::new(binding.args, binding.args_len);
+        let loans = Arc::new(Loans::new(binding.args, binding.args_len));
         if binding.grade == grade::EPC_H {
             let_callees_fetch();
         }
@@ -90,7 +94,7 @@ impl Bound {
     #[must_use]
     pub fn plain(gate: u64) -> Bound {
         let binding = Binding { grade: grade::PLAIN, ..Binding::default() };
-        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Loans::none(), elsewhere: None }
+        Bound { gate, via: trap::plain_way(gate), slot: gate, binding, loans: Arc::new(Loans::none()), elsewhere: None }
     }
 
     /// Calls by a line: a thread of the called program serves them, and may do so later ([`Later`](crate::later::Later)). `methods`
@@ -109,7 +113,7 @@ impl Bound {
         match opened {
             Ok(line) => {
                 bound.serve(Elsewhere::Line(line));
-                bound.loans = Loans::new(bound.binding.args + LINE_LEN, bound.binding.args_len - LINE_LEN);
+                bound.loans = Arc::new(Loans::new(bound.binding.args + LINE_LEN, bound.binding.args_len - LINE_LEN));
                 Ok(bound)
             }
             Err(error) => {
@@ -174,16 +178,28 @@ impl Bound {
         crate::section::grant(args, &threads)
     }
 
+    /// The same binding, with calls by the gate, however its own go: an EPC and not an ITC, on any thread.
+    #[must_use]
+    pub fn gate_way(&self) -> Bound {
+        let (via, slot) = self.gate_of();
+        Bound { gate: self.gate, via, slot, binding: self.binding, loans: self.loans.clone(), elsewhere: None }
+    }
+
     /// Calls gate `index` by the gate, however calls go otherwise.
     ///
     /// # Errors
     /// As [`Bound::call`].
     pub(crate) fn by_gate(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
-        let (via, slot) = match &self.elsewhere {
+        let (via, slot) = self.gate_of();
+        trap::bound_call(via, slot, index, words)
+    }
+
+    /// The gate that this binding goes through where calls are not served elsewhere, and what it is told.
+    fn gate_of(&self) -> (u64, u64) {
+        match &self.elsewhere {
             Some(_) => (via_of(&self.binding), contract::slot(self.binding.number)),
             None => (self.via, self.slot),
-        };
-        trap::bound_call(via, slot, index, words)
+        }
     }
 
     /// Lets the called program use what `slices` say, until the loan is over: see `Loans::lend`.
@@ -298,6 +314,25 @@ impl Bound {
             line.close();
         }
         stub::gate_unbind(&Trap, self.binding.number).map(drop)
+    }
+}
+
+/// A client by another way of the same binding, as long as that lasts.
+#[derive(Debug)]
+pub struct Way<'a, C>(C, PhantomData<&'a C>);
+
+impl<'a, C> Way<'a, C> {
+    /// `client` goes by the binding of `_of`.
+    pub fn new(_of: &'a C, client: C) -> Way<'a, C> {
+        Way(client, PhantomData)
+    }
+}
+
+impl<C> Deref for Way<'_, C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.0
     }
 }
 

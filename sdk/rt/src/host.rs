@@ -33,6 +33,11 @@ pub fn kernel_call(number: u64, arguments: [u64; 6]) -> (u64, u64) {
     }
 }
 
+/// There is but one way in.
+pub fn light_call(number: u64, arguments: [u64; 6]) -> (u64, u64) {
+    kernel_call(number, arguments)
+}
+
 /// There are no posts.
 pub fn message_call(_: u64, _: [u64; 10]) -> (u64, [u64; crate::trap::MESSAGE]) {
     (Error::NoSuchCall.word(), [0; crate::trap::MESSAGE])

@@ -25,6 +25,18 @@ pub fn identity() -> Identity {
     out
 }
 
+/// The task of the calling thread.
+#[must_use]
+pub fn own() -> u64 {
+    stub::get_taskid_light(&Trap).unwrap_or(0)
+}
+
+/// The same by the full entry, to be compared (SSS-43).
+#[must_use]
+pub fn own_by_full_entry() -> u64 {
+    stub::get_taskid(&Trap).unwrap_or(0)
+}
+
 /// The executing thread and text, as errors name them.
 #[cfg(target_os = "musubi")]
 pub(crate) fn who() -> abi::refusal::Who {

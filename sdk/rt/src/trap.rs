@@ -23,6 +23,12 @@ impl Kernel for Trap {
         };
         if status == 0 { Ok(value) } else { Err(error_of(status)) }
     }
+
+    #[inline]
+    fn enter_light(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error> {
+        let (status, value) = machine::light_call(number, arguments);
+        if status == 0 { Ok(value) } else { Err(error_of(status)) }
+    }
 }
 
 /// Calls gate `index` of the block that a binding leads to, through the gate at `via`.
@@ -205,6 +211,25 @@ mod machine {
                 inlateout("rax") number => status,
                 inlateout("rdx") a[2] => value,
                 in("rdi") a[0], in("rsi") a[1], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+                lateout("rcx") _, lateout("r11") _,
+                options(nostack),
+            );
+        }
+        (status, value)
+    }
+
+    /// To the compiler a procedure.
+    #[inline]
+    pub fn light_call(number: u64, a: [u64; 6]) -> (u64, u64) {
+        let (status, value);
+        // SAFETY: as above, with the registers that abi::calls names for light calls lost.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") number => status,
+                inlateout("rdx") a[2] => value,
+                inlateout("rdi") a[0] => _, inlateout("rsi") a[1] => _, inlateout("r10") a[3] => _,
+                inlateout("r8") a[4] => _, inlateout("r9") a[5] => _,
                 lateout("rcx") _, lateout("r11") _,
                 options(nostack),
             );

@@ -23,12 +23,10 @@ const QUANTUM: Limit = Limit::Ns(QUANTUM_NS);
 /// How long a processor without work waits before it looks at the others' queues again.
 const LOOK: Limit = Limit::Ns(2_000_000);
 /// How long the high level is let alone, and how often the processor looks whether it is there.
-const THINK_MS: u64 = 3;
+const THINK_MS: u64 = 2;
 const ABSENT_MS: u64 = 1;
-/// What the high level may take for one call, in ms; more before it has begun. Counted in ticks, which a machine that is itself stopped
-/// does not have.
-const PATIENCE_MS: u64 = 8;
-const BEGIN_MS: u64 = 5_000;
+/// What the high level may take for one call, in ms. Counted in ticks, which a machine that is itself stopped does not have.
+const PATIENCE_MS: u64 = 7;
 const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {
@@ -39,6 +37,10 @@ fn run(_: &Start) -> i32 {
         // Without it threads ask the kernel.
         let _ = passing::offer(board);
         interrupts::begin()?;
+        // Until it is there the kernel goes on in turn; from then on it has no excuse.
+        while !board.has_high(processors) {
+            time::sleep_ns(NS_PER_MS);
+        }
         for processor in 1..processors {
             thread::spawn(move || thread::exit(Level::serve(board, processor, processors).word()), 0)?;
         }
@@ -71,8 +73,6 @@ struct Level {
     /// For how long it has not done what it was called for, by ticks; and since when.
     waited_ms: u64,
     since: u64,
-    /// It had begun when it was waited for last.
-    has_begun: bool,
     /// A handler of an interrupt has taken too long in this decision.
     strained: bool,
     /// Turns that running threads have given to others.
@@ -108,7 +108,6 @@ impl Level {
             absent,
             waited_ms,
             since,
-            has_begun: false,
             strained,
             loans,
             key,
@@ -183,13 +182,11 @@ impl Level {
     /// with this level, and the kernel goes on in turn.
     fn wait(&mut self, ms: u64) {
         let now = time::now_ns();
-        let has_begun = self.desk.high() != 0;
-        if self.waited_ms == 0 || has_begun && !self.has_begun {
-            (self.waited_ms, self.since) = (0, now.saturating_sub(ms * NS_PER_MS));
+        if self.waited_ms == 0 {
+            self.since = now.saturating_sub(ms * NS_PER_MS);
         }
-        self.has_begun = has_begun;
         self.waited_ms += ms;
-        if self.waited_ms >= if has_begun { PATIENCE_MS } else { BEGIN_MS } {
+        if self.waited_ms >= PATIENCE_MS {
             self.desk.give_up(now - self.since, self.absent);
             // So the `sched` server knows that it is not this level that has failed.
             task::exit(Error::TimedOut.word() as i32);

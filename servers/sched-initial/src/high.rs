@@ -2,12 +2,7 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-extern crate alloc;
-
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use board::{Board, Chosen, LEVELS, Latest, Loans, Position, Quanta, Ready};
-use core::sync::atomic::AtomicU64;
 use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
@@ -25,10 +20,8 @@ fn run(_: &Start) -> i32 {
         let shown = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
         shown.proposals().know(&[]);
         let processors = task::processors().count().min(board::PROCESSORS);
-        // The queues are in this program's own memory: nobody else has a right to it.
-        let own: &'static [AtomicU64] =
-            Box::leak((0..board::words(processors)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into());
-        let own = Board::new(own).ok_or(Error::BadAddress)?;
+        // The queues are where the fast level has no right to be.
+        let own = Board::new(sched::words(client.private()?)?).ok_or(Error::BadAddress)?;
         for processor in 1..processors {
             thread::spawn(move || Policy::new(shown, own, processor, processors).serve(), 0)?;
         }

@@ -14,14 +14,13 @@ use musubi::{Error, Start};
 
 musubi::program!(run);
 
-const THINK_MS: u32 = 3;
+const THINK_MS: u32 = 2;
 const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 /// Without a high level there is nobody to choose: it is looked for again.
 const LOOK_NS: u64 = 1_000_000;
 const LOOK: Limit = Limit::Ns(LOOK_NS);
-/// What a high level may take for one choice, in ms: how often it may think for too long or not be there. More before its first.
-const PATIENCE_MS: u32 = 8;
-const BEGIN_MS: u32 = 100;
+/// What a high level may take for one choice, in ms: how often it may think for too long or not be there.
+const PATIENCE_MS: u32 = 7;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -32,7 +31,7 @@ fn run(_: &Start) -> i32 {
         let board = Board::new(words).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
         // Nobody but the high level chooses, so it must be known by then: it could not choose itself.
-        while (0..processors).any(|processor| board.desk(processor).high() == 0) {
+        while !board.has_high(processors) {
             time::sleep_ns(1_000_000);
         }
         for processor in 1..processors {
@@ -52,7 +51,6 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         limited: Cell::new(false),
         thinks: Cell::new(false),
         waited_ms: Cell::new(0),
-        patience_ms: Cell::new(BEGIN_MS),
         since: Cell::new(0),
         looked: Cell::new(0),
     };
@@ -80,9 +78,8 @@ struct Mechanism {
     limited: Cell<bool>,
     /// The high level runs.
     thinks: Cell<bool>,
-    /// For how long it has not chosen, and how long it may take.
+    /// For how long it has not chosen.
     waited_ms: Cell<u32>,
-    patience_ms: Cell<u32>,
     /// Since when; and when it was looked for last.
     since: Cell<u64>,
     looked: Cell<u64>,
@@ -96,12 +93,11 @@ impl Mechanism {
                 news |= self.pass_on(&event);
             }
             if self.buffer.is_asked() {
-                // The high level has been interrupted, or has not begun.
+                // The high level has been interrupted.
                 self.switch_to_high(seat)?;
             } else if let Some(chosen) = self.buffer.take() {
                 self.thinks.set(false);
                 self.waited_ms.set(0);
-                self.patience_ms.set(PATIENCE_MS);
                 self.carry_out(seat, chosen, &mut news)?;
             } else {
                 news = false;
@@ -165,7 +161,7 @@ impl Mechanism {
             self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
         }
         self.waited_ms.set(self.waited_ms.get() + ms);
-        if self.waited_ms.get() > self.patience_ms.get() {
+        if self.waited_ms.get() >= PATIENCE_MS {
             self.desk.give_up(now - self.since.get(), absent);
             task::exit(Error::TimedOut.word() as i32);
         }

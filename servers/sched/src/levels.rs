@@ -30,11 +30,9 @@ pub fn board_at(base: u64) -> Option<Board<'static>> {
 }
 
 impl Levels {
-    /// Starts both levels on an empty board.
-    pub fn start(name: &str, base: u64) -> Result<Levels, (Error, String)> {
-        if let Some(board) = board_at(base) {
-            board.clear(sched::seats().count());
-        }
+    /// Starts both levels on empty boards.
+    pub fn start(name: &str, boards: [u64; 2]) -> Result<Levels, (Error, String)> {
+        boards.into_iter().filter_map(board_at).for_each(|board| board.clear(sched::seats().count()));
         let before = sched::seats().map(|seat| outcomes(&seat)).collect();
         let mut words = name.split(' ');
         let program = words.next().unwrap_or_default();
@@ -65,10 +63,9 @@ impl Levels {
         task == self.fast.task || task == self.high.task
     }
 
-    /// Lets one of the levels use the board: on whatever thread its code runs (it may be called as a procedure).
-    pub fn admit(&self, base: u64, caller: &Caller) -> Result<(), Error> {
-        let rights = (Rights::READ | Rights::WRITE).bits();
-        section::grant(base, &AclEntry { principal: principal::ANY, rights, id: 0, text: caller.text })
+    /// Whether a task is the high one.
+    pub fn is_high(&self, task: u64) -> bool {
+        task == self.high.task
     }
 
     /// How one of the levels has ended, if one has.
@@ -95,8 +92,15 @@ impl Levels {
     }
 }
 
+/// Lets a level use a board: on whatever thread its code runs (it may be called as a procedure).
+pub fn admit(base: u64, caller: &Caller) -> Result<u64, Error> {
+    let rights = (Rights::READ | Rights::WRITE).bits();
+    section::grant(base, &AclEntry { principal: principal::ANY, rights, id: 0, text: caller.text })?;
+    Ok(base)
+}
+
 /// What there is to say of every processor.
-pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
+pub fn state(levels: Option<&Levels>, base: u64, private: u64) -> Vec<String> {
     let mut lines = Vec::new();
     lines.push(match levels {
         Some(levels) => {
@@ -130,7 +134,7 @@ pub fn state(levels: Option<&Levels>, base: u64) -> Vec<String> {
         }
     }
     lines.extend(agreed(base).filter(|_| levels.is_some()));
-    lines.extend(queues(base).filter(|_| levels.is_some()));
+    lines.extend([base, private].into_iter().flat_map(queues).filter(|_| levels.is_some()));
     lines
 }
 

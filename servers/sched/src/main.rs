@@ -38,8 +38,9 @@ struct State {
     /// What was asked for; empty: none.
     wish: String,
     levels: Option<Levels>,
-    /// Base of the board.
+    /// Bases of the board, and of the high level's own.
     board: u64,
+    private: u64,
     /// Why the last start has failed.
     failed: Option<Error>,
     log: Log,
@@ -61,6 +62,7 @@ static SERVICE: Service = Service {
         wish: String::new(),
         levels: None,
         board: 0,
+        private: 0,
         failed: None,
         log: Log::new(),
         failure: Vec::new(),
@@ -71,11 +73,11 @@ static SERVICE: Service = Service {
 };
 
 fn run(_: &Start) -> i32 {
-    let begun = Section::create(board::LEN, 0, kind::DATA, flag::ANY_PRINCIPAL).and_then(|board| {
-        let _ = musubi::rt::section::name(board.base(), b"sched board");
+    let begun = board_named(b"sched board").and_then(|board| {
+        let private = board_named(b"sched private")?;
         {
             let mut state = SERVICE.state.lock();
-            (state.board, state.wish) = (board.base(), chosen()?);
+            (state.board, state.private, state.wish) = (board, private, chosen()?);
         }
         let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?;
         gates.admit(&ANYBODY)?;
@@ -85,6 +87,12 @@ fn run(_: &Start) -> i32 {
         Ok(()) => SERVICE.watch(),
         Err(e) => e.word() as i32,
     }
+}
+
+fn board_named(name: &[u8]) -> Result<u64, Error> {
+    let board = Section::create(board::LEN, 0, kind::DATA, flag::ANY_PRINCIPAL)?;
+    let _ = musubi::rt::section::name(board.base(), name);
+    Ok(board.base())
 }
 
 /// What was chosen when the server before this one ended: its levels have ended with it.
@@ -115,7 +123,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, failed, log, failure } = &mut *state;
+            let State { wish, levels, board, private, failed, log, failure } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -133,7 +141,7 @@ impl Service {
                     .chain(
                         levels::given_up(*board)
                             .chain(levels::losses())
-                            .chain(levels::queues(*board))
+                            .chain([*board, *private].into_iter().flat_map(levels::queues))
                             .map(|line| alloc::format!("  {line}")),
                     )
                     .collect();
@@ -147,7 +155,7 @@ impl Service {
                 pause = PAUSE_NS;
             }
             if levels.is_none() && !wish.is_empty() && failed.is_none() && rest == 0 {
-                match Levels::start(wish, *board) {
+                match Levels::start(wish, [*board, *private]) {
                     Ok(started) => *levels = Some(started),
                     Err((error, why)) => {
                         log.add(why);
@@ -211,7 +219,7 @@ impl Sched for Service {
             let state = self.state.lock();
             match log {
                 0 => {
-                    let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board);
+                    let mut lines: Vec<String> = levels::state(state.levels.as_ref(), state.board, state.private);
                     lines.extend(state.failure.iter().map(|line| alloc::format!("last failure: {line}")));
                     lines.get(index as usize).cloned()
                 }
@@ -244,8 +252,13 @@ impl Sched for Service {
 
     fn board(&self, caller: &Caller) -> Result<u64, Error> {
         let state = self.state.lock();
-        let levels = state.levels.as_ref().filter(|levels| levels.has(caller.task)).ok_or(Error::Denied)?;
-        levels.admit(state.board, caller)?;
-        Ok(state.board)
+        let _ = state.levels.as_ref().filter(|levels| levels.has(caller.task)).ok_or(Error::Denied)?;
+        levels::admit(state.board, caller)
+    }
+
+    fn private(&self, caller: &Caller) -> Result<u64, Error> {
+        let state = self.state.lock();
+        let _ = state.levels.as_ref().filter(|levels| levels.is_high(caller.task)).ok_or(Error::Denied)?;
+        levels::admit(state.private, caller)
     }
 }

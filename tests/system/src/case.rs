@@ -32,8 +32,10 @@ enum Does {
     /// Whatever the function does, with a result for each of these names.
     Several(Vec<&'static str>, Several),
     /// Whatever the function does; for what one command line cannot show.
-    Function(fn(&Lab, &Options) -> Result<(), Failure>),
+    Function(Box<Function>),
 }
+
+type Function = dyn Fn(&Lab, &Options) -> Result<(), Failure> + Send + Sync;
 
 /// Gives a result for each name, in any order.
 pub type Several = fn(&Lab, &Options) -> Result<Vec<checks::Found>, Failure>;
@@ -95,8 +97,11 @@ pub fn several(name: &'static str, names: &[&'static str], function: Several) ->
 }
 
 /// A test that does more than one command line can show.
-pub fn function(name: &'static str, function: fn(&Lab, &Options) -> Result<(), Failure>) -> Case {
-    Case::new(name, Does::Function(function))
+pub fn function(
+    name: &'static str,
+    function: impl Fn(&Lab, &Options) -> Result<(), Failure> + Send + Sync + 'static,
+) -> Case {
+    Case::new(name, Does::Function(Box::new(function)))
 }
 
 impl Case {

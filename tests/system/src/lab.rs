@@ -110,9 +110,22 @@ impl<'a> Lab<'a> {
         words: &[Vec<u8>],
         timeout: Duration,
     ) -> Result<Finished, Failure> {
-        let load = Load { parts: self.parts, puts: &folder.puts, words: Some(words), sched: None };
-        let exec = Exec { emulator: Emulator::default(), options, load, timeout, sink: Sink::Keep };
-        Ok(exec.finish()?)
+        run(self.parts, &folder.puts, options, words, timeout)
+    }
+
+    /// The same with this file as the kernel.
+    pub fn exec_with(
+        &self,
+        kernel: &[u8],
+        options: &Options,
+        words: &[Vec<u8>],
+        timeout: Duration,
+    ) -> Result<Finished, Failure> {
+        let folder = self.folder(&[])?;
+        let path = folder.path("kernel");
+        write(&path, kernel, false).with_context(|| path.display().to_string())?;
+        let parts = Parts::read(&path, self.programs, &manifest(self.workspace))?;
+        run(&parts, &[], options, words, timeout)
     }
 
     /// What the host prints, where a test compares with it.
@@ -127,6 +140,23 @@ impl<'a> Lab<'a> {
             .map_err(|error| Failure::Skipped(format!("{} on this machine: {error}", command[0])))?;
         Ok(Some(output.stdout))
     }
+}
+
+/// What the system is put together by.
+pub fn manifest(workspace: &Workspace) -> PathBuf {
+    workspace.top().join("system.toml")
+}
+
+fn run(
+    parts: &Parts,
+    puts: &[Put],
+    options: &Options,
+    words: &[Vec<u8>],
+    timeout: Duration,
+) -> Result<Finished, Failure> {
+    let load = Load { parts, puts, words: Some(words), sched: None };
+    let exec = Exec { emulator: Emulator::default(), options, load, timeout, sink: Sink::Keep };
+    Ok(exec.finish()?)
 }
 
 /// Makes a file with its folders, named as in the guest.

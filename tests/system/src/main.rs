@@ -4,6 +4,7 @@
 mod case;
 mod checks;
 mod lab;
+mod mutants;
 mod session;
 mod stages;
 
@@ -32,7 +33,7 @@ fn main() -> Result<ExitCode> {
     }
     let workspace = Workspace::find();
     let built = workspace.build()?;
-    let parts = Parts::read(&built.kernel, &built.programs, &workspace.top().join("system.toml"))?;
+    let parts = Parts::read(&built.kernel, &built.programs, &lab::manifest(&workspace))?;
     let lab = Lab::new(keys, &parts, &workspace, &built)?;
 
     let mut cases = stages::all();

@@ -58,6 +58,44 @@ fn one_sends_and_one_receives() {
     });
 }
 
+/// Two messages of one sender come in their order, however the receiver looks in between.
+#[test]
+fn two_messages_keep_their_order() {
+    all(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        let sends = thread::spawn({
+            let pool = pool.clone();
+            move || [7, 8].map(|op| assert!(pool.send(&post, &other.by(), &body(op), 0).unwrap().is_none()))
+        });
+        let look = || pool.receive(&[post], &me.by(), false);
+        let first = look();
+        sends.join().unwrap();
+        let came: Vec<u64> = [first, look(), look()].into_iter().filter_map(|one| Some(op(one.ok()?).1)).collect();
+        assert_eq!(came, [7, 8]);
+        assert_eq!(look(), Err(Error::TimedOut), "each came once");
+    });
+}
+
+/// One message is queued and two look for it at once: one has it.
+#[test]
+fn one_message_for_two_who_look() {
+    all(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        assert!(pool.send(&post, &other.by(), &body(7), 0).unwrap().is_none());
+        let looks = thread::spawn({
+            let pool = pool.clone();
+            move || pool.receive(&[post], &other.by(), false)
+        });
+        let mut both = [pool.receive(&[post], &me.by(), false), looks.join().unwrap()];
+        both.sort_by_key(Result::is_err);
+        let [one, none] = both;
+        assert_eq!((op(one.unwrap()), none), ((1, 7), Err(Error::TimedOut)));
+        assert_eq!(pool.charged(me.account), 0);
+    });
+}
+
 /// A wait is ended by one of the two, and what has not ended it is as if it had come later.
 #[test]
 fn a_message_and_a_time_out() {

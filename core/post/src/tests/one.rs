@@ -1,6 +1,8 @@
 //! What each call does, one by one, and what it refuses.
 
 use super::*;
+use crate::message::Own;
+use crate::receive::{Called, Step};
 use crate::sync::locked;
 use crate::{Back, By, KNOWN_MAX, Question, SEVERAL_MAX};
 
@@ -356,6 +358,57 @@ fn permits_are_good_until_the_list_changes() {
         assert_eq!(pool.known(a.receiver, 2, 0).map(|known| known.sender()), None, "whose text has another owner");
         pool.forget_domain(a.receiver, 3);
         assert_eq!(pool.known(a.receiver, 3, 0).map(|known| known.sender()), None, "whose domain is gone");
+    });
+}
+
+#[test]
+fn who_is_known_sends_and_receives_with_one_lock_each() {
+    alone(|| {
+        let (pool, a, b) = world();
+        let post = allow(&pool, pool.get(1).unwrap());
+        [a.by(), b.by()].iter().for_each(|by| pool.introduce(by));
+        let known = |who: &Who| pool.known(who.receiver, 1, who.processor).unwrap();
+        let sent = body(7);
+        let before = locked();
+        let mut own = Own::new(&sent);
+        known(&a).send(post, 0, &mut own).unwrap();
+        assert_eq!((own.woken, locked() - before, pool.charged(a.account)), (None, 1, 1), "left there, and paid for");
+        for waits in [false, true] {
+            let before = locked();
+            let mut own = Own::new(&sent);
+            let step = known(&b).receive(post, waits, &mut own);
+            assert_eq!((step, locked() - before), (Step::Came, 1));
+            let Ok(Called { received: Received::Message(1, message), .. }) = own.called(step) else { panic!() };
+            assert_eq!((message.body, message.from, message.back), (sent, a.sender, Back::Nowhere));
+            assert_eq!(pool.charged(a.account), 0);
+            known(&a).send(post, 0, &mut Own::new(&sent)).unwrap();
+        }
+        pool.receive(&[post], &b.by(), false).unwrap();
+        let nothing = known(&b).receive(post, false, &mut Own::new(&sent));
+        assert_eq!((nothing, pool.waits(b.receiver)), (Step::Ended(Error::TimedOut), None), "nothing is there");
+        let mut own = Own::new(&sent);
+        assert!(matches!(known(&b).receive(post, true, &mut own), Step::Waits(_)));
+        let mut own = Own::new(&sent);
+        known(&a).send(post, 0, &mut own).unwrap();
+        assert_eq!(own.woken.map(|woken| woken.thread), Some(200), "who has waited is to be woken");
+        assert_eq!(op(pool.collect(b.receiver).unwrap()), (1, 7));
+        let lends = Body { lend: 1, ..sent };
+        assert_eq!(known(&a).send(post, 0, &mut Own::new(&lends)), Err(Error::BadArgument));
+        for n in 0..4 {
+            let expected = if n < 3 { Ok(()) } else { Err(Error::MessageQuota) };
+            assert_eq!(known(&a).send(post, 0, &mut Own::new(&sent)), expected);
+        }
+        // A post for the answer is one at which it may receive, as far as is known.
+        let get = |rights| pool.permit_for(&b.by(), (1, NAME), rights, || Ok(())).map(drop);
+        assert_eq!((get(Rights::CALL), known(&b).allowed(NAME, Rights::READ)), (Ok(()), None));
+        assert_eq!((get(Rights::READ), known(&b).allowed(NAME, Rights::READ)), (Ok(()), Some(1)));
+        pool.changed(1, |_| Ok(()), |woken| panic!("{woken:?}"));
+        assert_eq!(known(&b).allowed(NAME, Rights::READ), None, "the list has changed");
+        assert_eq!(known(&b).send(post, 0, &mut Own::new(&sent)), Err(Error::Changed));
+        for waits in [false, true] {
+            let step = known(&b).receive(post, waits, &mut Own::new(&sent));
+            assert_eq!((step, pool.waits(b.receiver)), (Step::Refused(Error::Changed), None));
+        }
     });
 }
 

@@ -68,7 +68,7 @@ fn every_figure_has_its_column() {
     let cells = row(&text, "Which step", "NullProc");
     assert_eq!(cells[3..], ["there", "300", "(38", "%),", "back", "500", "(62", "%)"]);
     assert_eq!(row(&text, "What else", "case")[3..], count::ALL);
-    assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "-", "-", "17"]);
+    assert_eq!(row(&text, "What else", "NullProc")[3..], ["2", "-", "-", "-", "-", "-", "-", "17", "-", "-", "-"]);
     assert!(text.contains("i486DX2-66") && text.contains("Okamoto"), "{text}");
 }
 
@@ -203,4 +203,22 @@ fn wall_time_stands_apart_and_says_what_it_is() {
     assert_eq!(row(&text, "sizes:", "ArgNoRtn")[3], "1000");
     assert!(text.contains("compares with nothing but this run"), "{text}");
     assert_eq!(table(&[]), text[..text.find("\nWall time").unwrap()]);
+}
+
+#[test]
+fn rounds_of_messages_are_told_by_the_message() {
+    let own = |case: &str, unit: &str, value| Figure {
+        bench: "pool".into(),
+        ..figure(MUSUBI, case, 48, "pool", unit, value)
+    };
+    let counted = |case: &'static str| {
+        [("instructions", 789), (count::ENTRIES, 2), (count::LOCKS, 3), (count::SPINS, 0)].map(|(u, n)| own(case, u, n))
+    };
+    let figures: Vec<Figure> = ["queued", "ping-pong", "service"].into_iter().flat_map(counted).collect();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
+    let heading = "one message";
+    assert_eq!(row(&text, heading, "case")[3..], ["kernel-entries", "post-locks", "locks", "copies", "spins"]);
+    assert_eq!(row(&text, heading, "ping-pong")[3..], ["1", "-", "1.5", "-", "0"]);
+    assert_eq!(row(&text, heading, "queued")[3..], ["2", "-", "3", "-", "0"]);
+    assert!(!text[text.find(heading).unwrap()..].contains("service"), "{text}");
 }

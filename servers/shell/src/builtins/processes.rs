@@ -10,9 +10,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::layout::PAGE;
+use musubi::abi::section::kind;
 use musubi::abi::task::{Limits, state};
 use musubi::processes::{self, ProcessInfo};
-use musubi::rt::{task, time as clock};
+use musubi::rt::{section, task, time as clock};
 use musubi::stream::Stream;
 use musubi::why;
 
@@ -52,6 +53,18 @@ fn tasks(io: &mut Io) {
         ]);
     }
     table.print(io);
+    apart(io);
+}
+
+/// Programs that could write the key register, so that calls of theirs and into them go by the kernel, and where.
+fn apart(io: &mut Io) {
+    for text in section::list().filter(|one| one.kind == kind::TEXT && one.unclear != 0) {
+        let (task, base, page) = (text.owner, text.base, text.unclear);
+        say!(
+            io,
+            "task {task} is called by the kernel: its text {base:#x} could write the key register, in the page at {page:#x}"
+        );
+    }
 }
 
 fn threads(io: &mut Io) {

@@ -4,6 +4,8 @@
 
 extern crate alloc;
 
+mod torn;
+
 use board::{Board, Desk};
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::stub;
@@ -35,6 +37,9 @@ fn serve(processor: u64, mode: &str) -> Error {
 /// In turn, by a list of its own.
 fn decide(processor: u64, mode: &str) -> Result<(), Error> {
     let desk = if mode == "strange" { Some(desk(processor)?) } else { None };
+    if processor == 0 && mode.starts_with("passing") {
+        torn::offer(mode)?;
+    }
     let ring = sched::words(stub::scheduler_set(&Trap, processor)?)?;
     let mut ready = alloc::collections::VecDeque::with_capacity(4096);
     let mut head = 0;
@@ -82,8 +87,8 @@ fn desk(processor: u64) -> Result<Desk<'static>, Error> {
 
 fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u64, u64)>) -> Result<(), Error> {
     match mode {
-        // It does what it should.
-        "strange" => Ok(()),
+        // It does what it should, here.
+        "strange" | "passing-fault" | "passing-loop" => Ok(()),
         "loop" => loop {
             core::hint::spin_loop();
         },
@@ -107,6 +112,9 @@ fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u
         "peek" => {
             let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
             let shown = sched::words(client.board()?)?;
+            if client.private() != Err(Error::Denied) {
+                task::exit(4);
+            }
             // Until the high level has said where its memory is.
             let address = shown.last().map_or(0, |word| word.load(Ordering::Acquire));
             if address != 0 {

@@ -2,14 +2,14 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-extern crate alloc;
+mod misbehave;
 
-use alloc::collections::VecDeque;
-use board::{Board, Chosen};
-use musubi::Start;
+use board::{Board, Chosen, Ready, USUAL};
+use misbehave::misbehave;
 use musubi::abi::sched::event;
 use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{probe, sched, task, thread, time};
+use musubi::rt::{sched, task, thread, time};
+use musubi::{Error, Start};
 
 musubi::program!(run);
 
@@ -18,47 +18,38 @@ const GOOD: u32 = 200;
 
 fn run(start: &Start) -> i32 {
     let mode: &'static str = start.words().next().unwrap_or("loop");
-    let board =
-        musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| sched::words(sched.board()?));
-    let Some(board) = board.ok().and_then(Board::new) else { return 1 };
+    let boards = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
+        let board = |base| Board::new(sched::words(base)?).ok_or(Error::BadAddress);
+        Ok([board(sched.board()?)?, board(sched.private()?)?])
+    });
+    let Ok(boards) = boards else { return 1 };
     for processor in 1..task::processors().count() {
-        let _ = thread::spawn(move || serve(board, processor, mode), 0);
+        let _ = thread::spawn(move || serve(boards, processor, mode), 0);
     }
-    serve(board, 0, mode)
+    serve(boards, 0, mode)
 }
 
-fn serve(board: Board<'static>, processor: usize, mode: &str) -> ! {
-    let (desk, buffer) = (board.desk(processor), board.buffer(processor));
+fn serve([shown, own]: [Board<'static>; 2], processor: usize, mode: &str) -> ! {
+    let (desk, buffer, queue) = (shown.desk(processor), shown.buffer(processor), own.queue(processor));
     desk.set_high(task::identity().thread);
-    let (mut ready, mut answers) = (VecDeque::new(), 0);
+    let mut answers = 0;
     loop {
         if buffer.is_asked() {
             while let Some([kind, thread, turn, _]) = buffer.receive() {
                 if kind as u32 == event::READY {
-                    ready.push_back((thread, turn));
+                    queue.push(Ready { thread, turn }, USUAL);
                 }
             }
             answers += 1;
             if answers > GOOD {
                 misbehave(mode);
             }
-            let (thread, turn) = ready.pop_front().unwrap_or((0, 0));
+            let (thread, turn) = queue.pop().map_or((0, 0), |(ready, _)| (ready.thread, ready.turn));
             buffer.answer(Chosen { thread, turn, ns: if thread == 0 { 2_000_000 } else { 5_000_000 } });
         } else if desk.seen(event::READY) == 0 {
             time::sleep_ns(1_000_000);
             continue;
         }
         thread::yield_now();
-    }
-}
-
-fn misbehave(mode: &str) {
-    match mode {
-        "end" => task::exit(3),
-        "fault" => drop(probe::read(0x1000)),
-        "sleep" => time::sleep_ns(1_000_000_000_000),
-        _ => loop {
-            core::hint::spin_loop();
-        },
     }
 }

@@ -1,5 +1,7 @@
 //! The file server as programs use it: what they are told, what is kept, and what many of them at once may do to each other.
 
+mod copied;
+
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
@@ -25,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("so_many_files_and_no_more", || fresh(many)),
     ("what_a_program_has_open_ends_with_it", || fresh(ends)),
     ("writers_are_killed_and_the_server_goes_on", || fresh(killed)),
+    ("killed_while_a_file_is_copied", || fresh(copied::killed_while_it_is_copied)),
     ("nothing_that_is_passed_breaks_the_server", || fresh(hostile)),
     ("asked_by_messages_and_by_a_line", || fresh(asked)),
 ];

@@ -8,6 +8,7 @@ use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
@@ -95,7 +96,27 @@ fn the_client_chooses() -> Outcome {
         posted.wait().map_err(doing("collect"))?;
         holds!(*lent == mapped[..], "by {way}, posted: not the right picture");
     }
-    same!(epc.mapped(), Ok(4 * 8192), "pixels of all ways");
+    // With each call, by one binding.
+    for round in 0..4u8 {
+        for (way, client) in [("ITC", &itc), ("EPC", &itc.by_gate())] {
+            same!(client.bound().line().is_some(), way == "ITC", "a line");
+            let mut own = picture.clone();
+            client.map(&mut own, &table).map_err(doing(way))?;
+            holds!(own == mapped, "by {way} in round {round}: not the right picture");
+        }
+    }
+    // A line is one thread's; the gate is everybody's.
+    let shared = Arc::new(itc);
+    let other = shared.clone();
+    let asks = move || {
+        let both = (other.mapped(), other.by_gate().mapped());
+        drop(other);
+        thread::exit(u64::from(both != (Err(Error::Busy), Ok(12 * 8192))));
+    };
+    let status = thread::spawn(asks, 0).and_then(|one| one.join()).map_err(doing("another thread"))?;
+    same!(status, 0, "whether the same calls differ on another thread");
+    let itc = Arc::into_inner(shared).ok_or("somebody else has the client")?;
+    same!(epc.mapped(), Ok(12 * 8192), "pixels of all ways");
     let mut own = [0; 16];
     same!(itc.later().map(&mut own, &table).err(), Some(Error::BadAddress), "posting what is not lent");
     itc.unbind().map_err(doing("unbind"))?;

@@ -20,6 +20,7 @@ mod interrupts;
 mod irq;
 mod itc;
 mod lending;
+mod light;
 mod lines;
 mod linux;
 mod locks;
@@ -61,6 +62,7 @@ const GROUPS: &[Group] = &[
     Group { name: "exhaustion", checks: exhaustion::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
+    Group { name: "light", checks: light::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },
     Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },
@@ -91,6 +93,7 @@ const GROUPS: &[Group] = &[
     Group { name: "programs", checks: programs::CHECKS },
     Group { name: "linux", checks: linux::CHECKS },
     Group { name: "jumps", checks: attacks::jumps::CHECKS },
+    Group { name: "frames", checks: attacks::frames::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
     Group { name: "state", checks: attacks::state::CHECKS },
     Group { name: "code", checks: attacks::code::CHECKS },

@@ -15,6 +15,7 @@ use musubi::rt::{section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub mod loans;
+mod plain;
 mod rights;
 
 pub const CHECKS: &[Check] = &[
@@ -37,6 +38,12 @@ pub const CHECKS: &[Check] = &[
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),
+    ("a_send_keeps_registers", plain::a_send_keeps_registers),
+    ("a_receive_leaves_the_message_only", plain::a_receive_leaves_the_message_only),
+    ("messages_of_many_say_who_sent_them", plain::messages_of_many_say_who_sent_them),
+    ("a_limit_is_the_same_each_time", plain::a_limit_is_the_same_each_time),
+    ("a_killed_receiver_takes_nothing", plain::a_killed_receiver_takes_nothing),
+    ("a_list_that_changes_is_asked_again", plain::a_list_that_changes_is_asked_again),
 ];
 
 const WORDS: [u64; 6] = [1, 2, 3, 4, 5, u64::MAX];

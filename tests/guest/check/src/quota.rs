@@ -23,7 +23,7 @@ use musubi::rt::{Gates, Section, Trap, section, task, thread, time};
 use musubi::{Caller, Error, eprintln, names};
 
 /// Frames with which this program can be started, and have more than a quarter of a granule besides, but less than a granule.
-const PROGRAM: u64 = 800;
+const PROGRAM: u64 = 1000;
 
 pub const CHECKS: &[Check] = &[
     ("limit_of_sections", || limit("sections", Limits { sections: 24, ..Limits::default() })),

@@ -2,7 +2,7 @@
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU8, Ordering};
-use musubi::abi::gate::DONE;
+use musubi::abi::gate::{DONE, Record};
 use musubi::abi::info::feature;
 use musubi::rt::task;
 
@@ -16,6 +16,8 @@ pub mod kind {
     pub const SPOIL_AND_FAULT: u64 = 2;
     /// The first one, but returns by [`DONE`](musubi::abi::gate::DONE). From now on in this program, both do.
     pub const DUMP_AND_DONE: u64 = 3;
+    /// Stores at `w0` with its first instruction, and returns.
+    pub const STORE_FIRST: u64 = 4;
 }
 
 /// What the kernel is to hand to raw gates.
@@ -45,6 +47,7 @@ pub fn raw(which: u64) -> u64 {
             dump_and_spoil as *const () as u64
         }
         kind::OTHER_RETURN => other_return as *const () as u64,
+        kind::STORE_FIRST => store_first as *const () as u64,
         _ => spoil_and_fault as *const () as u64,
     }
 }
@@ -72,6 +75,17 @@ const _: () = assert!(core::mem::offset_of!(Seen, mmx) == 640 && core::mem::offs
 #[unsafe(naked)]
 extern "C" fn other_return() {
     naked_asm!("mov [rsp], rdi", "ret")
+}
+
+#[unsafe(naked)]
+extern "C" fn store_first() {
+    naked_asm!(
+        "mov [rdi], rdi",
+        "xor eax, eax",
+        "xor edx, edx",
+        "jmp [rbx + {back}]",
+        back = const core::mem::offset_of!(Record, back),
+    )
 }
 
 #[unsafe(naked)]
@@ -165,12 +179,7 @@ extern "C" fn spoil_and_return() {
             "mov rsp, 0x1230",
             "syscall",
             "ud2",
-            // Here it is the callee's affair what it keeps to itself.
             "2:",
-            "xor ebp, ebp",
-            "xor r12d, r12d",
-            "xor r13d, r13d",
-            "xor r14d, r14d",
             "mov rcx, {done}",
             "mov eax, 77",
             "mov edx, 88",

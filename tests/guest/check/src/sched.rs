@@ -1,5 +1,7 @@
 //! Schedulers outside the kernel: what they are asked, what they are believed, and what becomes of bad ones.
 
+mod reasons;
+
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
 use crate::stretches::exactly;
@@ -17,6 +19,8 @@ use musubi::pass::{ByKernel, Pass};
 use musubi::rt::{Trap, sched, task, thread, time};
 use musubi::{Error, names};
 
+pub use reasons::high_calls;
+
 pub const CHECKS: &[Check] = &[
     ("use_and_back", use_and_back),
     ("answers_from_elsewhere_are_refused", from_elsewhere),
@@ -27,7 +31,7 @@ pub const CHECKS: &[Check] = &[
     ("giving_way_takes_the_fixed_path", giving_way),
     ("four_switches_in_the_initial_version", four_switches),
     ("threads_get_on_in_the_initial_version", initial_under_load),
-    ("the_high_level_is_called_for_two_reasons", two_reasons),
+    ("the_high_level_is_called_for_two_reasons", reasons::two_reasons),
     ("priorities_order", priorities_order),
     ("nobody_starves", nobody_starves),
     ("work_is_shared", work_is_shared),
@@ -44,7 +48,11 @@ pub fn client() -> Result<SchedClient, String> {
 }
 
 pub fn choose(name: &str) -> Result<(), String> {
-    client()?.choose(name).map_err(doing(name))
+    let client = client()?;
+    let chosen = client.choose(name).map_err(doing(name));
+    // A program may have so many bindings, and this is asked often.
+    client.unbind().map_err(doing("unbind"))?;
+    chosen
 }
 
 pub fn lines(log: u64) -> Result<Vec<String>, String> {
@@ -54,7 +62,9 @@ pub fn lines(log: u64) -> Result<Vec<String>, String> {
         let len = client.line(log, at, &mut line).ok()? as usize;
         Some(String::from_utf8_lossy(&line[..len]).into_owned())
     });
-    Ok(lines.collect())
+    let lines = lines.collect();
+    client.unbind().map_err(doing("unbind"))?;
+    Ok(lines)
 }
 
 /// Runs with a scheduler, and without it afterwards, however it went.
@@ -210,54 +220,6 @@ fn in_order() -> Outcome {
 pub fn one_priority(before: u64, after: u64) -> Outcome {
     holds!(after - before <= 1, "calls of the high level for a priority: {}", after - before);
     Ok(())
-}
-
-/// How often the high level was called, over all processors: for a priority, for a quantum.
-pub fn high_calls() -> Result<(u64, u64), String> {
-    let mut sum = (0, 0);
-    for line in lines(0)? {
-        let number = |after: &str| -> u64 {
-            let rest = line.split(after).nth(1).unwrap_or("0");
-            rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
-        };
-        holds_none(&line, number("unknown events "))?;
-        sum = (sum.0 + number("called for priority "), sum.1 + number(", quantum "));
-    }
-    Ok(sum)
-}
-
-fn holds_none(line: &str, unknown: u64) -> Outcome {
-    holds!(unknown == 0, "unknown events: {line}");
-    Ok(())
-}
-
-fn two_reasons() -> Outcome {
-    with("ageing", || {
-        let me = task::identity().thread;
-        let before = high_calls()?;
-        for level in [3, 4, 16] {
-            sched::set_priority(me, level).map_err(doing("priority"))?;
-            thread::yield_now();
-        }
-        let after = high_calls()?;
-        same!(after.0 - before.0, 3, "calls of the high level for a priority");
-        // It computes for some quanta, and somebody else is ready.
-        let stop = leak(AtomicBool::new(false));
-        let spin = move || {
-            while !stop.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
-            }
-        };
-        let spinner = thread::spawn(spin, 0).map_err(doing("thread"))?;
-        let until = time::now_ns() + 100_000_000;
-        while time::now_ns() < until {}
-        stop.store(true, Ordering::Relaxed);
-        spinner.join().map_err(doing("join"))?;
-        let last = high_calls()?;
-        holds!(last.1 > after.1, "no call of the high level at the end of a quantum");
-        same!(last.0, after.0, "calls for a priority, without any");
-        Ok(())
-    })
 }
 
 /// Threads of three priorities, all ready at once, run in that order.

@@ -33,6 +33,19 @@ pub fn calls(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// SSS-M4: the same function by the light entry and by the full one, and giving way (SSS-M2).
+pub fn entries(runs: &Runs) -> Result<()> {
+    let taken = |case, way| instructions(&runs.entry, case, way, 0);
+    let (light, full) = (taken("get_taskid", "light")?, taken("get_taskid", "full")?);
+    ensure!(0 < light && light <= 70, "get_taskid by the light entry takes {light} instructions");
+    ensure!(light * 6 <= full, "get_taskid takes {light} instructions by the light entry, {full} by the full one");
+    let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
+    ensure!(full < alone && alone < both, "sleep(0) takes {alone} instructions alone, {both} beside another");
+    let switches = exact(&runs.entry, "sleep0-x2", "full", 0, count::VIEWS)?;
+    ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
+    Ok(())
+}
+
 /// CUBIX-U1: servers that fit the keys are called for what one is; 1000 for at most twice what a call by the kernel takes.
 pub fn keys(runs: &Runs) -> Result<()> {
     let of = |servers: u64, way: &str, unit: &str| {

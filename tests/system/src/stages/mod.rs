@@ -10,6 +10,7 @@ mod s10_boot;
 mod s15_front;
 mod s20_sections;
 mod s30_epc;
+mod s35_entry;
 mod s40_threads;
 mod s42_sched;
 mod s44_itc;
@@ -22,6 +23,7 @@ mod s57_supervision;
 mod s58_processes;
 mod s60_attacks;
 mod s65_gate;
+mod s66_mutants;
 mod s70_linux;
 mod s80_bench;
 
@@ -34,6 +36,7 @@ pub fn all() -> Vec<Case> {
         ("s15_front", s15_front::cases()),
         ("s20_sections", s20_sections::cases()),
         ("s30_epc", s30_epc::cases()),
+        ("s35_entry", s35_entry::cases()),
         ("s40_threads", s40_threads::cases()),
         ("s42_sched", s42_sched::cases()),
         ("s44_itc", s44_itc::cases()),
@@ -46,6 +49,7 @@ pub fn all() -> Vec<Case> {
         ("s58_processes", s58_processes::cases()),
         ("s60_attacks", s60_attacks::cases()),
         ("s65_gate", s65_gate::cases()),
+        ("s66_mutants", s66_mutants::cases()),
         ("s70_linux", s70_linux::cases()),
         ("s80_bench", s80_bench::cases()),
         ("peers", peers::cases()),

@@ -60,6 +60,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "registers_of_a_bound_call",
                 "registers_of_a_direct_call",
+                "registers_of_a_direct_return",
                 "registers_of_a_plain_call",
                 "registers_after_a_fault",
                 "control_words_of_the_caller",

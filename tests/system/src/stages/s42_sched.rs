@@ -42,6 +42,8 @@ pub fn cases() -> Vec<Case> {
                 "bad_wait",
                 "bad_ring",
                 "bad_end",
+                "faults_when_it_is_called",
+                "loops_when_it_is_called",
                 "private_data_are_refused",
                 "a_high_level_that_fails",
                 "an_initial_one_that_does_not_answer",
@@ -65,6 +67,11 @@ pub fn cases() -> Vec<Case> {
         .matrix(),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
         checks("bad_scheds_by_the_clock", "check bad_scheds", &["replaced_within_10_ms", "given_up_within_10_ms"]).timeout(400).icount(),
+        sh("bad_scheds_on_two_by_the_clock", "check bad_scheds replaced_within_10_ms given_up_within_10_ms")
+            .out_has(&["ok replaced_within_10_ms", "ok given_up_within_10_ms"])
+            .cpus(2)
+            .timeout(900)
+            .icount(),
         checks(
             "passing",
             "check passing",

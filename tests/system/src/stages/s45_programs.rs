@@ -39,13 +39,14 @@ pub fn cases() -> Vec<Case> {
         }),
         sh(
             "call_by_each_grade",
-            "counter & sleep 0.3; call --grade plain counter add 1; call --grade epc-s counter add 1; \
+            "cpus; counter & sleep 0.3; call --grade plain counter add 1; call --grade epc-s counter add 1; \
              call --grade epc-h counter add 1 || echo without; call --grade x counter add 1; \
              call --times 0 counter add 1; call --times 50 counter add 1; true",
         )
         .out_check(|text| {
             text.contains("1 (plain call, ")
                 && text.contains("2 (EPC-S, ")
+                && text.contains("3 (EPC-H, ") == text.contains(" pku")
                 && text.contains("3 (EPC-H, ") != text.contains("without")
                 && text.contains(", the last of 50, ")
                 && (text.contains("53 (EPC-H") || text.contains("52 (EPC-S"))

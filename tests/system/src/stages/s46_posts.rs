@@ -27,6 +27,12 @@ pub fn cases() -> Vec<Case> {
                 "freed_under_them",
                 "a_holder_that_ends",
                 "a_flood_is_the_flooders",
+                "a_send_keeps_registers",
+                "a_receive_leaves_the_message_only",
+                "messages_of_many_say_who_sent_them",
+                "a_limit_is_the_same_each_time",
+                "a_killed_receiver_takes_nothing",
+                "a_list_that_changes_is_asked_again",
             ],
         )
         .timeout(300)

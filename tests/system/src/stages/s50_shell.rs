@@ -92,6 +92,13 @@ pub fn cases() -> Vec<Case> {
         words("words_are_not_assignments", &["A=1", "env"]).status(127).err_has(&["A=1: not found"]),
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
+        sh("ps_says_who_is_called_by_the_kernel", "check as attack unclear 5000 & sleep 1; ps")
+            .out_has(&[
+                "made\n",
+                " is called by the kernel: its text 0x",
+                " could write the key register, in the page at 0x",
+            ])
+            .matrix(),
         sh("ps_shows_programs", "spin & sleep 0.1; ps").out_has(&["loader", "shell", "spin"]),
         sh("ps_shows_the_time_of_who_runs_alone", "spin & sleep 3; ps; echo then; ps -t")
             .out_check(ran_for_seconds)

@@ -20,6 +20,17 @@ pub fn cases() -> Vec<Case> {
         .timeout(400)
         .matrix(),
         checks(
+            "frames",
+            "check frames",
+            &[
+                "return_address_left_above_the_top",
+                "call_by_anothers_record",
+                "callees_stack_is_as_before",
+                "the_gates_key_is_shut",
+            ],
+        )
+        .matrix(),
+        checks(
             "returns",
             "check returns",
             &[
@@ -160,7 +171,11 @@ pub fn cases() -> Vec<Case> {
             .matrix(),
         linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139).matrix(),
         // Calls of Linux with the numbers of the kernel's own that have a short way: access, getpeername, ptrace, getuid.
-        linux("linux_calls_of_the_same_numbers", &[&calls_keep_registers(&[0x15, 0x34, 0x65, 0x66]), EXIT_0]).matrix(),
+        linux(
+            "linux_calls_of_the_same_numbers",
+            &[&calls_keep_registers(&[0x15, 0x34, 0x65, 0x66, 0x81, 0x83, 0x84, 0x85]), EXIT_0],
+        )
+        .matrix(),
     ]
 }
 

@@ -16,7 +16,7 @@ mod pool;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, files, ipc, jobs, keys, pool, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, files, ipc, jobs, keys, pool, sizes, spawn, sched\n",
         ),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check; 28] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -40,6 +40,7 @@ const CHECKS: [Check; 26] = [
     ("switches_have_parts", itc_figures::switches_have_parts),
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
+    ("messages_take_few_locks", pool::messages_take_few_locks),
     ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
     ("messages_to_a_clock", pool::messages_to_a_clock),
     ("a_service_on_all_processors", pool::a_service_on_all_processors),
@@ -52,6 +53,7 @@ const CHECKS: [Check; 26] = [
     ("calls_keep_their_bars", bars::calls),
     ("keys_keep_their_bars", bars::keys),
     ("sizes_keep_their_bars", bars::sizes),
+    ("entries_keep_their_bars", bars::entries),
 ];
 
 /// What was measured, and what the front tool made of it.
@@ -63,6 +65,7 @@ pub struct Runs {
     pub ipc: Ours,
     pub keys: Ours,
     pub sched: Ours,
+    pub entry: Ours,
     files: Ours,
     pool: Ours,
     spawn: [Ours; 2],
@@ -108,6 +111,7 @@ fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
         ipc: measure("ipc")?,
         keys: measure("keys")?,
         sched: measure("sched")?,
+        entry: measure("entry")?,
         files: measure("files")?,
         pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],

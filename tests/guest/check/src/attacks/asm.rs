@@ -1,6 +1,10 @@
 //! Instructions that no compiler makes: jumps with registers of one's choice, code that writes the key register, calls with
 //! odd flags.
 
+mod gate;
+
+pub use gate::call_and_use;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use core::arch::naked_asm;

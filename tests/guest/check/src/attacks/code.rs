@@ -15,7 +15,7 @@ use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::task::{Limits, exit};
-use musubi::rt::{Bound, section, task, thread};
+use musubi::rt::{Bound, section, task, thread, time};
 use musubi::{AclEntry, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -190,8 +190,8 @@ fn bound_with(gate: u64, bytes: &[u8], at: u64) -> Result<(u64, Binding), String
     Ok((made.text, unsafe { *((made.block + 16) as *const Binding) }))
 }
 
-/// This program's binding to such a program, which answers 42 whatever it is asked.
-fn bound_to(bytes: &[u8], at: u64, rights: Rights) -> Result<(u64, Binding), String> {
+/// This program's binding to such a program, which answers 42 whatever it is asked; and which page of its text is told not to be clear.
+fn bound_to(bytes: &[u8], at: u64, rights: Rights) -> Result<(u64, Binding, u64), String> {
     let made = Made::start(exports, 0, bytes, at, rights)?;
     while load(made.block + 8) == u64::MAX {
         thread::yield_now();
@@ -201,10 +201,17 @@ fn bound_to(bytes: &[u8], at: u64, rights: Rights) -> Result<(u64, Binding), Str
     for round in 0..40 {
         same!(bound.call(0, [round; 6]), Ok([0, 42]), "call {round}");
     }
-    let binding = *bound.binding();
+    let (binding, shown) = (*bound.binding(), section::info(made.text).map_err(doing("section"))?.unclear);
     bound.unbind().map_err(doing("unbind"))?;
     task::kill(made.task).map_err(doing("kill"))?;
-    Ok((made.text, binding))
+    Ok((made.text, binding, shown))
+}
+
+/// Such a program, for people to look at, for so many milliseconds.
+pub fn unclear_for(ms: u64) -> i32 {
+    let Ok(made) = Made::start(exports, 0, &open_all()[6..], PAGE + 3, ALL) else { return 1 };
+    time::sleep_ns(ms * 1_000_000);
+    i32::from(task::kill(made.task).is_err())
 }
 
 /// What a callee is decides, too, and a binding says what it was. The calls work either way.
@@ -212,12 +219,13 @@ fn reasons_of_the_callee() -> Outcome {
     let keys = has_keys(&Peer::start()?.bound);
     let open = open_all();
     let wanted = |why, page| if keys { (why, page) } else { (why::NO_KEYS, 0) };
-    let (_, clear) = bound_to(&[0x90; 8], 0, ALL)?;
+    let (_, clear, none) = bound_to(&[0x90; 8], 0, ALL)?;
     same!((clear.why, clear.page), wanted(why::DIRECT, 0), "of a clear text");
-    let (base, unclear) = bound_to(&open[6..], PAGE + 3, ALL)?;
+    let (base, unclear, shown) = bound_to(&open[6..], PAGE + 3, ALL)?;
     same!((unclear.why, unclear.page), wanted(why::CALLEE_UNCLEAR, base + PAGE), "of one that is not");
-    let (_, closed) = bound_to(&[0x90; 8], 0, Rights::CALL)?;
+    let (_, closed, _) = bound_to(&[0x90; 8], 0, Rights::CALL)?;
     same!((closed.why, closed.page), wanted(why::NOT_EXECUTABLE, 0), "of one that nobody else executes");
+    same!([none, shown], [0, base + PAGE], "what everybody can read of both texts");
     same!([unclear.grade, closed.grade], [grade::EPC_S; 2], "grades");
     Ok(())
 }

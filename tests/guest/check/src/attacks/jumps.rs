@@ -6,7 +6,7 @@
 //! in its name.
 
 use super::asm::{BRAND, Registers, TARGET, TOUCHED, VICTIM, hostile, landing};
-use super::{Scene, ask, has_keys, not_told, op};
+use super::{Scene, TOP, ask, earn, has_keys, not_told, op};
 use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role as run_role;
@@ -30,7 +30,7 @@ pub const CHECKS: &[Check] = &[
 /// Words that look like frames, records and cells, all of which lead to [`landing`]; the second one opens all keys.
 static FORGED: [[AtomicU64; 32]; 2] = [const { [const { AtomicU64::new(0) }; 32] }; 2];
 
-fn forge(which: usize) -> u64 {
+pub fn forge(which: usize) -> u64 {
     let at = FORGED[which].as_ptr() as u64;
     let land = landing as *const () as u64;
     for (n, word) in FORGED[which].iter().enumerate() {
@@ -101,6 +101,11 @@ fn in_a_callee(at_the_caller: bool) -> Outcome {
     let (place, secret) =
         if at_the_caller { (super::SECRET.as_ptr() as u64, own) } else { (scene.place, scene.secret) };
     holds!(ask(&attacker, [crate::peer::op::PEEK, place, 0, 0, 0, 0]).is_err(), "the attacker may read the secret");
+    // Who has no key lives apart: there would be nothing to get at.
+    if has_keys(&attacker.bound) {
+        earn(&scene.victim)?;
+        earn(&attacker)?;
+    }
     let len = length();
     holds!(len > 0x250, "the gate's code is {len} bytes long");
     for offset in 0..=len {
@@ -153,22 +158,11 @@ fn without_a_call() -> Outcome {
 /// return where they please, in another's name.
 fn gates_memory() -> Outcome {
     let scene = Scene::set()?;
-    let head = GATE_BASE + (1 << 30) + 0x1000;
     let records = GATE_BASE + (2 << 30);
     let kernels = 0xffff_8680_0000_0000;
     let record = ask(&scene.victim, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("record"))?[1];
-    let places = [
-        head,
-        head + 0xfe0,
-        head + 0x1000,
-        head + 0xf010,
-        records,
-        record,
-        record + 8,
-        GATE,
-        kernels,
-        kernels + (1 << 30),
-    ];
+    let places =
+        [TOP, TOP + 0xfe0, TOP + 0x1000, TOP + 0xf010, records, record, record + 8, GATE, kernels, kernels + (1 << 30)];
     for place in places {
         let exit = run_role(&["store", &format!("{place:#x}")])?;
         same!(exit.kind, exit::FAULT, "a store at {place:#x}");
@@ -184,6 +178,9 @@ fn gates_memory() -> Outcome {
 /// 32 bits would let the caller choose where the callee looks: in the caller's memory.
 fn index_beyond() -> Outcome {
     let scene = Scene::set()?;
+    if has_keys(&scene.victim.bound) {
+        earn(&scene.victim)?;
+    }
     for shift in 32..64 {
         let index = 1 << shift;
         for words in [[op::GET, 0, 0, 0, 0, 0], [crate::peer::op::ADD, 1, 0, 0, 0, 0]] {

@@ -1,7 +1,7 @@
 //! Returning without a call, twice, by another door than one came, to addresses that are none (pitfalls: H1, H2, H4, H12).
 
 use super::asm::{RETURN_AT, STACK, VICTIM, disorderly_return, landing, through};
-use super::{Scene, ask, ask_plainly, doors, has_keys, op};
+use super::{Scene, ask, ask_plainly, doors, earn, has_keys, op};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer};
 use crate::raw::{Seen, kind};
@@ -61,6 +61,10 @@ pub fn call_back(gate: u64, way: u64, binding: u64, word: u64) -> Result<u64, Er
 /// (Where doors kept different stack pointers, vector code of the compiler's faulted.)
 fn called_back() -> Outcome {
     let (inner, outer) = (Peer::start()?, Peer::start()?);
+    if has_keys(&inner.bound) {
+        earn(&inner)?;
+        earn(&outer)?;
+    }
     let raw = outer.call(peer::op::RAW, &[kind::DUMP_AND_SPOIL, 0]).map_err(doing("gate"))?;
     let back = inner.call(peer::op::BIND, &[raw]).map_err(doing("binding"))?;
     let room = data(PAGE).map_err(doing("create"))?.base();
@@ -205,7 +209,7 @@ fn changed_meanwhile() -> Outcome {
         let body = move || {
             let numbers = slot(scene.victim.bound.binding().number);
             // The first call of a thread is made by the kernel, and any before the callee has a key.
-            let _ = super::earn(&scene.victim);
+            let _ = earn(&scene.victim);
             store(flags + 16, through(GATE, numbers, op::HOLD, flags, flags + 8, 0));
         };
         let caller = thread::spawn(body, 0).map_err(doing("thread"))?;

@@ -40,6 +40,13 @@ pub fn callers_stack() -> Outcome {
     for n in 1..200 {
         same!(call([op::ADD, 0, 0, 0, 0, 0]), Ok(8), "call {n}");
     }
+    // Only as long as it is called so.
+    for (call, outcome) in [("a bound", peer.call(op::POKE, &[at, 10])), ("a plain", peer.plain(op::POKE, &[at, 10]))] {
+        same!(outcome, Err(Error::Faulted), "a store to the caller's stack by {call} call afterwards");
+    }
+    same!(call([op::POKE, at, 11, 0, 0, 0]), Ok(0), "and again in such a call");
+    same!(on_stack.load(Ordering::SeqCst), 11, "what the caller sees");
+    bound.unbind().map_err(doing("unbind"))?;
     peer.end()
 }
 

@@ -12,6 +12,10 @@ const MACHINES: [u32; 4] = [1, 2, 4, 8];
 const MOST: u64 = 900;
 /// Most that it may take in thousandths of a rendezvous. (The aim is 1100: `docs/requirements.toml`, K1-M2.)
 const MOST_OF_RENDEZVOUS: u64 = 1100;
+/// Most of one that is left in a post by one call and received by another.
+const MOST_OF_TWO_CALLS: u64 = 1400;
+/// Most locks that a message may take.
+const LOCKS: u64 = 2;
 /// Messages to the clock in ten thousand rounds, one in 26.
 const TICKS: u64 = 385;
 
@@ -40,6 +44,31 @@ pub fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
             let each = average(runs, "ping-pong-without-clock", way, cpus)?;
             ensure!(each * 100 <= alone * 105, "{way}: {each} on average with {cpus} processors, {alone} with one");
         }
+    }
+    Ok(())
+}
+
+/// K1-7, 18: a call is one entry and takes at most one lock of a post; a message takes no other lock of the kernel, handed over or left in a post. So nobody
+/// holds two of posts at once. Nobody else is there who could make it spin.
+pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
+    for cpus in MACHINES {
+        for way in BOTH_WAYS {
+            let taken = |unit| value(runs, "ping-pong", way, cpus, unit);
+            let (locks, posts, spins) = (taken(count::LOCKS)?, taken(count::POST_LOCKS)?, taken(count::SPINS)?);
+            let few = 0 < posts && posts <= taken(count::ENTRIES)? && locks <= 2 * LOCKS;
+            ensure!(few, "{way}, {cpus} processors: {locks} locks of a message and one back, {posts} of posts");
+            ensure!(locks == posts, "{way}, {cpus} processors: {locks} locks, {posts} of posts");
+            ensure!(spins == 0, "{way}, {cpus} processors: {spins} spins");
+        }
+        let units = [count::ENTRIES, count::LOCKS, count::POST_LOCKS, count::COPIES, count::SPINS];
+        let taken = units.map(|unit| value(runs, "queued", "pool", cpus, unit));
+        let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
+        ensure!(
+            taken == [2, LOCKS, LOCKS, 0, 0],
+            "queued, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
+        );
+        let each = value(runs, "queued", "pool", cpus, unit::INSTRUCTIONS)?;
+        ensure!(each <= MOST_OF_TWO_CALLS, "queued, {cpus} processors: {each} instructions");
     }
     Ok(())
 }

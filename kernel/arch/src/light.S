@@ -1,0 +1,42 @@
+# The light entry (SSS-39): for calls that never wait and come back to their caller. Nothing is saved but where that is: the kernel's
+# code keeps what a procedure of the C ABI keeps, and uses no vector registers.
+#
+# It counts as user mode to other processors (processor.rs, in_user): what there is to forget is forgotten when it is back there. What
+# has to be seen to first makes it a full entry, where the same function serves the call (light.rs).
+
+.set LIGHT, 0x80
+.set LAP_END, 1                                     # pass.rs
+.set NATIVE, 46                                     # bit of all addresses of the single space
+
+.section .text
+light_on:
+    sub $LIGHT, %rax
+    cmp ${light_count}, %rax
+    jae light_slow
+    bt $NATIVE, %rcx                                # a program in a window means another system's call by that number
+    jnc light_slow
+    cmpl $0, %gs:ATTENTION
+    jne light_slow
+    cmpl $LAP_END, %gs:LAP                          # else the rest of the kernel does not know who runs
+    jne light_slow
+    incq %gs:STAYS
+    mov %rsp, %gs:SCRATCH                           # no other entry comes in between
+    mov %gs:STACK, %rsp
+    push %r11
+    push %rcx
+    mov %r10, %rcx
+    lea kernel_light(%rip), %r10
+    call *(%r10,%rax,8)                             # the status in rax, the value in rdx
+    pop %rcx
+    pop %r11
+    mov %gs:SCRATCH, %rsp
+    xor %edi, %edi                                  # what the kernel has left in registers is nobody's
+    xor %esi, %esi
+    xor %r8d, %r8d
+    xor %r9d, %r9d
+    xor %r10d, %r10d
+    swapgs
+    sysretq
+light_slow:
+    add $LIGHT, %rax
+    jmp syscall_slow
