@@ -213,27 +213,34 @@ fn system(
     let mut child = command.stdout(Stdio::piped()).spawn().context("the system tests do not start")?;
     let out = child.stdout.take().context("it has a standard output")?;
     let before = results.count(Mark::Failed);
-    let mut failing = false;
+    let (mut failing, mut unsteady) = (false, Vec::new());
     for line in BufReader::new(out).lines() {
         let line = line?;
         println!("{line}");
         if let Some((name, mark)) = system_line(&line) {
-            results.add(name, mark);
-            failing = mark == Mark::Failed;
+            match mark {
+                Some(mark) => results.add(name, mark),
+                None => unsteady.push(format!("unsteady: {name}")),
+            }
+            failing = mark.is_none_or(|mark| mark == Mark::Failed);
         }
         if failing && reports.len() < REPORT_LINES {
             reports.push(line);
         }
     }
+    reports.extend(unsteady);
     let ended = child.wait()?;
     ensure!(ended.success() || results.count(Mark::Failed) > before, "the system tests ended early: {ended}");
     Ok(())
 }
 
-/// `system::STAGE::NAME[VARIANT] ok (1.3 s)`
-fn system_line(line: &str) -> Option<(&str, Mark)> {
+/// `system::STAGE::NAME[VARIANT] ok (1.3 s)`; no mark for one that is `unsteady`: it will have another line.
+fn system_line(line: &str) -> Option<(&str, Option<Mark>)> {
     let (name, rest) = line.strip_prefix("system::").and_then(|_| line.split_once(' '))?;
-    Some((name, Mark::parse(rest.split(' ').next()?)?))
+    match rest.split(' ').next()? {
+        "unsteady" => Some((name, None)),
+        word => Some((name, Some(Mark::parse(word)?))),
+    }
 }
 
 #[cfg(test)]
@@ -243,11 +250,12 @@ mod tests {
     #[test]
     fn lines_of_system_tests_are_read() {
         let line = "system::s10_boot::echo[cpus=2,pku] ok (1.3 s)";
-        assert_eq!(system_line(line), Some(("system::s10_boot::echo[cpus=2,pku]", Mark::Ok)));
+        assert_eq!(system_line(line), Some(("system::s10_boot::echo[cpus=2,pku]", Some(Mark::Ok))));
         assert_eq!(
             system_line("system::s10_boot::echo FAILED (1.3 s)"),
-            Some(("system::s10_boot::echo", Mark::Failed))
+            Some(("system::s10_boot::echo", Some(Mark::Failed)))
         );
+        assert_eq!(system_line("system::s10_boot::echo unsteady (1.3 s)"), Some(("system::s10_boot::echo", None)));
         assert_eq!(system_line("    system::s10_boot::echo ok"), None);
     }
 }

@@ -26,7 +26,7 @@ const LOOK: Limit = Limit::Ns(2_000_000);
 const THINK_MS: u64 = 2;
 const ABSENT_MS: u64 = 1;
 /// What the high level may take for one call, in ms. Counted in ticks, which a machine that is itself stopped does not have.
-const PATIENCE_MS: u64 = 7;
+const PATIENCE_MS: u64 = 6;
 const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {

@@ -20,7 +20,7 @@ const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 const LOOK_NS: u64 = 1_000_000;
 const LOOK: Limit = Limit::Ns(LOOK_NS);
 /// What a high level may take for one choice, in ms: how often it may think for too long or not be there.
-const PATIENCE_MS: u32 = 7;
+const PATIENCE_MS: u32 = 6;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);

@@ -291,10 +291,21 @@ impl Case {
         [self.name].iter().chain(checks).copied().collect()
     }
 
-    pub fn run(&self, lab: &Lab, variant: Variant) -> Vec<Found> {
+    /// The machine of a run.
+    pub fn options(&self, variant: Variant) -> Options {
         let mut options = self.options.clone();
         options.cpus = variant.cpus.or(options.cpus);
         options.pku = variant.pku.unwrap_or(options.pku);
+        options
+    }
+
+    /// Whether it could fail because the host was busy: not where the machine's clock counts instructions.
+    pub fn depends_on_the_host(&self) -> bool {
+        !self.options.icount
+    }
+
+    pub fn run(&self, lab: &Lab, variant: Variant) -> Vec<Found> {
+        let options = self.options(variant);
         let full = |name| named(self.stage, name, variant);
         let found = match &self.does {
             Does::Several(names, function) => {

@@ -17,6 +17,12 @@ pub enum Failure {
     Skipped(String),
 }
 
+impl Failure {
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Failed(format!("{error:#}"))
