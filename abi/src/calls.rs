@@ -321,4 +321,8 @@ calls! {
     0x84 Light section_owner SectionOwner(base);
     /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
     0x85 Light running Running();
+    /// Pages of a section whose `CHANGE_ACL` the caller has cannot be used any more, by nobody on any processor, when the call returns; what is in them stays. An access is a fault (`cause::INVALID`). Value: so many of the `len` bytes were done, as many as one call may take; at least one page.
+    0x86 Light page_invalidate PageInvalidate(address, len);
+    /// The same pages can be used again.
+    0x87 Light page_validate PageValidate(address, len);
 }

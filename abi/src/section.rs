@@ -64,4 +64,6 @@ pub struct SectionInfo {
     pub flags: u64,
     /// Of a text that could write the key register: the first page where it could, so that whoever runs it is called by the kernel; 0: none.
     pub unclear: u64,
+    /// Pages that were made invalid.
+    pub invalid: u64,
 }

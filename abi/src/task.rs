@@ -76,6 +76,8 @@ pub mod cause {
     pub const NO_GATE: u64 = 9;
     /// It sat in a processor's seat and did what a scheduler must not; `address` is one of `sched::reason`.
     pub const SCHEDULER: u64 = 10;
+    /// The page was made invalid (`page_invalidate`).
+    pub const INVALID: u64 = 11;
 }
 
 /// How a task has ended.

@@ -152,7 +152,8 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
         Call::MemoryInfo { out } => claim::write_record(d, out, &info::memory()),
         Call::GetTaskid {} => Ok(thread.task.number),
         // Something else had to be seen to first.
-        Call::GetTaskidLight {} | Call::Clock { .. } | Call::May { .. } | Call::MayPass { .. } | Call::SectionOwner { .. } | Call::Running {} => {
+        Call::GetTaskidLight {} | Call::Clock { .. } | Call::May { .. } | Call::MayPass { .. } | Call::SectionOwner { .. } | Call::Running {}
+        | Call::PageInvalidate { .. } | Call::PageValidate { .. } => {
             light::serve(thread, d, call)
         }
     };

@@ -83,7 +83,8 @@ fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Resul
     if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
     }
-    if place.section.kind() == kind::STACK && place.offset / PAGE == 1 {
+    let page = place.offset / PAGE;
+    if place.section.kind() == kind::STACK && page == 1 || state.invalid.has(page) {
         return Err(Error::BadAddress);
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };

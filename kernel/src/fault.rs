@@ -150,6 +150,9 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
         // It is tried again until the clone is made, or the page forgotten.
         return Ok(());
     }
+    if state.invalid.has(page) {
+        return Err(denied(cause::INVALID, right));
+    }
     let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
     let claim::Present { frame, stale } =
         claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;

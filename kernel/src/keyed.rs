@@ -5,7 +5,7 @@
 use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::EARNING;
-use crate::processor;
+use crate::processor::{self, Scope};
 use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
@@ -213,7 +213,7 @@ impl TaskView {
             Change::Leaves(leaving, stale) => {
                 self.tell(leaving.class());
                 stale.flush();
-                processor::make_forget(self.lower.users());
+                processor::make_forget(self.lower.users(), Scope::All);
                 let next = self.state.lock().keys.settle(leaving).cloned();
                 next.iter().for_each(|class| self.given(class));
             }

@@ -5,7 +5,7 @@ use crate::call;
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::processor::here;
-use crate::section::Section;
+use crate::section::{Section, valid};
 use crate::thread::Thread;
 use crate::watch;
 use abi::Error;
@@ -40,6 +40,8 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("may_pass", of_caller!(MayPass(a, a_len, b, b_len, c, c_len))),
     ("section_owner", section_owner),
     ("running", running),
+    ("page_invalidate", of_caller!(PageInvalidate(address, len))),
+    ("page_validate", of_caller!(PageValidate(address, len))),
 ];
 
 /// What `light.S` looks in.
@@ -73,6 +75,8 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::MayPass { a, a_len, b, b_len, c, c_len } => call::may_pass(thread, d, [(a, a_len), (b, b_len), (c, c_len)]),
         Call::SectionOwner { base } => owner(base),
         Call::Running {} => watch::section(),
+        Call::PageInvalidate { address, len } => valid::set(d, address, len, false),
+        Call::PageValidate { address, len } => valid::set(d, address, len, true),
         _ => Err(Error::NoSuchCall),
     }
 }

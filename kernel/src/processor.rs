@@ -8,10 +8,23 @@ use crate::seat::Office;
 use ::post::Woken;
 use ::sched::{Roll, Timers};
 use abi::info::STOPS;
+use abi::layout::PAGE;
 use alloc::sync::Arc;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
+
+/// Pages that are forgotten one by one; of more, everything is.
+const FEW: u64 = 16;
+
+/// What of the views a processor is to forget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    #[default]
+    All,
+    /// Whole pages of `[at, at + len)`.
+    Pages { at: u64, len: u64 },
+}
 
 #[derive(Default)]
 pub struct Counters {
@@ -156,14 +169,30 @@ impl Processor {
             }
             self.in_user.store(false, Ordering::SeqCst);
             self.stale.store(false, Ordering::SeqCst);
-            self.forget();
+            self.forget(Scope::All);
         }
     }
 
-    /// Forgets all translations, here.
-    fn forget(&self) {
+    /// Does something that may wait for other processors, in the middle of a light call too: then others do not wait for this one.
+    pub fn away_from_user<T>(&self, does: impl FnOnce() -> T) -> T {
+        let was_there = self.in_user.load(Ordering::Relaxed);
+        if was_there {
+            self.in_user.store(false, Ordering::SeqCst);
+        }
+        let done = does();
+        if was_there {
+            self.enter_user();
+        }
+        done
+    }
+
+    /// Forgets translations, here.
+    fn forget(&self, scope: Scope) {
         count(&self.counters.tlb_flushes);
-        cpu::flush_tlb();
+        match scope {
+            Scope::Pages { at, len } if len <= FEW * PAGE => (at..at + len).step_by(PAGE as usize).for_each(cpu::forget_page),
+            _ => cpu::flush_tlb(),
+        }
     }
 
     /// Marks this processor as stale and interrupts it if user code runs there.
@@ -218,15 +247,16 @@ pub fn here() -> &'static Processor {
 }
 
 /// Makes the processors in `mask` forget, and waits until each has, or is in the kernel (where it will before it
-/// returns to user code). Call without holding locks.
-pub fn make_forget(mask: u64) {
+/// returns to user code). Call without holding locks. `scope` is what this
+/// one forgets at the least; others forget everything.
+pub fn make_forget(mask: u64, scope: Scope) {
     if mask == 0 {
         return;
     }
     let me = here();
     let others = || machine().processors.iter().filter(|p| mask >> p.index & 1 != 0 && p.index != me.index);
     if mask >> me.index & 1 != 0 {
-        me.forget();
+        me.forget(scope);
     }
     others().for_each(Processor::invalidate);
     for other in others() {

@@ -2,6 +2,7 @@
 //! `core/pages` and the views that show them.
 
 mod access;
+pub mod valid;
 
 use crate::domain::Domain;
 use crate::gate::Binding;
@@ -24,7 +25,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use pages::PageMap;
+use pages::{Marks, PageMap};
 use quota::Resource;
 use spin::Mutex;
 
@@ -54,6 +55,8 @@ pub struct State {
     pub owner: Arc<Task>,
     pub acl: Acl,
     pub pages: PageMap<Arc<Frame>>,
+    /// Pages that are not to be used, resident or not.
+    pub invalid: Marks,
     pub mapped: Vec<Mapping>,
     /// Frames charged to the owner.
     pub charged: u64,
@@ -167,6 +170,7 @@ impl Section {
                 owner: new.owner.clone(),
                 acl: Acl::with(new.entry),
                 pages: PageMap::new(len / PAGE),
+                invalid: Marks::new(),
                 mapped: Vec::new(),
                 charged: 0,
                 stack: (new.kind == kind::STACK).then_some(StackOf { thread: new.entry.id, for_system: false }),
@@ -276,7 +280,7 @@ impl Section {
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
         state.charged -= freed;
-        state.owner.release(Resource::Frames, freed);
+        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE));
         stale.frames.extend(cut);
         state.len = len;
         stale
@@ -351,7 +355,7 @@ impl Section {
         if to.is_dead() {
             return Err(Error::Dead);
         }
-        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged)];
+        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged + state.invalid.pieces())];
         for (i, (what, amount)) in bill.into_iter().enumerate() {
             if let Err(error) = to.charge(what, amount) {
                 bill[..i].iter().for_each(|&(what, amount)| to.release(what, amount));
@@ -458,6 +462,7 @@ impl Section {
             name: state.name,
             flags: if self.is_secret() { flag::SECRET } else { 0 },
             unclear: state.unclear_at.unwrap_or(0),
+            invalid: state.invalid.count(),
         }
     }
 

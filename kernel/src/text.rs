@@ -4,7 +4,7 @@ use crate::alarm;
 use crate::domain::Domain;
 use crate::line;
 use crate::post;
-use crate::processor;
+use crate::processor::{self, Scope};
 use crate::sched;
 use crate::section::Section;
 use crate::task::ENDS;
@@ -87,7 +87,7 @@ impl Section {
             }
         }
         // One that is between two programs begins again.
-        processor::make_forget(processors);
+        processor::make_forget(processors, Scope::All);
     }
 
     /// Keys of classes that are named after this text are free, in whatever view.

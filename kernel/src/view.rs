@@ -2,7 +2,7 @@
 //! The only file that knows what a view is made of; keys will come in here.
 
 use crate::machine::{machine, stacks_base};
-use crate::processor;
+use crate::processor::{self, Scope};
 use crate::task::Task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -74,6 +74,7 @@ impl Mapping {
 #[must_use = "flush it after dropping the section's lock"]
 pub struct Stale {
     processors: u64,
+    scope: Scope,
     taken: Vec<Taken>,
     pub frames: Vec<Arc<Frame>>,
 }
@@ -98,10 +99,15 @@ impl Stale {
 
     /// Waits until every processor has forgotten, then frees. Call without locks.
     pub fn flush(self) {
-        processor::make_forget(self.processors);
+        processor::make_forget(self.processors, self.scope);
     }
 
     pub fn join(&mut self, other: Stale) {
+        if self.processors == 0 {
+            self.scope = other.scope;
+        } else if other.processors != 0 && other.scope != self.scope {
+            self.scope = Scope::All;
+        }
         self.processors |= other.processors;
         self.taken.extend(other.taken);
         self.frames.extend(other.frames);
@@ -235,7 +241,7 @@ impl View {
         self.returned(tables.len() as u64);
         let processors = if must_forget { self.users() } else { 0 };
         let taken = if any { [Taken { view: self.clone(), tables }].into() } else { Vec::new() };
-        Stale { processors, taken, frames: Vec::new() }
+        Stale { processors, taken, ..Stale::default() }
     }
 
     /// Stores to a range of addresses fault from now on.
@@ -247,7 +253,27 @@ impl View {
         };
         let processors = if must_forget { self.users() } else { 0 };
         let taken = if any { [Taken { view: self.clone(), tables: Retired::default() }].into() } else { Vec::new() };
-        Stale { processors, taken, frames: Vec::new() }
+        Stale { processors, taken, ..Stale::default() }
+    }
+
+    /// Pages in a range of addresses fault from now on, until they are shown.
+    fn hide(self: &Arc<View>, at: u64, len: u64) -> Stale {
+        let (any, was_owed) = {
+            let mut tables = self.tables.lock();
+            // Whoever has taken out something else, somewhere else, has left it to us, too.
+            let was_owed = self.owed.taken(false);
+            let any = tables.hide(at, len);
+            (any && self.owed.taken(any), was_owed)
+        };
+        let processors = if any || was_owed { self.users() } else { 0 };
+        let scope = if was_owed { Scope::All } else { Scope::Pages { at, len } };
+        let taken = if any { [Taken { view: self.clone(), tables: Retired::default() }].into() } else { Vec::new() };
+        Stale { processors, scope, taken, ..Stale::default() }
+    }
+
+    /// What was hidden is as it was.
+    fn show(&self, at: u64, len: u64) {
+        self.tables.lock().show(at, len);
     }
 
     /// The keys that pages may have, a bit each.
@@ -310,6 +336,10 @@ pub enum Change {
     Unmap,
     /// Stores must fault again: the pages are about to be shared.
     WriteProtect,
+    /// All accesses must fault, until the pages are shown.
+    Hide,
+    /// Hidden pages are as they were. (What was not hidden comes by faults.)
+    Show,
 }
 
 /// Applies a change to `[offset, offset + len)` of a section in all views that map any of it.
@@ -321,7 +351,7 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
         if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
             // Emptied, if not forgotten: `register`.
             if view.owed.taken(false) {
-                stale.processors |= view.users();
+                stale.join(Stale { processors: view.users(), ..Stale::default() });
             }
             return false;
         }
@@ -331,6 +361,11 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
             stale.join(match what {
                 Change::Unmap => view.forget(at, to - from),
                 Change::WriteProtect => view.write_protect(at, to - from),
+                Change::Hide => view.hide(at, to - from),
+                Change::Show => {
+                    view.show(at, to - from);
+                    Stale::default()
+                }
             });
         }
         true

@@ -11,6 +11,7 @@ mod files;
 mod ipc;
 mod jobs;
 mod keys;
+mod memory;
 mod pool;
 mod rendezvous;
 mod report;
@@ -31,13 +32,14 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 10] = [
+const BENCHES: [Bench; 11] = [
     ("calls", calls::run),
     ("entry", entry::run),
     ("files", files::run),
     ("ipc", ipc::run),
     ("jobs", jobs::run),
     ("keys", keys::run),
+    ("memory", memory::run),
     ("pool", pool::run),
     ("sizes", sizes::run),
     ("spawn", spawn::run),
@@ -49,6 +51,7 @@ fn run(start: &Start) -> i32 {
     match words.as_slice() {
         ["stamp"] => return spawn::stamp(),
         ["serve", name] => return server::serve(name),
+        ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}
     }

@@ -5,10 +5,13 @@
 extern crate alloc;
 
 mod chunk;
+mod marks;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use chunk::{CHUNK, Chunk};
+
+pub use marks::Marks;
 
 /// A counted reference to a page of memory. Cloning it makes another owner of the same page.
 pub trait Page: Clone {

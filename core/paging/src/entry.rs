@@ -27,6 +27,8 @@ const DIRTY: u64 = 1 << 6;
 /// In a directory: the entry maps a large page.
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
+/// Of the bits that processors leave to us: the page is not there, but what was said of it is.
+const HIDDEN: u64 = 1 << 9;
 const KEY_SHIFT: u32 = 59;
 const KEY: u64 = 0xf << KEY_SHIFT;
 const NO_EXECUTE: u64 = 1 << 63;
@@ -84,6 +86,21 @@ impl Entry {
 
     pub(crate) const fn read_only(self) -> Entry {
         Entry(self.0 & !WRITE)
+    }
+
+    /// The same, for nobody to use. The frame is written upside down: a processor that speculates with what stands in an entry that is
+    /// not present finds no memory there (L1TF).
+    pub(crate) const fn hidden(self) -> Entry {
+        Entry((self.0 & !PRESENT | HIDDEN) ^ FRAME)
+    }
+
+    pub(crate) const fn is_hidden(self) -> bool {
+        self.0 & (PRESENT | HIDDEN) == HIDDEN
+    }
+
+    /// What it was before it was hidden.
+    pub(crate) const fn shown(self) -> Entry {
+        Entry((self.0 ^ FRAME) & !HIDDEN | PRESENT)
     }
 
     pub(crate) fn prot(self) -> Prot {

@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod entry;
+mod hide;
 mod map;
 mod tables;
 mod unmap;

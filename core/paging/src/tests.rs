@@ -36,6 +36,21 @@ fn entries_are_as_the_manual_has_them() {
 }
 
 #[test]
+fn a_hidden_entry_names_no_memory() {
+    let mut memory = memory();
+    let mut tables = Tables::new(&mut memory).unwrap();
+    tables.map(&mut memory, 0x40_0000, 0x1234_5000, RW).unwrap();
+    let entry = |memory: &Memory| {
+        *memory.tables.values().flatten().map(|(_, entry)| entry).find(|e| **e >> 9 & 1 == 1).unwrap()
+    };
+    assert_eq!((tables.hide(&mut memory, 0x40_0000, 0x1000), tables.hide(&mut memory, 0x40_0000, 0x1000)), (1, 0));
+    assert_eq!(tables.translate(&memory, 0x40_0000), None);
+    assert_eq!(entry(&memory) & 0x000f_ffff_ffff_f001, 0x000f_ffff_edcb_a000, "not present, and the frame upside down");
+    assert_eq!((tables.show(&mut memory, 0x40_0000, 0x1000), tables.show(&mut memory, 0x40_0000, 0x1000)), (1, 0));
+    assert_eq!(tables.translate(&memory, 0x40_0000), Some((0x1234_5000, RW)));
+}
+
+#[test]
 fn what_is_refused() {
     let mut memory = memory();
     let mut tables = Tables::new(&mut memory).unwrap();
@@ -151,6 +166,8 @@ enum Step {
     Large(u64, u64, bool, Prot),
     Unmap(u64, u64),
     Protect(u64, u64),
+    Hide(u64, u64),
+    Show(u64, u64),
     Access(usize, u64),
     Refuse(u64),
 }
@@ -166,9 +183,20 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (place(), frame(), any::<bool>(), prot()).prop_map(aligned),
         3 => (place(), len()).prop_map(|(base, len)| Step::Unmap(base, len)),
         2 => (place(), len()).prop_map(|(base, len)| Step::Protect(base, len)),
+        2 => lower().prop_map(|(base, len)| Step::Hide(base, len)),
+        2 => lower().prop_map(|(base, len)| Step::Show(base, len)),
         8 => (0..2usize, place()).prop_map(|(processor, address)| Step::Access(processor, address)),
         1 => place().prop_map(Step::Refuse),
     ]
+}
+
+/// Whole pages of the lower half, not many.
+fn lower() -> impl Strategy<Value = (u64, u64)> {
+    let whole = |(base, len): (u64, u64)| {
+        let base = base & ((1 << 47) - 1) & !0xfff;
+        (base, ((len & !0xfff).min(8 * MIB2) + 4096).min((1 << 47) - base))
+    };
+    (place(), len()).prop_map(whole)
 }
 
 /// What is mapped where: first address in 48 bits -> (size, frame, protection).
@@ -202,6 +230,8 @@ struct Run {
     memory: Memory,
     tables: Tables,
     model: Model,
+    /// What would be mapped if it were shown.
+    hidden: BTreeMap<u64, (u64, u64, Prot)>,
     processors: Vec<Processor>,
 }
 
@@ -237,6 +267,7 @@ impl Run {
                     _ => Mapped::Replaced,
                 };
                 prop_assert_eq!(mapped, expected);
+                self.hidden.remove(&start);
                 self.model.0.insert(start, (size, frame, prot));
                 // What the answer is for: only a replacement is told to the processors.
                 if mapped == Mapped::Replaced {
@@ -258,6 +289,7 @@ impl Run {
             prop_assert!(out.is_empty());
             return Ok(());
         };
+        self.hidden.retain(|start, _| *start < first || *start > last);
         let mut removed = 0;
         for start in self.model.touched(first, last) {
             let (size, ..) = self.model.0[&start];
@@ -301,11 +333,38 @@ impl Run {
                     self.shootdown(start, end);
                 }
             }
+            for (_, (_, _, prot)) in self.hidden.range_mut(first..=last) {
+                prot.write = false;
+            }
             if changed > 0 {
                 self.shootdown(first, last);
             }
         }
         prop_assert_eq!(changed, expected);
+        Ok(())
+    }
+
+    fn hide(&mut self, base: u64, len: u64) -> Result<(), TestCaseError> {
+        let changed = self.tables.hide(&mut self.memory, base, len);
+        let is_page = |(_, (size, ..)): &(&u64, &(u64, u64, Prot))| *size == 4096;
+        let there: Vec<u64> = self.model.0.range(base..base + len).filter(is_page).map(|(start, _)| *start).collect();
+        prop_assert_eq!(changed, there.len() as u64);
+        for start in there {
+            self.hidden.extend(self.model.0.remove_entry(&start));
+        }
+        if changed > 0 {
+            self.shootdown(base, base + len - 1);
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, base: u64, len: u64) -> Result<(), TestCaseError> {
+        let changed = self.tables.show(&mut self.memory, base, len);
+        let there: Vec<u64> = self.hidden.range(base..base + len).map(|(start, _)| *start).collect();
+        prop_assert_eq!(changed, there.len() as u64);
+        for start in there {
+            self.model.0.extend(self.hidden.remove_entry(&start));
+        }
         Ok(())
     }
 
@@ -326,7 +385,7 @@ proptest! {
         let mut memory = memory();
         let tables = Tables::new(&mut memory).unwrap();
         let processors = vec![Processor::default(), Processor::default()];
-        let mut run = Run { memory, tables, model: Model::default(), processors };
+        let mut run = Run { memory, tables, model: Model::default(), hidden: BTreeMap::new(), processors };
         for step in steps {
             match step {
                 Step::Map(address, frame, prot) => run.map(address, frame, 4096, prot)?,
@@ -335,6 +394,8 @@ proptest! {
                 }
                 Step::Unmap(base, len) => run.unmap(base, len)?,
                 Step::Protect(base, len) => run.protect(base, len)?,
+                Step::Hide(base, len) => run.hide(base, len)?,
+                Step::Show(base, len) => run.show(base, len)?,
                 Step::Access(processor, address) => run.access(processor, address)?,
                 Step::Refuse(address) => {
                     // Without memory it may fail, but then nothing that was mapped has changed.
@@ -342,6 +403,7 @@ proptest! {
                     if run.model.at(address).is_none() {
                         let result = run.tables.map(&mut run.memory, address, 0x7000, R);
                         if result == Ok(Mapped::New) {
+                            run.hidden.remove(&(address & LOW48));
                             run.model.0.insert(address & LOW48, (4096, 0x7000, R));
                         } else {
                             prop_assert_eq!(result, Err(MapError::NoMemory));

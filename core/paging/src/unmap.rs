@@ -96,6 +96,9 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
                 mem.write(table, at, Entry::EMPTY.0);
                 out.pages += span(level) / span(1);
             }
+        } else if entry.is_hidden() {
+            // No processor remembers it.
+            mem.write(table, at, Entry::EMPTY.0);
         } else if entry.present() {
             let before = out.tables.len();
             unmap(mem, entry.frame(), level - 1, first, range, keep, out);
@@ -124,6 +127,8 @@ fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, ra
                 mem.write(table, at, entry.read_only().0);
                 changed += 1;
             }
+        } else if entry.is_hidden() {
+            mem.write(table, at, entry.read_only().0);
         } else if entry.present() {
             changed += write_protect(mem, entry.frame(), level - 1, first, range);
         }

@@ -18,7 +18,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 10] = [
+pub const BENCHES: [Bench; 11] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -72,6 +72,15 @@ pub const BENCHES: [Bench; 10] = [
         also_cpus: &[],
         mem: "4G",
         limits: &["limit", "frames=900000", "sections=60000", "threads=4000", "reserve=1270G"],
+    },
+    Bench {
+        name: "memory",
+        about: "pages made invalid, and valid again, that are in one view or in several",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[],
+        mem: "512M",
+        limits: &[],
     },
     Bench {
         name: "pool",

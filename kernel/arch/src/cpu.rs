@@ -128,6 +128,12 @@ pub fn flush_tlb() {
     load_root(root());
 }
 
+/// Forgets what is cached of one page of the current view on this processor.
+pub fn forget_page(address: u64) {
+    // SAFETY: a translation that is forgotten is looked up again.
+    unsafe { core::arch::asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
+}
+
 /// Cycles since reset.
 #[inline]
 pub fn tsc() -> u64 {

@@ -146,6 +146,16 @@ impl ViewTables {
         (any, Retired(retired))
     }
 
+    /// Hides what is mapped in a range of pages: nobody can use it until it is shown. Whether anything was.
+    pub fn hide(&mut self, base: u64, len: u64) -> bool {
+        self.tables.as_mut().expect("live tables").hide(&mut Mem, base, len) > 0
+    }
+
+    /// Shows what was hidden in a range of pages.
+    pub fn show(&mut self, base: u64, len: u64) {
+        self.tables.as_mut().expect("live tables").show(&mut Mem, base, len);
+    }
+
     /// Takes the right to write from a range. Whether anything changed.
     pub fn write_protect(&mut self, base: u64, len: u64) -> bool {
         self.tables.as_mut().expect("live tables").write_protect(&mut Mem, base, len) > 0

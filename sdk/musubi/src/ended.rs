@@ -65,6 +65,13 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
             format!("no gate at address {:#x} of section {}", ended.address, named(ended.section, name_of))
         }
         cause::STACK => format!("stack used up at address {:#x}", ended.address),
+        cause::INVALID => {
+            format!(
+                "{right} of address {:#x}, a page of section {} that was made invalid",
+                ended.address,
+                named(ended.section, name_of)
+            )
+        }
         cause::SCHEDULER => {
             let why = usize::try_from(ended.address).ok().and_then(|at| reason::WORDS.get(at));
             format!("as a scheduler: {}", why.unwrap_or(&"for no known reason"))

@@ -123,6 +123,35 @@ pub fn delete(base: u64) -> Result<(), Error> {
     stub::section_delete(&Trap, base).map(drop)
 }
 
+/// Makes pages invalid (SSS-41): from now on nobody can use them, and what is in them stays. The range is whole pages of one section
+/// whose access list this program may change.
+///
+/// # Errors
+/// What the kernel answers; the pages before the one where it refused are invalid then.
+pub fn invalidate(address: u64, len: u64) -> Result<(), Error> {
+    by_parts(address, len, |at, len| stub::page_invalidate(&Trap, at, len))
+}
+
+/// The opposite (SSS-42).
+///
+/// # Errors
+/// As for [`invalidate`].
+pub fn validate(address: u64, len: u64) -> Result<(), Error> {
+    by_parts(address, len, |at, len| stub::page_validate(&Trap, at, len))
+}
+
+/// One call does a part, from the beginning.
+#[inline]
+fn by_parts(mut address: u64, mut len: u64, call: impl Fn(u64, u64) -> Result<u64, Error>) -> Result<(), Error> {
+    loop {
+        let done = call(address, len)?;
+        if done >= len {
+            return Ok(());
+        }
+        (address, len) = (address + done, len - done);
+    }
+}
+
 /// Gives a section, and its charge, to another task.
 ///
 /// # Errors

@@ -46,6 +46,7 @@ mod supervision;
 mod texts;
 mod threads;
 mod together;
+mod validity;
 
 use alloc::vec::Vec;
 use musubi::{Start, eprintln, println};
@@ -63,6 +64,7 @@ const GROUPS: &[Group] = &[
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
     Group { name: "light", checks: light::CHECKS },
+    Group { name: "validity", checks: validity::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },
     Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },

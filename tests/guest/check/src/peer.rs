@@ -111,6 +111,8 @@ pub mod op {
     pub const DEEP: u64 = 41;
     /// Leaves its thread's number at `w0` + 8 * `w1`, and waits until `w2` threads that have done so are running at one moment.
     pub const MEET: u64 = 35;
+    /// Makes pages valid: where they begin, and their length.
+    pub const VALIDATE: u64 = 43;
 }
 
 /// What only the program's own thread may do.
@@ -163,6 +165,7 @@ impl Skeleton for Ops {
                 Values(0, 0)
             }
             op::COPY_LOCKED => value(works::copy_locked(w[0], w[1])),
+            op::VALIDATE => value(stub::page_validate(&Trap, w[0], w[1])),
             op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
             op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64)),
             op::HOLD => {

@@ -57,6 +57,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         },
         "kills" => crate::supervision::role(at(0), words.get(1..).unwrap_or_default()),
         "light" => crate::light::role(at(0)),
+        "validity" => crate::validity::role(),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
         "post-holder" => crate::posts::loans::holder(at(0)),

@@ -46,6 +46,26 @@ pub fn entries(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// SSS-41, 42: of more pages each costs less, and each further view costs something.
+pub fn memory(runs: &Runs) -> Result<()> {
+    for case in ["page_invalidate", "page_validate"] {
+        let taken = |way, bytes| instructions(&runs.memory, case, way, bytes);
+        let each = |bytes| taken("light", bytes).map(|all| all / (bytes / 4096));
+        let (one, some, many) = (each(4096)?, each(65536)?, each(2 << 20)?);
+        let falls = 0 < many && many < some && some < one;
+        ensure!(falls, "{case} takes {one} instructions for a page, {some} for each of 16, {many} for each of 512");
+        for bytes in [4096, 65536] {
+            let ways = ["light", "light-2-views", "light-3-views"].map(|way| taken(way, bytes));
+            let [one, two, three] = ways;
+            let (one, two, three) = (one?, two?, three?);
+            ensure!(one < two && two < three, "{case} of {bytes} bytes in 1, 2 and 3 views: {one}, {two}, {three}");
+        }
+        let entries = exact(&runs.memory, case, "light", 4096, count::ENTRIES)?;
+        ensure!(entries == 1, "{case} enters the kernel {entries} times");
+    }
+    Ok(())
+}
+
 /// CUBIX-U1: servers that fit the keys are called for what one is; 1000 for at most twice what a call by the kernel takes.
 pub fn keys(runs: &Runs) -> Result<()> {
     let of = |servers: u64, way: &str, unit: &str| {

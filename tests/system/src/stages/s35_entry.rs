@@ -16,5 +16,22 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
+        checks(
+            "validity",
+            "check validity",
+            &[
+                "an_invalid_page_keeps_what_is_in_it",
+                "a_page_that_nobody_has_used",
+                "invalid_for_other_programs",
+                "invalid_on_all_processors",
+                "invalid_for_the_kernel",
+                "clones_of_invalid_pages",
+                "shorter_and_longer",
+                "validity_is_refused",
+                "a_handler_makes_a_page_valid",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
     ]
 }

@@ -16,7 +16,7 @@ mod pool;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, files, ipc, jobs, keys, pool, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, files, ipc, jobs, keys, memory, pool, sizes, spawn, sched\n",
         ),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CHECKS: [Check; 28] = [
+const CHECKS: [Check; 29] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -54,6 +54,7 @@ const CHECKS: [Check; 28] = [
     ("keys_keep_their_bars", bars::keys),
     ("sizes_keep_their_bars", bars::sizes),
     ("entries_keep_their_bars", bars::entries),
+    ("pages_cost_less_the_more", bars::memory),
 ];
 
 /// What was measured, and what the front tool made of it.
@@ -66,6 +67,7 @@ pub struct Runs {
     pub keys: Ours,
     pub sched: Ours,
     pub entry: Ours,
+    pub memory: Ours,
     files: Ours,
     pool: Ours,
     spawn: [Ours; 2],
@@ -112,6 +114,7 @@ fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
         keys: measure("keys")?,
         sched: measure("sched")?,
         entry: measure("entry")?,
+        memory: measure("memory")?,
         files: measure("files")?,
         pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],

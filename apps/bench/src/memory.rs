@@ -1,0 +1,83 @@
+//! Pages made invalid and valid again by light entry (SSS-41, SSS-42, SSS-M4), in one view and in more.
+
+use crate::pool;
+use crate::report::{Case, Report};
+use crate::rounds::Plan;
+use alloc::format;
+use alloc::string::String;
+use musubi::abi::layout::PAGE;
+use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::section::kind;
+use musubi::command::{Child, Command};
+use musubi::rt::post::Post;
+use musubi::rt::section::{self, invalidate, validate};
+use musubi::rt::{Section, probe, time};
+use musubi::{AclEntry, Rights};
+
+const ROUNDS: usize = 300;
+/// Of 1, 16 and 512 pages.
+const SIZES: [u64; 3] = [PAGE, 16 * PAGE, 512 * PAGE];
+/// So long the other programs have to look at all pages.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+pub fn run(report: &Report) -> Result<(), String> {
+    let most = SIZES[SIZES.len() - 1];
+    let shown = Section::create(most, most, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
+    let everybody = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+    section::grant(shown.base(), &everybody).map_err(|e| format!("a list: {e}"))?;
+    let seen = Post::any().map_err(|e| format!("a post: {e}"))?;
+    seen.allow(&AclEntry { rights: Rights::CALL.bits(), ..everybody }).map_err(|e| format!("its list: {e}"))?;
+    touch(shown.base(), most);
+    measure(report, "light", shown.base())?;
+    let first = viewer(seen, shown.base(), most)?;
+    measure(report, "light-2-views", shown.base())?;
+    let second = viewer(seen, shown.base(), most)?;
+    measure(report, "light-3-views", shown.base())?;
+    pool::end(first)?;
+    pool::end(second)?;
+    seen.free(true).map_err(|e| format!("freeing: {e}"))
+}
+
+fn measure(report: &Report, way: &str, base: u64) -> Result<(), String> {
+    for len in SIZES {
+        let done = |what: Result<(), musubi::Error>| what.expect("whole pages of an own section");
+        let case = |case| Case { case, way, bytes: len as usize };
+        let valid = || {
+            done(validate(base, len));
+            touch(base, len);
+        };
+        let invalid = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(base, len)));
+        report.case(case("page_invalidate"), &invalid, &[]);
+        let again = || {
+            valid();
+            done(invalidate(base, len));
+        };
+        report.case(case("page_validate"), &Plan::new(ROUNDS).first(&again).measure(|| done(validate(base, len))), &[]);
+    }
+    Ok(())
+}
+
+fn touch(base: u64, len: u64) {
+    (base..base + len).step_by(PAGE as usize).for_each(|at| _ = probe::read(at));
+}
+
+/// Another program that has looked at all pages: they are in its view, too.
+fn viewer(seen: Post, base: u64, len: u64) -> Result<Child, String> {
+    let words = [seen.0, base, len].map(|word| format!("{word}"));
+    let command =
+        words.iter().fold(Command::new(b"bin/bench").arg(b"view"), |command, word| command.arg(word.as_bytes()));
+    let child = command.spawn().map_err(|e| format!("bin/bench: {e}"))?;
+    seen.receive(PATIENCE_NS).map_err(|e| format!("a program looks at pages: {e}"))?;
+    Ok(child)
+}
+
+/// Its main function.
+pub fn view(words: [&str; 3]) -> i32 {
+    let [Ok(seen), Ok(base), Ok(len)] = words.map(str::parse) else { return 2 };
+    touch(base, len);
+    if Post(seen).send(0, [0; 6], None).is_err() {
+        return 1;
+    }
+    time::sleep_ns(u64::MAX);
+    0
+}

@@ -1,0 +1,173 @@
+//! Pages that their owner has made invalid: an access to one is a fault, whatever the access list says and whether it is resident or not
+//! (SSS-41).
+
+use crate::chunk::CHUNK;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+const WORD: u64 = u64::BITS as u64;
+const WORDS: usize = (CHUNK / WORD) as usize;
+
+/// A set of pages of one section. It takes memory for each 512 pages in a row of which one was ever in it.
+#[derive(Debug, Default)]
+pub struct Marks {
+    chunks: Vec<Option<Box<[u64; WORDS]>>>,
+    made: u64,
+    marked: u64,
+}
+
+impl Marks {
+    /// Without any page.
+    #[must_use]
+    pub const fn new() -> Marks {
+        Marks { chunks: Vec::new(), made: 0, marked: 0 }
+    }
+
+    /// Whether the page is in the set.
+    #[must_use]
+    #[inline]
+    pub fn has(&self, page: u64) -> bool {
+        let word = |chunk: &[u64; WORDS]| chunk[(page % CHUNK / WORD) as usize] >> (page % WORD) & 1 != 0;
+        self.marked > 0 && self.chunk(page / CHUNK).is_some_and(word)
+    }
+
+    /// How many pages are in the set.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.marked
+    }
+
+    /// How many pieces of memory it has: what somebody has to pay for.
+    #[must_use]
+    pub fn pieces(&self) -> u64 {
+        self.made
+    }
+
+    /// How many more it will have when these pages are put into it.
+    #[must_use]
+    pub fn pieces_for(&self, first: u64, count: u64) -> u64 {
+        chunks(first, count).filter(|chunk| self.chunk(*chunk).is_none()).count() as u64
+    }
+
+    /// Puts pages into the set.
+    pub fn put(&mut self, first: u64, count: u64) {
+        for chunk in chunks(first, count) {
+            let at = chunk as usize;
+            if at >= self.chunks.len() {
+                self.chunks.resize_with(at + 1, || None);
+            }
+            self.made += u64::from(self.chunks[at].is_none());
+            let words = self.chunks[at].get_or_insert_with(|| Box::new([0; WORDS]));
+            for (word, mask) in masks(chunk, first, count) {
+                self.marked += u64::from((mask & !words[word]).count_ones());
+                words[word] |= mask;
+            }
+        }
+    }
+
+    /// Takes pages out of the set. Its memory it keeps.
+    pub fn take(&mut self, first: u64, count: u64) {
+        if self.marked == 0 {
+            return;
+        }
+        for chunk in chunks(first, count) {
+            let Some(Some(words)) = self.chunks.get_mut(chunk as usize) else { continue };
+            for (word, mask) in masks(chunk, first, count) {
+                self.marked -= u64::from((mask & words[word]).count_ones());
+                words[word] &= !mask;
+            }
+        }
+    }
+
+    /// From `pages` on nothing is in the set any more. Returns how many pieces of memory it has less.
+    pub fn cut(&mut self, pages: u64) -> u64 {
+        let before = self.made;
+        let end = self.chunks.len() as u64 * CHUNK;
+        if pages < end {
+            self.take(pages, end - pages);
+            let gone = self.chunks.drain(pages.div_ceil(CHUNK) as usize..).flatten().count();
+            self.made -= gone as u64;
+        }
+        before - self.made
+    }
+
+    fn chunk(&self, chunk: u64) -> Option<&[u64; WORDS]> {
+        self.chunks.get(chunk as usize)?.as_deref()
+    }
+}
+
+/// The chunks that pages lie in.
+fn chunks(first: u64, count: u64) -> impl Iterator<Item = u64> {
+    first / CHUNK..(first + count).div_ceil(CHUNK)
+}
+
+/// The words of a chunk that pages lie in, and which bits of each they are. There is at least one such page.
+fn masks(chunk: u64, first: u64, count: u64) -> impl Iterator<Item = (usize, u64)> {
+    let base = chunk * CHUNK;
+    let (from, to) = (first.max(base) - base, (first + count).min(base + CHUNK) - base);
+    (from / WORD..to.div_ceil(WORD)).map(move |word| {
+        let low = from.saturating_sub(word * WORD);
+        let bits = (to - word * WORD).min(WORD) - low;
+        (word as usize, (u64::MAX >> (WORD - bits)) << low)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Put(u64, u64),
+        Take(u64, u64),
+        Cut(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let range = || (0..2000u64, 1..600u64);
+        prop_oneof![
+            range().prop_map(|(first, count)| Step::Put(first, count)),
+            range().prop_map(|(first, count)| Step::Take(first, count)),
+            (0..2600u64).prop_map(Step::Cut),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_set(steps in vec(step(), 1..40)) {
+            let (mut marks, mut set) = (Marks::new(), BTreeSet::new());
+            for step in steps {
+                let before = marks.pieces();
+                match step {
+                    Step::Put(first, count) => {
+                        let more = marks.pieces_for(first, count);
+                        marks.put(first, count);
+                        prop_assert_eq!(marks.pieces(), before + more);
+                        set.extend(first..first + count);
+                    }
+                    Step::Take(first, count) => {
+                        marks.take(first, count);
+                        prop_assert_eq!(marks.pieces(), before);
+                        set.retain(|page| !(first..first + count).contains(page));
+                    }
+                    Step::Cut(pages) => {
+                        let less = marks.cut(pages);
+                        prop_assert_eq!(marks.pieces(), before - less);
+                        set.retain(|page| *page < pages);
+                    }
+                }
+                prop_assert_eq!(marks.count(), set.len() as u64);
+            }
+            for page in 0..2700 {
+                prop_assert_eq!(marks.has(page), set.contains(&page), "page {}", page);
+            }
+            let needed: BTreeSet<u64> = set.iter().map(|page| page / CHUNK).collect();
+            prop_assert!(marks.pieces() >= needed.len() as u64);
+            marks.cut(0);
+            prop_assert_eq!((marks.pieces(), marks.count()), (0, 0));
+        }
+    }
+}
