@@ -26,7 +26,9 @@ const LOOK: Limit = Limit::Ns(2_000_000);
 const THINK_MS: u64 = 2;
 const ABSENT_MS: u64 = 1;
 /// What the high level may take for one call, in ms. Counted in ticks, which a machine that is itself stopped does not have.
-const PATIENCE_MS: u64 = 6;
+const PATIENCE_MS: u64 = 7;
+/// The same if it is not there: others run in between, and each look comes later than a ms after the one before.
+const ABSENT_PATIENCE_MS: u64 = 6;
 const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {
@@ -186,7 +188,7 @@ impl Level {
             self.since = now.saturating_sub(ms * NS_PER_MS);
         }
         self.waited_ms += ms;
-        if self.waited_ms >= PATIENCE_MS {
+        if self.waited_ms >= if self.absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS } {
             self.desk.give_up(now - self.since, self.absent);
             // So the `sched` server knows that it is not this level that has failed.
             task::exit(Error::TimedOut.word() as i32);

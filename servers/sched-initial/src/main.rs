@@ -20,7 +20,9 @@ const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 const LOOK_NS: u64 = 1_000_000;
 const LOOK: Limit = Limit::Ns(LOOK_NS);
 /// What a high level may take for one choice, in ms: how often it may think for too long or not be there.
-const PATIENCE_MS: u32 = 6;
+const PATIENCE_MS: u32 = 7;
+/// The same if it is not there: each look comes later than a ms after the one before.
+const ABSENT_PATIENCE_MS: u32 = 6;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -161,7 +163,7 @@ impl Mechanism {
             self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
         }
         self.waited_ms.set(self.waited_ms.get() + ms);
-        if self.waited_ms.get() >= PATIENCE_MS {
+        if self.waited_ms.get() >= if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS } {
             self.desk.give_up(now - self.since.get(), absent);
             task::exit(Error::TimedOut.word() as i32);
         }
