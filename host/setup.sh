@@ -48,9 +48,10 @@ install() {
         minor=$(candidate rustc-web); minor=${minor#1.}; minor=${minor%%.*}
         if ! [ "${minor:-0}" -ge 96 ] 2>/dev/null; then security_archive; update; fi ;;
     esac
+    # A fresh machine may be in the middle of its own upgrades: then we wait for apt's lock, at most 5 minutes.
     say "installing with apt: $*"
-    $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2 \
-        || { update; $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2; } \
+    $root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y --no-install-recommends "$@" >&2 \
+        || { update; $root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y --no-install-recommends "$@" >&2; } \
         || { say "apt could not install them"; exit 1; }
 }
 

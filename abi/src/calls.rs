@@ -15,10 +15,61 @@ pub enum Entry {
     Full,
     /// Never waits, and comes back to its caller: no more is saved than a procedure keeps (SSS-39). Their numbers are those from [`LIGHT`] on.
     Light,
+    /// A memory operation (SSS-44): like a light call, by a door and a table of its own. Their numbers are those from [`MBCF`] on.
+    Mbcf,
+}
+
+/// The classes in which the SSS-CORE paper counts its calls (SSS-32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Tasks, threads and who runs.
+    Task,
+    Memory,
+    /// Memory operations that name their target as MBCF does.
+    Mbcf,
+    /// Communication between tasks of one machine: gates and posts.
+    Local,
+    /// Sections as objects: whose they are, and who may do what.
+    Object,
+    Other,
+}
+
+impl Class {
+    pub const ALL: [Class; 6] = [Class::Task, Class::Memory, Class::Mbcf, Class::Local, Class::Object, Class::Other];
+
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Task => "task control",
+            Class::Memory => "memory",
+            Class::Mbcf => "MBCF",
+            Class::Local => "communication within the node",
+            Class::Object => "objects",
+            Class::Other => "other",
+        }
+    }
+}
+
+impl Row {
+    /// What the call is about. (Numbers of a kind stand together.)
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        match self.number {
+            0x00..=0x1f | 0x35..=0x36 | 0x43..=0x45 | 0x80 | 0x85 => Class::Task,
+            0x25..=0x29 | 0x2b | 0x82..=0x84 => Class::Object,
+            0x20..=0x2f | 0x37..=0x38 | 0x40..=0x42 | 0x86..=0x87 | 0x8d..=0x8e => Class::Memory,
+            0x70..=0x7f | 0x88..=0x8c => Class::Mbcf,
+            0x30..=0x34 | 0x60..=0x6f => Class::Local,
+            _ => Class::Other,
+        }
+    }
 }
 
 /// The first number of a light call; they have no gaps.
 pub const LIGHT: u64 = 0x80;
+/// The first number of a memory operation; they have no gaps either.
+pub const MBCF: u64 = 0x70;
 
 /// What the kernel does where an argument leads, in the caller's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +99,7 @@ pub trait Kernel {
     /// Whatever the call refuses with.
     fn enter(&self, number: u64, arguments: [u64; 6]) -> Result<u64, Error>;
 
-    /// The same for light calls.
+    /// The same for light calls and memory operations.
     ///
     /// # Errors
     /// Whatever the call refuses with.
@@ -82,6 +133,9 @@ macro_rules! enter {
         $kernel.enter($number, $arguments)
     };
     (Light, $kernel:expr, $number:literal, $arguments:expr) => {
+        $kernel.enter_light($number, $arguments)
+    };
+    (Mbcf, $kernel:expr, $number:literal, $arguments:expr) => {
         $kernel.enter_light($number, $arguments)
     };
 }
@@ -161,6 +215,19 @@ pub const LIGHT_COUNT: usize = {
     count
 };
 
+/// How many memory operations there are (SSS-45).
+pub const MBCF_COUNT: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < TABLE.len() {
+        if matches!(TABLE[i].entry, Entry::Mbcf) {
+            assert!(TABLE[i].number == MBCF + count as u64 && TABLE[i].number < LIGHT);
+            count += 1;
+        }
+        i += 1;
+    }
+    count
+};
+
 calls! {
     /// Ends the calling thread. In a callee: ends the call; the caller gets `Dead`.
     0x01 Full thread_exit ThreadExit(code);
@@ -190,9 +257,9 @@ calls! {
     0x0e Full task_kill TaskKill(task);
     /// Waits until `task` has ended and writes `task::Exit` to `out`. User 0 only.
     0x0f Full task_wait TaskWait(task, timeout, out: write);
-    /// Writes `task::TaskInfo` of the first task with a number above `after` that has not ended to `out`. Value: its number. `NotFound` at the end.
+    /// Writes `task::TaskInfo` of the first task with a number above `after` that has not ended to `out`. Value: its number. `NotFound` at the end. Of another person's only number, payer, user, threads, time and class.
     0x10 Full task_list TaskList(after, out: write);
-    /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end.
+    /// Writes `task::ThreadInfo` of the first thread with a number above `after` to `out`. Value: its number. `NotFound` at the end. Of another person's without text, depth and class.
     0x11 Full thread_list ThreadList(after, out: write);
     /// Ends `task` with exit code `code`. Only for its personality (or, before its first thread, its creator).
     0x12 Full task_end TaskEnd(task, code);
@@ -202,8 +269,6 @@ calls! {
     0x14 Full scheduler_set SchedulerSet(processor);
     /// From the seat only: the processor goes on with this `turn` of `thread` (0: with none), for at most `ns` ns (0: as long as was said before; `u64::MAX`: no limit). Returns when there is something to decide. Value: events to read. Errors: `Changed` (somebody else has got that turn), `Busy` (there is something to read first).
     0x15 Full thread_next ThreadNext(thread, turn, ns);
-    /// Writes `sched::SeatInfo` of processor `index` to `out`. Value: number of processors.
-    0x16 Full seat_info SeatInfo(index, out: write);
     /// Writes `task::Ended` of the first task with a number above `after` that has ended and was not forgotten to `out`. Value: its number. `NotFound` at the end. User 0 only.
     0x17 Full task_ended TaskEnded(after, out: write);
     /// Forgets a task that has ended: its number means nothing from now on. User 0 only.
@@ -218,6 +283,8 @@ calls! {
     0x1c Full clock_alarm ClockAlarm(at);
     /// Value: the number of the calling thread's task.
     0x1d Full get_taskid GetTaskid();
+    /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). User 0 only. Errors: `Busy`: somebody has executed it.
+    0x1e Full text_place TextPlace(text, class, group);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);
@@ -231,17 +298,24 @@ calls! {
     0x24 Full section_seal SectionSeal(base);
     /// Gives a section, and its charge, to another task.
     0x25 Full section_give SectionGive(base, task);
-    /// Writes `section::SectionInfo` of the section that contains `address` to `out`. Value: its base.
+    /// Writes `section::SectionInfo` of the section that contains `address` to `out`. Value: its base. Of another person's that the caller has no right to only where it is, how long, its kind, owner, original and gates.
     0x26 Full section_info SectionInfo(address, out: write);
-    /// The same for the first section with a base above `after`. `NotFound` at the end.
+    /// The same for the first section with a base above `after` that is the caller's user's or the system's, or that the caller has a right to. `NotFound` at the end.
     0x27 Full section_list SectionList(after, out: write);
     /// Sets (or with no rights removes) one ACL entry; effective on all processors when the call returns. Needs `CHANGE_ACL`.
     /// `NotSupported`: on a stack, the right to write for anybody but its thread.
     0x28 Full acl_set AclSet(base, entry: read);
     /// Writes up to `max` entries to `out`. Value: how many there are. Needs any right on the section.
     0x29 Full acl_read AclRead(base, out: write, max);
+    /// From now on faults on pages of the section that are absent or invalid go to `gate` of the executing text (0: no more; what is absent is zeroes then), see `pager`. `level`: 1 to `pager::LEVEL_MAX`, above all that the pager itself needs; `flags`: `pager::flag`. Needs `CHANGE_ACL`. Errors: `Busy` while another program that lives is its pager; `BadArgument`: it is part of the pager's own program, or that is not below the level; `NotSupported`: not a data section.
+    0x2a Full section_pager SectionPager(base, gate, level, flags);
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name: read, len);
+
+    /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `Busy`.
+    0x2e Full page_supply PageSupply(address, from, flags);
+    /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
+    0x2f Full page_take PageTake(address, to);
 
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);
@@ -257,6 +331,10 @@ calls! {
     0x35 Full fault_entry FaultEntry(entry);
     /// Ends dealing with a fault: goes on with the registers of the `frame::Frame` at `frame`, or (`mended` 0) lets the fault take its usual course.
     0x36 Full fault_return FaultReturn(frame: read, mended);
+    /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and of sections whose access list the faulting domain may change, go to `gate` of the executing text (0: no more) first. Another task than the own one: for its personality. `flags`: `pager::flag`.
+    0x37 Full task_pager TaskPager(task, gate, flags);
+    /// From now on it is a message to `post` (0: no more) with this operation, whose first word says how often it came, when less than `low` bytes of memory are free, and when more than `high` are again; once at once. As `irq_post`. User 0 only. Errors: `BadArgument`: `low` is above `high`.
+    0x38 Full memory_post MemoryPost(post, op, low, high);
 
     /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator).
     0x40 Full window_map WindowMap(task, address, section, offset, len, protection);
@@ -283,16 +361,12 @@ calls! {
     0x54 Full log_write LogWrite(from: read, len);
     /// Switches the machine off. User 0 only.
     0x55 Full power_off PowerOff(code);
-    /// Writes `info::Processor` of processor `index` to `out`. Value: number of processors.
-    0x56 Full processor_info ProcessorInfo(index, out: write);
-    /// Writes `info::Memory` to `out`.
-    0x57 Full memory_info MemoryInfo(out: write);
+    /// Switches the trace of a processor off (0) or on (1), or only asks (`trace::ASK`). User 0 only. While it is on every call takes the full entry. Value: base of the section (`abi::trace`), of which the first program says who may read it; 0: there is none yet.
+    0x58 Full trace_set TraceSet(processor, what);
     /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits it is a message as ever (`irq_post`). It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);
     /// Interrupt `number` (`info::Interrupt`) comes to this processor from now on; `u64::MAX`: to one that is idle, if it is a message to a post. User 0 only.
     0x5a Full irq_route IrqRoute(number, processor);
-    /// Writes `info::Interrupt` of line `index` to `out`. Value: number of lines.
-    0x5b Full irq_info IrqInfo(index, out: write);
 
     /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `NoMemory` (none is left).
     0x60 Full post_get PostGet(number);
@@ -309,6 +383,37 @@ calls! {
     /// Answers a question that the caller has received, and receives at `at` in one step (0: does not).
     0x66 Full post_answer PostAnswer(question, at, timeout);
 
+    /// Copies `len` bytes (at most `mbcf::DATA_MAX`) from `from` to `to`, each range within one section. `options`: `mbcf::option`; `report`: where `mbcf::Report` is to be written, if asked for. Never waits: `Absent` (a page is not there, or not valid) and `Busy` mean later.
+    0x70 Mbcf mbcf_write MbcfWrite(to: write, from: read, len, options, report: write);
+    /// The same the other way: from `address` to `to`, which is the issuer's.
+    0x71 Mbcf mbcf_read MbcfRead(address: read, to: write, len, options, report: write);
+    /// Fills `len` bytes at `to` with the low byte of `value`.
+    0x72 Mbcf mbcf_fill MbcfFill(to: write, value, len, options, report: write);
+    /// Copies from `from` to `to`, neither of which need be near the issuer.
+    0x73 Mbcf mbcf_copy MbcfCopy(to: write, from: read, len, options, report: write);
+    /// Stores a word at `address` (as in all that follow: aligned, of 64 bits, undivided for everybody).
+    0x74 Mbcf mbcf_store MbcfStore(address: write, value, options, report: write);
+    /// Value: the word at `address`.
+    0x75 Mbcf mbcf_load MbcfLoad(address: read, options, report: write);
+    /// Stores a word. Value: what was there.
+    0x76 Mbcf mbcf_swap MbcfSwap(address: write, value, options, report: write);
+    /// Adds to a word. Value: what was there.
+    0x77 Mbcf mbcf_add MbcfAdd(address: write, value, options, report: write);
+    /// Stores `value` if `expected` is there. Value: what was there.
+    0x78 Mbcf mbcf_compare_swap MbcfCompareSwap(address: write, expected, value, options, report: write);
+    /// Sets bits of a word.
+    0x79 Mbcf mbcf_set_bits MbcfSetBits(address: write, bits, options, report: write);
+    /// Clears bits of a word.
+    0x7a Mbcf mbcf_clear_bits MbcfClearBits(address: write, bits, options, report: write);
+    /// Appends a record of `len` bytes to the queue whose structure is `queue`. Needs `CALL` there. Value: `mbcf::status`; a record for which there is no room is cancelled whole. Errors: `NotFound` (there is no queue), `TooBig`.
+    0x7b Mbcf mbcf_fifo MbcfFifo(queue, from: read, len, options, report: write);
+    /// The same in the sender's order: where there is no room the sender has stopped, and its records are cancelled until `packet` (a number of its own) was sent again.
+    0x7c Mbcf mbcf_fifoe_normal MbcfFifoeNormal(queue, from: read, len, packet, options, report: write);
+    /// Sends the packet again at which the sender had stopped. If there is room it goes on.
+    0x7d Mbcf mbcf_fifoe_retry MbcfFifoeRetry(queue, from: read, len, packet, options, report: write);
+    /// A signal to `structure`, with `len` bytes of data, that asks for the program `entry` (0: for none). Needs `CALL` there. Value: `mbcf::status`. Errors: `NotFound` (there is no structure), `TooBig`, `BadArgument` (the receiver does not allow this), `Dead` (its thread has ended).
+    0x7e Mbcf mbcf_signal MbcfSignal(structure, from: read, len, entry, options, report: write);
+
     /// As `get_taskid`.
     0x80 Light get_taskid_light GetTaskidLight();
     /// Nanoseconds. `which` 0: since boot, 1: since 1970 (UTC).
@@ -319,10 +424,24 @@ calls! {
     0x83 Light may_pass MayPass(a, a_len, b, b_len, c, c_len);
     /// The task that owns the section with just this base; nothing else is looked up. Value: task.
     0x84 Light section_owner SectionOwner(base);
-    /// Value: base of the section that says which thread runs on which processor (`info::RUNNING_STEP`). Everybody may read it.
+    /// Value: base of the info section, which begins with what thread runs on which processor (`info::RUNNING_STEP`, `info::layout`). Everybody may read it.
     0x85 Light running Running();
     /// Pages of a section whose `CHANGE_ACL` the caller has cannot be used any more, by nobody on any processor, when the call returns; what is in them stays. An access is a fault (`cause::INVALID`). Value: so many of the `len` bytes were done, as many as one call may take; at least one page.
     0x86 Light page_invalidate PageInvalidate(address, len);
     /// The same pages can be used again.
     0x87 Light page_validate PageValidate(address, len);
+    /// Makes `queue` (a multiple of `mbcf::STRUCTURE_ALIGN`) the structure of an empty queue of records with the buffer `[start, end)`, all in one data section whose `CHANGE_ACL` the caller has. `flags`: `mbcf::fifo_flag::SENDER`. What was a structure there is one no more. The section's owner pays.
+    0x88 Light fifo_init FifoInit(queue, start, end, flags);
+    /// Takes the first record out of a queue whose `READ` the caller has, and writes it to `to` (up to `max` bytes). Value: its length, or `u64::MAX`: there is none. Errors: `NotFound`, `TooBig`, `Changed` (somebody has spoilt the buffer; what was in it is dropped).
+    0x89 Light fifo_read FifoRead(queue, to: write, max);
+    /// What lies at `address` is no structure any more. Needs `CHANGE_ACL`.
+    0x8a Light structure_end StructureEnd(address);
+    /// Makes `structure` one of signals, as the `mbcf::SignalSetup` at `setup` says, for programs that are gates of the executing text, on a thread of the own task that was started in it. Needs `CHANGE_ACL`; otherwise as `fifo_init`.
+    0x8b Light signal_init SignalInit(structure, setup: read);
+    /// Data of signals that came in succession: as `fifo_read` from the structure's queue; of one with a buffer 0: something has come since the last program was started, `u64::MAX`: nothing has. Needs `READ`.
+    0x8c Light signal_take SignalTake(structure, to: write, max);
+    /// Real pages: of `[address, address + len)`, whole pages of a section of data whose `CHANGE_ACL` the caller has, each is there when the call returns, a frame of zeroes if there was none, charged to the section's owner, and mapped where the caller sees it, as the list allows. Value: so many of the `len` bytes were done, as many as one call may take or memory is left for; at least one page.
+    0x8d Light page_alloc PageAlloc(address, len);
+    /// Gives the frames of such pages back: on no processor can what was in them be seen when the call returns. The pages read as zeroes from now on. Value: as for `page_alloc`.
+    0x8e Light page_free PageFree(address, len);
 }

@@ -140,6 +140,8 @@ errors! {
     28 PostQuota "quota of posts exceeded";
     /// As many of the sender's messages wait to be received as may.
     29 MessageQuota "quota of waiting messages exceeded";
+    /// A page that the kernel should have read or written for the caller is not there, and its pager cannot be asked here, or has failed.
+    30 Absent "a page is absent and its pager cannot supply it";
 }
 
 impl fmt::Display for Error {

@@ -5,7 +5,8 @@
 //!   personality's gate, which ends with `foreign_return(frame)`.
 //! - *A text's own faults* (pitfalls, H8; SSS-56): a thread that executes the text does what it must not, and goes on at the text's
 //!   `fault_entry`, before the kernel ends the call or the program. That is entered like a call that never returns, with vector registers
-//!   as they were, and ends with `fault_return(frame, mended)`. A fault in between, in the same call, takes its usual course.
+//!   as they were, and ends with `fault_return(frame, mended)`. A fault in between, in the same call, takes its usual course,
+//!   and so does the first one if the text has not ended with it after `task::CALLEE_GRACE_NS` (in a call; on a busy machine later).
 //!   The frame lies on the thread's stack for this text, even if the call runs on its caller's: that is the caller's to take away.
 //!
 //! What was changed in the frame takes effect.
@@ -18,7 +19,8 @@ pub mod reason {
     pub const SYSCALL: u64 = 0;
     /// An access that is not allowed: `address`, `right`.
     pub const FAULT: u64 = 1;
-    /// Another processor exception: `address` = vector.
+    /// A processor exception: `address` = vector, `cause` and `code` as in `task::Exit`. A fault shows the instruction that had it, a trap
+    /// (breakpoint, overflow, single step) the one behind it.
     pub const EXCEPTION: u64 = 2;
 }
 
@@ -42,7 +44,7 @@ pub struct Frame {
     pub r14: u64,
     pub r15: u64,
     pub rip: u64,
-    /// Only the arithmetic flags and DF are taken back.
+    /// The arithmetic flags and DF are taken back; and TF, by which a text goes through its own code step by step.
     pub rflags: u64,
     pub fs_base: u64,
     pub gs_base: u64,
@@ -53,4 +55,8 @@ pub struct Frame {
     pub right: u64,
     pub task: u64,
     pub thread: u64,
+    /// Of a text's own faults: one of `task::cause`.
+    pub cause: u64,
+    /// What there is to be said besides, as in `task::Exit`.
+    pub code: u64,
 }

@@ -159,7 +159,7 @@ pub mod grade {
     pub const EPC_H: u64 = 2;
 }
 
-/// Why calls by a binding go through the kernel.
+/// Why calls go through the kernel.
 pub mod why {
     /// They do not, as long as there are keys for what both texts use.
     pub const DIRECT: u64 = 0;
@@ -175,4 +175,9 @@ pub mod why {
     pub const NOT_EXECUTABLE: u64 = 5;
     /// The caller or, on this thread, the callee has touched a secret section: it is in no view that others share.
     pub const SECRET: u64 = 6;
+    /// Of the SDK: the text has as many bindings as it may have ([`super::BINDINGS_MAX`]), and calls that lend nothing need none. They are
+    /// plain calls.
+    pub const NO_ROOM: u64 = 7;
+    /// The caller's text or the callee's is placed in supervisor mode.
+    pub const SUPERVISOR: u64 = 8;
 }

@@ -1,5 +1,7 @@
 //! What the kernel tells about the machine.
 
+pub mod layout;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -30,6 +32,12 @@ pub struct Processor {
     pub copies: u64,
     /// Events that schedulers outside the kernel were told.
     pub events: u64,
+    /// Processor flags with which the timer's interrupt has found the kernel, of those that a program may set and that mean something
+    /// there (AC, DF, TF, NT): none, unless a way in leaves them.
+    pub left_flags: u64,
+    /// Times that a program that has touched a secret section was entered or left, so that branch predictors are forgotten: on processors
+    /// with [`feature::IBPB`].
+    pub barriers: u64,
     /// Where in the gate threads were stopped and brought to where they could go on: a bit for each byte of its code.
     pub stops: [u64; STOPS],
 }
@@ -40,6 +48,9 @@ pub const STOPS: usize = 8;
 /// The section that `running` names holds a word for each processor, this far apart: the number of the thread that runs there;
 /// 0: none. The kernel keeps it, everybody may read it.
 pub const RUNNING_STEP: u64 = 64;
+/// So far behind it: the number of the thread on whose turn that one runs. They differ when a message has handed the processor over: the
+/// receiver runs on the sender's turn until it waits.
+pub const RUNNING_TURN: u64 = 8;
 /// Processors that there is room for. Behind them is the number of threads that were watched and have ended, since boot.
 pub const RUNNING_MAX: u64 = crate::layout::PAGE / RUNNING_STEP - 1;
 pub const RUNNING_ENDS: u64 = RUNNING_MAX * RUNNING_STEP;
@@ -56,6 +67,8 @@ pub mod feature {
     pub const UMIP: u64 = 128;
     /// `rdtscp` gives the number of the processor in `ecx`.
     pub const RDTSCP: u64 = 256;
+    /// What branch predictors have learnt can be forgotten.
+    pub const IBPB: u64 = 512;
 }
 
 /// Bytes.
@@ -83,7 +96,7 @@ pub mod way {
     pub const CALL: u64 = 2;
 }
 
-/// What `irq_info` writes.
+/// What is known of a line of interrupts.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Interrupt {

@@ -9,6 +9,8 @@ pub mod frame;
 pub mod gate;
 pub mod info;
 pub mod layout;
+pub mod mbcf;
+pub mod pager;
 pub mod post;
 pub mod refusal;
 pub mod rights;
@@ -16,6 +18,7 @@ pub mod sched;
 pub mod section;
 pub mod start;
 pub mod task;
+pub mod trace;
 
 pub use error::Error;
 pub use rights::{AclEntry, Rights};

@@ -56,8 +56,12 @@ pub mod event {
     pub const ENDED: u32 = 6;
     /// `call_scheduler` asks for something: `detail`: one of [`super::op`], `a` and `b`: its arguments.
     pub const REQUEST: u32 = 7;
+    /// The thread that runs, or did until now, was handed the processor by a message: it ran on the turn of thread `a`, which the scheduler
+    /// (or one that it had chosen, calling it) had named. Told when the scheduler is next asked; who is on whose turn at any moment stands in
+    /// memory that everybody may read (`info::RUNNING_TURN`).
+    pub const HANDED: u32 = 8;
     /// Each in words, by number; 0: those of any other number.
-    pub const WORDS: [&str; 8] = [
+    pub const WORDS: [&str; 9] = [
         "unknown events",
         "wake-ups",
         "calls that wait",
@@ -66,6 +70,7 @@ pub mod event {
         "ticks",
         "ends",
         "calls of the scheduler",
+        "hand-overs",
     ];
 }
 
@@ -142,8 +147,8 @@ pub mod reason {
     ];
 }
 
-/// What `seat_info` writes.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// What is known of a seat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SeatInfo {
     pub processor: u64,

@@ -31,6 +31,36 @@ pub mod flag {
     pub const SHOWN: u64 = SECRET;
 }
 
+/// Classes of texts (SSS-61): in which mode they are executed, and whether they are preempted there.
+pub mod class {
+    pub const PUSR: u64 = 0;
+    pub const PSYS: u64 = 1;
+    pub const NSYS: u64 = 2;
+    /// By number.
+    pub const WORDS: [&str; 3] = ["pusr", "psys", "nsys"];
+
+    /// The number of a class by its word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<u64> {
+        WORDS.iter().position(|&class| class == word).map(|number| number as u64)
+    }
+}
+
+/// Where a text is executed (`text_place`), and how long NSys code has kept processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Placed {
+    /// One of [`class`].
+    pub class: u64,
+    /// NSys: one thread in the texts of a group runs at a time, on the whole machine.
+    pub group: u64,
+    /// 1: it was NSys, and has run for too long without a switch point.
+    pub lost: u64,
+    /// NSys: runs that were longer than a quantum (10 ms), and the longest, ns (counted from when the kernel first saw it running).
+    pub long_runs: u64,
+    pub longest_ns: u64,
+}
+
 /// Longest name of a section or task, in bytes.
 pub const NAME_LEN: usize = 32;
 
@@ -66,4 +96,11 @@ pub struct SectionInfo {
     pub unclear: u64,
     /// Pages that were made invalid.
     pub invalid: u64,
+    /// The text of its pager, and its level; 0: none.
+    pub pager: u64,
+    pub level: u64,
+    /// Texts.
+    pub placed: Placed,
+    /// Kind ports: the first port, and from bit 16 on how many.
+    pub ports: u64,
 }

@@ -67,7 +67,7 @@ pub mod cause {
     /// An instruction that the processor refuses in user mode, or that does not exist.
     pub const INSTRUCTION: u64 = 4;
     pub const BREAKPOINT: u64 = 5;
-    /// Alignment, floating point, overflow and other processor exceptions; `address` is the vector.
+    /// Another processor exception; `address` is the vector, as it is of all causes that are exceptions.
     pub const EXCEPTION: u64 = 6;
     pub const NO_MEMORY: u64 = 7;
     /// The stack's guard page was hit.
@@ -78,6 +78,15 @@ pub mod cause {
     pub const SCHEDULER: u64 = 10;
     /// The page was made invalid (`page_invalidate`).
     pub const INVALID: u64 = 11;
+    /// The page's pager did not make it valid; [`Exit::code`] is one of `pager::why`.
+    pub const PAGER: u64 = 12;
+    /// A floating-point exception that the program wants to hear of: [`Exit::code`] is the x87 unit's status word (vector 16), or MXCSR (19).
+    pub const FLOATING: u64 = 13;
+    /// A single step: the program has set the trap flag.
+    pub const STEP: u64 = 14;
+    pub const OVERFLOW: u64 = 15;
+    /// The machine itself is at fault, in a way that harms this program only; [`Exit::code`] is what the processor says in `MCi_STATUS`.
+    pub const MACHINE: u64 = 16;
 }
 
 /// How a task has ended.
@@ -139,6 +148,8 @@ pub struct TaskInfo {
     pub limits: Limits,
     pub name: [u8; NAME_LEN],
     pub keys: KeyUse,
+    /// The class of the text that its first thread was started in (`section::class`).
+    pub class: u64,
 }
 
 /// How a task's view has used its protection keys. All 0 without keys.
@@ -170,4 +181,6 @@ pub struct ThreadInfo {
     pub depth: u64,
     pub time: u64,
     pub faults: u64,
+    /// The class of that text (`section::class`).
+    pub class: u64,
 }

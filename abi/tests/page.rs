@@ -1,7 +1,7 @@
 //! `docs/abi.md` is made of the table of calls, so that every change of the contract is seen in review.
 
 use abi::Error;
-use abi::calls::{Memory, TABLE};
+use abi::calls::{Class, Entry, Memory, TABLE};
 use abi::error;
 use std::fmt::Write;
 
@@ -9,6 +9,33 @@ fn argument(name: &str, memory: Memory) -> String {
     match memory {
         Memory::No => name.into(),
         memory => format!("{name}: {memory:?}").to_lowercase(),
+    }
+}
+
+/// A test of each call, by its name.
+const TESTED: &str = include_str!("tested.txt");
+
+fn test_of(name: &str) -> &'static str {
+    let line = TESTED.lines().filter_map(|line| line.split_once(' ')).find(|(call, _)| *call == name);
+    line.unwrap_or_else(|| panic!("abi/tests/tested.txt has no test of {name}")).1
+}
+
+/// How many calls each class has, and what tries each (SSS-32, SSS-40).
+fn classes(out: &mut String) {
+    let of = |class: Class| TABLE.iter().filter(move |row| row.class() == class);
+    out.push_str("\n# By class\n\nThe classes are those in which SSS-CORE counts its 81 calls; those of MBCF on the own node as yet.\n\n| class | calls | light | SSS-CORE |\n|---|--:|--:|--:|\n");
+    for (class, theirs) in Class::ALL.into_iter().zip([23, 11, 16, 15, 4, 12]) {
+        let light = of(class).filter(|row| row.entry == Entry::Light).count();
+        writeln!(out, "| {} | {} | {light} | {theirs} |", class.name(), of(class).count()).unwrap();
+    }
+    let light = TABLE.iter().filter(|row| row.entry == Entry::Light).count();
+    writeln!(out, "| all | {} | {light} | 81 |", TABLE.len()).unwrap();
+    for class in Class::ALL.into_iter().filter(|class| of(*class).count() > 0) {
+        writeln!(out, "\n| {} | entry | tried by |\n|---|---|---|", class.name()).unwrap();
+        for row in of(class) {
+            let entry = format!("{:?}", row.entry).to_lowercase();
+            writeln!(out, "| `{}` | {entry} | `{}` |", row.name, test_of(row.name)).unwrap();
+        }
     }
 }
 
@@ -25,6 +52,7 @@ fn page() -> String {
             row.arguments.iter().zip(row.memory).map(|(name, memory)| argument(name, *memory)).collect();
         writeln!(out, "| {:#04x} | {entry} | `{}({})` | {doc} |", row.number, row.name, arguments.join(", ")).unwrap();
     }
+    classes(&mut out);
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
     for (number, name, text) in error::table() {
         writeln!(out, "| {number} | `{name}` | {text} |").unwrap();
@@ -44,6 +72,13 @@ fn page_is_the_table() {
     }
     let there = std::fs::read_to_string(path).unwrap_or_default();
     assert!(there == page(), "docs/abi.md is not what the table says: MUSUBI_WRITE=1 cargo test -p musubi-abi");
+}
+
+#[test]
+fn every_call_has_its_test_and_every_test_its_call() {
+    let tested: Vec<_> = TESTED.lines().map(|line| line.split_once(' ').expect("a call and a test").0).collect();
+    let called: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+    assert_eq!(tested, called, "abi/tests/tested.txt: in the order of the table");
 }
 
 #[test]

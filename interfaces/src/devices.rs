@@ -6,6 +6,18 @@ use rt::{Caller, Error};
 /// Bytes of a device record (abi: boot.rs).
 pub const RECORD: usize = size_of::<rt::abi::boot::DeviceRecord>();
 
+/// What [`Devices::trace`] is asked for.
+pub mod ask {
+    /// It is off from now on, and the caller may not read it any more.
+    pub const OFF: u64 = 0;
+    /// It is on, and the caller may read it.
+    pub const ON: u64 = 1;
+    /// The caller may read it. `NotFound`: it has not been on since boot.
+    pub const LOOK: u64 = 2;
+    /// It is off, and the caller may still read it.
+    pub const PAUSE: u64 = 3;
+}
+
 #[interface]
 pub trait Devices {
     /// Gives the calling text the rights to use the device number `index` of `kind`, and writes its record. User 0 only;
@@ -17,4 +29,9 @@ pub trait Devices {
     /// the machine.
     #[repeat]
     fn route(&self, caller: &Caller, number: u64, processor: u64) -> Result<(), Error>;
+
+    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then.
+    /// Value: base of the section (`abi::trace`).
+    #[repeat]
+    fn trace(&self, caller: &Caller, what: u64) -> Result<u64, Error>;
 }

@@ -16,8 +16,10 @@ pub mod ledger;
 pub mod linux;
 pub mod loader;
 pub mod measure;
+pub mod memory;
 pub mod names;
 pub mod pack;
+pub mod pager;
 pub mod passing;
 pub mod pipes;
 pub mod power;
@@ -26,6 +28,7 @@ pub mod ready;
 pub mod request;
 pub mod sched;
 pub mod servers;
+pub mod signal;
 pub mod stream;
 
 pub use rt::gate::Interface;

@@ -28,6 +28,9 @@ pub trait Loader {
     fn place(&self, caller: &Caller, path: &[u8], place: &mut [u8; PLACE]) -> Result<(), Error>;
     /// As `spawn`, the program of a place (by the base of its text). `Exists` while the one before is there. User 0 only.
     fn spawn_at(&self, caller: &Caller, place: u64, request: &[u8], reason: &mut [u8]) -> Result<u64, Error>;
+    /// From now on the program of this name that came with the image is executed in this class (`abi::section::class`; NSys with the
+    /// texts of the group `exclusion`, 0: by itself) unless its request says otherwise. User 0 only.
+    fn place_as(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error>;
     /// From now on programs are found by the file server whose gates (interface `files`) are at `gate`. User 0 only.
     fn use_files(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
 }

@@ -29,6 +29,10 @@ pub struct Request {
     pub payer: u64,
     /// Entry address of the name service.
     pub names: u64,
+    /// Where its text is executed: 0: as whoever made the image says, else 1 + the class (`abi::section::class`).
+    pub class: u64,
+    /// NSys: the group of texts of which one thread runs at a time; 0: this one alone.
+    pub exclusion: u64,
 }
 
 impl Request {
@@ -39,6 +43,8 @@ impl Request {
         word(self.user);
         word(self.payer);
         word(self.names);
+        word(self.class);
+        word(self.exclusion);
         for limit in [self.limits.frames, self.limits.sections, self.limits.reserve, self.limits.threads] {
             word(limit);
         }
@@ -60,6 +66,7 @@ impl Request {
         let mut rest = Reader(bytes);
         let mut request =
             Request { user: rest.word()?, payer: rest.word()?, names: rest.word()?, ..Request::default() };
+        (request.class, request.exclusion) = (rest.word()?, rest.word()?);
         request.limits =
             Limits { frames: rest.word()?, sections: rest.word()?, reserve: rest.word()?, threads: rest.word()? };
         for stream in &mut request.streams {
@@ -118,6 +125,8 @@ mod tests {
             user: 11,
             payer: 13,
             names: 12,
+            class: 2,
+            exclusion: 14,
         }
     }
 
@@ -139,7 +148,7 @@ mod tests {
     #[test]
     fn lengths_that_lie_are_refused() {
         let bytes = sample().encode();
-        for at in (104..bytes.len() - 8).step_by(1) {
+        for at in (120..bytes.len() - 8).step_by(1) {
             let mut wrong = bytes.clone();
             wrong[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
             let _ = Request::decode(&wrong);

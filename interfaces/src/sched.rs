@@ -12,7 +12,7 @@ pub trait Sched {
     /// `NotFound`: there is none of that name; `Changed`: somebody has chosen another one meanwhile; `TimedOut`: it does not sit
     /// everywhere after 10 s. It is started again whenever it ends, until another one is chosen.
     #[repeat]
-    fn choose(&self, name: &str) -> Result<(), Error>;
+    fn choose(&self, caller: &Caller, name: &str) -> Result<(), Error>;
     /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened; 2: of the
     /// latest steps between the levels of the initial version). Value: its length.
     #[repeat]

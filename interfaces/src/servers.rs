@@ -14,7 +14,7 @@ pub mod state {
     pub const WAITING: u64 = 2;
     /// Somebody has stopped it.
     pub const STOPPED: u64 = 3;
-    /// It has ended too often; nobody starts it again.
+    /// It never became ready; nobody starts it again.
     pub const GIVEN_UP: u64 = 4;
 }
 
@@ -61,8 +61,12 @@ pub trait Servers {
     /// One of [`act`], for the system and the person at the machine. Waits until it is done. `NotFound`: there is no such server;
     /// `Refused`: the machine is of no use without it; `Dead`: it was given up, or stopped meanwhile.
     fn act(&self, caller: &Caller, name: &str, what: u64) -> Result<(), Error>;
+    /// From now on a server is executed in this class (`abi::section::class`; NSys with the texts of the group `exclusion`, 0: by itself):
+    /// it is restarted there. The levels of a scheduler are, too, the next time that they are started. For the system and the person at
+    /// the machine. Errors: as `act`.
+    fn place(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error>;
     /// Waits until the server in whose text this gate lies is there, if it is being restarted. `NotFound`: there is none; `Dead`: it was
     /// stopped or given up.
     #[repeat]
-    fn wait(&self, gate: u64) -> Result<(), Error>;
+    fn wait(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
 }

@@ -8,8 +8,8 @@ use rt::{Caller, Error};
 pub trait Stream {
     /// Writes some of `bytes`. Value: how many, at least one. `Dead` if nobody will read them.
     fn write(&self, caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error>;
-    /// Reads into `buffer`, waiting until there is something. Value: how many; 0 at the end.
-    #[repeat]
+    /// Reads into `buffer`, waiting until there is something. Value: how many; 0 at the end. What was read is taken out, so this is not
+    /// repeated for a caller whose server ends in the middle: he hears `Dead`.
     fn read(&self, caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error>;
     /// Ends this side of the stream, where that means something: a pipe's reader sees its end.
     fn close(&self, caller: &Caller, id: u64) -> Result<(), Error>;

@@ -2,6 +2,7 @@
 //! sections, starts the first thread.
 
 use crate::claim;
+use crate::info as shown;
 use crate::machine::{Machine, Table, machine, make};
 use crate::post;
 use crate::processor::{Processor, here};
@@ -9,6 +10,7 @@ use crate::sched;
 use crate::section::{New, Ports, Section};
 use crate::task::Task;
 use crate::thread::{Begin, Thread};
+use crate::trace;
 use crate::watch;
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
 use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
@@ -22,7 +24,6 @@ use ::space::{Directory, Slice};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::{Frame, foreign_bytes};
-use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -34,22 +35,21 @@ const LIMITS: Limits = Limits { frames: 0, sections: 1 << 20, reserve: SLICE_LEN
 /// The first processor's way. The order is the point of this function.
 pub fn run(info: arch::boot::Info) -> ! {
     let base = slice_base(UNNAMED_NODE);
-    let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic)).collect();
+    let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic, info.processors.len() == 1)).collect();
     make(|| Machine {
         node: UNNAMED_NODE,
         slice: Mutex::new(Slice::new(base, SLICE_LEN - STACKS_LEN - POSTS_LEN)),
         stacks: Mutex::new(Slice::new(base + SLICE_LEN - STACKS_LEN, STACKS_LEN)),
         sections: Directory::new(base, SLICE_LEN),
-        section_count: AtomicU64::new(0),
         tasks: Table::new(),
         ended: Table::new(),
         threads: Table::new(),
         processors,
-        view_frames: AtomicU64::new(0),
         boot_time: info.clock,
     });
     let here = here();
-    here.online.store(true, Ordering::SeqCst);
+    here.set_online();
+    shown::set_up();
     post::set_up();
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
@@ -67,7 +67,9 @@ pub fn run(info: arch::boot::Info) -> ! {
     let limits = Limits { frames: free, ..LIMITS };
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
-    watch::show(&task);
+    shown::show(&task);
+    watch::show();
+    trace::set_up(&task);
     log::info!("starting the first program");
     arch::log_out::set_quiet(interactive);
     thread.start();
@@ -76,7 +78,7 @@ pub fn run(info: arch::boot::Info) -> ! {
 
 /// A further processor's way.
 pub fn join() -> ! {
-    here().online.store(true, Ordering::SeqCst);
+    here().set_online();
     arch::entry::enter(sched::leave())
 }
 
@@ -176,7 +178,9 @@ fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
         pack.supply(&entry, &data);
     }
     for (section, name) in [(&text, *b"loader text"), (&data, *b"loader data")] {
-        section.state.lock().name[..11].copy_from_slice(&name);
+        let mut state = section.state.lock();
+        state.name[..11].copy_from_slice(&name);
+        state.show(section);
     }
     text
 }

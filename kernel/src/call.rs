@@ -1,6 +1,7 @@
 //! The calls: decode (done by `abi`), check, apply, answer. What is more than a few lines lives with its word.
 
 use crate::alarm;
+use crate::pressure;
 use crate::ask;
 use crate::claim;
 use crate::device;
@@ -9,17 +10,19 @@ use crate::epc;
 use crate::fault;
 use crate::foreign;
 use crate::gate;
-use crate::info;
 use crate::light;
 use crate::line;
-use crate::machine::{machine, spare_heap};
+use crate::machine::{machine, spare_heap_for};
+use crate::pager;
+use crate::place;
 use crate::post;
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
-use crate::section::{New, Section};
+use crate::section::{New, Section, supply};
 use crate::task::{self, Task};
 use crate::thread::{Begin, Thread};
+use crate::trace;
 use crate::wait;
 use crate::window;
 use abi::calls::Call;
@@ -31,42 +34,76 @@ use abi::task::{Identity, Limits, USER_SYSTEM, exit};
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use zerocopy::IntoBytes;
 
-/// Serves a call of the running thread, which has come by the full entry.
-pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
+/// Serves a call of the running thread, which has come by the full entry. The answer, if it is one that simply answers: the thread goes on where it
+/// was, with that in its registers.
+pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Error>> {
     let thread: &Arc<Thread> = &saved;
     let result = match call {
         // Calls that do not simply answer.
-        Call::ThreadExit { code } => return thread_exit(thread, code),
-        Call::TaskExit { code } => return d.text.owner().exit_with(exit::EXITED, code),
-        Call::CallScheduler { op, a, b } => return ask::serve(saved, d, op, a, b),
-        Call::ThreadNext { thread: number, turn, ns } => return seat::next(thread, d, number, turn, ns),
+        Call::ThreadExit { code } => {
+            thread_exit(thread, code);
+            return None;
+        }
+        Call::TaskExit { code } => {
+            d.text.owner().exit_with(exit::EXITED, code);
+            return None;
+        }
+        Call::CallScheduler { op, a, b } => {
+            ask::serve(saved, d, op, a, b);
+            return None;
+        }
+        Call::ThreadNext { thread: number, turn, ns } => {
+            seat::next(thread, d, number, turn, ns);
+            return None;
+        }
         Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),
-        Call::SeatInfo { index, out } => match seat::info(index) {
-            Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
-            None => Err(Error::NotFound),
-        },
         // Not for a time (SSS-36): whoever else is ready has a turn.
         Call::Yield {} | Call::Sleep { ns: 0 } => {
             sched::give_way(saved);
             Ok(0)
         }
-        Call::Sleep { ns } => return wait::sleep(saved, ns),
-        Call::Wait { address, expected, timeout } => return wait::on_word(saved, d, address, expected as u32, timeout),
-        Call::ThreadJoin { thread: number, timeout } => return thread_join(saved, d, number, timeout),
-        Call::TaskWait { task, timeout, out } => return task_wait(saved, d, task, timeout, out),
-        Call::GateReturn { value, value2 } => return epc::give_back(thread, [value, value2]),
+        Call::Sleep { ns } => {
+            wait::sleep(saved, ns);
+            return None;
+        }
+        Call::Wait { address, expected, timeout } => {
+            wait::on_word(saved, d, address, expected as u32, timeout);
+            return None;
+        }
+        Call::ThreadJoin { thread: number, timeout } => {
+            thread_join(saved, d, number, timeout);
+            return None;
+        }
+        Call::TaskWait { task, timeout, out } => {
+            task_wait(saved, d, task, timeout, out);
+            return None;
+        }
+        Call::GateReturn { value, value2 } => {
+            epc::give_back(thread, [value, value2]);
+            return None;
+        }
         Call::FaultReturn { frame, mended } => match fault::give_back(thread, d, frame, mended != 0) {
-            Ok(()) => return,
+            Ok(()) => return None,
             Err(error) => Err(error),
         },
         Call::ForeignReturn { frame } => match foreign::give_back(thread, d, frame) {
-            Ok(()) => return,
+            Ok(()) => return None,
             Err(error) => Err(error),
         },
-        Call::PostReceive { post, count, timeout } => return post::receive(saved, d, post, count, timeout),
-        Call::PostCall { post, at, timeout } => return post::call(saved, d, post, at, timeout),
-        Call::PostAnswer { question, at, timeout } => return post::answer_question(saved, d, question, at, timeout),
+        Call::PostReceive { post, count, timeout } => {
+            post::receive(saved, d, post, count, timeout);
+            return None;
+        }
+        Call::PostCall { post, at, timeout } => {
+            post::call(saved, d, post, at, timeout);
+            return None;
+        }
+        Call::PostAnswer { question, at, timeout } => {
+            post::answer_question(saved, d, question, at, timeout);
+            return None;
+        }
 
         Call::Wake { address, count } => wait::wake_word(d, address, count),
         Call::Identity { out } => claim::write_record(d, out, &identity(thread, d)),
@@ -77,7 +114,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
         Call::TaskKill { task } => task_kill(thread, d, task),
         Call::TaskEnd { task, code } => task_end(d, task, code),
         Call::TaskList { after, out } => match machine().tasks.after(after) {
-            Some((number, task)) => claim::write_record(d, out, &task.info()).map(|_| number),
+            Some((number, task)) => claim::write_record(d, out, &task.info_for(d.subject.user)).map(|_| number),
             None => Err(Error::NotFound),
         },
         Call::TaskEnded { after, out } => system_only(d).and_then(|()| match machine().ended.after(after) {
@@ -89,8 +126,9 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
         Call::TaskLimit { task, limits } => system_only(d).and_then(|()| task_limit(d, task, limits)),
         Call::ClockPost { post, op } => system_only(d).and_then(|()| alarm::bind(thread, d, post, op)),
         Call::ClockAlarm { at } => alarm::set(d, at),
+        Call::MemoryPost { post, op, low, high } => system_only(d).and_then(|()| pressure::bind(thread, d, post, op, low, high)),
         Call::ThreadList { after, out } => match machine().threads.after(after) {
-            Some((number, other)) => claim::write_record(d, out, &other.info()).map(|_| number),
+            Some((number, other)) => claim::write_record(d, out, &other.info_for(d.subject.user)).map(|_| number),
             None => Err(Error::NotFound),
         },
 
@@ -101,16 +139,19 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
         Call::SectionSeal { base } => Section::named(base).and_then(|s| s.seal(d)).map(|()| 0),
         Call::SectionGive { base, task } => section_give(d, base, task),
         Call::SectionInfo { address, out } => match Section::find(address) {
-            Some(section) => claim::write_record(d, out, &section.info(d)).map(|_| section.base),
+            Some(section) => claim::write_record(d, out, &section.info_for(d)).map(|_| section.base),
             None => Err(Error::NotFound),
         },
-        Call::SectionList { after, out } => match machine().sections.after(after) {
-            Some((base, section)) => claim::write_record(d, out, &section.info(d)).map(|_| base),
-            None => Err(Error::NotFound),
-        },
+        Call::SectionList { after, out } => section_list(d, after, out),
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
+        Call::SectionPager { base, gate, level, flags } => pager::set(d, base, gate, level, flags),
+        Call::PageSupply { address, from, flags } => supply::supply(d, address, from, flags),
+        Call::PageTake { address, to } => supply::take(d, address, to),
+        Call::TaskPager { task, gate, flags } => pager::set_of_task(d, task, gate, flags),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
+
+        Call::TextPlace { text, class, group } => system_only(d).and_then(|()| place::put(text, class, group)),
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
         Call::GateDelete { address } => gate::delete(d, address),
@@ -138,30 +179,20 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) {
         Call::IrqBind { section, gate } => line::bind(d, section, gate),
         Call::IrqPost { section, post, op } => line::send_to(thread, d, section, post, op),
         Call::IrqRoute { number, processor } => system_only(d).and_then(|()| line::route(number, processor)),
-        Call::IrqInfo { index, out } => match line::info(index) {
-            Some(record) => claim::write_record(d, out, &record).map(|_| line::count()),
-            None => Err(Error::NotFound),
-        },
         Call::PortWriteBytes { section, port, from, len } => device::write_bytes(d, section, port, from, len),
         Call::LogWrite { from, len } => system_only(d).and_then(|()| log_write(d, from, len)),
         Call::PowerOff { code } => system_only(d).map(|()| power_off(code)),
-        Call::ProcessorInfo { index, out } => match info::processor(index) {
-            Some(record) => claim::write_record(d, out, &record).map(|_| info::processors()),
-            None => Err(Error::NotFound),
-        },
-        Call::MemoryInfo { out } => claim::write_record(d, out, &info::memory()),
+        Call::TraceSet { processor, what } => system_only(d).and_then(|()| trace::set(processor, what)),
+        // (Served before: `trap.rs`.)
         Call::GetTaskid {} => Ok(thread.task.number),
-        // Something else had to be seen to first.
-        Call::GetTaskidLight {} | Call::Clock { .. } | Call::May { .. } | Call::MayPass { .. } | Call::SectionOwner { .. } | Call::Running {}
-        | Call::PageInvalidate { .. } | Call::PageValidate { .. } => {
-            light::serve(thread, d, call)
-        }
+        // All of those that have ways in of their own, where something else had to be seen to first.
+        _ => light::serve(thread, d, call),
     };
-    thread.answer(result);
+    Some(result)
 }
 
 /// The section of this name, if the domain may change it. Who then does so asks once more, under the section's lock.
-fn own_section(d: &Domain, base: u64) -> Result<Arc<Section>, Error> {
+pub fn own_section(d: &Domain, base: u64) -> Result<Arc<Section>, Error> {
     let section = Section::named(base)?;
     section.check(d, Rights::CHANGE_ACL)?;
     Ok(section)
@@ -204,14 +235,17 @@ fn thread_create(d: &Domain, entry: u64, argument: u64, stack_len: u64) -> Resul
 
 fn thread_join(thread: Saved<'_>, d: &Domain, number: u64, timeout: u64) {
     match machine().threads.find(number) {
-        // Ended: its code can be asked for once.
-        None => thread.answer(d.text.owner().ended.lock().remove(&number).ok_or(Error::NotFound)),
+        None => thread.answer(d.text.owner().joined(number)),
         Some(other) if other.task.number != d.text.owner().number => {
             thread.answer(Err(d.subject.refused(Object::Thread(number))));
         }
         Some(other) if other.number == thread.number => thread.answer(Err(Error::BadArgument)),
         Some(other) => match other.exit_code() {
-            Some(code) => thread.answer(Ok(code)),
+            // On its way out: its task knows the code already, and keeps it no longer.
+            Some(code) => {
+                let _ = other.task.joined(number);
+                thread.answer(Ok(code));
+            }
             None => other.waiters.wait(thread, timeout, || other.exit_code().is_some()),
         },
     }
@@ -242,7 +276,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
         system_only(d)?;
     }
     let payer = if payer == 0 { thread.task.clone() } else { Task::find(payer)? };
-    spare_heap()?;
+    spare_heap_for(&payer)?;
     let task = Task::create(Some(&payer), maker.number, user, limits, name)?;
     if task::is_gone(maker.number) {
         // It has looked for those that it has not started, perhaps before this one was there.
@@ -341,6 +375,22 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
     Ok(section.base)
 }
 
+/// The first one above `after` that the program is told of. How many others there are is theirs to choose.
+fn section_list(d: &Domain, after: u64, out: u64) -> Result<u64, Error> {
+    let (mut at, mut skipped) = (after, 0u32);
+    loop {
+        let (base, section) = machine().sections.after(at).ok_or(Error::NotFound)?;
+        if let Some(info) = section.info_in_list(d) {
+            return claim::write_record(d, out, &info).map(|_| base);
+        }
+        drop(section);
+        (at, skipped) = (base, skipped + 1);
+        if skipped.is_multiple_of(16) {
+            sched::breathe();
+        }
+    }
+}
+
 fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
     let section = Section::named(base)?;
     if flags & flag::SECRET != 0 {
@@ -383,8 +433,8 @@ fn acl_read(d: &Domain, base: u64, out: u64, max: u64) -> Result<u64, Error> {
         state.acl.entries().to_vec()
     };
     let count = entries.len().min(usize::try_from(max).unwrap_or(usize::MAX));
-    for (i, entry) in entries[..count].iter().enumerate() {
-        claim::write_record(d, out + (i * size_of::<AclEntry>()) as u64, entry)?;
+    if count > 0 {
+        claim::write(d, out, entries[..count].as_bytes())?;
     }
     Ok(entries.len() as u64)
 }

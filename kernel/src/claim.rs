@@ -3,6 +3,7 @@
 
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for_page;
+use crate::pager;
 use crate::processor;
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
@@ -28,13 +29,20 @@ pub struct Present {
     pub stale: Stale,
 }
 
+/// What the section's pages are taken for: a server must not fail at its own memory because its callers have used up the machine's.
+pub fn use_of(state: &State) -> Use {
+    if state.stack.is_some_and(|of| of.for_system) || state.owner.user == USER_SYSTEM { Use::Needed } else { Use::Any }
+}
+
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
-    // A server must not fail at its own memory because its callers have used up the machine's.
-    let to = if state.stack.is_some_and(|of| of.for_system) || state.owner.user == USER_SYSTEM { Use::Needed } else { Use::Any };
+    let to = use_of(state);
     if state.pages.get(page).is_none() {
         spare_heap_for_page(to)?;
+    }
+    if write {
+        state.paged.clean.take(page, 1);
     }
     let State { pages, owner, charged, mapped, stack, .. } = state;
     let mut fresh = || {
@@ -53,18 +61,21 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
         })
     };
     if !write {
-        let frame = pages.ensure(page, fresh)?;
-        return Ok(Present { frame: frame.clone(), stale });
+        let frame = pages.ensure(page, fresh)?.clone();
+        state.show_charged();
+        return Ok(Present { frame, stale });
     }
     let wrote = pages.make_writable(page, |old| match old {
         None => fresh(),
         Some(old) => Frame::copy_of(old, to).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory),
     })?;
     let frame = wrote.page.clone();
-    if let Some(replaced) = wrote.replaced {
+    let replaced = wrote.replaced;
+    if let Some(replaced) = replaced {
         stale = view::change(mapped, page * PAGE, PAGE, Change::Unmap);
         stale.frames.push(replaced);
     }
+    state.show_charged();
     Ok(Present { frame, stale })
 }
 
@@ -80,15 +91,22 @@ pub fn settle(section: &Section, mut state: MutexGuard<State>, stale: Stale) {
 /// Checks one page's worth of a claim; the state's lock is held.
 #[inline]
 fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
-    if place.offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
+    check_at(domain, place, place.offset, state, rights)
+}
+
+/// The same for another page of the same mapping.
+#[inline]
+pub fn check_at(domain: &Domain, place: &Place, offset: u64, state: &State, rights: Rights) -> Result<(), Error> {
+    if offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
     }
-    let page = place.offset / PAGE;
-    if place.section.kind() == kind::STACK && page == 1 || state.invalid.has(page) {
+    let page = offset / PAGE;
+    if place.section.kind() == kind::STACK && page == 1 {
         return Err(Error::BadAddress);
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
     match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window) {
+        Ok(_) if state.misses(page).is_some() => Err(Error::Absent),
         Ok(_) => Ok(()),
         Err(missing) => Err(refused(domain, place, access.named(missing))),
     }
@@ -115,7 +133,11 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
         let write = rights.contains(Rights::WRITE);
         let stale = loop {
             let mut state = place.section.state.lock();
-            check(domain, &place, &state, rights)?;
+            check(domain, &place, &state, rights).inspect_err(|error| {
+                if *error == Error::Absent {
+                    pager::note(at, write);
+                }
+            })?;
             if state.sealing {
                 // That takes as long as the section is large.
                 return Err(Error::Busy);
@@ -251,6 +273,10 @@ pub fn word(domain: &Domain, address: u64, rights: Rights) -> Result<Word, Error
         return Err(Error::BadAddress);
     }
     let place = domain.locate(address).ok_or(Error::BadAddress)?;
-    check(domain, &place, &place.section.state.lock(), rights)?;
+    check(domain, &place, &place.section.state.lock(), rights).inspect_err(|error| {
+        if *error == Error::Absent {
+            pager::note(address, rights.contains(Rights::WRITE));
+        }
+    })?;
     Ok(Word { section: place.section, offset: place.offset, address })
 }

@@ -2,8 +2,8 @@
 //! (abi::gate; docs/decisions/0006).
 
 use crate::domain::Domain;
-use crate::epc::Foreign;
-use crate::machine::spare_heap;
+use crate::epc::{Foreign, More};
+use crate::machine::spare_heap_for;
 use crate::processor::here;
 use crate::section::Section;
 use crate::task::Task;
@@ -37,7 +37,7 @@ fn no_room(_: NoRoom) -> Error {
 
 /// A gate for a new thread whose own domain it will first run in.
 pub fn make_gate(task: &Arc<Task>, own: &Arc<Domain>) -> Result<Gate, Error> {
-    spare_heap()?;
+    spare_heap_for(task)?;
     let mut gate = Gate::new(&mut charge(task)).map_err(no_room)?;
     match begin(&mut gate, task, own) {
         Ok(()) => Ok(gate),
@@ -58,6 +58,7 @@ fn begin(gate: &mut Gate, task: &Arc<Task>, own: &Arc<Domain>) -> Result<(), Err
 
 impl Inner {
     /// The thread has entered the kernel. Where it was, if between two programs; it is brought to where it can go on.
+    #[inline(always)]
     pub fn entered(&mut self) -> Stopped {
         let registers = self.area.registers_mut();
         self.vector = registers.vector;
@@ -71,16 +72,16 @@ impl Inner {
     }
 
     /// Takes over what the gate has done since the kernel last looked.
-    #[inline]
+    #[inline(always)]
     pub fn sync(&mut self) {
-        let depth = self.gate.depth();
-        let now = (depth, self.gate.frame(depth).record);
-        if now == self.seen {
+        if self.gate.is_at(self.seen.0, self.seen.1) {
             return;
         }
-        if let Some(record) = self.gate.record(now.1) {
-            self.register = record.register;
-            if let Some(Some(domain)) = self.domains.get(record.domain as usize) {
+        let depth = self.gate.depth();
+        let now = (depth, self.gate.frame(depth).record);
+        if let Some((domain, register)) = self.gate.lead(now.1) {
+            self.register = register;
+            if let Some(Some(domain)) = self.domains.get(domain as usize) {
                 self.domain = domain.clone();
             }
         }
@@ -99,13 +100,18 @@ impl Inner {
     /// The domain that called the present one.
     pub fn caller(&self) -> Option<Arc<Domain>> {
         let below = self.depth().checked_sub(1)?;
-        let record = self.gate.record(self.gate.frame(below).record)?;
-        self.domain_number(record.domain).ok()
+        let (domain, _) = self.gate.lead(self.gate.frame(below).record)?;
+        self.domain_number(domain).ok()
     }
 
     /// What the frame on top does not hold.
     pub fn more(&self) -> Option<&Foreign> {
-        self.more.last().filter(|(depth, _)| *depth == self.depth()).map(|(_, more)| more)
+        self.more.last().filter(|(depth, _)| *depth == self.depth()).and_then(|(_, more)| more.foreign())
+    }
+
+    /// Whether the frame on top is a pager's.
+    pub fn is_served(&self) -> bool {
+        self.more.last().is_some_and(|(depth, more)| *depth == self.depth() && more.served().is_some())
     }
 
     /// What let callees run on the thread's stacks in calls that it has left, to be taken back.
@@ -118,14 +124,14 @@ impl Inner {
     }
 
     /// Leaves the innermost call: its frame is gone, the caller's domain is the thread's.
-    pub fn pop(&mut self) -> Option<(Frame, Option<Foreign>)> {
+    pub fn pop(&mut self) -> Option<(Frame, Option<More>)> {
         let depth = self.depth();
         if depth == 0 {
             return None;
         }
         let frame = self.gate.frame(depth);
-        if let Some(record) = self.gate.record(frame.record) {
-            self.gate.set_sp(record.domain, frame.sp);
+        if let Some((domain, _)) = self.gate.lead(frame.record) {
+            self.gate.set_sp(domain, frame.sp);
         }
         self.gate.forget_frame(depth);
         self.gate.set_top(depth - 1);
@@ -137,7 +143,7 @@ impl Inner {
 
     /// Writes the record of a binding of the present domain.
     pub fn set_record(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
-        spare_heap()?;
+        spare_heap_for(&thread.task)?;
         if let Some(old) = self.gate.record(address)
             && old.domain != record.domain
             && self.gate.is_in_use(address)
@@ -152,7 +158,7 @@ impl Inner {
 
     /// Makes room for what plain calls keep.
     pub fn make_plain(&mut self, thread: &Thread) -> Result<(), Error> {
-        spare_heap()?;
+        spare_heap_for(&thread.task)?;
         self.gate.make_plain(&mut charge(&thread.task)).map_err(no_room)
     }
 
@@ -247,7 +253,7 @@ impl Inner {
 
     /// Whether a call into this domain is under way, or it is the thread's own.
     pub fn is_inside(&self, number: u32) -> bool {
-        (0..=self.depth()).any(|depth| self.gate.record(self.gate.frame(depth).record).is_some_and(|r| r.domain == number))
+        (0..=self.depth()).any(|depth| self.gate.lead(self.gate.frame(depth).record).is_some_and(|(to, _)| to == number))
     }
 
     /// Forgets a domain that the thread is not inside of.
@@ -265,6 +271,9 @@ impl Inner {
             }
             self.gate.clear_record(address);
         }
+        // What it was found to be allowed the next one of this number may not be.
+        self.last = None;
+        self.asked = None;
         self.domains[number as usize].take()
     }
 }

@@ -6,7 +6,7 @@ use crate::section::{Ports, Section};
 use abi::section::kind;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
-use arch::ports;
+use arch::{log_out, ports};
 
 /// Most bytes that one call writes to a port: the kernel's time is bounded.
 const BYTES_MAX: u64 = 64 << 10;
@@ -36,7 +36,9 @@ pub fn read(domain: &Domain, base: u64, number: u64, width: u64) -> Result<u64, 
 
 pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) -> Result<u64, Error> {
     let (_, range) = section(domain, base, Rights::WRITE)?;
-    ports::write(port(&range, number, width)?, width, value as u32);
+    let port = port(&range, number, width)?;
+    ports::write(port, width, value as u32);
+    log_out::written(port, value as u8);
     Ok(0)
 }
 
@@ -50,6 +52,7 @@ pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64)
         let part = (len - done).min(4096) as usize;
         claim::read(domain, from + done, &mut page[..part])?;
         ports::write_bytes(port, &page[..part]);
+        log_out::written(port, page[part - 1]);
         done += part as u64;
     }
     Ok(done)

@@ -2,7 +2,7 @@
 
 use crate::claim;
 use crate::keyed::TaskView;
-use crate::machine::{machine, spare_heap};
+use crate::machine::{machine, spare_heap_for};
 use crate::section::{New, Section};
 use crate::task::Task;
 use crate::view::View;
@@ -38,6 +38,8 @@ pub struct Domain {
     pub task: Arc<Task>,
     /// The text is that of the task's window: it sees the window only (pitfalls, R6).
     pub in_window: bool,
+    /// The text is placed in supervisor mode: the domain lives apart for ever, in a view of such pages alone.
+    pub supervisor: bool,
     /// The stack of this thread for this text: base, and first address beyond it.
     pub stack: (u64, u64),
     /// The section that it was made in, by itself and not by its address, where the thread may have put another one.
@@ -52,6 +54,7 @@ pub struct Parts {
     pub text: Arc<Section>,
     pub task: Arc<Task>,
     pub in_window: bool,
+    pub supervisor: bool,
     pub stack: (u64, u64),
     pub stack_section: Option<Arc<Section>>,
     pub shared: Option<Arc<View>>,
@@ -80,7 +83,7 @@ impl Place {
 impl Domain {
     /// A domain that lives apart, until it is admitted to the shared view.
     pub fn new(parts: Parts, number: u32) -> Domain {
-        let Parts { subject, text, task, in_window, stack, stack_section, shared, task_view } = parts;
+        let Parts { subject, text, task, in_window, supervisor, stack, stack_section, shared, task_view } = parts;
         Domain {
             subject,
             text,
@@ -93,12 +96,14 @@ impl Domain {
             secret: AtomicBool::new(false),
             task,
             in_window,
+            supervisor,
             stack,
             stack_section,
             number,
         }
     }
 
+    #[inline]
     pub fn is_keyed(&self) -> bool {
         self.keyed.load(Ordering::SeqCst)
     }
@@ -110,10 +115,11 @@ impl Domain {
     }
 
     /// The view that it runs in.
-    pub fn view(&self) -> Arc<View> {
+    #[inline]
+    pub fn view(&self) -> &Arc<View> {
         match &self.shared {
-            Some(shared) if self.is_keyed() => shared.clone(),
-            _ => self.own.get().cloned().expect("a domain that lives apart has a view"),
+            Some(shared) if self.is_keyed() => shared,
+            _ => self.own.get().expect("a domain that lives apart has a view"),
         }
     }
 
@@ -123,6 +129,7 @@ impl Domain {
     }
 
     /// The page-table root that it runs with.
+    #[inline(always)]
     pub fn root(&self) -> u64 {
         match &self.shared {
             Some(shared) if self.is_keyed() => shared.root(),
@@ -133,7 +140,7 @@ impl Domain {
     /// Its own view, made if it had none.
     pub fn own_view(&self) -> Result<Arc<View>, Error> {
         self.own.try_call_once(|| {
-            let view = View::new(&self.task)?;
+            let view = if self.supervisor { View::for_supervisor(&self.task)? } else { View::new(&self.task)? };
             if self.task.foreign.get().is_some() {
                 self.task.window.lock().register(&view);
             }
@@ -157,12 +164,13 @@ impl Domain {
 /// Makes a domain of a thread: a view, and for native code a stack.
 pub fn make(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, shared: Option<(Arc<View>, Arc<TaskView>)>, stack_len: Option<u64>) -> Result<Arc<Domain>, Error> {
     let subject = Subject { node: machine().node, user: task.user, task: task.number, thread, text: text.base, original: text.original() };
-    spare_heap()?;
+    spare_heap_for(task)?;
     let stack_section = stack_len.map(|len| make_stack(task, thread, text, len)).transpose()?;
     let stack = stack_section.as_ref().map_or((0, 0), |s| (s.base, s.base + s.state.lock().len));
     let (shared, task_view) = shared.unzip();
+    let supervisor = text.place.take_up(stack_len.is_none());
     let parts =
-        Parts { subject, text: text.clone(), task: task.clone(), in_window: stack_len.is_none(), stack, stack_section, shared, task_view };
+        Parts { subject, text: text.clone(), task: task.clone(), in_window: stack_len.is_none(), supervisor, stack, stack_section, shared, task_view };
     let domain = Arc::new(Domain::new(parts, number));
     // Until it is admitted to the shared view, if ever.
     domain.own_view().inspect_err(|_| retire(&domain))?;

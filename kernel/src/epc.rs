@@ -3,22 +3,34 @@
 //! are made by `arch`'s gate alone. Every call pushes the same frame, which neither side can write, changes the domain
 //! and goes on at the gate's entry.
 
+mod personality;
+
+pub use personality::enter_personality;
+
+use crate::aside;
 use crate::claim;
 use crate::domain::Domain;
-use crate::gate::{Binding, Found, Gate};
+use crate::gate::{Binding, Found};
 use crate::keyed;
+use crate::mbcf::signal::{self, Begun};
+use crate::pager::{self, Served};
+use crate::place;
+use crate::post;
 use crate::processor::{count, here};
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
+use crate::trace;
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, NOT_MADE, Record, record, slot};
 use abi::layout::{PAGE, SPACE_END};
 use abi::rights::principal;
+use abi::trace::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use arch::context::Registers;
-use arch::fpu;
+use arch::{cpu, fpu};
 use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
 
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
@@ -32,6 +44,25 @@ const TRIES_MAX: u32 = 100;
 pub struct Foreign {
     pub registers: Box<Registers>,
     pub faulted: bool,
+}
+
+/// What a frame does not hold.
+pub enum More {
+    Foreign(Foreign),
+    /// The thread has had a fault, and a pager serves it.
+    Served(Served),
+    /// A signal's program runs before the thread goes on.
+    Signal(Box<Begun>),
+}
+
+impl More {
+    pub fn foreign(&self) -> Option<&Foreign> {
+        if let More::Foreign(foreign) = self { Some(foreign) } else { None }
+    }
+
+    pub fn served(&self) -> Option<&Served> {
+        if let More::Served(served) = self { Some(served) } else { None }
+    }
 }
 
 /// What a call brings along.
@@ -61,6 +92,9 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
         if error == Error::Changed {
             // `syscall` is made once more: it is two bytes long, and rax still holds the number.
             registers.rip -= 2;
+            drop(inner);
+            // Who changes what the binding rests on goes on meanwhile, and may want the lock.
+            cpu::relax();
             return;
         }
         (registers.rdi, registers.rsi, registers.r10) = (NOT_MADE, 0, error.word());
@@ -80,6 +114,7 @@ fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
             Err(Error::Busy) if tries < TRIES_MAX => tries += 1,
             found => break found?,
         }
+        cpu::relax();
     };
     if let Some(callee) = callee {
         keyed::try_back(thread, &caller);
@@ -104,6 +139,7 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     let callee = inner.domain_number(record.domain)?;
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
     inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
+    inner.only_long_ways(&callee);
     let by_kernel = record.flags & record::BY_KERNEL != 0 || caller.task_view.is_none();
     Ok((caller, (!by_kernel).then_some(callee), caller_stack))
 }
@@ -129,7 +165,8 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
         words: [r.rdi, r.rsi, r.r12, r.r13, r.r8, r.r9],
         rsp: r.rsp,
         // On the caller's stack there is more to the return than the short ways do: what was lent is taken back.
-        rip: r.rip | BY_KERNEL | if caller_stack { MORE } else { 0 },
+        // And who keeps a secret is come back to by the long way.
+        rip: r.rip | BY_KERNEL | if caller_stack || inner.domain.is_secret() { MORE } else { 0 },
         caller_stack,
         kept: None,
     };
@@ -161,11 +198,16 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         inner.gate.clear_record(address);
         return Err(Error::Busy);
     }
+    if !binding.is_lent(&caller) {
+        // What was lent for such calls is being taken back, since there was none for a while.
+        inner.gate.clear_record(address);
+        return Err(Error::Changed);
+    }
     Ok(binding)
 }
 
 /// What the callee is told, and the gate needs.
-fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u64) -> Record {
+pub fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u64), gates: u64) -> Record {
     Record {
         entry: block.entry,
         cookie: block.cookie,
@@ -202,13 +244,15 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
             words: [r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9],
             rsp: r.rsp,
             // The return address is taken from the caller's stack by the caller itself, when it is back.
-            rip: again() | BY_KERNEL | PLAIN,
+            rip: again() | BY_KERNEL | PLAIN | if caller.is_secret() { MORE } else { 0 },
             caller_stack: false,
             kept: Some(Kept::new([r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15], fpu::control())),
         };
         let known = inner.gate.record(record).ok_or(Error::NotFound)?;
         enter(thread, inner, &known, arrival)?;
-        inner.gate.remember_plain(Plain::new(r.rip, record, caller.number, index as u32));
+        if !inner.domain.is_secret() && !text.place.is_nsys() {
+            inner.gate.remember_plain(Plain::new(r.rip, record, caller.number, index as u32));
+        }
         Ok(())
     });
     if entered == Err(Error::Changed) {
@@ -247,10 +291,11 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
     if depth >= DEPTH_MAX {
         return Err(Error::TooDeep);
     }
+    let more = place::enters(thread, &caller.text, &callee.text)?;
     let then = inner.gate.sp(caller.number);
     inner.gate.set_sp(caller.number, arrival.rsp);
     let stack = callee_stack(thread, inner, &caller, &callee, &arrival).inspect_err(|_| inner.gate.set_sp(caller.number, then))?;
-    let frame = Frame { rip: arrival.rip, sp: inner.gate.sp(callee.number), record: arrival.record };
+    let frame = Frame { rip: arrival.rip | more, sp: inner.gate.sp(callee.number), record: arrival.record };
     inner.gate.set_frame(depth + 1, frame);
     inner.gate.set_top(depth + 1);
     if let Some(kept) = arrival.kept {
@@ -262,10 +307,11 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
         Registers { rdi, rsi, r12, r13, r8, r9, r14: arrival.index, rbx: arrival.record, ..Registers::start(record.entry, stack) };
     fpu::scrub(None);
     count(&here().counters.epc);
+    trace::note(kind::CALL, callee.text.base, depth as u64 + 1);
     Ok(())
 }
 
-/// The callee's stack pointer, with the doorstep as its return address.
+/// The callee's stack pointer. Where the thread was not inside it, and on the caller's stack, the doorstep is its return address.
 fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Domain, arrival: &Arrival) -> Result<u64, Error> {
     if arrival.caller_stack {
         // Only the caller's own stack, which one thread may write (pitfalls, H11).
@@ -284,25 +330,7 @@ fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Do
         }
         return Ok(at);
     }
-    let left = inner.gate.sp(callee.number);
-    let (base, top) = callee.stack;
-    if left == top - 16 {
-        return Ok(left);
-    }
-    // The thread is inside this text already: go on below where it left.
-    if left > top || left < base {
-        return Err(Error::BadAddress);
-    }
-    if left < base + 3 * PAGE {
-        return Err(Error::TooDeep);
-    }
-    let at = (left & !15) - 16;
-    // Its stack is the callee's affair: where it cannot be written, the callee would fault at its first push.
-    claim::write(callee, at, &DOORSTEP.to_le_bytes()).map_err(|error| match error {
-        Error::NoMemory => error,
-        _ => Error::Faulted,
-    })?;
-    Ok(at)
+    aside::stack(callee, inner.gate.sp(callee.number))
 }
 
 /// `gate_return`.
@@ -334,10 +362,13 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
         }
         inner.domain.clone()
     };
+    if domain.text.is_dead() {
+        post::fell_out(thread, &domain);
+    }
     leave(thread, Err(error));
     // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep.
     // It may be gone, and its stack with it.
-    if domain.stack.1 != 0 {
+    if domain.stack.1 != 0 && !thread.inner.lock().is_inside(domain.number) {
         let _ = claim::write(&domain, domain.stack.1 - 16, &DOORSTEP.to_le_bytes());
     }
     true
@@ -345,20 +376,29 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 
 /// Returns into the caller, or the first one below whose text still lives.
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
+    thread.due.back();
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
+    let mut lent = Vec::new();
+    let mut passed = Vec::new();
     let (frame, more) = loop {
         let Some((frame, more)) = inner.pop() else {
             // Nobody is left to return to: the thread's own program has ended.
             drop(guard);
             return thread.end(Error::Dead.word());
         };
+        if result.is_err() {
+            lent.extend(inner.binding_by(frame.record));
+        }
         if !inner.domain.text.is_dead() {
             break (frame, more);
         }
+        passed.extend(more);
         result = Err(Error::Dead);
     };
     let stacks = inner.take_stacks();
+    place::comes_back(&inner.domain.text);
+    trace::note(kind::RETURN, inner.domain.text.base, inner.depth() as u64);
     // What a program calls with as its return address need not be an address at all.
     let rip = Some(frame.rip & !(BY_KERNEL | PLAIN | MORE)).filter(|rip| *rip < SPACE_END).unwrap_or(0);
     let rsp = inner.gate.sp(inner.domain.number);
@@ -380,7 +420,19 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             *inner.area.registers_mut() = Registers { rdi, rsi, r10: status, ..Registers::start(rip, rsp) };
             fpu::scrub(None);
         }
-        Some(Foreign { mut registers, faulted }) => {
+        Some(More::Served(mut served)) => {
+            pager::restore(thread, inner, &mut served);
+            drop(guard);
+            end_lending(thread, &lent, passed, stacks);
+            return pager::returned(thread, served, result);
+        }
+        Some(More::Signal(mut begun)) => {
+            aside::come_back(inner, begun.area());
+            drop(guard);
+            end_lending(thread, &lent, passed, stacks);
+            return signal::returned(thread, *begun);
+        }
+        Some(More::Foreign(Foreign { mut registers, faulted })) => {
             let task = thread.task.clone();
             match result {
                 Ok(_) if faulted => {}
@@ -401,29 +453,18 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         }
     }
     drop(guard);
+    end_lending(thread, &lent, passed, stacks);
+}
+
+/// Of calls that have been left: pagers are not waited for any more, and what was lent is taken back.
+fn end_lending(thread: &Thread, lent: &[Arc<Binding>], passed: Vec<More>, stacks: Vec<(usize, Arc<Section>, AclEntry)>) {
+    passed.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
     for (_, stack, entry) in stacks {
         // It may have been deleted.
         let _ = stack.set_entry(&AclEntry { rights: 0, ..entry });
     }
-}
-
-/// Enters the personality of window code with `frame_at` as the only argument; its stack begins with the return address
-/// below that. `faulted`: the code was stopped by a fault.
-pub fn enter_personality(thread: &Arc<Thread>, inner: &mut Inner, gate: &Gate, registers: Registers, frame_at: u64, faulted: bool) -> Result<(), Error> {
-    let depth = inner.depth();
-    if depth >= DEPTH_MAX {
-        return Err(Error::TooDeep);
-    }
-    let caller = inner.domain.clone();
-    let callee = thread.domain_for(inner, &gate.text)?;
-    let record = record_of(&caller, &callee, &gate.block, (0, 0), 0);
-    let address = inner.loose_record(thread, &record)?;
-    inner.gate.set_sp(caller.number, registers.rsp);
-    inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: inner.gate.sp(callee.number), record: address });
-    inner.gate.set_top(depth + 1);
-    inner.more.push((depth + 1, Foreign { registers: Box::new(registers), faulted }));
-    inner.sync();
-    *inner.area.registers_mut() =
-        Registers { rdi: frame_at, rbx: address, ..Registers::start(gate.block.entry, frame_at - 8) };
-    Ok(())
+    // A callee that went wrong keeps nothing that was lent to it for the call, as soon as no other one is under way.
+    lent.iter().for_each(|binding| {
+        binding.take_back(thread.task.number);
+    });
 }

@@ -1,9 +1,11 @@
 //! Faults: a miss of the view asks the ACL and fills it; what the ACL does not allow stops the program that tried, with
 //! the section, the right and the (thread, text) pair named (CUBIX-12, 15).
 
+mod bereft;
 mod own;
 
-pub use own::{Handled, set as set_entry};
+pub use bereft::{Bereft, text_ended};
+pub use own::{Handled, look_at, set as set_entry};
 
 use crate::claim;
 use crate::domain::Domain;
@@ -11,8 +13,11 @@ use crate::epc;
 use crate::foreign;
 use crate::gate;
 use crate::keyed::{self, Tag};
+use crate::pager;
 use crate::post::loan;
 use crate::seat;
+use crate::secret;
+use crate::section::real;
 use crate::thread::Thread;
 use crate::view::Stale;
 use abi::info::feature;
@@ -24,7 +29,9 @@ use abi::{Error, Rights};
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
 use arch::cpu::has;
+use arch::entry::page_fault;
 use arch::gate::Stopped;
+use arch::{fpu, machine_check};
 use paging::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,22 +39,24 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const LINES_MAX: u64 = 100;
 
 /// Why an access cannot be made.
-struct Denial {
-    cause: u64,
-    section: u64,
-    right: Rights,
+pub struct Denial {
+    pub cause: u64,
+    pub section: u64,
+    pub right: Rights,
+    /// What there is to be said besides.
+    pub detail: u64,
 }
 
 /// A page fault of user code.
 pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
-    thread.faults.fetch_add(1, Ordering::Relaxed);
+    thread.has_faulted();
     let domain = thread.domain();
     if domain.text.is_dead() {
         return ended(thread, &domain);
     }
-    let access = if error & 16 != 0 {
+    let access = if error & page_fault::FETCH != 0 {
         Access::Execute
-    } else if error & 2 != 0 {
+    } else if error & page_fault::STORE != 0 {
         Access::Write
     } else {
         Access::Read
@@ -56,9 +65,9 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
     let outcome = match gate {
         Some(gate) => {
             let section = gate.0.base;
-            epc::plain_call(thread, gate).map_err(|_| Denial { cause: cause::DENIED, section, right: Rights::CALL })
+            epc::plain_call(thread, gate).map_err(|_| Denial { cause: cause::DENIED, section, right: Rights::CALL, detail: 0 })
         }
-        None => fill(thread, &domain, address, access),
+        None => fill(thread, &domain, address, access, error & page_fault::PRESENT != 0),
     };
     if let Err(denial) = outcome {
         if domain.text.is_dead() {
@@ -91,7 +100,7 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
     if stopped == Stopped::KernelFrame && address.is_none() {
         return epc::give_back_again(thread);
     }
-    let gate = Denial { cause: cause::DENIED, section: abi::gate::GATE_BASE, right: Rights::WRITE };
+    let gate = Denial { cause: cause::DENIED, section: abi::gate::GATE_BASE, right: Rights::WRITE, detail: 0 };
     stop(thread, &domain, address.unwrap_or(abi::gate::GATE_BASE), gate);
 }
 
@@ -115,12 +124,12 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
     thread.kill();
 }
 
-/// Fills the domain's view for one access, as far as the ACL allows.
-fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> Result<(), Denial> {
+/// Fills the domain's view for one access, as far as the ACL allows. `is_mapped`: something is there, but not for this access.
+fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access, is_mapped: bool) -> Result<(), Denial> {
     let right = access.right();
-    let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right })?;
+    let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right, detail: 0 })?;
     let section = &place.section;
-    let denied = |cause, right| Denial { cause, section: section.base, right };
+    let denied = |cause, right| Denial { cause, section: section.base, right, detail: 0 };
     let mut state = section.state.lock();
     if access == Access::Execute && section.is_gate_address(address) {
         return Err(denied(cause::NO_GATE, right));
@@ -150,10 +159,10 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
         // It is tried again until the clone is made, or the page forgotten.
         return Ok(());
     }
-    if state.invalid.has(page) {
-        return Err(denied(cause::INVALID, right));
+    if state.misses(page).is_some() {
+        return pager::fault(thread, domain, &place, address, access, state);
     }
-    let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page);
+    let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page) || !store && state.paged.clean.has(page);
     let claim::Present { frame, stale } =
         claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
     if stale.is_remembered() {
@@ -164,6 +173,12 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     }
     let prot = while_shared(prot, !state.cloning && (store || !shared_before));
     let at = address / PAGE * PAGE;
+    if !is_mapped && place.window.is_none() && real::show_one_again(section, &state, domain, (at, &frame), prot) {
+        drop(frame);
+        drop(state);
+        stale.flush();
+        return Ok(());
+    }
     let whole = domain.view();
     let view = whole.part(at);
     let mut mapped = Ok(());
@@ -175,11 +190,13 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
     };
     let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
         Some(keys) => {
-            let own_part = !Arc::ptr_eq(view, &keys.lower);
-            keys.tag(domain, section, &state, own_part, map)
+            keys.tag(domain, section, &state, view, map)
         }
         None => {
             map(0);
+            if place.window.is_none() {
+                state.last.set((view.shown(state.acl.changes(), 0), 0));
+            }
             Tag::Mapped
         }
     };
@@ -204,14 +221,17 @@ fn fill(thread: &Thread, domain: &Arc<Domain>, address: u64, access: Access) -> 
         }
         Tag::NoKey(class) | Tag::Apart(class) => keyed::set_apart(thread, domain, Some(class)),
     };
+    if section.is_secret() {
+        secret::touched(thread, domain);
+    }
     outcome.map_err(|_| denied(cause::NO_MEMORY, right))
 }
 
 /// An access that is not allowed.
-fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: Denial) {
+pub fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: Denial) {
     let how = Exit {
         kind: exit::FAULT,
-        code: 0,
+        code: denial.detail,
         cause: denial.cause,
         address,
         section: denial.section,
@@ -234,18 +254,24 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
     if domain.text.is_dead() {
         return ended(thread, &domain);
     }
-    let cause = match vector {
-        0 => cause::DIVIDE,
-        3 => cause::BREAKPOINT,
-        6 | 13 => cause::INSTRUCTION,
-        _ => cause::EXCEPTION,
+    let (cause, code) = match vector {
+        0 => (cause::DIVIDE, 0),
+        1 => (cause::STEP, 0),
+        3 => (cause::BREAKPOINT, 0),
+        4 => (cause::OVERFLOW, 0),
+        6 | 13 => (cause::INSTRUCTION, error),
+        // As the thread left it: the kernel does not calculate.
+        16 => (cause::FLOATING, u64::from(fpu::status())),
+        19 => (cause::FLOATING, u64::from(fpu::control().mxcsr())),
+        machine_check::VECTOR => (cause::MACHINE, error),
+        _ => (cause::EXCEPTION, error),
     };
     if domain.in_window {
         return foreign::exception(thread, vector);
     }
     let how = Exit {
         kind: exit::FAULT,
-        code: error,
+        code,
         cause,
         address: vector,
         section: 0,
@@ -259,6 +285,18 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
     }
 }
 
+/// A machine check while a program was executed. The memory that failed is not taken out of use.
+pub fn machine(thread: &Arc<Thread>) {
+    let found = machine_check::take(|bank, status, address| {
+        log::warn!("machine check: bank {bank} status {status:#x} address {:#x}", address.unwrap_or(0));
+    });
+    match found {
+        machine_check::Found::Nothing => {}
+        machine_check::Found::Program(status) => exception(thread, machine_check::VECTOR, status),
+        machine_check::Found::Machine(status) => panic!("machine check: status {status:#x}"),
+    }
+}
+
 /// `fault_return`.
 ///
 /// # Errors
@@ -268,6 +306,13 @@ pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64, mended: bool
         end_program(thread, how);
     }
     Ok(())
+}
+
+/// What the text itself should have mended, and has not in time.
+pub fn end_late(thread: &Arc<Thread>) {
+    if let Some(how) = own::end_late(thread) {
+        end_program(thread, how);
+    }
 }
 
 /// What the text itself does not mend. A fault in a callee ends the call; in a program's own text, the program.

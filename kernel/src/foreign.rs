@@ -3,6 +3,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::info::word;
 use crate::epc;
 use crate::frame;
 use crate::gate::{self, Gate};
@@ -34,6 +35,9 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
         fresh = true;
         Foreign { gate: Gate { text: owner, block }, text: Arc::downgrade(&text) }
     });
+    if fresh {
+        task.shown.set(word!(Task, foreign), 1);
+    }
     if fresh { Ok(0) } else { Err(Error::Exists) }
 }
 

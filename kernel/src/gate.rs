@@ -1,24 +1,22 @@
 //! Gates, and what texts are bound to (CUBIX-28, 64). Entry addresses lie in the last page of a text's reserve, where
 //! nothing is ever mapped (`docs/decisions/0001`).
 
+mod lent;
+
 use crate::domain::Domain;
-use crate::machine::{machine, spare_heap};
+use crate::machine::spare_heap_for;
 use crate::section::{New, Section};
 use crate::thread::Thread;
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
-use abi::rights::{ACL_MAX, principal};
+use abi::rights::principal;
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);
-
-/// Each time that so many more tasks have an entry in the list of an argument section, those that have ended lose theirs.
-const LENT_LOOK: usize = 16;
 
 /// A block of gates, found.
 pub struct Gate {
@@ -33,8 +31,12 @@ pub struct Binding {
     pub block: Block,
     args: Option<Arc<Section>>,
     pub args_len: u64,
-    /// Whose threads may use it in the callee without more ado.
+    /// Whose threads may use it in the callee without more ado; and others to which it is lent for a while.
     task: u64,
+    lent: lent::Tasks,
+    /// The text that has bound, and which of its bindings this is.
+    text: u64,
+    number: u64,
     pub caller_stack: bool,
     pub by_kernel: bool,
     ended: AtomicBool,
@@ -48,41 +50,6 @@ impl Binding {
 
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
-    }
-
-    /// The argument section is lent to the callee while a thread of this caller's task executes it, so not beyond a call
-    /// (pitfalls, H10). Those of the task that has bound need no more; others come by where the caller is called itself. Errors:
-    /// `TooBig`: as many tasks are there as a list has room for. `Dead`: the callee is gone.
-    pub fn lend(&self, caller: &Domain) -> Result<(), Error> {
-        let (Some(args), task) = (&self.args, caller.subject.task) else { return Ok(()) };
-        if task == self.task {
-            return Ok(());
-        }
-        // An entry for a text that is gone would be for whatever comes to lie there.
-        if self.target.is_dead() {
-            return Err(Error::Dead);
-        }
-        let (known, ended) = {
-            let state = args.state.lock();
-            let entries = state.acl.entries();
-            let is_lent = |entry: &&AclEntry| entry.principal == principal::TASK && entry.text == self.target.base;
-            let known = entries.iter().filter(is_lent).any(|entry| entry.id == task);
-            let look = !known && (entries.len().is_multiple_of(LENT_LOOK) || entries.len() >= ACL_MAX);
-            let ended = |entry: &&AclEntry| look && is_lent(entry) && machine().tasks.find(entry.id).is_none();
-            (known, entries.iter().filter(ended).copied().collect::<Vec<_>>())
-        };
-        ended.iter().try_for_each(|entry| args.set_entry(&AclEntry { rights: 0, ..*entry }))?;
-        if known {
-            return Ok(());
-        }
-        let entry = lent(principal::TASK, task, &self.target);
-        args.set_entry(&entry)?;
-        if self.target.is_dead() {
-            // It may have gone before its name was in a list.
-            args.set_entry(&AclEntry { rights: 0, ..entry })?;
-            return Err(Error::Dead);
-        }
-        Ok(())
     }
 
     pub fn end(&self) {
@@ -114,7 +81,7 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
     if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
         return Err(Error::BadArgument);
     }
-    spare_heap()?;
+    spare_heap_for(&text.owner())?;
     text.gates.lock().create(Block { entry, count: gates, cookie, flags })
 }
 
@@ -130,7 +97,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 
 /// `gate_bind`.
 pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
-    spare_heap()?;
+    spare_heap_for(&domain.text.owner())?;
     let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
     if index != 0 || flags & !(flag::CALLER_STACK | flag::BY_KERNEL) != 0 || domain.in_window {
         return Err(Error::BadArgument);
@@ -144,26 +111,31 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
     let callee = thread.domain_of(&target);
     let (why, page) = why_by_kernel(domain, &target, callee.as_deref(), flags);
     let grade = if why == why::DIRECT { grade::EPC_H } else { grade::EPC_S };
-    let args = (args_len > 0).then(|| make_args(domain, &target, args_len)).transpose()?;
+    // Not the thread's: a text may bind while others' threads execute it, and then it lends to them for a while only.
+    let task = text.owner().number;
+    let args = (args_len > 0).then(|| make_args(domain, task, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
+    let mut bindings = text.bindings.lock();
+    let number = bindings.iter().position(Option::is_none).unwrap_or(bindings.len());
+    if number as u64 >= BINDINGS_MAX {
+        drop(bindings);
+        args.iter().for_each(|args| args.delete());
+        return Err(Error::TooBig);
+    }
     let binding = Arc::new(Binding {
         target: target.clone(),
         address,
         block: Block { ..block },
         args,
         args_len,
-        task: domain.subject.task,
+        task,
+        lent: lent::Tasks::default(),
+        text: text.base,
+        number: number as u64,
         caller_stack,
         by_kernel: flags & flag::BY_KERNEL != 0,
         ended: AtomicBool::new(false),
     });
-    let mut bindings = text.bindings.lock();
-    let number = bindings.iter().position(Option::is_none).unwrap_or(bindings.len());
-    if number as u64 >= BINDINGS_MAX {
-        drop(bindings);
-        binding.end();
-        return Err(Error::TooBig);
-    }
     if number == bindings.len() {
         bindings.push(None);
     }
@@ -192,9 +164,11 @@ fn why_by_kernel(domain: &Domain, target: &Section, callee: Option<&Domain>, fla
         (why::CALLER_UNCLEAR, page(text))
     } else if !target.is_clear() {
         (why::CALLEE_UNCLEAR, page(target))
+    } else if domain.supervisor || target.place.is_supervisor() {
+        (why::SUPERVISOR, 0)
     } else if !target.rights(domain).contains(Rights::EXECUTE) {
         (why::NOT_EXECUTABLE, 0)
-    } else if [Some(domain), callee].into_iter().flatten().any(|domain| domain.secret.load(Ordering::SeqCst)) {
+    } else if [Some(domain), callee].into_iter().flatten().any(|domain| domain.is_secret()) {
         (why::SECRET, 0)
     } else {
         (why::DIRECT, 0)
@@ -208,12 +182,12 @@ fn lent(principal: u32, id: u64, callee: &Section) -> AclEntry {
 
 /// A section for what is passed by pointer. The binding text may use it on whatever thread, the bound one on threads of the task that
 /// has bound; see [`Binding::lend`].
-fn make_args(domain: &Domain, target: &Section, len: u64) -> Result<Arc<Section>, Error> {
+fn make_args(domain: &Domain, task: u64, target: &Section, len: u64) -> Result<Arc<Section>, Error> {
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: domain.text.base };
     let owner = domain.text.owner();
     let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
-    section.set_entry(&lent(principal::TASK, domain.subject.task, target)).inspect_err(|_| section.delete())?;
+    section.set_entry(&lent(principal::TASK, task, target)).inspect_err(|_| section.delete())?;
     if target.is_dead() {
         // It may have gone before its name was in this list: the entry would be for whatever comes to lie there.
         section.delete();

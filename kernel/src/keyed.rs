@@ -6,10 +6,11 @@ use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::EARNING;
 use crate::processor::{self, Scope};
+use crate::sched;
 use crate::section::{Section, State};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
-use crate::view::{Stale, View};
+use crate::view::View;
 use abi::gate::{BINDINGS_MAX, slot};
 use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
@@ -59,8 +60,8 @@ pub enum Tag {
 pub enum Change {
     /// A free one has come to this class.
     Given(Class),
-    /// It leaves a class; what was mapped with it.
-    Leaves(Leaving, Stale),
+    /// It leaves a class: no page gets it until that is settled.
+    Leaves(Leaving),
 }
 
 /// The part of an ACL that matters for a section's pages. Pages of texts are never writable: reading them is all there is.
@@ -110,7 +111,7 @@ impl TaskView {
 
     /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches.
     pub fn admit(&self, domain: &Arc<Domain>) -> bool {
-        if !domain.text.is_clear() {
+        if !domain.text.is_clear() || domain.supervisor {
             return false;
         }
         loop {
@@ -153,9 +154,20 @@ impl TaskView {
         }
     }
 
+    /// Maps pages of a section of data that is no secret as [`TaskView::tag`] does, if this view was the last in which one of the section was mapped and neither its list nor the keys have
+    /// changed since. Whether that was so.
+    #[inline]
+    pub fn tag_again(&self, state: &State, view: &View, map: impl FnOnce(u8) -> bool) -> bool {
+        let this = self.state.lock();
+        let (shown, key) = state.last.get();
+        let is_same = shown == view.shown(state.acl.changes(), this.keys.changes());
+        is_same && map(key)
+    }
+
     /// Maps a page of a section for a domain that has tried to use it, with the key of its class. The section's lock is
     /// held, and the view's during `map`: no key changes hands between its choice and its use.
-    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, own_part: bool, map: impl FnOnce(u8)) -> Tag {
+    pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, view: &View, map: impl FnOnce(u8)) -> Tag {
+        let own_part = !core::ptr::eq(view, &*self.lower);
         let class = class_of(section, state, domain, own_part);
         if section.is_secret() {
             domain.secret.store(true, Ordering::SeqCst);
@@ -170,6 +182,8 @@ impl TaskView {
         match this.keys.find(&class) {
             Want::Has(key) => {
                 map(key.number());
+                // (No section is in a window of a domain that is here.)
+                state.last.set((view.shown(state.acl.changes(), this.keys.changes()), key.number()));
                 Tag::Mapped
             }
             Want::Take { .. } => Tag::Again(Change::Given(class)),
@@ -197,10 +211,7 @@ impl TaskView {
         match this.keys.earn(class, is_kept, uses.as_ref()) {
             Want::Has(_) => Ok(true),
             Want::Take { evicted: None, .. } => Err(Change::Given(class.clone())),
-            Want::Take { evicted: Some(leaving), .. } => {
-                let stale = self.clear(&this, leaving.key());
-                Err(Change::Leaves(leaving, stale))
-            }
+            Want::Take { evicted: Some(leaving), .. } => Err(Change::Leaves(leaving)),
             Want::None => Ok(false),
         }
     }
@@ -210,9 +221,9 @@ impl TaskView {
     pub fn change(self: &Arc<TaskView>, change: Change) {
         match change {
             Change::Given(class) => self.given(&class),
-            Change::Leaves(leaving, stale) => {
+            Change::Leaves(leaving) => {
                 self.tell(leaving.class());
-                stale.flush();
+                self.clear(leaving.key());
                 processor::make_forget(self.lower.users(), Scope::All);
                 let next = self.state.lock().keys.settle(leaving).cloned();
                 next.iter().for_each(|class| self.given(class));
@@ -237,10 +248,7 @@ impl TaskView {
     /// A text has ended: keys of classes that name it are free.
     pub fn forget_text(self: &Arc<TaskView>, text: u64) {
         let leaving = self.state.lock().keys.forget(text);
-        for leaving in leaving {
-            let stale = self.clear(&self.state.lock(), leaving.key());
-            self.change(Change::Leaves(leaving, stale));
-        }
+        leaving.into_iter().for_each(|leaving| self.change(Change::Leaves(leaving)));
     }
 
     /// The key register's value in a domain.
@@ -252,7 +260,7 @@ impl TaskView {
     fn uses(&self) -> Uses {
         let mut sum = [0; KEYS];
         let mut mapped = self.lower.keys();
-        for thread in self.threads() {
+        sched::in_stretches(self.threads(), |thread| {
             let inner = thread.inner.lock();
             // Lists name what texts are clones of as well; of those it is not known who is called.
             let starts = inner.domains.get(OWN as usize).and_then(|own| Some(own.as_ref()?.subject.original));
@@ -265,7 +273,7 @@ impl TaskView {
             let uses = self.state.lock().keys.uses(NAMED, called);
             sum.iter_mut().zip(uses).for_each(|(sum, uses)| *sum += uses);
             mapped |= thread.shared.as_ref().map_or(0, |view| view.keys());
-        }
+        });
         core::array::from_fn(|key| if mapped & 1 << key != 0 { sum[key] } else { ON_NO_PAGE })
     }
 
@@ -278,25 +286,33 @@ impl TaskView {
         KeyUse { misses, given, evicted, looks }
     }
 
-    /// Takes the pages of a key out of all page tables.
-    fn clear(&self, state: &Inside, key: Key) -> Stale {
-        let mut stale = self.lower.forget_key(key.number());
-        for view in state.threads.iter().filter_map(Weak::upgrade).filter_map(|thread| thread.shared.clone()) {
-            stale.join(view.forget_key(key.number()));
-        }
-        stale
+    /// Takes the pages of a key that leaves out of all page tables, and has processors forget them. Call without locks.
+    fn clear(&self, key: Key) {
+        let empty = |view: &Arc<View>| {
+            let mut last = None;
+            loop {
+                let (stale, more) = view.forget_key(key.number(), last);
+                stale.flush();
+                if more.is_none() {
+                    break;
+                }
+                // All of a stack was looked through for where its pages are.
+                sched::breathe();
+                last = more;
+            }
+        };
+        empty(&self.lower);
+        sched::in_stretches(self.threads(), |thread| thread.shared.iter().for_each(empty));
     }
 
     /// Every thread's gate hears of the registers as they are now, of the domains that may use a class.
     fn tell(&self, class: &Class) {
-        for thread in self.threads() {
+        sched::in_stretches(self.threads(), |thread| {
             let inner = &mut *thread.inner.lock();
-            let domains = inner.domains.iter().flatten().filter(|domain| {
-                class.named().any(|text| [ANY_TEXT, domain.subject.text, domain.subject.original].contains(&text))
-            });
+            let domains = inner.domains.iter().flatten().filter(|domain| !class.rights(&domain.subject).is_empty());
             let records = domains.flat_map(|domain| inner.leading_to(domain.number)).collect();
             inner.refresh(records);
-        }
+        });
     }
 }
 
@@ -363,7 +379,13 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
     // It is called by the kernel now, and makes its own calls so.
     let called = inner.leading_from(domain.number).filter_map(|address| inner.gate.record(address)).map(|record| record.domain);
     let numbers: Vec<u32> = called.filter(|number| *number != 0).chain([domain.number]).collect();
-    numbers.into_iter().for_each(|number| inner.gate.set_countdown(number, EARNING));
+    for number in numbers {
+        inner.gate.set_countdown(number, EARNING);
+        if let Ok(called) = inner.domain_number(number) {
+            inner.only_long_ways(&called);
+        }
+    }
+    inner.only_long_ways(domain);
     inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
     Ok(())
 }
@@ -371,7 +393,7 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
 /// A domain that lives apart is called again: it may have earned a key. Call without locks.
 pub fn try_back(thread: &Arc<Thread>, domain: &Arc<Domain>) {
     let Some(task_view) = &domain.task_view else { return };
-    if domain.is_keyed() || domain.secret.load(Ordering::SeqCst) {
+    if domain.is_keyed() || domain.supervisor || domain.is_secret() {
         return;
     }
     let missed = domain.missed.lock().clone();

@@ -4,12 +4,15 @@
 use crate::call;
 use crate::domain::Domain;
 use crate::machine::machine;
+use crate::mbcf::{self, queue, signal, structure};
 use crate::processor::here;
-use crate::section::{Section, valid};
+use crate::section::{Section, real};
+use crate::section::valid::{self, Again};
 use crate::thread::Thread;
 use crate::watch;
 use abi::Error;
 use abi::calls::{Call, LIGHT, LIGHT_COUNT};
+use alloc::sync::Arc;
 use arch::light::{Answer, Handler, Table};
 
 /// A call's name, to be compared with the table of all calls, and what the light entry runs.
@@ -21,16 +24,22 @@ macro_rules! of_caller {
         extern "C" fn handler(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> Answer {
             let mut next = [a, b, c, d, e, f].into_iter();
             let call = Call::$variant { $($argument: next.next().unwrap_or(0)),* };
-            let thread = here().current();
-            let domain = {
-                let inner = &mut *thread.inner.lock();
-                inner.sync();
-                inner.domain.clone()
-            };
+            let (thread, domain) = caller();
             answer(serve(&thread, &domain, call))
         }
         handler
     }};
+}
+pub(crate) use of_caller;
+
+/// The running thread, and the domain that it is in.
+#[inline(always)]
+pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
+    let local = here().local.lock();
+    let thread = local.current.as_ref().expect("user code runs on a thread");
+    let inner = &mut *thread.inner.lock();
+    inner.sync();
+    (thread.clone(), inner.domain.clone())
 }
 
 const ROWS: [Row; LIGHT_COUNT] = [
@@ -40,8 +49,15 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("may_pass", of_caller!(MayPass(a, a_len, b, b_len, c, c_len))),
     ("section_owner", section_owner),
     ("running", running),
-    ("page_invalidate", of_caller!(PageInvalidate(address, len))),
-    ("page_validate", of_caller!(PageValidate(address, len))),
+    ("page_invalidate", page_invalidate),
+    ("page_validate", page_validate),
+    ("fifo_init", of_caller!(FifoInit(queue, start, end, flags))),
+    ("fifo_read", of_caller!(FifoRead(queue, to, max))),
+    ("structure_end", of_caller!(StructureEnd(address))),
+    ("signal_init", of_caller!(SignalInit(structure, setup))),
+    ("signal_take", of_caller!(SignalTake(structure, to, max))),
+    ("page_alloc", of_caller!(PageAlloc(address, len))),
+    ("page_free", of_caller!(PageFree(address, len))),
 ];
 
 /// What `light.S` looks in.
@@ -56,14 +72,14 @@ pub static TABLE: Table = {
     table
 };
 
-fn answer(result: Result<u64, Error>) -> Answer {
+pub fn answer(result: Result<u64, Error>) -> Answer {
     match result {
         Ok(value) => Answer { status: 0, value },
         Err(error) => Answer { status: error.word(), value: 0 },
     }
 }
 
-/// Serves a light call of this thread's.
+/// Serves a light call or a memory operation of this thread's.
 ///
 /// # Errors
 /// `NoSuchCall`: it is none of them; what it refuses with.
@@ -75,9 +91,17 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::MayPass { a, a_len, b, b_len, c, c_len } => call::may_pass(thread, d, [(a, a_len), (b, b_len), (c, c_len)]),
         Call::SectionOwner { base } => owner(base),
         Call::Running {} => watch::section(),
-        Call::PageInvalidate { address, len } => valid::set(d, address, len, false),
-        Call::PageValidate { address, len } => valid::set(d, address, len, true),
-        _ => Err(Error::NoSuchCall),
+        Call::PageInvalidate { address, len } => valid::set(thread, d, address, len, false),
+        Call::PageValidate { address, len } => valid::set(thread, d, address, len, true),
+        Call::FifoInit { queue, start, end, flags } => queue::init(d, queue, start, end, flags),
+        Call::FifoRead { queue, to, max } => queue::read(d, queue, to, max),
+        Call::StructureEnd { address } => structure::end(d, address),
+        Call::SignalInit { structure, setup } => here().away_from_user(|| signal::init(d, structure, setup)),
+        Call::SignalTake { structure, to, max } => signal::take(d, structure, to, max),
+        // Many pages take long, and others are to forget: meanwhile nobody waits for this processor.
+        Call::PageAlloc { address, len } => here().away_from_user(|| real::alloc(d, address, len)),
+        Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
+        _ => mbcf::serve(thread, d, call),
     }
 }
 
@@ -95,6 +119,47 @@ extern "C" fn section_owner(base: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -
 
 extern "C" fn running(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
     answer(watch::section())
+}
+
+extern "C" fn page_invalidate(address: u64, len: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
+    validity::<false>(address, len)
+}
+
+extern "C" fn page_validate(address: u64, len: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
+    validity::<true>(address, len)
+}
+
+/// First as if it were what the thread has done before.
+#[inline(always)]
+fn validity<const VALID: bool>(address: u64, len: u64) -> Answer {
+    let me = here();
+    let again = {
+        let local = me.local.lock();
+        let thread = local.current.as_ref().expect("user code runs on a thread");
+        let inner = &mut *thread.inner.lock();
+        inner.sync();
+        valid::again::<VALID>(me, inner, address, len)
+    };
+    match again {
+        Again::Done => Answer { status: 0, value: len },
+        other => not_again(other, address, len, VALID),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_again(again: Again, address: u64, len: u64, valid: bool) -> Answer {
+    match again {
+        Again::Done => Answer { status: 0, value: len },
+        Again::Owed(stale) => {
+            here().away_from_user(|| stale.flush());
+            Answer { status: 0, value: len }
+        }
+        Again::No => {
+            let (thread, domain) = caller();
+            answer(valid::set(&thread, &domain, address, len, valid))
+        }
+    }
 }
 
 fn time(which: u64) -> Result<u64, Error> {

@@ -4,18 +4,21 @@
 use crate::device;
 use crate::domain::Domain;
 use crate::gate;
+use crate::info::{self, word};
 use crate::machine::machine;
 use crate::post::{self, notice, notice::Bound};
 use crate::processor::{Processor, here};
 use crate::seat;
 use crate::section::Section;
 use crate::thread::Thread;
-use abi::info::{Interrupt, way};
+use abi::info::layout::Interrupt;
+use abi::info::way;
 use abi::refusal::Object;
 use abi::sched::event;
 use abi::{Error, Rights};
 use ::sched::Home;
 use alloc::sync::Arc;
+use arch::shown::Page;
 use arch::{apic, ioapic, time};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Mutex;
@@ -39,17 +42,21 @@ struct Line {
     /// Its number on the ISA bus, plus one; 0: nobody has asked for it.
     isa: AtomicU64,
     section: AtomicU64,
-    /// The processor of who has bound a handler last, the one that somebody has named, and the one that the controller knows.
-    bound_at: AtomicUsize,
+    /// Its record, which programs read (`abi::info::layout::Interrupt`).
+    shown: &'static [AtomicU64],
+    /// The processor that somebody has named, and the one that the controller knows.
     pinned: AtomicUsize,
     aimed: AtomicUsize,
     floats: AtomicBool,
-    came: AtomicU64,
+    came: &'static AtomicU64,
     /// Of those: to an idle processor; to a busy one, though another was idle.
-    idle: AtomicU64,
-    missed: AtomicU64,
-    longest_ns: AtomicU64,
+    idle: &'static AtomicU64,
+    missed: &'static AtomicU64,
+    longest_ns: &'static AtomicU64,
 }
+
+/// Where programs read of the lines.
+pub static SHOWN: Page = Page::new();
 
 static LINES: spin::Once<[Line; apic::LINES as usize]> = spin::Once::new();
 static HOME: Home = Home::new();
@@ -59,7 +66,7 @@ static FLOATING: AtomicUsize = AtomicUsize::new(0);
 static AIMING: Mutex<()> = Mutex::new(());
 
 fn lines() -> &'static [Line; apic::LINES as usize] {
-    LINES.call_once(|| core::array::from_fn(|_| Line::new()))
+    LINES.call_once(|| core::array::from_fn(Line::new))
 }
 
 /// The line of a device whose interrupts the caller may have.
@@ -81,7 +88,6 @@ pub fn bind(domain: &Domain, base: u64, gate: u64) -> Result<u64, Error> {
     if line.is_of_another(domain) {
         return Err(Error::Busy);
     }
-    line.bound_at.store(here().index, Ordering::Relaxed);
     *line.handler.lock() = (gate != 0).then_some(Handler { gate, section: base });
     line.aim();
     // As if one had come: so the scheduler gets to know the handler, and one that did come is not overlooked.
@@ -131,31 +137,6 @@ pub fn route(isa: u64, processor: u64) -> Result<u64, Error> {
     Ok(0)
 }
 
-/// `irq_info`: what is known of a line; nothing, beyond the last one.
-pub fn info(index: u64) -> Option<Interrupt> {
-    let line = lines().get(usize::try_from(index).ok()?)?;
-    let isa = line.isa.load(Ordering::SeqCst);
-    if isa == 0 {
-        return Some(Interrupt { number: u64::MAX, ..Interrupt::default() });
-    }
-    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let text = line.notice.lock().as_ref().map_or(0, |bound| bound.text.base);
-    let handler = line.handler().is_some();
-    Some(Interrupt {
-        number: isa - 1,
-        vector: line.vector().into(),
-        section: get(&line.section),
-        text,
-        way: if handler { way::CALL } else if text != 0 { way::POST } else { way::NONE },
-        processor: line.aimed.load(Ordering::SeqCst) as u64,
-        pinned: line.pinned.load(Ordering::SeqCst) as u64,
-        came: get(&line.came),
-        idle: get(&line.idle),
-        missed: get(&line.missed),
-        longest_ns: get(&line.longest_ns),
-    })
-}
-
 /// How many lines there are.
 pub fn count() -> u64 {
     lines().len() as u64
@@ -180,7 +161,7 @@ pub fn fall_back() {
     lines().iter().filter(|line| line.handler.lock().is_some()).for_each(Line::wake);
 }
 
-/// A scheduler has sat down or gone: interrupts that it would be told of come to its processor.
+/// A scheduler has sat down or gone: programs read who is called from now on.
 pub fn seats_changed() {
     if lines().iter().any(|line| line.handler.lock().is_some()) {
         aim_all();
@@ -225,33 +206,35 @@ pub fn interrupt(vector: u8) {
     let began = time::now();
     let line = &lines()[usize::from(vector - apic::LINE)];
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
-    count(&line.came);
+    count(line.came);
     if here().idle.load(Ordering::SeqCst) {
-        count(&line.idle);
+        count(line.idle);
     } else if (0..machine().processors.len()).any(is_idle) {
-        count(&line.missed);
+        count(line.missed);
     }
     line.serve(vector);
     line.longest_ns.fetch_max(time::now().saturating_sub(began), Ordering::Relaxed);
 }
 
 impl Line {
-    fn new() -> Line {
-        let [isa, section, came, idle, missed, longest_ns] = [const { AtomicU64::new(0) }; 6];
+    fn new(index: usize) -> Line {
+        const WORDS: usize = info::words::<Interrupt>();
+        let shown = &SHOWN.0[index * WORDS..(index + 1) * WORDS];
+        let [isa, section] = [const { AtomicU64::new(0) }; 2];
         let [pinned, aimed] = [const { AtomicUsize::new(NONE) }; 2];
         Line {
             handler: Mutex::new(None),
             notice: Mutex::new(None),
             isa,
             section,
-            bound_at: AtomicUsize::new(0),
             pinned,
             aimed,
             floats: AtomicBool::new(false),
-            came,
-            idle,
-            missed,
-            longest_ns,
+            shown,
+            came: &shown[word!(Interrupt, came)],
+            idle: &shown[word!(Interrupt, idle)],
+            missed: &shown[word!(Interrupt, missed)],
+            longest_ns: &shown[word!(Interrupt, longest_ns)],
         }
     }
 
@@ -271,23 +254,20 @@ impl Line {
         handler.and_then(|h| gate::find_gate(h.gate)).is_some_and(|(text, ..)| !core::ptr::eq(&*text, &*domain.text))
     }
 
-    /// Who is called, as long as a scheduler sits where that was bound.
+    /// Who is called, as long as a scheduler sits where they come to.
     fn handler(&self) -> Option<Handler> {
-        let sits = machine().processors[self.bound_at.load(Ordering::Relaxed)].office.is_taken();
+        let there = machine().processors.get(self.aimed.load(Ordering::SeqCst));
+        let sits = there.is_some_and(|there| there.office.is_taken());
         self.handler.lock().filter(|_| sits)
     }
 
-    /// Lets the controller know where it is to come to.
+    /// Lets the controller know where it is to come to. Any scheduler may call the handler, so one that is called goes where a message goes.
     fn aim(&self) {
         let _aiming = AIMING.lock();
-        let is_message = self.handler().is_none() && self.notice.lock().is_some();
+        let is_served = self.handler.lock().is_some() || self.notice.lock().is_some();
         let pinned = self.pinned.load(Ordering::SeqCst);
-        let floats = is_message && pinned == NONE;
-        let to = match pinned {
-            NONE if floats => HOME.at(),
-            NONE => self.bound_at.load(Ordering::Relaxed),
-            pinned => pinned,
-        };
+        let floats = is_served && pinned == NONE;
+        let to = if pinned == NONE { HOME.at() } else { pinned };
         if self.aimed.swap(to, Ordering::SeqCst) != to {
             let isa = self.isa.load(Ordering::SeqCst).wrapping_sub(1) as u8;
             ioapic::set(isa, Some(machine().processors[to].apic));
@@ -296,6 +276,28 @@ impl Line {
             let one = if floats { 1 } else { usize::MAX };
             FLOATING.fetch_add(one, Ordering::SeqCst);
         }
+        self.show();
+    }
+
+    /// Programs read who serves it and where it comes to. One at a time: while it is being aimed.
+    fn show(&self) {
+        let driver = self.notice.lock().as_ref().map(|bound| bound.text.clone());
+        let (text, task) = driver.map_or((0, 0), |text| (text.base, text.owner().number));
+        let way = if self.handler().is_some() { way::CALL } else if text != 0 { way::POST } else { way::NONE };
+        let at = |processor: &AtomicUsize| processor.load(Ordering::SeqCst) as u64;
+        let words = [
+            self.isa.load(Ordering::SeqCst),
+            self.vector().into(),
+            self.section.load(Ordering::Relaxed),
+            text,
+            way,
+            at(&self.aimed),
+            at(&self.pinned),
+        ];
+        ::info::write(self.shown, |record| {
+            ::info::fields(record, word!(Interrupt, number), &words);
+            ::info::fields(record, word!(Interrupt, task), &[task]);
+        });
     }
 
     /// For whoever is called, or else for whoever receives.

@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Use;
+use arch::percpu;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::{Mutex, Once};
 
@@ -53,6 +54,11 @@ impl<T> Table<T> {
         self.shard(number).lock().get(&number).cloned()
     }
 
+    /// Whether there is one of this number now.
+    pub fn has(&self, number: u64) -> bool {
+        self.shard(number).lock().contains_key(&number)
+    }
+
     /// The first object with a number above `after`.
     pub fn after(&self, after: u64) -> Option<(u64, Arc<T>)> {
         let first = |shard: &Mutex<BTreeMap<u64, Arc<T>>>| {
@@ -65,10 +71,6 @@ impl<T> Table<T> {
     pub fn all(&self) -> Vec<Arc<T>> {
         self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
     }
-
-    pub fn len(&self) -> u64 {
-        self.shards.iter().map(|s| s.lock().len() as u64).sum()
-    }
 }
 
 pub struct Machine {
@@ -78,14 +80,11 @@ pub struct Machine {
     /// The same, for stacks.
     pub stacks: Mutex<Slice>,
     pub sections: Directory<Arc<Section>>,
-    pub section_count: AtomicU64,
     pub tasks: Table<Task>,
     /// Tasks that have ended and were not forgotten, by the same numbers.
     pub ended: Table<Task>,
     pub threads: Table<Thread>,
     pub processors: Vec<Processor>,
-    /// Page tables of views, in frames.
-    pub view_frames: AtomicU64,
     /// Seconds since 1970 at boot.
     pub boot_time: u64,
 }
@@ -97,13 +96,9 @@ pub fn machine() -> &'static Machine {
     MACHINE.get().expect("the machine is made before anything runs")
 }
 
-/// Refuses what makes a new object when little is left of the kernel's heap: an allocation that fails stops the kernel, and
-/// the rest is for what cannot be refused.
-pub fn spare_heap() -> Result<(), Error> {
-    is_used_less_than(24)
-}
-
-/// The same for a section of a task: the system's own may take more, for a server whose heap cannot grow ends.
+/// Refuses what makes a new object for a task when little is left of the kernel's heap: an allocation that fails stops the kernel, and
+/// the rest is for what cannot be refused. The system's own tasks may take more: a server whose heap cannot grow ends, and is to begin
+/// anew whatever persons' programs have taken (K1-41).
 pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
     is_used_less_than(if owner.user == USER_SYSTEM { 28 } else { 24 })
 }
@@ -121,7 +116,8 @@ fn is_used_less_than(parts: u64) -> Result<(), Error> {
 
 /// Makes the machine. Boot only.
 pub fn make(machine: impl FnOnce() -> Machine) {
-    MACHINE.call_once(machine);
+    let machine = MACHINE.call_once(machine);
+    machine.processors.iter().for_each(|processor| percpu::set_own(processor.index, processor));
 }
 
 /// A range of the single space, given back when the last section in it is gone.

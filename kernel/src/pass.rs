@@ -11,20 +11,26 @@ use crate::thread::Thread;
 use ::sched::Phase;
 use abi::Error;
 use abi::refusal::Object;
+use abi::task::state;
 use alloc::sync::Arc;
-use arch::pass::take_lap;
+use arch::pass::{Lap, take_lap};
 use core::sync::atomic::Ordering;
 
 /// Writes down what the short way has done here since the last time. First thing on every entry, and before the processor
 /// idles.
+#[inline]
 pub fn settle(here: &Processor) {
-    let Some(lap) = take_lap() else { return };
+    if let Some(lap) = take_lap() {
+        settle_lap(here, lap);
+    }
+}
+
+#[inline(never)]
+fn settle_lap(here: &Processor, lap: Lap) {
     for card in lap {
         let Some(thread) = machine().threads.find(card.number()) else { continue };
-        thread.running_since.store(0, Ordering::SeqCst);
-        let ns = card.take_time();
-        thread.time_ns.fetch_add(ns, Ordering::Relaxed);
-        thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
+        thread.runs_since(0);
+        thread.has_run(card.take_time());
         post::short::goes_on(&thread, here);
         let is_bearer = card.is_bearer();
         if let Some(registers) = card.take_parked() {
@@ -38,6 +44,7 @@ pub fn settle(here: &Processor) {
             let wanted = {
                 let mut wait = thread.wait.lock();
                 wait.life.park();
+                thread.shows(state::READY);
                 core::mem::take(&mut wait.woken)
             };
             // Looked at only now: who puts the scheduler out has found the thread, or is seen here.
@@ -47,7 +54,7 @@ pub fn settle(here: &Processor) {
         } else if is_bearer {
             let mut local = here.local.lock();
             local.switched_at = arch::pass::since();
-            thread.running_since.store(local.switched_at, Ordering::SeqCst);
+            thread.runs_since(local.switched_at);
             local.current = Some(thread.clone());
         }
         if card.rests_at() == Some(here.index) {

@@ -3,36 +3,38 @@
 
 use crate::claim;
 use crate::domain::Domain;
-use crate::machine::{machine, spare_heap};
+use crate::machine::machine;
 use crate::processor::here;
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
-use crate::section::{New, Section};
+use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait;
-use abi::layout::GRANULE;
-use abi::post::{ANY, KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, head, number, of_head};
-use abi::rights::principal;
+use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, head, number, of_head};
 use abi::section::kind;
-use abi::task::USER_SYSTEM;
-use abi::{AclEntry, Error, Rights};
+use abi::{Error, Rights};
 use ::acl::Subject;
 use ::post::{
-    Back, Body, By, Caller, Config, Hands, Holder, Letter, Permit, Pool, Question, Sender, Step, Woken,
+    Back, Body, By, Caller, Config, Hands, Holder, Letter, Permit, Pool, Question, Reserve, Sender, Step,
+    Woken,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::post::Frame;
+use arch::shown::Pages;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
+mod had;
 pub mod loan;
 pub mod notice;
 mod purse;
 pub mod short;
 
+use had::whose;
+pub use had::{deleted, free, get};
 pub use purse::Purse;
 use purse::account;
 
@@ -57,14 +59,18 @@ fn pool() -> &'static Pool {
     POOL.get().expect("the pool is made before anything runs")
 }
 
+/// How many messages wait in each post, by number: programs read it.
+pub static DEPTHS: Pages<{ (POSTS_MAX / 512) as usize }> = Pages::new();
+
 /// Makes the pool. Boot only.
 pub fn set_up() {
     let heap = arch::heap_usage().0;
     let count = (heap / HEAP_EACH) as u32;
     let processors = machine().processors.len();
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
-    let config = Config { posts, messages: count, reserve: count / 4, receivers: count, accounts: count, processors };
-    POOL.call_once(|| Pool::new(config));
+    let reserve = Reserve { posts: posts / 4, messages: count / 4, receivers: count / 4, accounts: count / 4 };
+    let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors };
+    POOL.call_once(|| Pool::showing(config, DEPTHS.0.as_flattened()));
 }
 
 /// The post at this address.
@@ -72,62 +78,6 @@ fn named(post: u64) -> Result<(Arc<Section>, u32), Error> {
     let number = number(machine().node, post).ok_or(Error::NotFound)?;
     let section = Section::named(post).ok().filter(|section| section.kind() == kind::POST).ok_or(Error::NotFound)?;
     Ok((section, number))
-}
-
-/// `post_get`.
-pub fn get(d: &Domain, wanted: u64) -> Result<u64, Error> {
-    spare_heap()?;
-    let number = match wanted {
-        ANY => pool().get_any()?,
-        1..=KNOWN_MAX if d.text.owner().user != USER_SYSTEM => return Err(d.subject.refused(abi::refusal::Object::System)),
-        1..POSTS_MAX => pool().get(wanted as u32)?,
-        _ => return Err(Error::NotFound),
-    };
-    let rights = Rights::READ | Rights::CALL | Rights::CHANGE_ACL;
-    let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
-    let at = address(machine().node, number.into());
-    let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None };
-    Section::create(new).map(|section| section.base).map_err(|error| {
-        let _ = pool().free(number, true, here().index, wake);
-        match error {
-            // To its maker it is a post.
-            Error::SectionQuota | Error::SpaceQuota => Error::PostQuota,
-            other => other,
-        }
-    })
-}
-
-/// `post_free`.
-pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
-    let (section, number) = named(post)?;
-    match force {
-        0 => {}
-        1 => return section.delete_for(d).map(|()| 0),
-        _ => return Err(Error::BadArgument),
-    }
-    section.check(d, Rights::CHANGE_ACL)?;
-    // Whoever deletes it meanwhile does not free the number once more: another one may have it by then.
-    if !section.post.swap(false, Ordering::SeqCst) {
-        return Err(Error::NotFound);
-    }
-    pool().free(number, false, here().index, wake).inspect_err(|_| {
-        section.post.store(true, Ordering::SeqCst);
-        // Who has deleted it meanwhile did not find it there.
-        if section.state.lock().deleted {
-            deleted(&section);
-        }
-    })?;
-    section.delete();
-    Ok(0)
-}
-
-/// The section of a post goes.
-pub fn deleted(section: &Section) {
-    if let Some(number) = number(machine().node, section.base)
-        && section.post.swap(false, Ordering::SeqCst)
-    {
-        let _ = pool().free(number, true, here().index, wake);
-    }
 }
 
 /// Somebody may have a right to this post no more: who waits there without it hears what it would hear if it came now.
@@ -151,11 +101,19 @@ fn domain_of(holder: Holder) -> Option<Arc<Domain>> {
     thread.inner.lock().domains.get(holder.domain as usize).cloned().flatten()
 }
 
-/// Whoever asked a thread while that executed this text hears of its end. The text is dead already: who receives a question
-/// in it from here on looks for that.
+/// Whoever asked a thread while that executed this text hears of its end. The text is dead already: who is found to hold a question
+/// only afterwards falls out of it next ([`fell_out`]).
 pub fn text_ended(text: &Section) {
     let is_gone = |holder| domain_of(holder).is_none_or(|domain| domain.text.base == text.base);
     pool().holders_gone(is_gone, wake);
+}
+
+/// The thread falls out of a text that has ended, whose domain this is: it answers nothing that it has received there.
+pub fn fell_out(thread: &Thread, domain: &Domain) {
+    let receiver = thread.part.record();
+    if receiver != 0 {
+        pool().fell_out(Holder { receiver, domain: domain.number }, wake);
+    }
 }
 
 /// A text has another owner, who pays for what is sent there.
@@ -194,7 +152,7 @@ fn with<T>(
     let account = if sends { account(&owner).unwrap_or(0) } else { known() };
     let mut receiver = thread.part.record();
     if receiver == 0 {
-        receiver = pool().open_receiver(thread.number, thread.card.id())?;
+        receiver = pool().open_receiver(thread.number, thread.card.id(), whose(thread.task.user))?;
         thread.part.record.store(receiver, Ordering::SeqCst);
         thread.card.set_record(receiver);
     }
@@ -426,10 +384,6 @@ fn run(
     if let Some(woken) = woken {
         end(woken, waits);
     }
-    if d.text.is_dead() {
-        // It may have become the holder of a question after those were looked through.
-        text_ended(&d.text);
-    }
     if waits {
         wait::set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
         // Whoever has said so before found no wait yet.
@@ -472,10 +426,6 @@ fn end(woken: Woken, here: bool) {
         sched::wake_with(&thread, ticket, change);
     }
     forget_wait(&thread, ticket);
-    let domain = thread.domain();
-    if domain.text.is_dead() {
-        text_ended(&domain.text);
-    }
 }
 
 /// Whether this is a wait for a message.

@@ -2,14 +2,17 @@
 
 use crate::domain::Domain;
 use crate::machine::machine;
+use crate::place::Stay;
 use crate::sched::Timeout;
 use crate::thread::Thread;
+use crate::trace::{self, Trace};
 use crate::seat::Office;
 use ::post::Woken;
 use ::sched::{Roll, Timers};
-use abi::info::STOPS;
 use abi::layout::PAGE;
+use abi::trace::kind;
 use alloc::sync::Arc;
+use arch::percpu::Counters;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
@@ -24,31 +27,6 @@ pub enum Scope {
     All,
     /// Whole pages of `[at, at + len)`.
     Pages { at: u64, len: u64 },
-}
-
-#[derive(Default)]
-pub struct Counters {
-    pub entries: AtomicU64,
-    pub switches: AtomicU64,
-    pub faults: AtomicU64,
-    pub interrupts: AtomicU64,
-    pub shootdowns: AtomicU64,
-    pub idle_ns: AtomicU64,
-    pub epc: AtomicU64,
-    pub tlb_flushes: AtomicU64,
-    pub copied_bytes: AtomicU64,
-    pub copies: AtomicU64,
-    pub events: AtomicU64,
-    pub stops: [AtomicU64; STOPS],
-}
-
-impl Counters {
-    /// A thread was stopped at this byte of the gate's code.
-    pub fn stopped(&self, at: u64) {
-        if let Some(word) = self.stops.get(at as usize / 64) {
-            word.fetch_or(1 << (at % 64), Ordering::Relaxed);
-        }
-    }
 }
 
 /// What only the processor itself touches.
@@ -69,11 +47,15 @@ pub struct Local {
     pub posted: Option<Woken>,
     /// When the one in the seat is looked at next, while it decides.
     pub beat: u64,
+    /// Who ran here last has touched a secret section.
+    pub secret: bool,
 }
 
 pub struct Processor {
     pub index: usize,
     pub apic: u32,
+    /// There is no other one.
+    alone: bool,
     pub local: Mutex<Local>,
     /// Ready threads, each with the turn that it is here for.
     pub queue: Roll<(Arc<Thread>, u64)>,
@@ -88,14 +70,22 @@ pub struct Processor {
     in_user: AtomicBool,
     /// Somebody changed tables that this processor may have cached.
     stale: AtomicBool,
-    pub counters: Counters,
+    /// A page that a call has missed and a pager may have: see [`crate::pager::note`].
+    pub absent: AtomicU64,
+    /// Where programs read them, too.
+    pub counters: &'static Counters,
+    /// The running thread, while it is not preempted (place.rs).
+    pub stay: Mutex<Stay>,
+    /// What has happened here, if somebody wants to know.
+    pub trace: Trace,
 }
 
 impl Processor {
-    pub fn new(index: usize, apic: u32) -> Processor {
+    pub fn new(index: usize, apic: u32, alone: bool) -> Processor {
         Processor {
             index,
             apic,
+            alone,
             local: Mutex::default(),
             queue: Roll::default(),
             office: Office::default(),
@@ -105,8 +95,24 @@ impl Processor {
             online: AtomicBool::new(false),
             in_user: AtomicBool::new(false),
             stale: AtomicBool::new(false),
-            counters: Counters::default(),
+            absent: AtomicU64::new(0),
+            counters: arch::percpu::counters(index),
+            stay: Mutex::default(),
+            trace: Trace::default(),
         }
+    }
+
+    /// It works from now on.
+    pub fn set_online(&self) {
+        self.online.store(true, Ordering::SeqCst);
+        self.counters.apic.store(self.apic.into(), Ordering::Relaxed);
+        self.counters.online.store(1, Ordering::Release);
+    }
+
+    /// It idles, or does something.
+    pub fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::SeqCst);
+        self.counters.idle.store(idle.into(), Ordering::Relaxed);
     }
 
     /// Before it returns to user code, this processor looks around: at the queue, the timers, the state of the thread.
@@ -187,12 +193,35 @@ impl Processor {
     }
 
     /// Forgets translations, here.
+    #[inline(always)]
     fn forget(&self, scope: Scope) {
         count(&self.counters.tlb_flushes);
         match scope {
-            Scope::Pages { at, len } if len <= FEW * PAGE => (at..at + len).step_by(PAGE as usize).for_each(cpu::forget_page),
+            Scope::Pages { at, len } if len <= FEW * PAGE => {
+                let mut page = at;
+                while page < at + len {
+                    cpu::forget_page(page);
+                    page += PAGE;
+                }
+            }
             _ => cpu::flush_tlb(),
         }
+    }
+
+    /// Has this processor, which executes this, forget `scope`, if no other one is among the `users` of what was changed. Whether that was so;
+    /// otherwise nothing is done.
+    #[inline(always)]
+    pub fn forget_alone(&self, users: impl FnOnce() -> u64, scope: Scope) -> bool {
+        if self.alone {
+            // Nobody is asked what he has loaded: to forget a page too many does no harm.
+            self.forget(scope);
+            return true;
+        }
+        let (users, own) = (users(), 1 << self.index);
+        if users == own {
+            self.forget(scope);
+        }
+        users & !own == 0
     }
 
     /// Marks this processor as stale and interrupts it if user code runs there.
@@ -235,15 +264,15 @@ fn add(counter: &AtomicU64, n: u64) {
 
 /// The kernel copies `bytes` from or to a program's memory, or from page to page.
 pub fn copied(bytes: u64) {
-    let counters = &here().counters;
+    let counters = here().counters;
     add(&counters.copied_bytes, bytes);
     count(&counters.copies);
 }
 
 /// The processor that executes this.
-#[inline]
+#[inline(always)]
 pub fn here() -> &'static Processor {
-    &machine().processors[arch::percpu::index()]
+    arch::percpu::own()
 }
 
 /// Makes the processors in `mask` forget, and waits until each has, or is in the kernel (where it will before it
@@ -258,6 +287,7 @@ pub fn make_forget(mask: u64, scope: Scope) {
     if mask >> me.index & 1 != 0 {
         me.forget(scope);
     }
+    trace::note(kind::SHOOTDOWN, mask, 0);
     others().for_each(Processor::invalidate);
     for other in others() {
         while other.in_user.load(Ordering::SeqCst) && other.stale.load(Ordering::SeqCst) {

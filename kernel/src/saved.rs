@@ -15,6 +15,16 @@ impl<'a> Saved<'a> {
         Saved(thread)
     }
 
+    /// The thread needs a page that its pager is being asked for: it has had a fault, or has come by the full entry.
+    pub fn by_fault(thread: &'a Arc<Thread>) -> Saved<'a> {
+        Saved(thread)
+    }
+
+    /// The thread is on its way out of the kernel, by which everybody goes who has come by the full entry.
+    pub fn on_its_way_out(thread: &'a Arc<Thread>) -> Saved<'a> {
+        Saved(thread)
+    }
+
     /// The thread rests in a post: its card has all that there is of its registers.
     pub fn at_rest(thread: &'a Arc<Thread>) -> Saved<'a> {
         Saved(thread)

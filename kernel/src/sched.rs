@@ -1,34 +1,37 @@
 //! The kernel's plain round robin: ready queues, waiting and waking, time-outs, and leaving the kernel. Where a scheduler sits
 //! in a processor's seat it decides instead (`seat.rs`); this runs where none does, or one has failed (architecture, section 15).
 
-use crate::alarm;
+mod idle;
+mod timeout;
+
+pub use idle::{breathe, in_stretches};
+use idle::idle;
+pub use timeout::{Timeout, at, wake_at};
+
+use crate::fault;
 use crate::line;
 use crate::machine::machine;
-use crate::pass;
+use crate::mbcf::signal;
+use crate::pager;
+use crate::place;
 use crate::post;
 use crate::processor::{Local, Processor, count, here};
 use crate::saved::Saved;
 use crate::seat::{self, Next};
+use crate::secret;
 use crate::task::account;
 use crate::thread::{Thread, answer};
-use crate::trap;
+use crate::trace;
 use crate::watch;
+use abi::trace::kind;
 use abi::Error;
 use abi::sched::{Event, event, op, ready as why};
+use abi::task::state;
 use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
 use alloc::sync::Arc;
-use arch::context::{Registers, Resume};
+use arch::context::{PAGE_FAULT, Registers, Resume};
 use arch::{cpu, time};
 use core::sync::atomic::Ordering;
-
-/// What a timer does.
-pub enum Timeout {
-    Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
-    /// A killed thread's callee has had its time.
-    Grace(Arc<Thread>),
-    /// See [`alarm`].
-    Alarm,
-}
 
 /// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
 pub fn ready(thread: Arc<Thread>, turn: u64) {
@@ -55,6 +58,7 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
         let wait = thread.wait.lock();
         if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
             thread.processor.store(processor.index, Ordering::SeqCst);
+            thread.shows(state::READY);
         }
     }
     let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why);
@@ -97,6 +101,7 @@ pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(u64)) -> u64 {
         let mut wait = thread.wait.lock();
         wait.life.wait();
         wait.ticket += 1;
+        thread.shows(state::WAITING);
         note(wait.ticket);
         wait.ticket
     };
@@ -122,7 +127,12 @@ pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bo
         // A message may have come first; then that is what it wakes with.
         return post::interrupt(thread, error);
     }
-    wake_with(thread, ticket, |registers| answer(registers, result))
+    // Who waits for a page makes no call: nothing of it changes.
+    wake_with(thread, ticket, |registers| {
+        if registers.vector != PAGE_FAULT {
+            answer(registers, result);
+        }
+    })
 }
 
 /// Makes a waiting thread ready to make its call once more: what it waited for may have come.
@@ -135,6 +145,7 @@ pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
 pub fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) -> bool {
     let Some(turn) = leave_wait(thread, ticket, Life::ready) else { return false };
     change(thread.inner.lock().area.registers_mut());
+    trace::note(kind::WAKE, thread.number, turn);
     ready(thread.clone(), turn);
     true
 }
@@ -146,6 +157,7 @@ pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
     if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
         change(thread.inner.lock().area.registers_mut());
         here.local.lock().handed = Some(thread.clone());
+        trace::note(kind::HAND_OVER, thread.number, 0);
         here.attend();
     }
 }
@@ -153,7 +165,8 @@ pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
 /// The running thread has begun a wait, and goes on after all.
 pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
     let here = here();
-    if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
+    let resume = |life: &mut Life| life.resume(here.index).then(|| thread.shows(state::RUNNING));
+    if leave_wait(thread, ticket, resume).is_some() {
         change(thread.inner.lock().area.registers_mut());
     }
 }
@@ -173,40 +186,10 @@ fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Op
     Some(left)
 }
 
-/// Wakes every thread that waits while it executes a text that has ended.
-pub fn wake_inside(text: u64) {
-    for thread in machine().threads.all() {
-        let ticket = {
-            let wait = thread.wait.lock();
-            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
-        };
-        if let Some(ticket) = ticket
-            && thread.domain().text.base == text
-        {
-            wake(&thread, ticket, Err(Error::Dead));
-        }
-    }
-}
-
-/// Something to happen at `deadline` (ns since boot), on this processor.
-pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
-    let here = here();
-    let key = here.timers.lock().add(deadline, what);
-    here.attend();
-    (here.index, key)
-}
-
-/// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
-pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
-    let mut wait = thread.wait.lock();
-    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
-        wait.timer = Some(at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result }));
-    }
-}
-
 /// The timer interrupt.
 pub fn tick() {
     let here = here();
+    here.counters.left_flags.fetch_or(cpu::flags() & cpu::FLAGS_LEFT, Ordering::Relaxed);
     // The way out sets the next alarm, whatever this one was for.
     here.attend();
     let now = time::now();
@@ -219,24 +202,14 @@ pub fn tick() {
         }
         if let Some(thread) = &local.current {
             account(thread, local.switched_at);
-            thread.running_since.store(now, Ordering::SeqCst);
+            thread.runs_since(now);
             // The short way counts from here, too.
             thread.card.card().bear();
         }
         local.switched_at = now;
         beat
     };
-    loop {
-        let expired = here.timers.lock().expired(now);
-        match expired {
-            Some(Timeout::Wake { thread, ticket, result }) => {
-                wake(&thread, ticket, result);
-            }
-            Some(Timeout::Grace(thread)) => thread.grace_over(),
-            Some(Timeout::Alarm) => alarm::ring(),
-            None => break,
-        }
-    }
+    timeout::expire(here, now);
     if !here.idle.load(Ordering::Relaxed) {
         line::is_busy(here);
     }
@@ -269,7 +242,13 @@ pub fn leave() -> Resume {
         if let Some(thread) = &current {
             if !thread.card.is_parked() && thread.may_end() {
                 thread.end(abi::Error::Killed.word());
+                // The next one may end, too: of a task that was killed, all do.
+                breathe();
+            } else if thread.is_late.load(Ordering::SeqCst) && !thread.card.is_parked() {
+                fault::end_late(thread);
             }
+            pager::attend(thread);
+            signal::attend(thread);
         }
         if here.office.is_taken() && here.office.check(here, current.as_ref()) {
             continue;
@@ -277,13 +256,30 @@ pub fn leave() -> Resume {
         // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
         let runs = |thread: &Arc<Thread>| !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index);
         let running = current.as_ref().is_some_and(runs);
+        let stays = match &current {
+            Some(thread) if running => match place::goes_on(here, thread) {
+                Some(stays) => stays,
+                // It waits for somebody to leave its group of texts.
+                None => continue,
+            },
+            _ => false,
+        };
         if let Some(thread) = &current {
             // Who decides is not interrupted: what has happened waits in the ring.
             if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
                 return go(here, thread);
             }
-            if running && here.office.spares(thread, time::now()) {
+            if running && stays {
                 // Later, then; it is soon done.
+                here.make_room();
+                return go(here, thread);
+            }
+            if running && here.office.spares(thread, time::now()) {
+                // When it comes back from there, which the kernel would not see: it may call the next moment.
+                {
+                    let inner = &mut *thread.inner.lock();
+                    inner.leave_by_kernel(inner.depth());
+                }
                 here.make_room();
                 return go(here, thread);
             }
@@ -292,7 +288,7 @@ pub fn leave() -> Resume {
         if let Some(next) = handed {
             // It runs on as long as the one that has handed on would have.
             let until = here.local.lock().quantum_end;
-            switch(here, current, running, Some(next));
+            switch(here, current, running, Some(next), false);
             here.local.lock().quantum_end = until;
             continue;
         }
@@ -304,10 +300,13 @@ pub fn leave() -> Resume {
         };
         match (current, next) {
             // Nobody else is ready: a thread that gives way goes on.
-            (Some(thread), None) if running => return go(here, &thread),
-            (current, Some(next)) => switch(here, current, running, Some(next)),
+            (Some(thread), None) if running => {
+                here.local.lock().yields = false;
+                return go(here, &thread);
+            }
+            (current, Some(next)) => switch(here, current, running, Some(next), true),
             (current, None) => {
-                switch(here, current, running, None);
+                switch(here, current, running, None, true);
                 idle(here);
             }
         }
@@ -338,8 +337,10 @@ fn pass_on(here: &Processor, own: usize) {
 }
 
 /// Lets go of the old thread first, then takes up the new one: so two processors that swap threads cannot wait in a circle.
-fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Option<Arc<Thread>>) {
+/// `own_turn`: it was chosen; otherwise it runs on the turn of the old one, or of who has handed on to that.
+fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Option<Arc<Thread>>, own_turn: bool) {
     let now = time::now();
+    let before = old.as_ref().map_or(0, |old| old.number);
     if let Some(old) = &old {
         account(old, here.local.lock().switched_at);
         old.inner.lock().area.save_vector_state();
@@ -348,11 +349,15 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         {
             // Its root stays loaded until the next one is, and it may end elsewhere before.
             let mut local = here.local.lock();
-            local.keep = Some(old.inner.lock().domain.clone());
+            let inner = old.inner.lock();
+            old.shows_where(&inner);
+            local.keep = Some(inner.domain.clone());
+            drop(inner);
             local.current = None;
             yields = core::mem::take(&mut local.yields);
         }
         let in_post = post::short::lay_down(old);
+        place::lets_go(here);
         if !old.card.is_parked() {
             old.on_processor.store(false, Ordering::Release);
         }
@@ -377,73 +382,24 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         new.inner.lock().area.restore_vector_state();
         new.card.card().bear();
         let mut local = here.local.lock();
-        new.running_since.store(now, Ordering::SeqCst);
+        new.runs_since(now);
+        new.shows(state::RUNNING);
         local.current = Some(new);
         local.quantum_end = now + QUANTUM_NS;
         local.beat = now + BEAT_NS;
         local.switched_at = now;
         count(&here.counters.switches);
     }
-    watch::runs(here.index, number);
+    watch::runs(here.index, number, own_turn);
+    trace::switches(here, before, own_turn);
     here.take_make_room();
-}
-
-/// Serves the interrupts that were noted while kernel code ran with interrupts on.
-fn serve_noted(here: &Processor) {
-    let mut pending = arch::percpu::take_pending();
-    while pending != 0 {
-        let bit = pending.trailing_zeros() as u8;
-        pending &= pending - 1;
-        count(&here.counters.interrupts);
-        trap::interrupt(arch::apic::FIRST_VECTOR + bit);
-    }
-}
-
-/// Between the slices of a long operation: interrupts are served, so that their latency does not grow with the length of
-/// a section (pitfalls, R5). No locks may be held.
-pub fn breathe() {
-    cpu::let_interrupts_in();
-    serve_noted(here());
-}
-
-/// Waits for a ready thread, with no view loaded and interrupts on.
-fn idle(here: &Processor) {
-    let since = time::now();
-    arch::gate::load_root(arch::tables::kernel_root());
-    pass::settle(here);
-    here.local.lock().keep = None;
-    here.idle.store(true, Ordering::SeqCst);
-    line::idles(here);
-    loop {
-        serve_noted(here);
-        let until = if here.office.is_taken() {
-            let until = here.office.looks_at();
-            if here.office.has_news() || time::now() >= until {
-                break;
-            }
-            (until != u64::MAX).then_some(until)
-        } else {
-            if machine().processors.iter().any(|p| !p.queue.is_empty()) {
-                break;
-            }
-            None
-        };
-        set_alarm(here, until);
-        cpu::idle_wait();
-    }
-    // What has come to an idle processor is served as such, though something else has ended the wait.
-    breathe();
-    here.idle.store(false, Ordering::SeqCst);
-    line::is_busy(here);
-    pass_on(here, 1);
-    let idle = &here.counters.idle_ns;
-    idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
 }
 
 /// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let now = time::now();
-    let grace = thread.is_killed().then(|| now + thread.grace_left(now));
+    let grace = thread.is_killed().then(|| now + thread.grace_left(now)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));
+    let grace = grace.or_else(|| thread.due.looks_in().map(|ns| now + ns));
     if grace.is_some() {
         // On each way out from now on: the callee may have returned.
         here.attend();
@@ -460,16 +416,19 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     } else {
         grace
     };
-    set_alarm(here, also);
+    let watched = place::looks_at(here);
+    set_alarm(here, [also, watched].into_iter().flatten().min());
+    trace::leaves(here, thread);
     go_on(here, &mut here.local.lock())
 }
 
 /// Leaves the kernel as the running thread: its view, its segment bases, its registers.
 #[inline]
 pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
-    let Local { current, keep, segments, .. } = local;
+    let Local { current, keep, segments, secret, .. } = local;
     let thread = current.as_ref().expect("user code runs on a thread");
     let inner = &mut *thread.inner.lock();
+    secret::goes_on(here, secret, &inner.domain);
     inner.gate.activate();
     thread.card.leaves(&inner.area, &inner.gate);
     arch::gate::load_root(inner.domain.root());
@@ -480,7 +439,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
         *segments = wanted;
         cpu::set_segment_bases(wanted.0, wanted.1);
     }
-    let resume = inner.area.resume();
+    let resume = inner.area.resume(inner.domain.supervisor);
     here.enter_user();
     resume
 }

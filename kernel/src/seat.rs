@@ -2,7 +2,10 @@
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
 mod errand;
+mod shown;
 pub mod wishes;
+
+pub use shown::{SHOWN, show_all};
 
 use crate::domain::Domain;
 use crate::line;
@@ -14,17 +17,21 @@ use crate::ring::Ring;
 use crate::sched;
 use crate::section::{New, Section};
 use crate::thread::Thread;
+use crate::watch;
+use crate::trace;
 use abi::layout::PAGE;
 use abi::refusal::Object;
 use abi::rights::principal;
 use abi::sched::{Event, SeatInfo, event, ready};
 use abi::section::kind;
-use abi::task::{Exit, cause, exit};
+use abi::task::{Exit, cause, exit, state};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{BEAT_NS, Phase, Reason, Refused, Seat, Shelf, Spared, Weight};
+use ::sched::{Phase, Reason, Refused, Seat, Shelf, Spared, Weight};
 use alloc::sync::Arc;
 use arch::time;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, Ordering};
+use shown::{show, shows_count};
 use spin::Mutex;
 
 /// Of a thread that has no seat.
@@ -143,7 +150,7 @@ impl Office {
         if !self.is_of(&text) {
             return false;
         }
-        let call = (calls, arch::percpu::counts(here().index).crossings);
+        let call = (calls, here().counters.crossings.load(Ordering::Relaxed));
         let inner = &mut *self.inner.lock();
         let spared = inner.spared.again(thread.number, call, now);
         if !spared {
@@ -190,6 +197,9 @@ impl Office {
             return Next::Nothing;
         }
         (inner.rests, inner.fresh) = (false, false);
+        if let Some((thread, turn)) = watch::borrows(here.index) {
+            inner.post(Event { kind: event::HANDED, detail: 0, thread, a: turn, b: 0 }, Weight::Light);
+        }
         inner.tell_wishes(now);
         let unread = u64::from(inner.catch_up());
         if inner.wrong.is_some() {
@@ -208,6 +218,8 @@ impl Office {
             }
         }
         inner.seat.ask(now);
+        shows_count(here.index, offset_of!(SeatInfo, asked), inner.seat.counts().asked);
+        shows_count(here.index, offset_of!(SeatInfo, missed), inner.ring.missed());
         drop(inner);
         thread.answer(Ok(unread));
         Next::Run(thread)
@@ -217,6 +229,7 @@ impl Office {
 /// Something has happened on this processor that its scheduler should hear of some time.
 pub fn note(kind: u32, detail: u32, thread: u64, a: u64) {
     let here = here();
+    trace::note(abi::trace::kind::SCHED, kind.into(), thread);
     if here.office.tell(Event { kind, detail, thread, a, b: 0 }, Weight::Light) == Some(true) {
         here.make_room();
     }
@@ -295,6 +308,11 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let ticket = rest(thread);
     let inner = &mut *p.office.inner.lock();
     inner.seat.decided(named.is_some());
+    let counts = inner.seat.counts();
+    match named {
+        Some(_) => shows_count(p.index, offset_of!(SeatInfo, named), counts.named),
+        None => shows_count(p.index, offset_of!(SeatInfo, none), counts.none),
+    }
     inner.rests = named.is_none();
     inner.named = named;
     if ns != 0 {
@@ -310,6 +328,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
 fn rest(thread: &Thread) -> u64 {
     let mut wait = thread.wait.lock();
     wait.life.wait();
+    thread.shows(state::WAITING);
     wait.ticket += 1;
     wait.ticket
 }
@@ -325,6 +344,7 @@ pub fn claim(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Error
             inner.wrong.get_or_insert(reason);
             p.attend();
         }
+        shows_count(p.index, offset_of!(SeatInfo, lost), inner.seat.counts().lost);
         if why == Refused::Taken { Error::Changed } else { Error::NotFound }
     })
 }
@@ -348,6 +368,7 @@ fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
         let until = if ns == 0 { u64::MAX } else { time::now().saturating_add(ns) };
         (inner.named, inner.rests, inner.fresh, inner.until, inner.wrong) = (None, false, true, until, None);
         p.office.taken.store(true, Ordering::Release);
+        show(p.index, &inner);
         arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
         p.queue.empty()
     };
@@ -373,6 +394,7 @@ fn dismiss(p: &Processor, why: Reason) {
         p.office.taken.store(false, Ordering::SeqCst);
         arch::pass::set_scheduler(p.index, 0);
         (inner.wrong, inner.fresh) = (None, false);
+        show(p.index, &inner);
         (holder, inner.named.take(), inner.shelf.clear())
     };
     p.office.forget_wishes(wishes);
@@ -394,7 +416,11 @@ fn dismiss(p: &Processor, why: Reason) {
             sched::announce(p, thread, turn, ready::FOUND);
         }
     }
-    p.office.inner.lock().seat.handed_over(when, time::now());
+    {
+        let mut inner = p.office.inner.lock();
+        inner.seat.handed_over(when, time::now());
+        show(p.index, &inner);
+    }
     log::info!("the scheduler of processor {} (thread {}) is put out: {:?}", p.index, holder.thread.number, why);
     leave_seat(holder, why);
     // What it was told and has not looked after.
@@ -454,29 +480,4 @@ pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
     p.make_room();
     p.poke();
     true
-}
-
-/// `seat_info`.
-pub fn info(index: u64) -> Option<SeatInfo> {
-    let p = machine().processors.get(usize::try_from(index).ok()?).filter(|p| p.online.load(Ordering::Relaxed))?;
-    let inner = p.office.inner.lock();
-    let counts = inner.seat.counts();
-    let (thread, text) = inner.seat.holder().map_or((0, 0), |holder| (holder.thread.number, holder.text.base));
-    let last = inner.seat.last();
-    let (reason, when) = last.map_or((0, 0), |last| (last.why as u64, last.when));
-    Some(SeatInfo {
-        processor: index,
-        thread,
-        text,
-        asked: counts.asked,
-        named: counts.named,
-        none: counts.none,
-        lost: counts.lost,
-        missed: inner.ring.missed(),
-        dismissed: counts.dismissed,
-        reason,
-        when,
-        decided_ms: last.map_or(0, |last| u64::from(last.beats) * BEAT_NS / 1_000_000),
-        took_ns: last.map_or(0, |last| last.took),
-    })
 }

@@ -2,28 +2,37 @@
 //! `core/pages` and the views that show them.
 
 mod access;
+pub mod real;
+mod known;
+pub mod supply;
 pub mod valid;
 
 use crate::domain::Domain;
 use crate::gate::Binding;
+use crate::info::user::Places;
 use crate::keyed::TaskView;
 use crate::machine::{Hold, machine, spare_heap_for};
+use crate::pager::Paged;
+use crate::place::Place;
 use crate::post;
 use crate::sched;
 use crate::task::Task;
 use crate::text::{self, Caller};
-use crate::view::{self, Change, Mapping, Stale};
+use crate::view::{self, Change, Mapping, Shown, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::refusal::Object;
-use abi::section::{NAME_LEN, SectionInfo, flag, kind};
+use abi::section::{NAME_LEN, kind};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::{Callers, GateTable};
+use ::mbcf::registry::Registry;
 use alloc::collections::BTreeSet;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::Frame;
+use arch::shown::MACHINE;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pages::{Marks, PageMap};
 use quota::Resource;
@@ -57,7 +66,13 @@ pub struct State {
     pub pages: PageMap<Arc<Frame>>,
     /// Pages that are not to be used, resident or not.
     pub invalid: Marks,
+    /// Who is asked for pages that are not there.
+    pub paged: Paged,
+    /// What of it memory operations know as queues and signals.
+    pub structures: Registry,
     pub mapped: Vec<Mapping>,
+    /// Where it was last mapped, and with which key.
+    pub last: Cell<(Shown, u8)>,
     /// Frames charged to the owner.
     pub charged: u64,
     pub stack: Option<StackOf>,
@@ -72,11 +87,14 @@ pub struct State {
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
     pub name: [u8; NAME_LEN],
+    /// What programs read of it.
+    shown: Places,
 }
 
 impl State {
     /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
     /// has not been charged for. Or for a page that is being replaced.
+    #[inline]
     pub fn must_wait(&self, page: u64, write: bool) -> bool {
         self.sealing || self.replacing > 0 || self.cloning && (write || self.pages.get(page).is_none())
     }
@@ -119,6 +137,8 @@ pub struct Section {
     pub fault_entry: AtomicU64,
     /// Posts: it is in the pool.
     pub post: AtomicBool,
+    /// Texts: where it is executed, and how (place.rs).
+    pub place: Place,
 }
 
 /// What a new section is to be.
@@ -171,7 +191,10 @@ impl Section {
                 acl: Acl::with(new.entry),
                 pages: PageMap::new(len / PAGE),
                 invalid: Marks::new(),
+                paged: Paged::default(),
+                structures: Registry::new(),
                 mapped: Vec::new(),
+                last: Cell::default(),
                 charged: 0,
                 stack: (new.kind == kind::STACK).then_some(StackOf { thread: new.entry.id, for_system: false }),
                 cloning: false,
@@ -180,6 +203,7 @@ impl Section {
                 unclear_at: None,
                 deleted: false,
                 name: [0; NAME_LEN],
+                shown: Places::new(base, reserve, is_post, &new.owner, &[0; 4]),
             }),
             gates: Mutex::new(GateTable::new(base + reserve - PAGE)),
             bindings: Mutex::default(),
@@ -192,7 +216,9 @@ impl Section {
             secret: AtomicBool::new(false),
             fault_entry: AtomicU64::new(0),
             post: AtomicBool::new(new.kind == kind::POST),
+            place: Place::default(),
         });
+        section.state.lock().show(&section);
         // First its owner has it: who deletes it, from the moment that it can be found, takes it from there.
         new.owner.sections.lock().insert(base);
         if machine().sections.insert(base, reserve, section.clone()).is_err() {
@@ -200,7 +226,7 @@ impl Section {
             undo();
             return Err(Error::Exists);
         }
-        machine().section_count.fetch_add(1, Ordering::Relaxed);
+        MACHINE.sections.fetch_add(1, Ordering::Relaxed);
         section.note_name(&new.entry);
         if new.owner.is_finished() {
             // The task ended meanwhile and may not have seen this section.
@@ -280,9 +306,10 @@ impl Section {
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
         state.charged -= freed;
-        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE));
+        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE) + state.structures.cut(self.base, len));
         stale.frames.extend(cut);
         state.len = len;
+        state.show(self);
         stale
     }
 
@@ -297,6 +324,10 @@ impl Section {
                 kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
                 _ => return Err(Error::NotSupported),
             };
+            if state.paged.pager.is_some() {
+                // What is absent only its pager has.
+                return Err(Error::NotSupported);
+            }
             if state.cloning || state.sealing {
                 return Err(Error::Busy);
             }
@@ -331,6 +362,7 @@ impl Section {
                 if kind == kind::TEXT && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
                     clone.original.store(self.original(), Ordering::Release);
                 }
+                new.show(&clone);
                 return Ok(clone.clone());
             }
         }
@@ -355,7 +387,7 @@ impl Section {
         if to.is_dead() {
             return Err(Error::Dead);
         }
-        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged + state.invalid.pieces())];
+        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged + state.invalid.pieces() + state.paged.clean.pieces() + state.structures.frames())];
         for (i, (what, amount)) in bill.into_iter().enumerate() {
             if let Err(error) = to.charge(what, amount) {
                 bill[..i].iter().for_each(|&(what, amount)| to.release(what, amount));
@@ -366,6 +398,7 @@ impl Section {
         state.owner.sections.lock().remove(&self.base);
         to.sections.lock().insert(self.base);
         state.owner = to.clone();
+        state.moved(self);
         drop(state);
         post::given(self);
         if to.is_finished() {
@@ -378,7 +411,9 @@ impl Section {
 
     /// Names the section for people.
     pub fn set_name(&self, by: &Domain, name: [u8; NAME_LEN]) -> Result<(), Error> {
-        self.lock_for(by, Rights::CHANGE_ACL)?.name = name;
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        state.name = name;
+        state.show(self);
         Ok(())
     }
 
@@ -418,6 +453,9 @@ impl Section {
             post::deleted(self);
             state = self.state.lock();
         }
+        drop(state);
+        view::leave_all(self);
+        state = self.state.lock();
         while state.len > 0 {
             let len = state.len.saturating_sub(SLICE);
             let stale = self.set_len(&mut state, len);
@@ -432,51 +470,17 @@ impl Section {
         view::disown(&mut state.mapped, self.base);
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;
+        state.shown.hide();
         drop(state);
         owner.release(Resource::Reserve, self.charged_reserve);
         owner.release(Resource::Sections, 1);
-        machine().section_count.fetch_sub(1, Ordering::Relaxed);
+        MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
         stale.flush();
         // What this text was bound to ends with it; argument sections belong to the bound task.
         let bindings = core::mem::take(&mut *self.bindings.lock());
         bindings.into_iter().flatten().for_each(|binding| binding.end());
         owner.unused();
     }
-
-    pub fn info(&self, domain: &Domain) -> SectionInfo {
-        let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
-        let state = self.state.lock();
-        SectionInfo {
-            base: self.base,
-            len: state.len,
-            reserve: self.reserve,
-            kind: self.kind(),
-            owner: state.owner.number,
-            original: self.original(),
-            resident: state.pages.resident(),
-            shared: state.pages.shared(),
-            entries: state.acl.entries().len() as u64,
-            rights: u64::from(state.acl.rights(&domain.subject).bits()),
-            gates: gates.0,
-            gate_count: gates.1,
-            name: state.name,
-            flags: if self.is_secret() { flag::SECRET } else { 0 },
-            unclear: state.unclear_at.unwrap_or(0),
-            invalid: state.invalid.count(),
-        }
-    }
-
-    pub fn is_secret(&self) -> bool {
-        self.secret.load(Ordering::Acquire)
-    }
-
-    /// From now on it is; whoever has used it already does so anew.
-    pub fn make_secret(&self) {
-        self.secret.store(true, Ordering::Release);
-        let stale = view::change(&mut self.state.lock().mapped, 0, self.reserve, Change::Unmap);
-        stale.flush();
-    }
-
 }
 
 /// The room beside a section of the owner that `[at, at + reserve)` lies in.

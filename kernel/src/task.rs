@@ -1,28 +1,38 @@
 //! Tasks: a group of threads with a common identity and quota.
 
+mod told;
+
+pub use told::steady;
+
 use crate::domain::Domain;
 use crate::gate::Gate;
+use crate::info::{self, TaskSlot, User, word};
+use crate::info::user::OwnTaskSlot;
 use crate::keyed::TaskView;
 use crate::machine::machine;
+use crate::pager::Pager;
 use crate::post::Purse;
 use crate::post::notice::Bell;
+use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
 use crate::window::Window;
+use crate::trace;
+use abi::info::layout::life;
+use abi::trace::kind;
 use abi::refusal::Object;
 use abi::section::NAME_LEN;
-use abi::task::{Ended, Exit, Limits, TaskInfo, USER_SYSTEM, exit};
+use abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use arch::shown::MACHINE;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use quota::ends::Ends;
 use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
-
-/// How many ends of threads are remembered for somebody who has not asked yet.
-const ENDED_MAX: usize = 64;
 
 /// How deep tasks of persons may be nested.
 const DEPTH_MAX: u64 = 32;
@@ -51,9 +61,11 @@ pub struct Task {
     /// Bases of the sections that it pays for.
     pub sections: Mutex<BTreeSet<u64>>,
     pub threads: Mutex<BTreeMap<u64, Arc<Thread>>>,
-    /// Exit codes of threads that nobody has joined yet, the latest [`ENDED_MAX`].
-    pub ended: Mutex<BTreeMap<u64, u64>>,
+    /// Exit codes of threads that nobody has joined yet.
+    ended: Mutex<Ends>,
     pub window: Mutex<Window>,
+    /// Where faults of its threads go first.
+    pub pager: Mutex<Option<Arc<Pager>>>,
     /// The view of its threads, where the machine has keys; made with the first thread.
     keyed: Mutex<Option<Arc<TaskView>>>,
     pub foreign: Once<Foreign>,
@@ -71,6 +83,10 @@ pub struct Task {
     maker: Mutex<Option<Arc<Task>>>,
     pub waiters: Waiters,
     pub time_ns: AtomicU64,
+    /// What programs read of it: everybody's, its user's. And where its user reads of what it has.
+    pub shown: TaskSlot,
+    own: OwnTaskSlot,
+    pub about: &'static User,
 }
 
 impl Task {
@@ -85,6 +101,9 @@ impl Task {
             payer.charge(Resource::Threads, 1).map_err(|_| Error::TaskQuota)?;
         }
         let number = machine().tasks.number();
+        let (about, words) = (info::of(user), info::name_words(&name));
+        let shown = info::task(number, payer.as_ref().map_or(0, |payer| payer.number), user, &words);
+        let own = about.task(number, &words, [limits.frames, limits.sections, limits.reserve, limits.threads]);
         let task = Arc::new(Task {
             number,
             user,
@@ -98,6 +117,7 @@ impl Task {
             threads: Mutex::default(),
             ended: Mutex::default(),
             window: Mutex::default(),
+            pager: Mutex::default(),
             keyed: Mutex::default(),
             foreign: Once::new(),
             started: AtomicBool::new(false),
@@ -110,8 +130,14 @@ impl Task {
             maker: Mutex::default(),
             waiters: Waiters::default(),
             time_ns: AtomicU64::new(0),
+            shown,
+            own,
+            about,
         });
         machine().tasks.insert(number, task.clone());
+        trace::begins(&task);
+        MACHINE.tasks.fetch_add(1, Ordering::Relaxed);
+        about.show();
         Ok(task)
     }
 
@@ -135,10 +161,14 @@ impl Task {
     pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
         let mut task = Some(self);
         while let Some(payer) = task {
-            if let Err(error) = payer.ledger.lock().charge(what, amount) {
+            let mut ledger = payer.ledger.lock();
+            if let Err(error) = ledger.charge(what, amount) {
+                drop(ledger);
                 self.release_below(payer, what, amount);
                 return Err(error);
             }
+            payer.shows_use(what, &ledger);
+            drop(ledger);
             task = payer.payer.as_deref();
         }
         Ok(())
@@ -147,7 +177,7 @@ impl Task {
     pub fn release(&self, what: Resource, amount: u64) {
         let mut task = Some(self);
         while let Some(payer) = task {
-            payer.ledger.lock().release(what, amount);
+            payer.give_back(what, amount);
             task = payer.payer.as_deref();
         }
     }
@@ -156,7 +186,7 @@ impl Task {
     fn release_below(&self, end: &Task, what: Resource, amount: u64) {
         let mut task = self;
         while !core::ptr::eq(task, end) {
-            task.ledger.lock().release(what, amount);
+            task.give_back(what, amount);
             match task.payer.as_deref() {
                 Some(payer) => task = payer,
                 None => return,
@@ -164,9 +194,17 @@ impl Task {
         }
     }
 
+    fn give_back(&self, what: Resource, amount: u64) {
+        let mut ledger = self.ledger.lock();
+        ledger.release(what, amount);
+        self.shows_use(what, &ledger);
+    }
+
     /// `task_limit`.
     pub fn limit(&self, to: &Limits) {
-        self.ledger.lock().limit(to);
+        let mut ledger = self.ledger.lock();
+        ledger.limit(to);
+        self.shows_limits(&ledger);
     }
 
     /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
@@ -208,6 +246,9 @@ impl Task {
 
     pub fn start(&self) {
         self.started.store(true, Ordering::SeqCst);
+        if !self.is_dead() {
+            self.shown.set(word!(Task, life), life::STARTED);
+        }
     }
 
     pub fn has_started(&self) -> bool {
@@ -231,6 +272,7 @@ impl Task {
         if self.dead.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.shown.set(word!(Task, life), life::ENDING);
         for section in self.own_sections() {
             section.end_text();
         }
@@ -257,11 +299,15 @@ impl Task {
 
     /// Keeps the exit code of a thread for who joins it later.
     pub fn remember_end(&self, thread: u64, code: u64) {
-        let mut ended = self.ended.lock();
-        ended.insert(thread, code);
-        if ended.len() > ENDED_MAX {
-            ended.pop_first();
-        }
+        let most = self.ledger.lock().limits().threads;
+        self.ended.lock().keep(thread, code, most, || self.charge(Resource::Frames, 1).is_ok());
+    }
+
+    /// `thread_join` of one that has ended: its code, which can be asked for once.
+    pub fn joined(&self, thread: u64) -> Result<u64, Error> {
+        let (code, frames) = self.ended.lock().take(thread);
+        self.release(Resource::Frames, frames);
+        code.ok_or(Error::NotFound)
     }
 
     /// A thread has gone. With the last one the task is over.
@@ -269,6 +315,7 @@ impl Task {
         let last = {
             let mut threads = self.threads.lock();
             threads.remove(&thread);
+            self.shown.set(word!(Task, threads), threads.len() as u64);
             threads.is_empty()
         };
         if last {
@@ -284,10 +331,17 @@ impl Task {
         if self.finishing.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.own_sections().iter().for_each(|section| section.delete());
+        for section in self.own_sections() {
+            section.delete();
+            // However many it has.
+            sched::breathe();
+        }
         *self.window.lock() = Window::default();
+        drop(self.pager.lock().take());
         let keyed = self.keyed.lock().take();
         drop(keyed);
+        let codes = self.ended.lock().clear();
+        self.release(Resource::Frames, codes);
         self.finished.store(true, Ordering::SeqCst);
         // Children of the system's have none of its share.
         if self.user == USER_SYSTEM {
@@ -320,8 +374,12 @@ impl Task {
             return;
         }
         // Whoever looks for it finds it in one of the two, and whoever is told of its end can have it forgotten.
+        trace::note(kind::TASK_END, self.number, 0);
         machine().ended.insert(self.number, self.clone());
         machine().tasks.remove(self.number);
+        MACHINE.tasks.fetch_sub(1, Ordering::Relaxed);
+        self.shown.hide();
+        self.own.hide();
         let maker = {
             let mut maker = self.maker.lock();
             self.told.store(true, Ordering::SeqCst);
@@ -331,50 +389,6 @@ impl Task {
         ENDS.ring();
         if let Some(maker) = maker {
             maker.unused();
-        }
-    }
-
-    /// What is told of one that has ended.
-    pub fn ended_as(&self) -> Ended {
-        Ended {
-            task: self.number,
-            payer: self.payer_number(),
-            user: self.user,
-            began: u64::from(self.has_started()),
-            exit: self.exit.lock().unwrap_or_default(),
-            name: self.name,
-        }
-    }
-
-    fn payer_number(&self) -> u64 {
-        self.payer.as_ref().map_or(0, |payer| payer.number)
-    }
-
-    pub fn info(&self) -> TaskInfo {
-        // The ledger is the last of the locks: a view is charged while it is held.
-        let (used, limits) = {
-            let ledger = self.ledger.lock();
-            (ledger.used(), ledger.limits())
-        };
-        let (threads, time) = {
-            let threads = self.threads.lock();
-            let running = || threads.values().map(|thread| thread.running_since.load(Ordering::SeqCst)).collect::<Vec<_>>();
-            let time = steady(running, || self.time_ns.load(Ordering::SeqCst), |since| {
-                threads.values().zip(since).map(|(thread, since)| thread.unaccounted(*since)).sum()
-            });
-            (threads.len() as u64, time)
-        };
-        TaskInfo {
-            task: self.number,
-            payer: self.payer_number(),
-            user: self.user,
-            foreign: u64::from(self.foreign.get().is_some()),
-            threads,
-            time,
-            used,
-            limits,
-            name: self.name,
-            keys: self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default(),
         }
     }
 }
@@ -418,20 +432,6 @@ pub fn find_ended(number: u64) -> Result<Arc<Task>, Error> {
     found.ok_or(Error::NotFound)
 }
 
-/// What has been accounted, and what runs besides: read anew while that changes, a few times.
-pub fn steady<S: PartialEq>(since: impl Fn() -> S, accounted: impl Fn() -> u64, running: impl Fn(&S) -> u64) -> u64 {
-    let mut before = since();
-    for _ in 0..4 {
-        let time = accounted();
-        let after = since();
-        if before == after {
-            return time + running(&after);
-        }
-        before = after;
-    }
-    accounted()
-}
-
 /// The rights that the executing domain needs to start a thread in a text.
 pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
     if !text.is_text() || text.is_dead() {
@@ -444,7 +444,6 @@ pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
 pub fn account(thread: &Thread, since: u64) {
     let ns = arch::time::now().saturating_sub(since);
     // First taken out of the one, then put into the other: who asks meanwhile counts it once at most.
-    thread.running_since.store(0, Ordering::SeqCst);
-    thread.time_ns.fetch_add(ns, Ordering::Relaxed);
-    thread.task.time_ns.fetch_add(ns, Ordering::Relaxed);
+    thread.runs_since(0);
+    thread.has_run(ns);
 }

@@ -1,8 +1,11 @@
 //! Texts: sections of executable code. What makes one, what rests on it while it lives, and how it ends.
 
 use crate::alarm;
+use crate::pressure;
 use crate::domain::Domain;
+use crate::fault;
 use crate::line;
+use crate::machine::machine;
 use crate::post;
 use crate::processor::{self, Scope};
 use crate::sched;
@@ -13,8 +16,10 @@ use crate::view::{self, Change};
 use abi::{Error, Rights};
 use abi::layout::PAGE;
 use abi::section::kind;
+use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
+use quota::Resource;
 use scan::{Rules, Summary};
 
 /// Pages that are looked through with interrupts off.
@@ -79,13 +84,13 @@ impl Section {
     pub fn changed(&self) {
         let mut processors = 0;
         let mut change = self.callers.change();
-        for caller in change.by_ref() {
+        sched::in_stretches(change.by_ref(), |caller| {
             if let Some(thread) = caller.thread.upgrade() {
                 thread.inner.lock().gate.clear_record(caller.record);
                 // Where it is, is not always written down: by the short way it goes on anywhere.
                 processors = u64::MAX;
             }
-        }
+        });
         // One that is between two programs begins again.
         processor::make_forget(processors, Scope::All);
     }
@@ -104,6 +109,10 @@ impl Section {
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }
+            if state.paged.pager.is_some() {
+                // Texts are there, and have been looked through.
+                return Err(Error::NotSupported);
+            }
             if state.sealing || state.cloning {
                 return Err(Error::Busy);
             }
@@ -111,6 +120,9 @@ impl Section {
                 return Err(Error::TooBig);
             }
             state.sealing = true;
+            // Nothing is written there any more, by the kernel neither.
+            let paid = state.structures.cut(self.base, 0);
+            state.owner.release(Resource::Frames, paid);
             view::change(&mut state.mapped, 0, self.reserve, Change::Unmap)
         };
         stale.flush();
@@ -118,6 +130,7 @@ impl Section {
         let mut state = self.state.lock();
         self.kind.store(kind::TEXT, Ordering::Release);
         state.sealing = false;
+        state.show(self);
         Ok(())
     }
 
@@ -161,15 +174,13 @@ impl Section {
             return;
         }
         self.changed();
-        let mut state = self.state.lock();
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        drop(state);
-        stale.flush();
+        view::leave_all(self);
         self.give_up_keys();
-        sched::wake_inside(self.base);
+        wake_inside(self);
         post::text_ended(self);
         line::text_ended(self);
         alarm::text_ended(self);
+        pressure::text_ended(self);
         ENDS.text_ended(self);
     }
 }
@@ -178,11 +189,30 @@ impl Section {
 pub fn forget_text(text: &Section) {
     let names = core::mem::take(&mut *text.named_by.lock());
     for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
+        // However many they are.
+        sched::breathe();
         let mut state = section.state.lock();
         let change = state.acl.forget_text(text.base);
-        let stale = section.acl_changed(&mut state, change);
         drop(state);
         section.list_changed(change);
-        stale.flush();
+        if change == ::acl::Change::Shrank {
+            view::leave_all(&section);
+        }
     }
+}
+
+/// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time.
+fn wake_inside(text: &Section) {
+    sched::in_stretches(machine().threads.all(), |thread| {
+        fault::text_ended(&thread, text);
+        let ticket = {
+            let wait = thread.wait.lock();
+            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+        };
+        if let Some(ticket) = ticket
+            && thread.domain().text.base == text.base
+        {
+            sched::wake(&thread, ticket, Err(Error::Dead));
+        }
+    });
 }

@@ -1,30 +1,41 @@
 //! Threads: what is scheduled. A thread keeps its number and its task when it calls into another program.
 
-use crate::fault::Handled;
+mod killed;
+mod told;
+
+use crate::fault::{Bereft, Handled};
 use crate::domain::{self, Domain, retire};
 use crate::crossing::{self, OWN};
-use crate::epc::Foreign;
+use crate::epc::More;
 use crate::keyed::{self, TaskView};
+use crate::info::{self, ThreadSlot, word};
+use crate::info::user::OwnThreadSlot;
 use crate::machine::machine;
-use crate::pass;
+use crate::mbcf::signal::Due;
+use crate::pager::{self, Areas, Asked, OwnPatience, Standing};
+use crate::place::{self, Group};
 use crate::post;
-use crate::processor::{Processor, here};
-use crate::sched::{self, Timeout};
+use crate::processor::here;
+use crate::sched;
 use crate::seat::{self, NO_SEAT};
 use crate::section::Section;
-use crate::task::{Task, steady};
+use crate::section::valid::Last;
+use crate::task::Task;
 use crate::view::View;
 use crate::wait::{self, Waiters};
 use crate::watch::{self, Watches};
+use crate::trace;
+use abi::trace::kind;
 use abi::refusal::Object;
-use abi::task::{USER_SYSTEM, CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, STACK_DEFAULT, ThreadInfo, state};
-use abi::gate::attention;
+use abi::task::state;
+use abi::task::{STACK_DEFAULT, USER_SYSTEM};
 use abi::{AclEntry, Error, Rights};
 use ::sched::{Life, Phase, Wish};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::pass::OwnCard;
+use arch::shown::MACHINE;
 use arch::context::{Area, Registers};
 use arch::gate::Gate;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -40,7 +51,7 @@ pub struct Inner {
     /// Where the thread will return to, and the calls that it may make; neither caller nor callee can write it.
     pub gate: Gate,
     /// What frames do not hold, by depth, innermost last.
-    pub more: Vec<(usize, Foreign)>,
+    pub more: Vec<(usize, More)>,
     /// Own stacks on which callees run, by the depth of the outermost call that needs the entry.
     pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
@@ -62,6 +73,15 @@ pub struct Inner {
     pub window_vectors: Option<Area>,
     /// Faults that texts are dealing with, at most one of a call, innermost last.
     pub handled: Vec<Handled>,
+    /// Its calls of texts that have ended meanwhile.
+    pub bereft: Bereft,
+    /// For pagers that serve it.
+    pub areas: Areas,
+    pub patience: OwnPatience,
+    /// The section whose pages it has last made invalid or valid.
+    pub last: Option<Last>,
+    /// Which pager was last asked for it.
+    pub asked: Option<Asked>,
 }
 
 /// Whether a thread may run, and what would make it ready again.
@@ -106,12 +126,23 @@ pub struct Thread {
     /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
     pub running_since: AtomicU64,
     pub faults: AtomicU64,
+    /// It will be looked at whether a text has dealt with its faults, and calls of texts that have ended are over; one is not, in time.
+    pub fault_timer: AtomicBool,
+    pub is_late: AtomicBool,
     /// The processor whose seat it has or has asked for; [`NO_SEAT`].
     pub seat: AtomicUsize,
     /// The priority that was asked for and that no scheduler has heard of yet.
     pub wish: Wish,
+    pub served: Standing,
+    /// Programs of signals that are to start.
+    pub due: Due,
     /// What the short way from thread to thread keeps of it.
     pub card: OwnCard,
+    /// The group of texts that it waits to come into, or has.
+    pub group: Mutex<Option<Arc<Group>>>,
+    /// What programs read of it: everybody's, its user's.
+    shown: ThreadSlot,
+    own: OwnThreadSlot,
 }
 
 /// How a new thread begins.
@@ -172,6 +203,11 @@ impl Thread {
                 segments,
                 window_vectors: None,
                 handled: Vec::new(),
+                bereft: Bereft::default(),
+                areas: Areas::new(),
+                patience: OwnPatience::new(),
+                last: None,
+                asked: None,
             }),
             wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, asleep: 0, woken: false, posted: false }),
             on_processor: AtomicBool::new(false),
@@ -189,10 +225,20 @@ impl Thread {
             time_ns: AtomicU64::new(0),
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            fault_timer: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
             seat: AtomicUsize::new(NO_SEAT),
             wish: Wish::new(),
+            served: Standing::default(),
+            due: Due::default(),
             card: OwnCard::new(number, task.number),
+            group: Mutex::default(),
+            shown: info::thread(number, task.number),
+            own: task.about.thread(number, text.base),
         });
+        thread.shows(state::WAITING);
+        task.shown.set(word!(Task, class), text.place.class().number());
+        MACHINE.threads.fetch_add(1, Ordering::Relaxed);
         if let Some((_, task_view)) = &shared {
             task_view.add_thread(&thread);
             let own = thread.inner.lock().domain.clone();
@@ -200,8 +246,13 @@ impl Thread {
                 keyed::bring_in(&thread, &own);
             }
         }
-        task.threads.lock().insert(number, thread.clone());
+        {
+            let mut threads = task.threads.lock();
+            threads.insert(number, thread.clone());
+            task.shown.set(word!(Task, threads), threads.len() as u64);
+        }
         machine().threads.insert(number, thread.clone());
+        trace::note(kind::THREAD, number, task.number);
         task.start();
         Ok(thread)
     }
@@ -235,6 +286,11 @@ impl Thread {
         let mut inner = self.inner.lock();
         inner.sync();
         inner.domain.clone()
+    }
+
+    /// The text that it was started in, until it ends.
+    pub fn own_text(&self) -> Option<Arc<Section>> {
+        self.inner.lock().domain_number(OWN).ok().map(|own| own.text.clone())
     }
 
     /// The thread's domain for a text that it has called.
@@ -297,87 +353,9 @@ impl Thread {
         self.killed.load(Ordering::SeqCst)
     }
 
-    pub fn kill_deadline(&self) -> u64 {
-        self.kill_deadline.load(Ordering::SeqCst)
-    }
-
-    /// How long a killed thread may yet run in a callee, in ns. The time alone does not say that its callee has had any: with
-    /// many others ready it may not have been its turn, and it holds a lock.
-    pub fn grace_left(&self, now: u64) -> u64 {
-        let deadline = self.kill_deadline();
-        let by_time = deadline.saturating_sub(now);
-        // Its callee has said that it is done.
-        let in_system = deadline != 0 && self.domain().text.owner().user == USER_SYSTEM;
-        if !in_system && self.wait.lock().life.turn() >= self.kill_turn.load(Ordering::SeqCst) {
-            return by_time;
-        }
-        let more = if in_system { CALLEE_TIME_SYSTEM_NS - CALLEE_TIME_NS } else { 0 };
-        let ran = self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst));
-        by_time.max((self.kill_time.load(Ordering::SeqCst) + more).saturating_sub(ran))
-    }
-
-    /// Ends the thread as soon as it executes its own task's text; in a callee it has a bounded time (architecture 14).
-    pub fn kill(self: &Arc<Thread>) {
-        if self.killed.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let deadline = arch::time::now() + CALLEE_GRACE_NS;
-        self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
-        self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
-        self.kill_deadline.store(deadline, Ordering::SeqCst);
-        self.inner.lock().gate.tell(attention::KILLED);
-        let processor = &machine().processors[self.processor.load(Ordering::Relaxed)];
-        processor.attend();
-        let ticket = {
-            let wait = self.wait.lock();
-            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
-        };
-        match ticket {
-            Some(ticket) => {
-                if !self.in_own_text(&mut self.inner.lock()) {
-                    sched::at(deadline, Timeout::Grace(self.clone()));
-                }
-                // Its callee hears of it at once, and may come back early.
-                if !sched::wake(self, ticket, Err(Error::Killed)) {
-                    // A message was faster, and it may run by now, where nobody has written that down.
-                    machine().processors.iter().for_each(Processor::look_around);
-                }
-            }
-            None if pass::unpark(self) => {}
-            None => processor.poke(),
-        }
-    }
-
-    fn in_own_text(&self, inner: &mut Inner) -> bool {
-        inner.sync();
-        inner.depth() == 0 || inner.domain.text.owner().number == self.task.number
-    }
-
-    /// Whether a killed thread is where it may be ended.
-    pub fn may_end(&self) -> bool {
-        self.is_killed() && (self.grace_left(arch::time::now()) == 0 || self.in_own_text(&mut self.inner.lock()))
-    }
-
-    /// The time is over even for a callee: of a killed thread, or of one that waits in a text that has ended. It may have left that since.
-    pub fn grace_over(self: &Arc<Thread>) {
-        let ticket = {
-            let wait = self.wait.lock();
-            if wait.life.phase() != Phase::Waiting {
-                return;
-            }
-            wait.ticket
-        };
-        if self.is_killed() {
-            sched::wake(self, ticket, Err(Error::Killed));
-        } else if self.domain().text.is_dead() {
-            sched::wake(self, ticket, Err(Error::Dead));
-        }
-    }
-
-    /// The callee itself has said that it is done with this killed thread.
-    pub fn end_of_grace(&self) {
-        [&self.kill_deadline, &self.kill_turn].into_iter().for_each(|limit| limit.store(0, Ordering::SeqCst));
-        machine().processors[self.processor.load(Ordering::Relaxed)].attend();
+    /// For how long it has run, ns.
+    pub fn ran(&self) -> u64 {
+        self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst))
     }
 
     /// Ends the thread, on the processor that it runs on.
@@ -386,26 +364,36 @@ impl Thread {
             return;
         }
         here().attend();
+        trace::note(kind::THREAD_END, self.number, code);
         seat::ended(self);
+        let mut left = Vec::new();
         let domains = {
             let mut inner = self.inner.lock();
-            while inner.pop().is_some() {}
+            while let Some((_, more)) = inner.pop() {
+                left.extend(more);
+            }
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
             inner.leads.clear();
             core::mem::take(&mut inner.domains)
         };
+        left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
+        drop(left);
         domains.iter().flatten().for_each(retire);
         drop(domains);
         wait::forget(self);
+        place::leave_group(self);
         post::thread_ended(self);
         // Before anybody is told: who has joined it may start another one.
         self.task.release(Resource::Threads, 1);
-        *self.exit.lock() = Some(code);
         // First its task knows the code, then the thread is gone: who asks finds one or the other.
         self.task.remember_end(self.number, code);
+        *self.exit.lock() = Some(code);
         machine().threads.remove(self.number);
+        MACHINE.threads.fetch_sub(1, Ordering::Relaxed);
+        self.shown.hide();
+        self.own.hide();
         self.task.thread_gone(self.number, code);
         self.waiters.wake_all();
         watch::ended(self);
@@ -414,39 +402,6 @@ impl Thread {
     /// The exit code of a thread that has ended.
     pub fn exit_code(&self) -> Option<u64> {
         *self.exit.lock()
-    }
-
-    /// What a thread that runs since then has run. On the short way others have run besides; that is written down when its
-    /// processor next enters the kernel.
-    pub fn unaccounted(&self, since: u64) -> u64 {
-        let runs = since != 0 && !self.card.has_moved();
-        if runs { arch::time::now().saturating_sub(since) } else { 0 }
-    }
-
-    pub fn info(&self) -> ThreadInfo {
-        let (text, depth) = {
-            let mut inner = self.inner.lock();
-            inner.sync();
-            (inner.domain.text.base, inner.depth() as u64)
-        };
-        let since = || self.running_since.load(Ordering::SeqCst);
-        let time = steady(since, || self.time_ns.load(Ordering::SeqCst), |since| self.unaccounted(*since));
-        ThreadInfo {
-            thread: self.number,
-            task: self.task.number,
-            state: match self.wait.lock().life.phase() {
-                Phase::Running if self.card.is_parked() => state::READY,
-                Phase::Ready => state::READY,
-                Phase::Running => state::RUNNING,
-                Phase::Waiting => state::WAITING,
-                Phase::Ended => state::ENDED,
-            },
-            processor: self.processor.load(Ordering::Relaxed) as u64,
-            text,
-            depth,
-            time,
-            faults: self.faults.load(Ordering::Relaxed),
-        }
     }
 }
 

@@ -3,26 +3,27 @@
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::post::short;
-use crate::processor::count;
+use crate::processor::{Processor, count};
 use crate::saved::Saved;
-use crate::thread::{Inner, Thread};
-use crate::{boot, call, epc, fault, foreign, light, line, pass, processor, sched};
+use crate::thread::{Inner, Thread, answer};
+use crate::{boot, call, epc, fault, foreign, light, line, mbcf, pager, pass, pressure, processor, sched, trace};
+use abi::Error;
 use abi::calls::Call;
-use abi::gate::CALL_BASE;
+use abi::gate::{CALL_BASE, RETURN};
 use abi::layout::SPACE_END;
 use alloc::sync::Arc;
 use arch::apic;
 use arch::context::Resume;
-use arch::entry::Trap;
+use arch::entry::{Trap, page_fault};
 use arch::gate::Stopped;
+use arch::{log_out, machine_check};
 
 /// The vector of the fault that a jump to no address is.
 const GENERAL_PROTECTION: u64 = 13;
-/// In the error code of a page fault: the access was made with the program's rights.
-const BY_USER: u64 = 4;
 
 arch::kernel! {
-    main: first_processor, processor: further_processor, trap: trap, post: short::enter, plain: short::enter_plain, light: light::TABLE
+    main: first_processor, processor: further_processor, own: Processor, trap: trap, post: short::enter, plain: short::enter_plain, light: light::TABLE,
+    mbcf: mbcf::TABLE
 }
 
 /// First processor, machine set up.
@@ -39,26 +40,58 @@ fn further_processor(_index: usize) -> ! {
 fn trap(trap: Trap) -> Resume {
     let here = processor::here();
     here.left_user();
+    if arch::percpu::is_traced() {
+        trace::enters(here, &trap);
+    }
     pass::settle(here);
-    let thread = here.current();
-    let (stopped, calls) = {
-        let inner = &mut *thread.inner.lock();
-        let stopped = inner.entered();
-        (stopped, matches!(trap, Trap::Call).then(|| Calls::of(inner)))
-    };
     match trap {
+        // To a pager and back there are short ways.
+        Trap::Call { number: RETURN } => pager::back(here).unwrap_or_else(|| serve_call(here)),
+        Trap::Call { .. } => serve_call(here),
+        Trap::PageFault { address, error } => pager::again(here, address, error).unwrap_or_else(|| serve(here, trap)),
+        _ => serve(here, trap),
+    }
+}
+
+#[inline(never)]
+fn serve_call(here: &Processor) -> Resume {
+    let thread = here.current();
+    let calls = {
+        let inner = &mut *thread.inner.lock();
+        inner.entered();
+        Calls::of(inner)
+    };
+    match calls {
+        Some(calls) => {
+            if let Some(resume) = system_call(&thread, calls).and_then(|result| answered(here, &thread, result)) {
+                return resume;
+            }
+        }
+        None => fault::exception(&thread, GENERAL_PROTECTION, 0),
+    }
+    drop(thread);
+    sched::leave()
+}
+
+#[inline(never)]
+fn serve(here: &Processor, trap: Trap) -> Resume {
+    let thread = here.current();
+    let stopped = thread.inner.lock().entered();
+    match trap {
+        Trap::Exception { vector: machine_check::VECTOR, .. } => fault::machine(&thread),
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
-        Trap::Call => match calls.flatten() {
-            Some(calls) => system_call(&thread, calls),
-            None => fault::exception(&thread, GENERAL_PROTECTION, 0),
-        },
+        Trap::Call { .. } => unreachable!("a call is served elsewhere"),
         Trap::Posted => short::finish_short(&thread),
+        Trap::Left => {}
         // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.
-        Trap::PageFault { error, .. } if error & BY_USER == 0 => fault::exception(&thread, GENERAL_PROTECTION, 0),
+        Trap::PageFault { error, .. } if error & page_fault::USER == 0 && !thread.domain().supervisor => {
+            fault::exception(&thread, GENERAL_PROTECTION, 0)
+        }
         Trap::PageFault { address, error } => {
             count(&here.counters.faults);
             fault::page(&thread, address, error);
+            pressure::look();
         }
         Trap::Exception { vector, error } => {
             count(&here.counters.faults);
@@ -67,6 +100,8 @@ fn trap(trap: Trap) -> Resume {
         Trap::Interrupt { vector } => {
             count(&here.counters.interrupts);
             interrupt(vector);
+            pressure::look();
+            log_out::look();
             apic::acknowledge(vector);
             if !goes_on(&thread) {
                 fault::exception(&thread, GENERAL_PROTECTION, 0);
@@ -98,17 +133,47 @@ impl Calls {
     }
 }
 
-fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls) {
+#[inline]
+fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls) -> Option<Result<u64, Error>> {
     if domain.in_window {
         foreign::system_call(thread);
     } else if number >= CALL_BASE {
         epc::bound_call(thread, number);
     } else {
-        match Call::decode(number, arguments) {
-            Some(call) => call::serve(Saved::by_full_entry(thread), &domain, call),
-            None => thread.answer(Err(abi::Error::NoSuchCall)),
-        }
+        return match Call::decode(number, arguments) {
+            // What the ways in are compared by is no more than a way in and out.
+            Some(Call::GetTaskid {}) => Some(Ok(thread.task.number)),
+            Some(call) => {
+                let result = call::serve(Saved::by_full_entry(thread), &domain, call);
+                match pager::noted() {
+                    Some(absent) => pager::repeat(thread, &domain, (number, arguments[2]), absent, result),
+                    None => result,
+                }
+            }
+            None => Some(Err(Error::NoSuchCall)),
+        };
     }
+    None
+}
+
+/// The way out after a call that simply answers: the same thread goes on, in the same domain. What others may have changed of it meanwhile is
+/// loaded; what only a switch or a crossing changes is as it was on the way in. `None`: the processor is to look around, and the thread to be let
+/// go of before: it may have ended, and nobody else come for long.
+#[inline]
+fn answered(here: &Processor, thread: &Arc<Thread>, result: Result<u64, Error>) -> Option<Resume> {
+    let mut inner = thread.inner.lock();
+    answer(inner.area.registers_mut(), result);
+    if arch::percpu::must_attend_here() {
+        return None;
+    }
+    let inner = &mut *inner;
+    inner.gate.activate();
+    thread.card.leaves(&inner.area, &inner.gate);
+    arch::gate::load_root(inner.domain.root());
+    arch::gate::set_register(inner.register);
+    let resume = inner.area.resume(inner.domain.supervisor);
+    here.enter_user();
+    Some(resume)
 }
 
 /// An interrupt, taken from user mode or noted while idle.

@@ -1,21 +1,31 @@
 //! Views: page tables as caches of ACLs, one per domain, filled on demand, emptied when an ACL or a page changes.
 //! The only file that knows what a view is made of; keys will come in here.
 
+mod mapped;
+
+pub use mapped::{Change, change, disown, hide, leave_all, show, take_out};
+use mapped::tidy;
+
+use crate::domain::Domain;
 use crate::machine::{machine, stacks_base};
-use crate::processor::{self, Scope};
+use crate::processor::{self, Processor, Scope};
 use crate::task::Task;
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::frames::{Frame, Use};
 use arch::gate::Gate;
+use arch::shown::MACHINE;
 use arch::tables::{Retired, ViewTables};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
 use quota::Resource;
 use spin::Mutex;
-use ::view::{Owed, Places};
+use ::view::{Owed, Place, Places};
 
 pub struct View {
+    /// No other one has it, ever.
+    number: u64,
     tables: Mutex<ViewTables>,
     root: u64,
     /// Processors that have loaded one of these have loaded this view: its own root, or those of threads that borrow its
@@ -43,8 +53,22 @@ pub struct View {
 /// once. (Two pages of code, of each of two operands and of the stack, with three tables each, are 24.)
 const UNPAID_EACH: u64 = 32;
 
+/// Places that are emptied with interrupts off.
+const PLACES_AT_ONCE: usize = 4;
+
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
+
+/// In which view a page of a section was last mapped where the section is by itself, and with which key. As long as this is the same, the view is
+/// registered with the section and with the key, and the key is that of the section's class.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    view: u64,
+    epoch: u64,
+    /// Changes of the section's list, and of the keys.
+    pub list: u64,
+    pub keys: u64,
+}
 
 /// Where a view maps part of a section: what invalidation walks.
 pub struct Mapping {
@@ -61,6 +85,36 @@ impl Mapping {
     fn counts(&self) -> bool {
         self.view.strong_count() > 0
             && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
+    }
+
+    /// The part of `[offset, offset + len)` of the section that is shown, if any is: the view, if it lives, and whether it still counts this
+    /// registration; where, and how much.
+    #[inline(always)]
+    #[expect(clippy::type_complexity, reason = "taken apart at once")]
+    fn part(&self, offset: u64, len: u64) -> Option<(Option<(Arc<View>, bool)>, u64, u64)> {
+        let (from, to) = (offset.max(self.offset), (offset + len).min(self.offset + self.len));
+        if from >= to {
+            return None;
+        }
+        let view = self.view.upgrade().map(|view| {
+            let counts = view.epoch.load(Ordering::SeqCst) == self.epoch;
+            (view, counts)
+        });
+        Some((view, self.at + (from - self.offset), to - from))
+    }
+
+    /// The view, if it is one that the domain runs in, counts this registration, and has the section at `base` where it is by itself. Whose view
+    /// it is need not be held: it stays as long as the domain.
+    #[inline(always)]
+    pub fn own<'a>(&self, domain: &'a Domain, base: u64) -> Option<&'a Arc<View>> {
+        let (whole, this) = (domain.view(), self.view.as_ptr());
+        let view = match &whole.lower {
+            Some(lower) if Arc::as_ptr(lower) == this => lower,
+            _ if Arc::as_ptr(whole) == this => whole,
+            _ => return None,
+        };
+        let counts = view.epoch.load(Ordering::SeqCst) == self.epoch;
+        (counts && self.at == base && self.offset == 0).then_some(view)
     }
 
     /// Whether what was taken out of the view is still to be forgotten: who changes the section has to wait for that.
@@ -97,6 +151,11 @@ impl Stale {
         self.processors != 0
     }
 
+    /// Whether nothing is left to be done: what was taken out is forgotten.
+    pub fn is_settled(&self) -> bool {
+        self.processors == 0 && self.taken.is_empty()
+    }
+
     /// Waits until every processor has forgotten, then frees. Call without locks.
     pub fn flush(self) {
         processor::make_forget(self.processors, self.scope);
@@ -117,6 +176,11 @@ impl Stale {
 impl View {
     pub fn new(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
         View::with(task, ViewTables::new, 1, None)
+    }
+
+    /// Of one thread in a text that is placed in supervisor mode.
+    pub fn for_supervisor(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+        View::with(task, ViewTables::for_supervisor, 1, None)
     }
 
     /// Tables that the threads of a task borrow.
@@ -152,8 +216,10 @@ impl View {
             task.release(Resource::Frames, frames);
             return Err(abi::Error::NoMemory);
         };
-        machine().view_frames.fetch_add(frames, Ordering::Relaxed);
+        MACHINE.views.fetch_add(frames, Ordering::Relaxed);
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Ok(Arc::new(View {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             root: tables.root(),
             roots: Mutex::new(alloc::vec![tables.root()]),
             lower,
@@ -183,7 +249,7 @@ impl View {
                 return None;
             }
             counter.fetch_add(1, Ordering::Relaxed);
-            machine().view_frames.fetch_add(1, Ordering::Relaxed);
+            MACHINE.views.fetch_add(1, Ordering::Relaxed);
             made += 1;
             Some(frame)
         };
@@ -212,14 +278,27 @@ impl View {
             self.epoch.fetch_add(1, Ordering::SeqCst);
         }
         if known.enter([section, at, offset, len], key) {
-            mapped.retain(|mapping| mapping.counts() || mapping.is_owed());
+            tidy(mapped);
             let epoch = self.epoch.load(Ordering::SeqCst);
             mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
         }
         stale
     }
 
+    /// What is to be remembered when a page was mapped here.
+    #[inline]
+    pub fn shown(&self, list: u64, keys: u64) -> Shown {
+        Shown { view: self.number, epoch: self.epoch.load(Ordering::SeqCst), list, keys }
+    }
+
+    /// Maps a page, under the section's lock, where the view is registered for it and there is a table. Whether it did.
+    #[inline]
+    pub fn enter(&self, address: u64, frame: &Frame, prot: Prot) -> bool {
+        self.tables.lock().enter(address, frame, prot)
+    }
+
     /// What a processor loads. Whoever owns the view keeps it while it may be loaded.
+    #[inline]
     pub fn root(&self) -> u64 {
         self.root
     }
@@ -234,7 +313,14 @@ impl View {
     pub fn forget(self: &Arc<View>, at: u64, len: u64) -> Stale {
         let (any, must_forget, tables) = {
             let mut of_view = self.tables.lock();
+            // Whoever has taken out something else, somewhere else, has left it to us, too.
+            let was_owed = self.owed.taken(false);
             let (any, tables) = of_view.unmap(at, len);
+            let scope = Scope::Pages { at, len };
+            if any && !was_owed && tables.is_empty() && processor::here().forget_alone(|| self.users(), scope) {
+                // Before the lock: whoever comes second finds nothing that still works.
+                return Stale::default();
+            }
             let any = any || !tables.is_empty();
             (any, self.owed.taken(any), tables)
         };
@@ -256,23 +342,40 @@ impl View {
         Stale { processors, taken, ..Stale::default() }
     }
 
-    /// Pages in a range of addresses fault from now on, until they are shown.
-    fn hide(self: &Arc<View>, at: u64, len: u64) -> Stale {
-        let (any, was_owed) = {
-            let mut tables = self.tables.lock();
-            // Whoever has taken out something else, somewhere else, has left it to us, too.
-            let was_owed = self.owed.taken(false);
-            let any = tables.hide(at, len);
-            (any && self.owed.taken(any), was_owed)
-        };
-        let processors = if any || was_owed { self.users() } else { 0 };
+    /// Pages in a range of addresses fault from now on, until they are shown. `None`: no processor remembers any of them.
+    #[inline(always)]
+    pub(crate) fn hide(self: &Arc<View>, me: &Processor, at: u64, len: u64) -> Option<Box<Stale>> {
+        self.close::<false>(me, at, len)
+    }
+
+    /// The same for good, if `OUT`: they are taken out.
+    #[inline(always)]
+    fn close<const OUT: bool>(self: &Arc<View>, me: &Processor, at: u64, len: u64) -> Option<Box<Stale>> {
+        let mut tables = self.tables.lock();
+        // Whoever has taken out something else, somewhere else, has left it to us, too.
+        let was_owed = self.owed.is_any();
+        let any = if OUT { tables.take_out(at, len) } else { tables.hide(at, len) };
+        // Where there is no other processor nobody is asked what he has loaded: to forget a page too many does no harm.
+        if !was_owed && (!any || me.forget_alone(|| self.users(), Scope::Pages { at, len })) {
+            // Before the lock: whoever comes second finds nothing that still works.
+            return None;
+        }
+        let must_forget = self.owed.taken(any);
+        drop(tables);
+        if must_forget { Some(self.hidden(any, was_owed, at, len)) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hidden(self: &Arc<View>, any: bool, was_owed: bool, at: u64, len: u64) -> Box<Stale> {
         let scope = if was_owed { Scope::All } else { Scope::Pages { at, len } };
         let taken = if any { [Taken { view: self.clone(), tables: Retired::default() }].into() } else { Vec::new() };
-        Stale { processors, scope, taken, ..Stale::default() }
+        Box::new(Stale { processors: self.users(), scope, taken, ..Stale::default() })
     }
 
     /// What was hidden is as it was.
-    fn show(&self, at: u64, len: u64) {
+    #[inline(always)]
+    pub(crate) fn show(&self, at: u64, len: u64) {
         self.tables.lock().show(at, len);
     }
 
@@ -281,15 +384,17 @@ impl View {
         self.known.lock().keys()
     }
 
-    /// Removes all pages that have this key.
-    pub fn forget_key(self: &Arc<View>, key: u8) -> Stale {
+    /// Removes the pages that have this key, which no other page gets meanwhile: of so many places as are looked at in a stretch, behind `last`. The
+    /// last of them, if there were any.
+    pub fn forget_key(self: &Arc<View>, key: u8, last: Option<Place>) -> (Stale, Option<Place>) {
         let mut stale = Stale::default();
-        // Under its lock: nobody comes in meanwhile whose pages would go unnoticed.
+        // Under its lock: who empties the view meanwhile has forgotten them when it is let go.
         let mut known = self.known.lock();
-        for [_, at, _, len] in known.take_key(key) {
-            stale.join(self.forget(at, len));
+        let taken = known.take_key(key, last, PLACES_AT_ONCE);
+        for [_, at, _, len] in &taken {
+            stale.join(self.forget(*at, *len));
         }
-        stale
+        (stale, taken.last().copied())
     }
 
     /// Processors that may remember what the tables said before they were changed just now. One that loads the root later
@@ -308,7 +413,7 @@ impl View {
         self.unpaid.fetch_sub(lent, Ordering::Relaxed);
         self.charged.fetch_sub(tables - lent, Ordering::Relaxed);
         self.task.release(Resource::Frames, tables - lent);
-        machine().view_frames.fetch_sub(tables, Ordering::Relaxed);
+        MACHINE.views.fetch_sub(tables, Ordering::Relaxed);
     }
 }
 
@@ -319,56 +424,4 @@ impl Drop for View {
         }
         self.returned(self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed));
     }
-}
-
-/// The section at `base` is no more: no view counts as registered with it. (The next one at its address is another.)
-pub fn disown(mapped: &mut Vec<Mapping>, base: u64) {
-    for mapping in mapped.drain(..) {
-        if let Some(view) = mapping.view.upgrade() {
-            view.known.lock().remove(&[base, mapping.at, mapping.offset, mapping.len]);
-        }
-    }
-}
-
-/// What to do to the mappings of a section.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    Unmap,
-    /// Stores must fault again: the pages are about to be shared.
-    WriteProtect,
-    /// All accesses must fault, until the pages are shown.
-    Hide,
-    /// Hidden pages are as they were. (What was not hidden comes by faults.)
-    Show,
-}
-
-/// Applies a change to `[offset, offset + len)` of a section in all views that map any of it.
-pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) -> Stale {
-    let mut stale = Stale::default();
-    let end = offset.saturating_add(len);
-    mapped.retain(|mapping| {
-        let Some(view) = mapping.view.upgrade() else { return false };
-        if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
-            // Emptied, if not forgotten: `register`.
-            if view.owed.taken(false) {
-                stale.join(Stale { processors: view.users(), ..Stale::default() });
-            }
-            return false;
-        }
-        let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
-        if from < to {
-            let at = mapping.at + (from - mapping.offset);
-            stale.join(match what {
-                Change::Unmap => view.forget(at, to - from),
-                Change::WriteProtect => view.write_protect(at, to - from),
-                Change::Hide => view.hide(at, to - from),
-                Change::Show => {
-                    view.show(at, to - from);
-                    Stale::default()
-                }
-            });
-        }
-        true
-    });
-    stale
 }

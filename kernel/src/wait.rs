@@ -11,6 +11,7 @@ use ::sched::Phase;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use spin::Mutex;
 
@@ -39,11 +40,10 @@ impl Waiters {
         set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
     }
 
+    /// However many wait: interrupts are let in between. Call without locks.
     pub fn wake_all(&self) {
         let list = core::mem::take(&mut *self.0.lock());
-        for (thread, ticket) in list {
-            sched::wake_to_repeat(&thread, ticket);
-        }
+        sched::in_stretches(list, |(thread, ticket)| _ = sched::wake_to_repeat(&thread, ticket));
     }
 }
 
@@ -159,18 +159,17 @@ pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, 
 /// `wake`: how many were woken.
 pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error> {
     let key = claim::word(domain, address, Rights::WRITE)?.key();
-    let mut woken = 0;
-    while woken < count {
-        let waiter = {
-            let mut list = bucket(key).lock();
-            // Entries of waits that are over (time-outs, kills) are swept on the way.
-            list.retain(|w| w.thread.is_in_wait(w.ticket));
-            list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
-        };
-        let Some(waiter) = waiter else { break };
-        if sched::wake(&waiter.thread, waiter.ticket, Ok(0)) {
-            woken += 1;
+    let woken = Cell::new(0);
+    let next = || {
+        if woken.get() >= count {
+            return None;
         }
-    }
-    Ok(woken)
+        let mut list = bucket(key).lock();
+        // Entries of waits that are over (time-outs, kills) are swept on the way.
+        list.retain(|w| w.thread.is_in_wait(w.ticket));
+        list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
+    };
+    let wake = |waiter: Waiter| woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0))));
+    sched::in_stretches(core::iter::from_fn(next), wake);
+    Ok(woken.get())
 }

@@ -1,22 +1,17 @@
 //! What a thread that waits may know of the one that it waits for: whether it is running (SSS-2), and that it has ended
 //! (CUBIX-63). Watching costs nothing until the watched thread ends; then all threads are looked through.
 
+use crate::info;
 use crate::machine::machine;
-use crate::section::{New, Section};
-use crate::task::Task;
 use crate::thread::Thread;
 use crate::wait;
 use ::sched::Phase;
-use abi::info::{RUNNING_ENDS, RUNNING_MAX, RUNNING_STEP};
-use abi::layout::PAGE;
-use abi::rights::{ANY_TEXT, principal};
+use abi::info::{RUNNING_ENDS, RUNNING_MAX, RUNNING_STEP, RUNNING_TURN};
+use abi::Error;
 use abi::sched::WATCHES_MAX;
-use abi::section::kind;
-use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
-use arch::frames::Frame;
 use core::sync::atomic::Ordering;
-use spin::{Mutex, Once};
+use spin::Mutex;
 
 /// Whom a thread watches, each with how often. Of fixed size: there is nothing to be charged.
 #[derive(Default)]
@@ -89,9 +84,7 @@ pub fn ended(thread: &Thread) {
         // Before anybody is woken: who has not seen the number change need not ask whether somebody has ended.
         let mut ends = ENDS.lock();
         *ends += 1;
-        if let Some((page, _)) = RUNNING.get() {
-            page.store_long(RUNNING_ENDS as usize, *ends);
-        }
+        info::running().0[RUNNING_ENDS as usize / 8].store(*ends, Ordering::Release);
     }
     for other in machine().threads.all() {
         if other.watches.forget(thread.number) {
@@ -102,34 +95,35 @@ pub fn ended(thread: &Thread) {
 
 static ENDS: Mutex<u64> = Mutex::new(0);
 
-/// The page that says who runs where, and the section that shows it.
-static RUNNING: Once<(Frame, u64)> = Once::new();
+/// Words of the page that says who runs where.
+const STEP: usize = RUNNING_STEP as usize / 8;
+const TURN: usize = RUNNING_TURN as usize / 8;
 
-/// Makes it. Boot only.
-pub fn show(owner: &Arc<Task>) {
-    let processors = machine().processors.len() as u64;
-    assert!(processors <= RUNNING_MAX, "room for {processors} processors");
-    let page = Frame::lasting().expect("memory for the page of who runs");
-    let entry = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
-    let new = New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None };
-    let section = Section::create(new).expect("room for the page of who runs");
-    section.state.lock().name[..7].copy_from_slice(b"running");
-    section.state.lock().pages.supply(0, Arc::new(page.again().expect("a lasting frame")));
-    for index in 0..processors as usize {
-        arch::pass::show_running(index, &page, index * RUNNING_STEP as usize);
-    }
-    RUNNING.call_once(|| (page, section.base));
+/// Lets the short way write there, too. Boot only.
+pub fn show() {
+    let processors = machine().processors.len();
+    assert!(processors as u64 <= RUNNING_MAX, "room for {processors} processors");
+    (0..processors).for_each(|index| arch::pass::show_running(index, info::running(), index * STEP));
 }
 
 /// `running`.
 pub fn section() -> Result<u64, Error> {
-    RUNNING.get().map(|(_, base)| *base).ok_or(Error::NotFound)
+    info::section().ok_or(Error::NotFound)
 }
 
-/// A thread runs on a processor from now on; 0: none.
+/// A thread runs on a processor from now on; 0: none. On its own turn, or on the one that was running there.
 #[inline]
-pub fn runs(processor: usize, thread: u64) {
-    if let Some((page, _)) = RUNNING.get() {
-        page.store_long(processor * RUNNING_STEP as usize, thread);
+pub fn runs(processor: usize, thread: u64, own_turn: bool) {
+    let page = &info::running().0;
+    page[processor * STEP].store(thread, Ordering::Release);
+    if own_turn {
+        page[processor * STEP + TURN].store(thread, Ordering::Release);
     }
+}
+
+/// The thread that runs on a processor, and on whose turn, if that is another's.
+pub fn borrows(processor: usize) -> Option<(u64, u64)> {
+    let page = &info::running().0;
+    let (thread, turn) = (page[processor * STEP].load(Ordering::Acquire), page[processor * STEP + TURN].load(Ordering::Acquire));
+    (thread != turn && thread != 0 && turn != 0).then_some((thread, turn))
 }

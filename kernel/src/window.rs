@@ -2,7 +2,7 @@
 //! section (architecture, section 2).
 
 use crate::domain::{Domain, Place};
-use crate::machine::spare_heap;
+use crate::machine::spare_heap_for;
 use crate::section::Section;
 use crate::task::Task;
 use crate::view::{Stale, View};
@@ -89,7 +89,7 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
-    spare_heap()?;
+    spare_heap_for(task)?;
     let section = Section::named(section)?;
     let end = offset.checked_add(range.end - range.start).ok_or(Error::BadAddress)?;
     if !offset.is_multiple_of(PAGE) || end > section.reserve {
@@ -123,7 +123,7 @@ pub fn protect(domain: &Domain, task: &Arc<Task>, address: u64, len: u64, bits: 
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
-    spare_heap()?;
+    spare_heap_for(task)?;
     let mut window = task.window.lock();
     if window.aliases.gaps(&range).next().is_some() {
         return Err(Error::NotFound);

@@ -43,6 +43,7 @@ fn colour_map(report: &Report) -> Result<(), String> {
         Command::new(b"bin/colour-map").arg(name.as_bytes()).spawn().map_err(|e| format!("colour-map: {e}"))?;
     let measured =
         musubi::names::await_name(&name, 60_000_000_000).map_err(|e| format!("{name}: {e}")).and_then(|gate| {
+            plain_colours(report, gate).map_err(|e| format!("plain: {e}"))?;
             for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
                 match ColourMapClient::bind_as(gate, COLOURS, wanted) {
                     Err(Error::NotSupported) => {}
@@ -63,20 +64,43 @@ fn colour_map(report: &Report) -> Result<(), String> {
 /// Calls after which a server has a key.
 const EARNED: usize = 2000;
 /// Room for the longest picture and the table.
-const COLOURS: u64 = 16 << 10;
+const COLOURS: u64 = 2 * LONGEST as u64;
+/// Rounds of the longest picture, each of which is some million instructions; and as many to warm up.
+const LONG_ROUNDS: usize = 5;
+
+/// By a plain call, in sections that the server was given the right to.
+fn plain_colours(report: &Report, gate: u64) -> Result<(), Error> {
+    let (mut picture, mut table) = (sizes::share(gate, LONGEST)?, sizes::share(gate, 256)?);
+    pictures(report, &ColourMapClient::plain(gate), "plain", picture.bytes_mut(), &mut table.bytes_mut()[..256])?;
+    picture.delete()?;
+    table.delete()
+}
 
 fn colours(report: &Report, client: ColourMapClient, way: &str) -> Result<(), Error> {
-    let (mut picture, mut table) = (client.alloc(8 << 10)?, client.alloc(256)?);
+    let (mut picture, mut table) = (client.alloc(LONGEST)?, client.alloc(256)?);
+    pictures(report, &client, way, &mut picture, &mut table)?;
+    drop((picture, table));
+    client.unbind()
+}
+
+fn pictures(
+    report: &Report,
+    client: &ColourMapClient,
+    way: &str,
+    picture: &mut [u8],
+    table: &mut [u8],
+) -> Result<(), Error> {
     (0u8..=255).zip(&mut *table).for_each(|(n, entry)| *entry = n.wrapping_add(1));
-    for bytes in [2 << 10, 4 << 10, 8 << 10] {
+    for bytes in SIZES {
         // Until the server has earned its key, where there are keys: what was printed since may have taken it away.
         for _ in 0..EARNED {
             client.map(&mut picture[..1], (&*table).try_into().map_err(|_| Error::BadArgument)?)?;
         }
-        picture.fill(0);
+        picture[..bytes].fill(0);
         let by = (&*table).try_into().map_err(|_| Error::BadArgument)?;
         let (mut outcome, mut times) = (Ok(()), 0u8);
-        let rounds = Plan::new(ROUNDS).measure(|| {
+        let plan = if bytes < LONGEST { Plan::new(ROUNDS) } else { Plan::new(LONG_ROUNDS).warm(LONG_ROUNDS) };
+        let rounds = plan.measure(|| {
             outcome = outcome.and(client.map(&mut picture[..bytes], by));
             times = times.wrapping_add(1);
         });
@@ -86,8 +110,7 @@ fn colours(report: &Report, client: ColourMapClient, way: &str) -> Result<(), Er
         }
         report.case(Case { case: "ColourMap", way, bytes }, &rounds, &[]);
     }
-    drop((picture, table));
-    client.unbind()
+    Ok(())
 }
 
 fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {

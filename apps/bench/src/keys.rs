@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::gate::grade;
+use musubi::abi::layout::SPACE_END;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::abi::task::KeyUse;
@@ -164,11 +165,16 @@ fn keys() -> KeyUse {
 
 /// An entry of a list is changed, so that what was cached of it is void; then the page is touched.
 fn lists(report: &Report) -> Result<(), Error> {
+    // Strangers, whom a class of this task's does not know; and its own threads in so many texts, which all are of the class.
+    list(report, "list", stranger)?;
+    list(report, "class", own)
+}
+
+fn list(report: &Report, what: &str, entry: fn(u64, Rights) -> AclEntry) -> Result<(), Error> {
     for entries in ENTRIES {
         let mut section = Section::create(4096, 0, kind::DATA, 0)?;
         for id in 0..entries.min(musubi::abi::rights::ACL_MAX as u64 - 2) {
-            // Of tasks that will never be.
-            section::grant(section.base(), &stranger(id, Rights::READ))?;
+            section::grant(section.base(), &entry(id, Rights::READ))?;
         }
         section.bytes_mut().fill(1);
         let mut outcome = Ok(());
@@ -176,7 +182,7 @@ fn lists(report: &Report) -> Result<(), Error> {
         let rounds = Plan::new(ROUNDS).measure_steps(|| {
             flip = if flip == Rights::READ { Rights::empty() } else { Rights::READ };
             let began = time::ticks();
-            if let Err(error) = section::grant(section.base(), &stranger(1 << 20, flip)) {
+            if let Err(error) = section::grant(section.base(), &entry(1 << 20, flip)) {
                 outcome = Err(error);
             }
             let changed = time::ticks();
@@ -185,7 +191,7 @@ fn lists(report: &Report) -> Result<(), Error> {
             [changed - began, touched - changed, 0]
         });
         outcome?;
-        let name = format!("list-of-{entries}");
+        let name = format!("{what}-of-{entries}");
         report.case(Case { case: &name, way: "kernel-call", bytes: 0 }, &rounds, &["change", "miss"]);
         section.delete()?;
     }
@@ -195,6 +201,12 @@ fn lists(report: &Report) -> Result<(), Error> {
 fn touch(bytes: &mut [u8]) {
     let first = core::hint::black_box(bytes);
     first[0] = first[0].wrapping_add(1);
+}
+
+/// An entry for this task's threads in a text that was never there.
+fn own(id: u64, rights: Rights) -> AclEntry {
+    let text = SPACE_END - (id + 2) * (1 << 20);
+    AclEntry { principal: principal::TASK, rights: rights.bits(), id: musubi::start().task(), text }
 }
 
 /// An entry for a task that does not exist.

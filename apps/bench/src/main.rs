@@ -8,10 +8,13 @@ mod calls;
 mod clock;
 mod entry;
 mod files;
+mod handlers;
 mod ipc;
 mod jobs;
 mod keys;
 mod memory;
+mod pager;
+mod placement;
 mod pool;
 mod rendezvous;
 mod report;
@@ -32,14 +35,17 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 14] = [
     ("calls", calls::run),
     ("entry", entry::run),
     ("files", files::run),
+    ("handlers", handlers::run),
     ("ipc", ipc::run),
     ("jobs", jobs::run),
     ("keys", keys::run),
     ("memory", memory::run),
+    ("pager", pager::run),
+    ("placement", placement::run),
     ("pool", pool::run),
     ("sizes", sizes::run),
     ("spawn", spawn::run),
@@ -52,6 +58,7 @@ fn run(start: &Start) -> i32 {
         ["stamp"] => return spawn::stamp(),
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
+        ["fat", post] => return handlers::fat(post),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}
     }

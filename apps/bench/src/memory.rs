@@ -1,4 +1,5 @@
-//! Pages made invalid and valid again by light entry (SSS-41, SSS-42, SSS-M4), in one view and in more.
+//! Pages made invalid and valid again by light entry (SSS-41, SSS-42, SSS-M4), in one view and in more; and real pages had, looked at and given
+//! back (SSS-37, SSS-M3).
 
 use crate::pool;
 use crate::report::{Case, Report};
@@ -10,13 +11,15 @@ use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::command::{Child, Command};
 use musubi::rt::post::Post;
-use musubi::rt::section::{self, invalidate, validate};
+use musubi::rt::section::{self, alloc, free, invalidate, validate};
 use musubi::rt::{Section, probe, time};
 use musubi::{AclEntry, Rights};
 
 const ROUNDS: usize = 300;
 /// Of 1, 16 and 512 pages.
 const SIZES: [u64; 3] = [PAGE, 16 * PAGE, 512 * PAGE];
+/// The paper's.
+const REAL: [u64; 5] = [PAGE, 4 * PAGE, 16 * PAGE, 64 * PAGE, 256 * PAGE];
 /// So long the other programs have to look at all pages.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -27,6 +30,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     section::grant(shown.base(), &everybody).map_err(|e| format!("a list: {e}"))?;
     let seen = Post::any().map_err(|e| format!("a post: {e}"))?;
     seen.allow(&AclEntry { rights: Rights::CALL.bits(), ..everybody }).map_err(|e| format!("its list: {e}"))?;
+    real(report)?;
     touch(shown.base(), most);
     measure(report, "light", shown.base())?;
     let first = viewer(seen, shown.base(), most)?;
@@ -36,6 +40,27 @@ pub fn run(report: &Report) -> Result<(), String> {
     pool::end(first)?;
     pool::end(second)?;
     seen.free(true).map_err(|e| format!("freeing: {e}"))
+}
+
+/// Had, one byte of each page looked at, and given back.
+fn real(report: &Report) -> Result<(), String> {
+    let most = REAL[REAL.len() - 1];
+    let section = Section::create(most, most, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
+    let base = section.base();
+    for len in REAL {
+        let both = || {
+            alloc(base, len).expect("whole pages of an own section");
+            touch(base, len);
+            free(base, len).expect("what was had just now");
+        };
+        let rounds = if len > 16 * PAGE { 100 } else { ROUNDS };
+        report.case(
+            Case { case: "alloc+free", way: "light", bytes: len as usize },
+            &Plan::new(rounds).measure(both),
+            &[],
+        );
+    }
+    section.delete().map_err(|e| format!("deleting: {e}"))
 }
 
 fn measure(report: &Report, way: &str, base: u64) -> Result<(), String> {

@@ -52,21 +52,21 @@ impl Report {
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
         self.figure(case, self.unit, rounds.ticks.summary());
-        self.steps_and_counts(case, rounds, steps);
+        self.steps_and_counts(case, rounds, steps, 1);
     }
 
-    /// Rounds of `calls` calls that are under way together: what one of them comes to; what else was counted is of a round.
+    /// Rounds of `calls` calls that are under way together: what one of them comes to, of all that was counted.
     pub fn posted(&self, case: Case, rounds: &Rounds, calls: u64) {
         self.figure(case, self.unit, rounds.ticks.summary().part(calls));
-        self.steps_and_counts(case, rounds, &[]);
+        self.steps_and_counts(case, rounds, &[], calls);
     }
 
-    fn steps_and_counts(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
+    fn steps_and_counts(&self, case: Case, rounds: &Rounds, steps: &[&str], calls: u64) {
         for (step, samples) in steps.iter().zip(&rounds.steps) {
             self.figure(Case { case: &format!("{}/{step}", case.case), ..case }, self.unit, samples.summary());
         }
         for (unit, samples) in COUNTED.iter().zip(&rounds.counts) {
-            self.figure(case, unit, samples.summary());
+            self.figure(case, unit, samples.summary().part(calls));
         }
     }
 
@@ -80,6 +80,15 @@ impl Report {
         let Summary { greatest, .. } = rounds.ticks.summary();
         let longest = Summary { median: greatest, least: greatest, greatest, n: 1 };
         self.figure(case, &format!("{}-at-most", self.unit), longest);
+    }
+
+    /// The longest that a way into the kernel has taken of so many times, and what bounds it.
+    pub fn handler(&self, name: &str, bound: &str, ticks: u64, times: u64) {
+        if !self.json {
+            return println!("{name:<24} {times:>8} times, {bound:<40} at most {ticks:>9}");
+        }
+        let longest = Summary { median: ticks, least: ticks, greatest: ticks, n: times as usize };
+        self.figure(Case { case: name, way: bound, bytes: 0 }, &format!("{}-at-most", self.unit), longest);
     }
 
     /// What one of `n` operations comes to that took so many ticks of all processors together.

@@ -36,6 +36,7 @@ impl Rounds {
 /// How rounds are measured.
 pub struct Plan<'a> {
     rounds: usize,
+    warm: usize,
     copied: &'a dyn Fn() -> Copied,
     first: &'a dyn Fn(),
 }
@@ -43,18 +44,23 @@ pub struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Nobody but the kernel copies.
     pub const fn new(rounds: usize) -> Plan<'static> {
-        Plan { rounds, copied: &Copied::default, first: &|| () }
+        Plan { rounds, warm: WARM, copied: &Copied::default, first: &|| () }
     }
 
     /// `copied` says what was copied outside of the kernel so far.
     pub fn copying(rounds: usize, copied: &'a dyn Fn() -> Copied) -> Plan<'a> {
-        Plan { rounds, copied, first: &|| () }
+        Plan { rounds, warm: WARM, copied, first: &|| () }
     }
 
     /// `first` is done before each round and does not count: reading the counters is a kernel call, after which what has short
     /// ways begins with a long one.
     pub fn first(self, first: &'a dyn Fn()) -> Plan<'a> {
         Plan { first, ..self }
+    }
+
+    /// So many rounds to warm up, of what takes long.
+    pub const fn warm(self, warm: usize) -> Plan<'a> {
+        Plan { warm, ..self }
     }
 
     /// Measures `what`, less what measuring takes by itself.
@@ -83,8 +89,8 @@ impl<'a> Plan<'a> {
     fn run(&self, marked: bool, mut what: impl FnMut() -> [u64; STEPS]) -> Rounds {
         let samples = || Samples::new(self.rounds);
         let mut out = Rounds { ticks: samples(), counts: from_fn(|_| samples()), steps: from_fn(|_| samples()) };
-        for round in 0..WARM + self.rounds {
-            if marked && round == WARM {
+        for round in 0..self.warm + self.rounds {
+            if marked && round == self.warm {
                 mark::case_begins();
             }
             let before = self.counts();
@@ -95,7 +101,7 @@ impl<'a> Plan<'a> {
             mark::round_ends();
             let ticks = time::ticks() - began;
             let after = self.counts();
-            if round >= WARM {
+            if round >= self.warm {
                 out.ticks.add(ticks);
                 (0..COUNTED.len()).for_each(|at| out.counts[at].add(after[at] - before[at]));
                 (0..STEPS).for_each(|at| out.steps[at].add(steps[at]));

@@ -86,21 +86,22 @@ fn copied(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error
 
 /// A plain call, and data in sections that the server was given the right to.
 fn shared(report: &Report, gate: u64) -> Result<(), Error> {
-    let rights = Rights::READ | Rights::WRITE;
-    let text = section::info(gate)?.base;
-    let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
-    let share = || {
-        let section = Section::create(LONGEST as u64, 0, kind::DATA, 0)?;
-        section::grant(section.base(), &entry)?;
-        Ok(section)
-    };
-    let (mut data, mut result) = (share()?, share()?);
+    let (mut data, mut result) = (share(gate, LONGEST)?, share(gate, LONGEST)?);
     let client = MeasureClient::plain(gate);
     let bench = Way { report, way: "plain", client: &client, asked: &client, rounds: ROUNDS };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], data.bytes_mut(), result.bytes_mut())?;
     data.delete()?;
     result.delete()
+}
+
+/// A section that the text with this gate may read and write.
+pub fn share(gate: u64, bytes: usize) -> Result<Section, Error> {
+    let rights = Rights::READ | Rights::WRITE;
+    let text = section::info(gate)?.base;
+    let section = Section::create(bytes as u64, 0, kind::DATA, 0)?;
+    section::grant(section.base(), &AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text })?;
+    Ok(section)
 }
 
 /// One way of calling.

@@ -28,6 +28,7 @@ pub struct Subject {
 
 impl Subject {
     /// Whether this subject is the principal of an entry, in whatever text.
+    #[inline]
     pub fn is_named(&self, entry: &AclEntry) -> bool {
         match entry.principal {
             principal::ANY => true,
@@ -40,6 +41,7 @@ impl Subject {
     }
 
     /// Whether an entry is about this subject: its principal and its text must both match.
+    #[inline]
     pub fn matches(&self, entry: &AclEntry) -> bool {
         self.is_named(entry) && (entry.text == ANY_TEXT || entry.text == self.text || entry.text == self.original)
     }
@@ -49,6 +51,24 @@ impl Subject {
         // A scan, because it is the definition itself and lists are short; ACL_MAX bounds them.
         let matching = entries.iter().filter(|entry| self.matches(entry));
         matching.fold(Rights::empty(), |all, entry| all | Rights::from_bits_truncate(entry.rights))
+    }
+
+    /// What of `needed` none of `entries` allows this subject.
+    #[inline]
+    #[must_use]
+    pub fn lacks(&self, entries: &[AclEntry], needed: Rights) -> Rights {
+        let mut missing = needed;
+        for entry in entries {
+            // Most entries do not give it: whom they are about need not be asked.
+            let given = missing & Rights::from_bits_truncate(entry.rights);
+            if !given.is_empty() && self.matches(entry) {
+                missing -= given;
+                if missing.is_empty() {
+                    break;
+                }
+            }
+        }
+        missing
     }
 
     /// The error of a call of this subject about `object`, which it has no right to.
@@ -80,11 +100,24 @@ pub struct Plan {
 }
 
 /// The access control list of one section.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Acl {
     /// Sorted by [`key`], no key twice, no entry without rights, at most [`ACL_MAX`].
     entries: Vec<AclEntry>,
+    /// Who was last found to have which rights, since the list changed; see [`Acl::check_again`].
+    last: Option<(Subject, Rights)>,
+    /// Counts what may have changed it.
+    changes: u64,
 }
+
+/// What they allow is the same.
+impl PartialEq for Acl {
+    fn eq(&self, other: &Acl) -> bool {
+        self.entries == other.entries
+    }
+}
+
+impl Eq for Acl {}
 
 /// What an entry is found by when it is set again.
 fn key(entry: &AclEntry) -> (u32, u64, u64) {
@@ -94,7 +127,7 @@ fn key(entry: &AclEntry) -> (u32, u64, u64) {
 impl Acl {
     /// A list without entries: nobody has any right.
     pub const fn new() -> Acl {
-        Acl { entries: Vec::new() }
+        Acl { entries: Vec::new(), last: None, changes: 0 }
     }
 
     /// A list of one entry, which the caller knows to be valid. (An invalid one gives no rights.)
@@ -114,9 +147,38 @@ impl Acl {
     ///
     /// # Errors
     /// A refusal, with what is missing.
+    #[inline]
     pub fn check(&self, base: u64, subject: &Subject, needed: Rights) -> Result<(), Error> {
-        let missing = needed - self.rights(subject);
+        let missing = subject.lacks(&self.entries, needed);
         if missing.is_empty() { Ok(()) } else { Err(subject.refused(Object::Section(base, missing))) }
+    }
+
+    /// The same, for what is asked again and again by the same subject: it is remembered as long as the list stays.
+    ///
+    /// # Errors
+    /// As for [`Acl::check`].
+    #[inline(always)]
+    pub fn check_again(&mut self, base: u64, subject: &Subject, needed: Rights) -> Result<(), Error> {
+        // A thread has one task, user and node for ever. At a text's address another one may lie later, of another original.
+        let is_last = |(last, rights): &(Subject, Rights)| {
+            last.thread == subject.thread
+                && last.text == subject.text
+                && last.original == subject.original
+                && *rights == needed
+        };
+        if self.last.as_ref().is_some_and(is_last) {
+            return Ok(());
+        }
+        self.check(base, subject, needed)?;
+        self.last = Some((*subject, needed));
+        Ok(())
+    }
+
+    /// Another number whenever it may have changed: what was asked of it before holds as long as this is the same.
+    #[must_use]
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Refuses a subject that has none of `enough`, each of which would do; `named` is the one to ask for.
@@ -150,6 +212,8 @@ impl Acl {
 
     /// Does what was checked, on the list that it was checked on and that has not changed since.
     pub fn apply(&mut self, plan: Plan) -> Change {
+        self.last = None;
+        self.changes += 1;
         let entry = plan.entry;
         let position = self.position(&entry);
         let before = position.map_or(0, |at| self.entries[at].rights);
@@ -179,6 +243,8 @@ impl Acl {
 
     /// Drops the entries that name a text which is no more, before another one may lie at its address.
     pub fn forget_text(&mut self, text: u64) -> Change {
+        self.last = None;
+        self.changes += 1;
         let before = self.entries.len();
         self.entries.retain(|entry| entry.text != text);
         if self.entries.len() == before { Change::Same } else { Change::Shrank }

@@ -37,6 +37,27 @@ fn principal_and_text_must_both_match() {
     }
 }
 
+/// What is remembered holds for this subject and these rights, as long as the list stays.
+#[test]
+fn asked_again() {
+    let mut acl = Acl::with(entry(principal::THREAD, 4, 0x6000, Rights::CHANGE_ACL));
+    let mut may = |subject: &Subject, rights| acl.check_again(BASE, subject, rights).is_ok();
+    for _ in 0..3 {
+        assert!(may(&SUBJECT, Rights::CHANGE_ACL));
+        assert!(!may(&SUBJECT, Rights::CHANGE_ACL | Rights::READ));
+        assert!(!may(&Subject { thread: 5, ..SUBJECT }, Rights::CHANGE_ACL));
+        assert!(!may(&Subject { original: 0x5000, ..SUBJECT }, Rights::CHANGE_ACL), "another text at the same address");
+        assert!(!may(&Subject { text: 0x5800, original: 0x5800, ..SUBJECT }, Rights::CHANGE_ACL));
+    }
+    let gone = entry(principal::THREAD, 4, 0x6000, Rights::empty());
+    assert_eq!(acl.set(&gone), Ok(Change::Shrank));
+    assert!(acl.check_again(BASE, &SUBJECT, Rights::CHANGE_ACL).is_err());
+    assert_eq!(acl.set(&entry(principal::THREAD, 4, 0x6000, Rights::CHANGE_ACL)), Ok(Change::Grew));
+    assert!(acl.check_again(BASE, &SUBJECT, Rights::CHANGE_ACL).is_ok());
+    assert_eq!(acl.forget_text(0x6000), Change::Shrank);
+    assert!(acl.check_again(BASE, &SUBJECT, Rights::CHANGE_ACL).is_err());
+}
+
 /// An entry that names a clone is about that instance only; one that names the original is about all of them.
 #[test]
 fn clones_of_a_text() {
@@ -83,6 +104,10 @@ fn a_full_list_still_changes_and_shrinks() {
 
 #[test]
 fn a_change_says_what_it_did() {
+    let mut counted = Acl::new();
+    let before = counted.changes();
+    assert_eq!(counted.forget_text(3), Change::Same);
+    assert_ne!(counted.changes(), before, "what was asked before may not hold any more");
     let set = |acl: &mut Acl, rights| acl.set(&entry(principal::USER, 2, 0x5000, rights)).unwrap();
     let mut acl = Acl::new();
     assert_eq!(set(&mut acl, Rights::empty()), Change::Same);

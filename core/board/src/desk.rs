@@ -170,7 +170,7 @@ impl Desk<'_> {
     /// One event of a kind was seen; of a kind that is not known, if it has none of these numbers.
     #[inline]
     pub fn saw(&self, kind: u32) {
-        let at = if (1..=7).contains(&kind) { EVENTS + kind as usize } else { UNKNOWN };
+        let at = if (1..=8).contains(&kind) { EVENTS + kind as usize } else { UNKNOWN };
         self.set(at, self.get(at) + 1);
     }
 

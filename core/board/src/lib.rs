@@ -144,10 +144,12 @@ impl<'a> Board<'a> {
     }
 
     /// Whom a processor, of the first so many, may take over from the one where most wait, so that busy ones even out. Stays in that queue,
-    /// too: whoever names it first has it.
+    /// too: whoever names it first has it. Nobody who has to be elsewhere.
     pub fn spare_for(&self, processor: usize, processors: usize) -> Option<Ready> {
         let others = (0..processors).filter(|p| *p != processor).map(|p| self.queue(p));
-        others.max_by_key(Queue::len)?.spare(self.queue(processor).len())
+        let fullest = others.max_by_key(Queue::len)?;
+        let order = Order::new(*self, processor, || 0);
+        fullest.spare(self.queue(processor).len(), |thread| order.elsewhere(thread).is_none())
     }
 }
 

@@ -11,7 +11,8 @@ const LEAST_NS: u64 = 200_000;
 #[derive(Clone, Debug)]
 pub struct Quanta {
     whole: u64,
-    /// What the running thread was given, and when.
+    /// The running thread, what it was given, and when.
+    thread: u64,
     granted: u64,
     since: u64,
     /// The last one of each level that was interrupted, and what it had left.
@@ -29,15 +30,24 @@ impl Quanta {
     /// All quanta are so long.
     #[must_use]
     pub const fn new(whole: u64) -> Quanta {
-        Quanta { whole, granted: 0, since: 0, left: [(0, 0); LEVELS], over: 0, lifted: None }
+        Quanta { whole, thread: 0, granted: 0, since: 0, left: [(0, 0); LEVELS], over: 0, lifted: None }
     }
 
     /// A thread of this level is to run from now on: for how long.
     pub fn begin(&mut self, thread: u64, level: u64, now: u64) -> u64 {
         let left = &mut self.left[(level as usize).min(LEVELS - 1)];
         self.granted = if left.0 == thread { core::mem::take(left).1 } else { self.whole };
-        self.since = now;
+        (self.thread, self.since) = (thread, now);
         self.granted
+    }
+
+    /// The running thread goes on, at this level, with what it was given: what it had left when it was interrupted it is having.
+    #[inline]
+    pub fn goes_on(&mut self, thread: u64, level: u64) {
+        let left = &mut self.left[(level as usize).min(LEVELS - 1)];
+        if left.0 == thread {
+            *left = (0, 0);
+        }
     }
 
     /// A thread was taken from there in the queue, and is to run.
@@ -68,9 +78,10 @@ impl Quanta {
         has
     }
 
-    /// A quantum is over.
+    /// The running thread's quantum is over: nothing is left of it.
     pub fn end(&mut self, now: u64) {
         self.over = now;
+        self.left.iter_mut().filter(|left| left.0 == self.thread).for_each(|left| *left = (0, 0));
     }
 
     /// Whether it is so long since one was over that those who wait have waited for one all the same: threads that wait for each other,

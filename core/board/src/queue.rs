@@ -278,12 +278,19 @@ impl Queue<'_> {
 
     /// Who may as well wait elsewhere, for one that has `others` waiting and decides there: the last of the highest level, if more wait
     /// here. Its turn is farthest away, so it is still to be had when it comes up there; the first one would be named here before. Stays in
-    /// this queue, too; whoever names it first has it. Not who was put aside: that is no turn, and says no more than that it may go on.
-    pub fn spare(&self, others: u64) -> Option<Ready> {
+    /// this queue, too; whoever names it first has it. Not who was put aside: that is no turn, and says no more than that it may go on. Nor who
+    /// may not: where all of a level stay it is the last of the next one.
+    pub fn spare(&self, others: u64, may: impl Fn(u64) -> bool) -> Option<Ready> {
         if self.len() <= others {
             return None;
         }
-        self.all(self.highest()? as usize).filter(|ready| ready.turn != 0).last()
+        let is_spare = |ready: &Ready| ready.turn != 0 && may(ready.thread);
+        (self.highest()? as usize..LEVELS).find_map(|level| self.all(level).filter(is_spare).last())
+    }
+
+    /// The first of those who may, by level.
+    pub fn first_of(&self, may: impl Fn(u64) -> bool) -> Option<Ready> {
+        (self.highest()? as usize..LEVELS).find_map(|level| self.all(level).find(|ready| may(ready.thread)))
     }
 
     /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays. Who was raised stays raised: or

@@ -132,8 +132,8 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(desk.is_wanted(), "what came meanwhile");
     desk.done(desk.begin());
     assert!(!desk.is_wanted());
-    [0, 1, 7, 8, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
-    assert_eq!((desk.seen(1), desk.seen(7), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
+    [0, 1, 8, 9, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
+    assert_eq!((desk.seen(1), desk.seen(8), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
     desk.set_high(9);
     assert_eq!(desk.take_high(), None);
@@ -250,6 +250,24 @@ fn interrupted_threads_have_no_more_than_a_quantum() {
     assert_eq!((quanta.begin(6, 16, 9), quanta.begin(5, 16, 20)), (10, 10));
 }
 
+/// What was left when it was interrupted is part of that quantum, and not the next one.
+#[test]
+fn who_goes_on_after_an_interruption_has_a_whole_quantum_the_next_time() {
+    use crate::Quanta;
+    const WHOLE: u64 = 10_000_000;
+    for at_tick in [false, true] {
+        let mut quanta = Quanta::new(WHOLE);
+        assert_eq!(quanta.begin(5, 16, 0), WHOLE);
+        assert!(quanta.interrupted(5, 16, WHOLE / 2));
+        if at_tick {
+            quanta.end(WHOLE);
+        } else {
+            quanta.goes_on(5, 16);
+        }
+        assert_eq!((quanta.begin(6, 16, WHOLE), quanta.begin(5, 16, 2 * WHOLE)), (WHOLE, WHOLE));
+    }
+}
+
 /// Two of a higher level compute for ever, and something interrupts whoever runs many times in a quantum: each of those below has a whole
 /// quantum again and again, not the first of them one little piece after the other.
 #[test]
@@ -296,14 +314,14 @@ fn who_is_raised_has_a_quantum_however_often_it_is_interrupted() {
 fn a_longer_queue_spares_its_last_one() {
     let words = words();
     let queue = Board::new(&words).unwrap().queue(0);
-    assert_eq!(queue.spare(0), None);
+    assert_eq!(queue.spare(0, |_| true), None);
     queue.push(Ready { thread: 5, turn: 0 }, 7);
-    assert_eq!(queue.spare(0), None, "it was put aside");
+    assert_eq!(queue.spare(0, |_| true), None, "it was put aside");
     queue.push(Ready { thread: 6, turn: 3 }, 7);
     queue.push(Ready { thread: 7, turn: 1 }, 7);
     queue.push(Ready { thread: 8, turn: 1 }, 9);
-    assert_eq!(queue.spare(3), Some(Ready { thread: 7, turn: 1 }));
-    assert_eq!((queue.spare(4), queue.len()), (None, 4), "as many wait there, and it stays here");
+    assert_eq!(queue.spare(3, |_| true), Some(Ready { thread: 7, turn: 1 }));
+    assert_eq!((queue.spare(4, |_| true), queue.len()), (None, 4), "as many wait there, and it stays here");
 }
 
 #[test]

@@ -109,6 +109,8 @@ pub struct Keys {
     slots: [Slot; CLASS_KEYS],
     pub(crate) misses: Misses,
     stats: Stats,
+    /// Counts changes of `slots`.
+    changes: u64,
 }
 
 impl Default for Keys {
@@ -121,7 +123,7 @@ impl Keys {
     /// All keys are free.
     pub const fn new() -> Keys {
         let stats = Stats { misses: 0, given: 0, evicted: 0, looks: 0 };
-        Keys { slots: [const { Slot::Free }; CLASS_KEYS], misses: Misses::new(), stats }
+        Keys { slots: [const { Slot::Free }; CLASS_KEYS], misses: Misses::new(), stats, changes: 0 }
     }
 
     /// A page of a class was touched: its key, or a free one.
@@ -140,10 +142,16 @@ impl Keys {
         }
         if let Some(at) = self.slots.iter().position(|slot| matches!(slot, Slot::Free)) {
             self.slots[at] = Slot::Held(self.next_holder(class, false));
+            self.changes += 1;
             return Want::Take { key: Key::at(at), evicted: None };
         }
         self.stats.misses += 1;
         Want::None
+    }
+
+    /// Another number whenever a key has come or gone: what [`Keys::find`] said before holds as long as this is the same, if it was a key.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether a key may change hands when the class is missed next: then it matters how much all keys were used.
@@ -165,12 +173,14 @@ impl Keys {
         self.stats.evicted += 1;
         let key = evicted.key;
         self.slots[key.place()] = Slot::Leaving(Some(self.next_holder(class, true)));
+        self.changes += 1;
         Want::Take { key, evicted: Some(evicted) }
     }
 
     /// Every processor has forgotten the pages that a key was on and has computed its register since. The class that has
     /// the key now, if one has: it may have lost it meanwhile.
     pub fn settle(&mut self, leaving: Leaving) -> Option<&Class> {
+        self.changes += 1;
         let slot = &mut self.slots[leaving.key.place()];
         if let Slot::Leaving(next) = slot {
             *slot = next.take().map_or(Slot::Free, Slot::Held);
@@ -321,6 +331,7 @@ impl Keys {
 
     /// Takes a key from its class. If it has not come to it yet, who waits for the processors settles it all the same.
     fn leave(&mut self, at: usize) -> Option<Leaving> {
+        self.changes += 1;
         match core::mem::replace(&mut self.slots[at], Slot::Leaving(None)) {
             Slot::Held(holder) => Some(Leaving { key: Key::at(at), class: holder.class }),
             Slot::Leaving(_) => None,

@@ -16,6 +16,9 @@ pub struct Class {
     entries: Arc<[AclEntry]>,
 }
 
+/// Entries that are sooner looked through than searched.
+const FEW: usize = 12;
+
 /// What an entry is about, whatever it allows.
 fn cell(entry: &AclEntry) -> (u32, u64, u64) {
     (entry.principal, entry.id, entry.text)
@@ -49,7 +52,10 @@ impl Class {
             kept.rights |= if same { next.rights } else { 0 };
             same
         });
-        let needed: Vec<AclEntry> = all.iter().filter_map(|entry| without_covered(&all, entry)).collect();
+        // First of all, if there is such an entry.
+        let widest =
+            all.first().filter(|first| cell(first) == (principal::ANY, 0, ANY_TEXT)).map_or(0, |first| first.rights);
+        let needed: Vec<AclEntry> = all.iter().filter_map(|entry| without_covered(&all, widest, entry)).collect();
         let digest = needed.iter().fold(0, |state, entry| {
             let words = [u64::from(entry.principal) << 32 | u64::from(entry.rights), entry.id, entry.text];
             words.into_iter().fold(state, mix)
@@ -59,7 +65,15 @@ impl Class {
 
     /// Which of reading and writing `subject`, a domain of the view, may do.
     pub fn rights(&self, subject: &Subject) -> Rights {
-        subject.rights(&self.entries)
+        if self.entries.len() <= FEW {
+            return subject.rights(&self.entries);
+        }
+        // Whenever a key changes hands, this is asked of each class for each domain of each thread.
+        let whose = [(principal::ANY, 0), (principal::THREAD, subject.thread)];
+        let texts = [ANY_TEXT, subject.text, subject.original];
+        let cells = whose.into_iter().flat_map(|(kind, id)| texts.map(|text| (kind, id, text)));
+        let found = cells.filter_map(|wanted| self.entries.binary_search_by_key(&wanted, cell).ok());
+        found.fold(Rights::empty(), |all, at| all | Rights::from_bits_truncate(self.entries[at].rights))
     }
 
     /// Whether some domain may write. If none may, no page table entry of the class is ever writable.
@@ -99,12 +113,15 @@ pub(crate) fn text_bit(text: u64) -> u64 {
     1 << (mix(0, text) % 64)
 }
 
-/// The entry with the rights that no wider one in `all` gives too, if any is left.
-fn without_covered(all: &[AclEntry], entry: &AclEntry) -> Option<AclEntry> {
+/// The entry with the rights that no wider one in `all` gives too, if any is left. `widest`: what all may do in all texts.
+fn without_covered(all: &[AclEntry], widest: u32, entry: &AclEntry) -> Option<AclEntry> {
     let (kind, id, text) = cell(entry);
-    let wider = [(principal::ANY, 0, ANY_TEXT), (principal::ANY, 0, text), (kind, id, ANY_TEXT)];
-    let others = wider.into_iter().filter(|wider| *wider != cell(entry));
+    let wider = [(principal::ANY, 0, text), (kind, id, ANY_TEXT)];
+    // Entries of "any", which are most, have no other wider one.
+    let others = wider.into_iter().filter(|wider| kind != principal::ANY && *wider != cell(entry));
     let covered = others.filter_map(|wider| all.binary_search_by_key(&wider, cell).ok());
-    let rights = covered.fold(entry.rights, |rights, at| rights & !all[at].rights);
+    let is_widest = (kind, id, text) == (principal::ANY, 0, ANY_TEXT);
+    let given = covered.fold(if is_widest { 0 } else { widest }, |rights, at| rights | all[at].rights);
+    let rights = entry.rights & !given;
     (rights != 0).then_some(AclEntry { rights, ..*entry })
 }

@@ -32,11 +32,58 @@ impl<P: Page> Chunk<P> {
         old
     }
 
+    pub(crate) fn remove(&mut self, at: usize) -> Option<P> {
+        let old = self.pages.get_mut(at)?.take();
+        self.resident -= u64::from(old.is_some());
+        old
+    }
+
     /// Moves the pages from `at` on to `cut`.
     pub(crate) fn cut(&mut self, at: usize, cut: &mut Vec<P>) {
         let before = cut.len();
         cut.extend(self.pages.drain(at.min(self.pages.len())..).flatten());
         self.resident -= (cut.len() - before) as u64;
+    }
+
+    /// Moves the pages of `[at, at + count)` out.
+    pub(crate) fn take_out(&mut self, at: usize, count: usize, out: &mut impl FnMut(P)) {
+        let end = (at + count).min(self.pages.len());
+        for place in self.pages.get_mut(at..end).into_iter().flatten() {
+            if let Some(page) = place.take() {
+                self.resident -= 1;
+                out(page);
+            }
+        }
+    }
+
+    /// How many of these are there.
+    #[inline]
+    pub(crate) fn resident_in(&self, at: usize, count: usize) -> u64 {
+        let end = (at + count).min(self.pages.len());
+        self.pages.get(at..end).map_or(0, |pages| pages.iter().filter(|page| page.is_some()).count() as u64)
+    }
+
+    /// Puts pages where there are none. How many, and whether there was one for each.
+    #[inline]
+    pub(crate) fn fill(&mut self, at: usize, count: usize, make: &mut impl FnMut() -> Option<P>) -> (u64, bool) {
+        if at + count > self.pages.len() {
+            self.pages.resize_with(at + count, || None);
+        }
+        let mut made = 0;
+        let places = &mut self.pages[at..at + count];
+        let all = places.iter_mut().filter(|place| place.is_none()).all(|place| {
+            *place = make();
+            made += u64::from(place.is_some());
+            place.is_some()
+        });
+        self.resident += made;
+        (made, all)
+    }
+
+    /// Whether any page of `[at, at + count)` is there.
+    pub(crate) fn has_any(&self, at: usize, count: usize) -> bool {
+        let end = (at + count).min(self.pages.len());
+        self.pages.get(at..end).is_some_and(|pages| pages.iter().any(Option::is_some))
     }
 
     pub(crate) fn resident(&self) -> u64 {

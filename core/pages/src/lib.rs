@@ -53,6 +53,17 @@ fn split(page: u64) -> (usize, usize) {
     ((page / CHUNK) as usize, (page % CHUNK) as usize)
 }
 
+/// The same of a range of pages, one chunk after the other: the chunk, the first place there, and how many.
+fn parts(first: u64, count: u64) -> impl Iterator<Item = (usize, usize, usize)> {
+    let (mut page, end) = (first, first + count);
+    core::iter::from_fn(move || {
+        let (chunk, at) = split(page);
+        let some = (end - page).min(CHUNK - at as u64);
+        page += some;
+        (some > 0).then_some((chunk, at, some as usize))
+    })
+}
+
 impl<P: Page> PageMap<P> {
     /// A map of `len_pages` pages, none of them resident.
     pub fn new(len_pages: u64) -> PageMap<P> {
@@ -102,6 +113,45 @@ impl<P: Page> PageMap<P> {
         Ok(Wrote { page, replaced, fresh })
     }
 
+    /// How many of these pages are not resident.
+    ///
+    /// # Panics
+    /// If they go beyond the end: the caller checks that.
+    #[inline]
+    pub fn absent(&self, first: u64, count: u64) -> u64 {
+        assert!(first + count <= self.len_pages, "{count} pages from {first} of {}", self.len_pages);
+        parts(first, count)
+            .map(|(chunk, at, some)| some as u64 - self.chunk(chunk).map_or(0, |chunk| chunk.resident_in(at, some)))
+            .sum()
+    }
+
+    /// Makes these pages resident, in their order, those that are not. Returns how many were made: when `make` has none, all before are.
+    ///
+    /// # Panics
+    /// If they go beyond the end: the caller checks that.
+    #[inline]
+    pub fn fill(&mut self, first: u64, count: u64, mut make: impl FnMut() -> Option<P>) -> u64 {
+        assert!(first + count <= self.len_pages, "{count} pages from {first} of {}", self.len_pages);
+        let mut made = 0;
+        for (chunk, at, some) in parts(first, count) {
+            if chunk >= self.chunks.len() {
+                self.chunks.resize_with(chunk + 1, || None);
+            }
+            let place = &mut self.chunks[chunk];
+            // (A clone's chunk is made one of our own only if there is something to be put into it.)
+            if place.as_ref().is_some_and(|chunk| chunk.resident_in(at, some) == some as u64) {
+                continue;
+            }
+            let chunk = place.get_or_insert_with(|| Arc::new(Chunk::new()));
+            let (more, all) = Arc::make_mut(chunk).fill(at, some, &mut make);
+            made += more;
+            if !all {
+                break;
+            }
+        }
+        made
+    }
+
     /// Puts a page there and returns the one that was there.
     ///
     /// # Panics
@@ -109,6 +159,13 @@ impl<P: Page> PageMap<P> {
     pub fn supply(&mut self, page: u64, content: P) -> Option<P> {
         assert!(page < self.len_pages, "page {page} of {}", self.len_pages);
         self.put(page, content)
+    }
+
+    /// Takes a page out; the length stays. The caller drops it when no processor can reach it any more.
+    pub fn take_one(&mut self, page: u64) -> Option<P> {
+        let (chunk, at) = split(page);
+        self.get(page)?;
+        Arc::make_mut(self.chunks.get_mut(chunk)?.as_mut()?).remove(at)
     }
 
     /// Sees to it that the page is resident, for reading; `make` is asked for one if it is not.
@@ -144,6 +201,23 @@ impl<P: Page> PageMap<P> {
         }
         self.len_pages = len_pages;
         cut
+    }
+
+    /// Takes the resident pages of `[first, first + count)` out; the length stays, and they read as zeroes from now on. Whoever is given them
+    /// drops them when no processor can reach them any more.
+    pub fn take(&mut self, first: u64, count: u64, mut out: impl FnMut(P)) {
+        let (mut page, end) = (first, first.saturating_add(count).min(self.len_pages));
+        while page < end {
+            let (chunk, at) = split(page);
+            let some = (end - page).min(CHUNK - at as u64);
+            // (A clone's chunk is made one of our own only if there is something to be taken from it.)
+            if let Some(Some(chunk)) = self.chunks.get_mut(chunk)
+                && chunk.has_any(at, some as usize)
+            {
+                Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
+            }
+            page += some;
+        }
     }
 
     /// A copy-on-write clone: both maps go on sharing every page until one of them writes. Mappings of this map's pages

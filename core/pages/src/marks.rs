@@ -8,9 +8,13 @@ use alloc::vec::Vec;
 const WORD: u64 = u64::BITS as u64;
 const WORDS: usize = (CHUNK / WORD) as usize;
 
-/// A set of pages of one section. It takes memory for each 512 pages in a row of which one was ever in it.
+/// A set of pages of one section. It takes memory for each 512 pages in a row of which one was ever in it, but not for the first 64 of the
+/// section: small sections are the many, and what one page costs is felt there.
 #[derive(Debug, Default)]
 pub struct Marks {
+    /// Pages 0 to 63.
+    low: u64,
+    /// The others.
     chunks: Vec<Option<Box<[u64; WORDS]>>>,
     made: u64,
     marked: u64,
@@ -20,13 +24,16 @@ impl Marks {
     /// Without any page.
     #[must_use]
     pub const fn new() -> Marks {
-        Marks { chunks: Vec::new(), made: 0, marked: 0 }
+        Marks { low: 0, chunks: Vec::new(), made: 0, marked: 0 }
     }
 
     /// Whether the page is in the set.
     #[must_use]
     #[inline]
     pub fn has(&self, page: u64) -> bool {
+        if page < WORD {
+            return self.low >> page & 1 != 0;
+        }
         let word = |chunk: &[u64; WORDS]| chunk[(page % CHUNK / WORD) as usize] >> (page % WORD) & 1 != 0;
         self.marked > 0 && self.chunk(page / CHUNK).is_some_and(word)
     }
@@ -34,7 +41,7 @@ impl Marks {
     /// How many pages are in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.marked
+        self.marked + u64::from(self.low.count_ones())
     }
 
     /// How many pieces of memory it has: what somebody has to pay for.
@@ -45,12 +52,29 @@ impl Marks {
 
     /// How many more it will have when these pages are put into it.
     #[must_use]
+    #[inline]
     pub fn pieces_for(&self, first: u64, count: u64) -> u64 {
+        if first + count <= WORD { 0 } else { self.pieces_for_high(first, count) }
+    }
+
+    fn pieces_for_high(&self, first: u64, count: u64) -> u64 {
+        let (_, first, count) = split(first, count);
         chunks(first, count).filter(|chunk| self.chunk(*chunk).is_none()).count() as u64
     }
 
-    /// Puts pages into the set.
+    /// Puts pages into the set: at least one.
+    #[inline]
     pub fn put(&mut self, first: u64, count: u64) {
+        if first + count <= WORD {
+            self.low |= bits(first, count);
+        } else {
+            self.put_high(first, count);
+        }
+    }
+
+    fn put_high(&mut self, first: u64, count: u64) {
+        let (low, first, count) = split(first, count);
+        self.low |= low;
         for chunk in chunks(first, count) {
             let at = chunk as usize;
             if at >= self.chunks.len() {
@@ -65,8 +89,19 @@ impl Marks {
         }
     }
 
-    /// Takes pages out of the set. Its memory it keeps.
+    /// Takes pages out of the set: at least one. Its memory it keeps.
+    #[inline]
     pub fn take(&mut self, first: u64, count: u64) {
+        if first + count <= WORD {
+            self.low &= !bits(first, count);
+        } else {
+            self.take_high(first, count);
+        }
+    }
+
+    fn take_high(&mut self, first: u64, count: u64) {
+        let (low, first, count) = split(first, count);
+        self.low &= !low;
         if self.marked == 0 {
             return;
         }
@@ -83,6 +118,7 @@ impl Marks {
     pub fn cut(&mut self, pages: u64) -> u64 {
         let before = self.made;
         let end = self.chunks.len() as u64 * CHUNK;
+        self.low &= if pages < WORD { bits(0, pages) } else { u64::MAX };
         if pages < end {
             self.take(pages, end - pages);
             let gone = self.chunks.drain(pages.div_ceil(CHUNK) as usize..).flatten().count();
@@ -94,6 +130,17 @@ impl Marks {
     fn chunk(&self, chunk: u64) -> Option<&[u64; WORDS]> {
         self.chunks.get(chunk as usize)?.as_deref()
     }
+}
+
+/// Of the first 64 pages, `count` from `first` on. (With `count` 0: none.)
+#[inline]
+fn bits(first: u64, count: u64) -> u64 {
+    if count == 0 { 0 } else { (u64::MAX >> (WORD - count)) << first }
+}
+
+/// Those of a range that are among the first 64 pages, and the others: first and count, which is not 0.
+fn split(first: u64, count: u64) -> (u64, u64, u64) {
+    if first >= WORD { (0, first, count) } else { (bits(first, WORD - first), WORD, first + count - WORD) }
 }
 
 /// The chunks that pages lie in.
@@ -127,11 +174,11 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let range = || (0..2000u64, 1..600u64);
+        let range = || prop_oneof![(0..2000u64, 1..600u64), (0..70u64, 1..70u64)];
         prop_oneof![
             range().prop_map(|(first, count)| Step::Put(first, count)),
             range().prop_map(|(first, count)| Step::Take(first, count)),
-            (0..2600u64).prop_map(Step::Cut),
+            prop_oneof![0..2600u64, 0..70u64].prop_map(Step::Cut),
         ]
     }
 
@@ -164,7 +211,7 @@ mod tests {
             for page in 0..2700 {
                 prop_assert_eq!(marks.has(page), set.contains(&page), "page {}", page);
             }
-            let needed: BTreeSet<u64> = set.iter().map(|page| page / CHUNK).collect();
+            let needed: BTreeSet<u64> = set.iter().filter(|page| **page >= WORD).map(|page| page / CHUNK).collect();
             prop_assert!(marks.pieces() >= needed.len() as u64);
             marks.cut(0);
             prop_assert_eq!((marks.pieces(), marks.count()), (0, 0));

@@ -66,6 +66,72 @@ fn a_write_copies_what_is_shared_and_nothing_else() {
     assert_eq!(memory.0.get(), 2);
 }
 
+proptest! {
+    /// Pages that are taken out are gone here, and stay in a clone.
+    #[test]
+    fn pages_are_taken_out(
+        there in prop::collection::btree_set(0..1100u64, 0..60), first in 0..1100u64, count in 0..700u64, cloned: bool,
+    ) {
+        let memory = Memory::default();
+        let mut map = Map::new(1100);
+        for page in &there {
+            write(&mut map, &memory, *page, *page as u8);
+        }
+        let clone = cloned.then(|| map.clone_shared());
+        let mut out = Vec::new();
+        map.take(first, count, |page| out.push(page.value.get()));
+        let is_out = |page: &u64| (first..first + count).contains(page);
+        let wanted: Vec<u8> = there.iter().filter(|page| is_out(page)).map(|page| *page as u8).collect();
+        prop_assert_eq!((out.len() as u64 + map.resident(), out), (there.len() as u64, wanted));
+        for page in 0..1100 {
+            let value = there.contains(&page).then_some(page as u8);
+            prop_assert_eq!(read(&map, page), value.filter(|_| !is_out(&page)));
+            if let Some(clone) = &clone {
+                prop_assert_eq!(read(clone, page), value);
+            }
+        }
+        // With the pages taken out and both maps everything is gone.
+        drop((map, clone));
+        prop_assert_eq!(memory.0.get(), 0);
+    }
+}
+
+proptest! {
+    /// Pages are made where there were none, in their order and as many as there are to be had; what was there stays, and a clone sees nothing of it.
+    #[test]
+    fn pages_are_made_where_there_are_none(
+        there in prop::collection::btree_set(0..1100u64, 0..60),
+        first in 0..1100u64,
+        count in 0..1100u64,
+        most in 0..1200u64,
+        cloned: bool,
+    ) {
+        let (memory, count) = (Memory::default(), count.min(1100 - first));
+        let mut map = Map::new(1100);
+        for page in &there {
+            write(&mut map, &memory, *page, 7);
+        }
+        let clone = cloned.then(|| map.clone_shared());
+        let absent: Vec<u64> = (first..first + count).filter(|page| !there.contains(page)).collect();
+        prop_assert_eq!(map.absent(first, count), absent.len() as u64);
+        let mut left = most;
+        let made = map.fill(first, count, || {
+            left = left.checked_sub(1)?;
+            Some(memory.page(9))
+        });
+        prop_assert_eq!(made, most.min(absent.len() as u64));
+        prop_assert_eq!(map.resident(), there.len() as u64 + made);
+        let new = &absent[..made as usize];
+        for page in 0..1100 {
+            let old = there.contains(&page).then_some(7);
+            prop_assert_eq!(read(&map, page), if new.binary_search(&page).is_ok() { Some(9) } else { old });
+            if let Some(clone) = &clone {
+                prop_assert_eq!(read(clone, page), old);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_clone_costs_nothing_per_page() {
     let memory = Memory::default();

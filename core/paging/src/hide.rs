@@ -1,50 +1,86 @@
 //! Pages that are not to be used for a while: the entry stays, so that using them again needs nobody to say once more how they are
-//! mapped.
+//! mapped. And few pages taken out at once.
 
 use crate::entry::{Entry, span};
-use crate::tables::{ENTRIES, ROOT, TableMem, Tables, index, read};
+use crate::tables::{ROOT, TableMem, Tables, index, read};
 
 impl Tables {
     /// Hides the 4 KiB pages that are mapped in `[base, base + len)`, whole pages of the lower half. Returns how many: if 0, no processor
     /// remembers any. What is unmapped, mapped anew or made read-only meanwhile is not as it was when it is shown again.
+    #[inline]
     pub fn hide(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
         self.each(mem, base, len, |entry| entry.maps(1).then(|| entry.hidden()))
     }
 
     /// Shows what was hidden. Returns how many pages; no processor has anything to forget.
+    #[inline]
     pub fn show(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
         self.each(mem, base, len, |entry| entry.is_hidden().then(|| entry.shown()))
     }
 
+    /// Takes out the 4 KiB pages of `[base, base + len)`, whole pages of the lower half, and leaves the tables: what [`Tables::unmap`] does of a
+    /// range that covers no table, with less ado. Returns how many; if 0, no processor remembers any.
+    #[inline]
+    pub fn take_out(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
+        self.each(mem, base, len, |entry| (entry.maps(1) || entry.is_hidden()).then_some(Entry::EMPTY))
+    }
+
+    /// Whether `[base, base + len)` covers a table.
+    #[must_use]
+    pub fn covers_table(base: u64, len: u64) -> bool {
+        let end = base.saturating_add(len);
+        base.checked_next_multiple_of(span(2))
+            .and_then(|first| first.checked_add(span(2)))
+            .is_some_and(|table| table <= end)
+    }
+
     /// Changes entries of pages, a table at a time.
+    #[inline(always)]
     fn each(&mut self, mem: &mut impl TableMem, base: u64, len: u64, change: impl Fn(Entry) -> Option<Entry>) -> u64 {
+        if len == span(1) {
+            // Most are one page.
+            let Some(table) = self.lowest(mem, base) else { return 0 };
+            let index = index(base, 1);
+            let Some(new) = change(read(mem, table, index)) else { return 0 };
+            mem.write(table, index, new.0);
+            return 1;
+        }
         let (mut changed, mut at, end) = (0, base, base + len);
         while at < end {
-            let first = index(at, 1);
-            let count = (ENTRIES - first).min(((end - at) / span(1)) as usize).max(1);
+            let end_of_table = (at | (span(2) - 1)) + 1;
+            let until = end.min(end_of_table);
             if let Some(table) = self.lowest(mem, at) {
-                for index in first..first + count {
+                while at < until {
+                    let index = index(at, 1);
                     if let Some(new) = change(read(mem, table, index)) {
                         mem.write(table, index, new.0);
                         changed += 1;
                     }
+                    at += span(1);
                 }
             }
-            at += count as u64 * span(1);
+            at = until;
         }
         changed
     }
 
-    /// The table that has the entry of the 4 KiB page at `address`.
-    fn lowest(&self, mem: &impl TableMem, address: u64) -> Option<u64> {
-        let mut table = self.root;
-        for level in (2..=ROOT).rev() {
-            let entry = read(mem, table, index(address, level));
-            if !entry.present() || entry.maps(level) {
-                return None;
-            }
-            table = entry.frame();
-        }
+    /// The table that has the entry of the 4 KiB page at `address`. What is done once is likely to be done again nearby.
+    #[inline(always)]
+    pub(crate) fn lowest(&mut self, mem: &impl TableMem, address: u64) -> Option<u64> {
+        if self.last.0 == address / span(2) { Some(self.last.1) } else { self.find_lowest(mem, address) }
+    }
+
+    fn find_lowest(&mut self, mem: &impl TableMem, address: u64) -> Option<u64> {
+        let table = below::<ROOT>(mem, self.root, address)?;
+        let table = below::<2>(mem, below::<3>(mem, table, address)?, address)?;
+        self.last = (address / span(2), table);
         Some(table)
     }
+}
+
+/// The table that the one at `LEVEL` links to for `address`.
+#[inline]
+fn below<const LEVEL: u32>(mem: &impl TableMem, table: u64, address: u64) -> Option<u64> {
+    let entry = read(mem, table, index(address, LEVEL));
+    (entry.present() && !entry.maps(LEVEL)).then(|| entry.frame())
 }

@@ -53,6 +53,15 @@ impl Tables {
         self.map_at(mem, 1, address, frame, prot)
     }
 
+    /// Maps the 4 KiB page at `address`, of the lower half, in place of what was there, if there is a table for it. Whether it did.
+    #[inline]
+    pub fn enter(&mut self, mem: &mut impl TableMem, address: u64, frame: u64, prot: Prot) -> bool {
+        let whole = (address | frame).is_multiple_of(span(1)) && !(prot.write && prot.execute);
+        let Some(table) = self.lowest(mem, address).filter(|_| whole && address >> 47 == 0) else { return false };
+        mem.write(table, index(address, 1), Entry::page(1, frame, prot).0);
+        true
+    }
+
     /// Maps a large page of `size` bytes, 2 MiB or 1 GiB (for the kernel's direct map).
     ///
     /// # Errors

@@ -23,11 +23,17 @@ pub trait TableMem {
     fn write(&mut self, table: u64, index: usize, entry: u64);
 }
 
-/// The page tables of one view. It does not own them: [`Tables::free_lower`] must be called in the end.
+/// The page tables of one view. It does not own them: [`Tables::free_lower`] must be called in the end. Only by it are tables taken out:
+/// it remembers where it was last.
 #[derive(Debug)]
 pub struct Tables {
     pub(crate) root: u64,
+    /// The lowest table that was last found, and for which addresses; [`NOWHERE`]: none.
+    pub(crate) last: (u64, u64),
 }
+
+/// No address is in this span of a lowest table.
+pub(crate) const NOWHERE: (u64, u64) = (u64::MAX, 0);
 
 /// Whether bits 47 to 63 of the address are equal.
 pub(crate) const fn canonical(address: u64) -> bool {
@@ -47,12 +53,12 @@ pub(crate) fn read(mem: &impl TableMem, table: u64, index: usize) -> Entry {
 impl Tables {
     /// New tables that map nothing; `None` if there is no memory.
     pub fn new(mem: &mut impl TableMem) -> Option<Tables> {
-        Some(Tables { root: mem.alloc()? })
+        Some(Tables { root: mem.alloc()?, last: NOWHERE })
     }
 
     /// The tables of a root that exists already.
     pub fn from_root(root: u64) -> Tables {
-        Tables { root }
+        Tables { root, last: NOWHERE }
     }
 
     /// Physical address of the root table.

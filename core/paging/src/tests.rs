@@ -51,6 +51,29 @@ fn a_hidden_entry_names_no_memory() {
 }
 
 #[test]
+fn few_pages_are_taken_out_and_their_table_stays() {
+    let mut memory = memory();
+    let mut tables = Tables::new(&mut memory).unwrap();
+    // Over the border between two tables; one of them is hidden, and one is not there.
+    let at = |page: u64| 0x60_0000 - 0x2000 + page * 0x1000;
+    for page in [0, 1, 2, 4] {
+        tables.map(&mut memory, at(page), 0x1234_5000, RW).unwrap();
+    }
+    assert_eq!(tables.hide(&mut memory, at(1), 0x1000), 1);
+    let before = tables.tables(&memory);
+    assert_eq!((tables.take_out(&mut memory, at(1), 0x3000), tables.take_out(&mut memory, at(1), 0x3000)), (2, 0));
+    let there = |page| tables.translate(&memory, at(page)).is_some();
+    assert_eq!([0, 1, 2, 3, 4].map(there), [true, false, false, false, true]);
+    assert_eq!(tables.tables(&memory), before);
+    assert_eq!(tables.show(&mut memory, at(0), 0x5000), 0, "nothing is hidden any more");
+    let covers = |base, len| Tables::covers_table(base, len);
+    assert!(covers(MIB2, MIB2) && covers(MIB2 - 1, MIB2 + 1) && covers(0, u64::MAX) && !covers(MIB2, MIB2 - 1));
+    assert!(
+        !covers(MIB2 + 0x1000, 2 * MIB2 - 0x2000) && covers(MIB2 + 0x1000, 2 * MIB2) && !covers(u64::MAX, u64::MAX)
+    );
+}
+
+#[test]
 fn what_is_refused() {
     let mut memory = memory();
     let mut tables = Tables::new(&mut memory).unwrap();

@@ -1,7 +1,7 @@
 //! Taking pages out, and taking away the right to write.
 
 use crate::entry::{Entry, span};
-use crate::tables::{ENTRIES, ROOT, TRANSLATED, TableMem, Tables, UPPER, index, read};
+use crate::tables::{ENTRIES, NOWHERE, ROOT, TRANSLATED, TableMem, Tables, UPPER, index, read};
 use alloc::vec::Vec;
 
 /// What [`Tables::unmap`] took out.
@@ -76,6 +76,9 @@ impl Tables {
         let mut out = Unmapped::default();
         if let Some(range) = Range::new(base, len) {
             unmap(mem, self.root, ROOT, 0, range, keep, &mut out);
+        }
+        if !out.tables.is_empty() {
+            self.last = NOWHERE;
         }
         out
     }

@@ -1,6 +1,7 @@
 //! Who pays for messages that nobody has received yet: a share of the pool per task, below that of who made it.
 
 use crate::free::Chain;
+use crate::part::{Part, Whose};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 use abi::Error;
 use alloc::boxed::Box;
@@ -28,6 +29,8 @@ struct Account {
     /// It has this much of the pool, and whether that is the users' part.
     promised: owned::AtomicU32,
     is_user: owned::AtomicU32,
+    /// It counts among those that persons' programs have.
+    is_person: owned::AtomicU32,
     next: AtomicU32,
 }
 
@@ -47,6 +50,8 @@ pub(crate) struct Accounts {
     promised: AtomicU32,
     users_max: u32,
     max: u32,
+    /// Accounts that persons' programs have.
+    persons: Part,
 }
 
 /// Adds to a sum that may not exceed `max`.
@@ -56,11 +61,14 @@ fn add_within(sum: &AtomicU32, amount: u32, max: u32) -> bool {
 }
 
 impl Accounts {
-    pub fn new(count: u32, max: u32, users_max: u32) -> Accounts {
+    /// So many accounts, and messages; and how many of each are the system's alone.
+    pub fn new((count, kept): (u32, u32), (max, reserve): (u32, u32)) -> Accounts {
         let all: Box<[Account]> = (0..=count).map(|_| Account::default()).collect();
         let free = Chain::default();
         (1..=count).rev().for_each(|number| free.put(number, &all[number as usize].next));
-        Accounts { all, free, users: AtomicU32::new(0), promised: AtomicU32::new(0), users_max, max }
+        let (users, promised) = (AtomicU32::new(0), AtomicU32::new(0));
+        let persons = Part::new(count.saturating_sub(kept));
+        Accounts { all, free, users, promised, users_max: max.saturating_sub(reserve), max, persons }
     }
 
     fn at(&self, number: u32) -> &Account {
@@ -70,8 +78,14 @@ impl Accounts {
     /// Opens an account for `limit` messages.
     ///
     /// # Errors
-    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left.
+    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left, or for the system only.
     pub fn open(&self, share: Share, limit: u32) -> Result<u32, Error> {
+        let whose = Whose::of(share != Share::System);
+        self.persons.take(whose)?;
+        self.open_within(share, limit).inspect_err(|_| self.persons.give(whose))
+    }
+
+    fn open_within(&self, share: Share, limit: u32) -> Result<u32, Error> {
         let is_user = share == Share::User;
         let own = if let Share::Of(_) = share { 0 } else { limit };
         if is_user && !add_within(&self.users, own, self.users_max) {
@@ -97,6 +111,7 @@ impl Accounts {
         account.payer.store(payer, Ordering::Relaxed);
         account.promised.store(own, Ordering::Relaxed);
         account.is_user.store(u32::from(is_user), Ordering::Relaxed);
+        account.is_person.store(u32::from(share != Share::System), Ordering::Relaxed);
         account.use_.store(HOLD, Ordering::Release);
         if payer != 0 {
             self.at(payer).use_.fetch_add(HOLD, Ordering::AcqRel);
@@ -177,6 +192,7 @@ impl Accounts {
             let payer = account.payer.load(Ordering::Relaxed);
             let promised = account.promised.load(Ordering::Relaxed);
             let is_user = account.is_user.load(Ordering::Relaxed) != 0;
+            let whose = Whose::of(account.is_person.load(Ordering::Relaxed) != 0);
             let before = account.use_.fetch_sub(amount, Ordering::AcqRel);
             // It may be another one's as soon as nobody needs it: what is given back was looked at before.
             let back = match before & RETIRED {
@@ -189,6 +205,7 @@ impl Accounts {
                 return;
             }
             self.free.put(at, &account.next);
+            self.persons.give(whose);
             (at, amount) = (payer, HOLD);
         }
     }

@@ -35,8 +35,12 @@ pub(crate) struct Queues {
     pub head: owned::AtomicU32,
     pub tail: owned::AtomicU32,
     pub waiting: owned::AtomicU32,
+    /// The post that they are of.
+    pub number: owned::AtomicU32,
     /// Not 0: being given back. Nobody can get it before that is done.
     pub shutting: owned::AtomicU32,
+    /// Not 0: a person's program has got it.
+    pub is_person: owned::AtomicU32,
     /// The epoch in which it was got: what is bound to it is bound to that.
     pub born: owned::AtomicU64,
 }
@@ -52,6 +56,13 @@ pub(crate) fn set(word: &owned::AtomicU32, value: u32) {
 }
 
 impl Lock {
+    /// Of the post of this number.
+    pub fn of(number: u32) -> Lock {
+        let lock = Lock::default();
+        set(&lock.queues.number, number);
+        lock
+    }
+
     #[inline(always)]
     pub fn epoch(&self) -> u64 {
         self.word.load(Ordering::SeqCst) & EPOCH

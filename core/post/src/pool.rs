@@ -3,12 +3,13 @@
 use crate::account::{Accounts, Share};
 use crate::face::Face;
 use crate::free::Chain;
-use crate::lock::{OPEN, get};
+use crate::lock::{Lock, OPEN, get};
 use crate::message::{Letter, Message, Question, Sender};
+use crate::part::{Part, Reserve, Whose};
 use crate::post::Post;
 use crate::receiver::{Holder, RECEIVERS_MAX, Receiver, SEVERAL_MAX};
 use crate::slots::Slots;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, owned};
 use abi::{Error, Rights};
 use alloc::boxed::Box;
 
@@ -20,12 +21,12 @@ pub const KNOWN_MAX: u32 = if cfg!(test) { 2 } else { 63 };
 pub struct Config {
     /// Posts have the numbers 1 to this.
     pub posts: u32,
-    /// Messages that may be queued, and how many of these are not for persons' programs (K1-41).
+    /// Messages that may be queued.
     pub messages: u32,
-    pub reserve: u32,
     /// Threads that may wait, and tasks that may have messages queued.
     pub receivers: u32,
     pub accounts: u32,
+    pub reserve: Reserve,
     pub processors: usize,
 }
 
@@ -163,10 +164,15 @@ impl Permit {
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) posts: Box<[Post]>,
+    /// How many messages wait in each, for everybody to read.
+    pub(crate) depths: &'static [owned::AtomicU64],
     pub(crate) receivers: Box<[Receiver]>,
     free_receivers: Chain,
     /// No record above this one was ever used.
     most_receivers: AtomicU32,
+    /// What persons' programs have of the posts and the records.
+    persons_posts: Part,
+    persons_receivers: Part,
     pub(crate) slots: Slots,
     pub(crate) accounts: Accounts,
     /// Posts in use, and where the next search begins.
@@ -176,17 +182,26 @@ pub struct Pool {
 
 impl Pool {
     pub fn new(config: Config) -> Pool {
-        let Config { posts, messages, reserve, receivers, accounts, processors } = config;
+        Pool::showing(config, &[])
+    }
+
+    /// The same; how many messages wait in each post is written to `depths` (SSS-1).
+    pub fn showing(config: Config, depths: &'static [owned::AtomicU64]) -> Pool {
+        let Config { posts, messages, receivers, accounts, reserve, processors } = config;
+        let persons_receivers = Part::new(receivers.saturating_sub(reserve.receivers));
         let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
         (1..receivers.len()).rev().for_each(|number| free_receivers.put(number as u32, &receivers[number].next));
         Pool {
-            posts: (0..=posts).map(|_| Post::default()).collect(),
+            posts: (0..=posts).map(|number| Post { lock: Lock::of(number) }).collect(),
+            depths,
             receivers,
             free_receivers,
             most_receivers: AtomicU32::new(0),
+            persons_posts: Part::new(posts.saturating_sub(reserve.posts)),
+            persons_receivers,
             slots: Slots::new(messages, processors),
-            accounts: Accounts::new(accounts, messages, messages.saturating_sub(reserve)),
+            accounts: Accounts::new((accounts, reserve.accounts), (messages, reserve.messages)),
             used: AtomicU32::new(0),
             cursor: AtomicU32::new(KNOWN_MAX),
         }
@@ -206,15 +221,18 @@ impl Pool {
     /// Gets the post of this number (K1-19).
     ///
     /// # Errors
-    /// `Exists` if somebody has it, `NotFound` if there is no such number.
-    pub fn get(&self, number: u32) -> Result<u32, Error> {
+    /// `Exists` if somebody has it, `NotFound` if there is no such number, `NoMemory` if what is left is the system's.
+    pub fn get(&self, number: u32, whose: Whose) -> Result<u32, Error> {
         if number == 0 {
             return Err(Error::NotFound);
         }
-        if self.post(number)?.open() {
+        let post = self.post(number)?;
+        self.persons_posts.take(whose)?;
+        if post.open(whose) {
             self.used.fetch_add(1, Ordering::Relaxed);
             Ok(number)
         } else {
+            self.persons_posts.give(whose);
             Err(Error::Exists)
         }
     }
@@ -222,14 +240,18 @@ impl Pool {
     /// Gets any post (K1-20): one that has been free for long.
     ///
     /// # Errors
-    /// `NoMemory` if none is free.
-    pub fn get_any(&self) -> Result<u32, Error> {
+    /// `NoMemory` if none is free, or what is left is the system's.
+    pub fn get_any(&self, whose: Whose) -> Result<u32, Error> {
         let count = (self.posts.len() as u32 - 1).saturating_sub(KNOWN_MAX);
         for _ in 0..count {
             let at = self.cursor.fetch_add(1, Ordering::Relaxed).wrapping_sub(KNOWN_MAX) % count;
             let number = KNOWN_MAX + 1 + at;
-            if !self.posts[number as usize].is_used() && self.get(number).is_ok() {
-                return Ok(number);
+            if self.posts[number as usize].is_used() {
+                continue;
+            }
+            match self.get(number, whose) {
+                Err(Error::Exists) => {}
+                other => return other,
             }
         }
         Err(Error::NoMemory)
@@ -248,7 +270,7 @@ impl Pool {
                 wake(woken);
             }
         }
-        post.end();
+        self.persons_posts.give(post.end());
         self.used.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -314,10 +336,15 @@ impl Pool {
     /// A record for a thread that is going to wait, and the number of what else is kept of it ([`Woken::card`]).
     ///
     /// # Errors
-    /// `NoMemory`: there is none left.
-    pub fn open_receiver(&self, thread: u64, card: u32) -> Result<u32, Error> {
-        let number = self.free_receivers.take(|number| &self.receiver(number).next).ok_or(Error::NoMemory)?;
+    /// `NoMemory`: there is none left, or for the system only.
+    pub fn open_receiver(&self, thread: u64, card: u32, whose: Whose) -> Result<u32, Error> {
+        self.persons_receivers.take(whose)?;
+        let Some(number) = self.free_receivers.take(|number| &self.receiver(number).next) else {
+            self.persons_receivers.give(whose);
+            return Err(Error::NoMemory);
+        };
         let receiver = self.receiver(number);
+        receiver.is_person.store(u32::from(whose == Whose::Person), Ordering::Relaxed);
         receiver.thread.store(thread, Ordering::Relaxed);
         receiver.card.store(card, Ordering::Relaxed);
         self.most_receivers.fetch_max(number, Ordering::SeqCst);
@@ -340,7 +367,9 @@ impl Pool {
         let receiver = self.receiver(number);
         receiver.thread.store(0, Ordering::Relaxed);
         receiver.faces.iter().for_each(Face::forget);
+        let whose = Whose::of(receiver.is_person.load(Ordering::Relaxed) != 0);
         self.free_receivers.put(number, &receiver.next);
+        self.persons_receivers.give(whose);
     }
 
     /// Opens an account.

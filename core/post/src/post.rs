@@ -3,6 +3,7 @@
 use crate::lock::{EACH, Held, Lock, OPEN, Queues, get, set};
 use crate::message::{Envelope, Hands, Question};
 use crate::notice::Popped;
+use crate::part::Whose;
 use crate::pool::{By, Permit, Pool, Woken};
 use crate::receiver::{Holder, Place, Receiver};
 use crate::sync::Ordering;
@@ -52,10 +53,11 @@ impl Post {
     }
 
     /// Somebody gets it. Whether nobody had it.
-    pub fn open(&self) -> bool {
+    pub fn open(&self, whose: Whose) -> bool {
         let queues = self.queues();
         let is_free = queues.epoch() & OPEN == 0 && get(&queues.shutting) == 0;
         if is_free {
+            set(&queues.is_person, u32::from(whose == Whose::Person));
             let epoch = queues.epoch() + OPEN;
             queues.set_epoch(epoch);
             queues.born.store(epoch, Ordering::Relaxed);
@@ -70,9 +72,11 @@ impl Post {
         get(&queues.waiting) > 0
     }
 
-    /// All that was there is taken out.
-    pub fn end(&self) {
-        set(&self.queues().shutting, 0);
+    /// All that was there is taken out. Who had it.
+    pub fn end(&self) -> Whose {
+        let queues = self.queues();
+        set(&queues.shutting, 0);
+        Whose::of(get(&queues.is_person) != 0)
     }
 }
 
@@ -103,6 +107,15 @@ impl Pool {
         }
         set(&queues.last, slot);
         set(&queues.messages, get(&queues.messages) + 1);
+        self.show_depth(queues);
+    }
+
+    /// Programs read how many messages there are.
+    #[inline(always)]
+    fn show_depth(&self, queues: &Queues) {
+        if let Some(word) = self.depths.get(get(&queues.number) as usize) {
+            word.store(get(&queues.messages).into(), Ordering::Relaxed);
+        }
     }
 
     /// The first slot. (Not for others than [`Pool::pop`].)
@@ -117,6 +130,7 @@ impl Pool {
             set(&queues.last, 0);
         }
         set(&queues.messages, get(&queues.messages) - 1);
+        self.show_depth(queues);
         Some(slot)
     }
 

@@ -110,6 +110,13 @@ impl Pool {
         }
     }
 
+    /// A thread falls out of a text that has ended, where it executed in this domain. What it has received there nobody answers: also
+    /// what was handed to it in the very moment of that end, when its asker did not say yet who holds it, and
+    /// [`Pool::holders_gone`] found nobody.
+    pub fn fell_out(&self, from: Holder, wake: impl FnMut(Woken)) {
+        self.holders_gone(|holder| holder == from, wake);
+    }
+
     /// What was lent with the last question of this record that lent anything: that which is over, if any of it was used
     /// ([`Woken::touched`]), as long as nobody has collected the outcome.
     pub fn lent(&self, receiver: u32) -> Body {

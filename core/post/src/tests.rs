@@ -3,6 +3,7 @@
 mod accounts;
 mod all;
 mod deaths;
+mod depths;
 mod lock;
 mod machine;
 mod model;
@@ -10,12 +11,14 @@ mod one;
 mod race;
 mod rights;
 
-use crate::{Body, Caller, Config, Permit, Pool, Received, Sender, Share};
+use crate::{Body, Caller, Config, Permit, Pool, Received, Reserve, Sender, Share, Whose};
 use abi::{Error, Rights};
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
 pub(super) const CONFIG: Config =
-    Config { posts: 6, messages: 8, reserve: 2, receivers: 8, accounts: 4, processors: 5 };
+    Config { posts: 6, messages: 8, receivers: 8, accounts: 4, reserve: RESERVE, processors: 5 };
+const RESERVE: Reserve = Reserve { posts: 0, messages: 2, receivers: 0, accounts: 0 };
+pub(super) const SYSTEM: Whose = Whose::System;
 pub(super) const TEXT: u64 = 0x4000_0000;
 const BOTH: Rights = Rights::CALL.union(Rights::READ);
 
@@ -31,8 +34,9 @@ pub(super) struct Who {
 impl Who {
     pub fn new(pool: &Pool, thread: u64, account: u32) -> Who {
         let sender = Sender { user: 7, task: 20, thread, place: TEXT | 1 };
+        let receiver = pool.open_receiver(thread, 0, Whose::System).unwrap();
         // On a processor of its own: two are never in the kernel on the same one.
-        Who { sender, receiver: pool.open_receiver(thread, 0).unwrap(), account, processor: thread as usize % 5 }
+        Who { sender, receiver, account, processor: thread as usize % 5 }
     }
 
     pub fn by(&self) -> Caller {

@@ -2,6 +2,13 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
+pub mod ends;
+mod marks;
+
+pub use marks::{Marks, Turn};
+
 use abi::Error;
 use abi::task::Limits;
 

@@ -1,5 +1,6 @@
 //! The ledger against exact sums.
 
+use super::ends::{Ends, FREE, PER_FRAME};
 use super::*;
 use proptest::prelude::*;
 
@@ -78,4 +79,42 @@ proptest! {
         }
         prop_assert_eq!(ledger.limits(), limits(max));
     }
+}
+
+/// As many codes as threads could have been there at one time: none is lost, what they cost is charged, and all of it comes back.
+#[test]
+fn codes_are_kept_until_they_are_asked_for() {
+    const MOST: u64 = 1000;
+    let (mut ends, mut charged) = (Ends::default(), 0);
+    (1..=MOST).for_each(|thread| {
+        ends.keep(thread, thread * 7, MOST, || {
+            charged += 1;
+            true
+        });
+    });
+    assert_eq!(charged, (MOST - FREE).div_ceil(PER_FRAME));
+    for thread in 1..=MOST {
+        let (code, back) = ends.take(thread);
+        assert_eq!(code, Some(thread * 7));
+        charged -= back;
+        assert_eq!(ends.take(thread), (None, 0), "asked for once");
+    }
+    assert_eq!(charged, 0);
+}
+
+#[test]
+fn codes_that_nobody_wants_do_not_gather() {
+    let kept = |ends: &mut Ends, upto: u64| (1..=upto).filter(|thread| ends.take(*thread).0.is_some()).count() as u64;
+    let mut ends = Ends::default();
+    (1..=1000).for_each(|thread| ends.keep(thread, 0, 100, || true));
+    assert_eq!(ends.take(1000).0, Some(0), "the last one");
+    assert_eq!(kept(&mut ends, 1000), 99);
+    // Without a frame only what is free is kept; with few threads, too.
+    (1..=1000).for_each(|thread| ends.keep(thread, 0, 1000, || false));
+    assert_eq!(kept(&mut ends, 1000), FREE);
+    (1..=1000).for_each(|thread| ends.keep(thread, 0, 2, || panic!("nothing to charge")));
+    assert_eq!(kept(&mut ends, 1000), FREE);
+    (1..=200).for_each(|thread| ends.keep(thread, 0, 200, || true));
+    assert_eq!(ends.clear(), (200 - FREE).div_ceil(PER_FRAME));
+    assert_eq!(kept(&mut ends, 1000), 0);
 }

@@ -4,6 +4,8 @@
 
 extern crate alloc;
 
+mod class;
+mod exclusion;
 mod home;
 mod life;
 mod outbox;
@@ -13,8 +15,11 @@ mod roll;
 mod seat;
 mod spared;
 mod timers;
+mod watch;
 mod wish;
 
+pub use class::{Class, InUse, Placement};
+pub use exclusion::Exclusion;
 pub use home::Home;
 pub use life::{Life, Phase, Refused};
 pub use outbox::{Nonsense, Outbox, Weight};
@@ -24,6 +29,7 @@ pub use roll::Roll;
 pub use seat::{BEAT_NS, BEATS, Beat, Counts, ERRAND_BEATS, Last, Reason, Seat};
 pub use spared::Spared;
 pub use timers::{Key, Timers};
+pub use watch::{NSYS_BEATS, Watch};
 pub use wish::{Shelf, WISHES, Wish};
 
 /// How long a thread runs before the next one's turn, in nanoseconds.

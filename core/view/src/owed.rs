@@ -27,6 +27,12 @@ impl Owed {
         self.0.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether something was taken out that processors have not forgotten yet.
+    #[inline(always)]
+    pub fn is_any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+
     /// They have forgotten.
     pub fn forgotten(&self) {
         self.0.fetch_sub(1, Ordering::SeqCst);

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
 
 /// Section, address in the view, offset in the section, length.
 pub type Place = [u64; 4];
@@ -51,12 +52,14 @@ impl Places {
         *self = Places::new();
     }
 
-    /// The places in which a key is; in none from now on.
-    pub fn take_key(&mut self, key: u8) -> Vec<Place> {
-        let left = core::mem::take(&mut self.with[usize::from(key)]);
-        let with = self.all.iter_mut().filter(|(_, keys)| **keys & 1 << key != 0);
-        let taken = with.take(left as usize).map(|(place, keys)| {
+    /// The next places in which a key is, behind `last`, `most` at once: in none of them from now on.
+    pub fn take_key(&mut self, key: u8, last: Option<Place>, most: usize) -> Vec<Place> {
+        let left = &mut self.with[usize::from(key)];
+        let behind = self.all.range_mut((last.map_or(Unbounded, Excluded), Unbounded));
+        let with = behind.filter(|(_, keys)| **keys & 1 << key != 0);
+        let taken = with.take(most.min(*left as usize)).map(|(place, keys)| {
             *keys &= !(1 << key);
+            *left -= 1;
             *place
         });
         taken.collect()
@@ -76,7 +79,7 @@ mod tests {
     proptest! {
         /// Whatever comes and goes: the keys are those of the places that are there.
         #[test]
-        fn keys_are_those_of_places(steps in prop::collection::vec((0..4u8, 0..6u64, 0..16u8), 0..200)) {
+        fn keys_are_those_of_places(steps in prop::collection::vec((0..4u8, 0..6u64, 0..16u8), 0..200), most in 1..4usize) {
             let mut places = Places::new();
             let mut plain: BTreeMap<Place, Vec<u8>> = BTreeMap::new();
             for (what, n, key) in steps {
@@ -93,7 +96,17 @@ mod tests {
                     _ => {
                         let had: Vec<Place> =
                             plain.iter().filter(|(_, keys)| keys.contains(&key)).map(|(place, _)| *place).collect();
-                        prop_assert_eq!(places.take_key(key), had);
+                        let mut taken = Vec::new();
+                        loop {
+                            let more = places.take_key(key, taken.last().copied(), most);
+                            prop_assert!(more.len() <= most);
+                            let is_last = more.len() < most;
+                            taken.extend(more);
+                            if is_last {
+                                break;
+                            }
+                        }
+                        prop_assert_eq!(taken, had);
                         plain.values_mut().for_each(|keys| keys.retain(|other| *other != key));
                     }
                 }

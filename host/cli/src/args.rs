@@ -22,6 +22,8 @@ pub enum Command {
     Run(MachineArgs),
     /// Run one command line in a fresh machine; print what it prints, exit with its status
     Exec(ExecArgs),
+    /// Run one command line in a fresh machine, and write what its processors did meanwhile: for Perfetto, and as a picture
+    Trace(TraceArgs),
     /// Run all tests, or some: house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); bare (on a bare Debian, slow, as root)
     Test {
         stages: Vec<String>,
@@ -106,19 +108,31 @@ pub struct ExecArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub exec: ExecArgs,
+    /// The Chrome trace, for Perfetto [default: trace.json, unless a picture is asked for]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A picture: a row for each processor
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHES.map(|bench| bench.name)))]
     pub name: String,
     /// For programs: an object a line
     #[arg(long)]
     pub json: bool,
-    /// Who is measured beside us; without this Linux, if it is to be had, by `ipc`, and nobody by the others
+    /// Who is measured beside us; without this Linux, if it is to be had, by `ipc` and `pool`, and nobody by the others
     #[arg(long, value_enum)]
     pub peer: Option<PeerArg>,
     /// Cycles of a real processor by hardware virtualisation, instead of instructions
     #[arg(long, conflicts_with = "peer")]
     pub kvm: bool,
-    /// Also nanoseconds of this host, in machines of their own; `ipc` has them without this
+    /// Also nanoseconds of this host, in machines of their own; `ipc` and `pool` have them without this
     #[arg(long, conflicts_with = "kvm")]
     pub wall: bool,
     /// A processor without protection keys
@@ -139,13 +153,18 @@ impl BenchArgs {
 
     /// Whether wall time is measured, too.
     pub fn wall(&self) -> bool {
-        self.wall || self.name == "ipc" && !self.kvm
+        self.wall || self.is_compared()
+    }
+
+    /// Whether what is to be shown is what others take for the same: these are measured in the same run, without being asked for.
+    fn is_compared(&self) -> bool {
+        ["ipc", "pool"].contains(&self.name.as_str()) && !self.kvm
     }
 
     pub fn peer(&self) -> Peer {
         match self.peer {
             Some(PeerArg::Linux) => Peer::Linux,
-            None if self.name == "ipc" && !self.kvm => Peer::Linux,
+            None if self.is_compared() => Peer::Linux,
             Some(PeerArg::None) | None => Peer::None,
         }
     }
@@ -229,6 +248,19 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_is_an_exec_with_files() {
+        let line = ["musubi", "trace", "--cpus", "4", "-o", "t.json", "--svg", "t.svg", "--", "ls", "-o"];
+        match Args::try_parse_from(line).unwrap().command {
+            Command::Trace(trace) => {
+                assert_eq!((trace.out, trace.svg), (Some("t.json".into()), Some("t.svg".into())));
+                assert_eq!(trace.exec.words, ["ls", "-o"]);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(Args::try_parse_from(["musubi", "trace"]).is_err());
+    }
+
+    #[test]
     fn a_scheduler_may_be_named() {
         assert_eq!(exec(&["--sched", "share", "--", "true"]).unwrap().machine.sched(), Some("share"));
         assert_eq!(exec(&["--", "true"]).unwrap().machine.sched(), None);
@@ -257,12 +289,19 @@ mod tests {
             (&["ipc"], Peer::Linux),
             (&["ipc", "--kvm"], Peer::None),
             (&["ipc", "--peer", "none"], Peer::None),
+            (&["pool"], Peer::Linux),
+            (&["pool", "--kvm"], Peer::None),
+            (&["pool", "--peer", "none"], Peer::None),
         ] {
             assert_eq!(bench(line).unwrap().peer(), peer, "{line:?}");
         }
-        for (line, wall) in
-            [(&["sizes"][..], false), (&["sizes", "--wall"], true), (&["ipc"], true), (&["ipc", "--kvm"], false)]
-        {
+        for (line, wall) in [
+            (&["sizes"][..], false),
+            (&["sizes", "--wall"], true),
+            (&["ipc"], true),
+            (&["ipc", "--kvm"], false),
+            (&["pool"], true),
+        ] {
             assert_eq!(bench(line).unwrap().wall(), wall, "{line:?}");
         }
         for bad in [

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod requirements;
 mod test;
+mod trace;
 
 use anyhow::{Context, Result};
 use args::{Args, Command, ExecArgs, MachineArgs};
@@ -23,8 +24,9 @@ const OURS: u8 = 125;
 
 fn main() -> ExitCode {
     machine::guard::enter();
-    let exec =
-        std::env::args_os().nth(1).is_some_and(|word| ["exec", "bench", "bench-peer"].iter().any(|w| word == *w));
+    let exec = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| ["exec", "bench", "bench-peer", "trace"].iter().any(|w| word == *w));
     let failure = if exec { OURS } else { 1 };
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -75,6 +77,7 @@ fn perform(command: Command) -> Result<u8> {
     match command {
         Command::Run(machine) => run(&workspace, &machine),
         Command::Exec(args) => exec(&workspace, &args),
+        Command::Trace(args) => trace::run(&workspace, &args),
         Command::Bench(args) => bench::run(&workspace, &args),
         Command::BenchPeer(args) => bench::peer(&workspace, &args),
         Command::Build => {

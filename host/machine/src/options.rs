@@ -83,11 +83,11 @@ impl Options {
     fn least(&self, pack: u64) -> u64 {
         let pack = pack.div_ceil(MIB);
         // What the kernel keeps for each processor.
-        let processors = u64::from(self.cpus()).div_ceil(2);
+        let processors = (3 * u64::from(self.cpus())).div_ceil(2);
         match self.via {
-            Via::Kernel | Via::Bios => pack + 18 + processors,
+            Via::Kernel | Via::Bios => pack + 21 + processors,
             // GRUB under UEFI loads the pack and then moves it.
-            Via::Uefi => 2 * pack + 65 + processors,
+            Via::Uefi => 2 * pack + 68 + processors,
         }
     }
 }
@@ -109,10 +109,10 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least() {
         let check = |mem: &str, via, pack| Options { mem: mem.into(), via, ..Options::default() }.check_memory(pack);
         let said = check("1", Via::Kernel, 3 * MIB - 1).unwrap_err().to_string();
-        assert!(said.starts_with("--mem 1 is too little: 22M is the least") && said.contains("3M)"), "{said}");
-        assert!(check("22M", Via::Kernel, 3 * MIB).is_ok() && check("21M", Via::Kernel, 3 * MIB).is_err());
-        assert!(check("1G", Via::Kernel, 1005 * MIB).is_ok() && check("1G", Via::Bios, 1006 * MIB).is_err());
-        assert!(check("68m", Via::Uefi, MIB).is_ok() && check("68", Via::Uefi, MIB + 1).is_err());
+        assert!(said.starts_with("--mem 1 is too little: 27M is the least") && said.contains("3M)"), "{said}");
+        assert!(check("27M", Via::Kernel, 3 * MIB).is_ok() && check("26M", Via::Kernel, 3 * MIB).is_err());
+        assert!(check("1G", Via::Kernel, 1000 * MIB).is_ok() && check("1G", Via::Bios, 1001 * MIB).is_err());
+        assert!(check("73m", Via::Uefi, MIB).is_ok() && check("73", Via::Uefi, MIB + 1).is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 11] = [
+pub const BENCHES: [Bench; 14] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -45,6 +45,15 @@ pub const BENCHES: [Bench; 11] = [
         also_cpus: &[],
         mem: "512M",
         limits: &[],
+    },
+    Bench {
+        name: "handlers",
+        about: "the longest that each way into the kernel takes with interrupts off at a stretch, calls at their bounds",
+        timeout: Duration::from_secs(900),
+        cpus: 1,
+        also_cpus: &[],
+        mem: "512M",
+        limits: &["limit", "frames=60000", "sections=4000", "threads=1000"],
     },
     Bench {
         name: "jobs",
@@ -75,7 +84,25 @@ pub const BENCHES: [Bench; 11] = [
     },
     Bench {
         name: "memory",
-        about: "pages made invalid, and valid again, that are in one view or in several",
+        about: "pages made invalid, and valid again, that are in one view or in several; real pages had, looked at and given back",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[],
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "pager",
+        about: "a fault on an invalid page that a pager outside the kernel deals with, and the access made once more",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[],
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "placement",
+        about: "the console, the files and the fast scheduler in user mode, in supervisor mode, and there without preemption",
         timeout: Duration::from_secs(300),
         cpus: 1,
         also_cpus: &[],
@@ -123,5 +150,25 @@ pub const BENCHES: [Bench; 11] = [
 impl Bench {
     pub fn find(name: &str) -> Option<Self> {
         BENCHES.into_iter().find(|bench| bench.name == name)
+    }
+
+    /// Processors of the machines in which its time is taken on a host of so many: where one thread is compared with several, no more
+    /// than run at once.
+    pub fn side_by_side(&self, host: u32) -> Vec<u32> {
+        let first = if self.name == "files" { self.cpus.min(host) } else { self.cpus };
+        [first].into_iter().chain(self.also_cpus.iter().copied().filter(|cpus| *cpus <= host)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_processors_than_run_at_once_where_that_is_the_question() {
+        let of = |name, host| Bench::find(name).unwrap().side_by_side(host);
+        assert_eq!((of("pool", 1), of("pool", 2), of("pool", 6)), (vec![1], vec![1, 2], vec![1, 2, 4]));
+        assert_eq!((of("files", 1), of("files", 2), of("files", 8)), (vec![1], vec![2], vec![4]));
+        assert_eq!((of("calls", 2), of("jobs", 2)), (vec![1], vec![4]));
     }
 }

@@ -79,9 +79,13 @@ pub mod count {
     pub const OF_MANY: [&str; 6] =
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 6] = ["switches", "rounds", "permille", BY_SHARE, "messages", "per-message"];
+    pub const PLAIN: [&str; 7] = ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message"];
+    /// A ratio in thousandths: how many times as fast as one alone, by what was counted.
+    pub const PERMILLE: &str = "permille";
     /// How many times as fast as one alone, in thousandths, if each processor executes its share at the same time.
     pub const BY_SHARE: &str = "permille-by-share";
+    /// The same by a clock of the host, on processors that run at once.
+    pub const BY_WALL: &str = "permille-by-wall";
 }
 
 impl Figure {

@@ -11,6 +11,7 @@ mod peer;
 mod shares;
 mod steps;
 mod table;
+mod ways;
 
 pub use benches::{BENCHES, Bench};
 pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};

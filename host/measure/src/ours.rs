@@ -1,10 +1,11 @@
 //! Our own figures: the guest's, and what was counted from outside while it measured.
 
 use crate::benches::Bench;
-use crate::figure::{ASYNC, Figure, MUSUBI, count, unit};
+use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, count, unit};
 use crate::itc;
 use crate::locks;
 use crate::steps;
+use crate::ways;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
 use std::ffi::OsString;
@@ -71,16 +72,28 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Boots a machine that does not count instructions, and measures how long rounds take: nanoseconds of this host, each
-    /// total only. (What else is counted does not depend on the clock.)
+    /// Boots machines that do not count instructions, and measures how long rounds take: nanoseconds of this host, each total only;
+    /// and how many times as fast as one thread several are, where each processor of the machine has one of the host's. (What else
+    /// is counted does not depend on the clock.)
     pub fn wall(setup: &Setup, bench: &Bench) -> Result<Vec<Figure>> {
+        let host = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let mut figures = Vec::new();
+        for cpus in bench.side_by_side(host) {
+            figures.extend(Self::wall_once(setup, &Bench { cpus, ..*bench }, cpus <= host)?);
+        }
+        Ok(figures)
+    }
+
+    fn wall_once(setup: &Setup, bench: &Bench, at_once: bool) -> Result<Vec<Figure>> {
         let finished = run(setup, bench, Clock::Nanoseconds, Vec::new())?;
         let mut figures = read(bench, &finished)?;
+        let ratios: Vec<Figure> = figures.iter().filter(|f| at_once && f.unit == count::PERMILLE).cloned().collect();
         let average = format!("{}{}", unit::NANOSECONDS, unit::AVERAGE);
         let is_time = |figure: &Figure| figure.unit == unit::NANOSECONDS || figure.unit == average;
         figures.retain(|figure| figure.is_total() && is_time(figure));
         figures.iter_mut().for_each(|figure| figure.unit = unit::NANOSECONDS.into());
         ensure!(!figures.is_empty(), "the guest's bench told no wall time");
+        figures.extend(ratios.into_iter().map(|ratio| Figure { unit: count::BY_WALL.into(), ..ratio }));
         Ok(figures)
     }
 
@@ -100,7 +113,11 @@ impl Ours {
         fs::write(&locks, locks::find(&fs::read(&setup.parts.kernel)?)?.to_string())?;
         // QEMU takes a comma for the end, and two for a comma.
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
-        let plugin = format!("{},out={},locks={}", path(&dir.path().join("plugin.so")), path(&out), path(&locks));
+        let mut plugin = format!("{},out={},locks={}", path(&dir.path().join("plugin.so")), path(&out), path(&locks));
+        if bench.name == ways::BENCH {
+            let ways = ways::find(&fs::read(&setup.parts.kernel)?)?;
+            plugin.push_str(&format!(",ways={}-{}", ways.start, ways.end));
+        }
         let mut finished = run(setup, bench, Clock::Instructions, vec!["-plugin".into(), plugin.into()])?;
         let mut cases = Vec::new();
         match fs::read_to_string(&out) {
@@ -184,10 +201,20 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         // Steps are those of a round, which is many calls in an asynchronous case.
         if !told_by_itself(figure) && !figure.case.ends_with(ASYNC) {
-            all.extend(seen_steps(figure, case));
+            let steps = seen_steps(figure, case);
+            // The same way out may be taken by several cases: the first one tells it.
+            let of_ways = ways::figures(figure, &steps);
+            let is_new =
+                |one: &Figure| !all.iter().any(|known: &Figure| known.case == one.case && known.way == one.way);
+            let of_ways: Vec<Figure> = of_ways.into_iter().filter(is_new).collect();
+            all.extend(steps);
+            all.extend(of_ways);
         }
         for (unit, costly) in SEEN {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
+            // As the guest does: what one call comes to.
+            let calls = if figure.case.ends_with(ASYNC) { ASYNC_CALLS } else { 1 };
+            let [value, min, max] = [value, min, max].map(|counted| (counted + calls / 2) / calls);
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
         }
     }
@@ -263,6 +290,14 @@ mod tests {
                 ("NullProc", "spins", [0, 0, 0, 3]),
             ]
         );
+    }
+
+    #[test]
+    fn counts_of_calls_under_way_together_are_of_one() {
+        let case = Case { rounds: vec![(3, round(570, 20))] };
+        let all = join(vec![total("NullProc-async", "itc-improved", 3)], &[case]).unwrap();
+        let locked = all.iter().find(|figure| figure.unit == count::LOCKED).unwrap();
+        assert_eq!([locked.value, locked.min, locked.max], [3; 3]);
     }
 
     #[test]

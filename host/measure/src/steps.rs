@@ -1,7 +1,7 @@
 //! Names for the steps of a round that was seen from outside: who had control, one after the other.
 
 use abi::gate::GATE_BASE;
-use tally::{KERNEL, REGION_BITS};
+use tally::{KERNEL, REGION_BITS, WAYS};
 
 /// Names of the texts that control came to, in the order in which it came to them first: in a call, and where threads
 /// are switched.
@@ -23,6 +23,7 @@ pub fn named(steps: &[(u64, u64)], way: &str) -> Vec<(String, u64)> {
         .iter()
         .map(|&(region, _)| match region {
             KERNEL => "kernel",
+            WAYS => "way",
             region if region == GATE_BASE >> REGION_BITS => "gate",
             region => {
                 let at = texts.iter().position(|text| *text == region).unwrap_or_else(|| {

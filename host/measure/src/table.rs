@@ -2,6 +2,8 @@
 
 mod by_size;
 mod compared;
+mod handlers;
+mod k1;
 mod message;
 mod wall;
 
@@ -128,9 +130,9 @@ impl Table<'_> {
     }
 
     /// What is no length of a round, in the guest's order.
-    fn plain(&self) -> Vec<Vec<String>> {
+    fn plain(&self, units: &[&str]) -> Vec<Vec<String>> {
         let mut rows = vec![[self.head(), ["value", "unit"].map(String::from).to_vec()].concat()];
-        let plain = self.figures.iter().filter(|f| f.system == MUSUBI && count::PLAIN.contains(&f.unit.as_str()));
+        let plain = self.figures.iter().filter(|f| f.system == MUSUBI && units.contains(&f.unit.as_str()));
         rows.extend(plain.map(|own| [self.words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
         rows
     }
@@ -205,6 +207,9 @@ fn columns(f: &mut fmt::Formatter, rows: &[Vec<String>]) -> fmt::Result {
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if self.bench.name == handlers::NAME {
+            return handlers::show(self.figures, f);
+        }
         let Some(first) = self.totals().next() else { return Ok(()) };
         let on = match first.unit.as_str() {
             unit::CYCLES => "cycles of this machine's processor (KVM)",
@@ -235,7 +240,7 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nWhich step takes what:")?;
             columns(f, &steps)?;
         }
-        writeln!(f, "\nWhat else a round takes, counted (of {ASYNC}: a round of {ASYNC_CALLS} calls):")?;
+        writeln!(f, "\nWhat else a round takes, counted (of {ASYNC}: one of its {ASYNC_CALLS} calls):")?;
         columns(f, &self.counts(&count::ALL))?;
         let messages = message::rows(self);
         if messages.len() > 1 {
@@ -247,10 +252,15 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
             columns(f, &of_many)?;
         }
-        let plain = self.plain();
+        let plain = self.plain(&count::PLAIN);
         if plain.len() > 1 {
             writeln!(f, "\nCounted by the guest:")?;
             columns(f, &plain)?;
+        }
+        let k1 = k1::rows(self.figures);
+        if k1.len() > 1 {
+            writeln!(f, "\n{}:", k1::ABOUT)?;
+            columns(f, &k1)?;
         }
         let compared = compared::rows(self.figures);
         if compared.len() > 1 {

@@ -53,6 +53,7 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             (count::KEYS, Costly::KeyWrite),
             (count::FLUSHES, Costly::PageFlush),
             (count::LOCKED, Costly::Locked),
+            (count::COPIED, Costly::Copied),
         ] {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
@@ -107,6 +108,7 @@ mod tests {
                 (case, count::KEYS, 0),
                 (case, count::FLUSHES, 0),
                 (case, count::LOCKED, 0),
+                (case, count::COPIED, 0),
             ]
         };
         assert_eq!(told, [of("NullProc"), of("no-such-call")].concat());
@@ -117,7 +119,7 @@ mod tests {
         let mut unknown = case(200);
         unknown.rounds[0].1.steps = None;
         let all = join(vec![figure("NullProc", 200)], &[unknown]).unwrap();
-        assert!(all.iter().all(|figure| figure.unit != count::ENTRIES) && all.len() == 5);
+        assert!(all.iter().all(|figure| figure.unit != count::ENTRIES) && all.len() == 6);
     }
 
     #[test]

@@ -6,13 +6,16 @@ use crate::linux::System;
 use anyhow::{Result, ensure};
 use measure::ASYNC;
 
-pub const BENCHES: [&str; 5] = ["calls", "sizes", "spawn", "sched", "pool"];
+pub const BENCHES: [&str; 8] = ["calls", "sizes", "spawn", "sched", "pool", "entry", "memory", "pager"];
 
 /// Without data, and the patterns of the paper with them; and each with several messages under way.
 const NULL: [&str; 2] = ["NullProc", "NullProc-async"];
 const PATTERNS: [&str; 6] =
     ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy", "ArgNoRtn-async", "ArgRtn_NoCopy-async", "ArgRtn_Copy-async"];
 const BYTES: [u64; 5] = [64, 2 << 10, 4 << 10, 8 << 10, 1 << 20];
+/// Memory that is had and given back, and that is made invalid and valid.
+const REAL: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+const VALID: [u64; 3] = [4 << 10, 64 << 10, 2 << 20];
 /// Ways, their asynchronous messages, and what a message takes at most.
 const WAYS: [(&str, Async, u64); 7] = [
     ("pipe", Async::All, u64::MAX),
@@ -88,6 +91,18 @@ pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
             owed.extend(BYTES.iter().flat_map(|bytes| by_all_ways(&PATTERNS, *bytes)));
             owed
         }
+        "entry" => plain(&[("get_taskid", "getppid"), ("sleep0", "sched_yield"), ("sleep0-x2", "sched_yield")]),
+        "memory" => {
+            let of = |case: &'static str, way: &'static str, sizes: &'static [u64]| {
+                sizes.iter().map(move |bytes| (case, *bytes, way))
+            };
+            let all = of("alloc+free", "mmap", &REAL).chain(of("page_invalidate", "mprotect", &VALID)).chain(of(
+                "page_validate",
+                "mprotect",
+                &VALID,
+            ));
+            all.map(|(case, bytes, way)| (subject(case, bytes, way), true)).collect()
+        }
         "spawn" => plain(&[("spawn", "fork+exec"), ("spawn", "vfork+exec"), ("fork", "fork")]),
         "sched" => {
             let mut owed =
@@ -104,6 +119,7 @@ pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
             let ways = ways.flat_map(|way| [Some(way.to_string()), others(way)]).flatten();
             ways.map(|way| (subject("ping-pong", 48, &way), true)).collect()
         }
+        "pager" => plain(&[("round-trip", "sigsegv+mprotect"), ("round-trip", "userfaultfd")]),
         _ => Vec::new(),
     }
 }

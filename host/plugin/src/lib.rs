@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
-use tally::{Costly, Locks, Mark, Recorder};
+use tally::{Costly, Locks, Mark, Recorder, WAYS};
 
 /// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
 #[unsafe(no_mangle)]
@@ -65,6 +65,8 @@ struct Plan {
     locks: Locks,
     /// Where control is. Of several processors, that would be in several places at once.
     has_steps: bool,
+    /// Where the kernel's ways in and out lie, if they are steps of their own.
+    ways: std::ops::Range<u64>,
 }
 
 /// What QEMU calls when it has loaded the plugin. Anything but 0: it is not wanted.
@@ -88,7 +90,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match open(path("out="), path("locks=")) {
         Ok((out, locks)) => {
             *state() = Some(State { recorder: Recorder::default(), out });
-            PLAN.get_or_init(|| Plan { locks, has_steps: processors == 1 });
+            let ways = path("ways=").and_then(range).unwrap_or(0..0);
+            PLAN.get_or_init(|| Plan { locks, has_steps: processors == 1, ways });
         }
         Err(why) => {
             eprintln!("plugin: {why}");
@@ -110,6 +113,12 @@ fn open(out: Option<&str>, locks: Option<&str>) -> Result<(File, Locks), String>
     Ok((File::create(out).map_err(|error| format!("{out}: {error}"))?, locks?))
 }
 
+/// Two numbers as `measure` writes them.
+fn range(text: &str) -> Option<std::ops::Range<u64>> {
+    let (begin, end) = text.split_once('-')?;
+    Some(begin.parse().ok()?..end.parse().ok()?)
+}
+
 fn state() -> std::sync::MutexGuard<'static, Option<State>> {
     // A panic ends QEMU, so nobody finds it poisoned.
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -122,7 +131,8 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     // size. What is added to lives as long as QEMU.
     unsafe {
         if plan.has_steps {
-            let region = Recorder::region(qemu_plugin_tb_vaddr(block));
+            let at = qemu_plugin_tb_vaddr(block);
+            let region = if plan.ways.contains(&at) { WAYS } else { Recorder::region(at) };
             qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
         }
         for index in 0..qemu_plugin_tb_n_insns(block) {
@@ -132,11 +142,11 @@ extern "C" fn translated(_: u64, block: *mut Block) {
                 qemu_plugin_register_vcpu_insn_exec_cb(at, marked, NO_REGISTERS, mark as usize as *mut c_void);
                 continue;
             }
-            let mut counters = vec![&INSTRUCTIONS];
+            let mut counters = vec![(&INSTRUCTIONS, 1)];
             let costly = Costly::all_of(bytes, qemu_plugin_insn_vaddr(at), &plan.locks);
-            counters.extend(costly.map(|costly| &COUNTS[costly as usize]));
-            for counter in counters {
-                qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), 1);
+            counters.extend(costly.map(|(costly, so_much)| (&COUNTS[costly as usize], so_much)));
+            for (counter, so_much) in counters {
+                qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), so_much);
             }
         }
     }

@@ -8,5 +8,5 @@ mod recorder;
 
 pub use instruction::{Costly, Mark};
 pub use locks::{Kind, Locks};
-pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, read};
+pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, WAYS, read};
 pub use recorder::Recorder;

@@ -8,6 +8,8 @@ use std::fmt;
 pub const REGION_BITS: u32 = 21;
 /// The region that stands for the kernel.
 pub const KERNEL: u64 = 0;
+/// And the one of its ways in and out, where they are told apart.
+pub const WAYS: u64 = 1;
 /// A round that goes back and forth more often is not told step by step.
 pub const STEPS_MAX: usize = 48;
 
@@ -58,6 +60,11 @@ impl Case {
             self.rounds.iter().filter(|(_, round)| round == wanted).map(|(times, _)| times).sum()
         };
         self.rounds.iter().map(|(_, round)| round).rev().max_by_key(|round| times(round))
+    }
+
+    /// How many rounds are like that.
+    pub fn rounds_with(&self, is: impl Fn(&Round) -> bool) -> u64 {
+        self.rounds.iter().filter(|(_, round)| is(round)).map(|(times, _)| times).sum()
     }
 
     /// (median, least, greatest) of something in all rounds.
@@ -135,7 +142,7 @@ mod tests {
     fn round(instructions: u64) -> Round {
         Round {
             instructions,
-            counts: [0, 7, 2, 0, 4, 2, 1, 3],
+            counts: [0, 7, 2, 0, 4, 2, 1, 3, 8192],
             steps: Some(vec![(0x2_0040, 12), (KERNEL, instructions - 12)]),
         }
     }
@@ -163,7 +170,7 @@ mod tests {
         for bad in [
             "round",
             "round 1 300 0 7 2 0",
-            "round 1 300 0 7 2 0 x 2 1 3",
+            "round 1 300 0 7 2 0 x 2 1 3 0",
             "sound 1",
             &format!("{line} 7"),
             &format!("{line} many"),

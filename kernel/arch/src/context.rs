@@ -2,6 +2,7 @@
 
 use crate::fpu;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 
 /// General registers in the order in which `entry.S` pushes them (lowest address first).
@@ -34,15 +35,22 @@ pub struct Registers {
 
 /// Mark in [`Registers::vector`] of a context saved by the `syscall` instruction.
 pub const VECTOR_SYSCALL: u64 = 0x100;
+/// In [`Registers::vector`]: saved by a page fault.
+pub const PAGE_FAULT: u64 = 14;
 /// Mark of a context that was made or changed by the kernel and must be resumed in full.
 pub const VECTOR_FULL: u64 = 0x101;
 
 const USER_CODE: u64 = 0x23;
 const USER_DATA: u64 = 0x1b;
+/// Of the kernel, and of texts that are placed in supervisor mode.
+const SYSTEM_CODE: u64 = 0x08;
+const SYSTEM_DATA: u64 = 0x10;
 /// Interrupts on, and the bit that is always 1.
 pub const FLAGS_DEFAULT: u64 = 0x202;
 /// Flags that a program may choose for itself: CF PF AF ZF SF DF OF.
 pub const FLAGS_USER: u64 = 0xcd5;
+/// TF, which it can set besides: an exception after its next instruction.
+pub const FLAG_STEP: u64 = 0x100;
 /// Flags that a program can set besides, with `popf`: TF NT RF AC ID.
 const FLAGS_HARMLESS: u64 = 0x25_4100;
 /// The first address beyond the lower half.
@@ -50,6 +58,7 @@ const HALF: u64 = 1 << 47;
 
 impl Registers {
     /// The registers of code about to start at `rip` on `rsp`, everything else zero.
+    #[inline]
     pub fn start(rip: u64, rsp: u64) -> Registers {
         Registers {
             rip,
@@ -62,12 +71,11 @@ impl Registers {
         }
     }
 
-    /// Whether it is safe to resume: user mode, interrupts on, no system flags, canonical lower-half addresses.
-    fn is_safe(&self) -> bool {
-        self.cs == USER_CODE
-            && self.ss == USER_DATA
-            && self.rflags & !(FLAGS_USER | FLAGS_HARMLESS) == FLAGS_DEFAULT
-            && self.rip < HALF
+    /// Whether it is safe to resume: interrupts on, no system flags, canonical lower-half addresses, and the mode that is meant.
+    #[inline]
+    fn is_safe(&self, supervisor: bool) -> bool {
+        let mode = if supervisor { (SYSTEM_CODE, SYSTEM_DATA) } else { (USER_CODE, USER_DATA) };
+        (self.cs, self.ss) == mode && self.rflags & !(FLAGS_USER | FLAGS_HARMLESS) == FLAGS_DEFAULT && self.rip < HALF
     }
 }
 
@@ -94,6 +102,11 @@ impl Area {
         }))
     }
 
+    /// One of those that are kept, or a new one.
+    pub fn spare(kept: &mut Vec<Area>) -> Area {
+        kept.pop().unwrap_or_else(|| Area::new(Registers::default()))
+    }
+
     #[inline]
     pub fn registers(&self) -> &Registers {
         // SAFETY: no `&mut` exists while `&self` does; assembly writes only while user code runs.
@@ -106,6 +119,7 @@ impl Area {
     }
 
     /// Saves this processor's vector state here. The thread of this area must be the one that ran last.
+    #[inline]
     pub fn save_vector_state(&mut self) {
         self.0.vector_state.get_mut().save();
     }
@@ -116,6 +130,7 @@ impl Area {
     }
 
     /// Loads the vector state from here.
+    #[inline]
     pub fn restore_vector_state(&self) {
         // SAFETY: as for `registers`.
         unsafe { &*self.0.vector_state.get() }.restore();
@@ -129,17 +144,29 @@ impl Area {
 
     /// The registers to leave the kernel with. Makes the area this processor's save area for the next entry.
     ///
+    /// `supervisor`: in the processor's supervisor mode, since the text that the thread executes is placed there.
+    ///
     /// # Panics
-    /// When the registers would not lead to user mode: a bug in the kernel.
-    #[inline]
-    pub fn resume(&mut self) -> Resume {
+    /// When the registers would not lead there: a bug in the kernel.
+    #[inline(always)]
+    pub fn resume(&mut self, supervisor: bool) -> Resume {
         if self.registers().rip >= HALF {
             // The program jumped, or returns, to where no code can be: the fetch at 0 faults in its own name.
             self.registers_mut().rip = 0;
         }
+        if supervisor {
+            // However it came in (`syscall` says nothing about the mode that it was in), and whatever it has set of the processor's own
+            // flags. `sysret` leads to user mode only.
+            let registers = self.registers_mut();
+            (registers.cs, registers.ss) = (SYSTEM_CODE, SYSTEM_DATA);
+            registers.rflags = registers.rflags & (FLAGS_USER | FLAGS_HARMLESS) | FLAGS_DEFAULT;
+            if registers.vector == VECTOR_SYSCALL {
+                registers.vector = VECTOR_FULL;
+            }
+        }
         let registers = self.0.registers.get();
         // SAFETY: exclusive through `&mut self`.
-        let safe = unsafe { (*registers).is_safe() };
+        let safe = unsafe { (*registers).is_safe(supervisor) };
         assert!(safe, "a thread would leave the kernel with unsafe registers: {:#x?}", self.registers());
         crate::entry::set_save_area(registers);
         Resume(registers)

@@ -51,10 +51,18 @@ pub(crate) fn detect() {
         note(f.has_smep(), feature::SMEP);
         note(f.has_smap(), feature::SMAP);
         // The gate clears vector registers by an AVX instruction; no processor has keys without it.
-        note(f.has_pku() && vectors, feature::PKU);
+        // And with transactions the key register would be written where no byte of the code shows it (core/scan).
+        note(f.has_pku() && vectors && !f.has_rtm(), feature::PKU);
         note(f.has_fsgsbase(), feature::FSGSBASE);
         note(f.has_umip(), feature::UMIP);
     }
+    let leaf = |leaf| {
+        (raw_cpuid::native_cpuid::cpuid_count(leaf & 0x8000_0000, 0).eax >= leaf)
+            .then(|| raw_cpuid::native_cpuid::cpuid_count(leaf, 0))
+    };
+    let intel = leaf(7).is_some_and(|found| found.edx & 1 << 26 != 0);
+    let amd = leaf(0x8000_0008).is_some_and(|found| found.ebx & 1 << 12 != 0);
+    note(intel || amd, feature::IBPB);
     FEATURES.store(found, Ordering::Relaxed);
 }
 
@@ -82,9 +90,15 @@ pub(crate) fn set_up() {
     // SAFETY: long mode is on; every bit set here is one that CPUID says exists, and none changes the meaning of
     // memory that Rust uses. The kernel never touches user pages through user mappings, so SMAP and SMEP are free.
     unsafe {
-        Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
+        Cr0::update(|f| {
+            f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR);
+            // A caller that sets AC would have its callee fault, perhaps with a lock held. Firmware may have left it on.
+            f.remove(Cr0Flags::ALIGNMENT_MASK);
+        });
         Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS | EferFlags::NO_EXECUTE_ENABLE));
         Cr4::update(|f| {
+            // What firmware has left on is off: what the gate rests on knows these alone.
+            *f &= Cr4Flags::PHYSICAL_ADDRESS_EXTENSION | Cr4Flags::L5_PAGING | Cr4Flags::MACHINE_CHECK_EXCEPTION;
             f.insert(Cr4Flags::PAGE_GLOBAL | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE);
             for (bit, flag) in [
                 (feature::SMEP, Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
@@ -101,11 +115,22 @@ pub(crate) fn set_up() {
         if has(feature::AVX) {
             XCr0::write(XCr0Flags::from_bits_retain(VECTOR_STATE));
         }
+        crate::machine_check::set_up();
         crate::percpu::set_flags();
         // AC may be set from boot code; with SMAP it would open user pages.
         if has(feature::SMAP) {
             asm!("clac", options(nomem, nostack));
         }
+    }
+}
+
+/// Branches are predicted anew from here on, whatever programs have had them learn (pitfalls, H17); where the processor can do that.
+pub fn forget_branches() {
+    const PREDICTOR_COMMAND: u32 = 0x49;
+    const BARRIER: u64 = 1;
+    if has(feature::IBPB) {
+        // SAFETY: CPUID says that the register exists; what is forgotten is no state that code can see.
+        unsafe { wrmsr(PREDICTOR_COMMAND, BARRIER) };
     }
 }
 
@@ -147,17 +172,44 @@ pub fn relax() {
     core::hint::spin_loop();
 }
 
+/// TF, DF, NT and AC: flags of programs that must not be found set in the kernel.
+pub const FLAGS_LEFT: u64 = 0x4_4500;
+
+/// The processor's flags.
+pub fn flags() -> u64 {
+    let flags: u64;
+    // SAFETY: reads a register, by way of a word below the stack pointer, which the kernel's code leaves free.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) }
+    flags
+}
+
 /// Waits for an interrupt with interrupts on, then turns them off again. Only the idle loop calls this: interrupts
 /// taken here are noted in the per-processor block and served by the caller.
 pub fn idle_wait() {
     // SAFETY: `sti; hlt` is atomic, handlers entered from kernel mode only note the vector.
-    unsafe { asm!("sti", "hlt", "cli", options(nostack)) }
+    on_this_stack(|| unsafe { asm!("sti", "hlt", "cli") });
+}
+
+/// Interrupts are taken on the kernel's own stack during `does`, and not where the registers of the thread are that ran last.
+#[inline(always)]
+fn on_this_stack(does: impl FnOnce()) {
+    let place = crate::percpu::word::<{ core::mem::offset_of!(crate::percpu::Block, entry_stack) }>() as *mut u64;
+    // SAFETY: the word of this processor's TSS, which it reads with the next interrupt; interrupts are off here. Below the stack
+    // pointer nothing is in use, and what an interrupt pushes there it takes away again.
+    unsafe {
+        let before = place.read_unaligned();
+        let here: u64;
+        asm!("lea {0}, [rsp - 512]", "and {0}, -16", out(reg) here, options(nomem, nostack));
+        place.write_unaligned(here);
+        does();
+        place.write_unaligned(before);
+    }
 }
 
 /// Lets pending interrupts in for one instruction; they are noted as in [`idle_wait`]. No locks may be held.
 pub fn let_interrupts_in() {
     // SAFETY: as for `idle_wait`; the instruction after `sti` still runs with interrupts off, the one after it does not.
-    unsafe { asm!("sti", "nop", "nop", "cli", options(nostack)) }
+    on_this_stack(|| unsafe { asm!("sti", "nop", "nop", "cli") });
 }
 
 /// Stops this processor for good.

@@ -1,9 +1,10 @@
 //! Segment, task-state and interrupt descriptors of each processor.
 
-use crate::cpu::PROCESSORS_MAX;
 use crate::image;
+use crate::percpu::{self, Block};
 use alloc::boxed::Box;
 use core::arch::asm;
+use core::mem::offset_of;
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
@@ -32,8 +33,10 @@ unsafe extern "C" {
     static fatal_vectors: u8;
 }
 
+/// The stack of all vectors but the fatal ones, counted from 1: where the running thread's registers are saved.
+const ENTRY: u8 = 4;
+
 static IDT: Once<Box<Idt>> = Once::new();
-static TSS: [Once<usize>; PROCESSORS_MAX] = [const { Once::new() }; PROCESSORS_MAX];
 
 fn gate(handler: u64, ist: u8, user: bool) -> Gate {
     Gate {
@@ -52,8 +55,9 @@ fn idt() -> &'static Idt {
         let (base, fatal) = (&raw const vectors as u64, &raw const fatal_vectors as u64);
         let mut table = Idt([gate(0, 0, false); 256]);
         for (i, entry) in table.0.iter_mut().enumerate() {
-            // `int3` and `into` may be executed by programs; everything else that they `int` is a protection fault.
-            *entry = gate(base + 16 * i as u64, 0, i == 3 || i == 4);
+            // `int3` and `into` may be executed by programs; everything else that they `int` is a protection fault. On a stack that is
+            // named here, since the processor changes no stack by itself where the program was in supervisor mode.
+            *entry = gate(base + 16 * i as u64, ENTRY, i == 3 || i == 4);
         }
         table.0[2] = gate(fatal, 1, false);
         table.0[8] = gate(fatal + 16, 2, false);
@@ -68,9 +72,11 @@ pub(crate) fn set_up(index: usize) {
     for ist in 0..3 {
         tss.interrupt_stack_table[ist] = VirtAddr::new(image::stack_top(index, ist + 1));
     }
-    let entry_stack = &raw const tss.privilege_stack_table as u64;
-    crate::percpu::block_of(index).entry_stack.store(entry_stack, core::sync::atomic::Ordering::Relaxed);
-    TSS[index].call_once(|| tss as *mut TaskStateSegment as usize);
+    // Nothing runs yet: a fault is the kernel's.
+    tss.interrupt_stack_table[ENTRY as usize - 1] = VirtAddr::new(image::stack_top(index, 1));
+    // `entry.S` finds the stack of double faults two words below.
+    let entry_stack = &raw const tss.interrupt_stack_table as u64 + 8 * (u64::from(ENTRY) - 1);
+    percpu::block_of(index).entry_stack.store(entry_stack, core::sync::atomic::Ordering::Relaxed);
     let gdt: &'static mut GlobalDescriptorTable<8> = Box::leak(Box::new(GlobalDescriptorTable::empty()));
     let code = gdt.append(Descriptor::kernel_code_segment());
     let data = gdt.append(Descriptor::kernel_data_segment());
@@ -97,10 +103,10 @@ pub(crate) fn set_up(index: usize) {
     }
 }
 
-/// Where the processor pushes when an interrupt comes from user mode.
-pub(crate) fn set_entry_stack(index: usize, top: u64) {
-    if let Some(&tss) = TSS[index].get() {
-        // SAFETY: only this processor reads or writes its TSS's first stack pointer.
-        unsafe { (*(tss as *mut TaskStateSegment)).privilege_stack_table[0] = VirtAddr::new(top) };
-    }
+/// Where the processor pushes when an interrupt comes from a program.
+#[inline]
+pub(crate) fn set_entry_stack(top: u64) {
+    let place = percpu::word::<{ offset_of!(Block, entry_stack) }>() as *mut u64;
+    // SAFETY: `set_up` has put the address of the stack pointer in this processor's TSS there, and nobody else reads or writes that.
+    unsafe { place.write_unaligned(top) };
 }

@@ -1,5 +1,5 @@
 # The ways into the kernel and out of it. Every entry from user mode saves the whole context straight into the
-# running thread's Registers (TSS.RSP0 and gs:CONTEXT point to its end) and goes on on the processor's own stack.
+# running thread's Registers (all vectors' stack in the TSS and gs:CONTEXT point to its end) and goes on on the processor's own stack.
 # Registers, lowest first: r15 r14 r13 r12 r11 r10 r9 r8 rdi rsi rbp rbx rdx rcx rax vector error rip cs rflags rsp ss.
 
 .set CONTEXT, 0                                     # gs: end of the running thread's Registers
@@ -8,20 +8,20 @@
 .set ROOT, 40                                       # gs: the page-table root that is loaded
 .set ROOTS, 48                                      # gs: the running thread's roots, by domain
 .set ATTENTION, 56                                  # gs: the way out must look around
-.set CROSSINGS, 64                                  # gs: counters of the short way: calls and returns,
-.set VIEWS, 72                                      # roots loaded,
-.set KEYS, 80                                       # key registers written
-.set FLAGS, 88                                      # gs: what the processor has
-.set SAVED, 96                                      # gs: three words for plain_in
-.set BEARER, 120                                    # gs: the running thread's card: pass.S
-.set LAP, 128
-.set SCHEDULER, 136
-.set CARDS, 144
-.set ENTRY_STACK, 152
-.set SINCE, 160
-.set PASSES, 168
-.set RUNNING, 176
-.set STAYS, 184
+.set CROSSINGS, 4104                                # gs: counters of the short way: calls and returns,
+.set VIEWS, 4128                                    # roots loaded,
+.set KEYS, 4136                                     # key registers written
+.set FLAGS, 64                                      # gs: what the processor has
+.set SAVED, 72                                      # gs: three words for plain_in
+.set BEARER, 96                                     # gs: the running thread's card: pass.S
+.set LAP, 104
+.set SCHEDULER, 112
+.set CARDS, 120
+.set ENTRY_STACK, 128
+.set SINCE, 136
+.set PASSES, 4112
+.set RUNNING, 144
+.set STAYS, 4120
 .set INDEX, 24                                      # gs: number of this processor
 .set THREAD_NEXT, 0x15
 .set POST_SEND, 0x62
@@ -33,6 +33,8 @@
 .set FLAG_KEYS, 2
 .set GATE_RETURN, 0x34
 .set VECTOR_SYSCALL, 0x100
+.set SUPERVISOR, 1                                   # in a root: its view is one of a text in supervisor mode (tables.rs)
+.set IMAGE_HALF, 0xffff8780                         # upper half of all addresses of the kernel's code
 .set AT_VECTOR, 15 * 8
 
 .macro save
@@ -53,7 +55,23 @@
     push %r15
 .endm
 
+# The whole context of a thread that has come by `syscall`.
+.macro save_call
+    mov %rsp, %gs:SCRATCH
+    mov %gs:CONTEXT, %rsp
+    push $0x1b                                      # ss: user data
+    push %gs:SCRATCH
+    push %r11                                       # rflags
+    push $0x23                                      # cs: user code
+    push %rcx                                       # rip
+    push $0
+    push $VECTOR_SYSCALL
+    save
+.endm
+
 .section .text
+.globl ways_begin                                   # so far are the ways in and out: host/measure counts them apart
+ways_begin:
 .globl syscall_entry
 .align 16
 syscall_entry:                                      # interrupts are off and DF, TF, AC are clear: SFMASK
@@ -72,16 +90,7 @@ syscall_entry:                                      # interrupts are off and DF,
     cmp $POST_SEND, %rax                            # one of the two alone
     jae plain_on
 syscall_slow:
-    mov %rsp, %gs:SCRATCH
-    mov %gs:CONTEXT, %rsp
-    push $0x1b                                      # ss: user data
-    push %gs:SCRATCH
-    push %r11                                       # rflags
-    push $0x23                                      # cs: user code
-    push %rcx                                       # rip
-    push $0
-    push $VECTOR_SYSCALL
-    save
+    save_call
     mov %gs:STACK, %rsp
     xor %ebp, %ebp
     call trap_entry                                 # returns the Registers to go on with
@@ -156,17 +165,24 @@ page_fault:
     je plain_in                                     # perhaps a plain call: gate.S
 interrupt:
     testb $3, 24(%rsp)                              # cs of the interrupted code
-    jz 2f
+    jz supervisor
+from_program:
     swapgs
 interrupt_user:
     save
     mov %gs:STACK, %rsp
     xor %ebp, %ebp
-    cld
+    push $2                                         # no flag is left: DF, and AC, which would open the program's pages to
+    popf                                            # the kernel and which an interrupt, unlike syscall, leaves as it is
     call trap_entry
     jmp resume
-    # From the kernel: an interrupt in the idle loop, or a bug.
-2:  save
+supervisor:                                         # a text that is placed there, wherever it has jumped to; or the kernel
+    cmpl $IMAGE_HALF, 20(%rsp)
+    jne from_program
+    cmpq $32, (%rsp)
+    jb kernel_fault
+    # An interrupt in the idle loop, or where the kernel lets them in.
+    save
     mov %rsp, %rdi
     mov %rsp, %rbx
     and $~15, %rsp
@@ -191,7 +207,35 @@ interrupt_user:
     add $16, %rsp
     iretq
 
-# NMI, double fault and machine check, each on a stack of its own: never returns.
+kernel_fault:                                       # what is left of the thread's registers is shown, on another stack
+    save
+    mov $0xc0000101, %ecx                           # as below
+    rdmsr
+    test %edx, %edx
+    js 1f
+    swapgs
+1:  mov %rsp, %rdi
+    mov %gs:ENTRY_STACK, %rsp
+    mov -16(%rsp), %rsp
+    cld
+    call kernel_fatal
+    ud2
+
+# The end of every short way: rip in rcx, flags in r11, everything else as the program is to have it. A text in supervisor mode goes
+# on there: its flags are what a procedure leaves, and no interrupt comes between the last two instructions.
+.macro go_back
+    testb $SUPERVISOR, %gs:ROOT
+    jnz to_supervisor
+    swapgs
+    sysretq
+.endm
+.align 16
+to_supervisor:
+    swapgs
+    sti
+    jmp *%rcx
+
+# NMI, double fault and machine check, each on a stack of its own: never returns, but for a machine check in a program.
 .globl fatal_vectors
 .align 16
 fatal_vectors:
@@ -202,7 +246,26 @@ fatal_vectors:
     push $8                                         # #DF pushed an error code already
     jmp fatal
     .align 16
-    push $0
+    testb $3, 8(%rsp)                               # a machine check in the kernel, or in a text in supervisor mode: who
+    jz 2f                                           # knows whose stack and GS that were
+    swapgs                                          # in a program: as any other exception of its
+    push %rax
+    push %rbx
+    mov %gs:CONTEXT, %rax
+    .irp at, 48, 40, 32, 24, 16                     # ss rsp rflags cs rip
+    mov \at(%rsp), %rbx
+    sub $8, %rax
+    mov %rbx, (%rax)
+    .endr
+    movq $0, -8(%rax)
+    movq $18, -16(%rax)
+    sub $16, %rax
+    mov %rax, %gs:SCRATCH
+    pop %rbx
+    pop %rax
+    mov %gs:SCRATCH, %rsp
+    jmp interrupt_user
+2:  push $0
     push $18
 fatal:
     save
@@ -214,6 +277,7 @@ fatal:
 1:
     mov %rsp, %rdi
     and $~15, %rsp
-    cld
+    push $2                                         # as in interrupt_user
+    popf
     call kernel_fatal
     ud2

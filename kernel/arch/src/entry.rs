@@ -12,34 +12,49 @@ global_asm!(
     include_str!("post.S"),
     include_str!("light.S"),
     light_count = const abi::calls::LIGHT_COUNT,
+    mbcf_count = const abi::calls::MBCF_COUNT,
     options(att_syntax)
 );
+
+/// Bits of a page fault's error code (Intel SDM vol. 3A, 4.7).
+pub mod page_fault {
+    /// Something is mapped there, but not for this.
+    pub const PRESENT: u64 = 1;
+    pub const STORE: u64 = 1 << 1;
+    /// With the program's rights.
+    pub const USER: u64 = 1 << 2;
+    pub const FETCH: u64 = 1 << 4;
+}
 
 /// Why the running thread entered the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Trap {
-    /// The `syscall` instruction.
-    Call,
+    /// The `syscall` instruction, with this number in `rax`.
+    Call { number: u64 },
     /// A page fault: address, and the processor's error code.
     PageFault { address: u64, error: u64 },
     /// Another exception: vector and error code.
     Exception { vector: u64, error: u64 },
     /// What the short way of a message has left to do (`post.rs`).
     Posted,
+    /// A light call has been served, and there is something to look at (`light.S`).
+    Left,
     /// An interrupt, not yet acknowledged.
     Interrupt { vector: u8 },
 }
 
-/// Names the functions by which the kernel proper is entered: on the first processor with the machine set up, on
+/// Names the type that the kernel proper has one of for each processor, and the functions by which it is entered: on the first processor with the machine set up, on
 /// every further processor, on every trap of user code, by a message that may take the short way (sent or answered and received
-/// in one step, or only one of them), and by light calls.
+/// in one step, or only one of them), by light calls and by memory operations.
 #[macro_export]
 macro_rules! kernel {
-    (main: $main:path, processor: $processor:path, trap: $trap:path, post: $post:path, plain: $plain:path, light: $light:path) => {
+    (main: $main:path, processor: $processor:path, own: $own:ty, trap: $trap:path, post: $post:path, plain: $plain:path, light: $light:path, mbcf: $mbcf:path) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
         mod entries {
             #![allow(clippy::wildcard_imports)]
             use super::*;
+            // SAFETY: there is one kernel in an image, and it has one of each.
+            unsafe impl $crate::percpu::Own for $own {}
             // SAFETY: no other symbol of the image has one of these names, and the types are those that arch declares.
             #[unsafe(no_mangle)]
             fn kernel_main(info: $crate::boot::Info) -> ! {
@@ -58,6 +73,9 @@ macro_rules! kernel {
             // SAFETY: as above; `light.S` reads it.
             #[unsafe(no_mangle)]
             static kernel_light: $crate::light::Table = $light;
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            static kernel_mbcf: $crate::light::MbcfTable = $mbcf;
             // SAFETY: as above; `post.S` calls it.
             #[unsafe(no_mangle)]
             extern "C" fn kernel_post(
@@ -98,9 +116,10 @@ extern "C" fn trap_entry() -> *const Registers {
     let end = percpu::block().context.load(Ordering::Relaxed);
     let registers = (end - size_of::<Registers>() as u64) as *const Registers;
     // SAFETY: the save area of the thread that was running; see `Area`.
-    let (vector, error, rip) = unsafe { ((*registers).vector, (*registers).error, (*registers).rip) };
+    let (vector, error, rip, rax) =
+        unsafe { ((*registers).vector, (*registers).error, (*registers).rip, (*registers).rax) };
     let trap = match vector {
-        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call,
+        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call { number: rax },
         // A `syscall` in the last bytes of the lower half: there is nowhere to return to.
         VECTOR_SYSCALL => Trap::Exception { vector: 13, error: 0 },
         14 => Trap::PageFault { address: cpu::fault_address(), error },
@@ -108,6 +127,12 @@ extern "C" fn trap_entry() -> *const Registers {
         _ => Trap::Interrupt { vector: vector as u8 },
     };
     kernel_trap(trap).0
+}
+
+/// Called by `light.S` with the running thread's registers saved, as its call leaves them.
+#[unsafe(no_mangle)]
+extern "C" fn left_entry() -> *const Registers {
+    kernel_trap(Trap::Left).0
 }
 
 /// An interrupt in the idle loop, or a fault of the kernel itself.
@@ -127,13 +152,13 @@ extern "C" fn kernel_fatal(registers: &Registers) -> ! {
 }
 
 /// Points the processor's next entry from user mode at these registers.
-#[inline]
+#[inline(always)]
 pub(crate) fn set_save_area(registers: *mut Registers) {
     let end = registers as u64 + size_of::<Registers>() as u64;
     let block = percpu::block();
     if block.context.load(Ordering::Relaxed) != end {
         block.context.store(end, Ordering::Relaxed);
-        descriptors::set_entry_stack(percpu::index(), end);
+        descriptors::set_entry_stack(end);
     }
 }
 

@@ -18,6 +18,7 @@ fn begin() -> log_out::Raw {
         // A second panic, or one on another processor: the first one reports.
         cpu::stop();
     }
+    log_out::last();
     log_out::Raw
 }
 

@@ -28,6 +28,7 @@ impl State {
         state
     }
 
+    #[inline]
     pub(crate) fn save(&mut self) {
         // SAFETY: the area is aligned and large enough for the components in XCR0; without XSAVE, for FXSAVE.
         unsafe {
@@ -39,6 +40,7 @@ impl State {
         }
     }
 
+    #[inline]
     pub(crate) fn restore(&self) {
         // SAFETY: the area was written by `save` or `clean`, so no reserved bit is set.
         unsafe {
@@ -60,6 +62,23 @@ pub struct Control {
     reserved: u16,
 }
 
+impl Control {
+    /// Masks, rounding and what has happened, of vector registers.
+    #[must_use]
+    pub fn mxcsr(&self) -> u32 {
+        self.mxcsr
+    }
+}
+
+/// The x87 unit's status word.
+#[must_use]
+pub fn status() -> u16 {
+    let status: u16;
+    // SAFETY: reads a register; this instruction is one of those that do not hear of exceptions that wait.
+    unsafe { asm!("fnstsw ax", out("ax") status, options(nomem, nostack, preserves_flags)) };
+    status
+}
+
 /// Reads the control words.
 #[inline]
 pub fn control() -> Control {
@@ -73,7 +92,7 @@ pub fn control() -> Control {
 
 /// Clears all vector and x87 registers and loads `control` (or the clean words): nothing of one program's state reaches
 /// the next.
-#[inline]
+#[inline(always)]
 pub fn scrub(control: Option<Control>) {
     let Control { mxcsr, fcw, .. } = control.unwrap_or(Control { mxcsr: MXCSR_CLEAN, fcw: FCW_CLEAN, reserved: 0 });
     // SAFETY: the kernel keeps nothing in vector registers. MXCSR was read from the register or is the clean value.

@@ -4,6 +4,8 @@
 use crate::cpu::PROCESSORS_MAX;
 use crate::image::direct;
 use crate::percpu;
+use crate::shown::{self, MACHINE};
+use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Mutex;
 
@@ -27,10 +29,6 @@ struct Pool {
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { fresh: [Range { base: 0, end: 0 }; RANGES], count: 0, returned: 0 });
-static FREE: AtomicU64 = AtomicU64::new(0);
-static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// The last frames, which are not for everybody.
-static RESERVE: AtomicU64 = AtomicU64::new(0);
 
 /// What a frame is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub enum Use {
 
 /// From now on so many frames are only for what is needed.
 pub fn keep(reserve: u64) {
-    RESERVE.store(reserve, Ordering::Relaxed);
+    MACHINE.reserve.store(reserve, Ordering::Relaxed);
 }
 
 struct Cache {
@@ -64,8 +62,8 @@ pub(crate) fn add(range: Range) {
     let at = pool.count;
     pool.fresh[at] = Range { base, end };
     pool.count += 1;
-    FREE.fetch_add((end - base) / PAGE, Ordering::Relaxed);
-    TOTAL.fetch_add((end - base) / PAGE, Ordering::Relaxed);
+    MACHINE.free.fetch_add((end - base) / PAGE, Ordering::Relaxed);
+    MACHINE.total.fetch_add((end - base) / PAGE, Ordering::Relaxed);
 }
 
 /// A contiguous run of memory below 4 GiB for the kernel's heap. Boot only.
@@ -75,7 +73,7 @@ pub(crate) fn take_run(len: u64) -> Option<u64> {
         let range = pool.fresh[i];
         if range.end - range.base >= len && range.base + len <= 4 << 30 {
             pool.fresh[i].base += len;
-            FREE.fetch_sub(len / PAGE, Ordering::Relaxed);
+            MACHINE.free.fetch_sub(len / PAGE, Ordering::Relaxed);
             return Some(range.base);
         }
     }
@@ -105,7 +103,7 @@ impl Pool {
 /// Takes one frame, contents unknown.
 fn take(to: Use) -> Option<u64> {
     // (Processors that ask at the same time may each have one too many.)
-    if to == Use::Any && FREE.load(Ordering::Relaxed) <= RESERVE.load(Ordering::Relaxed) {
+    if to == Use::Any && MACHINE.free.load(Ordering::Relaxed) <= MACHINE.reserve.load(Ordering::Relaxed) {
         return None;
     }
     let mut cache = CACHES[percpu::index()].lock();
@@ -123,7 +121,7 @@ fn take(to: Use) -> Option<u64> {
         return steal();
     }
     cache.count -= 1;
-    FREE.fetch_sub(1, Ordering::Relaxed);
+    MACHINE.free.fetch_sub(1, Ordering::Relaxed);
     Some(cache.frames[cache.count])
 }
 
@@ -133,7 +131,7 @@ fn steal() -> Option<u64> {
         let mut cache = cache.lock();
         if cache.count > 0 {
             cache.count -= 1;
-            FREE.fetch_sub(1, Ordering::Relaxed);
+            MACHINE.free.fetch_sub(1, Ordering::Relaxed);
             return Some(cache.frames[cache.count]);
         }
     }
@@ -143,14 +141,44 @@ fn steal() -> Option<u64> {
 /// Takes one zeroed frame.
 pub(crate) fn take_zeroed(to: Use) -> Option<u64> {
     let frame = take(to)?;
-    // SAFETY: the frame is ours.
-    unsafe { direct(frame).write_bytes(0, PAGE as usize) };
+    wipe(direct(frame));
     Some(frame)
+}
+
+/// Writes zeroes over a frame that is the caller's, 32 bytes at a step where the processor has such registers.
+fn wipe(frame: *mut u8) {
+    if percpu::block().flags.load(Ordering::Relaxed) & percpu::FLAG_AVX == 0 {
+        // SAFETY: a whole frame of the caller's.
+        return unsafe { frame.write_bytes(0, PAGE as usize) };
+    }
+    let mut kept = [0u64; 4];
+    // SAFETY: as above, and frames are aligned. The flag says that AVX is switched on here. What a program has in the one vector register
+    // that is used is put back; nothing comes in between, since interrupts are off.
+    unsafe {
+        asm!(
+            "vmovdqu [{kept}], ymm0",
+            "vpxor xmm0, xmm0, xmm0",
+            "2:",
+            // A KiB at a time.
+            ".irp off, 0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480",
+            "vmovdqa [{at} + \\off], ymm0",
+            "vmovdqa [{at} + 512 + \\off], ymm0",
+            ".endr",
+            "add {at}, 1024",
+            "cmp {at}, {end}",
+            "jne 2b",
+            "vmovdqu ymm0, [{kept}]",
+            kept = in(reg) kept.as_mut_ptr(),
+            at = inout(reg) frame => _,
+            end = in(reg) frame.add(PAGE as usize),
+            options(nostack),
+        );
+    }
 }
 
 /// Returns a frame.
 pub(crate) fn give(frame: u64) {
-    FREE.fetch_add(1, Ordering::Relaxed);
+    MACHINE.free.fetch_add(1, Ordering::Relaxed);
     let mut cache = CACHES[percpu::index()].lock();
     if cache.count == CACHE {
         let mut pool = POOL.lock();
@@ -166,7 +194,7 @@ pub(crate) fn give(frame: u64) {
 
 /// Free and all frames.
 pub fn count() -> (u64, u64) {
-    (FREE.load(Ordering::Relaxed), TOTAL.load(Ordering::Relaxed))
+    (MACHINE.free.load(Ordering::Relaxed), MACHINE.total.load(Ordering::Relaxed))
 }
 
 /// One frame of memory, owned. Its contents are reached by copying: user code may write them at any time.
@@ -202,6 +230,12 @@ impl Frame {
     /// A frame of zeroes that is never given back, however many may refer to it.
     pub fn lasting() -> Option<Frame> {
         take_zeroed(Use::Any).map(|tagged| Frame { tagged: tagged | 1 })
+    }
+
+    /// The page of the image, or of the direct map, at this address of the kernel's: for what is never given back.
+    pub(crate) fn of_image(address: u64) -> Frame {
+        assert!(address.is_multiple_of(PAGE));
+        Frame { tagged: shown::physical(address) | 1 }
     }
 
     /// The same one again, if it is never given back.
@@ -252,6 +286,30 @@ impl Frame {
         assert!(offset <= 4088 && offset.is_multiple_of(8));
         // SAFETY: aligned and within the frame.
         unsafe { &*(direct(self.address()).add(offset) as *const AtomicU64) }.store(value, Ordering::Release);
+    }
+
+    /// Reads an aligned word at once, after all earlier writes of other processors.
+    pub fn load_long(&self, offset: usize) -> u64 {
+        assert!(offset <= 4088 && offset.is_multiple_of(8));
+        // SAFETY: aligned and within the frame.
+        unsafe { &*(direct(self.address()).add(offset) as *const AtomicU64) }.load(Ordering::Acquire)
+    }
+
+    /// Copies bytes in from a frame, which may be this one: then as if from a copy.
+    ///
+    /// # Panics
+    /// Beyond the end of either.
+    pub fn copy_in(&self, offset: usize, from: &Frame, from_offset: usize, len: usize) {
+        assert!(offset <= 4096 && len <= 4096 - offset && from_offset <= 4096 && len <= 4096 - from_offset);
+        // SAFETY: within two frames that cannot be freed meanwhile; `copy_to` allows that they are one.
+        unsafe { direct(from.address()).add(from_offset).copy_to(direct(self.address()).add(offset), len) };
+    }
+
+    /// An aligned 64-bit word, for what changes one undivided.
+    pub fn long(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset <= 4088 && offset.is_multiple_of(8));
+        // SAFETY: aligned and within a frame that cannot be freed while `self` lives; user code's accesses are those of atomic words.
+        unsafe { &*(direct(self.address()).add(offset) as *const AtomicU64) }
     }
 
     /// Reads an aligned 32-bit word at once, after all earlier writes of other processors.

@@ -290,8 +290,7 @@ epc_in:
     xor %edx, %edx
     xor %ebp, %ebp
     xor %r10d, %r10d
-    swapgs
-    sysretq
+    go_back
 in_slow:
     xor %ebx, %ebx
     xor %edx, %edx
@@ -338,8 +337,7 @@ epc_out:
     xor %r13d, %r13d
     xor %r14d, %r14d
     xor %r15d, %r15d
-    swapgs
-    sysretq
+    go_back
 out_slow:
     mov RIP+4(%rax,%rdx), %edx
     shr $15, %edx
@@ -425,8 +423,7 @@ plain_in:
     xor %edx, %edx
     xor %ebp, %ebp
     xor %r10d, %r10d
-    swapgs
-    sysretq
+    go_back
 plain_slow:
     mov %gs:SAVED, %rax
     mov %gs:SAVED + 8, %r10
@@ -474,8 +471,7 @@ plain_out:
     xor %r8d, %r8d
     xor %r9d, %r9d
     xor %r10d, %r10d                                # status: no error
-    swapgs
-    sysretq
+    go_back
 
 .section .rodata
 default_mxcsr:

@@ -13,13 +13,14 @@ use alloc::vec::Vec;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use paging::{Prot, TableMem, Tables};
-use zerocopy::IntoBytes;
 
 mod code;
 mod plain;
+mod records;
 
-pub use code::{Stopped, again, is_gate, send_to_kernel};
+pub use code::{Stopped, again, is_doorstep, is_gate, send_to_kernel};
 pub use plain::{Kept, Plain};
+pub use records::{binding_of, domain_of, is_loose, records};
 
 const PAGE: u64 = 4096;
 /// Slots of a root: the thread's gate for user code, and the same for the kernel.
@@ -80,6 +81,11 @@ pub struct Gate {
     frames: u64,
     /// Further pages (cells, records), by address.
     pages: BTreeMap<u64, u64>,
+    /// The first pages of cells and of records, which all threads need all the time; 0: not there.
+    cells: u64,
+    loose: u64,
+    /// Counts what may have changed a record.
+    changes: u64,
     /// By domain.
     roots: Vec<AtomicU64>,
     owned: u64,
@@ -113,11 +119,13 @@ impl TableMem for Charged<'_> {
     }
 }
 
+#[inline(always)]
 fn word(at: u64) -> u64 {
     // SAFETY: every caller gives a word of a frame that a gate owns.
     unsafe { (direct(at) as *const u64).read_volatile() }
 }
 
+#[inline(always)]
 fn set_word(at: u64, value: u64) {
     // SAFETY: as above; nothing else in the kernel refers to it.
     unsafe { (direct(at) as *mut u64).write_volatile(value) }
@@ -144,6 +152,9 @@ impl Gate {
             head: 0,
             frames: 0,
             pages: BTreeMap::new(),
+            cells: 0,
+            loose: 0,
+            changes: 0,
             roots: Vec::new(),
             owned: 0,
         };
@@ -165,6 +176,11 @@ impl Gate {
     fn page(&mut self, mem: &mut Charged<'_>, address: u64, prot: Prot) -> Result<u64, NoRoom> {
         let frame = mem.alloc().ok_or(NoRoom)?;
         self.pages.insert(address, frame);
+        match address {
+            CELLS => self.cells = frame,
+            RECORDS => self.loose = frame,
+            _ => {}
+        }
         self.map(mem, address, frame, prot)?;
         // Nobody but the kernel makes calls there.
         for part in 0..4 {
@@ -203,6 +219,7 @@ impl Gate {
     }
 
     /// Makes it the running thread's on this processor.
+    #[inline]
     pub fn activate(&self) {
         percpu::block().roots.store(self.roots(), Ordering::Relaxed);
     }
@@ -213,12 +230,21 @@ impl Gate {
         ((word(self.head).wrapping_sub(FRAMES)) / FRAME_LEN) as usize
     }
 
+    /// Whether the frame on top is this one, and was entered by this record.
+    #[inline(always)]
+    pub fn is_at(&self, depth: usize, record: u64) -> bool {
+        let top = FRAMES.wrapping_add((depth as u64).wrapping_mul(FRAME_LEN));
+        word(self.head) == top && word(self.frame_at(depth) + 16) == record
+    }
+
     /// Makes frame `depth` the one on top.
+    #[inline]
     pub fn set_top(&mut self, depth: usize) {
         assert!(depth <= DEPTH_MAX);
         set_word(self.head, FRAMES + depth as u64 * FRAME_LEN);
     }
 
+    #[inline(always)]
     fn frame_at(&self, depth: usize) -> u64 {
         assert!(depth <= DEPTH_MAX);
         match depth {
@@ -227,12 +253,13 @@ impl Gate {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn frame(&self, depth: usize) -> Frame {
         let at = self.frame_at(depth);
         Frame { rip: word(at), sp: word(at + 8), record: word(at + 16) }
     }
 
+    #[inline(always)]
     pub fn set_frame(&mut self, depth: usize, frame: Frame) {
         let at = self.frame_at(depth);
         set_word(at, frame.rip);
@@ -275,15 +302,28 @@ impl Gate {
         self.roots[domain as usize].load(Ordering::Relaxed)
     }
 
+    #[inline(always)]
     fn at(&self, address: u64) -> Option<u64> {
+        let near = match address / PAGE * PAGE {
+            CELLS => self.cells,
+            RECORDS => self.loose,
+            _ => 0,
+        };
+        if near != 0 { Some(near + address % PAGE) } else { self.far(address) }
+    }
+
+    #[inline(never)]
+    fn far(&self, address: u64) -> Option<u64> {
         self.pages.get(&(address / PAGE * PAGE)).map(|frame| frame + address % PAGE)
     }
 
     /// Where the domain's stack pointer is while the thread is elsewhere.
+    #[inline(always)]
     pub fn sp(&self, domain: u32) -> u64 {
         self.at(cell(domain)).map_or(0, word)
     }
 
+    #[inline(always)]
     pub fn set_sp(&mut self, domain: u32, sp: u64) {
         if let Some(at) = self.at(cell(domain)) {
             set_word(at, sp);
@@ -295,76 +335,11 @@ impl Gate {
         self.at(cell(domain)).map_or(0, |at| word(at + 8) & 0xffff_ffff)
     }
 
-    /// Reads a record by its address.
-    pub fn record(&self, address: u64) -> Option<Record> {
-        let at = self.at(address).filter(|_| address >= RECORDS && address.is_multiple_of(RECORD_LEN))?;
-        let mut record = Record::default();
-        for (i, part) in record.as_mut_bytes().chunks_exact_mut(8).enumerate() {
-            part.copy_from_slice(&word(at + 8 * i as u64).to_le_bytes());
-        }
-        Some(record)
-    }
-
-    /// Writes a record; its counts of gates last, so that it is never used half written.
-    ///
-    /// # Errors
-    /// `NoRoom`.
-    pub fn set_record(
-        &mut self,
-        address: u64,
-        record: &Record,
-        charge: &mut dyn FnMut() -> bool,
-    ) -> Result<(), NoRoom> {
-        assert!(address >= RECORDS && address.is_multiple_of(RECORD_LEN));
-        let page = address / PAGE * PAGE;
-        if !self.pages.contains_key(&page) {
-            self.grow(page, false, charge)?;
-        }
-        let at = self.pages[&page] + address % PAGE;
-        let words: [u64; RECORD_LEN as usize / 8] = zerocopy::transmute!(*record);
-        for (i, value) in words.iter().enumerate().skip(1) {
-            set_word(at + 8 * i as u64, *value);
-        }
-        set_word(at, words[0]);
-        Ok(())
-    }
-
     /// Short calls into a domain until the kernel makes one the long way; 0: that does not matter.
     pub fn set_countdown(&mut self, domain: u32, calls: u32) {
         if let Some(at) = self.at(cell(domain) + 8) {
             set_word(at, word(at) & 0xffff_ffff | u64::from(calls) << 32);
         }
-    }
-
-    /// Nobody makes calls by this record any more. Those that are under way go on.
-    pub fn clear_record(&mut self, address: u64) {
-        if let (Some(direct), Some(gates)) = (self.at(address), self.at(address + 80)) {
-            set_word(direct, 0);
-            set_word(gates, 0);
-        }
-    }
-
-    /// Makes sure that records of a domain can be read up to that of `binding`. Returns the length of what there is.
-    ///
-    /// # Errors
-    /// `NoRoom`.
-    pub fn reach(&mut self, domain: u32, binding: u64, charge: &mut dyn FnMut() -> bool) -> Result<u32, NoRoom> {
-        let end = (binding + 1) * RECORD_LEN;
-        for offset in (0..end).step_by(PAGE as usize) {
-            if !self.pages.contains_key(&(records(domain) + offset)) {
-                self.grow(records(domain) + offset, false, charge)?;
-            }
-        }
-        let mut len = end.next_multiple_of(PAGE);
-        while len < SPAN && self.pages.contains_key(&(records(domain) + len)) {
-            len += PAGE;
-        }
-        Ok(len as u32)
-    }
-
-    /// Whether a call that came by this record is under way.
-    pub fn is_in_use(&self, record: u64) -> bool {
-        (0..=self.depth()).any(|depth| self.frame(depth).record == record)
     }
 
     /// Tells whatever text the thread executes (abi::gate::ATTENTION).
@@ -375,6 +350,7 @@ impl Gate {
     }
 
     /// Nothing goes on where this frame says any more.
+    #[inline]
     pub fn forget_frame(&mut self, depth: usize) {
         set_word(self.frame_at(depth), 0);
     }
@@ -395,28 +371,9 @@ impl Drop for Gate {
 }
 
 /// Address of a domain's cell.
+#[inline]
 pub fn cell(domain: u32) -> u64 {
     CELLS + u64::from(domain) * CELL_LEN
-}
-
-/// Address of the records of a domain.
-pub fn records(domain: u32) -> u64 {
-    RECORDS + u64::from(domain) * SPAN
-}
-
-/// The domain that may call by the record at this address.
-pub fn domain_of(record: u64) -> u32 {
-    ((record - RECORDS) / SPAN) as u32
-}
-
-/// Whether a record belongs to no domain: the gate never calls by it.
-pub fn is_loose(record: u64) -> bool {
-    domain_of(record) == 0
-}
-
-/// The binding that the record at this address belongs to.
-pub fn binding_of(record: u64) -> u64 {
-    (record - RECORDS) % SPAN / RECORD_LEN
 }
 
 /// Whether an address lies where the frames would go on if a thread could be deeper in calls.
@@ -435,19 +392,19 @@ pub fn is_record(address: u64) -> bool {
 }
 
 /// Makes a page-table root this processor's, if it is not.
-#[inline]
+#[inline(always)]
 pub fn load_root(root: u64) {
     let block = percpu::block();
     if block.root.load(Ordering::Relaxed) != root {
         block.root.store(root, Ordering::SeqCst);
         cpu::load_root(root);
-        let views = &block.views;
+        let views = &block.counters.views;
         views.store(views.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
 /// Sets the key register, if the machine has one and it has another value.
-#[inline]
+#[inline(always)]
 pub fn set_register(value: u32) {
     if !has(feature::PKU) {
         return;
@@ -461,6 +418,6 @@ pub fn set_register(value: u32) {
         }
         asm!("wrpkru", in("eax") value, in("ecx") 0, in("edx") 0, options(nostack));
     }
-    let keys = &percpu::block().keys;
+    let keys = &percpu::block().counters.keys;
     keys.store(keys.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

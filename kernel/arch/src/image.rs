@@ -46,6 +46,7 @@ pub(crate) fn stack_top(processor: usize, which: usize) -> u64 {
 }
 
 /// Pointer into the direct map.
+#[inline(always)]
 pub(crate) fn direct(physical: u64) -> *mut u8 {
     (DIRECT + physical) as *mut u8
 }

@@ -19,6 +19,9 @@ pub type Handler = extern "C" fn(u64, u64, u64, u64, u64, u64) -> Answer;
 /// All of them, in the order of their numbers.
 pub type Table = [Handler; abi::calls::LIGHT_COUNT];
 
+/// The same for memory operations.
+pub type MbcfTable = [Handler; abi::calls::MBCF_COUNT];
+
 const BEARER: usize = offset_of!(Block, bearer);
 
 /// Number of the running thread's task.

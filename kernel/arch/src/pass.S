@@ -20,11 +20,14 @@
 
 # Makes the thread of the card %r8 the one that runs here, where the card says in `domain`; %r9 and %r10 lead to the gate's head.
 # Uses rax, rcx, rdx, rsi.
-.macro take_up domain
+.macro take_up domain turn
     mov %r8, %gs:BEARER
     mov NUMBER(%r8), %rax
     mov %gs:RUNNING, %rdx
     mov %rax, (%rdx)
+    .ifnb \turn
+    mov %rax, 8(%rdx)                               # and on its own turn; a message hands over the one that there is
+    .endif
     mov CARD_CONTEXT(%r8), %rax
     mov %rax, %gs:CONTEXT
     mov %gs:ENTRY_STACK, %rdx
@@ -114,7 +117,7 @@ pass_on:
     add %rdx, TICKS(%rdi)
     # The one that comes:
     movq $0, PARKED(%r8)
-    take_up CARD_DOMAIN
+    take_up CARD_DOMAIN, own
     mov CARD_RIP(%r8), %rcx
     mov CARD_SP(%r8), %rsp
     mov CARD_KEPT(%r8), %rbx
@@ -131,8 +134,7 @@ pass_on:
     xor %r8d, %r8d
     xor %r9d, %r9d
     xor %r10d, %r10d
-    swapgs
-    sysretq
+    go_back
 pass_none:                                          # of the scheduler's own text
     xor %r8d, %r8d
     xor %r9d, %r9d

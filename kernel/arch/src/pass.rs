@@ -6,9 +6,9 @@
 use crate::context::{Area, Registers};
 use crate::cpu;
 use crate::cpu::PROCESSORS_MAX;
-use crate::frames::Frame;
 use crate::gate::Gate;
 use crate::percpu::{self, block, block_of};
+use crate::shown::Page;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -281,7 +281,6 @@ pub fn set_scheduler(index: usize, text: u64) {
 }
 
 /// The short way on processor `index` writes the number of the thread that runs to this word of a page from now on.
-pub fn show_running(index: usize, page: &Frame, offset: usize) {
-    assert!(offset <= 4088 && offset.is_multiple_of(8) && page.again().is_some());
-    block_of(index).running.store(crate::image::direct(page.address()) as u64 + offset as u64, Ordering::Relaxed);
+pub fn show_running(index: usize, page: &'static Page, word: usize) {
+    block_of(index).running.store(core::ptr::from_ref(&page.0[word]) as u64, Ordering::Relaxed);
 }

@@ -1,12 +1,15 @@
 //! The block that each processor finds at GS while the kernel runs. Layout known to `entry.S`.
 
 use crate::cpu::{PROCESSORS_MAX, has, wrmsr};
-use abi::info::feature;
+use crate::frames::Frame;
+use abi::info::layout::Counts;
+use abi::info::{STOPS, feature};
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What `entry.S` needs of a processor, and notes left by interrupts in the idle loop.
-#[repr(C, align(64))]
+#[repr(C, align(4096))]
 pub(crate) struct Block {
     /// End of the running thread's registers.
     pub context: AtomicU64,
@@ -21,14 +24,8 @@ pub(crate) struct Block {
     pub root: AtomicU64,
     /// The running thread's roots, by the number of the domain.
     pub roots: AtomicU64,
-    /// The way out of the kernel must look around.
+    /// Not 0: the way out of the kernel must look around, or what happens is recorded.
     pub attention: AtomicU64,
-    /// Bound calls and returns on the short way.
-    pub crossings: AtomicU64,
-    /// Roots loaded.
-    pub views: AtomicU64,
-    /// Key registers written.
-    pub keys: AtomicU64,
     pub flags: AtomicU64,
     /// Registers of a program during the first instructions of a plain call.
     pub saved: [AtomicU64; 3],
@@ -43,13 +40,121 @@ pub(crate) struct Block {
     pub entry_stack: AtomicU64,
     /// Since when the running thread runs, in ticks.
     pub since: AtomicU64,
-    /// Switches that the short way has made.
-    pub passes: AtomicU64,
     /// Address of the word that says who runs here.
     pub running: AtomicU64,
-    /// Light calls, and calls of the short way of messages after which their thread went on.
-    pub stays: AtomicU64,
+    /// Address of the block itself.
+    pub own: AtomicU64,
+    /// Address of the processor's shelf of the heap.
+    pub shelf: AtomicU64,
+    /// Address of what the kernel proper has of the processor; 0: nothing yet.
+    pub kernels: AtomicU64,
+    /// A page of its own, which every program may read: nothing else is in it.
+    pub counters: Counters,
 }
+
+/// What a processor counts of itself, in words that only it writes. Programs read them where they are (SSS-76): `abi::info::layout::Counts`,
+/// word by word.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Counters {
+    pub entries: AtomicU64,
+    /// Bound calls and returns that the kernel made on its short way; each was an entry.
+    pub crossings: AtomicU64,
+    /// Switches between threads that it made there.
+    pub passes: AtomicU64,
+    /// Light calls, and calls with messages that it made there and whose thread went on.
+    pub stays: AtomicU64,
+    /// Page-table roots loaded.
+    pub views: AtomicU64,
+    /// Key registers written by the kernel.
+    pub keys: AtomicU64,
+    pub switches: AtomicU64,
+    pub faults: AtomicU64,
+    pub interrupts: AtomicU64,
+    pub shootdowns: AtomicU64,
+    pub idle_ns: AtomicU64,
+    pub epc: AtomicU64,
+    pub tlb_flushes: AtomicU64,
+    pub copied_bytes: AtomicU64,
+    pub copies: AtomicU64,
+    pub events: AtomicU64,
+    pub left_flags: AtomicU64,
+    pub barriers: AtomicU64,
+    pub stops: [AtomicU64; STOPS],
+    pub idle: AtomicU64,
+    pub apic: AtomicU64,
+    pub online: AtomicU64,
+    pub heap_used: AtomicU64,
+}
+
+impl Counters {
+    #[expect(clippy::declare_interior_mutable_const, reason = "what a new one is copied from")]
+    const NEW: Counters = {
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        Counters {
+            entries: ZERO,
+            crossings: ZERO,
+            passes: ZERO,
+            stays: ZERO,
+            views: ZERO,
+            keys: ZERO,
+            switches: ZERO,
+            faults: ZERO,
+            interrupts: ZERO,
+            shootdowns: ZERO,
+            idle_ns: ZERO,
+            epc: ZERO,
+            tlb_flushes: ZERO,
+            copied_bytes: ZERO,
+            copies: ZERO,
+            events: ZERO,
+            left_flags: ZERO,
+            barriers: ZERO,
+            stops: [ZERO; STOPS],
+            idle: ZERO,
+            apic: ZERO,
+            online: ZERO,
+            heap_used: ZERO,
+        }
+    };
+
+    /// A thread was stopped at this byte of the gate's code.
+    pub fn stopped(&self, at: u64) {
+        if let Some(word) = self.stops.get(at as usize / 64) {
+            word.fetch_or(1 << (at % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// The page that it is.
+    pub fn page(&'static self) -> Frame {
+        Frame::of_image(core::ptr::from_ref(self) as u64)
+    }
+}
+
+/// What `entry.S` calls its words, and where programs look for the last one.
+const _: () = {
+    let page = offset_of!(Block, counters);
+    assert!(page == 4096 && size_of::<Block>() == 8192);
+    assert!(page + offset_of!(Counters, crossings) == 4104 && page + offset_of!(Counters, passes) == 4112);
+    assert!(
+        page + offset_of!(Counters, stays) == 4120
+            && page + offset_of!(Counters, views) == 4128
+            && page + offset_of!(Counters, keys) == 4136
+    );
+    assert!(
+        offset_of!(Counters, stops) == offset_of!(Counts, stops)
+            && offset_of!(Counters, online) == offset_of!(Counts, online)
+            && offset_of!(Counters, heap_used) == offset_of!(Counts, heap_used)
+    );
+};
+
+/// Offsets of [`Block::shelf`] and [`Counters::heap_used`].
+pub(crate) const SHELF: usize = offset_of!(Block, shelf);
+pub(crate) const HEAP_USED: usize = offset_of!(Block, counters) + offset_of!(Counters, heap_used);
+
+/// Bits of [`Block::attention`].
+const LOOK_AROUND: u64 = 1;
+const TRACED: u64 = 2;
 
 pub(crate) const FLAG_AVX: u64 = 1;
 pub(crate) const FLAG_KEYS: u64 = 2;
@@ -64,10 +169,7 @@ impl Block {
             pending: AtomicU64::new(0),
             root: AtomicU64::new(0),
             roots: AtomicU64::new(0),
-            attention: AtomicU64::new(1),
-            crossings: AtomicU64::new(0),
-            views: AtomicU64::new(0),
-            keys: AtomicU64::new(0),
+            attention: AtomicU64::new(LOOK_AROUND),
             flags: AtomicU64::new(0),
             saved: [const { AtomicU64::new(0) }; 3],
             bearer: AtomicU64::new(0),
@@ -76,9 +178,11 @@ impl Block {
             cards: AtomicU64::new(0),
             entry_stack: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            passes: AtomicU64::new(0),
             running: AtomicU64::new(0),
-            stays: AtomicU64::new(0),
+            own: AtomicU64::new(0),
+            shelf: AtomicU64::new(0),
+            kernels: AtomicU64::new(0),
+            counters: Counters::NEW,
         }
     }
 }
@@ -86,15 +190,27 @@ impl Block {
 static BLOCKS: [Block; PROCESSORS_MAX] = [const { Block::new() }; PROCESSORS_MAX];
 
 /// Where the short way notes who runs, until somebody wants to know.
-static NOWHERE: AtomicU64 = AtomicU64::new(0);
+static NOWHERE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const GS_BASE: u32 = 0xc000_0101;
 const TSC_AUX: u32 = 0xc000_0103;
 
+/// Of processors that have had their block.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// How many processors there are so far: those with the first numbers.
+#[inline]
+pub(crate) fn count() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
+
 /// Makes `index`'s block this processor's own.
 pub(crate) fn set_up(index: usize, stack_top: u64) {
     let block = &BLOCKS[index];
+    COUNT.fetch_max(index + 1, Ordering::Relaxed);
     block.index.store(index as u64, Ordering::Relaxed);
+    block.own.store(block as *const Block as u64, Ordering::Relaxed);
+    block.shelf.store(crate::heap::shelf_of(index), Ordering::Relaxed);
     block.stack.store(stack_top, Ordering::Relaxed);
     block.running.store(&raw const NOWHERE as u64, Ordering::Relaxed);
     block.cards.store(crate::pass::cards(index), Ordering::Relaxed);
@@ -141,7 +257,8 @@ pub(crate) fn set_word<const OFFSET: usize>(value: u64) {
 
 #[inline]
 pub(crate) fn block() -> &'static Block {
-    &BLOCKS[index()]
+    // SAFETY: `set_up` has put the address of a static there before GS pointed to it.
+    unsafe { &*(word::<{ offset_of!(Block, own) }>() as *const Block) }
 }
 
 #[inline]
@@ -149,32 +266,33 @@ pub(crate) fn block_of(index: usize) -> &'static Block {
     &BLOCKS[index]
 }
 
-/// What a processor counts of itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Bound calls and returns that the kernel made on its short way; each was an entry.
-    pub crossings: u64,
-    /// Page-table roots loaded.
-    pub views: u64,
-    /// Key registers written by the kernel.
-    pub keys: u64,
-    /// Switches between threads that the kernel made on its short way.
-    pub passes: u64,
-    /// Light calls, and calls with messages that it made there and whose thread went on.
-    pub stays: u64,
+/// What the kernel proper has of each processor.
+///
+/// # Safety
+/// One type of the image is this: [`crate::kernel`] names it.
+pub unsafe trait Own: Sync + 'static {}
+
+/// Puts down what the kernel proper has of processor `index`.
+pub fn set_own<T: Own>(index: usize, own: &'static T) {
+    BLOCKS[index].kernels.store(core::ptr::from_ref(own) as u64, Ordering::Release);
+}
+
+/// What the kernel proper has of this processor.
+///
+/// # Panics
+/// It was not put down yet.
+#[inline(always)]
+pub fn own<T: Own>() -> &'static T {
+    let own = word::<{ offset_of!(Block, kernels) }>() as *const T;
+    assert!(!own.is_null(), "the machine is made before anything runs");
+    // SAFETY: `set_own` has put down a reference that never ends, to a value of the one type that there is.
+    unsafe { &*own }
 }
 
 /// What processor `index` has counted.
-pub fn counts(index: usize) -> Counts {
-    let block = &BLOCKS[index];
-    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    Counts {
-        crossings: get(&block.crossings),
-        views: get(&block.views),
-        keys: get(&block.keys),
-        passes: get(&block.passes),
-        stays: get(&block.stays),
-    }
+#[inline]
+pub fn counters(index: usize) -> &'static Counters {
+    &BLOCKS[index].counters
 }
 
 /// The root that processor `index` has loaded, or is about to.
@@ -186,7 +304,7 @@ pub fn root_of(index: usize) -> u64 {
 /// Before processor `index` returns to user code, it looks around.
 #[inline]
 pub fn attend(index: usize) {
-    BLOCKS[index].attention.store(1, Ordering::SeqCst);
+    BLOCKS[index].attention.fetch_or(LOOK_AROUND, Ordering::SeqCst);
 }
 
 /// Whether processor `index` must look around.
@@ -195,10 +313,44 @@ pub fn must_attend(index: usize) -> bool {
     BLOCKS[index].attention.load(Ordering::SeqCst) != 0
 }
 
+/// Whether this one must.
+#[inline]
+pub fn must_attend_here() -> bool {
+    block().attention.load(Ordering::SeqCst) != 0
+}
+
 /// Processor `index` is about to look around.
 #[inline]
 pub fn attending(index: usize) {
-    BLOCKS[index].attention.store(0, Ordering::SeqCst);
+    BLOCKS[index].attention.fetch_and(!LOOK_AROUND, Ordering::SeqCst);
+}
+
+/// From now on, or no longer, what processor `index` does is recorded. It looks around on each way out meanwhile, and no short way is
+/// taken there: these ask for the whole word.
+pub fn set_traced(index: usize, on: bool) {
+    let attention = &BLOCKS[index].attention;
+    if on {
+        attention.fetch_or(TRACED, Ordering::SeqCst)
+    } else {
+        attention.fetch_and(!TRACED, Ordering::SeqCst)
+    };
+}
+
+/// Whether what this processor does is recorded: two instructions.
+#[inline(always)]
+pub fn is_traced() -> bool {
+    // SAFETY: GS points to this processor's block whenever Rust code of the kernel runs.
+    unsafe {
+        asm!(
+            "test byte ptr gs:[{}], {}",
+            "jnz {}",
+            const offset_of!(Block, attention),
+            const TRACED,
+            label { return true },
+            options(nostack, readonly)
+        );
+    }
+    false
 }
 
 /// Takes the vectors noted while this processor idled, as bits from [`crate::apic::FIRST_VECTOR`] on.

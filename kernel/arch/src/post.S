@@ -90,16 +90,14 @@ post_to:                                            # rax = the card of the one 
     take_message
     mov $0x202, %r11d
     mov %gs:SCRATCH, %rsp
-    swapgs
-    sysretq
+    go_back
 post_back:
     incq %gs:STAYS
     take_message
     pop %rcx
     pop %r11
     pop %rsp
-    swapgs
-    sysretq
+    go_back
 plain_on:                                           # a message alone, or a wait for one
     je 1f
     cmp $POST_RECEIVE, %rax

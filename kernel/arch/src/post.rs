@@ -163,6 +163,11 @@ impl Card {
         self.rests.store(ANYWHERE, Ordering::Release);
     }
 
+    /// If that is so, it is not to go on by the short way, though it waits.
+    pub fn do_not_lie(&self) {
+        let _ = self.rests.compare_exchange(ANYWHERE, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
     /// A thread that waits in a post with these registers, in this domain, may rest ([`Card::lie`]).
     pub fn lay_down(&self, registers: &Registers, domain: u32) {
         let Registers { rip, rsp, .. } = *registers;

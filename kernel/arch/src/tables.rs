@@ -15,7 +15,16 @@ pub struct ViewTables {
     borrowed: bool,
     /// Others borrow them: they must stay.
     lent: bool,
+    /// For a text in supervisor mode: no page of it is user mode's, so neither SMAP, SMEP nor keys are in its way.
+    supervisor: bool,
 }
+
+const PAGE: u64 = 4096;
+
+/// In [`ViewTables::root`], where the processor wants nothing: the view of a text in supervisor mode (`entry.S`).
+const SUPERVISOR: u64 = 1;
+/// In an entry: user mode may use what is below it.
+const USER: u64 = 4;
 
 /// Present, writable, for user code, accessed.
 const LINK: u64 = 0x27;
@@ -74,13 +83,20 @@ impl ViewTables {
         let mut tables = Tables::new(&mut Mem)?;
         tables.share_upper(&mut Mem, &Tables::from_root(image::root()));
         let root = tables.root();
-        Some(ViewTables { tables: Some(tables), root, borrowed: false, lent: false })
+        Some(ViewTables { tables: Some(tables), root, borrowed: false, lent: false, supervisor: false })
+    }
+
+    /// The same for one text that is placed in supervisor mode. Nobody borrows them.
+    pub fn for_supervisor() -> Option<ViewTables> {
+        let mut tables = ViewTables::new()?;
+        tables.supervisor = true;
+        Some(tables)
     }
 
     /// Shows a thread's gate, to be written only where keys guard it.
     pub fn show_gate(&mut self, gate: &Gate, guarded: bool) {
         for (slot, entry) in gate.links(guarded) {
-            Mem.write(self.root, slot, entry);
+            Mem.write(self.root, slot, if self.supervisor { entry & !USER } else { entry });
         }
     }
 
@@ -104,7 +120,7 @@ impl ViewTables {
 
     /// For [`crate::cpu::load_root`].
     pub fn root(&self) -> u64 {
-        self.root
+        if self.supervisor { self.root | SUPERVISOR } else { self.root }
     }
 
     /// Maps one page for user code. `table` gives frames of zeroes for new tables.
@@ -120,7 +136,26 @@ impl ViewTables {
     ) -> Result<(), MapError> {
         assert!(address < 1 << 47 && prot.user, "views map user pages only");
         let tables = self.tables.as_mut().expect("live tables");
-        tables.map(&mut Given(table), address, frame.address(), prot).map(drop)
+        let mapped = tables.map(&mut Given(table), address, frame.address(), prot).map(drop);
+        if self.supervisor {
+            // What a page is, all entries that lead to it say together. Nobody runs in this view at the moment: it is one thread's.
+            let slot = (address / SLOT_LEN) as usize;
+            Mem.write(self.root, slot, Mem.read(self.root, slot) & !USER);
+        }
+        mapped
+    }
+
+    /// Maps one page for user code where there is a table for it. Whether it did.
+    #[inline]
+    pub fn enter(&mut self, address: u64, frame: &Frame, prot: Prot) -> bool {
+        assert!(prot.user, "views map user pages only");
+        self.tables.as_mut().expect("live tables").enter(&mut Mem, address, frame.address(), prot)
+    }
+
+    /// Takes out a range of pages of the view's own, and leaves the tables. Whether anything was mapped.
+    #[inline]
+    pub fn take_out(&mut self, base: u64, len: u64) -> bool {
+        self.tables.as_mut().expect("live tables").take_out(&mut Mem, base, len) > 0
     }
 
     /// Unmaps a range. Whether anything was mapped, and the tables that became empty.
@@ -133,7 +168,9 @@ impl ViewTables {
         let own = if self.borrowed { STACKS as u64 * SLOT_LEN } else { slot + SLOT_LEN };
         let below = if self.borrowed { 0 } else { slot };
         for (from, to) in [(base, end.min(below)), (base.max(own), end)] {
-            if from < to {
+            if from < to && !Tables::covers_table(from, to - from) && (from | to).is_multiple_of(PAGE) {
+                any |= tables.take_out(&mut Mem, from, to - from) > 0;
+            } else if from < to {
                 let gone = if self.lent {
                     tables.unmap_shared(&mut Mem, from, to - from)
                 } else {
@@ -147,11 +184,13 @@ impl ViewTables {
     }
 
     /// Hides what is mapped in a range of pages: nobody can use it until it is shown. Whether anything was.
+    #[inline]
     pub fn hide(&mut self, base: u64, len: u64) -> bool {
         self.tables.as_mut().expect("live tables").hide(&mut Mem, base, len) > 0
     }
 
     /// Shows what was hidden in a range of pages.
+    #[inline]
     pub fn show(&mut self, base: u64, len: u64) {
         self.tables.as_mut().expect("live tables").show(&mut Mem, base, len);
     }

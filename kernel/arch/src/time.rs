@@ -23,6 +23,11 @@ pub fn now() -> u64 {
     at(cpu::tsc())
 }
 
+/// What the counter said at boot, and nanoseconds for each tick since, 32.32.
+pub fn rate() -> (u64, u64) {
+    (ORIGIN.load(Ordering::Relaxed), NS_PER_TICK.load(Ordering::Relaxed))
+}
+
 /// The time at which the counter said this.
 pub(crate) fn at(tsc: u64) -> u64 {
     ns(tsc.wrapping_sub(ORIGIN.load(Ordering::Relaxed)))

@@ -1,18 +1,26 @@
 //! A text's own fault entry (pitfalls, H8): a callee that is deprived of its caller's memory in the middle of an update can put
 //! its data in order, instead of being taken off the stack with its locks held.
 
+use super::bereft;
 use crate::claim;
 use crate::domain::Domain;
+use crate::epc;
 use crate::frame;
+use crate::machine::machine;
+use crate::pass;
+use crate::processor::Processor;
+use crate::sched::{self, Timeout};
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use abi::frame::{Frame as Stopped, reason};
 use abi::gate::record;
 use abi::layout::SPACE_END;
-use abi::task::Exit;
+use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, Exit};
+use ::sched::Phase;
 use alloc::sync::Arc;
 use arch::context::Registers;
 use arch::gate::{BY_KERNEL, Frame, MORE};
+use arch::time;
 use core::sync::atomic::Ordering;
 
 /// A fault that its text is dealing with: in this call, and the frame that the text was given.
@@ -21,9 +29,34 @@ pub struct Handled {
     call: Call,
     frame: u64,
     how: Exit,
+    began: Time,
+    is_late: bool,
 }
 
-/// Which call it is. Whoever leaves a call in which there was a fault does it through the kernel ([`Inner::mark_handled`]), which
+/// What a thread has had: the clock, its own time, its turns.
+#[derive(Clone, Copy)]
+pub struct Time {
+    pub(super) now: u64,
+    pub(super) ran: u64,
+    turn: u64,
+}
+
+impl Time {
+    pub(super) fn of(thread: &Thread) -> Time {
+        let turn = thread.wait.lock().life.turn();
+        Time { now: time::now(), ran: thread.ran(), turn }
+    }
+
+    /// In how many ns a fault of then is to be looked at again; 0: it has had its time. As for a killed caller's callee, the clock alone
+    /// does not say so: on a busy machine the thread may not have run at all. One that waits has nothing that keeps it from running.
+    pub(super) fn left_of(self, then: Time, waits: bool) -> u64 {
+        let had = waits || self.ran >= then.ran + CALLEE_TIME_NS || self.turn >= then.turn + CALLEE_TURNS;
+        let by_clock = (then.now + CALLEE_GRACE_NS).saturating_sub(self.now);
+        if had { by_clock } else { by_clock.max(CALLEE_TIME_NS) }
+    }
+}
+
+/// Which call it is. Whoever leaves a call in which there was a fault does it through the kernel ([`Inner::leave_by_kernel`]), which
 /// forgets the fault then: what a program leaves unfinished is nobody else's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Call {
@@ -38,16 +71,22 @@ impl Inner {
     }
 
     /// The call on top is left through the kernel only.
-    fn mark_handled(&mut self, depth: usize) {
+    pub fn leave_by_kernel(&mut self, depth: usize) {
         if depth > 0 {
             let frame = self.gate.frame(depth);
             self.gate.set_frame(depth, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
         }
     }
 
+    /// Whether there is nothing to be forgotten when a call is over.
+    pub fn has_no_faults(&self) -> bool {
+        self.handled.is_empty() && self.bereft.is_empty()
+    }
+
     /// The calls deeper than this have ended.
     pub fn forget_handled(&mut self, depth: usize) {
         self.handled.retain(|one| one.call.depth <= depth);
+        self.bereft.forget(depth);
     }
 }
 
@@ -64,7 +103,7 @@ pub fn set(domain: &Domain, entry: u64) -> Result<u64, Error> {
 }
 
 /// Lets the text deal with it. Whether it does.
-pub fn deliver(thread: &Thread, domain: &Domain, how: &Exit) -> bool {
+pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
     let entry = domain.text.fault_entry.load(Ordering::Acquire);
     if entry == 0 || domain.in_window || thread.is_killed() && thread.may_end() {
         return false;
@@ -90,18 +129,109 @@ pub fn deliver(thread: &Thread, domain: &Domain, how: &Exit) -> bool {
     // Of an access a right is missing, of an instruction none.
     let why = if right == 0 { reason::EXCEPTION } else { reason::FAULT };
     let (task, number) = (thread.task.number, thread.number);
-    let frame = Stopped { reason: why, address: how.address, right, task, thread: number, ..frame::of(&r) };
+    let frame = Stopped { reason: why, address: how.address, right, task, thread: number, cause: how.cause, code: how.code, ..frame::of(&r) };
     // Written with the domain's own rights; nowhere else than on its own stack, wherever the program has its stack pointer.
     let (base, top) = domain.stack;
     let on_stack = at.checked_sub(8).is_some_and(|low| base != 0 && (base..top).contains(&low)) && at + size_of::<Stopped>() as u64 <= top;
     if !on_stack || claim::write_record(domain, at, &frame).is_err() || claim::write(domain, at - 8, &[0; 8]).is_err() {
         return false;
     }
+    let began = Time::of(thread);
     let inner = &mut *thread.inner.lock();
-    inner.mark_handled(call.depth);
-    inner.handled.push(Handled { call, frame: at, how: *how });
+    inner.leave_by_kernel(call.depth);
+    inner.handled.push(Handled { call, frame: at, how: *how, began, is_late: false });
     *inner.area.registers_mut() = Registers { rdi: at, ..Registers::start(entry, at - 8) };
+    // In its own program, outside any call, nobody waits for it.
+    if call.depth > 0 {
+        look_later(thread, began.now);
+    }
     true
+}
+
+/// Some time ago a text has begun to deal with a fault of this thread's, or one that it has called from has ended. Who is still at it, in a
+/// call, has had its time: the call ends as without an entry ([`end_late`]).
+pub fn look_at(thread: &Arc<Thread>) {
+    let (time, waiting) = (Time::of(thread), waits(thread));
+    let waits = waiting.is_some();
+    let in_system = bereft::is_in_system(thread);
+    let next = {
+        let inner = &mut *thread.inner.lock();
+        let mut next = None;
+        for one in inner.handled.iter_mut().filter(|one| one.call.depth > 0) {
+            let left = time.left_of(one.began, waits);
+            one.is_late |= left == 0;
+            next = Some(next.map_or(left, |least: u64| least.min(left)));
+        }
+        let for_ended = inner.bereft.look(time, waits, in_system);
+        next = [next, for_ended].into_iter().flatten().min();
+        // Under the lock: a fault from here on sets the timer by itself.
+        thread.fault_timer.store(next.is_some_and(|left| left > 0), Ordering::SeqCst);
+        next
+    };
+    match next {
+        None => {}
+        Some(0) => {
+            thread.is_late.store(true, Ordering::SeqCst);
+            hurry(thread);
+        }
+        Some(left) => {
+            if let Some(ticket) = waiting
+                && in_system
+                && thread.inner.lock().bereft.is_overdue(time.now)
+            {
+                // It may come back by itself: nobody waits for what it waits for.
+                sched::wake(thread, ticket, Err(Error::Dead));
+            }
+            sched::at(time.now + left, Timeout::Fault(Arc::downgrade(thread)));
+        }
+    }
+}
+
+/// Has [`look_at`] see to the thread in a while, if that is not so yet. Call with the lock of its inner part.
+pub(super) fn look_later(thread: &Arc<Thread>, now: u64) {
+    if !thread.fault_timer.swap(true, Ordering::SeqCst) {
+        sched::at(now + CALLEE_GRACE_NS, Timeout::Fault(Arc::downgrade(thread)));
+    }
+}
+
+/// Has the thread come by where it hears that it is late.
+fn hurry(thread: &Arc<Thread>) {
+    let waits = waits(thread).is_some_and(|ticket| sched::wake(thread, ticket, Err(Error::TimedOut)));
+    if !waits && !pass::unpark(thread) {
+        // It runs, or it will: by a message it may on any processor, where nobody has written that down yet.
+        machine().processors.iter().for_each(Processor::look_around);
+    }
+}
+
+fn waits(thread: &Thread) -> Option<u64> {
+    let wait = thread.wait.lock();
+    (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+}
+
+/// The thread that leaves the kernel here is late with a fault. What its text has called meanwhile ends, then the call in which the fault
+/// was. What fault that was, if the text is still at it.
+pub fn end_late(thread: &Arc<Thread>) -> Option<Exit> {
+    if waits(thread).is_some() {
+        // It has begun to since.
+        hurry(thread);
+        return None;
+    }
+    thread.is_late.store(false, Ordering::SeqCst);
+    let (late, ended) = {
+        let inner = thread.inner.lock();
+        (inner.handled.iter().find(|one| one.is_late).copied(), inner.bereft.late())
+    };
+    let depth = || thread.inner.lock().depth();
+    if let Some(ended) = ended
+        && late.is_none_or(|late| ended <= late.call.depth)
+    {
+        // The last of these passes the calls of texts that have ended, down to who is left to be told.
+        while depth() > ended && epc::unwind(thread, Error::Dead) {}
+        return None;
+    }
+    let late = late?;
+    while depth() > late.call.depth && epc::unwind(thread, Error::Faulted) {}
+    (depth() == late.call.depth).then_some(late.how)
 }
 
 /// Below what the program has on its stack; programs are compiled without a red zone.

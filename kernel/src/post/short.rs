@@ -1,7 +1,7 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, fail, may_receive, pool, say, show, text_ended, wake};
+use super::{Part, fail, may_receive, pool, say, show, wake};
 use crate::processor::{Processor, here};
 use crate::saved::Saved;
 use crate::sched;
@@ -224,7 +224,14 @@ pub fn finish_short(thread: &Arc<Thread>) {
 
 /// The short way has met this thread here. If it waited, it has gone on.
 pub fn goes_on(thread: &Thread, here: &Processor) {
-    let resumed = thread.wait.lock().life.resume(here.index);
+    let resumed = {
+        let resumed = thread.wait.lock().life.resume(here.index);
+        if resumed {
+            thread.processor.store(here.index, Ordering::SeqCst);
+            thread.shows(abi::task::state::RUNNING);
+        }
+        resumed
+    };
     if resumed {
         thread.part.wait.store(0, Ordering::SeqCst);
         thread.on_processor.store(true, Ordering::SeqCst);
@@ -252,15 +259,12 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         } else {
             thread.on_processor.store(false, Ordering::Release);
             card.lie();
+            thread.due.keep_from_short(card);
         }
         core::mem::take(&mut wait.posted)
     };
     if !is_last && here.office.is_taken() {
         seat::note(event::CALL, 0, thread.number, CALL);
-    }
-    if domain.text.is_dead() {
-        // It may have become the holder of a question after those were looked through.
-        text_ended(&domain.text);
     }
     if posted {
         wake(pool().woken(thread.part.record()));
@@ -291,13 +295,16 @@ pub fn is_to_settle(thread: &Thread) -> bool {
 }
 
 /// A wait in the pool of a thread that its processor is about to let go of, if whoever ends it may have the thread go on
-/// on the short way: it has no limit of time.
+/// on the short way: it has no limit of time, and keeps no secret.
 pub fn lay_down(thread: &Thread) -> Option<u64> {
     let ticket = thread.part.wait.load(Ordering::SeqCst);
     if ticket == 0 {
         return None;
     }
     let inner = thread.inner.lock();
+    if inner.domain.is_secret() || inner.domain.text.place.is_nsys() {
+        return None;
+    }
     thread.card.lay_down(inner.area.registers(), inner.domain.number);
     Some(ticket)
 }
@@ -307,6 +314,7 @@ pub fn lies(thread: &Thread, ticket: u64) {
     let wait = thread.wait.lock();
     if wait.life.phase() == Phase::Waiting && wait.ticket == ticket && wait.timer.is_none() {
         thread.card.lie();
+        thread.due.keep_from_short(&thread.card);
     }
 }
 

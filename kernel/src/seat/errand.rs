@@ -100,5 +100,7 @@ fn end_wait(here: &Processor, thread: &Thread) {
     if let Some((processor, key)) = wait.timer.take() {
         crate::machine::machine().processors[processor].timers.lock().cancel(key);
     }
-    wait.life.resume(here.index);
+    if wait.life.resume(here.index) {
+        thread.shows(abi::task::state::RUNNING);
+    }
 }

@@ -3,12 +3,13 @@
 
 use super::{Section, StackOf, State};
 use crate::domain::Domain;
-use crate::machine::spare_heap;
+use crate::machine::spare_heap_for;
 use crate::post;
 use crate::view::{self, Change, Stale};
 use abi::rights::principal;
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
+use ::acl::Subject;
 use spin::MutexGuard;
 
 impl Section {
@@ -30,6 +31,14 @@ impl Section {
     pub(crate) fn lock_for(&self, domain: &Domain, needed: Rights) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock();
         state.acl.check(self.base, &domain.subject, needed)?;
+        if state.deleted { Err(Error::NotFound) } else { Ok(state) }
+    }
+
+    /// The same for a subject that is likely to have asked before.
+    #[inline(always)]
+    pub(crate) fn lock_again(&self, subject: &Subject, needed: Rights) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.state.lock();
+        state.acl.check_again(self.base, subject, needed)?;
         if state.deleted { Err(Error::NotFound) } else { Ok(state) }
     }
 
@@ -57,7 +66,7 @@ impl Section {
             return Err(Error::NotSupported);
         }
         if entry.rights != 0 {
-            spare_heap()?;
+            spare_heap_for(&state.owner)?;
         }
         let plan = state.acl.check_set(entry)?;
         let change = state.acl.apply(plan);
@@ -69,6 +78,7 @@ impl Section {
             text.named_by.lock().remove(&self.base);
         }
         let stale = self.acl_changed(&mut state, change);
+        state.show(self);
         drop(state);
         self.list_changed(change);
         stale.flush();

@@ -1,24 +1,79 @@
 //! Pages that are made invalid and valid again by light entry (SSS-41, 42): what is in them stays, and an access to one is a fault.
 
-use super::{SLICE, Section};
+use super::{SLICE, Section, State};
 use crate::domain::Domain;
-use crate::machine::spare_heap;
-use crate::processor::here;
-use crate::view::{self, Change};
+use crate::machine::spare_heap_for;
+use crate::processor::{Processor, here};
+use crate::thread::{Inner, Thread};
+use crate::view::{self, Stale};
 use abi::layout::{PAGE, pages_up};
 use abi::section::kind;
 use abi::{Error, Rights};
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
 use quota::Resource;
+
+/// The section that a thread has last done this in, and in which domain it was found that it may (one of data or a text: it stays one of the two).
+pub struct Last {
+    section: Weak<Section>,
+    base: u64,
+    reserve: u64,
+    domain: u32,
+    /// Of the section's list.
+    changes: u64,
+}
+
+/// What has come of doing it as if it were what the thread has done before.
+pub enum Again {
+    Done,
+    /// It is done when others have forgotten. To be flushed without locks.
+    Owed(Box<Stale>),
+    /// It is something else: nothing was done.
+    No,
+}
+
+/// The short way: a thread that does this again in the section in which it has last done it, which only its own view has mapped. Nothing
+/// is waited for here but the view's tables, since the thread's lock is held: who has the section's may want that of a thread.
+#[inline(always)]
+pub fn again<const VALID: bool>(me: &Processor, inner: &Inner, address: u64, len: u64) -> Again {
+    let Some(last) = &inner.last else { return Again::No };
+    let (domain, offset) = (&*inner.domain, address.wrapping_sub(last.base));
+    if !(offset | len).is_multiple_of(PAGE) || offset >= last.reserve || len.wrapping_sub(1) >= SLICE || last.domain != domain.number {
+        return Again::No;
+    }
+    let Some(section) = last.section.upgrade() else { return Again::No };
+    let Some(mut guard) = section.state.try_lock() else { return Again::No };
+    let state: &mut State = &mut guard;
+    if state.acl.changes() != last.changes || state.deleted || offset + len > state.len {
+        return Again::No;
+    }
+    let [mapping] = &state.mapped[..] else { return Again::No };
+    let Some(view) = mapping.own(domain, last.base) else { return Again::No };
+    let (first, count) = (offset / PAGE, len / PAGE);
+    if VALID {
+        state.invalid.take(first, count);
+        view.show(address, len);
+        return Again::Done;
+    }
+    if state.invalid.pieces_for(first, count) > 0 {
+        return Again::No;
+    }
+    state.invalid.put(first, count);
+    match view.hide(me, address, len) {
+        None => Again::Done,
+        Some(stale) => Again::Owed(stale),
+    }
+}
 
 /// `page_validate` and `page_invalidate`, of so many bytes from the beginning as one call may take.
 ///
 /// # Errors
 /// `BadAddress`: not a whole page, or not all of it within the section's length; `NotFound`; `NotSupported`: a device's, ports or a
 /// post; a refusal without the right change-acl; `MemoryQuota`, `NoMemory`: for remembering it.
-pub fn set(by: &Domain, address: u64, len: u64, valid: bool) -> Result<u64, Error> {
+pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) -> Result<u64, Error> {
     let len = pages_up(len).filter(|len| *len > 0 && address.is_multiple_of(PAGE)).ok_or(Error::BadAddress)?;
     let section = Section::find(address).ok_or(Error::NotFound)?;
-    let mut state = section.lock_for(by, Rights::CHANGE_ACL)?;
+    let mut state = section.lock_again(&by.subject, Rights::CHANGE_ACL)?;
     if matches!(section.kind(), kind::DEVICE | kind::PORTS | kind::POST) {
         return Err(Error::NotSupported);
     }
@@ -28,20 +83,27 @@ pub fn set(by: &Domain, address: u64, len: u64, valid: bool) -> Result<u64, Erro
     }
     let len = len.min(SLICE);
     let (first, count) = (offset / PAGE, len / PAGE);
-    let change = if valid {
+    let stale = if valid {
         state.invalid.take(first, count);
-        Change::Show
+        view::show(&mut state.mapped, offset, len);
+        None
     } else {
         let pieces = state.invalid.pieces_for(first, count);
         if pieces > 0 {
-            spare_heap()?;
+            spare_heap_for(&state.owner)?;
             state.owner.charge(Resource::Frames, pieces)?;
         }
         state.invalid.put(first, count);
-        Change::Hide
+        view::hide(&mut state.mapped, offset, len)
     };
-    let stale = view::change(&mut state.mapped, offset, len, change);
+    // The short way is for what one view has mapped.
+    let changes = (state.mapped.len() == 1).then(|| state.acl.changes());
     drop(state);
-    here().away_from_user(|| stale.flush());
+    if let Some(stale) = stale {
+        // Others are to forget, which has to be waited for.
+        here().away_from_user(|| stale.flush());
+    }
+    let last = changes.map(|changes| Last { section: Arc::downgrade(&section), base: section.base, reserve: section.reserve, domain: by.number, changes });
+    let _old = core::mem::replace(&mut thread.inner.lock().last, last);
     Ok(len)
 }

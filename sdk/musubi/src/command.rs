@@ -55,6 +55,8 @@ impl Command {
             user: start.user(),
             payer: 0,
             names: start.names(),
+            class: 0,
+            exclusion: 0,
         };
         Command { request, group: group::SAME }
     }
@@ -103,6 +105,14 @@ impl Command {
     #[must_use]
     pub fn names(mut self, names: u64) -> Command {
         self.request.names = names;
+        self
+    }
+
+    /// Where its text is executed (`abi::section::class`), whatever whoever made the image says; NSys with the texts of this group (0: by
+    /// itself). In supervisor mode: user 0, and programs that the image names (`etc/placement`).
+    #[must_use]
+    pub fn placed(mut self, class: u64, exclusion: u64) -> Command {
+        (self.request.class, self.request.exclusion) = (class + 1, exclusion);
         self
     }
 

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use rt::Rights;
+use rt::abi::pager::why;
 use rt::abi::sched::reason;
 use rt::abi::task::{Exit, cause, exit};
 
@@ -59,6 +60,13 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
         cause::DIVIDE => "division by zero".to_string(),
         cause::INSTRUCTION => "an instruction that programs may not execute".to_string(),
         cause::BREAKPOINT => "a breakpoint".to_string(),
+        cause::OVERFLOW => "an overflow".to_string(),
+        cause::STEP => "a single step that nobody deals with".to_string(),
+        cause::FLOATING => {
+            let unit = if ended.address == 16 { "x87 status" } else { "MXCSR" };
+            format!("a floating-point exception ({}; {unit} {:#x})", floating(ended.code), ended.code)
+        }
+        cause::MACHINE => format!("the machine has failed (machine check, status {:#x})", ended.code),
         cause::EXCEPTION => format!("processor exception {}", ended.address),
         cause::NO_MEMORY => format!("no memory left for address {:#x}", ended.address),
         cause::NO_GATE => {
@@ -72,12 +80,28 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
                 named(ended.section, name_of)
             )
         }
+        cause::PAGER => {
+            format!(
+                "{right} of address {:#x} of section {}: {}",
+                ended.address,
+                named(ended.section, name_of),
+                why::text(ended.code)
+            )
+        }
         cause::SCHEDULER => {
             let why = usize::try_from(ended.address).ok().and_then(|at| reason::WORDS.get(at));
             format!("as a scheduler: {}", why.unwrap_or(&"for no known reason"))
         }
         other => format!("cause {other} at address {:#x}", ended.address),
     }
+}
+
+/// Which exceptions: both units have them in the same bits.
+fn floating(status: u64) -> String {
+    const ALL: [&str; 6] = ["invalid", "denormal", "division by zero", "overflow", "underflow", "inexact"];
+    let set = ALL.iter().enumerate().filter(|(bit, _)| status & 1 << bit != 0).map(|(_, name)| *name);
+    let words: alloc::vec::Vec<&str> = set.collect();
+    words.join(", ")
 }
 
 /// The name that the kernel keeps for the section at an address.

@@ -12,6 +12,7 @@ pub use rt::{AclEntry, Caller, Error, Rights, Start, start};
 
 pub mod clock;
 pub mod command;
+mod debug;
 pub mod driver;
 pub mod ended;
 pub mod files;
@@ -23,6 +24,7 @@ mod passing;
 pub mod processes;
 pub mod servers;
 pub mod stream;
+pub mod trace;
 mod why;
 
 pub use why::why;
@@ -46,6 +48,9 @@ pub fn begin(start: &Start, run: fn(&Start) -> i32) -> i32 {
         rt::set_panic_output(|text| {
             let _ = stream::errors().write_all(text);
         });
+    }
+    if start.variable(debug::VARIABLE).is_some() {
+        debug::begin();
     }
     run(start)
 }

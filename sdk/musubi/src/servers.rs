@@ -37,6 +37,17 @@ pub fn post() -> Result<Post, Error> {
     own_post().map_or_else(Post::any, Ok)
 }
 
+/// The same for its streams.
+pub const STREAM_POST: &str = "STREAM_POST";
+
+/// A post for the streams that this server offers ([`interfaces::stream`]), as [`post`] is for all else.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn stream_post() -> Result<Post, Error> {
+    number(STREAM_POST).map_or_else(Post::any, |post| Ok(Post(post)))
+}
+
 /// A decimal number in the environment.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {
@@ -69,6 +80,14 @@ pub fn list() -> Result<Vec<Server>, Error> {
         let (name, why) = said.split_once('\0').unwrap_or((&said, ""));
         all.push(Server { name: name.to_owned(), info, why: why.to_owned() });
     }
+}
+
+/// Has a server executed in another class: see `interfaces::servers::Servers::place`. Returns when it is there.
+///
+/// # Errors
+/// As [`act`].
+pub fn place(name: &str, class: u64, exclusion: u64) -> Result<(), Error> {
+    client()?.place(name, class, exclusion)
 }
 
 /// Has a server ended or started: see `interfaces::servers::Servers::act`. Returns when it is done.

@@ -52,12 +52,19 @@ pub fn errors() -> Stream {
 impl Stream {
     /// Reads some bytes. Value: how many; 0 at the end.
     ///
+    /// At a console it goes on with the next one if that ends in the middle: what was typed and not read is lost then anyhow
+    /// (docs/decisions/0011), and a person types it again. From anything else bytes may be gone that nobody has got, and that is said.
+    ///
     /// # Errors
-    /// `NotFound` if the stream is closed; what the server answers.
+    /// `NotFound` if the stream is closed; `Dead` if its server has ended in the middle; what the server answers.
     pub fn read(self, buffer: &mut [u8]) -> Result<usize, Error> {
         let len = buffer.len().min(PART);
-        let n = client(self.0.gate)?.read(self.0.id, &mut buffer[..len])?;
-        Ok((n as usize).min(len))
+        loop {
+            match client(self.0.gate)?.read(self.0.id, &mut buffer[..len]) {
+                Err(Error::Dead) if self.is_console() => {}
+                n => return Ok((n? as usize).min(len)),
+            }
+        }
     }
 
     /// Writes all bytes.

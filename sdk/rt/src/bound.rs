@@ -46,12 +46,19 @@ pub(crate) fn not_offered(error: Error) -> Error {
 }
 
 impl Bound {
-    /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none).
+    /// Binds this program to the block of gates at `gate`, with an argument section of `args_len` bytes (0: none): by the best grade of
+    /// call that is to be had. Where the kernel has no room for one more binding, and nothing is to be lent, that is a plain call.
     ///
     /// # Errors
     /// A refusal without the right call, `NotFound`, or what the kernel answers.
     pub fn bind(gate: u64, args_len: u64) -> Result<Bound, Error> {
-        Bound::bind_with(gate, args_len, 0)
+        match Bound::bind_with(gate, args_len, 0) {
+            Err(Error::TooBig) if args_len == 0 => {
+                let plain = Bound::plain(gate);
+                Ok(Bound { binding: Binding { why: contract::why::NO_ROOM, ..plain.binding }, ..plain })
+            }
+            bound => bound,
+        }
     }
 
     /// The same on the caller's own stack, where both sides want it.
@@ -70,7 +77,7 @@ impl Bound {
         let bound = match wanted {
             grade::PLAIN => return Ok(Bound::plain(gate)),
             grade::EPC_S => Bound::bind_with(gate, args_len, contract::flag::BY_KERNEL)?,
-            grade::EPC_H => Bound::bind(gate, args_len)?,
+            grade::EPC_H => Bound::bind_with(gate, args_len, 0)?,
             _ => return Err(Error::BadArgument),
         };
         if bound.binding.grade == wanted {

@@ -3,7 +3,9 @@
 //! other fault takes its usual course.
 
 use abi::Error;
+use abi::frame::Frame;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Copies what a caller has passed.
 ///
@@ -43,6 +45,25 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> Result<(), Error> {
         // SAFETY: the caller says so.
         unsafe { core::ptr::copy(from, to, len) };
         Ok(())
+    }
+}
+
+/// What is shown of a fault that this program does not mend (an address of a `fn(&Frame)`); 0: nothing.
+static SHOW: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From now on `show` is called with the registers of a fault that the program does not mend, on the thread that had it, before it takes
+/// its usual course. It is called once, without a lock that anybody needs to know of, and perhaps with any lock of the program's held.
+pub fn show_with(show: fn(&Frame)) {
+    SHOW.store(show as *mut (), Ordering::Release);
+}
+
+#[cfg_attr(not(target_os = "musubi"), allow(dead_code))]
+fn show(frame: &Frame) {
+    let show = SHOW.swap(core::ptr::null_mut(), Ordering::AcqRel);
+    if !show.is_null() {
+        // SAFETY: only `show_with` stores here, and it stores a function of this type.
+        let show: fn(&Frame) = unsafe { core::mem::transmute(show) };
+        show(frame);
     }
 }
 
@@ -93,6 +114,8 @@ mod machine {
         let mended = (place(musubi_guarded_begin)..place(musubi_guarded_end)).contains(&frame.rip);
         if mended {
             frame.rip = place(musubi_guarded_fault);
+        } else {
+            super::show(frame);
         }
         let _ = stub::fault_return(&Trap, core::ptr::from_mut(frame) as u64, mended.into());
         // It comes back only if the frame is spoilt: another fault here takes its course.

@@ -27,6 +27,7 @@ pub mod guard;
 mod heap;
 #[cfg(not(target_os = "musubi"))]
 mod host;
+pub mod info;
 pub mod interrupt;
 pub mod itc;
 pub mod later;
@@ -34,9 +35,12 @@ pub mod lend;
 pub mod line;
 mod local;
 pub mod mark;
+pub mod mbcf;
 #[cfg(target_arch = "x86_64")]
 mod memory;
+pub mod pager;
 mod panic;
+mod ports;
 pub mod post;
 pub mod probe;
 pub mod random;
@@ -50,6 +54,7 @@ pub mod sync;
 pub mod task;
 pub mod thread;
 pub mod time;
+pub mod trace;
 mod trap;
 
 pub use abi::{AclEntry, Error, Rights};

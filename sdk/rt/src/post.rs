@@ -152,7 +152,27 @@ impl Post {
     /// # Errors
     /// As [`Post::ask`]; `BadArgument` if it lends what has no length.
     pub fn ask_lending(self, op: u32, words: [u64; 6], lend: u16, ns: u64) -> Result<Message, Error> {
-        let mut frame = frame([self.0, 0, ns], op, words);
+        self.lending([0, ns], op, words, lend)
+    }
+
+    /// Sends a message here, lends memory with it as [`Post::ask_lending`] does, and receives the next one at `at`, in one step. Whatever
+    /// comes there, and however the wait ends, nothing is lent any more.
+    ///
+    /// # Errors
+    /// As [`Post::send_and_receive`]; `BadArgument` if it lends what has no length.
+    pub fn send_and_receive_lending(
+        self,
+        op: u32,
+        words: [u64; 6],
+        lend: u16,
+        at: Post,
+        ns: u64,
+    ) -> Result<Message, Error> {
+        self.lending([at.0, ns], op, words, lend)
+    }
+
+    fn lending(self, [at, ns]: [u64; 2], op: u32, words: [u64; 6], lend: u16) -> Result<Message, Error> {
+        let mut frame = frame([self.0, at, ns], op, words);
         frame[3] = head(op, lend, 0);
         message_call(CALL, frame).map(message)
     }

@@ -4,7 +4,6 @@ use abi::Error;
 use abi::calls::stub;
 use abi::layout::PAGE;
 use abi::sched::{EVENTS, Event, RING_FIRST, SeatInfo, op};
-use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Once;
@@ -137,13 +136,11 @@ pub fn give_back(vector: u64, gate: u64) -> Result<(), Error> {
     stub::call_scheduler(&Trap, op::GIVE_BACK, vector, gate).map(drop)
 }
 
-/// What is known of the seats of the processors.
+/// What is known of the seats of the processors, read where the kernel writes it.
 pub fn seats() -> impl Iterator<Item = SeatInfo> {
-    (0..).map_while(|index| {
-        let mut out = SeatInfo::default();
-        stub::seat_info(&Trap, index, ptr::from_mut(&mut out) as u64).ok()?;
-        Some(out)
-    })
+    let all = crate::info::all().ok();
+    let processors = all.map_or(0, |all| all.processors().count());
+    all.into_iter().flat_map(|all| all.seats()).take(processors).map(|seat| seat.seat)
 }
 
 /// A section that others write, too, as words that are read and written at once.

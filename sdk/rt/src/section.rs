@@ -9,6 +9,7 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 
 use crate::Trap;
+use crate::ports;
 use crate::post::Post;
 
 /// A section that this program made and may write. It stays when this value goes: see [`Section::delete`].
@@ -140,6 +141,23 @@ pub fn validate(address: u64, len: u64) -> Result<(), Error> {
     by_parts(address, len, |at, len| stub::page_validate(&Trap, at, len))
 }
 
+/// Has real pages at once (SSS-37): frames of zeroes where there were none, so that no access to them faults. The range is whole pages of one
+/// section of data whose access list this program may change.
+///
+/// # Errors
+/// What the kernel answers; the pages before the one where it refused are there then.
+pub fn alloc(address: u64, len: u64) -> Result<(), Error> {
+    by_parts(address, len, |at, len| stub::page_alloc(&Trap, at, len))
+}
+
+/// Gives their frames back at once; the pages read as zeroes from now on.
+///
+/// # Errors
+/// What the kernel answers; the pages before the one where it refused are given back then.
+pub fn free(address: u64, len: u64) -> Result<(), Error> {
+    by_parts(address, len, |at, len| stub::page_free(&Trap, at, len))
+}
+
 /// One call does a part, from the beginning.
 #[inline]
 fn by_parts(mut address: u64, mut len: u64, call: impl Fn(u64, u64) -> Result<u64, Error>) -> Result<(), Error> {
@@ -170,6 +188,15 @@ pub fn grant(base: u64, entry: &AclEntry) -> Result<(), Error> {
 
 /// Names a section for people.
 ///
+/// From its first thread or call on, a text is executed in this class (`abi::section::class`); NSys with the texts of `group` (0: by
+/// itself). User 0 only.
+///
+/// # Errors
+/// `Busy`: somebody has executed it.
+pub fn place(text: u64, class: u64, group: u64) -> Result<(), Error> {
+    stub::text_place(&Trap, text, class, group).map(drop)
+}
+
 /// # Errors
 /// What the kernel answers.
 pub fn name(base: u64, name: &[u8]) -> Result<(), Error> {
@@ -322,13 +349,19 @@ impl Ports {
     /// # Errors
     /// What the kernel answers.
     pub fn read(self, port: u64, width: u64) -> Result<u64, Error> {
-        stub::port_read(&Trap, self.0, port, width)
+        match ports::read(self.0, port, width) {
+            Some(value) => Ok(value),
+            None => stub::port_read(&Trap, self.0, port, width),
+        }
     }
 
     /// # Errors
     /// What the kernel answers.
     pub fn write(self, port: u64, width: u64, value: u64) -> Result<(), Error> {
-        stub::port_write(&Trap, self.0, port, width, value).map(drop)
+        match ports::write(self.0, port, width, value) {
+            Some(()) => Ok(()),
+            None => stub::port_write(&Trap, self.0, port, width, value).map(drop),
+        }
     }
 
     /// Writes all bytes to one byte-wide port.
@@ -336,6 +369,9 @@ impl Ports {
     /// # Errors
     /// What the kernel answers.
     pub fn write_bytes(self, port: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        if ports::write_bytes(self.0, port, bytes).is_some() {
+            return Ok(());
+        }
         while !bytes.is_empty() {
             let part = &bytes[..bytes.len().min(64 << 10)];
             let n = stub::port_write_bytes(&Trap, self.0, port, part.as_ptr() as u64, part.len() as u64)?;

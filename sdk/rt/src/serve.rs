@@ -7,6 +7,7 @@
 
 use abi::gate::{Record, record};
 use abi::{AclEntry, Error, Rights};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -19,8 +20,11 @@ use crate::request::{self, ANSWER};
 use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
+mod away;
 mod deferred;
 mod shares;
+use away::Staff;
+pub use away::{Away, away};
 pub use deferred::{Deferred, defer};
 pub use shares::Shares;
 
@@ -92,10 +96,8 @@ impl<S: Skeleton + 'static, const METHODS: u64> Offered<S, METHODS> {
     /// Starts the threads that wait at the post.
     pub(crate) fn open(&'static self) -> Result<(), Error> {
         let Some(office) = &self.office else { return Ok(()) };
-        office
-            .at_work
-            .iter()
-            .try_for_each(|work| thread::spawn(|| office.serve(&self.methods, METHODS, work), 0).map(drop))
+        let receiver = move |desk| thread::spawn(move || office.serve(&self.methods, METHODS, desk), 0).map(drop);
+        office.staff.hire(Box::new(receiver))
     }
 
     /// On the client's thread.
@@ -168,16 +170,18 @@ struct Office {
     sending: AtomicBool,
     /// Requests that are answered later ([`defer`]): where to, and their heads.
     deferred: Mutex<Vec<(u64, u32)>>,
-    /// What each receiver has received last.
+    /// What each receiver has received last, by its desk.
     at_work: Vec<Work>,
+    staff: Staff,
 }
 
-/// A request: where its answer goes, and its head.
+/// A request: where its answer goes, and its head; and the task whose request it is, while that waits for something else ([`away`]).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Work {
     back: AtomicU64,
     head: AtomicU32,
+    waits: AtomicU64,
 }
 
 /// Decodes a message about a request and runs its method. `None`: it asks for nothing ([`request::WATCH`]).
@@ -209,9 +213,9 @@ fn caller(message: &Message) -> Caller {
 impl Office {
     fn new(post: Post, receivers: usize) -> Self {
         let counts = [const { AtomicU64::new(0) }; COUNTS];
-        let at_work = (0..receivers).map(|_| Work::default()).collect();
-        let (kept_len, sending) = (AtomicU32::new(0), AtomicBool::new(false));
-        Office { post, counts, kept: Mutex::default(), kept_len, sending, deferred: Mutex::default(), at_work }
+        let at_work = (0..receivers + away::DESKS).map(|_| Work::default()).collect();
+        let (kept_len, sending, staff) = (AtomicU32::new(0), AtomicBool::new(false), Staff::new(receivers));
+        Office { post, counts, kept: Mutex::default(), kept_len, sending, deferred: Mutex::default(), at_work, staff }
     }
 
     /// Whether a request is here: received, or answered in vain so far.
@@ -227,7 +231,8 @@ impl Office {
     }
 
     /// The life of a receiver: until the post is no more.
-    fn serve<S: Skeleton>(&'static self, methods: &S, count: u64, work: &'static Work) {
+    fn serve<S: Skeleton>(&'static self, methods: &S, count: u64, desk: usize) {
+        let work = &self.at_work[desk];
         deferred::sit_down(self, work).expect("a receiver is a thread of this program's");
         // Whether a method is running, and what is to be answered next.
         let (serving, next) = (Cell::new(false), Cell::new(None));
@@ -272,6 +277,7 @@ impl Office {
                 // Without its receivers a server would only seem to be there.
                 how => panic!("a receiver cannot go on: {how:?}"),
             };
+            self.back_at(work);
             self.count(Count::Faulted);
             next.set(Some(reply(Err(error))));
         }

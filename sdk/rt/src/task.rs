@@ -1,8 +1,10 @@
 //! Tasks: ending, watching and listing them.
 
 use abi::calls::stub;
+use abi::layout::PAGE;
 use abi::task::{Ended, Exit, Identity, Limits, TaskInfo, ThreadInfo};
 use abi::{Error, info};
+use alloc::vec::Vec;
 
 use crate::Trap;
 use crate::post::Post;
@@ -149,25 +151,60 @@ pub fn threads() -> impl Iterator<Item = ThreadInfo> {
     })
 }
 
-/// All processors.
+/// All processors, read where the kernel counts.
 pub fn processors() -> impl Iterator<Item = info::Processor> {
-    let mut index = 0;
-    core::iter::from_fn(move || {
-        let mut out = info::Processor::default();
-        let count = stub::processor_info(&Trap, index, core::ptr::from_mut(&mut out) as u64).ok()?;
-        index += 1;
-        (index <= count).then_some(out)
+    let all = crate::info::all().ok();
+    let features = all.map_or(0, |all| all.head().features);
+    let running: Vec<u64> = all.map(|all| all.running().collect()).unwrap_or_default();
+    all.into_iter().flat_map(|all| all.processors()).map(move |(index, c)| info::Processor {
+        index: index as u64,
+        apic: c.apic,
+        thread: running.get(index).copied().unwrap_or(0),
+        entries: c.entries + c.crossings + c.passes + c.stays,
+        switches: c.switches + c.passes,
+        view_switches: c.views,
+        faults: c.faults,
+        interrupts: c.interrupts,
+        shootdowns: c.shootdowns,
+        idle: c.idle_ns,
+        features,
+        epc: c.epc + c.crossings / 2,
+        tlb_flushes: c.tlb_flushes,
+        copied_bytes: c.copied_bytes,
+        copies: c.copies,
+        events: c.events,
+        left_flags: c.left_flags,
+        barriers: c.barriers,
+        stops: c.stops,
     })
 }
 
-/// The machine's memory.
+/// The machine's memory, read where the kernel counts.
+///
+/// # Errors
+/// As for [`crate::info::all`].
+pub fn memory() -> Result<info::Memory, Error> {
+    let all = crate::info::all()?;
+    let m = all.machine();
+    Ok(info::Memory {
+        total: m.total * PAGE,
+        free: m.free * PAGE,
+        kernel_heap: m.heap,
+        kernel_heap_used: all.processors().fold(0, |sum, (_, counts)| counts.heap_used.wrapping_add(sum)),
+        views: m.views * PAGE,
+        sections: m.sections,
+        tasks: m.tasks,
+        threads: m.threads,
+    })
+}
+
+/// From now on it is a message to `post`, with this operation, when less than `low` bytes of memory are free, and when more than `high` are
+/// again; once at once. User 0 only.
 ///
 /// # Errors
 /// What the kernel answers.
-pub fn memory() -> Result<info::Memory, Error> {
-    let mut out = info::Memory::default();
-    stub::memory_info(&Trap, core::ptr::from_mut(&mut out) as u64)?;
-    Ok(out)
+pub fn memory_to(post: Post, op: u32, low: u64, high: u64) -> Result<(), Error> {
+    stub::memory_post(&Trap, post.0, op.into(), low, high).map(drop)
 }
 
 /// Switches the machine off. User 0 only.

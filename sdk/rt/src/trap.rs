@@ -1,6 +1,6 @@
 //! The instructions that leave a program: the kernel call, the bound call, the plain call.
 
-use abi::calls::{Kernel, number};
+use abi::calls::{Kernel, LIGHT, LIGHT_COUNT, MBCF, number};
 use abi::{Error, gate};
 
 /// The calls that carry messages: the first and the last number.
@@ -18,6 +18,9 @@ impl Kernel for Trap {
             let [a, b, c, d, e, f] = arguments;
             let (status, words) = machine::message_call(number, [a, b, c, 0, d, e, f, 0, 0, 0]);
             (status, words[2])
+        } else if (MBCF..LIGHT + LIGHT_COUNT as u64).contains(&number) {
+            // So do these, by their own doors.
+            machine::light_call(number, arguments)
         } else {
             machine::kernel_call(number, arguments)
         };

@@ -6,6 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use musubi::interfaces::console::mode;
 use musubi::processes::{self, ProcessInfo};
+use musubi::rt::serve::away;
 use musubi::rt::{Condition, Mutex, section};
 use musubi::{Caller, Error};
 
@@ -36,7 +37,7 @@ impl Input {
         let effect = self.lines.lock().take(byte);
         self.arrived.notify_all();
         if !effect.echo.is_empty() {
-            let _ = output.write(1, &effect.echo);
+            output.echo(&effect.echo);
         }
         if effect.interrupt {
             let all = core::mem::take(&mut *self.foreground.lock());
@@ -47,18 +48,26 @@ impl Input {
     }
 
     /// Waits for up to `max` bytes; none at the end of the input.
-    pub fn read(&self, max: usize) -> Result<Vec<u8>, Error> {
+    pub fn read(&self, caller: &Caller, max: usize) -> Result<Vec<u8>, Error> {
         if self.at_end || max == 0 {
             return Ok(Vec::new());
         }
         let mut part = vec![0; max.min(4096)];
+        if let Some(n) = self.lines.lock().give(&mut part) {
+            part.truncate(n);
+            return Ok(part);
+        }
+        let away = away(caller)?;
         let mut lines = self.lines.lock();
         loop {
             if let Some(n) = lines.give(&mut part) {
                 part.truncate(n);
                 return Ok(part);
             }
-            self.arrived.wait(&mut lines, u64::MAX)?;
+            match self.arrived.wait(&mut lines, away.patience_ns()) {
+                Err(Error::TimedOut) => away.goes_on()?,
+                waited => waited?,
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod devices;
 mod host;
 mod input;
 mod lines;
+mod order;
 mod output;
 mod screen;
 mod serial;
@@ -18,7 +19,7 @@ use input::Input;
 use musubi::abi::boot::device;
 use musubi::interfaces::console::{Console, console_serve_by};
 use musubi::interfaces::keyboard::KeyboardService;
-use musubi::interfaces::stream::{Stream, stream_serve};
+use musubi::interfaces::stream::{Stream, stream_serve_by};
 use musubi::rt::serve::Ways;
 use musubi::rt::{Once, fault, thread, time};
 use musubi::{Caller, Error, Start, servers};
@@ -47,7 +48,7 @@ fn run(_: &Start) -> i32 {
 fn begin() -> Result<(), Error> {
     let devices = Devices::find()?;
     let output = match devices.ports(device::EXEC_OUTPUT) {
-        Ok(console) => Output::Exec(ToHost::new(console, devices.shared())),
+        Ok(console) => Output::exec(ToHost::new(console, devices.shared())),
         Err(_) => Output::terminal(devices.ports(device::SERIAL).ok(), devices.screen()),
     };
     let keyboard = if output.is_exec() { None } else { musubi::names::lookup("keyboard").ok() };
@@ -59,9 +60,9 @@ fn begin() -> Result<(), Error> {
     if let Some(gate) = keyboard {
         thread::spawn(move || read_keys(&KeyboardService::new_with_args(gate, 4096), service), 0)?;
     }
-    let streams = stream_serve(service)?;
+    let streams = stream_serve_by(service, Ways::default().post(servers::stream_post()?))?;
     service.streams.get_or_try(|| Ok::<_, Error>(streams.address()))?;
-    let ways = Ways::default().post(servers::post()?).receivers(1);
+    let ways = Ways::default().post(servers::post()?);
     musubi::names::publish("console", &console_serve_by(service, ways)?)
 }
 
@@ -80,21 +81,21 @@ fn read_keys(keyboard: &KeyboardService, service: &Service) {
 }
 
 impl Stream for Service {
-    fn write(&self, _caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
+    fn write(&self, caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
         if id != 1 && id != 2 {
             return Err(Error::NotSupported);
         }
         // Copied before a lock is taken: the caller's memory may go away at any moment.
         let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
-        self.output.write(id, &part)?;
+        self.output.write(caller, id, &part)?;
         Ok(part.len() as u64)
     }
 
-    fn read(&self, _caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
+    fn read(&self, caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
         if id != 0 {
             return Err(Error::NotSupported);
         }
-        let bytes = self.input.read(buffer.len().min(PART))?;
+        let bytes = self.input.read(caller, buffer.len().min(PART))?;
         fault::copy_out(buffer, &bytes)?;
         Ok(bytes.len() as u64)
     }

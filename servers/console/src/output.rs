@@ -1,39 +1,49 @@
 //! Where output goes.
 
 use crate::host::ToHost;
+use crate::order::Order;
 use crate::screen::Screen;
 use crate::serial;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use musubi::Error;
 use musubi::rt::Mutex;
 use musubi::rt::section::{Device, Ports};
+use musubi::{Caller, Error};
 
 pub enum Output {
-    /// The host's tool.
-    Exec(ToHost),
+    /// The host's tool, which has the output and the errors apart.
+    Exec {
+        host: ToHost,
+        orders: [Order; 2],
+    },
     Terminal {
         serial: Option<Ports>,
         line: Mutex<()>,
         screen: Option<Box<Mutex<(Device, Screen)>>>,
+        order: Order,
     },
 }
 
 impl Output {
+    pub fn exec(host: ToHost) -> Output {
+        Output::Exec { host, orders: [const { Order::new() }; 2] }
+    }
+
     pub fn terminal(serial: Option<Ports>, screen: Option<(Device, Screen)>) -> Output {
         if let Some(ports) = serial {
             serial::begin(ports);
         }
-        Output::Terminal { serial, line: Mutex::new(()), screen: screen.map(|s| Box::new(Mutex::new(s))) }
+        let screen = screen.map(|s| Box::new(Mutex::new(s)));
+        Output::Terminal { serial, line: Mutex::new(()), screen, order: Order::new() }
     }
 
     pub fn is_exec(&self) -> bool {
-        matches!(self, Output::Exec(_))
+        matches!(self, Output::Exec { .. })
     }
 
     pub fn serial(&self) -> Option<Ports> {
         match self {
-            Output::Exec(_) => None,
+            Output::Exec { .. } => None,
             Output::Terminal { serial, .. } => *serial,
         }
     }
@@ -46,23 +56,44 @@ impl Output {
         }
     }
 
-    pub fn write(&self, id: u64, bytes: &[u8]) -> Result<(), Error> {
+    /// Writes to the output (1) or the errors (2), when it is the caller's turn ([`Order`]).
+    pub fn write(&self, caller: &Caller, id: u64, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Output::Exec(host) => host.write(id as u8, bytes),
-            Output::Terminal { serial, line, screen } => {
-                let bytes = with_returns(bytes);
-                if let Some(ports) = serial {
-                    let _whole = line.lock();
-                    serial::write(*ports, &bytes)?;
-                }
-                if let Some(screen) = screen {
-                    let (memory, screen) = &mut *screen.lock();
-                    screen.write(&bytes);
-                    screen.show(|offset, pixels| memory.write(offset as u64, pixels));
-                }
-                Ok(())
+            // Byte for byte what programs write: another one's half line is not ended for him.
+            Output::Exec { host, orders } => {
+                let order = &orders[usize::from(id == 2)];
+                order.write(caller, bytes, |_| host.write(id as u8, bytes))
             }
+            Output::Terminal { order, .. } => order.write(caller, bytes, |broken| {
+                if broken {
+                    self.show(b"\n")?;
+                }
+                self.show(bytes)
+            }),
         }
+    }
+
+    /// What is shown of what somebody types.
+    pub fn echo(&self, bytes: &[u8]) {
+        if let Output::Terminal { order, .. } = self {
+            let _ = self.show(bytes);
+            order.echoed(bytes);
+        }
+    }
+
+    fn show(&self, bytes: &[u8]) -> Result<(), Error> {
+        let Output::Terminal { serial, line, screen, .. } = self else { return Ok(()) };
+        let bytes = with_returns(bytes);
+        if let Some(ports) = serial {
+            let _whole = line.lock();
+            serial::write(*ports, &bytes)?;
+        }
+        if let Some(screen) = screen {
+            let (memory, screen) = &mut *screen.lock();
+            screen.write(&bytes);
+            screen.show(|offset, pixels| memory.write(offset as u64, pixels));
+        }
+        Ok(())
     }
 }
 

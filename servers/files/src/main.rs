@@ -11,7 +11,7 @@ mod service;
 
 use alloc::boxed::Box;
 use musubi::interfaces::files::files_serve_by;
-use musubi::interfaces::stream::stream_serve;
+use musubi::interfaces::stream::stream_serve_by;
 use musubi::rt::serve::Ways;
 use musubi::{Error, Start, servers};
 use service::Service;
@@ -37,7 +37,7 @@ fn run(_: &Start) -> i32 {
 
 fn begin(service: &'static Service) -> Result<(), Error> {
     pack::install(&service.files)?;
-    let streams = stream_serve(service)?;
+    let streams = stream_serve_by(service, Ways::default().post(servers::stream_post()?))?;
     streams.admit(&musubi::rt::gate::ANYBODY)?;
     service.set_streams(streams.address());
     let gates = files_serve_by(service, Ways::default().lines(LINES).post(servers::post()?))?;

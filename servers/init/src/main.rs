@@ -25,8 +25,10 @@ use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::power::power_serve;
 use musubi::interfaces::ready::ready_serve;
 use musubi::interfaces::sched::SchedClient;
-use musubi::interfaces::servers::servers_serve;
+use musubi::interfaces::servers::servers_serve_by;
+use musubi::rt::post::Post;
 use musubi::rt::section::Ports;
+use musubi::rt::serve::Ways;
 use musubi::rt::{Once, gate::ANYBODY, task, thread, time};
 use musubi::{Error, Start};
 use power::Switch;
@@ -55,6 +57,11 @@ fn run(start: &Start) -> i32 {
     1
 }
 
+/// The loader, once it was bound.
+fn loader() -> Result<&'static LoaderClient, Error> {
+    LOADER.get().ok_or(Error::NotFound)
+}
+
 /// Says what was being done when it went wrong.
 fn doing(what: &str) -> impl Fn(Error) -> String {
     move |e| format!("{what}: {e}")
@@ -72,8 +79,9 @@ impl System {
         let ready = ready_serve(&BOOK).map_err(doing("gates"))?;
         let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
         let power = power_serve(&SWITCH).map_err(doing("gates"))?;
-        let servers = servers_serve(&SUPERVISOR).map_err(doing("gates"))?;
-        ready.admit(&ANYBODY).map_err(doing("acl"))?;
+        let ways = Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"))?;
+        let servers = servers_serve_by(&SUPERVISOR, ways).map_err(doing("gates"))?;
+        ready.admit(&ANYBODY).and_then(|()| servers.admit(&ANYBODY)).map_err(doing("acl"))?;
         thread::spawn(|| SUPERVISOR.end_them(), 0).map_err(doing("thread"))?;
         let devices = gate(start, "DEVICES")?;
         for server in &system::SERVERS {

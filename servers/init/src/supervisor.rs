@@ -1,6 +1,8 @@
 //! Watches the servers, and starts those that end again where they stood (docs/decisions/0011). Each has a thread of this program's,
 //! which does nothing else.
 
+mod asked;
+
 use crate::ledger::Book;
 use crate::policy::{Policy, Verdict};
 use crate::system::{FILES, NAMES, Server};
@@ -8,18 +10,19 @@ use crate::{describe, doing};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::rights::{ANY_TEXT, principal};
-use musubi::abi::task::{Exit, Limits, USER_PERSON, USER_SYSTEM, exit};
+use musubi::abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::ledger;
 use musubi::interfaces::loader::{LoaderClient, PLACE, Place};
 use musubi::interfaces::names::NamesService;
 use musubi::interfaces::ready;
-use musubi::interfaces::servers::{RECORD, ServerInfo, Servers, act, state};
+use musubi::interfaces::servers::{act, state};
 use musubi::rt::post::Post;
-use musubi::rt::{Condition, Mutex, Once, fault, task, thread, time};
-use musubi::{AclEntry, Caller, Error, Rights, servers};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use musubi::rt::{Condition, Mutex, Once, task, thread, time};
+use musubi::{AclEntry, Error, Rights, servers};
+use zerocopy::{FromBytes, FromZeros};
 
 /// How long a server may take until it is ready.
 const PATIENCE_NS: u64 = 20_000_000_000;
@@ -30,6 +33,10 @@ pub struct Supervisor {
     /// Nothing of these is done with the lock in hand.
     all: Mutex<Vec<Record>>,
     changed: Condition,
+    /// Programs that are no servers, and the class and group that they are to have; how many were said, and how many the loader knows.
+    orders: Mutex<Vec<(&'static str, u64, u64)>>,
+    ordered: AtomicU64,
+    carried_out: AtomicU64,
     names: Once<NamesService>,
     book: &'static Book,
 }
@@ -52,6 +59,8 @@ struct Record {
     /// Somebody wants it started now.
     hurry: bool,
     stopped: bool,
+    /// The class that it is started in, and its group there; none: as the image says.
+    placed: Option<(u64, u64)>,
 }
 
 impl Record {
@@ -72,7 +81,15 @@ impl Record {
 
 impl Supervisor {
     pub const fn new(book: &'static Book) -> Supervisor {
-        Supervisor { all: Mutex::new(Vec::new()), changed: Condition::new(), names: Once::new(), book }
+        Supervisor {
+            all: Mutex::new(Vec::new()),
+            changed: Condition::new(),
+            orders: Mutex::new(Vec::new()),
+            ordered: AtomicU64::new(0),
+            carried_out: AtomicU64::new(0),
+            names: Once::new(),
+            book,
+        }
     }
 
     /// The name service, as soon as it was started.
@@ -95,6 +112,7 @@ impl Supervisor {
         }
         let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
         let post = post_for(&place).map_err(doing("a post"))?;
+        let streams = server.streams.then(|| post_for(&place)).transpose().map_err(doing("a post"))?;
         if server.ledger {
             self.book.is_for(place.text);
         }
@@ -115,10 +133,11 @@ impl Supervisor {
                 kill: 0,
                 hurry: false,
                 stopped: false,
+                placed: None,
             });
             all.len() - 1
         };
-        let tender = Tender { supervisor: self, server, index, place, post, loader, gates };
+        let tender = Tender { supervisor: self, server, index, place, post, streams, loader, gates };
         let first = tender.start();
         if let Err(why) = &first {
             if server.needed {
@@ -129,10 +148,16 @@ impl Supervisor {
         thread::spawn(move || tender.live(first), 0).map(drop).map_err(doing("thread"))
     }
 
-    /// Ends what somebody wants ended: those who ask do so on their own threads, which may not.
+    /// Ends what somebody wants ended, and has the loader place what is no server: those who ask do so on their own threads, which may not.
     pub fn end_them(&self) -> ! {
         let mut all = self.all.lock();
         loop {
+            let orders = core::mem::take(&mut *self.orders.lock());
+            for (name, class, exclusion) in orders {
+                let _ = crate::loader().and_then(|loader| loader.place_as(name, class, exclusion));
+                self.carried_out.fetch_add(1, Ordering::SeqCst);
+                self.changed.notify_all();
+            }
             match all.iter_mut().map(|one| core::mem::take(&mut one.kill)).find(|task| *task != 0) {
                 Some(task) => {
                     drop(all);
@@ -170,6 +195,8 @@ struct Tender {
     index: usize,
     place: Place,
     post: Post,
+    /// The one for its streams.
+    streams: Option<Post>,
     loader: &'static LoaderClient,
     gates: [u64; 2],
 }
@@ -185,8 +212,8 @@ impl Tender {
         let mut hopeless = started.is_err();
         loop {
             let (why, lived) = match started {
-                Ok((child, since)) => (said(&end_of(child, u64::MAX)), time::now_ns().saturating_sub(since)),
-                Err(why) => (why, 0),
+                Ok((child, since)) => (said(&end_of(child, u64::MAX)), Some(time::now_ns().saturating_sub(since))),
+                Err(why) => (why, None),
             };
             let asked = {
                 let mut all = self.supervisor.all.lock();
@@ -213,7 +240,7 @@ impl Tender {
                     }
                     _ => {
                         if !hopeless {
-                            self.log(&format!("{reason}; it ends too often, and is given up"));
+                            self.log(&format!("{reason}; it never becomes ready, and is given up"));
                         }
                         self.rest(state::GIVEN_UP);
                         policy.forgive();
@@ -278,6 +305,7 @@ impl Tender {
         let variable = |name: &str, value: u64| format!("{name}={value}").into_bytes();
         let mut env = Vec::new();
         env.push(variable(servers::POST, self.post.0));
+        env.extend(self.streams.map(|post| variable(servers::STREAM_POST, post.0)));
         let mut command = Command::new(self.server.path.as_bytes());
         if self.server.ledger {
             env.push(variable(ledger::VARIABLE, self.gates[1]));
@@ -289,6 +317,9 @@ impl Tender {
         }
         if self.server.name == FILES {
             command = command.limits(limits_of_files().map_err(doing("memory"))?);
+        }
+        if let Some((class, exclusion)) = self.supervisor.all.lock()[self.index].placed {
+            command = command.placed(class, exclusion);
         }
         let child = command.env(env).spawn_at(self.loader, self.place.text).map_err(|e| format!("{e}"))?;
         self.supervisor.change(self.index, |one| {
@@ -369,83 +400,7 @@ fn said(ended: &Result<Exit, Error>) -> String {
 /// What a person's files may use together; the file server makes the account.
 fn limits_of_files() -> Result<Limits, Error> {
     let memory = task::memory()?;
-    Ok(Limits { frames: memory.total / 4096 / 4, sections: 32768, reserve: 1 << 39, threads: 64 })
-}
-
-impl Servers for Supervisor {
-    fn status(&self, index: u64, record: &mut [u8; RECORD], text: &mut [u8]) -> Result<u64, Error> {
-        let (info, said) = {
-            let all = self.all.lock();
-            let one = usize::try_from(index).ok().and_then(|index| all.get(index)).ok_or(Error::NotFound)?;
-            let info = ServerInfo {
-                state: one.state,
-                task: one.task,
-                restarts: one.starts.saturating_sub(1),
-                since: one.since,
-                text: one.place.text,
-                needed: one.server.needed.into(),
-            };
-            (info, format!("{}\0{}", one.server.name, one.why).into_bytes())
-        };
-        fault::copy_out(record, info.as_bytes())?;
-        let len = said.len().min(text.len());
-        fault::copy_out(text, &said[..len])?;
-        Ok(len as u64)
-    }
-
-    fn act(&self, caller: &Caller, name: &str, what: u64) -> Result<(), Error> {
-        if caller.user != USER_SYSTEM && caller.user != USER_PERSON {
-            return Err(Error::Denied);
-        }
-        let mut all = self.all.lock();
-        let index = all.iter().position(|one| one.server.name == name).ok_or(Error::NotFound)?;
-        let one = &mut all[index];
-        let before = one.starts;
-        match what {
-            act::STOP if one.server.needed => return Err(Error::Refused),
-            act::STOP if one.is_down() => return Ok(()),
-            act::STOP => {
-                one.stopped = true;
-                one.end(what);
-            }
-            act::KILL if one.is_down() => return Err(Error::Dead),
-            act::START if one.is_up() => {}
-            act::RESTART | act::KILL if one.is_up() => one.end(what),
-            act::START | act::RESTART | act::KILL => {
-                one.stopped = false;
-                one.hurry = true;
-                // It goes on from here, and not from what it was.
-                one.state = state::WAITING;
-            }
-            _ => return Err(Error::BadArgument),
-        }
-        self.changed.notify_all();
-        loop {
-            let one = &all[index];
-            match what {
-                act::STOP if one.state == state::STOPPED => return Ok(()),
-                act::STOP if one.state == state::GIVEN_UP => return Ok(()),
-                act::STOP => {}
-                _ if one.is_down() => return Err(Error::Dead),
-                act::START if one.state == state::RUNNING => return Ok(()),
-                act::RESTART | act::KILL if one.starts > before => return Ok(()),
-                _ => {}
-            }
-            self.changed.wait(&mut all, u64::MAX)?;
-        }
-    }
-
-    fn wait(&self, gate: u64) -> Result<(), Error> {
-        let mut all = self.all.lock();
-        let there = |one: &Record| (one.place.text..one.place.end).contains(&gate);
-        let index = all.iter().position(there).ok_or(Error::NotFound)?;
-        loop {
-            let one = &all[index];
-            match one.state {
-                state::RUNNING => return Ok(()),
-                _ if one.is_down() => return Err(Error::Dead),
-                _ => self.changed.wait(&mut all, u64::MAX)?,
-            }
-        }
-    }
+    // The server's own receivers are among the threads: for files and for streams one each on each processor.
+    let threads = 64 + 2 * task::processors().count() as u64;
+    Ok(Limits { frames: memory.total / 4096 / 4, sections: 32768, reserve: 1 << 39, threads })
 }

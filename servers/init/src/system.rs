@@ -8,22 +8,25 @@ pub struct Server {
     pub name: &'static str,
     /// Whether the machine is of no use without it.
     pub needed: bool,
+    /// Whether it offers streams, too, which have a post for themselves.
+    pub streams: bool,
     /// Whether what it knows is kept for the next one (interface `ledger`).
     pub ledger: bool,
 }
 
 const fn server(path: &'static str, name: &'static str) -> Server {
-    Server { path, name, needed: false, ledger: false }
+    Server { path, name, needed: false, streams: false, ledger: false }
 }
 
-pub const SERVERS: [Server; 9] = [
+pub const SERVERS: [Server; 10] = [
     Server { needed: true, ledger: true, ..server("bin/names", NAMES) },
-    Server { needed: true, ..server("bin/files", FILES) },
+    Server { needed: true, streams: true, ..server("bin/files", FILES) },
     Server { needed: true, ledger: true, ..server("bin/processes", "processes") },
     server("bin/clock", "clock"),
+    server("bin/memory", "memory"),
     server("bin/keyboard", "keyboard"),
-    Server { needed: true, ..server("bin/console", "console") },
-    server("bin/pipes", "pipes"),
+    Server { needed: true, streams: true, ..server("bin/console", "console") },
+    Server { streams: true, ..server("bin/pipes", "pipes") },
     server("bin/linux", "linux"),
     Server { ledger: true, ..server("bin/sched", "sched") },
 ];
@@ -32,6 +35,8 @@ pub const SERVERS: [Server; 9] = [
 pub const NAMES: &str = "names";
 /// The one that the loader is told of.
 pub const FILES: &str = "files";
+/// Programs that the `sched` server starts.
+pub const SCHEDULERS: [&str; 3] = ["sched-fast", "sched-initial", "fast-initial"];
 pub const SHELL: &str = "bin/shell";
 
 /// What the shell finds in its environment.

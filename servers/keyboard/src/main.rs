@@ -19,7 +19,7 @@ use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::keyboard::{Keyboard, keyboard_serve_by, way};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::section::Ports;
-use musubi::rt::serve::Ways;
+use musubi::rt::serve::{Ways, away};
 use musubi::rt::{Condition, Mutex, fault, sched, section, task, thread, time};
 use musubi::{Caller, Error, Start, servers};
 use probe::Probe;
@@ -68,7 +68,7 @@ fn begin() -> Result<&'static Service, Error> {
     let (typed, reader) = (Mutex::new(Vec::with_capacity(TYPED)), Mutex::new(0));
     let service = Service { controller, driver, typed, arrived: Condition::new(), reader };
     let service: &'static Service = alloc::boxed::Box::leak(alloc::boxed::Box::new(service));
-    let gates = keyboard_serve_by(service, Ways::default().post(servers::post()?).receivers(1))?;
+    let gates = keyboard_serve_by(service, Ways::default().post(servers::post()?))?;
     gates.admit(&ANYBODY)?;
     musubi::names::publish("keyboard", &gates)?;
     Ok(service)
@@ -140,10 +140,14 @@ impl Keyboard for Service {
             }
             *reader = caller.text;
         }
+        let away = away(caller)?;
         let part: Vec<u8> = {
             let mut typed = self.typed.lock();
             while typed.is_empty() {
-                self.arrived.wait(&mut typed, u64::MAX)?;
+                match self.arrived.wait(&mut typed, away.patience_ns()) {
+                    Err(Error::TimedOut) => away.goes_on()?,
+                    waited => waited?,
+                }
             }
             let len = typed.len().min(buffer.len());
             typed.drain(..len).collect()
@@ -160,13 +164,15 @@ impl Keyboard for Service {
         }
     }
 
-    fn probe(&self, _: &Caller) -> Result<u64, Error> {
+    fn probe(&self, caller: &Caller) -> Result<u64, Error> {
+        let _away = away(caller)?;
         self.settle()?;
         self.controller.echo_next()?;
         PROBE.run(|| self.controller.write(ACKNOWLEDGED))
     }
 
-    fn write_time(&self, _: &Caller) -> Result<u64, Error> {
+    fn write_time(&self, caller: &Caller) -> Result<u64, Error> {
+        let _away = away(caller)?;
         self.settle()?;
         // A command that causes nothing until its byte follows.
         let began = time::ticks();

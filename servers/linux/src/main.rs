@@ -5,10 +5,11 @@
 
 extern crate alloc;
 
+use abi::gate::record::{BY_LINE, BY_POST};
 use abi::task::USER_SYSTEM;
 use alloc::boxed::Box;
 use alloc::format;
-use musubi::interfaces::linux::{Linux, linux_serve};
+use musubi::interfaces::linux::{Linux, linux_serve_by};
 use musubi::interfaces::request::{LEN_MAX, Request};
 use musubi::{Caller, Error, Rights, Start};
 use personality::coverage::What;
@@ -16,6 +17,7 @@ use personality::musubi::Musubi;
 use personality::server::{Refusal, Server, Spawn};
 use rt::fault;
 use rt::section::{Who, may};
+use rt::serve::Ways;
 
 musubi::program!(run);
 
@@ -24,7 +26,7 @@ struct Service(&'static Server<Musubi>);
 fn run(_start: &Start) -> i32 {
     let ready = personality::musubi::begin().and_then(|server| {
         let service: &'static Service = Box::leak(Box::new(Service(server)));
-        let gates = linux_serve(service)?;
+        let gates = linux_serve_by(service, Ways::default().post(musubi::servers::post()?))?;
         musubi::names::publish("linux", &gates)
     });
     match ready {
@@ -66,9 +68,15 @@ impl Linux for Service {
         if (request.user != caller.user || request.payer != 0) && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
+        // Who sends a message is not there to be asked what he may read; and what he starts is paid for by his task, not by this one's.
+        let by_message = caller.flags & (BY_POST | BY_LINE) != 0;
+        if by_message && section != 0 && caller.user != USER_SYSTEM {
+            return Err(Error::NotSupported);
+        }
+        let payer = if by_message && request.payer == 0 { caller.task } else { request.payer };
         // This server reads more than its callers may: what it runs for one of them is what that one may read.
         // (What a file holds is known by where it begins, whatever length is said.)
-        if section != 0 && !may(section, len.max(1), Rights::READ, Who::Caller) {
+        if section != 0 && !by_message && !may(section, len.max(1), Rights::READ, Who::Caller) {
             return Err(Error::Denied);
         }
         let spawn = Spawn {
@@ -80,7 +88,7 @@ impl Linux for Service {
             len,
             user: request.user,
             limits: request.limits,
-            payer: request.payer,
+            payer,
         };
         self.0.spawn(&spawn).map_err(|refusal| {
             put_line(reason, format!("{refusal}").as_bytes());

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use musubi::abi::boot::DeviceRecord;
 use musubi::abi::rights::principal;
 use musubi::abi::task::{USER_PERSON, USER_SYSTEM};
-use musubi::interfaces::devices::{Devices, RECORD};
-use musubi::rt::{Mutex, interrupt, section};
+use musubi::interfaces::devices::{Devices, RECORD, ask};
+use musubi::rt::{Mutex, interrupt, section, task, trace};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
 
@@ -59,5 +59,28 @@ impl Devices for DeviceTable {
             return Err(Error::Denied);
         }
         interrupt::route(number, (processor != u64::MAX).then_some(processor))
+    }
+
+    fn trace(&self, caller: &Caller, what: u64) -> Result<u64, Error> {
+        if !matches!(caller.user, USER_SYSTEM | USER_PERSON) {
+            return Err(Error::Denied);
+        }
+        if what > ask::PAUSE {
+            return Err(Error::BadArgument);
+        }
+        let on = what == ask::ON;
+        let mut base = if what == ask::LOOK { trace::base()? } else { 0 };
+        if what != ask::LOOK {
+            for processor in 0..task::processors().count() as u64 {
+                base = trace::switch(processor, on)?;
+            }
+        }
+        if base != 0 && what != ask::PAUSE {
+            let rights = if what == ask::OFF { Rights::empty() } else { Rights::READ };
+            let entry =
+                AclEntry { principal: principal::USER, rights: rights.bits(), id: caller.user, text: caller.text };
+            section::grant(base, &entry)?;
+        }
+        Ok(base)
     }
 }

@@ -1,11 +1,12 @@
 //! Instances: a clone of the text, the data at a fixed distance behind it, and the start record.
 
 use crate::image::{Original, Refusal};
+use crate::placement::Wanted;
 use alloc::format;
 use alloc::vec::Vec;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::rights::principal;
-use musubi::abi::section::{flag, kind};
+use musubi::abi::section::{class, flag, kind};
 use musubi::abi::start::{START_MAGIC, StartInfo, Str};
 use musubi::abi::task::Limits;
 use musubi::interfaces::request::Request;
@@ -61,8 +62,14 @@ impl Room {
     }
 }
 
-/// Starts an instance of `original`, in a room or anywhere. Value: its task.
-pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Room>) -> Result<u64, Refusal> {
+/// Starts an instance of `original`, in a room or anywhere, to be executed in a class. Value: its task.
+pub fn start(
+    original: &Original,
+    request: &Request,
+    name: &[u8],
+    class: Wanted,
+    at: Option<&Room>,
+) -> Result<u64, Refusal> {
     let plan = &original.plan;
     let at_step =
         |step: &'static str| move |error: Error| Refusal { error, reason: format!("cannot start it: {step}: {error}") };
@@ -74,6 +81,9 @@ pub fn start(original: &Original, request: &Request, name: &[u8], at: Option<&Ro
     let text = section::clone_at(original.text, flag::ANY_PRINCIPAL, at, room).map_err(at_step("text"))?;
     parts.bases.push(text);
     let _ = section::name(text, name);
+    if class.class != class::PUSR {
+        section::place(text, class.class, class.group).map_err(at_step("placement"))?;
+    }
 
     let mut data_base = 0;
     if plan.data_len > 0 {

@@ -9,6 +9,7 @@ mod image;
 mod instance;
 mod manifest;
 mod pack;
+mod placement;
 mod service;
 
 use alloc::format;
@@ -30,6 +31,9 @@ static SERVICE: Once<service::Service> = Once::new();
 
 /// The file of the image that names the scheduler which the machine begins with.
 const SCHEDULER: &[u8] = b"etc/scheduler";
+
+/// The one that names programs which may be executed in supervisor mode.
+const PLACEMENT: &[u8] = b"etc/placement";
 
 fn run(start: &Start) -> i32 {
     match begin(start) {
@@ -55,6 +59,9 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let devices = devices_serve(devices).map_err(text("gates"))?;
     loader.admit(&ANYBODY).map_err(text("acl"))?;
 
+    if let Some((_, lines)) = table.find(PLACEMENT) {
+        service.placements.read(lines)?;
+    }
     let mut init = init_request(manifest, &loader, &pack, &devices);
     if let Some((_, name)) = table.find(SCHEDULER) {
         init.env.push([b"SCHED=", name.trim_ascii()].concat());

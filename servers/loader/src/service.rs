@@ -3,6 +3,7 @@
 use crate::image::{self, Kind, Original, Originals, Refusal};
 use crate::instance::{self, Room};
 use crate::pack::PackTable;
+use crate::placement::Placements;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Service {
     places: Mutex<Vec<Arc<Stand>>>,
     /// The personality that was called last; bound as long as anybody uses it.
     linux: Mutex<Option<Arc<LinuxService>>>,
+    pub placements: Placements,
 }
 
 /// A place, and what is started there: the number of its file.
@@ -54,6 +56,7 @@ impl Service {
             files: Once::new(),
             places: Mutex::default(),
             linux: Mutex::new(None),
+            placements: Placements::default(),
         }
     }
 
@@ -65,7 +68,7 @@ impl Service {
         }
         let Some(files) = self.files.get() else {
             let (number, bytes) = self.pack.find(&request.path).ok_or(Error::NotFound)?;
-            return self.start_member(request, number, bytes);
+            return self.start_member(request, number, bytes, user);
         };
         let mut record = [0; RECORD];
         files.look(&request.path, &mut record)?;
@@ -74,16 +77,19 @@ impl Service {
             return Err(Error::Denied.into());
         }
         match self.pack.at(info.section) {
-            Some((number, bytes)) => self.start_member(request, number, bytes),
-            None => self.start_file(request, &info),
+            Some((number, bytes)) => self.start_member(request, number, bytes, user),
+            None => self.start_file(request, &info, user),
         }
     }
 
     /// A program that came with the image, and does not change.
-    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8]) -> Result<u64, Refusal> {
+    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8], user: u64) -> Result<u64, Refusal> {
         let name = base_name(&request.path);
         match self.originals.of(number, name, bytes)? {
-            Kind::Native(original) => instance::start(&original, request, name, None),
+            Kind::Native(original) => {
+                let class = self.placements.of(request, name, user)?;
+                instance::start(&original, request, name, class, None)
+            }
             Kind::Linux => self.start_linux(request, bytes.as_ptr() as u64, bytes.len() as u64),
         }
     }
@@ -112,11 +118,12 @@ impl Service {
 
     fn start_at(&self, place: u64, request: &Request) -> Result<u64, Refusal> {
         let stand = self.places.lock().iter().find(|stand| stand.room.text == place).cloned().ok_or(Error::NotFound)?;
-        instance::start(&stand.original, request, &stand.name, Some(&stand.room))
+        let class = self.placements.of(request, &stand.name, USER_SYSTEM)?;
+        instance::start(&stand.original, request, &stand.name, class, Some(&stand.room))
     }
 
     /// A program that somebody has written.
-    fn start_file(&self, request: &Request, info: &FileInfo) -> Result<u64, Refusal> {
+    fn start_file(&self, request: &Request, info: &FileInfo, user: u64) -> Result<u64, Refusal> {
         if info.mode & DIRECTORY != 0 {
             return Err(Error::IsADirectory.into());
         }
@@ -132,7 +139,9 @@ impl Service {
         let name = base_name(&request.path);
         match image::read(name, bytes)? {
             Kind::Native(original) => {
-                let started = instance::start(&original, request, name, None);
+                // What it is called says nothing: anybody may call a file as he likes.
+                let class = self.placements.of(request, b"", user);
+                let started = class.and_then(|class| instance::start(&original, request, name, class, None));
                 // Its instance has pages of its own; nothing else is ever made of this one.
                 let _ = section::delete(original.text);
                 started
@@ -208,6 +217,13 @@ impl Loader for Service {
             return Err(Error::Denied);
         }
         spawn_as(request, reason, |request| self.start_at(place, request))
+    }
+
+    fn place_as(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        self.placements.put(&fault::copy_in(name.as_bytes())?, class, exclusion)
     }
 
     fn spawn(&self, caller: &Caller, request: &[u8], reason: &mut [u8]) -> Result<u64, Error> {

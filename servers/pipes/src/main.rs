@@ -10,8 +10,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use musubi::interfaces::pipes::{Pipes, pipes_serve_by};
-use musubi::interfaces::stream::{Stream, stream_serve};
-use musubi::rt::serve::Ways;
+use musubi::interfaces::stream::{Stream, stream_serve_by};
+use musubi::rt::serve::{Ways, away};
 use musubi::rt::{Condition, Mutex, Once, fault, random, section, thread};
 use musubi::{Caller, Error, Start, servers};
 use ring::Ring;
@@ -38,9 +38,10 @@ struct Service {
 static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), streams: Once::new() };
 
 fn run(_: &Start) -> i32 {
-    let offered = stream_serve(&SERVICE).and_then(|gates| {
+    let offered = servers::stream_post().and_then(|post| {
+        let gates = stream_serve_by(&SERVICE, Ways::default().post(post))?;
         SERVICE.streams.get_or_try(|| Ok::<_, Error>(gates.address()))?;
-        musubi::names::publish("pipes", &pipes_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?)
+        musubi::names::publish("pipes", &pipes_serve_by(&SERVICE, Ways::default().post(servers::post()?))?)
     });
     if offered.is_err() {
         return 1;
@@ -51,6 +52,36 @@ fn run(_: &Start) -> i32 {
 impl Service {
     fn pipe(&self, id: u64) -> Result<Arc<Pipe>, Error> {
         self.pipes.lock().get(&(id / 2)).cloned().ok_or(Error::NotFound)
+    }
+}
+
+impl Pipe {
+    /// Does something as soon as it can be done.
+    fn wait_until<T>(
+        &self,
+        caller: &Caller,
+        mut what: impl FnMut(&mut Ring) -> Option<Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut what = |ring: &mut Ring| {
+            let done = what(ring)?;
+            self.changed.notify_all();
+            Some(done)
+        };
+        if let Some(done) = what(&mut self.ring.lock()) {
+            return done;
+        }
+        // Who is waited for may be behind the same post.
+        let away = away(caller)?;
+        let mut ring = self.ring.lock();
+        loop {
+            if let Some(done) = what(&mut ring) {
+                return done;
+            }
+            match self.changed.wait(&mut ring, away.patience_ns()) {
+                Err(Error::TimedOut) => away.goes_on()?,
+                waited => waited?,
+            }
+        }
     }
 }
 
@@ -83,44 +114,32 @@ impl Pipes for Service {
 }
 
 impl Stream for Service {
-    fn write(&self, _caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
+    fn write(&self, caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error> {
         if id.is_multiple_of(2) {
             return Err(Error::NotSupported);
         }
         let pipe = self.pipe(id)?;
         // Copied before the lock is taken: the caller's memory may go away at any moment.
         let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
-        let mut ring = pipe.ring.lock();
-        loop {
+        pipe.wait_until(caller, |ring| {
             if ring.no_reader {
-                return Err(Error::Dead);
+                return Some(Err(Error::Dead));
             }
             let n = ring.push(&part);
-            if n > 0 || part.is_empty() {
-                pipe.changed.notify_all();
-                return Ok(n as u64);
-            }
-            pipe.changed.wait(&mut ring, u64::MAX)?;
-        }
+            (n > 0 || part.is_empty()).then_some(Ok(n as u64))
+        })
     }
 
-    fn read(&self, _caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
+    fn read(&self, caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
         if id % 2 == 1 {
             return Err(Error::NotSupported);
         }
         let pipe = self.pipe(id)?;
         let mut part = vec![0; buffer.len().min(PART)];
-        let n = {
-            let mut ring = pipe.ring.lock();
-            loop {
-                let n = ring.pop(&mut part);
-                if n > 0 || ring.no_writer || part.is_empty() {
-                    pipe.changed.notify_all();
-                    break n;
-                }
-                pipe.changed.wait(&mut ring, u64::MAX)?;
-            }
-        };
+        let n = pipe.wait_until(caller, |ring| {
+            let n = ring.pop(&mut part);
+            (n > 0 || ring.no_writer || part.is_empty()).then_some(Ok(n))
+        })?;
         fault::copy_out(buffer, &part[..n])?;
         Ok(n as u64)
     }

@@ -72,6 +72,8 @@ struct Level {
     /// The high level runs, or would but for what has interrupted it; or it is wanted and not there, so others run.
     thinks: bool,
     absent: bool,
+    /// It is wanted since this decision, so that who runs still has a time that was given him before.
+    is_missed: bool,
     /// For how long it has not done what it was called for, by ticks; and since when.
     waited_ms: u64,
     since: u64,
@@ -92,7 +94,7 @@ impl Level {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
         let (running, ended, unsorted, strained) = (0, false, false, false);
-        let (thinks, absent, waited_ms, since) = (false, false, 0, 0);
+        let (thinks, absent, is_missed, waited_ms, since) = (false, false, false, 0, 0);
         let (loans, key, latest) = (Loans::default(), 0, Latest::new());
         let (waiting, quanta) = (VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
         let mut level = Level {
@@ -108,6 +110,7 @@ impl Level {
             unsorted,
             thinks,
             absent,
+            is_missed,
             waited_ms,
             since,
             strained,
@@ -183,6 +186,10 @@ impl Level {
     /// The high level has not done for so long what it was called for. Without it no priority changes and nobody is raised: it is given up,
     /// with this level, and the kernel goes on in turn.
     fn wait(&mut self, ms: u64) {
+        // Where nobody sits yet the kernel goes on in turn: there it may stand behind others that have whole quanta.
+        if self.absent && !passing::all_sit() {
+            return;
+        }
         let now = time::now_ns();
         if self.waited_ms == 0 {
             self.since = now.saturating_sub(ms * NS_PER_MS);
@@ -254,13 +261,24 @@ impl Level {
 
     /// Names a thread that has this key in the queue.
     fn name(&self, seat: &mut Seat, ready: Ready, key: u64, limit: Limit) -> Result<(), Error> {
-        let limit = self.order.limit(ready.thread).map_or(limit, Limit::Ns);
+        let limit = self.unless_absent(self.order.limit(ready.thread).map_or(limit, Limit::Ns));
         let began = self.order.begin(ready.thread, key);
         let answer = seat.next(ready.thread, ready.turn, limit);
         if answer.is_ok() {
             self.order.end(ready.thread, began);
         }
         answer
+    }
+
+    /// Who runs although the high level is wanted runs until it is looked at next.
+    fn unless_absent(&self, limit: Limit) -> Limit {
+        let most = ABSENT_MS * NS_PER_MS;
+        match limit {
+            _ if !self.absent => limit,
+            Limit::Same if !self.is_missed => limit,
+            Limit::Ns(ns) => Limit::Ns(ns.min(most)),
+            Limit::Same | Limit::Never => Limit::Ns(most),
+        }
     }
 
     /// The desk of a thread that is the high level somewhere.
@@ -282,10 +300,11 @@ impl Level {
         self.send();
         let high = if self.desk.is_wanted() {
             let high = self.desk.take_high();
+            self.is_missed = high.is_none() && !self.absent;
             self.absent = high.is_none();
             high
         } else {
-            (self.thinks, self.absent, self.waited_ms) = (false, false, 0);
+            (self.thinks, self.absent, self.is_missed, self.waited_ms) = (false, false, false, 0);
             if core::mem::take(&mut self.unsorted) {
                 self.queue.file_anew(|thread| self.board.priorities().of(thread));
             }
@@ -314,12 +333,13 @@ impl Level {
             self.file(ready, Why::Came);
         }
         // If something came in between, the waiter will give its next turn.
-        let lent = self.loans.take(self.queue).filter(|lent| lent.waiter == self.running && self.may_have(lent.to));
+        let lent =
+            self.loans.take(self.queue).filter(|lent| lent.waiter == self.running && self.may_have(lent.to.thread));
         if let Some(lent) = lent {
             self.loans.begin(Some(lent));
             // It is the waiter's quantum that runs, and what the waiter has agreed on.
             let began = self.order.begin(lent.waiter, 0);
-            match seat.next(lent.to.thread, lent.to.turn, Limit::Same) {
+            match seat.next(lent.to.thread, lent.to.turn, self.unless_absent(Limit::Same)) {
                 Err(Error::Busy) => {
                     self.loans.put_back(lent);
                     return Ok(());
@@ -342,6 +362,7 @@ impl Level {
                 let _ = sched::look(helper as u64);
             }
             let limit = if first.thread == self.running {
+                self.quanta.goes_on(first.thread, position.level);
                 Limit::Same
             } else {
                 let now = time::now_ns();
@@ -350,8 +371,7 @@ impl Level {
                     self.ended = !self.queue.is_empty();
                     self.quanta.end(now);
                 }
-                let rest = self.quanta.begin(first.thread, position.level, now);
-                Limit::Ns(if self.absent { rest.min(ABSENT_MS * NS_PER_MS) } else { rest })
+                Limit::Ns(self.quanta.begin(first.thread, position.level, now))
             };
             (self.running, self.key) = (first.thread, position.key);
             self.quanta.taken(first.thread, position);
@@ -370,31 +390,32 @@ impl Level {
     }
 
     /// Where all processors are busy nobody looks for work elsewhere, and one may have ten threads while another has one: who has fewer takes
-    /// one each time that a quantum ends. Where threads have agreed on something they stay where that is counted.
+    /// one each time that a quantum ends. Who has agreed on something that is counted on one processor stays there.
     fn share(&self) {
-        if self.board.proposals().has_terms() {
-            return;
-        }
         if let Some(ready) = self.board.spare_for(self.processor, self.processors) {
             self.queue.put(ready, self.order.position(ready.thread, Why::Came));
         }
     }
 
-    fn may_have(&self, ready: Ready) -> bool {
-        self.order.elsewhere(ready.thread).is_none()
+    fn may_have(&self, thread: u64) -> bool {
+        self.order.elsewhere(thread).is_none()
     }
 
     /// Work that waits elsewhere: who names it first has it.
     fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
         let mut any = false;
+        // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
+        let shares = self.board.weight() != 0;
         for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
             let queue = self.board.queue(other);
             any |= !queue.is_empty();
-            let found = queue.highest().and_then(|level| queue.all(level as usize).find(|ready| self.may_have(*ready)));
+            let found = queue.first_of(|thread| shares || self.may_have(thread));
             if let Some(first) = found {
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
-                match self.name(seat, first, 0, QUANTUM) {
+                let level = self.board.priorities().of(first.thread);
+                let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
+                match self.name(seat, first, 0, quantum) {
                     Err(Error::Busy) => return Ok(()),
                     answer if had(answer)? => return Ok(()),
                     _ => {}

@@ -33,10 +33,15 @@ pub fn sits(processors: usize) {
     SEATED.fetch_add(1, Ordering::SeqCst);
 }
 
+/// Whether it sits in all of them.
+pub fn all_sit() -> bool {
+    SEATED.load(Ordering::Relaxed) >= ALL.load(Ordering::Relaxed)
+}
+
 impl Service {
     /// Number of the processor.
     fn enter(&self) -> Result<usize, Error> {
-        if SEATED.load(Ordering::Relaxed) < ALL.load(Ordering::Relaxed) {
+        if !all_sit() {
             return Err(Error::NotSupported);
         }
         let processor = self.place.processor();
@@ -54,6 +59,10 @@ impl Service {
             Woken::Unknown => {
                 sched::wake_up(thread)?;
                 self.board.beds().note(thread);
+                // It may have ended meanwhile, and another processor have forgotten it before it was noted.
+                if thread::info(thread).is_none() {
+                    self.board.beds().forget(thread);
+                }
             }
         }
         Ok(false)

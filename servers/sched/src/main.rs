@@ -16,7 +16,7 @@ use log::Log;
 use musubi::abi::section::{flag, kind};
 use musubi::interfaces::sched::{Sched, sched_serve_by};
 use musubi::ledger::Ledger;
-use musubi::rt::serve::Ways;
+use musubi::rt::serve::{Ways, away};
 use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, time};
 use musubi::{Caller, Error, Start, servers};
 
@@ -79,7 +79,7 @@ fn run(_: &Start) -> i32 {
             let mut state = SERVICE.state.lock();
             (state.board, state.private, state.wish) = (board, private, chosen()?);
         }
-        let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?).receivers(1))?;
+        let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?))?;
         gates.admit(&ANYBODY)?;
         musubi::names::publish("sched", &gates)
     });
@@ -177,7 +177,7 @@ impl Service {
 }
 
 impl Sched for Service {
-    fn choose(&self, name: &str) -> Result<(), Error> {
+    fn choose(&self, caller: &Caller, name: &str) -> Result<(), Error> {
         if name.len() > NAME_MAX {
             return Err(Error::TooBig);
         }
@@ -193,6 +193,7 @@ impl Sched for Service {
             state.wish = wish;
         }
         self.changed.notify_all();
+        let _away = away(caller)?;
         let until = time::now_ns() + PATIENCE_NS;
         while time::now_ns() < until {
             let (done, failed) = {

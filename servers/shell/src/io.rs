@@ -1,6 +1,7 @@
 //! What a command reads and writes.
 
 use crate::parse::Redirect;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use musubi::Error;
@@ -20,6 +21,8 @@ pub struct Io {
     pub input: Input,
     pub output: Output,
     pub errors: Stream,
+    /// In which line of which file the command stands, as it is said before its name.
+    pub place: String,
 }
 
 pub enum Input {
@@ -34,6 +37,7 @@ impl Io {
             input: Input::Stream(musubi::stream::input()),
             output: Output::Stream(musubi::stream::output()),
             errors: musubi::stream::errors(),
+            place: String::new(),
         }
     }
 
@@ -80,7 +84,7 @@ impl Io {
 
     /// Prints a line of errors, with the name of the command.
     pub fn complain(&self, who: &str, what: fmt::Arguments<'_>) {
-        let _ = self.errors.write_all(alloc::format!("{who}: {what}\n").as_bytes());
+        let _ = self.errors.write_all(alloc::format!("{}{who}: {what}\n", self.place).as_bytes());
     }
 
     /// Reads all there is.

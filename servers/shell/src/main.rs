@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod batch;
 mod builtins;
 mod edit;
 mod glob;
@@ -36,8 +37,16 @@ fn run(start: &Start) -> i32 {
             }
             shell.finish()
         }
-        Some((other, _)) => {
+        Some((other, _)) if other.starts_with(b"-") => {
             musubi::eprintln!("shell: unknown argument {}", other.escape_ascii());
+            2
+        }
+        Some((file, [])) => {
+            shell.status = batch::run(&mut shell, file);
+            shell.finish()
+        }
+        Some(_) => {
+            musubi::eprintln!("shell: a file is given no words yet");
             2
         }
         None => prompt::run(&mut shell),

@@ -144,6 +144,17 @@ pub fn parse(line: &[u8]) -> Result<Vec<Pipeline>, String> {
     Ok(pipelines)
 }
 
+/// What is said of quotes whose end does not come.
+const OPEN: [&str; 2] = ["a `'` is not closed", "a `\"` is not closed"];
+
+/// Whether the command goes on in the next line: within quotes, behind a backslash, or where another command must come.
+pub fn is_open(text: &[u8]) -> bool {
+    match tokens(text) {
+        Err(why) => OPEN.contains(&why.as_str()),
+        Ok(tokens) => text.ends_with(b"\\\n") || matches!(tokens.last(), Some(Token::Operator("&&" | "||" | "|"))),
+    }
+}
+
 fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
     let mut out = Vec::new();
     let mut rest = line;
@@ -287,7 +298,7 @@ fn word(line: &[u8], begins: bool) -> Result<(Token, &[u8]), String> {
         rest = after;
         match byte {
             b'\'' => {
-                let end = rest.iter().position(|&b| b == b'\'').ok_or("a `'` is not closed")?;
+                let end = rest.iter().position(|&b| b == b'\'').ok_or(OPEN[0])?;
                 word.text.extend_from_slice(&rest[..end]);
                 word.quoted = true;
                 rest = &rest[end + 1..];
@@ -334,7 +345,7 @@ fn word(line: &[u8], begins: bool) -> Result<(Token, &[u8]), String> {
 
 fn double_quoted<'a>(word: &mut Builder, mut rest: &'a [u8]) -> Result<&'a [u8], String> {
     loop {
-        let (&byte, after) = rest.split_first().ok_or("a `\"` is not closed")?;
+        let (&byte, after) = rest.split_first().ok_or(OPEN[1])?;
         rest = after;
         match byte {
             b'"' => return Ok(rest),

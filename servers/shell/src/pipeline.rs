@@ -214,7 +214,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
     // The end of the last pipe that the next command reads.
     let mut reads: Option<Stream> = None;
     for (i, (command, inner)) in commands.iter().zip(inner).enumerate() {
-        let mut io = Io { input, ..Io::own() };
+        let mut io = Io { input, place: shell.named(""), ..Io::own() };
         input = Io::own().input;
         let mut ends: Vec<Stream> = reads.take().into_iter().collect();
         let is_builtin = here[i];
@@ -241,8 +241,8 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
         }
         let mut stage = Stage::new(&inner);
         if let Err((path, error)) = io.redirect(&command.redirects, &mut ends) {
-            let shell = Io::own();
-            shell.complain("shell", format_args!("{}: {}", path.escape_ascii(), musubi::why(error)));
+            let own = Io { place: io.place, ..Io::own() };
+            own.complain("shell", format_args!("{}: {}", path.escape_ascii(), musubi::why(error)));
             stage.status = Some(1);
             close(&ends);
             close(feed.as_slice());

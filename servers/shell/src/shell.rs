@@ -1,5 +1,6 @@
 //! The shell's state, and how a line is run.
 
+use crate::batch::{self, Place};
 use crate::glob::{self, Part};
 use crate::io::Io;
 use crate::parse::{self, Piece, Redirect, When, Word};
@@ -41,18 +42,26 @@ impl Command {
         self.words.first().is_none_or(|name| builtins::find(name).is_some())
     }
 
-    /// Without `limit` and `time` before it. Where these are misused they stay, and say so when they are run.
+    /// Without `limit`, `time` and `debug` before it. Where these are misused they stay, and say so when they are run.
     pub fn inner(&self, limits: Limits) -> Inner {
+        let mut debug = false;
         let mut inner = Inner { command: self.clone(), limits, timed: false };
         while let Some((name, rest)) = inner.command.words.split_first() {
             let words = match name.as_slice() {
                 b"limit" => builtins::limited(rest, &mut inner.limits).ok(),
                 b"time" if !rest.is_empty() => Some(rest),
+                b"debug" if !rest.is_empty() => {
+                    debug = true;
+                    Some(rest)
+                }
                 _ => None,
             };
             let Some(words) = words.map(<[_]>::to_vec) else { break };
             inner.timed |= name == b"time";
             inner.command.words = words;
+        }
+        if debug {
+            inner.command.assignments.push((b"MUSUBI_DEBUG".to_vec(), b"1".to_vec()));
         }
         inner
     }
@@ -88,6 +97,8 @@ pub struct Shell {
     pub interactive: bool,
     /// Each pipeline is a group of processes. A shell that is in a group itself leaves what it starts there, where it ends with it.
     pub groups: bool,
+    /// Where it is in files whose lines it runs, the innermost last.
+    pub places: Vec<Place>,
 }
 
 impl Shell {
@@ -105,6 +116,7 @@ impl Shell {
             leaving: None,
             interactive: false,
             groups: processes::status(start.task()).is_err(),
+            places: Vec::new(),
         }
     }
 
@@ -129,7 +141,7 @@ impl Shell {
         let pipelines = match parse::parse(line) {
             Ok(pipelines) => pipelines,
             Err(why) => {
-                musubi::eprintln!("shell: {why}");
+                self.complain("shell", format_args!("{why}"));
                 self.status = 2;
                 return;
             }
@@ -229,13 +241,21 @@ impl Shell {
         io: &Io,
         (group, foreground): (u64, bool),
     ) -> Result<Child, i32> {
-        let words = &command.words;
-        let name = &words[0];
-        let shown = String::from_utf8_lossy(name).into_owned();
-        let Some(path) = find(name) else {
+        let mut words = command.words.clone();
+        let shown = String::from_utf8_lossy(&words[0]).into_owned();
+        let not_found = || {
             io.complain(&shown, format_args!("not found"));
-            return Err(ended::NOT_FOUND);
+            ended::NOT_FOUND
         };
+        let mut path = find_or_shell(&words[0]).ok_or_else(not_found)?;
+        // A batch is run by what its first line says.
+        if is_executable(&path)
+            && let Some(interpreter) = batch::interpreter(&path)
+        {
+            let by = find_or_shell(&interpreter[0]).ok_or_else(not_found)?;
+            words = interpreter.into_iter().chain([path]).chain(words.into_iter().skip(1)).collect();
+            path = by;
+        }
         let environment = self.with(&command.assignments, |shell| shell.environment());
         let mut program = Program::new(&path).args(words).env(environment).limits(limits);
         for (i, stream) in io.streams().into_iter().enumerate() {
@@ -286,8 +306,18 @@ pub fn describe(commands: &[Command]) -> String {
     commands.iter().map(|c| command(c).join(" ")).collect::<Vec<_>>().join(" | ")
 }
 
+/// The same; where there is no program `sh`, this one is it.
+fn find_or_shell(name: &[u8]) -> Option<Vec<u8>> {
+    let is_shell = [&b"sh"[..], b"bin/sh", b"/bin/sh"].contains(&name);
+    find(name).or_else(|| is_shell.then(|| b"bin/shell".to_vec()))
+}
+
+fn is_executable(path: &[u8]) -> bool {
+    musubi::files::find(path).is_ok_and(|info| info.mode & 0o111 != 0)
+}
+
 /// The file of a program: as typed, or in `bin`.
-fn find(name: &[u8]) -> Option<Vec<u8>> {
+pub fn find(name: &[u8]) -> Option<Vec<u8>> {
     let is_file = |path: &[u8]| musubi::files::find(path).is_ok_and(|info| !musubi::files::is_directory(&info));
     if is_file(name) {
         return Some(name.to_vec());

@@ -7,9 +7,6 @@ use scan::{PAGE, Rules, Why};
 /// XCR0 as the kernel sets it: x87, SSE, AVX.
 pub const XCR0: u64 = 0b111;
 
-/// The same with the key register, which makes more instructions forbidden.
-pub const XCR0_STRICT: u64 = XCR0 | 1 << 9;
-
 /// The executable pages of a program, each with its address.
 pub type Pages = Vec<(u64, Box<[u8; PAGE]>)>;
 

@@ -9,6 +9,7 @@ use crate::{Problems, tree};
 /// The crates of `core/`, each allowed to use those above it. A new word gets its place here.
 const CORE: &[&str] = &[
     "sync",
+    "shelf",
     "space",
     "quota",
     "acl",
@@ -20,6 +21,7 @@ const CORE: &[&str] = &[
     "gate",
     "post",
     "info",
+    "trace",
     "sched",
     "board",
     "itc",
@@ -31,8 +33,8 @@ const CORE: &[&str] = &[
     "linux-boot",
 ];
 
-/// Traits of core crates that `kernel/arch` implements (ports), so that core never knows the machine.
-const PORTS: &[&str] = &["paging", "view", "gate"];
+/// Core crates whose traits `kernel/arch` implements (ports), so that core never knows the machine; and `shelf`, which the heap stands on.
+const PORTS: &[&str] = &["paging", "view", "gate", "shelf"];
 
 /// A program may use the core crate of its own word.
 const OWN_WORD: &[(&str, &[&str])] = &[
@@ -107,7 +109,7 @@ impl Place<'_> {
             (Place::Core(from), Place::Core(to)) => to < from,
             (Place::Arch, Place::Core(to)) => to == 0 || PORTS.contains(&CORE[to]),
             (Place::Kernel, Place::Core(_) | Place::Arch) => true,
-            (Place::SdkBelow, Place::Core(to)) => to == 0 || matches!(CORE[to], "info" | "itc"),
+            (Place::SdkBelow, Place::Core(to)) => to == 0 || matches!(CORE[to], "info" | "itc" | "trace"),
             (Place::SdkBelow, Place::SdkBelow) => true,
             (Place::Interface(_), Place::SdkBelow) => true,
             (Place::Interface(from), Place::Interface(to)) => INTERFACE_USES.contains(&(from, to)),

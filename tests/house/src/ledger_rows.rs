@@ -25,6 +25,34 @@ pub fn check(root: &Path) -> Result<Problems> {
     Ok(problems)
 }
 
+/// Each call of the kernel's names a test that exists (SSS-32): `docs/abi.md` shows them.
+pub fn check_calls(root: &Path) -> Result<Problems> {
+    let files = tree::files(root)?;
+    let stages = files.iter().filter(|file| file.starts_with("tests/system/src/stages/"));
+    let stages: Vec<_> = stages.filter_map(|file| Some((file, tree::text(root, file)?))).collect();
+    let mut problems = Vec::new();
+    let tested = tree::text(root, TESTED).unwrap_or_default();
+    for line in tested.lines() {
+        let parts: Vec<&str> = line.split([' ', ':']).filter(|part| !part.is_empty()).collect();
+        let there = match parts[..] {
+            [_, "system", stage, test] => stages
+                .iter()
+                .any(|(file, text)| file.ends_with(&format!("/{stage}.rs")) && text.contains(&format!("\"{test}\""))),
+            _ => false,
+        };
+        if !there {
+            problems.push(format!("{TESTED}: there is no test as in {line:?}; write it, or correct its name"));
+        }
+    }
+    if tested.is_empty() {
+        problems.push(format!("{TESTED} is missing"));
+    }
+    Ok(problems)
+}
+
+/// Calls and their tests.
+const TESTED: &str = "abi/tests/tested.txt";
+
 /// After all tests have run: every named one ran and passed.
 pub fn check_results(root: &Path, results: &Path) -> Result<Problems> {
     Ok(ledger::check_results(&Ledger::load(root)?, &Results::load(results)?))

@@ -3,8 +3,10 @@
 
 pub mod arrows;
 pub mod guest_checks;
+pub mod info;
 pub mod invariants;
 pub mod ledger_rows;
+pub mod light;
 pub mod manifests;
 pub mod names;
 pub mod reading;

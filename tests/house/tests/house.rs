@@ -65,8 +65,23 @@ fn ledger_is_sound() {
 }
 
 #[test]
+fn light_calls_cannot_wait() {
+    hold(house::light::check(&root()));
+}
+
+#[test]
+fn calls_name_their_tests() {
+    hold(house::ledger_rows::check_calls(&root()));
+}
+
+#[test]
 #[ignore = "needs the results of all other tests; see README.md"]
 fn named_tests_ran() {
     let results = std::env::var_os("MUSUBI_TEST_RESULTS").expect("MUSUBI_TEST_RESULTS names the file of results");
     hold(house::ledger_rows::check_results(&root(), Path::new(&results)));
+}
+
+#[test]
+fn what_the_kernel_keeps_is_readable_or_has_a_reason() {
+    hold(house::info::check(&root()));
 }

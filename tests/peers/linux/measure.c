@@ -35,29 +35,36 @@ static uint64_t samples[MOST];
 
 static void nothing(void *context) { (void)context; }
 
-// Samples of `batch` operations each, sorted.
-static void take(operation *op, void *context, unsigned count, unsigned batch) {
+// Samples of `batch` operations each, sorted. Where there is a `first`, a sample is one operation if that is to be left out.
+static void take(operation *first, operation *op, void *context, unsigned count, unsigned batch) {
     for (unsigned i = 0; i < count; i++) {
+        if (first && batch == 1) first(context);
         uint64_t began = now();
         ROUND_BEGINS;
-        for (unsigned j = 0; j < batch; j++) op(context);
+        for (unsigned j = 0; j < batch; j++) {
+            if (first && batch > 1) first(context);
+            op(context);
+        }
         ROUND_ENDS;
         samples[i] = now() - began;
     }
     qsort(samples, count, sizeof *samples, compare);
 }
 
-void measure(struct subject s, operation *op, void *context, unsigned rounds, unsigned messages) {
+static void measure_both(struct subject s, operation *first, operation *op, void *context, unsigned rounds, unsigned messages) {
     // Instructions are exact: each operation is a sample. Reading the time of day costs as much as a small operation:
     // a sample is a batch.
     unsigned count = rounds < MOST ? rounds : MOST, batch = 1;
     if (!instructions) count = 20, batch = rounds / 10 ? rounds / 10 : 1;
-    for (unsigned i = 0; i < rounds / 4 + 2 * BURST; i++) op(context);
-    take(nothing, NULL, count, batch);
+    for (unsigned i = 0; i < rounds / 4 + 2 * BURST; i++) {
+        if (first) first(context);
+        op(context);
+    }
+    take(NULL, nothing, NULL, count, batch);
     // The least, not the median: what the measuring takes at any rate.
     uint64_t own = samples[0];
     CASE_BEGINS;
-    take(op, context, count, batch);
+    take(first, op, context, count, batch);
     CASE_ENDS;
     uint64_t all[3] = {samples[count / 2], samples[0], samples[count - 1]}, parts = (uint64_t)batch * messages;
     for (int i = 0; i < 3; i++) all[i] = (all[i] > own ? all[i] - own + parts / 2 : 0) / parts;
@@ -65,6 +72,14 @@ void measure(struct subject s, operation *op, void *context, unsigned rounds, un
          "\"value\":%llu,\"min\":%llu,\"max\":%llu,\"n\":%u,\"source\":\"measured\"}",
          s.bench, s.kase, s.bytes, system_name, s.way, way_suffix, instructions ? "instructions" : "nanoseconds",
          (unsigned long long)all[0], (unsigned long long)all[1], (unsigned long long)all[2], count);
+}
+
+void measure(struct subject s, operation *op, void *context, unsigned rounds, unsigned messages) {
+    measure_both(s, NULL, op, context, rounds, messages);
+}
+
+void measure_after(struct subject s, operation *first, operation *op, void *context, unsigned rounds) {
+    measure_both(s, first, op, context, rounds, 1);
 }
 
 void skip(struct subject s, const char *why) {

@@ -17,6 +17,8 @@ typedef void operation(void *context);
 // Measures an operation that does `messages` messages at a time, and prints a line: what one message costs. `rounds` is
 // how often; before that it is warmed up.
 void measure(struct subject subject, operation *op, void *context, unsigned rounds, unsigned messages);
+// The same of an operation before each of which another one has to be done, which is not part of the figure. By the clock both are.
+void measure_after(struct subject subject, operation *first, operation *op, void *context, unsigned rounds);
 // Says that something does not apply, and why.
 void skip(struct subject subject, const char *why);
 // Prints a line among the figures.
@@ -60,10 +62,13 @@ enum { DATAGRAM = 65507 };
 static inline unsigned rounds_for(size_t bytes) { return bytes > 65536 ? 20 : 200; }
 
 void bench_calls(void);
+void bench_entry(void);
+void bench_memory(void);
 void bench_sizes(void);
 void bench_spawn(void);
 void bench_sched(void);
 void bench_pool(void);
+void bench_pager(void);
 
 // Messages by each way, for the patterns from `first` to `last`.
 struct messages {

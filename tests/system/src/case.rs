@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Case {
     pub stage: &'static str,
     pub name: &'static str,
-    matrix: bool,
+    matrix: Matrix,
     by_name: bool,
     times: u32,
     does: Does,
@@ -67,6 +67,14 @@ pub enum Text {
     Any,
 }
 
+/// In which machines a test runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matrix {
+    One,
+    Spread,
+    Full,
+}
+
 /// One run of a test. `None`: as the test itself says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
@@ -109,7 +117,7 @@ impl Case {
         Self {
             stage: "",
             name,
-            matrix: false,
+            matrix: Matrix::One,
             by_name: false,
             times: 1,
             does,
@@ -125,7 +133,13 @@ impl Case {
 
     /// Runs on 1, 2 and 4 processors, each with and without protection keys.
     pub fn matrix(mut self) -> Self {
-        self.matrix = true;
+        self.matrix = Matrix::Full;
+        self
+    }
+
+    /// For what takes long: the same, but each number of processors only with keys or only without. Without keys in all three machines.
+    pub fn spread(mut self) -> Self {
+        self.matrix = Matrix::Spread;
         self
     }
 
@@ -256,14 +270,19 @@ impl Case {
 
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
     pub fn variants(&self, keys: bool) -> Vec<Variant> {
-        let settings = match (keys, self.matrix) {
-            (true, true) => vec![Some(true), Some(false)],
-            (true, false) => vec![None],
-            (false, _) => vec![Some(false)],
-        };
-        let numbers = if self.matrix { vec![Some(1), Some(2), Some(4)] } else { vec![None] };
-        let pairs = numbers.into_iter().flat_map(|cpus| settings.iter().map(move |pku| (cpus, *pku)));
-        pairs.map(|(cpus, pku)| Variant { cpus, pku }).collect()
+        let with = |cpus, pku| Variant { cpus, pku };
+        match (self.matrix, keys) {
+            (Matrix::One, true) => vec![with(None, None)],
+            (Matrix::One, false) => vec![with(None, Some(false))],
+            (Matrix::Spread, true) => {
+                vec![with(Some(1), Some(true)), with(Some(2), Some(false)), with(Some(4), Some(true))]
+            }
+            (Matrix::Full, true) => {
+                let both = |cpus| [with(Some(cpus), Some(true)), with(Some(cpus), Some(false))];
+                [1, 2, 4].into_iter().flat_map(both).collect()
+            }
+            (Matrix::Spread | Matrix::Full, false) => [1, 2, 4].map(|cpus| with(Some(cpus), Some(false))).to_vec(),
+        }
     }
 
     pub fn full_name(&self, variant: Variant) -> String {
@@ -440,6 +459,10 @@ mod tests {
         assert_eq!(all[5], "system::s10_boot::echo[cpus=4,no-pku]");
         let without: Vec<String> = all.into_iter().filter(|name| name.ends_with("no-pku]")).collect();
         assert_eq!(names(&case, false), without);
+        let spread = staged(sh("echo", "echo").spread());
+        let machines = ["cpus=1,pku", "cpus=2,no-pku", "cpus=4,pku"];
+        assert_eq!(names(&spread, true), machines.map(|one| format!("system::s10_boot::echo[{one}]")));
+        assert_eq!(names(&spread, false), without);
         let one = staged(sh("echo", "echo"));
         assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
         assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);

@@ -81,3 +81,30 @@ proptest! {
         prop_assert!(machine.lost - lost < 400, "{} of 1600 were named in vain", machine.lost - lost);
     }
 }
+
+/// Where some have agreed on a processor the others even out around them, and those stay.
+#[test]
+fn who_has_a_home_stays() {
+    let words = words();
+    let board = Board::new(&words).unwrap();
+    board.set_weight(10);
+    let home = Terms::Share { weight: 5 };
+    assert!(board.priorities().agree(1, 7, home, 1 << 0));
+    for thread in [2, 3, 1] {
+        board.queue(0).put(Ready { thread, turn: 1 }, LEVEL);
+    }
+    assert_eq!(board.spare_for(1, 2), Some(Ready { thread: 3, turn: 1 }));
+    // Of the next level, if all of the highest stay.
+    let words = self::words();
+    let board = Board::new(&words).unwrap();
+    board.set_weight(10);
+    assert!(board.priorities().agree(1, 7, home, 1 << 0));
+    board.queue(0).put(Ready { thread: 1, turn: 1 }, LEVEL);
+    board.queue(0).put(Ready { thread: 2, turn: 1 }, Position { level: 9, ..LEVEL });
+    assert_eq!(board.spare_for(1, 2), Some(Ready { thread: 2, turn: 1 }));
+    assert_eq!(board.spare_for(0, 2), None);
+    // So does who looks for anybody at all.
+    assert_eq!(board.queue(0).first_of(|thread| thread != 1), Some(Ready { thread: 2, turn: 1 }));
+    assert_eq!(board.queue(0).first_of(|_| true), Some(Ready { thread: 1, turn: 1 }));
+    assert_eq!(board.queue(0).first_of(|_| false), None);
+}

@@ -34,6 +34,25 @@ proptest! {
         prop_assert_eq!(class.is_public(), expected.iter().all(|rights| *rights == Rights::READ));
     }
 
+    /// Long lists are searched, not looked through: it comes to the same.
+    #[test]
+    fn a_long_class_gives_what_its_list_gives(
+        list in prop::collection::vec((0..12u64, 1..200u64, 0..4u32), 0..400),
+        subjects in prop::collection::vec((0..12u64, 1..200u64, 1..200u64), 50),
+    ) {
+        let list: Vec<AclEntry> = list.into_iter().map(|(thread, text, rights)| {
+            let text = if text == 199 { ANY_TEXT } else { text };
+            // Thread 0: any of the task.
+            let principal = if thread == 0 { principal::TASK } else { principal::THREAD };
+            AclEntry { principal, id: if thread == 0 { TASK.task } else { thread }, text, rights }
+        }).collect();
+        let class = class(&list);
+        for (thread, text, original) in subjects {
+            let subject = domain(thread, text, original);
+            prop_assert_eq!(class.rights(&subject), subject.rights(&list) & (Rights::READ | Rights::WRITE), "{:?}", subject);
+        }
+    }
+
     /// Equal exactly if no domain can tell the lists apart. (The second list is often the first with a small change.)
     #[test]
     fn equal_classes_are_equal_rights(

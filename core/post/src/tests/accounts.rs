@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[test]
 fn shares_are_promised_within_what_there_is() {
     alone(|| {
-        let accounts = Accounts::new(5, 10, 6);
+        let accounts = Accounts::new((5, 0), (10, 4));
         let first = accounts.open(Share::User, 4).unwrap();
         assert_eq!(accounts.open(Share::User, 3), Err(Error::MessageQuota), "of the users' six");
         let system = accounts.open(Share::System, 6).unwrap();
@@ -28,9 +28,52 @@ fn shares_are_promised_within_what_there_is() {
 }
 
 #[test]
+fn something_of_everything_is_the_systems() {
+    alone(|| {
+        let reserve = Reserve { posts: 2, messages: 2, receivers: 3, accounts: 1 };
+        let pool = Pool::new(Config { reserve, ..CONFIG });
+        // A person's programs take all that they can have, of one thing after the other; then the system still has the rest.
+        let take = |whose| {
+            let posts: Vec<_> = core::iter::from_fn(|| pool.get_any(whose).ok()).collect();
+            let records: Vec<_> = core::iter::from_fn(|| pool.open_receiver(7, 0, whose).ok()).collect();
+            (posts, records)
+        };
+        for _ in 0..2 {
+            assert_eq!(pool.get(1, SYSTEM), Ok(1));
+            assert_eq!(pool.get(2, Whose::Person), Ok(2));
+            let (posts, records) = take(Whose::Person);
+            assert_eq!((posts.len(), records.len()), (3, 5), "of six and eight, one of them taken by number");
+            assert_eq!(pool.get_any(Whose::Person), Err(Error::NoMemory));
+            assert_eq!(pool.get(posts[0], Whose::Person), Err(Error::NoMemory));
+            assert_eq!(pool.open_receiver(8, 0, Whose::Person), Err(Error::NoMemory));
+            let (systems_posts, systems_records) = take(SYSTEM);
+            assert_eq!((systems_posts.len(), systems_records.len()), (1, 3));
+            // What the system gives back is the system's.
+            pool.free(systems_posts[0], true, 0, |_| {}).unwrap();
+            pool.close_receiver(systems_records[0], |_| {});
+            assert_eq!(take(Whose::Person), (vec![], vec![]));
+            // What a person gives back may be had by another one.
+            pool.free(posts[0], true, 0, |_| {}).unwrap();
+            pool.close_receiver(records[0], |_| {});
+            let (again, record) = take(Whose::Person);
+            assert_eq!((again.len(), record.len()), (1, 1));
+            posts[1..].iter().chain(&again).chain(&[1, 2]).for_each(|post| pool.free(*post, true, 0, |_| {}).unwrap());
+            let all = records[1..].iter().chain(&record).chain(&systems_records[1..]);
+            all.for_each(|record| pool.close_receiver(*record, |_| {}));
+        }
+        let accounts: Vec<_> = core::iter::from_fn(|| pool.open_account(Share::User, 1).ok()).collect();
+        assert_eq!(accounts.len(), 3, "of four");
+        assert_eq!(pool.open_account(Share::Of(accounts[0]), 1), Err(Error::NoMemory), "nor a part of one's own");
+        assert!(pool.open_account(Share::System, 1).is_ok());
+        pool.close_account(accounts[0]);
+        assert!(pool.open_account(Share::User, 1).is_ok());
+    });
+}
+
+#[test]
 fn a_child_takes_from_its_payer_and_may_outlive_it() {
     alone(|| {
-        let accounts = Accounts::new(3, 10, 10);
+        let accounts = Accounts::new((3, 0), (10, 0));
         let top = accounts.open(Share::User, 3).unwrap();
         let child = accounts.open(Share::Of(top), 2).unwrap();
         accounts.charge(child).unwrap();
@@ -63,7 +106,7 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
 #[test]
 fn who_has_ended_keeps_no_more_than_its_messages() {
     alone(|| {
-        let accounts = Accounts::new(3, 10, 10);
+        let accounts = Accounts::new((3, 0), (10, 0));
         let gone = accounts.open(Share::System, 6).unwrap();
         (0..2).for_each(|_| accounts.charge(gone).unwrap());
         assert_eq!(accounts.open(Share::System, 5), Err(Error::MessageQuota));
@@ -89,7 +132,7 @@ fn who_has_ended_keeps_no_more_than_its_messages() {
 #[test]
 fn a_share_comes_back_once_however_its_task_ends() {
     let body = || {
-        let accounts = Arc::new(Accounts::new(2, 3, 3));
+        let accounts = Arc::new(Accounts::new((2, 0), (3, 0)));
         let gone = accounts.open(Share::User, 3).unwrap();
         accounts.charge(gone).unwrap();
         let sends = thread::spawn({
@@ -212,7 +255,7 @@ const NOBODY: Envelope = Envelope { from: Sender { thread: 0, task: 0, user: 0, 
 #[test]
 fn accounts_are_exact_on_several_processors() {
     let body = || {
-        let accounts = Arc::new(Accounts::new(4, 4, 4));
+        let accounts = Arc::new(Accounts::new((4, 0), (4, 0)));
         let top = accounts.open(Share::User, 2).unwrap();
         let all: Vec<_> = (0..3)
             .map(|_| {

@@ -1,8 +1,8 @@
 //! The smallest cases under each and every interleaving (as `shuttle` knows them: of whole memory accesses, in one order for all), depth
-//! first. What `race` has at random is larger.
+//! first; those whose interleavings are too many (`many`), under some. What `race` has at random is larger.
 
 use super::*;
-use crate::{Back, Woken};
+use crate::{Back, Holder, Woken};
 use shuttle::scheduler::DfsScheduler;
 use shuttle::sync::Arc;
 use shuttle::{Config as How, Runner, thread};
@@ -16,11 +16,19 @@ fn all(test: impl Fn() + Send + Sync + 'static) {
     assert!((3..MOST).contains(&ways), "{ways} interleavings");
 }
 
+/// Of a case that has more ways than can be gone: the first ones, depth first, and many at random.
+fn many(test: impl Fn() + Send + Sync + Copy + 'static) {
+    Runner::new(DfsScheduler::new(Some(10_000), false), How::new()).run(test);
+    shuttle::check_random(test, 10_000);
+    shuttle::check_pct(test, 5_000, 3);
+}
+
 /// As little as is needed: what is made takes steps, too.
 fn pool() -> Arc<Pool> {
-    let config = Config { posts: 2, messages: 2, reserve: 0, receivers: 2, accounts: 1, processors: 3 };
+    let config =
+        Config { posts: 2, messages: 2, receivers: 2, accounts: 1, reserve: Reserve::default(), processors: 3 };
     let pool = Pool::new(config);
-    pool.get(1).unwrap();
+    pool.get(1, SYSTEM).unwrap();
     Arc::new(pool)
 }
 
@@ -182,11 +190,145 @@ fn a_post_goes_while_somebody_sends() {
         let sent = sends.join().unwrap();
         assert!(matches!(sent, Ok(true) | Err(Error::NotFound)), "{sent:?}");
         assert_eq!(pool.charged(other.account), 0);
-        assert_eq!(pool.get(1), Ok(1));
+        assert_eq!(pool.get(1, SYSTEM), Ok(1));
         assert_eq!(
             pool.receive(&[allow(&pool, 1)], &other.by(), false),
             Err(Error::TimedOut),
             "the next one's is empty"
         );
+    });
+}
+
+/// A hand-over in one step with the sender's own wait, to one whose time is up in that moment: it has the message, or it is queued.
+/// Whoever has sent waits at the other post all the same.
+#[test]
+fn a_hand_over_in_one_step_and_a_time_out() {
+    many(|| {
+        let pool = pool();
+        pool.get(2, SYSTEM).unwrap();
+        let ([me, server], there, back) = (two(&pool), allow(&pool, 1), allow(&pool, 2));
+        let Received::Waits(ticket) = pool.receive(&[there], &server.by(), true).unwrap() else { panic!() };
+        let ends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.interrupt(server.receiver, ticket, Error::TimedOut).is_some()
+        });
+        let called = pool.send_and_receive(&there, &back, &me.by(), &body(1)).unwrap();
+        assert!(matches!(called.received, Received::Waits(_)), "nothing has come");
+        match (ends.join().unwrap(), called.woken) {
+            (false, Some(woken)) => {
+                assert_eq!(woken.receiver, server.receiver);
+                assert_eq!(collected(&pool, &server), (1, 1));
+            }
+            (true, None) => {
+                assert_eq!(pool.collect(server.receiver), Some(Received::Ended(Error::TimedOut)));
+                assert_eq!(op(pool.receive(&[there], &server.by(), false).unwrap()), (1, 1), "it is still there");
+            }
+            other => panic!("{other:?}"),
+        }
+        let woken = pool.send(&back, &server.by(), &body(7), 0).unwrap();
+        assert_eq!(woken.map(|woken| woken.receiver), Some(me.receiver));
+        assert_eq!(collected(&pool, &me), (2, 7));
+        assert_eq!(pool.charged(me.account), 0);
+    });
+}
+
+/// Two send at the same time to one who waits at two posts: one of them wakes him, and the other message stays.
+#[test]
+fn a_message_at_each_of_two_posts() {
+    many(|| {
+        let pool = pool();
+        pool.get(2, SYSTEM).unwrap();
+        let ([me, other], posts) = (two(&pool), [allow(&pool, 1), allow(&pool, 2)]);
+        assert!(matches!(pool.receive(&posts, &me.by(), true), Ok(Received::Waits(_))));
+        let sends = move |pool: &Pool, by: &Who, n: usize| {
+            pool.send(&posts[n], &by.by(), &body(n as u64 + 1), 0).unwrap().is_some()
+        };
+        let second = thread::spawn({
+            let pool = pool.clone();
+            move || sends(&pool, &other, 1)
+        });
+        let first = sends(&pool, &me, 0);
+        assert!(first != second.join().unwrap(), "one of them wakes him");
+        let (came, left) = if first { ((1, 1), (2, 2)) } else { ((2, 2), (1, 1)) };
+        assert_eq!(collected(&pool, &me), came);
+        assert_eq!(op(pool.receive(&posts, &me.by(), false).unwrap()), left);
+        assert_eq!(pool.receive(&posts, &me.by(), false), Err(Error::TimedOut), "each came once");
+        assert_eq!(pool.charged(me.account), 0);
+    });
+}
+
+/// Whoever asked hears the answer or of its holder's end, and never both.
+#[test]
+fn an_answer_and_the_end_of_its_holder() {
+    all(|| {
+        let pool = pool();
+        let ([me, server], post) = (two(&pool), allow(&pool, 1));
+        pool.ask(&post, &me.by(), &body(1)).unwrap();
+        let Ok(Received::Message(1, message)) = pool.receive(&[post], &server.by(), false) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        let answers = thread::spawn({
+            let pool = pool.clone();
+            move || pool.answer(question, &server.by(), &body(7)).map(drop)
+        });
+        let mut told = 0;
+        pool.holders_gone(|holder| holder == Holder { receiver: server.receiver, domain: 1 }, |_| told += 1);
+        match answers.join().unwrap() {
+            Ok(()) => assert_eq!((told, collected(&pool, &me)), (0, (0, 7))),
+            Err(Error::NotFound) => {
+                assert_eq!((told, pool.collect(me.receiver)), (1, Some(Received::Ended(Error::Dead))));
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// A post goes while the time of who waits there is up: he hears of one of the two.
+#[test]
+fn a_post_goes_and_a_time_out() {
+    many(|| {
+        let pool = pool();
+        let ([me, _], post) = (two(&pool), allow(&pool, 1));
+        let Received::Waits(ticket) = pool.receive(&[post], &me.by(), true).unwrap() else { panic!() };
+        let ends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.interrupt(me.receiver, ticket, Error::TimedOut).is_some()
+        });
+        let mut woken = 0;
+        pool.free(1, true, 0, |one| woken += u32::from(one.receiver == me.receiver)).unwrap();
+        let (ended, why) = (ends.join().unwrap(), pool.collect(me.receiver));
+        let told = if ended { (0, Error::TimedOut) } else { (1, Error::NotFound) };
+        assert_eq!((woken, why), (told.0, Some(Received::Ended(told.1))));
+        assert_eq!((pool.waits(me.receiver), pool.get(1, SYSTEM)), (None, Ok(1)));
+    });
+}
+
+/// A holder touches what is lent in the moment in which the wait ends, as the kernel does it: under the section's lock it is asked
+/// whether it is lent, and there it is forgotten if it was touched. Nothing stays mapped.
+#[test]
+fn a_loan_and_the_end_of_the_wait() {
+    const AT: u64 = 0x7000;
+    all(|| {
+        let pool = pool();
+        let ([me, server], post) = (two(&pool), allow(&pool, 1));
+        let lends = Body { op: 1, words: [AT, 8, 0, 0, 0, 0], lend: 1 };
+        let Received::Waits(ticket) = pool.ask(&post, &me.by(), &lends).unwrap().received else { panic!() };
+        let Ok(Received::Message(..)) = pool.receive(&[post], &server.by(), false) else { panic!() };
+        let mapped = Arc::new(shuttle::sync::Mutex::new(false));
+        let touches = thread::spawn({
+            let (pool, mapped) = (pool.clone(), mapped.clone());
+            move || {
+                let mut mapped = mapped.lock().unwrap();
+                *mapped = pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
+                *mapped
+            }
+        });
+        let woken = pool.interrupt(me.receiver, ticket, Error::TimedOut).expect("nobody else ends it");
+        if woken.touched {
+            assert_eq!(pool.lent(me.receiver).lent().map(|range| range.address).collect::<Vec<_>>(), [AT]);
+            *mapped.lock().unwrap() = false;
+        }
+        let had = touches.join().unwrap();
+        assert!(!*mapped.lock().unwrap(), "it is mapped when the wait is over (had: {had})");
+        assert_eq!(pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT), None);
     });
 }

@@ -68,6 +68,69 @@ fn an_end_and_an_answer_are_not_both_heard() {
     });
 }
 
+/// The kernel's order. A text ends: that is said, who waits in it is woken, and who holds questions is looked for. One that waited
+/// there may have been found by an asker first, who does not say yet that it holds the question: nobody looks again but the one that
+/// was found, when it falls out of its text.
+#[test]
+fn who_is_found_in_the_moment_of_its_end_gives_the_question_up() {
+    for in_one_step in [false, true] {
+        random(move || {
+            let machine = Machine::new();
+            let (post, back, paid) = (machine.post(1), machine.post(2), account(&machine.pool, 4));
+            let (me, server) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+            let dead = Arc::new(AtomicBool::new(false));
+            let (is_dead, ends) = (dead.clone(), dead);
+            let holder = Holder { receiver: server.receiver, domain: 1 };
+            let killer = machine.run(move |machine| {
+                ends.store(true, Ordering::SeqCst);
+                machine.interrupt(&server, Error::Dead);
+                machine.pool.holders_gone(|one| one == holder, |woken| machine.wake(woken));
+            });
+            let serves = machine.run(move |machine| {
+                let waits = machine.pool.receive(&[post], &server.by(), true).unwrap();
+                if is_dead.load(Ordering::SeqCst) {
+                    // Whoever has woken those that wait may have come too early for this wait.
+                    machine.interrupt(&server, Error::Dead);
+                }
+                let received = machine.end_of_wait(&server, waits);
+                let lives = !is_dead.load(Ordering::SeqCst);
+                match received {
+                    Received::Message(1, message) if lives => {
+                        let answered = match message.back {
+                            Back::Question(question) => {
+                                machine.pool.answer(question, &server.by(), &body(7)).map(|one| machine.wake(one))
+                            }
+                            Back::Post(_) => machine.send(&server, &back, 7),
+                            Back::Nowhere => panic!("nobody has asked"),
+                        };
+                        // Its text may end between the look and the answer.
+                        assert!(answered.is_ok() || is_dead.load(Ordering::SeqCst), "{answered:?}");
+                    }
+                    Received::Message(..) => machine.pool.fell_out(holder, |woken| machine.wake(woken)),
+                    // What nobody has received waits for the next server; here there is none.
+                    Received::Ended(Error::Dead) => {
+                        machine.pool.free(1, true, 1, |woken| machine.wake(woken)).unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+            });
+            let heard = if in_one_step {
+                let called = machine.send_and_receive(&post, &back, &me.by(), &body(1));
+                machine.finish(&me, called)
+            } else {
+                machine.ask(&me, &post, 1)
+            };
+            match heard {
+                Ok(Received::Message(_, message)) => assert_eq!(message.body.op, 7),
+                Ok(Received::Ended(Error::Dead | Error::NotFound)) | Err(Error::NotFound) => {}
+                other => panic!("{other:?}"),
+            }
+            killer.join().unwrap();
+            serves.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn whoever_asked_hears_of_the_end_of_the_post() {
     random(|| {

@@ -35,7 +35,7 @@ impl Machine {
     }
 
     pub fn post(&self, number: u32) -> Permit {
-        allow(&self.pool, self.pool.get(number).unwrap())
+        allow(&self.pool, self.pool.get(number, SYSTEM).unwrap())
     }
 
     pub fn wake(&self, woken: Woken) {

@@ -247,7 +247,7 @@ impl Both {
         match step.clone() {
             Step::Get(post) => {
                 let is_free = self.model.posts[post as usize].is_none();
-                assert_eq!(self.pool.get(post).is_ok(), is_free);
+                assert_eq!(self.pool.get(post, SYSTEM).is_ok(), is_free);
                 self.model.posts[post as usize].get_or_insert_default();
             }
             Step::Free(post, force) => {

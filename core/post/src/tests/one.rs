@@ -19,21 +19,21 @@ fn world() -> (Pool, Who, Who) {
 fn posts_are_had_by_number_or_any() {
     alone(|| {
         let pool = Pool::new(CONFIG);
-        assert_eq!((pool.get(1), pool.get(1)), (Ok(1), Err(Error::Exists)));
-        assert_eq!((pool.get(0), pool.get(7), pool.get(u32::MAX)), (NOT_FOUND, NOT_FOUND, NOT_FOUND));
-        assert_eq!(pool.get(4), Ok(4));
-        let mut any: Vec<u32> = std::iter::from_fn(|| pool.get_any().ok()).collect();
+        let get = |number| pool.get(number, SYSTEM);
+        assert_eq!((get(1), get(1), get(4)), (Ok(1), Err(Error::Exists), Ok(4)));
+        assert_eq!((get(0), get(7), get(u32::MAX)), (NOT_FOUND, NOT_FOUND, NOT_FOUND));
+        let mut any: Vec<u32> = std::iter::from_fn(|| pool.get_any(SYSTEM).ok()).collect();
         any.sort_unstable();
         assert_eq!(any, [3, 5, 6], "known numbers are not any");
-        assert_eq!(pool.get_any(), Err(Error::NoMemory));
+        assert_eq!(pool.get_any(SYSTEM), Err(Error::NoMemory));
         pool.free(3, false, 0, |_| {}).unwrap();
         pool.free(5, false, 0, |_| {}).unwrap();
         pool.free(6, false, 0, |_| {}).unwrap();
         assert_eq!(pool.free(6, false, 0, |_| {}), Err(Error::NotFound));
         // A number is not given again as long as there are others that have been free for longer.
-        let first = pool.get_any().unwrap();
+        let first = pool.get_any(SYSTEM).unwrap();
         pool.free(first, false, 0, |_| {}).unwrap();
-        assert_ne!(pool.get_any(), Ok(first));
+        assert_ne!(pool.get_any(SYSTEM), Ok(first));
         assert_eq!((pool.posts_used(), KNOWN_MAX), (3, 2));
     });
 }
@@ -44,7 +44,7 @@ fn a_post_in_use_is_given_back_only_by_force() {
         let (pool, a, b) = world();
         for (has_message, has_receiver) in [(false, false), (true, false), (false, true)] {
             for force in [false, true] {
-                let post = allow(&pool, pool.get(1).unwrap());
+                let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
                 if has_message {
                     assert_eq!(pool.send(&post, &a.by(), &body(5), 0), Ok(None));
                 }
@@ -64,7 +64,7 @@ fn a_post_in_use_is_given_back_only_by_force() {
                 }
                 assert_eq!(pool.charged(a.account), 0);
                 // Had again, it is empty.
-                let again = allow(&pool, pool.get(1).unwrap());
+                let again = allow(&pool, pool.get(1, SYSTEM).unwrap());
                 assert_eq!(pool.receive(&[again], &b.by(), false), Err(Error::TimedOut));
                 assert_eq!(
                     pool.send(&post, &a.by(), &body(1), 0),
@@ -82,7 +82,7 @@ fn a_post_in_use_is_given_back_only_by_force() {
 fn a_message_comes_with_who_sent_it() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(2).unwrap());
+        let post = allow(&pool, pool.get(2, SYSTEM).unwrap());
         let sent = Body { op: 9, words: [1, 2, 3, 4, 5, u64::MAX], lend: 0 };
         pool.send(&post, &a.by(), &sent, 6).unwrap();
         let queued = pool.receive(&[post], &b.by(), true).unwrap();
@@ -103,7 +103,7 @@ fn receivers_are_served_in_the_order_in_which_they_came() {
         let pool = Pool::new(CONFIG);
         let paid = account(&pool, 3);
         let all: Vec<Who> = (1..=4).map(|thread| Who::new(&pool, thread, paid)).collect();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         for one in &all[1..] {
             pool.receive(&[post], &one.by(), true).unwrap();
         }
@@ -120,7 +120,7 @@ fn receivers_are_served_in_the_order_in_which_they_came() {
 fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         assert_eq!(pool.send_many(&post, &a.by(), 5, |n| body(n.into()), |_| {}), Ok(3), "as many as it may");
         assert_eq!(pool.send_many(&post, &a.by(), 5, |n| body(n.into()), |_| {}), Err(Error::MessageQuota));
         assert_eq!(pool.send(&post, &b.by(), &body(8), 0), Ok(None), "that is nobody else's affair");
@@ -146,7 +146,7 @@ fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
 fn what_was_received_makes_room() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         // Many times as many as there is room for, on two processors.
         for round in 0..100 {
             assert_eq!(pool.send_many(&post, &a.by(), 3, |n| body(round * 3 + u64::from(n)), |_| {}), Ok(3));
@@ -161,8 +161,8 @@ fn what_was_received_makes_room() {
 fn what_cannot_be_is_refused_and_changes_nothing() {
     alone(|| {
         let (pool, a, _) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
-        let other = allow(&pool, pool.get(2).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        let other = allow(&pool, pool.get(2, SYSTEM).unwrap());
         let many = vec![post; SEVERAL_MAX + 1];
         assert_eq!(pool.receive(&[], &a.by(), true), Err(Error::BadArgument));
         assert_eq!(pool.receive(&[post, other, post], &a.by(), true), Err(Error::BadArgument));
@@ -200,7 +200,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 fn the_first_of_several_posts_that_has_something() {
     alone(|| {
         let (pool, a, b) = world();
-        let posts = [1, 2, 4].map(|number| allow(&pool, pool.get(number).unwrap()));
+        let posts = [1, 2, 4].map(|number| allow(&pool, pool.get(number, SYSTEM).unwrap()));
         pool.send(&posts[2], &a.by(), &body(1), 0).unwrap();
         assert_eq!(op(pool.receive(&posts, &b.by(), true).unwrap()), (4, 1));
         // It was queued at the first two meanwhile, and is no more.
@@ -223,7 +223,7 @@ fn the_first_of_several_posts_that_has_something() {
 fn a_time_out_ends_a_wait_once() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         let Ok(Received::Waits(ticket)) = pool.receive(&[post], &b.by(), true) else { panic!() };
         assert_eq!(pool.interrupt(b.receiver, ticket - 1, Error::TimedOut), None, "of another wait");
         assert_eq!(pool.interrupt(b.receiver, ticket, Error::TimedOut).unwrap().thread, 200);
@@ -237,7 +237,7 @@ fn a_time_out_ends_a_wait_once() {
 fn sending_and_receiving_is_a_hand_over_with_one_lock() {
     alone(|| {
         let (pool, a, b) = world();
-        let (there, back) = (allow(&pool, pool.get(1).unwrap()), allow(&pool, pool.get(2).unwrap()));
+        let [there, back] = [1, 2].map(|number| allow(&pool, pool.get(number, SYSTEM).unwrap()));
         pool.receive(&[there], &b.by(), true).unwrap();
         for round in 0..3 {
             let before = locked();
@@ -261,7 +261,7 @@ fn sending_and_receiving_is_a_hand_over_with_one_lock() {
 fn a_question_is_answered_with_one_lock_for_both() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         pool.receive(&[post], &b.by(), true).unwrap();
         for round in 0..3 {
             let before = locked();
@@ -283,7 +283,7 @@ fn an_old_question_that_is_received_late_takes_nothing_from_the_next() {
     alone(|| {
         let (pool, a, b) = world();
         let c = Who::new(&pool, 300, b.account);
-        let [first, second] = [1, 2].map(|number| allow(&pool, pool.get(number).unwrap()));
+        let [first, second] = [1, 2].map(|number| allow(&pool, pool.get(number, SYSTEM).unwrap()));
         pool.ask(&first, &a.by(), &body(1)).unwrap();
         let _ = pool.interrupt(a.receiver, pool.waits(a.receiver).unwrap(), Error::TimedOut).unwrap();
         pool.collect(a.receiver).unwrap();
@@ -302,7 +302,7 @@ fn an_old_question_that_is_received_late_takes_nothing_from_the_next() {
 fn permits_are_good_until_the_list_changes() {
     alone(|| {
         let (pool, a, _) = world();
-        pool.get(1).unwrap();
+        pool.get(1, SYSTEM).unwrap();
         let asked = std::cell::Cell::new(0);
         let count = |result: Result<(), Error>| {
             asked.set(asked.get() + 1);
@@ -336,7 +336,7 @@ fn permits_are_good_until_the_list_changes() {
         let again = get(0x4000, Rights::CALL, Ok(())).unwrap();
         assert_eq!(pool.send(&again, &a.by(), &body(1), 0), Ok(None));
         pool.free(1, true, 0, |_| {}).unwrap();
-        pool.get(1).unwrap();
+        pool.get(1, SYSTEM).unwrap();
         assert_eq!(get(0x4000, Rights::CALL, Err(Error::Denied)), Err(Error::Denied), "another's post");
         get(0x4000, Rights::CALL, Ok(())).unwrap();
         let third = Caller { sender: Sender { place: 0x6000_0000, ..a.sender }, domain: 3, ..a.by() };
@@ -365,7 +365,7 @@ fn permits_are_good_until_the_list_changes() {
 fn who_is_known_sends_and_receives_with_one_lock_each() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         [a.by(), b.by()].iter().for_each(|by| pool.introduce(by));
         let known = |who: &Who| pool.known(who.receiver, 1, who.processor).unwrap();
         let sent = body(7);
@@ -416,7 +416,7 @@ fn who_is_known_sends_and_receives_with_one_lock_each() {
 fn a_notice_always_has_room_and_counts() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         let kernel = Sender { thread: 0, task: 0, ..a.sender };
         let notice = pool.bind(&post, &b.by(), 77, kernel).unwrap();
         assert_eq!(pool.charged(b.account), 1, "as long as it is bound");
@@ -444,7 +444,7 @@ fn a_notice_always_has_room_and_counts() {
         pool.notify(&notice).unwrap();
         pool.free(1, true, 0, |_| {}).unwrap();
         assert_eq!(pool.notify(&notice), Err(Error::NotFound));
-        pool.get(1).unwrap();
+        pool.get(1, SYSTEM).unwrap();
         assert_eq!(pool.notify(&notice), Err(Error::NotFound));
         assert_eq!(pool.charged(b.account), 1);
         pool.unbind(notice, 0);
@@ -456,7 +456,7 @@ fn a_notice_always_has_room_and_counts() {
 fn memory_is_lent_with_a_question_until_it_is_answered() {
     alone(|| {
         let (pool, a, b) = world();
-        let post = allow(&pool, pool.get(1).unwrap());
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
         // Words 0 and 1 for reading, words 3 and 4 for writing, too.
         let lends = Body { op: 1, words: [0x1000, 0x10, 7, 0x9000, 1, 0], lend: 1 | 1 << (8 + 3) };
         let holder = crate::Holder { receiver: b.receiver, domain: 1 };

@@ -174,8 +174,8 @@ fn a_post_is_had_by_one() {
         let machine = Machine::new();
         machine.post(1);
         let free = machine.run(|machine| machine.pool.free(1, true, 0, |_| {}));
-        let other = machine.run(|machine| machine.pool.get(1).is_ok());
-        let mine = machine.pool.get(1).is_ok();
+        let other = machine.run(|machine| machine.pool.get(1, SYSTEM).is_ok());
+        let mine = machine.pool.get(1, SYSTEM).is_ok();
         free.join().unwrap().unwrap();
         assert!(!(mine && other.join().unwrap()));
     });
@@ -190,7 +190,7 @@ fn what_the_next_owner_is_sent_stays() {
         (0..2).for_each(|n| machine.send(&me, &post, n).unwrap());
         let frees = machine.run(|machine| machine.pool.free(1, true, 0, |_| {}).unwrap());
         let gets = machine.run(move |machine| {
-            while machine.pool.get(1).is_err() {
+            while machine.pool.get(1, SYSTEM).is_err() {
                 shuttle::thread::yield_now();
             }
             machine.send(&other, &allow(&machine.pool, 1), 9).unwrap();

@@ -9,8 +9,8 @@ type Which = (&'static str, &'static str, &'static str, u32);
 /// What is compared: a name, and twice what is divided by what, for us and for the paper.
 type Row = (&'static str, [Which; 2], [Which; 2]);
 
-const WITHOUT: &str = "ping-pong-without-clock";
-const WITH: &str = "ping-pong-with-clock";
+pub const WITHOUT: &str = "ping-pong-without-clock";
+pub const WITH: &str = "ping-pong-with-clock";
 /// The paper's table of its schedulers.
 const CUBIX: &str = "cubix386-sched";
 const SWITCHES: [Which; 2] = [(CUBIX, "switch", "itc-initial", 1), (CUBIX, "switch", "itc-improved", 1)];

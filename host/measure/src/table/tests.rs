@@ -140,12 +140,30 @@ fn the_papers_comparisons_stand_beside_ours() {
     let papers = Paper::all().unwrap();
     let of_k1 = papers.iter().find(|paper| paper.source.contains("K1")).unwrap();
     figures.extend(of_k1.beside(&figures).unwrap());
+    for way in ["pipe", "unix-dgram"] {
+        figures.push(figure("linux-best", "ping-pong", 48, way, "instructions", 9867));
+    }
     let bench = Bench { name: "pool", ..BENCH };
     let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
     for (beginning, ours, paper) in [("K1-M2", "1.10", "2.57"), ("K1-M3", "1.10", "1.01"), ("K1-M4", "1.01", "1.27")] {
         let cells = row(&text, "What the papers compare", beginning);
         assert_eq!(cells[cells.len() - 2..], [ours, paper], "{beginning}");
     }
+    // The paper's own table, with each system's ways.
+    let table = &text[text.find("K1-M1").unwrap()..text.find("What the papers compare").unwrap()];
+    let rows: Vec<String> =
+        table.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "musubi pool 1 1000 1100 instructions",
+        "linux-best pipe 1 9867 - instructions",
+        "linux-best unix-dgram 1 9867 - instructions",
+        "k1/mp pool 3 0.803 0.815 ms (paper)",
+        "k1/sp pool 1 0.635 0.642 ms (paper)",
+        "minix rendezvous 1 0.247 0.247 ms (paper)",
+    ] {
+        assert!(rows.iter().any(|row| row == expected), "{expected}: {table}");
+    }
+    assert!(rows[0].starts_with("musubi"), "{table}");
     let row =
         |way: &str| text.lines().find(|line| line.starts_with("ping-pong-with-clock") && line.contains(way)).unwrap();
     assert!(row("pool").contains("0.642 ms (k1/sp pool)"), "{text}");
@@ -203,6 +221,11 @@ fn wall_time_stands_apart_and_says_what_it_is() {
     assert_eq!(row(&text, "sizes:", "ArgNoRtn")[3], "1000");
     assert!(text.contains("compares with nothing but this run"), "{text}");
     assert_eq!(table(&[]), text[..text.find("\nWall time").unwrap()]);
+    // What several threads gain is told if it was measured.
+    assert!(!text.contains("as fast as one thread"), "{text}");
+    let several = [wall.clone(), vec![figure(MUSUBI, "ArgNoRtn", 8192, "2-threads", count::BY_WALL, 1900)]].concat();
+    let text = table(&several);
+    assert_eq!(row(&text, "as fast as one thread", "ArgNoRtn")[3..], ["1900", count::BY_WALL]);
 }
 
 #[test]

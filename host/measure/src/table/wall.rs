@@ -1,6 +1,7 @@
 //! Wall time, beside what was counted.
 
 use super::{NOTHING, Table, columns};
+use crate::figure::count;
 use crate::peer::Peer;
 use std::fmt;
 
@@ -8,6 +9,10 @@ const ABOUT: &str = "\
 Wall time, nanoseconds of this host: the median of the rounds in two machines that were booted by turns with the peer's, and the
 least. It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
 empties the emulated TLB, which takes microseconds, and on a processor does not; and what else the host does disturbs it.";
+
+const AT_ONCE: &str = "\
+By the same clock, how many times as fast as one thread, in thousandths (1000: no faster), on processors that run at once if nothing
+else does on this host:";
 
 /// A row for each case and way, of several sizes one; the peer by the fastest of its ways.
 fn rows(table: &Table) -> Vec<Vec<String>> {
@@ -35,5 +40,11 @@ pub fn show(table: &Table, f: &mut fmt::Formatter) -> fmt::Result {
     }
     let wall = Table { figures: table.wall, wall: &[], ..*table };
     writeln!(f, "\n{ABOUT}")?;
-    columns(f, &rows(&wall))
+    columns(f, &rows(&wall))?;
+    let ratios = wall.plain(&[count::BY_WALL]);
+    if ratios.len() > 1 {
+        writeln!(f, "\n{AT_ONCE}")?;
+        columns(f, &ratios)?;
+    }
+    Ok(())
 }

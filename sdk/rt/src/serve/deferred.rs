@@ -13,13 +13,18 @@ use abi::Error;
 use abi::gate::record;
 
 /// Where a receiver works.
-type Desk = (&'static Office, &'static Work);
+pub(super) type Desk = (&'static Office, &'static Work);
 
 static DESK: Local<Mutex<Option<Desk>>> = Local::new(|| Mutex::new(None));
 
 /// This thread receives here from now on.
 pub(super) fn sit_down(office: &'static Office, work: &'static Work) -> Result<(), Error> {
     DESK.with(|desk| *desk.lock() = Some((office, work)))
+}
+
+/// Where this thread receives.
+pub(super) fn desk() -> Result<Option<Desk>, Error> {
+    DESK.with(|desk| *desk.lock())
 }
 
 /// A request whose sender still waits for the answer.
@@ -44,8 +49,7 @@ pub fn defer(caller: &Caller) -> Result<Option<Deferred>, Error> {
     if caller.flags & record::BY_POST == 0 {
         return Ok(None);
     }
-    let desk = DESK.with(|desk| *desk.lock())?;
-    let (office, work) = desk.ok_or(Error::NotSupported)?;
+    let (office, work) = desk()?.ok_or(Error::NotSupported)?;
     let (back, head) = (work.back.load(Ordering::Relaxed), work.head.load(Ordering::Relaxed));
     if back & QUESTION != 0 {
         return Err(Error::NotSupported);

@@ -68,7 +68,7 @@ fn show(address: u64, io: &mut Io) -> Result<(), musubi::Error> {
         io,
         "{:#x} {} {} of task {}; you: {yours}",
         info.base,
-        kind_text(&info),
+        kind_text(info.kind),
         musubi::ended::text(&info.name),
         info.owner
     );

@@ -60,6 +60,8 @@ fn why_by_kernel(binding: &Binding) -> Option<String> {
         reason::CALLER_UNCLEAR => unclear("the caller's"),
         reason::CALLEE_UNCLEAR => unclear("the callee's"),
         reason::NOT_EXECUTABLE => String::from("the caller may not execute the callee's text"),
+        reason::NO_ROOM => String::from("the caller has no room for one more binding"),
+        reason::SUPERVISOR => String::from("the caller or the callee is in supervisor mode"),
         reason::SECRET => String::from("the caller or the callee has touched a secret section"),
         _ => return None,
     })

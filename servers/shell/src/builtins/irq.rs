@@ -1,5 +1,6 @@
 //! Interrupts: who has them, which processor they come to.
 
+use super::known::{Known, name};
 use super::table::{Table, time};
 use super::{misused, number, text};
 use crate::io::Io;
@@ -10,7 +11,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::info::way;
 use musubi::interfaces::devices::DevicesClient;
-use musubi::rt::interrupt;
 use musubi::{Error, why};
 
 pub fn irq(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
@@ -52,7 +52,9 @@ fn route(line: u64, processor: u64) -> Result<(), Error> {
 fn table(io: &mut Io) {
     let titles = ["irq", "to", "came", "to idle", "to busy", "longest", "how", "driver"];
     let mut table = Table::new(&titles, &[0, 1, 2, 3, 4, 5]);
-    for line in interrupt::all() {
+    let Ok(known) = Known::look() else { return };
+    let (tasks, own) = (known.tasks(), known.own_tasks());
+    for line in known.all.interrupts() {
         let to = match (line.processor, line.pinned) {
             (u64::MAX, _) => String::from("-"),
             (to, u64::MAX) => format!("{to}"),
@@ -64,14 +66,18 @@ fn table(io: &mut Io) {
             _ => "nobody",
         };
         table.row([
-            format!("{}", line.number),
+            format!("{}", line.number - 1),
             to,
             format!("{}", line.came),
             format!("{}", line.idle),
             format!("{}", line.missed),
             time(line.longest_ns),
             how.into(),
-            musubi::ended::section_name(line.text).unwrap_or_default(),
+            tasks
+                .iter()
+                .find(|task| task.number == line.task)
+                .map(|task| name(task, own.get(&task.number)))
+                .unwrap_or_default(),
         ]);
     }
     table.print(io);

@@ -1,5 +1,6 @@
 //! Memory, processors, the switch.
 
+use super::known::Known;
 use super::table::{Table, bytes, time};
 use crate::io::Io;
 use crate::say;
@@ -11,6 +12,7 @@ use musubi::Error;
 use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
 use musubi::interfaces::linux::LinuxService;
+use musubi::interfaces::memory::MemoryService;
 use musubi::interfaces::power::PowerClient;
 use musubi::rt::task;
 use musubi::why;
@@ -31,23 +33,37 @@ pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         bytes(memory.kernel_heap),
         bytes(memory.views)
     );
+    pressure(io);
     say!(io, "objects   {} sections, {} tasks, {} threads\n", memory.sections, memory.tasks, memory.threads);
     let mut table =
         Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
-    for t in task::list() {
+    // What others' programs use is for them to know.
+    let own = Known::look().map(|known| known.own_tasks()).unwrap_or_default();
+    for t in own.values() {
+        let ([frames, sections, reserve, _], [frames_max, sections_max, reserve_max, _]) = (t.used, t.limits);
         table.row([
-            format!("{}", t.task),
-            bytes(t.used.frames * PAGE),
-            bytes(t.limits.frames.saturating_mul(PAGE)),
-            bytes(t.used.reserve),
-            bytes(t.limits.reserve),
-            format!("{}", t.used.sections),
-            format!("{}", t.limits.sections),
+            format!("{}", t.number),
+            bytes(frames * PAGE),
+            bytes(frames_max.saturating_mul(PAGE)),
+            bytes(reserve),
+            bytes(reserve_max),
+            format!("{sections}"),
+            format!("{sections_max}"),
             musubi::ended::text(&t.name),
         ]);
     }
     table.print(io);
     0
+}
+
+/// What the memory server keeps free, and who gives pages back for it.
+fn pressure(io: &mut Io) {
+    let Ok(server) = musubi::names::lookup("memory").map(MemoryService::new) else { return };
+    let Ok((kept, given)) = server.state() else { return };
+    say!(io, "kept free {} if possible, {} given back so far", bytes(kept), bytes(given * PAGE));
+    for (task, given) in (0..).map_while(|at| server.pager(at).ok().filter(|one| one.0 != 0)) {
+        say!(io, "          task {task} has given {} back", bytes(given * PAGE));
+    }
 }
 
 pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {

@@ -5,14 +5,20 @@ mod basic;
 mod call;
 mod files;
 mod help;
+mod inspect;
 mod irq;
+mod known;
 mod machine;
+mod place;
+mod posts;
 mod processes;
 mod sched;
 mod sections;
 mod servers;
 mod table;
+mod top;
 mod tour;
+mod trace;
 
 pub use processes::{Timer, end_children, limited};
 
@@ -50,7 +56,13 @@ pub const GROUPS: &[Group] = &[
         builtins: &[
             command("tour", "", "one minute that shows what is different here", tour::tour),
             command("ps", "[-t]", "tasks (-t: threads)", processes::ps),
-            command("sections", "[TASK]", "address, length, kind, owner and ACL of each section", sections::sections),
+            command(
+                "top",
+                "[COUNT]",
+                "who uses the processors (COUNT: so many pictures, one below the other)",
+                top::top,
+            ),
+            command("sections", "[TASK]", "address, length, kind, owner and name of your sections", sections::sections),
             command("acl", "ADDRESS [set WHO TEXT RIGHTS]", "who may do what to a section", access::acl),
             command("names", "", "services that have a name", call::names),
             command(
@@ -60,6 +72,7 @@ pub const GROUPS: &[Group] = &[
                 call::call,
             ),
             command("mem", "", "memory of the machine and of each task", machine::mem),
+            command("posts", "", "posts of your programs", posts::posts),
             command("cpus", "", "processors and what they did", machine::cpus),
             command("irq", "[N --to CPU|any]", "interrupts: who has them, and which processor they come to", irq::irq),
             command(
@@ -74,6 +87,24 @@ pub const GROUPS: &[Group] = &[
                 "the system's servers, and who restarts them (kill: as if it had failed)",
                 servers::servers,
             ),
+            command(
+                "place",
+                "[SERVER CLASS [GROUP] | --run CLASS[:GROUP] PROGRAM...]",
+                "who is executed in supervisor mode, preempted or not (CLASS: pusr, psys, nsys)",
+                place::place,
+            ),
+            command(
+                "trace",
+                "on | off | show [N] | handlers | -- COMMAND...",
+                "what happens on each processor, in order of time",
+                trace::trace,
+            ),
+            command(
+                "inspect",
+                "ADDRESS [BYTES] | thread:N",
+                "what lies at an address, as far as you may read it; where a thread is",
+                inspect::inspect,
+            ),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
         ],
     },
@@ -87,6 +118,12 @@ pub const GROUPS: &[Group] = &[
                 "[frames=N] [sections=N] [reserve=BYTES] [threads=N] COMMAND...",
                 "what a program may use at most (N: 1 or more), it and what it starts",
                 processes::limit,
+            ),
+            command(
+                "debug",
+                "COMMAND...",
+                "runs a program that, if it faults, shows its registers, its calls and its stack",
+                inspect::debug,
             ),
             command("time", "COMMAND...", "how long a command takes", processes::time),
             command(
@@ -117,6 +154,7 @@ pub const GROUPS: &[Group] = &[
         title: "The shell",
         builtins: &[
             command("help", "[COMMAND]", "this list", help::help),
+            command(".", "FILE", "runs the lines of a file here (`sh FILE`: in a shell of their own)", inspect::batch),
             command("history", "", "lines typed before", basic::history),
             command("true", "[WORD...]", "succeeds", |_, _, _| 0),
             command("false", "[WORD...]", "fails", |_, _, _| 1),

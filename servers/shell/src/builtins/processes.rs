@@ -1,5 +1,6 @@
 //! Tasks and threads.
 
+use super::known::{Known, name, times};
 use super::table::{Table, bytes, time as duration};
 use super::{misused, number, text};
 use crate::io::Io;
@@ -10,55 +11,73 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::layout::PAGE;
-use musubi::abi::section::kind;
+use musubi::abi::section::{class, kind};
 use musubi::abi::task::{Limits, state};
 use musubi::processes::{self, ProcessInfo};
-use musubi::rt::{section, task, time as clock};
+use musubi::rt::{task, time as clock};
 use musubi::stream::Stream;
 use musubi::why;
 
 pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    match words {
-        [_] => tasks(io),
-        [_, word] if word == b"-t" => threads(io),
+    let show = match words {
+        [_] => tasks,
+        [_, word] if word == b"-t" => threads,
         _ => return misused(words, io),
+    };
+    match Known::look() {
+        Ok(known) => show(&known, io),
+        Err(e) => {
+            io.complain("ps", format_args!("{}", why(e)));
+            return 1;
+        }
     }
     0
 }
 
-fn tasks(io: &mut Io) {
+/// What is not told of other users' tasks.
+fn or_hidden(what: Option<String>) -> String {
+    what.unwrap_or_else(|| String::from("-"))
+}
+
+fn tasks(known: &Known, io: &mut Io) {
     let mut table = Table::new(
-        &["task", "parent", "group", "user", "threads", "sections", "memory", "time", "name"],
+        &["task", "parent", "group", "user", "threads", "sections", "memory", "time", "class", "name"],
         &[0, 1, 2, 3, 4, 5, 6, 7],
     );
-    let known = processes::list().unwrap_or_default();
-    for t in task::list() {
+    let processes = processes::list().unwrap_or_default();
+    let (all, own) = (known.tasks(), known.own_tasks());
+    let times = times(&all, &known.threads(), &known.all);
+    for t in &all {
         // What the system has started for itself is no process.
         let of = |what: fn(&ProcessInfo) -> u64| {
-            let known = known.iter().find(|one| one.task == t.task);
-            known.map_or_else(|| String::from("-"), |one| format!("{}", what(one)))
+            or_hidden(processes.iter().find(|one| one.task == t.number).map(|one| format!("{}", what(one))))
         };
-        let name = musubi::ended::text(&t.name);
-        let name = if t.foreign != 0 { format!("{name} (Linux)") } else { name };
+        let own = own.get(&t.number);
         table.row([
-            format!("{}", t.task),
+            format!("{}", t.number),
             of(|one| one.parent),
             of(|one| one.group),
             format!("{}", t.user),
             format!("{}", t.threads),
-            format!("{}", t.used.sections),
-            bytes(t.used.frames * PAGE),
-            duration(t.time),
-            name,
+            or_hidden(own.map(|own| format!("{}", own.used[1]))),
+            or_hidden(own.map(|own| bytes(own.used[0] * PAGE))),
+            duration(times.get(&t.number).copied().unwrap_or(0)),
+            class_word(t.class).into(),
+            name(t, own),
         ]);
     }
     table.print(io);
-    apart(io);
+    apart(known, io);
+}
+
+/// The word of a class of texts (SSS-61).
+pub(super) fn class_word(class: u64) -> &'static str {
+    class::WORDS.get(class as usize).unwrap_or(&"?")
 }
 
 /// Programs that could write the key register, so that calls of theirs and into them go by the kernel, and where.
-fn apart(io: &mut Io) {
-    for text in section::list().filter(|one| one.kind == kind::TEXT && one.unclear != 0) {
+fn apart(known: &Known, io: &mut Io) {
+    for text in known.sections().iter().filter(|one| one.kind & 0xff == kind::TEXT && one.unclear != 0) {
         let (task, base, page) = (text.owner, text.base, text.unclear);
         say!(
             io,
@@ -67,26 +86,30 @@ fn apart(io: &mut Io) {
     }
 }
 
-fn threads(io: &mut Io) {
-    let mut table =
-        Table::new(&["thread", "task", "state", "processor", "depth", "faults", "time", "text"], &[0, 1, 3, 4, 5, 6]);
-    for t in task::threads() {
+fn threads(known: &Known, io: &mut Io) {
+    let mut table = Table::new(
+        &["thread", "task", "state", "processor", "depth", "faults", "time", "class", "text"],
+        &[0, 1, 3, 4, 5, 6],
+    );
+    let own = known.own_threads();
+    for t in known.threads() {
         let how = match t.state {
             state::READY => "ready",
             state::RUNNING => "running",
             state::WAITING => "waiting",
             _ => "ended",
         };
-        let name = musubi::ended::section_name(t.text).unwrap_or_default();
+        let own = own.get(&t.thread);
         table.row([
             format!("{}", t.thread),
             format!("{}", t.task),
             how.into(),
             format!("{}", t.processor),
-            format!("{}", t.depth),
+            or_hidden(own.map(|own| format!("{}", own.depth))),
             format!("{}", t.faults),
             duration(t.time),
-            format!("{:#x} {name}", t.text),
+            or_hidden(own.map(|own| class_word(own.class).into())),
+            or_hidden(own.map(|own| format!("{:#x} {}", own.text, known.section_name(own.text).unwrap_or_default()))),
         ]);
     }
     table.print(io);

@@ -1,6 +1,6 @@
-//! All sections.
+//! Sections of this user's programs.
 
-use super::access::entry_text;
+use super::known::Known;
 use super::table::{Table, bytes};
 use super::{misused, number};
 use crate::io::Io;
@@ -8,9 +8,8 @@ use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::Rights;
-use musubi::abi::section::{SectionInfo, kind};
-use musubi::rt::{section, task};
+use musubi::abi::section::kind;
+use musubi::why;
 
 pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let of = match words {
@@ -21,52 +20,43 @@ pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         },
         _ => return misused(words, io),
     };
+    let known = match Known::look() {
+        Ok(known) => known,
+        Err(e) => {
+            io.complain("sections", format_args!("{}", why(e)));
+            return 1;
+        }
+    };
     if let Some(of) = of
-        && !task::list().any(|t| t.task == of)
+        && !known.all.tasks().any(|t| t.number == of)
     {
         io.complain("sections", format_args!("{of}: no such task"));
         return 1;
     }
-    let mut table =
-        Table::new(&["address", "length", "in memory", "shared", "kind", "owner", "name", "you", "ACL"], &[1, 2, 3, 5]);
-    for info in section::list().filter(|info| of.is_none_or(|task| info.owner == task)) {
+    let mut table = Table::new(&["address", "length", "pages", "kind", "ACL", "owner", "pager", "name"], &[1, 2, 4, 5]);
+    for info in known.sections().iter().filter(|info| of.is_none_or(|task| info.owner == task)) {
         table.row([
             format!("{:#x}", info.base),
             bytes(info.len),
-            format!("{}", info.resident),
-            format!("{}", info.shared),
-            kind_text(&info).into(),
+            format!("{}", info.charged),
+            kind_text(info.kind & 0xff).into(),
+            format!("{}", info.kind >> 8 & 0xff_ffff),
             format!("{}", info.owner),
+            if info.pager == 0 { String::from("-") } else { format!("{} {:#x}", info.level, info.pager) },
             musubi::ended::text(&info.name),
-            format!("{}", Rights::from_bits_truncate(info.rights as u32)),
-            acl_text(&info),
         ]);
     }
     table.print(io);
     0
 }
 
-pub fn kind_text(info: &SectionInfo) -> &'static str {
-    match info.kind {
+pub fn kind_text(kind: u64) -> &'static str {
+    match kind {
         kind::TEXT => "text",
         kind::DEVICE => "device",
         kind::PORTS => "ports",
         kind::STACK => "stack",
+        kind::POST => "post",
         _ => "data",
-    }
-}
-
-/// The entries, where we may read them; otherwise how many there are.
-fn acl_text(info: &SectionInfo) -> String {
-    const SHOWN: usize = 3;
-    match section::acl(info.base) {
-        Ok(entries) => {
-            let mut shown: Vec<String> = entries.iter().take(SHOWN).map(entry_text).collect();
-            if entries.len() > SHOWN {
-                shown.push(format!("and {} more", entries.len() - SHOWN));
-            }
-            shown.join("; ")
-        }
-        Err(_) => format!("({})", info.entries),
     }
 }

@@ -120,9 +120,7 @@ fn clone_resize() {
 static WORD: AtomicU32 = AtomicU32::new(0);
 
 fn heap_used() -> u64 {
-    let mut memory = musubi::abi::info::Memory::default();
-    let _ = stub::memory_info(&Trap, &raw mut memory as u64);
-    memory.kernel_heap_used
+    musubi::rt::task::memory().map_or(0, |memory| memory.kernel_heap_used)
 }
 
 fn waits() {

@@ -1,6 +1,7 @@
 //! Calls into another program: bound and plain, nested and recursive, refused, and ended in every way.
 
 mod depth;
+mod grades;
 mod stacks;
 
 use crate::memory::{data, load, store};
@@ -15,12 +16,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::gate::{GATE_STEP, GATES_MAX, flag, grade};
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::{cause, exit};
+use musubi::abi::task::{CALLEE_GRACE_NS, cause, exit};
 use musubi::command::Command;
 use musubi::interfaces::colour_map::ColourMapClient;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
-use musubi::rt::{Bound, Gates, plain_call, section, task, thread};
+use musubi::rt::{Bound, Gates, plain_call, section, task, thread, time};
 use musubi::{Caller, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -52,6 +53,7 @@ pub const CHECKS: &[Check] = &[
     ("argument_section", argument_section),
     ("many_threads_one_server", many_threads),
     ("gates_are_limited", gates_are_limited),
+    ("binding_takes_what_is_to_be_had", grades::binding_takes_what_is_to_be_had),
 ];
 
 fn plain_and_bound() -> Outcome {
@@ -157,29 +159,47 @@ fn ended_in_call(what: u64, end: fn(&Peer) -> Result<(), Error>) -> Outcome {
     Ok(())
 }
 
-/// The middle of a chain dies while the thread is at its end: who is at the end is left alone, and the first gets an error.
+/// The middle of a chain dies while threads are at its end, where they compute or wait: who is at the end has its time, and no more.
+/// Then the first gets an error; the last goes on.
 fn death_in_a_chain() -> Outcome {
     let [a, b, c]: &'static [Peer; 3] = Box::leak(Box::new([Peer::start()?, Peer::start()?, Peer::start()?]));
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    let flag = flags.base();
-    let outcome: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(99)));
-    let body = move || {
-        let slot = b.call(op::BIND, &[c.gate]).unwrap_or(9);
-        let result = a.call(op::RELAY, &[b.gate, op::CALL_BOUND, slot, op::LOOP, flag]);
-        outcome.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
-    };
-    let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
-    crate::memory::await_word(flag);
+    let mut inside = Vec::new();
+    for (n, (by, what)) in
+        [(op::CALL_BOUND, op::LOOP), (op::RELAY, op::LOOP), (op::CALL_BOUND, op::SLEEP)].into_iter().enumerate()
+    {
+        let flag = flags.base() + 8 * n as u64;
+        let outcome: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(99)));
+        let body = move || {
+            let to = if by == op::RELAY { c.gate } else { b.call(op::BIND, &[c.gate]).unwrap_or(9) };
+            let result = match what {
+                // For longer than anybody waits here; one word more than is passed on.
+                op::SLEEP => b.call(by, &[to, what, flag, 100_000_000_000]),
+                _ => a.call(op::RELAY, &[b.gate, by, to, what, flag]),
+            };
+            outcome.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
+        };
+        inside.push((n, outcome, thread::spawn(body, 0).map_err(doing("thread"))?));
+        crate::memory::await_word(flag);
+    }
+    let began = time::now_ns();
     b.child.kill().map_err(doing("killing b"))?;
     b.child.wait_for(10_000_000_000).map_err(doing("b's end"))?;
-    musubi::rt::time::sleep_ns(5_000_000);
-    same!(outcome.load(Ordering::SeqCst), 99, "the call, while c goes on");
-    c.child.kill().map_err(doing("killing c"))?;
-    thread.join().map_err(doing("join"))?;
-    same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what a was told");
-    same!(a.call(op::ADD, &[1]), Ok(1), "a afterwards");
-    a.child.kill().map_err(doing("killing a"))
+    for (n, outcome, _) in &inside {
+        while outcome.load(Ordering::SeqCst) == 99 {
+            holds!(time::now_ns() < began + 60_000_000_000, "call {n}: its caller was never told that b has ended");
+            time::sleep_ns(10_000_000);
+        }
+        holds!(time::now_ns() - began >= CALLEE_GRACE_NS, "call {n}: c had no time to come back");
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "call {n}: what its caller was told");
+    }
+    for (.., thread) in inside {
+        thread.join().map_err(doing("join"))?;
+    }
+    same!((a.call(op::ADD, &[1]), c.call(op::ADD, &[1])), (Ok(1), Ok(1)), "a and c afterwards");
+    a.child.kill().map_err(doing("killing a"))?;
+    c.child.kill().map_err(doing("killing c"))
 }
 
 /// A callee finishes what it is doing for a caller that is killed: its data are whole.

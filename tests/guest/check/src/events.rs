@@ -1,5 +1,6 @@
 //! What the scheduler is told, as people see it: `sched` counts events by kind, and `sched trace` shows the steps between the levels.
 
+use crate::posts::post;
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, lines, with};
 use crate::{holds, same};
@@ -10,6 +11,7 @@ use musubi::abi::task::exit;
 use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
 use musubi::names;
+use musubi::rt::post::FOR_EVER;
 use musubi::rt::{sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
@@ -105,7 +107,7 @@ fn sleeps() {
     let _ = sched::sleep(u64::MAX);
 }
 
-const PROVOKED: [Provoke; 7] = [
+const PROVOKED: [Provoke; 8] = [
     ("wake-ups", || {
         let other = thread::spawn(sleeps, 0).map_err(doing("thread"))?;
         time::sleep_ns(1_000_000);
@@ -136,6 +138,21 @@ const PROVOKED: [Provoke; 7] = [
     ("ends", || {
         let other = thread::spawn(|| (), 0).map_err(doing("thread"))?;
         other.join().map_err(doing("join")).map(drop)
+    }),
+    ("hand-overs", || {
+        let (there, back) = (post()?, post()?);
+        // On the sender's turn, and still when the scheduler is asked.
+        let echo = move || {
+            let got = there.receive(FOR_EVER);
+            thread::yield_now();
+            let _ = got.and_then(|got| back.send(0, got.words, None));
+        };
+        let other = thread::spawn(echo, 0).map_err(doing("thread"))?;
+        time::sleep_ns(1_000_000);
+        let got = there.send_and_receive(1, [7; 6], back, FOR_EVER).map_err(doing("a round"))?;
+        same!(got.words, [7; 6], "what came back");
+        other.join().map_err(doing("join"))?;
+        there.free(true).and_then(|()| back.free(true)).map_err(doing("freeing"))
     }),
     ("calls of the scheduler", || {
         let me = task::identity().thread;

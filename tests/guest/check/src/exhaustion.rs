@@ -6,6 +6,7 @@ use crate::peer::{Peer, op};
 use crate::posts::flood;
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +17,7 @@ use musubi::abi::task::{Limits, exit};
 use musubi::command::Command;
 use musubi::rt::post::Post;
 use musubi::rt::{Section, Trap, sync, task, thread, time};
-use musubi::{Error, eprintln};
+use musubi::{Error, eprintln, servers};
 
 pub const CHECKS: &[Check] = &[
     ("posts_run_out", || apart("posts")),
@@ -25,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("tasks_run_out", || apart("tasks")),
     ("memory_runs_out", || apart("memory")),
     ("all_of_it_at_once", || apart("all")),
+    ("servers_begin_anew_whatever_is_taken", || taken("reserve")),
 ];
 
 /// Frames, and sections, that the program may have.
@@ -34,8 +36,10 @@ const THREADS: u64 = 24;
 
 /// A program with limits of its own takes all that it may, and leaves nothing.
 fn apart(what: &str) -> Outcome {
-    // What the first one needs others find there.
-    beside(what)?;
+    // What the first ones need others find there: receivers of servers, too, which take turns.
+    for _ in 0..4 {
+        beside(what)?;
+    }
     let before = settled()?;
     beside(what)?;
     let mut after = settled()?;
@@ -100,6 +104,8 @@ pub fn exhaust(what: &str) -> i32 {
         "tasks" => tasks(),
         "memory" => memory(),
         "all" => all(),
+        "reserve" => reserve(&[Error::PostQuota, Error::NoMemory]),
+        "all-but-the-reserve" => reserve(&[Error::NoMemory]),
         _ => Err("there is no such thing".into()),
     };
     match outcome {
@@ -227,4 +233,76 @@ fn all() -> Outcome {
         post.free(false).map_err(doing("free"))?;
     }
     Ok(())
+}
+
+/// A program of a person sends all that it can, has many threads that wait, and all posts that it can have: what servers and drivers begin
+/// anew with is left (K1-41, U12). On a machine of the usual size a person's quotas end it, on a small one the reserve does.
+fn taken(how: &str) -> Outcome {
+    let command = Command::new(b"bin/check").args(["check", "as", "exhaust", how]).limits(Limits::default());
+    let child = command.spawn().map_err(doing("start"))?;
+    let exit = child.wait().map_err(doing("wait"))?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended (see the error stream)");
+    Post::any().and_then(|post| post.free(false)).map_err(doing("a post afterwards"))
+}
+
+/// So many, that there is room for as many posts, and it does not take long.
+const THREADS_WITH_RECORDS: usize = 200;
+
+fn reserve(ends: &[Error]) -> Outcome {
+    static GO: AtomicU32 = AtomicU32::new(0);
+    let first = Post::any().map_err(doing("a post"))?;
+    // Room beforehand, and the way to the streams: later there is no more section for this program's heap.
+    let (mut posts, mut threads) = (Vec::with_capacity(1 << 14), Vec::with_capacity(1 << 13));
+    let spare = Vec::<u8>::with_capacity(64 << 10);
+    eprintln!("taking posts and threads");
+    let (_, why) = flood(first);
+    same!(why, Error::MessageQuota, "the refusal of messages");
+    // A thread that has once looked for a message has a record until it ends.
+    let empty = Post::any().map_err(doing("an empty post"))?;
+    let body = move || {
+        let looked = empty.receive(0);
+        while GO.load(Ordering::SeqCst) == 0 {
+            let _ = sync::wait(&GO, 0, u64::MAX);
+        }
+        thread::exit(looked.err().map_or(0, Error::word))
+    };
+    while threads.len() < THREADS_WITH_RECORDS
+        && let Ok(one) = thread::spawn(body, 4096)
+    {
+        threads.push(one);
+    }
+    holds!(threads.len() >= 50, "only {} threads could be had", threads.len());
+    let refused = loop {
+        match Post::any() {
+            Ok(post) => posts.push(post),
+            Err(error) => break error,
+        }
+    };
+    holds!(posts.len() >= 50 && ends.contains(&refused), "the refusal of posts after {}: {refused}", posts.len());
+    drop(spare);
+    // What this program itself needs to bind to the next ones.
+    for post in posts.drain(posts.len() - 16..) {
+        post.free(false).map_err(doing("giving back"))?;
+    }
+    let outcome = begin_anew(&posts, threads.len());
+    GO.store(1, Ordering::SeqCst);
+    sync::wake(&GO, u32::MAX.into());
+    for one in threads {
+        let looked = one.join().map_err(doing("join"))?;
+        let expected = [Error::TimedOut, Error::NoMemory].map(Error::word);
+        holds!(expected.contains(&looked), "a thread that looked was told {looked}");
+    }
+    posts.into_iter().chain([empty]).try_for_each(|post| post.free(false)).map_err(doing("giving back"))?;
+    outcome
+}
+
+/// The servers are ended, and are there again.
+fn begin_anew(posts: &[Post], threads: usize) -> Outcome {
+    for name in ["keyboard", "clock", "processes", "sched", "names"] {
+        servers::act(name, servers::acts::RESTART)
+            .map_err(|e| format!("{name} after {} posts and {threads} threads were taken: {e}", posts.len()))?;
+    }
+    // Its driver has a post again, and hears of interrupts there.
+    let keyboard = crate::interrupts::keyboard()?;
+    crate::interrupts::probe(&keyboard).map(drop).map_err(|why| format!("the keyboard afterwards: {why}"))
 }

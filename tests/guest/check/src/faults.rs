@@ -2,28 +2,29 @@
 //! unfinished is no other's, and a callee hears of a fault whatever its caller's stack is like.
 
 use crate::memory::{data, store};
-use crate::peer::{Peer, op};
+use crate::peer::{Peer, op, six};
 use crate::report::{Check, Outcome, doing, in_time};
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
-use musubi::abi::task::{Limits, exit};
+use musubi::abi::task::{CALLEE_GRACE_NS, Limits, exit};
 use musubi::command::Command;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{Skeleton, Values};
-use musubi::rt::{Bound, Gates, Trap, section, task, thread, time};
+use musubi::rt::{Bound, Gates, Trap, plain_call, section, sync, task, thread, time};
 use musubi::{AclEntry, Caller, Error, Rights, eprintln};
 
 pub const CHECKS: &[Check] = &[
     ("a_fault_left_unfinished_is_no_other_texts", left_unfinished),
     ("a_fault_on_the_callers_stack_is_heard", on_the_callers_stack),
     ("a_fault_of_the_callers_stack_is_heard", the_stack_itself),
+    ("a_fault_entry_has_its_time", endless_entries),
     ("a_poor_caller_makes_no_server_fault", || poor_caller(0)),
     ("poor_callers_on_many_threads_make_no_server_fault", || poor_caller(6)),
 ];
@@ -63,6 +64,81 @@ fn left_unfinished() -> Outcome {
         same!(task::identity().depth, 0, "the depth afterwards");
         let _ = other.child.kill();
     }
+    Ok(())
+}
+
+/// For the fault entry that has another program loop: its gate, and where that says so.
+static ENDLESS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// A fault entry that computes for ever, one that waits, or one that calls a program that does not come back.
+pub fn endless(kind: u64, gate: u64, word: u64) -> u64 {
+    ENDLESS.iter().zip([gate, word]).for_each(|(at, value)| at.store(value, Ordering::SeqCst));
+    [computes as *const () as u64, waits as *const () as u64, calls as *const () as u64][kind as usize]
+}
+
+extern "C" fn computes() -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+extern "C" fn waits() -> ! {
+    let word = AtomicU32::new(0);
+    loop {
+        let _ = sync::wait(&word, 0, u64::MAX);
+    }
+}
+
+extern "C" fn calls() -> ! {
+    let [gate, word] = [0, 1].map(|n| ENDLESS[n].load(Ordering::SeqCst));
+    let _ = plain_call(gate, six(op::LOOP, &[word]));
+    // That is over with the call in which the fault was.
+    computes()
+}
+
+/// A server whose fault entry does not come to an end holds nobody up for longer than the time that a killed caller's callee has.
+fn endless_entries() -> Outcome {
+    let word = data(PAGE).map_err(doing("create"))?;
+    section::grant(word.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let other: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let mut callers = Vec::new();
+    let mut peers = Vec::new();
+    for kind in 0..3 {
+        let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+        same!(peer.call(op::ENDLESS_ENTRY, &[kind, other.gate, word.base()]), Ok(0), "entry {kind}");
+        peers.push(peer);
+        for way in 0..3 {
+            let told: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(u64::MAX)));
+            let call = move || {
+                let began = time::now_ns();
+                let outcome = match way {
+                    0 => peer.call(op::FAULT, &[]),
+                    1 => peer.plain(op::FAULT, &[]),
+                    // From further away.
+                    _ => other.call(op::RELAY, &[peer.gate, op::FAULT]),
+                };
+                let early = time::now_ns() - began < CALLEE_GRACE_NS;
+                told.store(if early { 0 } else { outcome.map_or_else(Error::word, |_| 0) }, Ordering::SeqCst);
+            };
+            callers.push((kind, way, told, thread::spawn(call, 0).map_err(doing("a thread"))?));
+        }
+    }
+    let until = time::now_ns() + 60_000_000_000;
+    for (kind, way, told, _) in &callers {
+        while told.load(Ordering::SeqCst) == u64::MAX {
+            holds!(time::now_ns() < until, "entry {kind}, call {way}: the caller was never told");
+            time::sleep_ns(10_000_000);
+        }
+        same!(told.load(Ordering::SeqCst), Error::Faulted.word(), "entry {kind}, call {way}: what the caller was told");
+    }
+    for (kind, peer) in peers.into_iter().enumerate() {
+        same!(peer.call(op::ADD, &[1]), Ok(1), "the server of entry {kind} afterwards");
+    }
+    same!(other.call(op::ADD, &[1]), Ok(1), "who was called by an entry, afterwards");
+    for (.., one) in callers {
+        one.join().map_err(doing("join"))?;
+    }
+    same!(task::identity().depth, 0, "the depth afterwards");
     Ok(())
 }
 

@@ -57,7 +57,7 @@ fn calls(keyboard: &KeyboardClient, count: u64) -> Result<u64, String> {
 }
 
 /// Until the scheduler has bound the handler.
-fn until_bound(keyboard: &KeyboardClient) -> Outcome {
+pub fn until_bound(keyboard: &KeyboardClient) -> Outcome {
     let until = time::now_ns() + 30_000_000_000;
     while calls(keyboard, 1)? == 0 {
         holds!(time::now_ns() < until, "the scheduler never calls");

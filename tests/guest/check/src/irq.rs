@@ -1,10 +1,10 @@
 //! Interrupts as messages: where they come to, and that they find room (K1-41, 44, 45, U11).
 
-use crate::interrupts::{keyboard, probe};
+use crate::interrupts::{keyboard, probe, until_bound};
 use crate::posts::flood;
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
-use crate::sched::{choose, leak};
+use crate::sched::{choose, leak, with};
 use crate::{holds, same};
 use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::calls::stub;
@@ -18,6 +18,7 @@ use musubi::{Error, names};
 
 pub const CHECKS: &[Check] = &[
     ("to_an_idle_processor", to_an_idle_processor),
+    ("to_an_idle_processor_whoever_decides", whoever_decides),
     ("to_where_somebody_wants_them", to_where_somebody_wants_them),
     ("with_room_whatever_others_send", with_room),
 ];
@@ -58,19 +59,33 @@ const SETTLE_NS: u64 = 1_000_000;
 /// All processors but one are busy, and with this thread, which causes the interrupts, all but one: that one has them.
 fn to_an_idle_processor() -> Outcome {
     choose("none")?;
+    where_one_is_idle(PROBES, way::POST)
+}
+
+/// Also while schedulers are told of them: one that calls the driver, and one that calls nobody.
+fn whoever_decides() -> Outcome {
+    // The driver has a handler.
+    with("ageing", || {
+        until_bound(&keyboard()?)?;
+        where_one_is_idle(PROBES, way::CALL)
+    })?;
+    with("initial", || where_one_is_idle(PROBES, way::CALL))
+}
+
+fn where_one_is_idle(count: u64, by: u64) -> Outcome {
     let (keyboard, processors) = (keyboard()?, task::processors().count());
     let [came, idle, missed] = beside(processors.saturating_sub(2), || {
         let before = line()?;
-        for _ in 0..PROBES {
+        for _ in 0..count {
             time::sleep_ns(SETTLE_NS);
             probes(&keyboard, 1)?;
         }
         let after = line()?;
-        same!(after.way, way::POST, "how they come");
+        same!(after.way, by, "how they come");
         holds!(after.longest_ns > 0, "no time in the kernel");
         Ok([after.came - before.came, after.idle - before.idle, after.missed - before.missed])
     })?;
-    holds!(came >= PROBES, "{came} came");
+    holds!(came >= count, "{came} came");
     holds!(
         100 * missed <= idle + missed,
         "{idle} came to an idle processor, {missed} to a busy one though another was idle"

@@ -7,7 +7,7 @@ use crate::{holds, same};
 use alloc::format;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-use musubi::abi::calls::{Entry, LIGHT, LIGHT_COUNT, TABLE, stub};
+use musubi::abi::calls::{Entry, LIGHT, LIGHT_COUNT, MBCF, MBCF_COUNT, TABLE, stub};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
 use musubi::rt::{Trap, section, task, thread, time};
@@ -142,7 +142,7 @@ fn they_answer() -> Outcome {
 
 /// What a procedure keeps is kept, and nothing of the kernel's is left in the rest.
 fn registers() -> Outcome {
-    for number in LIGHT..LIGHT + LIGHT_COUNT as u64 {
+    for number in (MBCF..MBCF + MBCF_COUNT as u64).chain(LIGHT..LIGHT + LIGHT_COUNT as u64) {
         for round in 0..200u64 {
             let arguments = core::array::from_fn(|n| round.wrapping_mul(0x9e37_79b9_7f4a_7c15 << n));
             let after = made(number, arguments);
@@ -168,7 +168,8 @@ fn registers() -> Outcome {
 fn beside() -> Outcome {
     let end = LIGHT + LIGHT_COUNT as u64;
     let far = [1 << 31, (1 << 31) + LIGHT, u32::MAX.into()];
-    for number in (LIGHT - 0x19..LIGHT).chain(end..end + 0x400).chain(far) {
+    let before = (LIGHT - 0x19..MBCF).chain(MBCF + MBCF_COUNT as u64..LIGHT);
+    for number in before.chain(end..end + 0x400).chain(far) {
         same!(made(number, [0; 6])[7], Error::NoSuchCall.word(), "call {number:#x}");
     }
     Ok(())

@@ -4,18 +4,22 @@
 extern crate alloc;
 
 mod acl;
+mod alternate;
 mod attacks;
 mod bad_scheds;
 mod calls;
 mod clock;
+mod crowd;
 mod deaths;
 mod events;
+mod exceptions;
 mod exhaustion;
 mod faults;
 mod files;
 mod floods;
 mod fuzz;
 mod hand_over;
+mod info;
 mod interrupts;
 mod irq;
 mod itc;
@@ -24,9 +28,13 @@ mod light;
 mod lines;
 mod linux;
 mod locks;
+mod mbcf;
 mod memory;
+mod pagers;
+mod pages;
 mod passing;
 mod peer;
+mod place;
 mod policies;
 mod posts;
 mod processes;
@@ -46,6 +54,7 @@ mod supervision;
 mod texts;
 mod threads;
 mod together;
+mod trace;
 mod validity;
 
 use alloc::vec::Vec;
@@ -61,15 +70,23 @@ const GROUPS: &[Group] = &[
     Group { name: "revoke", checks: revoke::CHECKS },
     Group { name: "quota", checks: quota::CHECKS },
     Group { name: "exhaustion", checks: exhaustion::CHECKS },
+    Group { name: "crowd", checks: crowd::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
     Group { name: "light", checks: light::CHECKS },
+    Group { name: "mbcf", checks: mbcf::CHECKS },
+    Group { name: "place", checks: place::CHECKS },
+    Group { name: "info", checks: info::CHECKS },
     Group { name: "validity", checks: validity::CHECKS },
+    Group { name: "pages", checks: pages::CHECKS },
+    Group { name: "pagers", checks: pagers::CHECKS },
+    Group { name: "trace", checks: trace::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },
     Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
     Group { name: "faults", checks: faults::CHECKS },
+    Group { name: "exceptions", checks: exceptions::CHECKS },
     Group { name: "locks", checks: locks::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "together", checks: together::CHECKS },
@@ -98,9 +115,11 @@ const GROUPS: &[Group] = &[
     Group { name: "frames", checks: attacks::frames::CHECKS },
     Group { name: "returns", checks: attacks::returns::CHECKS },
     Group { name: "state", checks: attacks::state::CHECKS },
+    Group { name: "segments", checks: attacks::segments::CHECKS },
     Group { name: "code", checks: attacks::code::CHECKS },
     Group { name: "loans", checks: attacks::loans::CHECKS },
     Group { name: "deputies", checks: attacks::deputies::CHECKS },
+    Group { name: "strangers", checks: attacks::strangers::CHECKS },
     Group { name: "system_deputies", checks: attacks::deputies::OF_THE_SYSTEM },
     Group { name: "secrets", checks: attacks::secrets::CHECKS },
     Group { name: "sweep", checks: attacks::sweep::CHECKS },

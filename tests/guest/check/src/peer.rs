@@ -6,6 +6,7 @@ mod works;
 pub use works::{Nine, nine, work};
 
 use crate::attacks;
+use crate::exceptions;
 use crate::faults;
 use crate::memory::{await_word, call, load, store, store_text, word};
 use crate::raw;
@@ -85,6 +86,8 @@ pub mod op {
     pub const FAULT_ENTRY: u64 = 29;
     /// From now on this text's faults end the call: [`faults::leave`].
     pub const LEAVING_ENTRY: u64 = 30;
+    /// From now on this text's faults never end: [`faults::endless`] number `w0`, with the gate `w1` and the word `w2`.
+    pub const ENDLESS_ENTRY: u64 = 44;
     /// With the lock held: adds 1 to the first half of a pair, to a word of a section of the server's own (made at the first call), and to
     /// the second half. Value: the word.
     pub const OWN_SECTION: u64 = 31;
@@ -113,6 +116,9 @@ pub mod op {
     pub const MEET: u64 = 35;
     /// Makes pages valid: where they begin, and their length.
     pub const VALIDATE: u64 = 43;
+    /// Raises exception `w0` of [`exceptions::KINDS`]. `w1` 1: its fault entry mends it; 2: nobody does; 3: leaves one of the x87 unit's waiting.
+    /// Value: 0 if everything was as it should be.
+    pub const RAISE: u64 = 45;
 }
 
 /// What only the program's own thread may do.
@@ -167,7 +173,9 @@ impl Skeleton for Ops {
             op::COPY_LOCKED => value(works::copy_locked(w[0], w[1])),
             op::VALIDATE => value(stub::page_validate(&Trap, w[0], w[1])),
             op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
+            op::RAISE => Values(0, exceptions::raise_here(w[0], w[1])),
             op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64)),
+            op::ENDLESS_ENTRY => value(stub::fault_entry(&Trap, faults::endless(w[0], w[1], w[2]))),
             op::HOLD => {
                 let _held = works::LOCKED.lock();
                 store(w[0], 1);

@@ -1,5 +1,10 @@
 //! Policies of schedulers outside the kernel: what threads may agree on with them, and whether that is kept.
 
+mod each;
+mod turns;
+
+use each::{deadlines_on_each_processor, shares_on_each_processor};
+
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, choose, client, leak, lines, with};
 use crate::{holds, same};
@@ -12,7 +17,11 @@ use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
+    ("who_computes_has_as_much_as_another", turns::equal_threads),
+    ("who_calls_the_scheduler_has_no_more", turns::who_calls_the_scheduler),
     ("shares_are_turns", shares_are_turns),
+    ("shares_on_each_processor", shares_on_each_processor),
+    ("deadlines_on_each_processor", deadlines_on_each_processor),
     ("shares_refuse_nonsense", shares_refuse_nonsense),
     ("terms_of_others_are_refused_by_message_too", terms_of_others),
     ("deadlines_are_admitted", deadlines_are_admitted),
@@ -63,10 +72,7 @@ fn said(thread: u64, before: &str) -> Result<u64, String> {
 
 /// Threads that always compute have the turns that their weights say, within two turns.
 fn shares_are_turns() -> Outcome {
-    if task::processors().count() > 1 {
-        // Shares are shares of one processor; nobody can be kept on one by this policy.
-        return Ok(());
-    }
+    same!(task::processors().count(), 1, "processors: shares are of one");
     const WEIGHTS: [u64; 3] = [10, 20, 50];
     with("share", || {
         let busy = Busy::start(WEIGHTS.len())?;

@@ -16,7 +16,7 @@ use musubi::command::Command;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::{task, time};
 use musubi::stream::Stream;
-use musubi::{Error, eprintln, names};
+use musubi::{Error, ended, eprintln, names};
 
 pub const CHECKS: &[Check] = &[
     ("arguments_and_environment", arguments_and_environment),
@@ -182,4 +182,48 @@ pub fn read_nothing() -> i32 {
         stream.read(&mut [0; 8])
     };
     i32::from(read().is_err())
+}
+
+/// Ten tasks that print so many lines each as fast as they can, each line in so many pieces (SSS-73). The host looks at them.
+pub fn ten_writers(lines: u64, pieces: u64) -> i32 {
+    let (lines, pieces) = (format!("{lines}"), format!("{pieces}"));
+    let start =
+        |n: u64| Command::new(b"bin/check").args(["check", "as", "writer", &format!("{n}"), &lines, &pieces]).spawn();
+    let all: Vec<_> = (0..10).map(start).collect();
+    let good =
+        all.into_iter().filter_map(Result::ok).filter(|child| child.wait().is_ok_and(|how| ended::status(&how) == 0));
+    i32::from(good.count() != 10)
+}
+
+/// The number of the writer and of the line, as often as there are pieces.
+pub fn writer(number: u64, lines: u64, pieces: u64) -> i32 {
+    for line in 0..lines {
+        for piece in 1..=pieces {
+            let end = if piece == pieces { "\n" } else { "" };
+            musubi::print!("<{number} {line} {}>{end}", "some more of it, so that there is something to be mixed");
+            if piece < pieces {
+                musubi::rt::thread::yield_now();
+            }
+        }
+    }
+    0
+}
+
+/// Ends in the middle of a line.
+pub fn half_line() -> i32 {
+    musubi::print!("half");
+    0
+}
+
+/// Asks a person something.
+pub fn ask() -> i32 {
+    musubi::print!("name? ");
+    let mut name = [0; 64];
+    match musubi::stream::input().read(&mut name) {
+        Ok(len) => {
+            musubi::println!("hello {}", String::from_utf8_lossy(&name[..len]).trim_end());
+            0
+        }
+        Err(_) => 1,
+    }
 }

@@ -22,8 +22,8 @@ use musubi::rt::gate::{Skeleton, Values};
 use musubi::rt::{Gates, Section, Trap, section, task, thread, time};
 use musubi::{Caller, Error, eprintln, names};
 
-/// Frames with which this program can be started, and have more than a quarter of a granule besides, but less than a granule.
-const PROGRAM: u64 = 1000;
+/// Frames with which this program can be started, and have more than a quarter of a granule besides, but less than a granule. (It has some 870 itself.)
+const PROGRAM: u64 = 1200;
 
 pub const CHECKS: &[Check] = &[
     ("limit_of_sections", || limit("sections", Limits { sections: 24, ..Limits::default() })),
@@ -239,7 +239,8 @@ fn child_gives_back() -> Outcome {
         (before.sections, before.tasks, before.threads),
         "sections, tasks and threads"
     );
-    holds!(after.views <= before.views + 4 * PAGE, "views grew from {} to {}", before.views, after.views);
+    // Receivers of servers that had not served yet have views of their own from then on; what 20 children had would be ten times as much.
+    holds!(after.views <= before.views + 20 * PAGE, "views grew from {} to {}", before.views, after.views);
     // The kernel's own heap grows in steps; what 20 children had would be 8000 frames.
     let lost = before.free.saturating_sub(after.free);
     if lost > 64 * PAGE { Err(alloc::format!("{lost} bytes were lost")) } else { Ok(()) }

@@ -24,6 +24,10 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
     match role {
         // The byte at an address.
         "peek" => i32::from(probe::read(at(0))),
+        "poke" => {
+            probe::write(at(0));
+            WENT_THROUGH
+        }
         // Jumps to an address where there is nothing to execute.
         "jump" => {
             probe::execute(at(0));
@@ -55,9 +59,25 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
                 1
             }
         },
+        "ten-writers" => crate::programs::ten_writers(at(0), at(1)),
+        "writer" => crate::programs::writer(at(0), at(1), at(2)),
+        "late-writer" => {
+            time::sleep_ns(2_000_000_000);
+            crate::programs::writer(7, 1, 1)
+        }
+        "half-line" => crate::programs::half_line(),
+        "ask" => crate::programs::ask(),
+        "hog" => crate::crowd::hog(at(0)),
+        "stubborn" => crate::crowd::stubborn(),
+        "crowd" => crate::crowd::one(at(0), at(1)),
         "kills" => crate::supervision::role(at(0), words.get(1..).unwrap_or_default()),
+        "raise" => crate::exceptions::role(at(0), at(1)),
         "light" => crate::light::role(at(0)),
+        "mbcf" => crate::mbcf::role(words.first().copied().unwrap_or(""), words.get(1..).unwrap_or_default()),
         "validity" => crate::validity::role(),
+        "task-pager" => crate::pagers::role(at(0)),
+        "bad-pager" => crate::pagers::bad_role(at(0)),
+        "ending-pager" => crate::pagers::ending_role(),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
         "post-holder" => crate::posts::loans::holder(at(0)),
@@ -118,6 +138,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "torn-heap" => locks::torn_heap(),
         "files" => files::role(words.first().copied().unwrap_or("")),
         "poor" => faults::poor(at(0), at(1)),
+        "ends" => crate::together::ends(),
         "exhaust" => crate::exhaustion::exhaust(words.first().copied().unwrap_or("")),
         "quota" => quota::limited(words.first().copied().unwrap_or("")),
         "itc" => itc::role(words.first().copied().unwrap_or(""), at(1), at(2)),
@@ -168,7 +189,13 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             musubi::println!("{}", (end - begin) * 1_000_000 / (ended - began));
             0
         }
-        _ => 2,
+        "placed" => crate::place::role(),
+        "nsys-count" => crate::place::count(at(0), at(1)),
+        "long-run" => crate::place::long_run(at(0)),
+        "count-for-ever" => loop {
+            store(at(0), crate::memory::load(at(0)) + 1);
+        },
+        _ => crate::place::wild_role(role),
     }
 }
 

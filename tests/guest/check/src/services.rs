@@ -35,6 +35,7 @@ pub const CHECKS: &[Check] = &[
     ("memory_is_lent_from_the_binding", memory_is_lent_from_the_binding),
     ("the_sender_is_told", the_sender_is_told),
     ("every_server_by_both_ways", system::every_server_by_both_ways),
+    ("streams_by_their_posts", system::streams_by_their_posts),
     ("every_skeleton_refuses", wild::every_skeleton_refuses),
     ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
     ("of_another_interface", of_another_interface),

@@ -24,6 +24,7 @@ pub const CHECKS: &[Check] = &[
     ("join_refuses", join_refuses),
     ("kill_a_thread", kill_a_thread),
     ("sleep_takes_its_time", sleep_takes_its_time),
+    ("sleep_of_nothing_gives_way", crate::alternate::alternate),
     ("wait_and_wake", wait_and_wake),
     ("wait_refuses", wait_refuses),
     ("wait_times_out", wait_times_out),

@@ -6,15 +6,18 @@ use crate::{holds, same};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use musubi::abi::task::{Limits, exit};
+use musubi::command::Command;
 use musubi::rt::sync::{Barrier, Cancel};
 use musubi::rt::{Local, task, thread};
-use musubi::{Error, parallel};
+use musubi::{Error, eprintln, parallel};
 
 pub const CHECKS: &[Check] = &[
     ("rounds_at_a_barrier", rounds_at_a_barrier),
     ("a_thread_is_asked_to_end", asked_to_end),
     ("each_thread_has_its_own", each_has_its_own),
     ("all_begin_or_none", all_or_none),
+    ("two_hundred_ends_at_once", two_hundred_ends),
     ("a_loop_is_done_once_by_all", a_loop),
     ("two_threads_at_one_moment", at_one_moment),
 ];
@@ -116,6 +119,55 @@ fn all_or_none() -> Outcome {
         Err(Error::Killed),
         "one that ends in the middle"
     );
+    Ok(())
+}
+
+const MANY: usize = 200;
+/// As many as the program that pays for them may have.
+const AT_ONCE: usize = 100;
+
+/// Whoever has so many threads hears of the end of each, though all have ended before it asks for the first.
+fn two_hundred_ends() -> Outcome {
+    let limits = Limits { threads: MANY as u64 + 8, ..Limits::default() };
+    let child = Command::new(b"bin/check").args(["check", "as", "ends"]).limits(limits).spawn();
+    let child = child.map_err(doing("a program with many threads"))?;
+    let exit = child.wait().map_err(doing("its end"))?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended (see the error stream)");
+    Ok(())
+}
+
+/// That program.
+pub fn ends() -> i32 {
+    match all_are_told() {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("{why}");
+            1
+        }
+    }
+}
+
+fn all_are_told() -> Outcome {
+    let mut threads = Vec::with_capacity(MANY);
+    for code in 0..MANY as u64 {
+        // Whoever pays for this program may not have so many at once: some of them have ended before the last begins.
+        let one = loop {
+            match thread::spawn(move || thread::exit(code), 4096) {
+                Err(Error::ThreadQuota) => thread::yield_now(),
+                one => break one.map_err(doing("thread"))?,
+            }
+        };
+        threads.push((code, one));
+    }
+    let used = || task::info(task::identity().task).map(|info| info.used.threads);
+    while used().is_some_and(|used| used > 1) {
+        thread::yield_now();
+    }
+    for (code, one) in threads.into_iter().rev() {
+        same!(one.join(), Ok(code), "the code of thread {code}");
+    }
+    same!(thread::together(AT_ONCE, |_| {}), Ok(()), "{AT_ONCE} threads together");
+    same!(parallel::each(AT_ONCE, AT_ONCE, 1, |_| {}), Ok(()), "a loop by {AT_ONCE} threads");
     Ok(())
 }
 

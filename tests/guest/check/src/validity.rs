@@ -139,13 +139,18 @@ fn on_all() -> Outcome {
     let section = numbered(1)?;
     let base = section.base();
     let works = move |writes: bool| {
-        let mut wrong = 0;
+        let (mut wrong, mut accesses) = (0, 0_u32);
         while !DONE.load(Ordering::Relaxed) {
             let turn = TURN.load(Ordering::SeqCst);
             let could = if writes { write(base, 1) } else { read(base).is_some() };
             // It may have come back in between.
             wrong += u64::from(turn % 2 == 1 && could && TURN.load(Ordering::SeqCst) == turn);
             SEEN.fetch_add(u64::from(could), Ordering::Relaxed);
+            accesses += 1;
+            if accesses.is_multiple_of(64) {
+                // Or else each step would have to wait for the end of everybody's quantum.
+                thread::yield_now();
+            }
         }
         thread::exit(wrong)
     };

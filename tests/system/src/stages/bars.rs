@@ -38,9 +38,16 @@ pub fn entries(runs: &Runs) -> Result<()> {
     let taken = |case, way| instructions(&runs.entry, case, way, 0);
     let (light, full) = (taken("get_taskid", "light")?, taken("get_taskid", "full")?);
     ensure!(0 < light && light <= 70, "get_taskid by the light entry takes {light} instructions");
-    ensure!(light * 6 <= full, "get_taskid takes {light} instructions by the light entry, {full} by the full one");
+    ensure!(
+        2 * light < full && full <= 350,
+        "get_taskid takes {light} instructions by the light entry, {full} by the full one"
+    );
     let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
     ensure!(full < alone && alone < both, "sleep(0) takes {alone} instructions alone, {both} beside another");
+    for (way, case) in [("light", "get_taskid"), ("full", "get_taskid"), ("fault", "touch")] {
+        let (enter, leave, whole) = (taken("enter", way)?, taken("leave", way)?, taken(case, way)?);
+        ensure!(0 < enter && 0 < leave && enter + leave < whole, "{way}: {enter} in, {leave} out, {whole} in all");
+    }
     let switches = exact(&runs.entry, "sleep0-x2", "full", 0, count::VIEWS)?;
     ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
     Ok(())
@@ -48,8 +55,17 @@ pub fn entries(runs: &Runs) -> Result<()> {
 
 /// SSS-41, 42: of more pages each costs less, and each further view costs something.
 pub fn memory(runs: &Runs) -> Result<()> {
-    for case in ["page_invalidate", "page_validate"] {
+    // SSS-37: pages had, looked at and given back.
+    for (bytes, bar) in [(4096, 2000), (1 << 20, 300_000)] {
+        let taken = instructions(&runs.memory, "alloc+free", "light", bytes)?;
+        ensure!(0 < taken && taken <= bar, "{bytes} bytes had and given back take {taken} instructions, not {bar}");
+    }
+    for (case, bar) in [("page_invalidate", 300), ("page_validate", 300)] {
         let taken = |way, bytes| instructions(&runs.memory, case, way, bytes);
+        let page = taken("light", 4096)?;
+        ensure!(page <= bar, "{case} of a page takes {page} instructions, not {bar}");
+        let some = taken("light", 65536)?;
+        ensure!(some <= 900, "{case} of 16 pages takes {some} instructions");
         let each = |bytes| taken("light", bytes).map(|all| all / (bytes / 4096));
         let (one, some, many) = (each(4096)?, each(65536)?, each(2 << 20)?);
         let falls = 0 < many && many < some && some < one;
@@ -62,6 +78,20 @@ pub fn memory(runs: &Runs) -> Result<()> {
         }
         let entries = exact(&runs.memory, case, "light", 4096, count::ENTRIES)?;
         ensure!(entries == 1, "{case} enters the kernel {entries} times");
+    }
+    Ok(())
+}
+
+/// SSS-M5: a fault is one entry, and the pager's own calls and its return are the others.
+pub fn pager(runs: &Runs) -> Result<()> {
+    // The goal is 1000 (docs/book/bench.md); this is what must not be lost again.
+    for (way, most, bar) in [("validate", 3, 1600), ("validated-before", 2, 1400), ("supply", 4, 4600)] {
+        let taken = instructions(&runs.pager, "round-trip", way, 0)?;
+        let entries = exact(&runs.pager, "round-trip", way, 0, count::ENTRIES)?;
+        ensure!(
+            (1..=bar).contains(&taken) && (2..=most).contains(&entries),
+            "{way}: {taken} instructions and {entries} entries"
+        );
     }
     Ok(())
 }

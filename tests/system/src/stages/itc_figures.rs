@@ -15,7 +15,11 @@ pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
         let waited = value("NullProc", way, 0, unit::INSTRUCTIONS)?;
         let null = value("NullProc-async", way, 0, unit::INSTRUCTIONS)?;
         ensure!(0 < null && null < waited, "{way}: {null} a call, {waited} if each is waited for");
-        for (case, copies) in [("ArgNoRtn-async", 0), ("ArgRtn_NoCopy-async", 0), ("ArgRtn_Copy-async", ASYNC_CALLS)] {
+        // Counts are of a call, too.
+        let [entries, alone] = ["NullProc-async", "NullProc"].map(|case| value(case, way, 0, count::ENTRIES));
+        let (entries, alone) = (entries?, alone?);
+        ensure!(entries <= alone, "{way}: {entries} entries a call, {alone} if each is waited for");
+        for (case, copies) in [("ArgNoRtn-async", 0), ("ArgRtn_NoCopy-async", 0), ("ArgRtn_Copy-async", 1)] {
             for bytes in SIZES {
                 let (one, copied) =
                     (value(case, way, bytes, unit::INSTRUCTIONS)?, value(case, way, bytes, count::COPIED)?);
@@ -68,8 +72,8 @@ pub fn itc_is_counted(runs: &Runs) -> Result<()> {
     let [improved, initial] = ITC.map(|way| value("NullProc", way, 0, unit::INSTRUCTIONS));
     let (improved, initial) = (improved?, initial?);
     ensure!(2 * improved < initial, "half the switches: {improved} instructions, {initial} in the initial version");
-    for way in runs.ways().filter(|way| *way != "plain").chain(ITC) {
-        for bytes in [2 << 10, 4 << 10, 8 << 10] {
+    for way in runs.ways().chain(ITC) {
+        for bytes in SIZES {
             ensure!(
                 value("ColourMap", way, bytes, unit::INSTRUCTIONS)? > bytes,
                 "a picture of {bytes} pixels by {way}"
@@ -98,5 +102,16 @@ pub fn switches_have_parts(runs: &Runs) -> Result<()> {
     }
     let [by_kernel, initial] = ["itc-improved-by-kernel", ITC[1]].map(|way| value("switch", way, unit::INSTRUCTIONS));
     ensure!(by_kernel? < initial?, "a switch through one level costs less than through two");
+    Ok(())
+}
+
+/// CUBIX-U10: a driver that the scheduler calls hears of an interrupt before one whose thread is woken, by whatever level.
+pub fn interrupts(runs: &Runs) -> Result<()> {
+    let value = |way| find(&runs.sched, "interrupt/to-driver", way, 0, unit::INSTRUCTIONS).map(|figure| figure.value);
+    let called = value("epc-from-scheduler")?;
+    for way in ["thread-improved", "thread-initial", "thread-in-turn"] {
+        let woken = value(way)?;
+        ensure!(0 < called && called < woken, "{called} instructions to a driver that is called, {woken} by {way}");
+    }
     Ok(())
 }

@@ -11,12 +11,16 @@ mod s15_front;
 mod s20_sections;
 mod s30_epc;
 mod s35_entry;
+mod s36_info;
+mod s37_mbcf;
+mod s38_trace;
 mod s40_threads;
 mod s42_sched;
 mod s44_itc;
 mod s45_programs;
 mod s46_posts;
 mod s47_services;
+mod s48_placement;
 mod s50_shell;
 mod s55_files;
 mod s57_supervision;
@@ -37,12 +41,16 @@ pub fn all() -> Vec<Case> {
         ("s20_sections", s20_sections::cases()),
         ("s30_epc", s30_epc::cases()),
         ("s35_entry", s35_entry::cases()),
+        ("s36_info", s36_info::cases()),
+        ("s37_mbcf", s37_mbcf::cases()),
+        ("s38_trace", s38_trace::cases()),
         ("s40_threads", s40_threads::cases()),
         ("s42_sched", s42_sched::cases()),
         ("s44_itc", s44_itc::cases()),
         ("s45_programs", s45_programs::cases()),
         ("s46_posts", s46_posts::cases()),
         ("s47_services", s47_services::cases()),
+        ("s48_placement", s48_placement::cases()),
         ("s50_shell", s50_shell::cases()),
         ("s55_files", s55_files::cases()),
         ("s57_supervision", s57_supervision::cases()),

@@ -28,11 +28,13 @@ pub fn cases() -> Vec<Case> {
         sh("sixteen_processors", MANY).cpus(16).timeout(300).out_has(&[
             "ok rounds_at_a_barrier",
             "ok questions",
+            "ok nobody_else_enters_the_kernel",
             "48 x 48 by 16 threads on 16 processors: ",
         ]),
         sh("thirty_two_processors", MANY).cpus(32).timeout(300).out_has(&[
             "ok rounds_at_a_barrier",
             "ok questions",
+            "ok nobody_else_enters_the_kernel",
             "48 x 48 by 16 threads on 32 processors: ",
         ]),
         sh("little_memory", "echo up").mem("128M").out("up\n"),
@@ -77,7 +79,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-const MANY: &str = "check together rounds_at_a_barrier && check posts questions && matrix 48 16";
+const MANY: &str = "check together rounds_at_a_barrier && check posts questions && check hand-over && matrix 48 16";
 
 /// Every byte, and every pair with a neighbour that terminals treat specially.
 fn all_bytes() -> Vec<u8> {

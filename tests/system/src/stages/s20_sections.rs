@@ -1,6 +1,6 @@
 //! Sections: memory that has one address for all, and rights that decide. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks};
+use crate::case::{Case, checks, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -102,6 +102,15 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
+        // Of the whole machine: a small one, and many programs.
+        checks("crowd", "check crowd", &["a_crowd_takes_all_there_is"]).cpus(2).mem("128M").timeout(400),
+        checks("reserve", "check exhaustion", &["servers_begin_anew_whatever_is_taken"]).timeout(300).spread(),
+        // What is refused there is not a person's quota but the system's part.
+        sh("reserve_reached", "limit sections=60000 threads=1000 check as exhaust all-but-the-reserve")
+            .err("taking posts and threads\n")
+            .mem("128M")
+            .timeout(300)
+            .spread(),
         checks(
             "exhaustion",
             "check exhaustion",
@@ -115,7 +124,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .matrix(),
+        .spread(),
         checks(
             "fuzz",
             "check fuzz",
@@ -128,6 +137,6 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .matrix(),
+        .spread(),
     ]
 }

@@ -1,6 +1,6 @@
 //! The ways into the kernel. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks};
+use crate::case::{Case, checks, sh};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -32,6 +32,72 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .matrix(),
+        .spread(),
+        checks(
+            "pages",
+            "check pages",
+            &[
+                "real_pages_are_there_at_once",
+                "real_pages_go_back_at_once",
+                "an_alarm_in_the_middle_of_having_pages",
+                "real_pages_and_clones",
+                "real_pages_and_other_attributes",
+                "real_pages_are_refused",
+            ],
+        )
+        .spread(),
+        checks(
+            "pagers",
+            "check pagers",
+            &[
+                "a_pager_validates",
+                "a_page_is_valid_before_its_pager",
+                "two_tasks_two_pagers_one_address",
+                "a_pager_declines",
+                "one_asks_and_the_others_wait",
+                "registers_outlive_a_pager",
+                "pages_are_supplied_and_taken",
+                "clean_pages_and_dirty_ones",
+                "pages_are_paid_for",
+                "supplying_is_refused",
+                "the_kernel_asks_a_pager",
+                "bad_answers",
+                "a_pager_has_a_fault",
+                "a_pager_ends",
+                "pagers_of_lower_levels",
+                "what_cannot_have_a_pager",
+                "who_waits_for_a_page_is_killed",
+                "a_pager_takes_too_long",
+            ],
+        )
+        .timeout(240)
+        .spread(),
+        checks("strangers", "check strangers", &["a_clients_pager_beneath_a_server", "a_tasks_pager_beneath_a_server"])
+            .timeout(120),
+        // SSS-59, U8: the machine never has room for it.
+        sh("more_data_than_memory", "squeeze 96 1024")
+            .mem("64M")
+            .out_has(&["more than the machine has\n"])
+            .timeout(240),
+        // Pagers give back what somebody else takes, then he is told that there is no more; what they keep is whole, and in the end all
+        // is free again. One of them never answers, and holds nobody up for long.
+        sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).spread(),
     ]
+}
+
+const MEMORY_RUNS_SHORT: &str = "squeeze 1 100 > first; check as hog 1 > first; mem > before; check as stubborn & squeeze 12 100000 40 & squeeze 12 100000 40 & sleep 12; mem; \
+    check as hog 1000; echo status $?; mem; kill %1; sleep 60; mem; cat before";
+
+/// Pages were given back, the hog was refused and not ended, sums are right, and what was free before is free again but for what servers
+/// have grown by; by what a first program takes of them, they have grown before.
+fn ran_short(out: &str) -> bool {
+    const GROWN: f64 = 3.0;
+    let tables = out.lines().filter_map(|line| line.strip_prefix("memory    "));
+    let free: Vec<Option<f64>> = tables.map(|table| table.split('M').next()?.parse().ok()).collect();
+    let again = matches!(free[..], [_, _, Some(after), Some(before)] if after + GROWN >= before);
+    again
+        && out.contains("then there was no more\nstatus 1\n")
+        && out.matches("\nsum ").count() == 2
+        && out.matches(" pages back\n").count() == 2
+        && out.contains(" given back so far\n")
 }

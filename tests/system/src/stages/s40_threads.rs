@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .matrix(),
+        .spread(),
         checks(
             "together",
             "check together",
@@ -29,12 +29,13 @@ pub fn cases() -> Vec<Case> {
                 "a_thread_is_asked_to_end",
                 "each_thread_has_its_own",
                 "all_begin_or_none",
+                "two_hundred_ends_at_once",
                 "a_loop_is_done_once_by_all",
                 "two_threads_at_one_moment",
             ],
         )
         .timeout(240)
-        .matrix(),
+        .spread(),
         sh("matrix", "matrix 48 1; matrix 48 2; matrix 48 7; matrix 0; matrix 48 65; matrix 48 2 x")
             .cpus(2)
             .out_has(&[
@@ -53,6 +54,7 @@ pub fn cases() -> Vec<Case> {
                 "join_refuses",
                 "kill_a_thread",
                 "sleep_takes_its_time",
+                "sleep_of_nothing_gives_way",
                 "wait_and_wake",
                 "wait_refuses",
                 "wait_times_out",
@@ -70,6 +72,6 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .matrix(),
+        .spread(),
     ]
 }

@@ -12,6 +12,7 @@ pub fn cases() -> Vec<Case> {
                 "answers_come_in_any_order",
                 "any_idle_processor_serves",
                 "every_server_by_both_ways",
+                "streams_by_their_posts",
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
                 "the_sender_is_told",
@@ -27,7 +28,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .matrix(),
+        .spread(),
         sh(
             "by_the_improved_scheduler",
             "sched use ageing && check services the_client_chooses a_server_that_ends && sched use none",
@@ -35,6 +36,6 @@ pub fn cases() -> Vec<Case> {
         .timeout(300)
         .out_has(&["ok the_client_chooses", "ok a_server_that_ends"])
         .err_any()
-        .matrix(),
+        .spread(),
     ]
 }

@@ -104,6 +104,66 @@ pub fn cases() -> Vec<Case> {
             .out_check(ran_for_seconds)
             .cpus(2),
         sh("what_it_may_not_is_said", &may_not()).out("1\n1\n1\n").err_check(said_what_it_may_not),
+        sh(
+            "batch",
+            "sh lines; echo $? $A.; . lines; echo $? $A.; sh lines | cat; sh none; echo $?; sh nothing; echo $?",
+        )
+        .file("lines", "#!bin/shell\n# nothing\nA=1 # two\necho $A &&\n  echo 'b\nc'\necho d \\\ne\nfalse")
+        .file("nothing", "")
+        .out("1\nb\nc\nd e\n1 .\n1\nb\nc\nd e\n1 1.\n1\nb\nc\nd e\n127\n0\n")
+        .err("none: not found\n"),
+        sh("batch_says_where", ". again; echo $?; sh lines; echo $?; . lines; echo on")
+            .file("lines", "true\n\nnothere\ncat nofile\necho 'a\nb' > /no/way/x\necho )\nsleep x y\nexit 7")
+            .file("again", ". again\n")
+            .out("2\n7\n")
+            .status(7)
+            .err_check(says_where),
+        sh(
+            "batch_is_a_program",
+            "do/it; echo $?; do/other; echo $?; do/bad; echo $?; cat do/not | sh; do/not; echo $?",
+        )
+        .program("do/it", "#!bin/shell\necho it; exit 3\n")
+        .program("do/other", "#! /bin/sh\necho other | cat\n")
+        .program("do/bad", "#!bin/nothing\n")
+        .file("do/not", "echo read\n")
+        .out("it\n3\nother\n0\n127\nread\n126\n")
+        .err_any(),
+        sh(
+            "debug_shows_where_a_program_faulted",
+            "debug crash divide; echo $?; debug hello > /dev/null || debug true; echo $?",
+        )
+        .out("139\n0\n")
+        .err_check(|err| {
+            let all = [
+                "debug: thread ",
+                "exception 0x0, cause 3, at 0x",
+                "crash+0x",
+                "  rax 0000000000000001  rbx ",
+                "called by\n  0x",
+                "stack\n  0x",
+            ];
+            all.iter().all(|part| err.contains(part)) && err.contains("crash: fault: division by zero")
+        }),
+        sh("inspect_asks_for_rights", &inspects())
+            .out_check(|text| {
+                let lines: Vec<&str> = text.lines().collect();
+                lines.len() == 5
+                    && lines[0].contains(" = loader text+0x0: text, owner task ")
+                    && lines[1].starts_with("0")
+                    && lines.iter().any(|line| line.starts_with("thread ") && line.contains(" of task "))
+            })
+            .err_has(&["inspect: 0x8: ", "inspect: usage: inspect ADDRESS [BYTES] | thread:N"]),
+        sh("lines_of_ten_tasks", "check as ten-writers 300 1")
+            .out_check(|out| whole_lines(out, 3000, 1))
+            .timeout(200)
+            .spread(),
+        sh("lines_in_pieces", "check as ten-writers 40 3")
+            .out_check(|out| whole_lines(out, 400, 3))
+            .cpus(1)
+            .icount()
+            .timeout(200),
+        sh("half_a_line_is_not_lost", "check as half-line; check as half-line; echo on").out("halfhalfon\n"),
+        function("lines_on_a_terminal", lines_on_a_terminal),
         function("prompt", prompt),
         function("line_editing", line_editing),
         function("history", history),
@@ -231,5 +291,51 @@ fn another_shell(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.keys("\x04")?;
     session.expect(PROMPT)?;
     session.line("echo $A.", &["."])?;
+    off(session)
+}
+
+/// The file and the line of each command of `batch_says_where` that goes wrong, whoever runs it.
+fn says_where(err: &str) -> bool {
+    let wanted = [
+        "lines:3: nothere: not found",
+        "lines:4: cat: ",
+        "lines:5: shell: /no/way/x",
+        "lines:7: shell: ",
+        "lines:8: sleep: usage",
+    ];
+    wanted.iter().all(|line| err.matches(line).count() == 2) && err.contains("again:1: again: 16 files run each other")
+}
+
+/// An address that nobody has, one that has something, a thread, and nonsense.
+fn inspects() -> String {
+    format!("inspect {FIRST_TEXT:#x} 1; inspect 8; inspect; inspect thread:1")
+}
+
+/// So many lines, and in each the same writer and number as often as it has pieces.
+fn whole_lines(out: &str, count: usize, pieces: usize) -> bool {
+    let whole = |line: &&str| {
+        let first = line.split_inclusive('>').next().unwrap_or_default();
+        !first.is_empty() && **line == first.repeat(pieces)
+    };
+    out.lines().count() == count && out.lines().filter(whole).count() == count
+}
+
+/// What programs write in the middle of a line is there at once, and stays; who else writes does so on a line of his own.
+fn lines_on_a_terminal(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &[])?;
+    session.keys("check as half-line\r")?;
+    session.expect("\nhalf")?;
+    session.expect(PROMPT)?;
+    // In the background somebody prints while somebody is asked.
+    session.keys("check as late-writer &\r")?;
+    session.expect(PROMPT)?;
+    session.keys("check as ask\r")?;
+    session.expect("\nname? ")?;
+    session.keys("bo")?;
+    session.expect("bo")?;
+    session.expect("\n<7 0 ")?;
+    session.keys("b\r")?;
+    session.expect("hello bob\n")?;
+    session.expect("musubi> ")?;
     off(session)
 }

@@ -82,7 +82,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .matrix(),
+        .spread(),
         checks("files_alone", "check files", &["killed_while_a_file_is_copied"]).cpus(1).timeout(300),
     ]
 }

@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
                 "what_was_sent_is_served_by_the_next",
                 "names_outlive_their_service",
                 "a_stranger_does_not_get_its_name",
-                "who_ends_again_and_again_is_given_up",
+                "who_ends_again_and_again_comes_back",
                 "what_is_needed_is_not_given_up",
                 "files_are_lost_and_said_to_be",
                 "drivers_and_personality",
@@ -29,11 +29,19 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .matrix(),
-        // Each of them, called by its gate and asked by its post. Ten thousand times: ./musubi exec --timeout 20000 -- check as kills 10000
-        sh("kills", "check as kills 100").timeout(900).out("ok\n"),
+        .spread(),
+        // Each of them, called by its gate and asked by its post, one after the other; and several away at the same time.
+        sh("kills", "check as kills 100 && check as kills 100 together").timeout(900).out("ok\nok\n"),
+        // More than an hour on a busy host, so these run only when they are named.
+        sh("ten_thousand_kills_in_turn", "check as kills 10000").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
+        sh("ten_thousand_kills", "check as kills 10000 together").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
         sh("servers", "servers kill pipes; servers restart names; servers stop linux; servers; servers start linux; servers")
             .out_check(tells),
+        // A program in its place that ends by itself never becomes ready.
+        sh("one_that_cannot_be_started", "sleep 3; servers; servers start pipes; sleep 3; servers; echo one")
+            .ours("hello", "bin/pipes")
+            .out_check(|text| text.matches("  given up  ").count() == 2 && text.ends_with("one\n"))
+            .err("servers: pipes: it is stopped, or was given up\n"),
         sh("servers_are_refused", "servers stop names; servers frob x; servers kill nobody; servers start; echo $?")
             .out("2\n")
             .err(

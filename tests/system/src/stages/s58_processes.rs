@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .matrix(),
+        .spread(),
         checks(
             "clock",
             "check clock",
@@ -39,7 +39,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .matrix(),
+        .spread(),
         // Its programs are a group, and so are those that they start.
         sh("a_job_is_a_group", "spin | spin & sleep 0.3; ps; kill %1; echo then; ps").out_check(one_group).err_any(),
         sh("quota", "quota 1; quota 0 || quota 1 threads=9 || echo refused")

@@ -51,9 +51,12 @@ pub fn cases() -> Vec<Case> {
                 "steps_into_the_kernel",
                 "a_stack_that_others_write",
                 "a_step_that_ends_at_a_call",
+                "flags_are_not_left_to_the_kernel",
             ],
         )
         .matrix(),
+        checks("segments", "check segments", &["calls_with_segments_of_ones_own", "segments_that_are_not_to_be_had"])
+            .matrix(),
         checks(
             "code",
             "check code",
@@ -75,6 +78,8 @@ pub fn cases() -> Vec<Case> {
                 "lent_memory_on_a_strangers_thread",
                 "lent_memory_after_the_callees_death",
                 "lent_on_by_a_server",
+                "lent_on_until_the_call_is_over",
+                "lent_on_and_taken_back_under_load",
             ],
         )
         .matrix(),
@@ -97,8 +102,16 @@ pub fn cases() -> Vec<Case> {
         )
         .ours("bad-driver", "bin/keyboard")
         .matrix(),
-        checks("secrets", "check secrets", &["secret_sections_are_in_no_shared_view", "a_clone_of_a_secret_is_one"])
-            .matrix(),
+        checks(
+            "secrets",
+            "check secrets",
+            &[
+                "secret_sections_are_in_no_shared_view",
+                "a_clone_of_a_secret_is_one",
+                "branches_are_forgotten_around_secrets",
+            ],
+        )
+        .matrix(),
         checks(
             "sweep",
             "check sweep",

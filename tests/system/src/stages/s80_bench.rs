@@ -16,7 +16,7 @@ mod pool;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, files, ipc, jobs, keys, memory, pool, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, jobs, keys, memory, pager, placement, pool, sizes, spawn, sched\n",
         ),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CHECKS: [Check; 29] = [
+const CHECKS: [Check; 32] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -38,6 +38,7 @@ const CHECKS: [Check; 29] = [
     ("itc_by_size", itc_figures::itc_by_size),
     ("itc_is_counted", itc_figures::itc_is_counted),
     ("switches_have_parts", itc_figures::switches_have_parts),
+    ("interrupts_by_call_are_sooner", itc_figures::interrupts),
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
@@ -47,6 +48,7 @@ const CHECKS: [Check; 29] = [
     ("itc_without_waiting", itc_figures::itc_without_waiting),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
+    ("lines_of_ipc_have_every_case", lines_of_ipc),
     ("table_for_people", table_for_people),
     ("missing_peer_is_said", missing_peer_is_said),
     ("wall_time_has_every_case", wall_time_has_every_case),
@@ -55,6 +57,7 @@ const CHECKS: [Check; 29] = [
     ("sizes_keep_their_bars", bars::sizes),
     ("entries_keep_their_bars", bars::entries),
     ("pages_cost_less_the_more", bars::memory),
+    ("a_pager_and_back", bars::pager),
 ];
 
 /// What was measured, and what the front tool made of it.
@@ -68,6 +71,7 @@ pub struct Runs {
     pub sched: Ours,
     pub entry: Ours,
     pub memory: Ours,
+    pub pager: Ours,
     files: Ours,
     pool: Ours,
     spawn: [Ours; 2],
@@ -115,6 +119,7 @@ fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
         sched: measure("sched")?,
         entry: measure("entry")?,
         memory: measure("memory")?,
+        pager: measure("pager")?,
         files: measure("files")?,
         pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],
@@ -155,10 +160,17 @@ fn files_by_many_threads(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// A number that all rounds agree on.
+/// Entries of whoever the timer wakes in the middle of a round, at most.
+const WOKEN: u64 = 8;
+
+/// A number that all rounds agree on, but for those in which the timer has come.
 pub fn exact(ours: &Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<u64> {
     let figure = find(ours, case, way, bytes, unit)?;
-    ensure!(figure.min == figure.max, "not every round is alike: {}", figure.line());
+    // The machine's timer may come once in a while, for somebody else, who then runs: the counted entries show it.
+    let timer = |of: &Figure| (of.value + 1..=of.value + WOKEN).contains(&of.max);
+    let forgiven = || find(ours, case, way, bytes, count::ENTRIES).is_ok_and(timer);
+    let alike = figure.min == figure.value && (figure.max == figure.value || forgiven());
+    ensure!(alike, "not every round is alike: {}", figure.line());
     Ok(figure.value)
 }
 
@@ -183,12 +195,20 @@ fn counted_from_two_sides(runs: &Runs) -> Result<()> {
             let (entries, swaps) = (counted(count::ENTRIES)?, seen(Costly::Swap)?);
             ensure!(swaps == 2 * entries, "{entries} kernel entries, but {swaps} swaps: {}", total.line());
             let (roots, written) = (counted(count::VIEWS)? + counted(count::FLUSHES)?, seen(Costly::RootWrite)?);
-            ensure!(roots == written, "{roots} switches and flushes, but {written} were seen: {}", total.line());
-            ensure!(seen(Costly::PageFlush)? == 0, "flushes of pages that nobody counts: {}", total.line());
+            // What is left are flushes of up to 16 pages each, one by one.
+            let (by_pages, pages) = (roots.checked_sub(written), seen(Costly::PageFlush)?);
+            let agree = by_pages.is_some_and(|flushes| (flushes..=16 * flushes).contains(&pages));
+            ensure!(
+                agree,
+                "{roots} switches and flushes, but {written}, and {pages} of pages, were seen: {}",
+                total.line()
+            );
             let (instructions, ..) = case.summary(|round| round.instructions).context("no rounds")?;
             // An instruction that faults is seen at each attempt, and ticks once.
             let faults = if ours.figures[0].bench == "spawn" { entries } else { 0 };
-            let agree = (total.value..=total.value + faults).contains(&instructions);
+            // What the compiler puts between a mark and the time stamp beside it is seen, and taken off the ticks.
+            let between = 4;
+            let agree = (total.value..=total.value + faults + between).contains(&instructions);
             ensure!(agree, "{instructions} instructions were seen: {}", total.line());
         }
     }
@@ -222,18 +242,24 @@ fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
         rows.extend(["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"].map(|case| (case, "epc-h", bytes)));
         rows.extend(["ArgNoRtn", "ArgRtn_Copy"].map(|case| (case, "epc-h-copied", bytes)));
     }
-    rows.extend([2 << 10, 4 << 10, 8 << 10].map(|bytes| ("ColourMap", "epc-h", bytes)));
+    // (A picture of 1 MiB takes longer than a quantum: others' time-outs may come in between.)
+    let is_long = |case: &str, bytes: u64| case == "ColourMap" && bytes == 1 << 20;
+    rows.extend(SIZES.map(|bytes| ("ColourMap", "epc-h", bytes)).into_iter().filter(|row| !is_long(row.0, row.2)));
     for &(case, way, bytes) in &rows {
         let entries = find(ipc, case, way, bytes, count::ENTRIES)?;
-        ensure!(entries.max == 0, "a bound call enters the kernel: {}", entries.line());
+        // As for `exact`: the timer's entry is none of a call's. (Of what is seen from outside below no more than half may be, either.)
+        ensure!(entries.value == 0 && entries.max <= 1, "a bound call enters the kernel: {}", entries.line());
     }
     let totals: Vec<&Figure> = ipc.figures.iter().filter(|figure| figure.is_total()).collect();
     ensure!(totals.len() == ipc.cases.len(), "{} cases, {} of them seen", totals.len(), ipc.cases.len());
-    let direct: Vec<_> = totals.iter().zip(&ipc.cases).filter(|(total, _)| total.way.starts_with("epc-h")).collect();
+    let looked_at = |total: &Figure| total.way.starts_with("epc-h") && !is_long(&total.case, total.bytes);
+    let direct: Vec<_> = totals.iter().zip(&ipc.cases).filter(|(total, _)| looked_at(total)).collect();
     ensure!(direct.len() == rows.len(), "{} rows of bound calls, {} are looked at", direct.len(), rows.len());
     for (total, case) in direct {
         let (_, _, swaps) = case.summary(|round| round.count(Costly::Swap)).context("no rounds")?;
-        ensure!(swaps == 0, "{swaps} swaps were seen: {}", total.line());
+        // In and out of the kernel for the timer, which belongs to nobody's call.
+        let interrupted = case.rounds_with(|round| round.count(Costly::Swap) > 0);
+        ensure!(swaps <= 2 && interrupted <= 1, "{swaps} swaps were seen, in {interrupted} rounds: {}", total.line());
     }
     // Who counts does count.
     ensure!(exact(ipc, "NullProc", "epc-s", 0, count::ENTRIES)? == 2, "a call by the kernel enters it twice");
@@ -250,7 +276,10 @@ fn keys_are_earned(runs: &Runs) -> Result<()> {
     ensure!(taken <= of("in-turn-40", "epc-h", "keys-missed")? / 4 + 1, "{taken} keys changed hands");
     for entries in [1, 10, 100, 1000] {
         for step in ["change", "miss"] {
-            ensure!(of(&format!("list-of-{entries}/{step}"), "kernel-call", unit::INSTRUCTIONS)? > 0, "no {step}");
+            for list in ["list", "class"] {
+                let case = format!("{list}-of-{entries}/{step}");
+                ensure!(of(&case, "kernel-call", unit::INSTRUCTIONS)? > 0, "no {case}");
+            }
         }
     }
     Ok(())
@@ -357,6 +386,28 @@ fn lines_for_programs(runs: &Runs) -> Result<()> {
         papers.iter().any(|f| f.system == "cubix386" && f.way == "epc-s" && f.value == 163),
         "no figures of the paper"
     );
+    Ok(())
+}
+
+/// What `--json` prints of `ipc` (these are its lines, read): every case by every way with every size, called as scripts know them, once.
+fn lines_of_ipc(runs: &Runs) -> Result<()> {
+    let patterns = ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"];
+    let ways = ["plain", "epc-s", "epc-h", "itc-initial", "itc-improved"];
+    for way in ways.into_iter().filter(|way| runs.has_keys || *way != "epc-h") {
+        let mut rows = vec![("NullProc".to_string(), 0)];
+        rows.extend(patterns.into_iter().chain(["ColourMap"]).flat_map(|case| SIZES.map(|bytes| (case.into(), bytes))));
+        if way.starts_with("itc") {
+            rows.push(("NullProc-async".into(), 0));
+            rows.extend(patterns.into_iter().flat_map(|case| SIZES.map(|bytes| (format!("{case}-async"), bytes))));
+        }
+        for (case, bytes) in rows {
+            for unit in [unit::INSTRUCTIONS].into_iter().chain(count::ALL) {
+                let is_it = |f: &&Figure| f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
+                let lines = runs.ipc.figures.iter().filter(is_it).count();
+                ensure!(lines == 1, "{lines} lines of {unit} of {case} with {bytes} bytes by {way}");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -19,6 +19,12 @@ pub const BRAND: u64 = 0xbad0_bad0_bad0_bad0;
 pub static TARGET: AtomicU64 = AtomicU64::new(0);
 pub static VICTIM: AtomicU64 = AtomicU64::new(0);
 
+/// Counts down from `rounds`, with these flags, and loads a word at `at` that lies across two.
+#[unsafe(naked)]
+pub extern "C" fn spin_with(flags: u64, rounds: u64, at: u64) {
+    naked_asm!("push rdi", "popfq", "mov rax, [rdx + 1]", "2:", "dec rsi", "jnz 2b", "push 0x202", "popfq", "ret",)
+}
+
 /// Registers to jump with: as in [`crate::raw::Seen`], rax rbx rcx rdx rsi rdi rbp rsp r8..r15, then the flags. With 0 as
 /// `rsp` the own stack is kept, with [`landing`] on top of it.
 pub type Registers = [u64; 17];

@@ -71,7 +71,6 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("identity", "out", [0; 6], Zeroes),
         simple("task_list", "out", [0; 6], Zeroes),
         simple("thread_list", "out", [0; 6], Zeroes),
-        simple("seat_info", "out", [0; 6], Zeroes),
         simple("section_info", "out", [own.object, 0, 0, 0, 0, 0], Zeroes),
         simple("section_list", "out", [0; 6], Zeroes),
         simple("acl_set", "entry", [own.object, 0, 0, 0, 0, 0], Entry),
@@ -82,9 +81,6 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("wake", "address", [0, 1, 0, 0, 0, 0], Zeroes),
         simple("task_create", "limits", [0, user, 0, 0, 0, 0], Zeroes),
         simple("task_create", "name", [own.limits, user, 0, 8, 0, 0], Zeroes),
-        simple("processor_info", "out", [0; 6], Zeroes),
-        simple("memory_info", "out", [0; 6], Zeroes),
-        simple("irq_info", "out", [0; 6], Zeroes),
         simple("post_send_many", "address", [own.posts[0], 0, 1, 1, 0, 0], Zeroes),
         simple("post_receive", "post", [0, 2, 0, 0, 0, 0], Posts(own.posts)),
         elsewhere("fault_return", "frame"),
@@ -96,7 +92,32 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         elsewhere("task_ended", "out"),
         elsewhere("task_limit", "limits"),
     ]
+    .into_iter()
+    .chain(OPERATIONS.iter().flat_map(|(call, arguments)| arguments.iter().map(|argument| elsewhere(call, argument))))
+    .collect()
 }
+
+/// Memory operations and what belongs to them: `check mbcf` tries each.
+const OPERATIONS: &[(&str, &[&str])] = &[
+    ("mbcf_write", &["to", "from", "report"]),
+    ("mbcf_read", &["address", "to", "report"]),
+    ("mbcf_fill", &["to", "report"]),
+    ("mbcf_copy", &["to", "from", "report"]),
+    ("mbcf_store", &["address", "report"]),
+    ("mbcf_load", &["address", "report"]),
+    ("mbcf_swap", &["address", "report"]),
+    ("mbcf_add", &["address", "report"]),
+    ("mbcf_compare_swap", &["address", "report"]),
+    ("mbcf_set_bits", &["address", "report"]),
+    ("mbcf_clear_bits", &["address", "report"]),
+    ("mbcf_fifo", &["from", "report"]),
+    ("mbcf_fifoe_normal", &["from", "report"]),
+    ("mbcf_fifoe_retry", &["from", "report"]),
+    ("mbcf_signal", &["from", "report"]),
+    ("fifo_read", &["to"]),
+    ("signal_init", &["setup"]),
+    ("signal_take", &["to"]),
+];
 
 /// A new call that takes an address has to be tried, too.
 fn every_address() -> Outcome {

@@ -15,7 +15,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::task::{cause, exit};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
-use musubi::rt::{Bound, Mutex, Trap, section};
+use musubi::rt::{Bound, Mutex, Trap, section, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -23,6 +23,8 @@ pub const CHECKS: &[Check] = &[
     ("lent_memory_on_a_strangers_thread", on_a_strangers_thread),
     ("lent_memory_after_the_callees_death", after_the_callees_death),
     ("lent_on_by_a_server", lent_on),
+    ("lent_on_until_the_call_is_over", until_it_is_over),
+    ("lent_on_and_taken_back_under_load", under_load),
 ];
 
 const WORD: u64 = 0x1e27;
@@ -109,8 +111,9 @@ fn after_the_callees_death() -> Outcome {
     Ok(())
 }
 
-/// The server's side of [`lent_on`].
-pub fn lend_on(gate: u64) -> Values {
+/// The server's side of [`lent_on`]: has the program at `gate` load from its argument section; or do `what` with it, if that is not 0.
+/// Values: whether that was so, and how many entries the list of the section has; with `what`, status of the call and the section.
+pub fn lend_on(gate: u64, what: u64) -> Values {
     static BOUND: Mutex<Option<&'static Bound>> = Mutex::new(None);
     let bind = || Bound::bind(gate, PAGE).map(|bound| &*Box::leak(Box::new(bound)));
     let known = *BOUND.lock();
@@ -118,6 +121,10 @@ pub fn lend_on(gate: u64) -> Values {
     *BOUND.lock() = Some(bound);
     let args = bound.binding().args;
     store(args, WORD);
+    if what != 0 {
+        let status = bound.call(0, peer::six(what, &[args])).and_then(result_of).map_or_else(Error::word, |_| 0);
+        return Values(status, args);
+    }
     let got = bound.call(0, peer::six(peer::op::PEEK, &[args])).and_then(result_of);
     let seen_by_own = bound.call(0, peer::six(peer::op::OWN, &[own::LOOK, args])).and_then(result_of) != Ok(0);
     let count = entries(args).map_or(u64::MAX, |list| list.len() as u64);
@@ -134,8 +141,13 @@ fn lent_on() -> Outcome {
         same!((exit.kind, exit.code), (exit::EXITED, 0), "task {round}, which calls by {}", words[1]);
     }
     same!(server.bound.call(0, peer::six(super::op::LEND_ON, &[other.gate])).map(|v| v[0]), Ok(0), "this task");
-    let count = server.bound.call(0, peer::six(super::op::LEND_ON, &[other.gate])).map_or(u64::MAX, |v| v[1]);
-    holds!(count < 40, "{count} entries");
+    // What was lent to those that have ended is taken back soon.
+    let count = || server.bound.call(0, peer::six(super::op::LEND_ON, &[other.gate])).map_or(u64::MAX, |v| v[1]);
+    let until = time::now_ns() + 20_000_000_000;
+    while count() > 4 {
+        holds!(time::now_ns() < until, "{} entries", count());
+        time::sleep_ns(50_000_000);
+    }
     other.end()?;
     server.end()
 }
@@ -146,4 +158,61 @@ pub fn role(gate: u64, other: u64) -> i32 {
     let call = || bound.call(0, peer::six(super::op::LEND_ON, &[other]));
     // The second time by what the first one has made known.
     i32::from((0..2).any(|_| call().map(|values| values[0]) != Ok(0)))
+}
+
+/// The server's argument section is not the called program's any longer than the call takes, and a moment: not even on threads of the task
+/// for which that call was made.
+fn until_it_is_over() -> Outcome {
+    let (server, other) = (Peer::start()?, Peer::start()?);
+    let lends = |what: u64| server.bound.call(0, peer::six(super::op::LEND_ON, &[other.gate, what]));
+    // Each time from the beginning: what was taken back is lent once more when it is needed.
+    for round in 0..3 {
+        let [status, args] = lends(peer::op::SUM_LIST).map_err(doing("a call"))?;
+        same!(status, 0, "a call in round {round}");
+        let until = time::now_ns() + 20_000_000_000;
+        while other.call(peer::op::PEEK, &[args]) != Err(Error::Faulted) {
+            holds!(time::now_ns() < until, "round {round}: it still has what was lent for a call that is over");
+            time::sleep_ns(10_000_000);
+        }
+        same!(lends(0).map(|v| v[0]), Ok(0), "a further call, round {round}");
+        // Of a call that goes wrong nothing is left when its error comes.
+        same!(lends(peer::op::FAULT), Ok([Error::Faulted.word(), args]), "a call that faults");
+        same!(other.call(peer::op::PEEK, &[args]), Err(Error::Faulted), "what was lent for it, round {round}");
+    }
+    other.end()?;
+    server.end()
+}
+
+/// Calls that come just as what is lent is taken back are made as all others.
+fn under_load() -> Outcome {
+    let (server, other) = (Peer::start()?, Peer::start()?);
+    let (server, other): (&'static Peer, &'static Peer) = (Box::leak(Box::new(server)), Box::leak(Box::new(other)));
+    const BATCHES: u64 = 12;
+    let calls = move || {
+        for made in 0..BATCHES * 64 {
+            let outcome = server.bound.call(0, peer::six(super::op::LEND_ON, &[other.gate, peer::op::SUM_LIST]));
+            if outcome.map(|v| v[0]) != Ok(0) {
+                return Err((made, outcome));
+            }
+            if made % 64 == 0 {
+                // Long enough for it to be taken back, or just not.
+                time::sleep_ns(200_000_000 + made / 64 % 7 * 10_000_000);
+            }
+        }
+        Ok(())
+    };
+    let done: &'static Mutex<Vec<Result<(), (u64, Result<[u64; 2], Error>)>>> =
+        Box::leak(Box::new(Mutex::new(Vec::new())));
+    let body = move || {
+        let outcome = calls();
+        done.lock().push(outcome);
+    };
+    let threads: Result<Vec<_>, _> = (0..4).map(|_| thread::spawn(body, 0)).collect();
+    for one in threads.map_err(doing("a thread"))? {
+        one.join().map_err(doing("join"))?;
+    }
+    for outcome in done.lock().iter() {
+        same!(outcome, &Ok(()), "how many calls were made, and what the next one has come to");
+    }
+    Ok(())
 }

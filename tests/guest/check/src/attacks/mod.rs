@@ -11,8 +11,10 @@ pub mod loans;
 pub mod races;
 pub mod returns;
 pub mod secrets;
+pub mod segments;
 pub mod state;
 mod stopped;
+pub mod strangers;
 pub mod sweep;
 
 use crate::peer::Peer;
@@ -100,7 +102,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
             crate::memory::load(w[1])
         }
         op::COUNT_IN_SECRET => return Values::of(secrets::count_in_secret()),
-        op::LEND_ON => return loans::lend_on(w[0]),
+        op::LEND_ON => return loans::lend_on(w[0], w[1]),
         op::ENTRY => return Values(record.entry, core::ptr::from_ref(record) as u64),
         op::HOLD => {
             crate::memory::store(w[0], 1);
@@ -164,6 +166,7 @@ pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
         "push" => frames::push(at(0)),
         "step-at-call" => state::step_at_a_call(at(0), at(1), at(2)),
         "step" => state::role(at(0)),
+        "segments" => segments::role(at(0)),
         "code" => code::role(at(0), at(1), at(2)),
         "unclear" => code::unclear_for(at(0)),
         "touch" => races::touch(at(0), at(1), at(2)),

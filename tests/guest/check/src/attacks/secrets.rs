@@ -3,9 +3,10 @@
 //! its own, only the kernel can.
 
 use super::by_kernel;
-use crate::memory::{load, word};
+use crate::memory::{data, load, word};
 use crate::peer::{Peer, op as peer_op, six};
 use crate::report::{Check, Outcome, doing};
+use crate::sections::everybody;
 use crate::{holds, same};
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
@@ -13,11 +14,14 @@ use musubi::abi::gate::why;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{flag, kind};
 use musubi::rt::bound::result_of;
-use musubi::rt::{Bound, Trap, section};
+use musubi::rt::{Bound, Trap, section, task};
 use musubi::{Error, Rights};
 
-pub const CHECKS: &[Check] =
-    &[("secret_sections_are_in_no_shared_view", shared_with_nobody), ("a_clone_of_a_secret_is_one", cloned)];
+pub const CHECKS: &[Check] = &[
+    ("secret_sections_are_in_no_shared_view", shared_with_nobody),
+    ("a_clone_of_a_secret_is_one", cloned),
+    ("branches_are_forgotten_around_secrets", forgotten),
+];
 
 const CALLS: u64 = 500;
 
@@ -78,4 +82,57 @@ fn cloned() -> Outcome {
     same!(stub::section_clone(&Trap, plain, flag::SECRET, 0, 0), Err(Error::BadArgument), "made secret afterwards");
     holds!(section::may(clone, 8, Rights::READ, section::Who::Own), "its own");
     Ok(())
+}
+
+/// On other processors, whatever begins to run where a secret was last.
+const FEW: u64 = 8;
+
+/// Times that branch predictors were forgotten, or would have been if this processor could.
+fn barriers() -> u64 {
+    task::processors().map(|p| p.barriers).sum()
+}
+
+/// A program with a secret is entered and left by nobody else's branches: by bound and plain calls, in calls that it makes, and when others run
+/// in between. One without costs nobody anything.
+fn forgotten() -> Outcome {
+    let (open, secret) = (Peer::start()?, Peer::start()?);
+    let spent = |times: u64, call: &dyn Fn() -> Result<u64, Error>| {
+        let before = barriers();
+        for _ in 0..times {
+            call().map_err(doing("a call"))?;
+        }
+        Ok::<u64, alloc::string::String>(barriers() - before)
+    };
+    let slot = secret.call(peer_op::BIND, &[open.gate]).map_err(doing("binding"))?;
+    let bound = || secret.call(peer_op::ADD, &[1]);
+    let plain = || secret.plain(peer_op::ADD, &[1]);
+    let on = || secret.call(peer_op::CALL_BOUND, &[slot, peer_op::ADD, 1]);
+    let plainly_on = || secret.call(peer_op::RELAY, &[open.gate, peer_op::ADD, 1]);
+    // By all ways, so that the short ones are known.
+    for call in [&bound as &dyn Fn() -> Result<u64, Error>, &plain, &on, &plainly_on] {
+        let times = spent(CALLS, call)?;
+        holds!(times <= FEW, "{times} times before there is a secret");
+    }
+    let counted = secret.bound.call(0, six(super::op::COUNT_IN_SECRET, &[])).and_then(result_of);
+    same!(counted, Ok(1), "what is counted there");
+    for round in 0..2 {
+        for (what, each, call) in [
+            ("a bound call", 2, &bound as &dyn Fn() -> Result<u64, Error>),
+            ("a plain call", 2, &plain),
+            ("a call that makes another one", 4, &on),
+            ("one that makes a plain one", 4, &plainly_on),
+        ] {
+            let times = spent(CALLS, call)?;
+            holds!(times >= each * CALLS, "round {round}: {what}: {times} times in {CALLS} calls");
+        }
+        let times = spent(CALLS, &|| open.call(peer_op::ADD, &[1]))?;
+        holds!(times <= FEW, "round {round}: {times} times in calls of who has no secret");
+    }
+    // It waits, and somebody else runs meanwhile.
+    let flag = data(PAGE).map_err(doing("create"))?;
+    section::grant(flag.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let times = spent(10, &|| secret.call(peer_op::SLEEP, &[flag.base(), 1_000_000]))?;
+    holds!(times >= 30, "waiting there: {times} times in 10 calls");
+    secret.end()?;
+    open.end()
 }

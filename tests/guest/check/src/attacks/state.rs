@@ -1,7 +1,7 @@
 //! Flags, control words, pending exceptions, segments: what one side leaves in the processor for the other (pitfalls: H8,
 //! H12, H15, H16).
 
-use super::asm::{odd_call, step};
+use super::asm::{odd_call, spin_with, step};
 use super::{Scene, has_keys, op};
 use crate::memory::data;
 use crate::peer;
@@ -11,7 +11,8 @@ use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
-use core::sync::atomic::{AtomicU64, Ordering};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::frame::Frame;
 use musubi::abi::gate::{ENTER, GATE, slot};
@@ -19,7 +20,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::task::USER_PERSON;
 use musubi::abi::task::exit;
-use musubi::rt::{Bound, Trap, section, task, thread};
+use musubi::rt::{Bound, Trap, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -27,6 +28,7 @@ pub const CHECKS: &[Check] = &[
     ("steps_into_the_kernel", steps),
     ("a_stack_that_others_write", a_stack_that_others_write),
     ("a_step_that_ends_at_a_call", steps_at_calls),
+    ("flags_are_not_left_to_the_kernel", flags_left),
 ];
 
 const TRAP: u64 = 0x100;
@@ -65,8 +67,9 @@ fn for_the_callee() -> Outcome {
     scene.end()
 }
 
-/// Steps over one instruction, the jump to a gate. `mends`: and deals with the trap itself, which is that there is nothing to do.
+/// Steps over one instruction, the jump to a gate. `mends`: and deals with the trap itself, by no longer stepping (1) or by going on so (2).
 pub fn step_at_a_call(gate: u64, way: u64, mends: u64) -> i32 {
+    KEEPS.store(mends == 2, Ordering::SeqCst);
     let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
     if mends != 0 && stub::fault_entry(&Trap, goes_on as *const () as u64).is_err() {
         return 4;
@@ -83,29 +86,63 @@ pub fn step_at_a_call(gate: u64, way: u64, mends: u64) -> i32 {
 }
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
+static KEEPS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn goes_on(frame: &mut Frame) -> ! {
     TRAPS.fetch_add(1, Ordering::SeqCst);
+    if !KEEPS.load(Ordering::SeqCst) {
+        frame.rflags &= !TRAP;
+    }
     let _ = stub::fault_return(&Trap, core::ptr::from_mut(frame) as u64, 1);
     task::exit(7)
 }
 
 /// A program that has set the trap flag gets its trap before the first instruction of the gate, as at any other place: it ends there, and the
-/// call is not made. One that goes on has stepped over one instruction, and the callee knows nothing of it.
+/// call is not made. One that goes on has stepped over one instruction, and the callee knows nothing of it; nor does it of one that wants
+/// to go on step by step, in the gate too.
 fn steps_at_calls() -> Outcome {
     let scene = Scene::set()?;
     let ways: &[u64] = if has_keys(&scene.victim.bound) { &[GATE, ENTER] } else { &[ENTER] };
     let calls = || scene.victim.call(peer::op::OWN_SECTION, &[]);
     for &way in ways {
-        for (mends, wanted, made) in [(0, (exit::FAULT, 0), 2), (1, (exit::EXITED, 11), 3)] {
+        for (mends, kind, codes, made) in
+            [(0, exit::FAULT, 0..=0, 2), (1, exit::EXITED, 11..=11, 3), (2, exit::EXITED, 11..=20, 3)]
+        {
             let before = calls().map_err(doing("counting"))?;
             let words = [format!("{:#x}", scene.victim.gate), format!("{way:#x}"), format!("{mends}")];
             let exit = run_role(&["attack", "step-at-call", &words[0], &words[1], &words[2]])?;
-            same!((exit.kind, exit.code), wanted, "way {way:#x}, mends {mends}: {exit:x?}");
+            holds!(exit.kind == kind && codes.contains(&exit.code), "way {way:#x}, mends {mends}: {exit:x?}");
             same!(calls(), Ok(before + made), "calls that were made by way {way:#x}, mends {mends}");
         }
     }
     scene.end()
+}
+
+/// Interrupts and faults leave the alignment flag as it is, and there it means that the kernel may reach the program's pages: whatever a
+/// slip of the kernel's would read or write there, SMAP would not stop. The direction flag would have its copies go backwards.
+fn flags_left() -> Outcome {
+    let left = || task::processors().fold(0, |flags, processor| flags | processor.left_flags);
+    same!(left(), 0, "flags that were left to the kernel before");
+    let room = data(PAGE).map_err(doing("create"))?;
+    let at = room.base();
+    // Who is alone on a processor is not interrupted by its timer: so on each there are two that do this.
+    let threads = 2 * task::processors().count();
+    let spinners: Result<Vec<_>, _> = (0..threads).map(|_| thread::spawn(move || spin_with_all(at), 0)).collect();
+    for one in spinners.map_err(doing("a thread"))? {
+        one.join().map_err(doing("join"))?;
+    }
+    same!(left(), 0, "flags that were left to the kernel");
+    Ok(())
+}
+
+fn spin_with_all(room: u64) {
+    for flags in [ALIGNMENT, ALIGNMENT | DIRECTION, NESTED, ALIGNMENT | NESTED] {
+        // Some quanta; the interrupt that ends one sees what is left.
+        let until = time::now_ns() + 60_000_000;
+        while time::now_ns() < until {
+            spin_with(0x202 | flags, 1 << 20, room);
+        }
+    }
 }
 
 const STEPS: u64 = 13;

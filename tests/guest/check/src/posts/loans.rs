@@ -8,11 +8,13 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::Ordering;
+use musubi::abi::calls::stub;
+use musubi::abi::info::Processor;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::{Exit, cause, exit};
 use musubi::command::{Child, Command};
 use musubi::rt::post::{FOR_EVER, Post};
-use musubi::rt::{Section, section, task, thread, time};
+use musubi::rt::{Section, Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
 /// What the holder does with the memory.
@@ -24,6 +26,12 @@ const READ_AFTER: u32 = 4;
 /// Again and again, and never answers.
 const COUNT: u32 = 5;
 const END: u32 = 6;
+/// Reads, and sends what it has read to the post that the message names.
+const READ_AND_SEND: u32 = 7;
+/// Touches nothing.
+const LEAVE: u32 = 8;
+/// Reads, and ends without an answer; another thread receives in its place.
+const READ_AND_GO: u32 = 9;
 
 /// Lends word 0, with the length in word 1.
 const TO_READ: u16 = 1;
@@ -54,6 +62,23 @@ pub fn holder(post: u64) -> i32 {
                 COUNT => loop {
                     word(at).fetch_add(1, Ordering::SeqCst);
                 },
+                READ_AND_SEND => {
+                    Post(message.back).send(READ_AND_SEND, [load(at); 6], None)?;
+                    message = post.receive(FOR_EVER)?;
+                    continue;
+                }
+                LEAVE => 0,
+                READ_AND_GO => {
+                    load(at);
+                    let me = task::identity().thread;
+                    // With the records that this one leaves behind.
+                    let next = move || {
+                        let _ = stub::thread_join(&Trap, me, u64::MAX);
+                        task::exit(holder(post.0))
+                    };
+                    thread::spawn(next, 0)?;
+                    thread::exit(0)
+                }
                 _ => return Ok(0),
             };
             message = post::answer_and_receive(message.back, message.op, [value; 6], post, FOR_EVER)?;
@@ -216,4 +241,89 @@ pub fn not_after_a_kill() -> Outcome {
     }
     holds!(wrote >= KILLS / 2, "the holder had the memory in {wrote} of {KILLS} rounds");
     Ok(())
+}
+
+/// The same with a message whose answer comes to a post.
+pub fn in_one_step_with_a_receive() -> Outcome {
+    let (holder, memory, back) = (Holder::start()?, memory(1)?, post()?);
+    let (at, to) = (memory.base(), holder.post);
+    back.allow(&entry(Rights::CALL)).map_err(doing("allowing"))?;
+    let lends = |op, lend| to.send_and_receive_lending(op, [at, 8, 0, 0, 0, 0], lend, back, FOR_EVER);
+    for round in 0..20 {
+        let came = lends(READ_AND_SEND, TO_READ).map(|message| (message.op, message.words[0]));
+        same!(came, Ok((READ_AND_SEND, 7 + round)), "what the holder reads in round {round}");
+        word(at).fetch_add(1, Ordering::SeqCst);
+    }
+    same!(lends(READ, 3).map(drop), Err(Error::BadArgument), "a length that is an address");
+    // A message of somebody else ends the wait, and so the loan.
+    let before = load(at);
+    let stranger = thread::spawn(
+        move || {
+            while load(at) < before + 10 {
+                thread::yield_now();
+            }
+            let _ = back.send(READ_LAST, [0; 6], None);
+        },
+        0,
+    );
+    same!(lends(COUNT, TO_WRITE).map(|message| message.op), Ok(READ_LAST), "what came first");
+    let count = load(at);
+    time::sleep_ns(2_000_000);
+    same!(load(at), count, "writes after the end");
+    stranger.map_err(doing("thread"))?.join().map_err(doing("join"))?;
+    back.free(true).map_err(doing("freeing"))?;
+    holder.is_stopped(at)
+}
+
+/// The thread that holds the question ends, and its program goes on.
+pub fn not_after_its_holders_end() -> Outcome {
+    for _ in 0..5 {
+        let (holder, memory) = (Holder::start()?, memory(1)?);
+        let at = memory.base();
+        same!(holder.ask(READ_AND_GO, at, 8, TO_READ), Err(Error::Dead), "what the asker hears");
+        holder.post.send(READ, [at, 8, 0, 0, 0, 0], None).map_err(doing("a message that lends nothing"))?;
+        holder.is_stopped(at)?;
+    }
+    Ok(())
+}
+
+/// Questions of a batch.
+const BATCH: u64 = 200;
+
+/// No list changes, no view and no translation; and what is lent is not looked at before it is touched.
+pub fn untouched_it_costs_nothing() -> Outcome {
+    let (holder, memory) = (Holder::start()?, memory(4)?);
+    let lists = || (section::acl(memory.base()), section::acl(holder.post.0));
+    let before = lists();
+    let batch = |lend| -> Result<[u64; 4], String> {
+        let before = counted();
+        for _ in 0..BATCH {
+            same!(holder.ask(LEAVE, memory.base(), 4 * PAGE, lend), Ok(0), "an answer");
+        }
+        let after = counted();
+        Ok(core::array::from_fn(|i| after[i] - before[i]))
+    };
+    // Others of this machine do something now and then: the least counts.
+    let mut least = [[u64::MAX; 4]; 2];
+    for _ in 0..8 {
+        for (least, lend) in least.iter_mut().zip([0, TO_WRITE]) {
+            let now = batch(lend)?;
+            *least = core::array::from_fn(|i| least[i].min(now[i]));
+        }
+    }
+    same!(least, [[0; 4]; 2], "faults, shootdowns, flushes, copies of {BATCH} questions: without a loan, and with one");
+    holds!(before.0.is_ok() && before.1.is_ok(), "the lists: {before:?}");
+    same!(lists(), before, "the lists afterwards");
+    // And touched it does cost something.
+    let before = counted();
+    same!(holder.ask(READ, memory.base(), 8, TO_READ), Ok(7), "what the holder reads");
+    holds!(counted()[0] > before[0], "what is touched is had without a fault");
+    holder.post.send(END, [0; 6], None).map_err(doing("the last one"))?;
+    same!(holder.ends()?.code, 0, "how the holder ended");
+    Ok(())
+}
+
+fn counted() -> [u64; 4] {
+    let each = |p: Processor| [p.faults, p.shootdowns, p.tlb_flushes, p.copies];
+    task::processors().map(each).fold([0; 4], |sum, one| core::array::from_fn(|i| sum[i] + one[i]))
 }

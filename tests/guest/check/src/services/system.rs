@@ -3,6 +3,7 @@
 use super::answers;
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
+use alloc::vec::Vec;
 use musubi::command::Command;
 use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
@@ -10,7 +11,10 @@ use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::sched::SchedClient;
-use musubi::rt::section;
+use musubi::interfaces::servers::ServersClient;
+use musubi::interfaces::stream::StreamClient;
+use musubi::rt::later::Answer;
+use musubi::rt::{section, time};
 use musubi::{Error, Rights, names};
 
 /// One question to each server of the system, by its gate and by its post (K1-5, 9).
@@ -23,9 +27,17 @@ pub fn every_server_by_both_ways() -> Outcome {
     let pipes = PipesClient::bind(gate("pipes")?).map_err(doing("bind"))?;
     let posts = pipes.by_post(&answers).map_err(doing("pipes"))?;
     same!(posts.streams().map_err(doing("sending"))?.wait(), pipes.streams(), "the gates of pipes");
-    // The personality makes tasks on its caller's thread, which pays for them.
     let linux = LinuxClient::bind(gate("linux")?).map_err(doing("bind"))?;
-    same!(linux.by_post(&answers).err(), Some(Error::NotSupported), "the personality's post");
+    let posts = linux.by_post(&answers).map_err(doing("linux"))?;
+    same!(
+        posts.unknown(u64::MAX).map_err(doing("sending"))?.wait(),
+        linux.unknown(u64::MAX),
+        "a call that nobody has made"
+    );
+    let servers = ServersClient::bind(gate("servers")?).map_err(doing("bind"))?;
+    let posts = servers.by_post(&answers).map_err(doing("servers"))?;
+    same!(posts.wait(gate("pipes")?).map_err(doing("sending"))?.wait(), Ok(()), "a server that is there");
+    same!(posts.wait(1).map_err(doing("sending"))?.wait(), Err(Error::NotFound), "one that is not");
     let sched = SchedClient::bind(gate("sched")?).map_err(doing("bind"))?;
     let posts = sched.by_post(&answers).map_err(doing("sched"))?;
     same!(
@@ -40,6 +52,56 @@ pub fn every_server_by_both_ways() -> Outcome {
         keyboard.listen(u64::MAX),
         "a way that is not there"
     );
+    Ok(())
+}
+
+/// Streams by their servers' posts: who waits there for something keeps nobody else from being served, and what he waits for can come by
+/// the same post; no program has all the room for waiting.
+pub fn streams_by_their_posts() -> Outcome {
+    // More than there are receivers, and as many as one task may have wait.
+    const READERS: usize = 8;
+    let answers = answers()?;
+    let pipes = PipesClient::bind(names::lookup("pipes").map_err(doing("pipes"))?).map_err(doing("bind"))?;
+    let stream = pipes.streams().and_then(StreamClient::bind).map_err(doing("streams"))?;
+    let posts = stream.by_post(&answers).map_err(doing("by_post"))?;
+    for round in 0..3u8 {
+        let pipe = pipes.make().map_err(doing("a pipe"))?;
+        // What is to be written later lies in memory that the binding lends.
+        let parts: Result<Vec<_>, Error> = (0..READERS + 1).map(|_| stream.alloc(4)).collect();
+        let mut parts = parts.map_err(doing("memory"))?;
+        let reads: Result<Vec<_>, Error> = parts.iter_mut().map(|part| posts.read(pipe, part)).collect();
+        let mut reads = reads.map_err(doing("sending"))?;
+        // One of them is too many for one task: whichever was looked at last.
+        let refused = loop {
+            if let Some(at) = reads.iter_mut().position(Answer::is_ready) {
+                break at;
+            }
+            time::sleep_ns(1_000_000);
+        };
+        same!(reads.remove(refused).wait(), Err(Error::Busy), "one more of this task's, round {round}");
+        same!(posts.is_console(pipe).map_err(doing("sending"))?.wait(), Ok(false), "another request meanwhile");
+        for n in 0..READERS as u8 {
+            let sent = [round, n, 7, 8];
+            same!(posts.write(pipe + 1, &sent).map_err(doing("sending"))?.wait(), Ok(4), "what was written");
+        }
+        for one in reads {
+            same!(one.wait(), Ok(4), "what a reader has got");
+        }
+        parts.remove(refused);
+        let mut came: Vec<u8> = parts.iter().map(|part| part[1]).collect();
+        came.sort_unstable();
+        same!(came, (0..READERS as u8).collect::<Vec<_>>(), "what was read in round {round}");
+        for id in [pipe, pipe + 1] {
+            same!(posts.close(id).map_err(doing("sending"))?.wait(), Ok(()), "closing");
+        }
+    }
+    // A console that has nothing to say.
+    let console = ConsoleClient::bind(names::lookup("console").map_err(doing("console"))?).map_err(doing("bind"))?;
+    let stream = console.streams().and_then(StreamClient::bind).map_err(doing("streams"))?;
+    let posts = stream.by_post(&answers).map_err(doing("by_post"))?;
+    let mut part = stream.alloc(4).map_err(doing("memory"))?;
+    same!(posts.read(0, &mut part).map_err(doing("sending"))?.wait(), Ok(0), "the end of what is typed");
+    same!(posts.read(1, &mut part).map_err(doing("sending"))?.wait(), Err(Error::NotSupported), "of the output");
     Ok(())
 }
 

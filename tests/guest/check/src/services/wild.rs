@@ -17,6 +17,7 @@ use musubi::interfaces::files::FilesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::linux::LinuxClient;
 use musubi::interfaces::loader::LoaderClient;
+use musubi::interfaces::memory::MemoryClient;
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pack::PackClient;
 use musubi::interfaces::pipes::PipesClient;
@@ -34,12 +35,13 @@ use musubi::{Error, names, servers};
 /// A server's interface, what it is known by in messages, and methods whose words mean something whatever they are: they would wait.
 type Served = (&'static str, Interface, u32, &'static [&'static str]);
 
-const ALL: [Served; 16] = [
+const ALL: [Served; 17] = [
     ("names", NamesClient::INTERFACE, NamesClient::IDENTITY, &[]),
     ("files", FilesClient::INTERFACE, FilesClient::IDENTITY, &[]),
     ("files/streams", StreamClient::INTERFACE, StreamClient::IDENTITY, &[]),
     ("processes", ProcessesClient::INTERFACE, ProcessesClient::IDENTITY, &[]),
     ("clock", ClockClient::INTERFACE, ClockClient::IDENTITY, &["wait-until"]),
+    ("memory", MemoryClient::INTERFACE, MemoryClient::IDENTITY, &["want"]),
     ("keyboard", KeyboardClient::INTERFACE, KeyboardClient::IDENTITY, &[]),
     ("console", ConsoleClient::INTERFACE, ConsoleClient::IDENTITY, &["foreground"]),
     ("console/streams", StreamClient::INTERFACE, StreamClient::IDENTITY, &[]),
@@ -138,7 +140,7 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
     }
     // Behind the methods there is one that opens other ways, or none.
     let post = bound.call(methods, [opener::POST, u64::from(*identity), 0, 0, 0, 0]).and_then(result_of);
-    let has_post = !matches!(*name, "linux" | "servers" | "loader" | "pack" | "devices") && !name.contains('/');
+    let has_post = !matches!(*name, "loader" | "pack" | "devices");
     same!(post.is_ok(), has_post, "whether there is a post");
     if let Ok(post) = post {
         for _ in 0..COUNT {

@@ -13,7 +13,7 @@ use musubi::interfaces::clock::{ClockClient, ClockService};
 use musubi::interfaces::console::{ConsoleClient, ConsoleService};
 use musubi::interfaces::files::{FilesClient, RECORD};
 use musubi::interfaces::keyboard::{KeyboardClient, KeyboardService};
-use musubi::interfaces::linux::LinuxService;
+use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
 use musubi::interfaces::processes::ProcessesClient;
@@ -21,15 +21,27 @@ use musubi::interfaces::sched::{SchedClient, SchedService};
 use musubi::interfaces::stream::StreamService;
 use musubi::rt::later::Answer;
 use musubi::rt::thread::Thread;
-use musubi::rt::{Answers, task, thread, time};
+use musubi::rt::{Answers, Mutex, task, thread, time};
 use musubi::{Error, names, processes};
 
 /// Longer than this nobody waits for an answer, whatever happens to whom he has asked.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
+/// So many requests in a row, and a rest: or servers that start would have to wait for their turns longest of all.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    row: u64,
+    rest_ns: u64,
+}
+
+/// Where servers end one after the other.
+pub const IN_TURN: Pace = Pace { row: 16, rest_ns: 1_000_000 };
+/// Where they end together, so that most of the time goes to those that start: a dozen requests of each between two ends all the same.
+pub const TOGETHER: Pace = Pace { row: 1, rest_ns: 3_000_000 };
+
 /// One thread's work.
-#[derive(Default)]
 pub struct Work {
+    pace: Pace,
     over: AtomicBool,
     /// Requests that were done.
     done: AtomicU64,
@@ -37,16 +49,21 @@ pub struct Work {
     lost: AtomicU64,
 }
 
-/// So many requests in a row, and a rest: or servers that start would have to wait for their turns longest of all.
-const ROW: u64 = 16;
+/// Between two tries to bind to a server that ends.
 const REST_NS: u64 = 1_000_000;
+/// How often it is looked whether a server has answered.
+const LOOK_NS: u64 = 200_000;
 
 impl Work {
+    fn new(pace: Pace) -> Work {
+        Work { pace, over: AtomicBool::new(false), done: AtomicU64::new(0), lost: AtomicU64::new(0) }
+    }
+
     /// A request is over; `done`: with its answer.
     fn did(&self, done: bool) {
         let which = if done { &self.done } else { &self.lost };
-        if which.fetch_add(1, Ordering::SeqCst) % ROW == ROW - 1 {
-            time::sleep_ns(REST_NS);
+        if which.fetch_add(1, Ordering::SeqCst) % self.pace.row == self.pace.row - 1 {
+            time::sleep_ns(self.pace.rest_ns);
         }
     }
 
@@ -102,8 +119,7 @@ impl Work {
 
 type Body = fn(&Work) -> Result<(), Error>;
 
-/// The personality has no post: it makes tasks on its caller's thread.
-const ALL: [(&str, &str, Body); 17] = [
+const ALL: [(&str, &str, Body); 18] = [
     ("names", "gate", names_called),
     ("names", "post", names_asked),
     ("files", "gate", files_called),
@@ -119,6 +135,7 @@ const ALL: [(&str, &str, Body); 17] = [
     ("pipes", "gate", pipes_called),
     ("pipes", "post", pipes_asked),
     ("linux", "gate", linux_called),
+    ("linux", "post", linux_asked),
     ("sched", "gate", sched_called),
     ("sched", "post", sched_asked),
 ];
@@ -138,8 +155,12 @@ fn names_asked(work: &Work) -> Result<(), Error> {
     let (names, console) = (musubi::start().names(), at("console")?);
     work.asks_lending(|answers| {
         let client = NamesClient::bind_with_args(names, PAGE)?;
-        let posts = client.by_post(answers)?;
-        let outcome = work.asks(|| posts.lookup("console"), |outcome| *outcome == Ok(console));
+        let ask = || {
+            let posts = client.by_post(answers)?;
+            work.asks(|| posts.lookup("console"), |outcome| *outcome == Ok(console))
+        };
+        // Whatever comes of it, the binding has a section.
+        let outcome = ask();
         client.unbind().and(outcome)
     })
 }
@@ -160,17 +181,21 @@ fn files_asked(work: &Work) -> Result<(), Error> {
     let files = at("files")?;
     work.asks_lending(|answers| {
         let client = FilesClient::bind_with_args(files, PAGE)?;
-        let posts = client.by_post(answers)?;
-        let look = || {
-            let mut record = client.alloc(RECORD)?;
-            let part = record.first_chunk_mut().ok_or(Error::Changed)?;
-            posts.look(b"/bin/check", part)?.wait_for(PATIENCE_NS)
+        let ask = || {
+            let posts = client.by_post(answers)?;
+            let look = || {
+                let mut record = client.alloc(RECORD)?;
+                let part = record.first_chunk_mut().ok_or(Error::Changed)?;
+                posts.look(b"/bin/check", part)?.wait_for(PATIENCE_NS)
+            };
+            let mut outcome = Ok(());
+            while outcome.is_ok() && work.goes_on() {
+                outcome = look();
+                work.did(outcome.is_ok());
+            }
+            outcome
         };
-        let mut outcome = Ok(());
-        while outcome.is_ok() && work.goes_on() {
-            outcome = look();
-            work.did(outcome.is_ok());
-        }
+        let outcome = ask();
         client.unbind().and(outcome)
     })
 }
@@ -257,6 +282,13 @@ fn pipes_asked(work: &Work) -> Result<(), Error> {
     client.unbind().and(outcome)
 }
 
+fn linux_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (LinuxClient::bind_with_args(at("linux")?, 0)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let outcome = work.asks(|| posts.unknown(u64::MAX), Result::is_ok);
+    client.unbind().and(outcome)
+}
+
 fn linux_called(work: &Work) -> Result<(), Error> {
     let linux = LinuxService::new(at("linux")?);
     work.calls(|| linux.unknown(u64::MAX).map(drop))
@@ -285,14 +317,14 @@ struct One {
     server: &'static str,
     way: &'static str,
     work: Arc<Work>,
-    thread: Thread,
+    thread: Mutex<Option<Thread>>,
     /// Requests that were done when its server was ended last.
-    seen: u64,
+    seen: AtomicU64,
 }
 
 impl Load {
     /// Returns when each has got an answer.
-    pub fn begin(servers: &[String]) -> Result<Load, String> {
+    pub fn begin(servers: &[String], pace: Pace) -> Result<Load, String> {
         // A name that is not looked up yet is bound to the name service by the first who asks.
         gate("console")?;
         let mut all = Vec::new();
@@ -300,7 +332,7 @@ impl Load {
             if !servers.iter().any(|one| one == server) {
                 continue;
             }
-            let work = Arc::new(Work::default());
+            let work = Arc::new(Work::new(pace));
             let own = work.clone();
             let body = move || match body(&own) {
                 Ok(()) => {}
@@ -309,9 +341,10 @@ impl Load {
                     thread::exit(1);
                 }
             };
-            all.push(One { server, way, work, thread: thread::spawn(body, 0).map_err(doing("thread"))?, seen: 0 });
+            let thread = Mutex::new(Some(thread::spawn(body, 0).map_err(doing("thread"))?));
+            all.push(One { server, way, work, thread, seen: AtomicU64::new(0) });
         }
-        let mut load = Load { all };
+        let load = Load { all };
         for server in servers {
             load.serves(server)?;
         }
@@ -319,27 +352,28 @@ impl Load {
     }
 
     /// Waits until this server has answered by each way since the last time: so each that is ended was at work.
-    pub fn serves(&mut self, server: &str) -> Outcome {
+    pub fn serves(&self, server: &str) -> Outcome {
         let until = time::now_ns() + PATIENCE_NS;
-        for one in self.all.iter_mut().filter(|one| one.server == server) {
+        for one in self.all.iter().filter(|one| one.server == server) {
             loop {
                 let done = one.work.done.load(Ordering::SeqCst);
-                if done > one.seen {
-                    one.seen = done;
+                if done > one.seen.load(Ordering::SeqCst) {
+                    one.seen.store(done, Ordering::SeqCst);
                     break;
                 }
                 holds!(time::now_ns() < until, "{} does not answer by its {}", one.server, one.way);
-                thread::yield_now();
+                time::sleep_ns(LOOK_NS);
             }
         }
         Ok(())
     }
 
     /// Ends it, and says what was done: each way's requests, and those that were lost with a server.
-    pub fn end(self) -> Result<[u64; 2], String> {
+    pub fn end(&self) -> Result<[u64; 2], String> {
         self.all.iter().for_each(|one| one.work.over.store(true, Ordering::SeqCst));
         let mut sum = [0; 2];
-        for One { server, way, work, thread, .. } in self.all {
+        for One { server, way, work, thread, .. } in &self.all {
+            let Some(thread) = thread.lock().take() else { continue };
             same!(thread.join(), Ok(0), "how the caller of {server} by its {way} ended (see the error stream)");
             sum[0] += work.done.load(Ordering::SeqCst);
             sum[1] += work.lost.load(Ordering::SeqCst);

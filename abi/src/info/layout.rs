@@ -1,0 +1,314 @@
+//! How the info sections are laid out (SSS-1, 12, 76; docs/decisions/0017): pages that the kernel writes and programs read, with no
+//! call. One is for everybody; each user's programs have one more, about what is theirs. Both begin with a [`Head`].
+//!
+//! A record's first word is its sequence (`core/info`): odd while its fixed words are being written, and another number for each
+//! object that has the place. The fixed words of a record are always of one moment; each live word is right by itself, and
+//! belongs to the object that the fixed ones name.
+
+use crate::section::NAME_LEN;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub const MAGIC: u64 = u64::from_le_bytes(*b"musuinfo");
+/// Of the whole layout. It counts up when a word gets another meaning or place.
+pub const VERSION: u64 = 1;
+/// Where the head lies. In the section for everybody the page before it says who runs where ([`super::RUNNING_STEP`]).
+pub const HEAD: u64 = crate::layout::PAGE;
+/// In place of a user: everybody.
+pub const EVERYBODY: u64 = u64::MAX;
+
+/// What a table holds.
+pub mod table {
+    /// In the section for everybody. A page for each processor, the machine, lines of interrupts, seats, tasks, threads; and users,
+    /// with the section of each.
+    pub const PROCESSORS: usize = 0;
+    pub const MACHINE: usize = 1;
+    pub const INTERRUPTS: usize = 2;
+    pub const SEATS: usize = 3;
+    pub const TASKS: usize = 4;
+    pub const THREADS: usize = 5;
+    pub const USERS: usize = 6;
+    /// In a user's.
+    pub const OWN_TASKS: usize = 7;
+    pub const OWN_THREADS: usize = 8;
+    pub const SECTIONS: usize = 9;
+    pub const POSTS: usize = 10;
+    /// In the section for everybody: how many messages wait in each post, a live word by its number. Whose it is is not said.
+    pub const DEPTHS: usize = 11;
+    pub const COUNT: usize = 12;
+}
+
+/// Where a table's records are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Table {
+    /// From the beginning of the section, in bytes; 0: the table is not in this one.
+    pub offset: u64,
+    /// Bytes of a record. Later versions may make it longer.
+    pub size: u64,
+    /// Records that there is room for.
+    pub room: u64,
+    /// Live. No record behind so many was ever used.
+    pub used: u64,
+    /// Live. Objects that there are and that had no room.
+    pub left_out: u64,
+    pub unused: [u64; 3],
+}
+
+/// Nothing in it changes but what is live in its tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Head {
+    pub magic: u64,
+    pub version: u64,
+    /// Bytes of the section.
+    pub len: u64,
+    pub node: u64,
+    /// Whose it is; [`EVERYBODY`].
+    pub user: u64,
+    /// Bits of [`super::feature`].
+    pub features: u64,
+    /// Seconds since 1970 at boot.
+    pub boot_time: u64,
+    /// Nanoseconds since boot are `(tsc - origin) * ns_per_tick >> 32`.
+    pub origin: u64,
+    pub ns_per_tick: u64,
+    pub tables: u64,
+    pub unused: [u64; 6],
+    pub table: [Table; table::COUNT],
+}
+
+/// What a processor has done since boot. It alone writes, each word is live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Counts {
+    /// Entries by the full entry; by the short way of bound calls and returns; switches that the short way has made; light calls,
+    /// and calls with messages there after which their thread went on. Together: all entries from user mode.
+    pub entries: u64,
+    pub crossings: u64,
+    pub passes: u64,
+    pub stays: u64,
+    /// Page-table roots loaded, and key registers written, by the kernel.
+    pub views: u64,
+    pub keys: u64,
+    /// Switches that the kernel proper has made.
+    pub switches: u64,
+    pub faults: u64,
+    pub interrupts: u64,
+    pub shootdowns: u64,
+    pub idle_ns: u64,
+    /// Calls into other programs that the kernel proper has made.
+    pub epc: u64,
+    pub tlb_flushes: u64,
+    pub copied_bytes: u64,
+    pub copies: u64,
+    pub events: u64,
+    pub left_flags: u64,
+    pub barriers: u64,
+    pub stops: [u64; super::STOPS],
+    /// 1: it idles.
+    pub idle: u64,
+    pub apic: u64,
+    /// 1: it works.
+    pub online: u64,
+    /// Bytes of the kernel's heap that were had here, less those given back here. Of all processors together, modulo 2^64: those in use.
+    pub heap_used: u64,
+}
+
+/// The machine. Each word is live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Machine {
+    /// Frames of memory.
+    pub total: u64,
+    pub free: u64,
+    /// Frames that only what is needed may still have.
+    pub reserve: u64,
+    /// Bytes of the kernel's heap. (How many are in use processors count: [`Counts::heap_used`].)
+    pub heap: u64,
+    /// Frames that hold page tables of views.
+    pub views: u64,
+    pub sections: u64,
+    pub tasks: u64,
+    pub threads: u64,
+}
+
+/// A line of interrupts; live from `came` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Interrupt {
+    pub sequence: u64,
+    /// As people know it, plus one; 0: nobody has asked for this line.
+    pub number: u64,
+    pub vector: u64,
+    /// The device's section, and the text that its messages are for (0: none).
+    pub section: u64,
+    pub text: u64,
+    /// One of [`super::way`].
+    pub way: u64,
+    /// Where it comes to; `u64::MAX`: nowhere yet. Where somebody wants it; `u64::MAX`: nowhere in particular.
+    pub processor: u64,
+    pub pinned: u64,
+    pub came: u64,
+    pub idle: u64,
+    pub missed: u64,
+    pub longest_ns: u64,
+    /// The task whose the text is; fixed.
+    pub task: u64,
+    pub unused: [u64; 3],
+}
+
+/// A processor's seat; live are `asked`, `named`, `none`, `lost` and `missed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Seat {
+    pub sequence: u64,
+    pub seat: crate::sched::SeatInfo,
+    pub unused: [u64; 2],
+}
+
+/// A task, for everybody; live from `time` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Task {
+    pub sequence: u64,
+    /// 0: the place is free.
+    pub number: u64,
+    /// The task that what this one uses counts for, too; 0: none.
+    pub payer: u64,
+    pub user: u64,
+    /// The system's tasks have their name here; persons' only in their own section.
+    pub name: [u8; NAME_LEN],
+    /// Nanoseconds of processor time, as of the last switch or tick.
+    pub time: u64,
+    pub threads: u64,
+    /// One of [`life`].
+    pub life: u64,
+    /// 1 when it runs Linux programs in a window.
+    pub foreign: u64,
+    /// Of the text that its last thread was started in (`section::class`).
+    pub class: u64,
+    pub unused: [u64; 3],
+}
+
+/// What becomes of a task.
+pub mod life {
+    pub const MADE: u64 = 0;
+    pub const STARTED: u64 = 1;
+    pub const ENDING: u64 = 2;
+}
+
+/// A thread, for everybody; live from `state` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Thread {
+    pub sequence: u64,
+    pub number: u64,
+    pub task: u64,
+    /// `task::state`, and the processor that it runs on, ran on last or is ready for, from bit 8 on: what the kernel proper has written
+    /// down. Who runs by the short way of a message is among those who run ([`super::RUNNING_STEP`]), and this says what was before.
+    pub state: u64,
+    /// Nanoseconds that it has run, as of the last switch or tick, and since when it has run besides; 0: it does not.
+    pub time: u64,
+    pub since: u64,
+    pub faults: u64,
+    pub unused: u64,
+}
+
+/// A user with an info section of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct User {
+    pub sequence: u64,
+    pub user: u64,
+    /// Who may read it: that user, and the system.
+    pub section: u64,
+    pub unused: [u64; 5],
+}
+
+/// A task, for its user; live from `used` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OwnTask {
+    pub sequence: u64,
+    pub number: u64,
+    pub name: [u8; NAME_LEN],
+    /// Frames, sections, bytes of addresses, threads: as in `task::Limits`.
+    pub used: [u64; 4],
+    pub limits: [u64; 4],
+    /// Text of the pager of its threads; 0: none.
+    pub pager: u64,
+    pub unused: [u64; 17],
+}
+
+/// A thread, for its task's user; live from `text` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OwnThread {
+    pub sequence: u64,
+    pub number: u64,
+    /// The text that it was in when it last gave a processor up, how deep in calls, and that text's class (`section::class`).
+    pub text: u64,
+    pub depth: u64,
+    pub class: u64,
+    /// The text that it was started in.
+    pub own_text: u64,
+    pub unused: [u64; 2],
+}
+
+/// A section, for its owner's user; live from `len` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Section {
+    pub sequence: u64,
+    /// 0: the place is free.
+    pub base: u64,
+    pub reserve: u64,
+    /// Task.
+    pub owner: u64,
+    pub name: [u8; NAME_LEN],
+    /// `section::kind`, entries of its ACL from bit 8 on, `section::flag` from bit 32 on.
+    pub kind: u64,
+    /// Texts: `section::SectionInfo::placed`, and the page at which they are unclear.
+    pub placed: u64,
+    pub unclear: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Pages in memory that its owner pays for.
+    pub charged: u64,
+    /// Text of its pager, 0: none; and the pager's level.
+    pub pager: u64,
+    pub level: u64,
+    pub unused: u64,
+}
+
+/// A post, for its owner's user. How many messages wait there is in [`table::DEPTHS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Post {
+    pub sequence: u64,
+    /// 0: the place is free.
+    pub number: u64,
+    /// The post's address, and the task that owns it.
+    pub base: u64,
+    pub owner: u64,
+    pub unused: [u64; 4],
+}
+
+/// Bytes of a record, a power of two.
+pub const fn size<T>() -> u64 {
+    let size = size_of::<T>() as u64;
+    assert!(size.is_power_of_two() && size >= 64 && size <= crate::layout::PAGE);
+    size
+}
+
+const _: () = assert!(size_of::<Head>() as u64 <= crate::layout::PAGE);
+const _: [u64; 8] = [
+    size::<Interrupt>(),
+    size::<Seat>(),
+    size::<Task>(),
+    size::<Thread>(),
+    size::<User>(),
+    size::<OwnTask>(),
+    size::<Section>(),
+    size::<Post>(),
+];

@@ -1,0 +1,324 @@
+//! The longest time that each way into the kernel takes with interrupts off at a stretch (SSS-24): each call of the table is made, those with a
+//! bound at their bound, and the trace says how long each has taken at most.
+
+use crate::report::Report;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use musubi::abi::calls::{Entry, Kernel, TABLE};
+use musubi::abi::gate::GATES_MAX;
+use musubi::abi::layout::PAGE;
+use musubi::abi::post::{MANY_MAX, SEVERAL_MAX};
+use musubi::abi::rights::{ACL_MAX, principal};
+use musubi::abi::section::kind;
+use musubi::abi::trace::{Handler, handler};
+use musubi::command::Command;
+use musubi::rt::gate::{Caller, Skeleton, Values};
+use musubi::rt::post::{self, Body, Post};
+use musubi::rt::section::{self, alloc, free, invalidate, validate};
+use musubi::rt::trace::Trace;
+use musubi::rt::{Bound, Gates, Section, Trap, pager, probe, sync, thread, time};
+use musubi::{AclEntry, Error, Rights, trace};
+
+/// Pages of the sections: more than a call does at a stretch, which is the bound.
+const PAGES: u64 = 2048;
+const BOUND: u64 = 512;
+/// Threads that wait for the same.
+const CROWD: usize = 48;
+/// Threads that have called a program that is killed.
+const CALLERS: usize = 96;
+/// Sections of the program that is killed.
+const SECTIONS: usize = 200;
+/// May call.
+const EVERYBODY: AclEntry = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: 0 };
+/// So long others may take.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// What a call does at most; `-`: it does not depend on how much there is of anything.
+const BOUNDS: &[(&str, &str)] = &[
+    ("section_delete", "512 pages a stretch"),
+    ("section_resize", "512 pages a stretch"),
+    ("section_clone", "512 pages a stretch"),
+    ("section_seal", "512 pages a stretch"),
+    ("page_alloc", "512 pages"),
+    ("page_free", "512 pages"),
+    ("page_invalidate", "512 pages"),
+    ("page_validate", "512 pages"),
+    ("acl_set", "1024 entries"),
+    ("acl_read", "1024 entries"),
+    ("gate_create", "256 gates"),
+    ("gate_bind", "64 pages of arguments"),
+    ("post_send_many", "64 messages"),
+    ("post_receive", "8 posts"),
+    ("post_free", "what waits there: 64 messages here"),
+    ("wake", "16 threads a stretch"),
+    ("thread_exit", "16 threads a stretch"),
+    ("task_kill", "16 threads or a section a stretch"),
+    ("task_exit", "16 threads or a section a stretch"),
+    ("wait", "16 threads or a section a stretch, of others that end"),
+    ("may", "sections in the range"),
+    ("port_write_bytes", "64 KiB; not reached here"),
+    ("trace_set", "130 pages, the first time: before it is on"),
+];
+
+pub fn run(report: &Report) -> Result<(), String> {
+    let said = |what: &'static str| move |e: Error| format!("{what}: {e}");
+    let trace = trace::on().map_err(said("the trace"))?;
+    let done = everything().inspect_err(|_| _ = trace::off());
+    done.map_err(|(what, error)| format!("{what}: {error}"))?;
+    every_other_call(&trace);
+    let seen: Vec<(u64, u64, u64)> = trace.handlers().collect();
+    trace::off().map_err(said("the trace"))?;
+    let missing: Vec<&str> =
+        TABLE.iter().filter(|row| !seen.iter().any(|one| one.0 == row.number)).map(|row| row.name).collect();
+    if !missing.is_empty() {
+        return Err(format!("nobody has made these calls: {}", missing.join(", ")));
+    }
+    for (by, longest, times) in seen {
+        let name = format!("{}", Handler(by));
+        let bound = BOUNDS.iter().find(|bound| bound.0 == name).map_or("-", |bound| bound.1);
+        report.handler(&name, bound, longest, times);
+    }
+    Ok(())
+}
+
+type Done = Result<(), (&'static str, Error)>;
+
+fn say<T>(what: &'static str, done: Result<T, Error>) -> Result<T, (&'static str, Error)> {
+    done.map_err(|error| (what, error))
+}
+
+fn everything() -> Done {
+    memory()?;
+    texts()?;
+    lists()?;
+    gates()?;
+    posts()?;
+    crowds()?;
+    programs()?;
+    faults()
+}
+
+fn touch(base: u64, pages: u64) {
+    (0..pages).for_each(|page| probe::write(base + page * PAGE));
+}
+
+fn memory() -> Done {
+    let len = PAGES * PAGE;
+    let mut pages = say("a section", Section::create(len, len, kind::DATA, 0))?;
+    let base = pages.base();
+    for _ in 0..3 {
+        say("having", alloc(base, BOUND * PAGE))?;
+        say("making invalid", invalidate(base, BOUND * PAGE))?;
+        say("making valid", validate(base, BOUND * PAGE))?;
+        say("giving back", free(base, BOUND * PAGE))?;
+    }
+    touch(base, PAGES);
+    for _ in 0..2 {
+        let clone = say("cloning", Section::clone_of(base, 0, 0, 0))?;
+        touch(clone.base(), 64);
+        say("deleting a clone", clone.delete())?;
+    }
+    say("making shorter", pages.resize(PAGE))?;
+    say("making longer", pages.resize(len))?;
+    touch(base, PAGES);
+    say("deleting", pages.delete())?;
+    let two = say("a section", Section::create(2 * PAGE, 2 * PAGE, kind::DATA, 0))?;
+    say("a section of zeroes", pager::supply_zeroes(two.base(), 0)).or_else(absent)?;
+    touch(two.base() + PAGE, 1);
+    say("taking a page", pager::take_page(two.base() + PAGE, two.base())).map(drop).or_else(absent)?;
+    say("asking", Ok(section::may(two.base(), 2 * PAGE, Rights::READ, section::Who::Own)))?;
+    say("deleting", two.delete())
+}
+
+/// Only sections with a pager have absent pages: the call is made all the same.
+fn absent(_: (&'static str, Error)) -> Done {
+    Ok(())
+}
+
+/// Behind a text there is room for its gates.
+fn texts() -> Done {
+    let len = PAGES * PAGE;
+    let text = say("a section", Section::create(len, len + PAGE, kind::DATA, 0))?;
+    touch(text.base(), PAGES);
+    let base = say("sealing", text.seal())?;
+    say("deleting a text", section::delete(base))
+}
+
+fn lists() -> Done {
+    let one = say("a section", Section::create(PAGE, PAGE, kind::DATA, 0))?;
+    let entry = |n: u64, rights: Rights| AclEntry {
+        principal: principal::THREAD,
+        rights: rights.bits(),
+        id: 1 << 40 | n,
+        text: 0,
+    };
+    let most = ACL_MAX as u64 - 1;
+    for n in 0..most {
+        say("an entry", section::grant(one.base(), &entry(n, Rights::READ)))?;
+    }
+    for n in [0, most / 2, most - 1] {
+        say("another right", section::grant(one.base(), &entry(n, Rights::WRITE)))?;
+    }
+    say("reading the list", section::acl(one.base()))?;
+    say("taking one away", section::grant(one.base(), &entry(0, Rights::empty())))?;
+    say("deleting", one.delete())
+}
+
+struct Answers;
+
+impl Skeleton for Answers {
+    fn dispatch(&self, _: &Caller, _: u64, words: &[u64; 6]) -> Values {
+        Values::of(Ok(words[0]))
+    }
+}
+
+fn gates() -> Done {
+    let many = say("gates", Gates::export(Answers, GATES_MAX / 2))?;
+    say("its list", many.admit(&EVERYBODY))?;
+    let bound = say("a binding", Bound::bind(many.address(), 64 * PAGE))?;
+    for n in 0..8 {
+        say("a call", bound.call(0, [n; 6]))?;
+    }
+    say("no binding any more", bound.unbind())?;
+    say("closing", many.close())
+}
+
+fn posts() -> Done {
+    let all: Vec<Post> = (0..SEVERAL_MAX).map(|_| say("a post", Post::any())).collect::<Result<_, _>>()?;
+    let last = all[all.len() - 1];
+    for _ in 0..2 {
+        say("many messages", last.send_copies(&Body { op: 1, words: [7; 6] }, MANY_MAX))?;
+        say("receiving", post::receive_of(&all, 0))?;
+    }
+    all.into_iter().try_for_each(|one| say("freeing", one.free(true)))
+}
+
+/// Many that wait for a word, and for a thread's end.
+fn crowds() -> Done {
+    static WORD: AtomicU32 = AtomicU32::new(0);
+    static HERE: AtomicU64 = AtomicU64::new(0);
+    let leaves = Arc::new(AtomicBool::new(false));
+    let until = leaves.clone();
+    let body = move || {
+        while !until.load(Ordering::SeqCst) {
+            time::sleep_ns(1_000_000);
+        }
+    };
+    let last = say("a thread", thread::spawn(body, 0))?;
+    let waits_for = last.number();
+    let mut crowd = Vec::new();
+    for n in 0..CROWD * 2 {
+        let waits = move || {
+            HERE.fetch_add(1, Ordering::SeqCst);
+            if n % 2 == 0 {
+                let _ = sync::wait(&WORD, 0, PATIENCE_NS);
+            } else {
+                let _ = musubi::abi::calls::stub::thread_join(&Trap, waits_for, PATIENCE_NS);
+            }
+        };
+        crowd.push(say("a thread", thread::spawn(waits, 0))?);
+    }
+    while HERE.load(Ordering::SeqCst) < 2 * CROWD as u64 {
+        time::sleep_ns(1_000_000);
+    }
+    time::sleep_ns(10_000_000);
+    WORD.store(1, Ordering::SeqCst);
+    sync::wake(&WORD, u64::MAX);
+    leaves.store(true, Ordering::SeqCst);
+    // (So many have ended that the code of the first ones is forgotten.)
+    crowd.into_iter().chain([last]).for_each(|one| _ = one.join());
+    Ok(())
+}
+
+/// One that ends by itself, and one that has much and is killed.
+fn programs() -> Done {
+    let refused = |_| ("a program", Error::Refused);
+    let child = Command::new(b"bin/bench").args(["bench", "stamp"]).spawn().map_err(refused)?;
+    say("waiting", child.wait())?;
+    let seen = say("a post", Post::any())?;
+    say("its list", seen.allow(&EVERYBODY))?;
+    let fat = Command::new(b"bin/bench").args(["bench", "fat", &format!("{}", seen.0)]).spawn().map_err(refused)?;
+    let gates = say("a program with much", seen.receive(PATIENCE_NS))?.words[0];
+    let bound = Arc::new(say("a binding", Bound::bind(gates, 0))?);
+    let crowd = say("its callers", callers(&bound))?;
+    say("killing", fat.kill())?;
+    say("its end", fat.wait())?;
+    END.store(1, Ordering::SeqCst);
+    sync::wake(&END, u64::MAX);
+    crowd.into_iter().for_each(|one| _ = one.join());
+    say("freeing", seen.free(true))
+}
+
+static END: AtomicU32 = AtomicU32::new(0);
+
+/// Threads that have called it, and still might.
+fn callers(bound: &Arc<Bound>) -> Result<Vec<thread::Thread>, Error> {
+    let called = Arc::new(AtomicU64::new(0));
+    let mut crowd = Vec::new();
+    for n in 0..CALLERS {
+        let (bound, called) = (bound.clone(), called.clone());
+        let one = move || {
+            let answer = bound.call(0, [n as u64; 6]);
+            called.fetch_add(u64::from(answer.is_ok_and(|words| words.contains(&(n as u64)))), Ordering::SeqCst);
+            let _ = sync::wait(&END, 0, PATIENCE_NS);
+        };
+        crowd.push(thread::spawn(one, 0)?);
+    }
+    let began = time::now_ns();
+    while called.load(Ordering::SeqCst) < CALLERS as u64 {
+        if time::now_ns() - began > PATIENCE_NS {
+            return Err(Error::TimedOut);
+        }
+        time::sleep_ns(1_000_000);
+    }
+    Ok(crowd)
+}
+
+/// The program: has much, says so, and waits.
+pub fn fat(post: &str) -> i32 {
+    let Ok(post) = post.parse() else { return 2 };
+    for _ in 0..SECTIONS {
+        match Section::create(16 * PAGE, 16 * PAGE, kind::DATA, 0) {
+            Ok(one) => touch(one.base(), 16),
+            Err(_) => return 1,
+        }
+    }
+    for _ in 0..8 {
+        if thread::spawn(|| thread::park(), 0).is_err() {
+            return 1;
+        }
+    }
+    let gates = Gates::export(Answers, 1).and_then(|gates| gates.admit(&EVERYBODY).map(|()| gates));
+    let told = gates.and_then(|gates| Post(post).send(0, [gates.address(), 0, 0, 0, 0, 0], None));
+    if told.is_err() {
+        return 1;
+    }
+    time::sleep_ns(u64::MAX / 4);
+    0
+}
+
+/// First accesses, and copies on write.
+fn faults() -> Done {
+    let one = say("a section", Section::create(64 * PAGE, 64 * PAGE, kind::DATA, 0))?;
+    (0..64).for_each(|page| _ = probe::read(one.base() + page * PAGE));
+    let clone = say("cloning", Section::clone_of(one.base(), 0, 0, 0))?;
+    touch(one.base(), 64);
+    say("deleting", clone.delete())?;
+    say("deleting", one.delete())
+}
+
+/// Each call that nobody has made yet, with nothing: most refuse that, which is a handler's run, too.
+fn every_other_call(trace: &Trace) {
+    let made: Vec<u64> = trace.handlers().map(|one| one.0).collect();
+    for row in TABLE.iter().filter(|row| !made.contains(&row.number)) {
+        let _ = match row.entry {
+            Entry::Full => Trap.enter(row.number, [0; 6]),
+            Entry::Light | Entry::Mbcf => Trap.enter_light(row.number, [0; 6]),
+        };
+    }
+}
+
+const _: () = assert!(handler::COUNT > TABLE.len());

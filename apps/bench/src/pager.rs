@@ -1,0 +1,76 @@
+//! A fault that a pager outside the kernel deals with, and back (SSS-M5): the program is the pager of its own section.
+
+use crate::report::{Case, Report};
+use crate::rounds::Plan;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::Error;
+use musubi::abi::layout::PAGE;
+use musubi::abi::section::kind;
+use musubi::interfaces::pager::{Pager, pager_serve};
+use musubi::rt::Section;
+use musubi::rt::pager::{flag, set, supply_page, take_page};
+use musubi::rt::section::{invalidate, validate};
+
+const ROUNDS: usize = 500;
+
+/// It makes the page valid.
+struct Validates;
+
+impl Pager for Validates {
+    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<(), Error> {
+        validate(section + offset / PAGE * PAGE, PAGE)
+    }
+}
+
+/// It only returns, as the paper's does.
+struct Empty;
+
+impl Pager for Empty {
+    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// It moves a page of its own there.
+struct Supplies(AtomicU64);
+
+impl Pager for Supplies {
+    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<(), Error> {
+        supply_page(section + offset / PAGE * PAGE, self.0.load(Ordering::Relaxed), 0)
+    }
+}
+
+pub fn run(report: &Report) -> Result<(), String> {
+    let made = |len| Section::create(len, len, kind::DATA, 0).map_err(|e| format!("a section: {e}"));
+    let way = |way| Case { case: "round-trip", way, bytes: 0 };
+    let with = |gate: Result<musubi::rt::Gates, Error>, flags| {
+        let mut section = made(PAGE)?;
+        touch(&mut section);
+        let gate = gate.map_err(|e| format!("gates: {e}"))?.address();
+        set(section.base(), gate, 1, flags).map_err(|e| format!("a pager: {e}"))?;
+        Ok::<Section, String>(section)
+    };
+    for (name, mut section) in [
+        ("validate", with(pager_serve(&Validates), 0)?),
+        ("validated-before", with(pager_serve(&Empty), flag::VALID_BEFORE)?),
+    ] {
+        let base = section.base();
+        let first = || invalidate(base, PAGE).expect("a page of an own section");
+        report.case(way(name), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
+    }
+    let scratch = made(PAGE)?.base();
+    let supplies = Box::leak(Box::new(Supplies(AtomicU64::new(scratch))));
+    let mut section = with(pager_serve(supplies), 0)?;
+    let base = section.base();
+    let first = || _ = take_page(base, scratch).expect("a page that was supplied");
+    report.case(way("supply"), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
+    Ok(())
+}
+
+/// One store.
+fn touch(section: &mut Section) {
+    *core::hint::black_box(&mut section.bytes_mut()[0]) = 1;
+}

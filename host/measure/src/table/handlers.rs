@@ -1,0 +1,25 @@
+//! The longest stretch of each way into the kernel, the longest first.
+
+use super::columns;
+use crate::figure::{Figure, MUSUBI};
+use std::fmt;
+
+/// The benchmark.
+pub const NAME: &str = "handlers";
+/// Behind the unit of its figures.
+const UNIT: &str = "-at-most";
+
+pub fn show(figures: &[Figure], f: &mut fmt::Formatter) -> fmt::Result {
+    let mut own: Vec<&Figure> = figures.iter().filter(|one| one.system == MUSUBI && one.unit.ends_with(UNIT)).collect();
+    own.sort_by_key(|one| (std::cmp::Reverse(one.value), one.case.clone()));
+    let mut rows = vec![["case", "longest", "times", "way"].map(String::from).to_vec()];
+    rows.extend(
+        own.iter().map(|one| vec![one.case.clone(), one.value.to_string(), one.n.to_string(), one.way.clone()]),
+    );
+    writeln!(
+        f,
+        "handlers: the longest that each way into the kernel takes with interrupts off at a stretch\n\
+         In instructions, counted by QEMU (TCG, -icount): exact, and not time. `way`: what bounds it.\n"
+    )?;
+    columns(f, &rows)
+}

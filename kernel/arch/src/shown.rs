@@ -1,0 +1,93 @@
+//! Pages that the kernel writes and every program may read (SSS-76), while they are also where it keeps these words itself.
+
+use crate::frames::Frame;
+use crate::image::{DIRECT, IMAGE, direct};
+use abi::info::layout::Machine as Shown;
+use core::mem::offset_of;
+use core::sync::atomic::AtomicU64;
+
+/// A page of words. Static, or of a frame that is never given back.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Page(pub [AtomicU64; 512]);
+
+impl Page {
+    /// One of zeroes.
+    #[expect(clippy::new_without_default, reason = "a constant")]
+    pub const fn new() -> Page {
+        Page([const { AtomicU64::new(0) }; 512])
+    }
+
+    /// A new one; `None` when memory is used up.
+    pub fn lasting() -> Option<&'static Page> {
+        let frame = Frame::lasting()?;
+        // SAFETY: a whole page that is never given back, of words that are only used at once.
+        Some(unsafe { &*(direct(frame.address()) as *const Page) })
+    }
+
+    /// The frame that it is.
+    pub fn frame(&'static self) -> Frame {
+        Frame::of_image(core::ptr::from_ref(self) as u64)
+    }
+}
+
+/// Several in a row.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Pages<const N: usize>(pub [[AtomicU64; 512]; N]);
+
+impl<const N: usize> Pages<N> {
+    /// Of zeroes.
+    #[expect(clippy::new_without_default, reason = "a constant")]
+    pub const fn new() -> Pages<N> {
+        Pages([const { [const { AtomicU64::new(0) }; 512] }; N])
+    }
+
+    /// The frames that they are.
+    pub fn frames(&'static self) -> impl Iterator<Item = Frame> {
+        self.0.iter().map(|page| Frame::of_image(core::ptr::from_ref(page) as u64))
+    }
+}
+
+/// What the machine has: `abi::info::layout::Machine`, word by word.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Machine {
+    /// Frames.
+    pub(crate) total: AtomicU64,
+    pub(crate) free: AtomicU64,
+    /// The last frames, which are not for everybody.
+    pub(crate) reserve: AtomicU64,
+    /// Bytes of the heap.
+    pub(crate) heap: AtomicU64,
+    /// Page tables of views, in frames.
+    pub views: AtomicU64,
+    pub sections: AtomicU64,
+    pub tasks: AtomicU64,
+    pub threads: AtomicU64,
+}
+
+const _: () = assert!(offset_of!(Machine, threads) == offset_of!(Shown, threads));
+
+pub static MACHINE: Machine = Machine {
+    total: AtomicU64::new(0),
+    free: AtomicU64::new(0),
+    reserve: AtomicU64::new(0),
+    heap: AtomicU64::new(0),
+    views: AtomicU64::new(0),
+    sections: AtomicU64::new(0),
+    tasks: AtomicU64::new(0),
+    threads: AtomicU64::new(0),
+};
+
+impl Machine {
+    /// The page that it is.
+    pub fn page(&'static self) -> Frame {
+        Frame::of_image(core::ptr::from_ref(self) as u64)
+    }
+}
+
+/// The physical address of something in the image or in the direct map.
+pub(crate) fn physical(address: u64) -> u64 {
+    if address >= IMAGE { address - IMAGE } else { address - DIRECT }
+}

@@ -1,0 +1,86 @@
+//! Threads that are in a call of a text that has ended: who called that text hears of its end in bounded time, whatever the programs
+//! do that it has called. They have the time that a killed caller's callee has (docs/decisions/0004).
+
+use super::own::{self, Time};
+use crate::section::Section;
+use crate::thread::{Inner, Thread};
+use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_SYSTEM_NS, USER_SYSTEM};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Calls of a thread whose text has ended, outermost first.
+#[derive(Default)]
+pub struct Bereft(Vec<Call>);
+
+struct Call {
+    depth: usize,
+    began: Time,
+    is_late: bool,
+}
+
+impl Bereft {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The calls deeper than this are over.
+    pub fn forget(&mut self, depth: usize) {
+        self.0.retain(|call| call.depth <= depth);
+    }
+
+    /// Marks those that have had their time. In how many ns to look again; 0: one has.
+    pub fn look(&mut self, time: Time, waits: bool, in_system: bool) -> Option<u64> {
+        self.0.iter_mut().map(|call| {
+            let left = if in_system {
+                // The clock alone does not end a call in the system's text: it may hold a lock of everybody's.
+                let ran = time.ran.saturating_sub(call.began.ran);
+                let by_clock = (call.began.now + CALLEE_GRACE_NS).saturating_sub(time.now);
+                by_clock.max(CALLEE_TIME_SYSTEM_NS.saturating_sub(ran)).min(CALLEE_GRACE_NS)
+            } else {
+                time.left_of(call.began, waits)
+            };
+            call.is_late |= left == 0;
+            left
+        }).min()
+    }
+
+    pub fn is_overdue(&self, now: u64) -> bool {
+        self.0.iter().any(|call| now >= call.began.now + CALLEE_GRACE_NS)
+    }
+
+    /// The outermost that has had its time: how deep it is.
+    pub fn late(&self) -> Option<usize> {
+        self.0.iter().find(|call| call.is_late).map(|call| call.depth)
+    }
+}
+
+/// Whether the thread executes a text of the system's.
+pub fn is_in_system(thread: &Thread) -> bool {
+    thread.domain().text.owner().user == USER_SYSTEM
+}
+
+/// A text has ended. If the thread is in calls of it, what these have called has its time from now on. (Who is on top of the stack falls
+/// out by itself; nobody waits for a thread's own program, which is not called.)
+pub fn text_ended(thread: &Arc<Thread>, text: &Section) {
+    let mut guard = thread.inner.lock();
+    let inner = &mut *guard;
+    if !inner.numbers.contains_key(&text.base) {
+        return;
+    }
+    let began = Time::of(thread);
+    for depth in 1..inner.depth() {
+        if is_ended(inner, depth, text) && inner.bereft.0.iter().all(|call| call.depth != depth) {
+            inner.bereft.0.push(Call { depth, began, is_late: false });
+        }
+    }
+    inner.bereft.0.sort_by_key(|call| call.depth);
+    if !inner.bereft.0.is_empty() {
+        own::look_later(thread, began.now);
+    }
+}
+
+fn is_ended(inner: &Inner, depth: usize, text: &Section) -> bool {
+    let record = inner.gate.record(inner.gate.frame(depth).record);
+    record.and_then(|record| inner.domain_number(record.domain).ok()).is_some_and(|domain| core::ptr::eq(&*domain.text, text))
+}

@@ -1,0 +1,435 @@
+//! Pagers outside the kernel (SSS-57 to 60, CUBIX-20; docs/decisions/0016): a fault on a page that is absent or invalid is a call of a
+//! gate, on the thread that has it. Whom it goes to and who waits is decided in `core/pager`; here is how the thread gets there and back.
+
+mod again;
+mod limit;
+
+pub use again::{Asked, again, back};
+pub use limit::{Standing, attend, look};
+
+use crate::aside;
+use crate::call::own_section;
+use crate::domain::{Domain, Place};
+use crate::epc::More;
+use crate::fault::{self, Denial};
+use crate::gate;
+use crate::machine::spare_heap_for;
+use crate::processor::here;
+use crate::saved::Saved;
+use crate::sched;
+use crate::seat::NO_SEAT;
+use crate::section::{Section, State};
+use crate::task::Task;
+use crate::thread::{Inner, Thread, answer};
+use crate::view::{self, Stale};
+use crate::trace;
+use abi::trace::kind as event;
+use abi::layout::PAGE;
+use abi::pager::{LEVEL_TASK, NOT_MINE, flag, miss, why};
+use abi::refusal::Object;
+use abi::section::kind;
+use abi::task::{USER_SYSTEM, cause};
+use abi::{Error, Rights};
+use ::gate::Block;
+use ::pager::answer::Patience;
+use ::pager::level;
+use ::pager::transit::{Key, Transit};
+use ::pager::who::{Candidate, Miss, Outcome, Who};
+use again::{Seen, Way};
+use ::view::Access;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use arch::context::{Area, PAGE_FAULT, VECTOR_SYSCALL};
+use core::sync::atomic::{AtomicU64, Ordering};
+use pages::Marks;
+use spin::MutexGuard;
+
+/// A gate that faults are sent to.
+pub struct Pager {
+    /// Not held: a text knows its task, which would stay with it.
+    text: Weak<Section>,
+    address: u64,
+    block: Block,
+    index: u64,
+    pub level: u64,
+    flags: u64,
+    /// Of the text's callers, when the gate was last seen to be there.
+    seen: AtomicU64,
+}
+
+/// What a section has to do with its pager.
+#[derive(Default)]
+pub struct Paged {
+    pub pager: Option<Arc<Pager>>,
+    transit: Transit<(Arc<Thread>, u64)>,
+    /// Pages that were supplied as clean, and not stored to since.
+    pub clean: Marks,
+}
+
+/// What a thread has left that is being served by a pager.
+pub struct Served {
+    area: Area,
+    pager: Arc<Pager>,
+    missed: Missed,
+    who: Who,
+    /// The page is in transit for this.
+    key: Option<Key>,
+    outer: u64,
+    /// How the thread goes back, if it has come by the short way.
+    way: Option<Way>,
+}
+
+/// A page that an access needs, and that is not to be used.
+#[derive(Clone)]
+pub struct Missed {
+    section: Arc<Section>,
+    offset: u64,
+    address: u64,
+    access: Access,
+    /// It was the kernel, in a call that is made again: its number and third argument, which the answer is written over.
+    call: Option<(u64, u64)>,
+}
+
+impl Missed {
+    fn denial(&self, cause: u64, detail: u64) -> Denial {
+        Denial { cause, section: self.section.base, right: self.access.right(), detail }
+    }
+}
+
+impl State {
+    /// Why a page is not to be used, if so: one of `abi::pager::miss`.
+    #[inline(always)]
+    pub fn misses(&self, page: u64) -> Option<u64> {
+        if self.invalid.has(page) {
+            Some(miss::INVALID)
+        } else if self.paged.pager.is_some() && self.pages.get(page).is_none() {
+            Some(miss::ABSENT)
+        } else {
+            None
+        }
+    }
+}
+
+impl Pager {
+    /// A gate of the executing text, to be a pager.
+    fn new(domain: &Domain, address: u64, level: u64, flags: u64) -> Result<Arc<Pager>, Error> {
+        if flags & !flag::ALL != 0 {
+            return Err(Error::BadArgument);
+        }
+        spare_heap_for(&domain.text.owner())?;
+        let (text, block, index) = gate::find_gate(address).ok_or(Error::NotFound)?;
+        if !Arc::ptr_eq(&text, &domain.text) {
+            return Err(Error::BadArgument);
+        }
+        let seen = AtomicU64::new(u64::MAX);
+        Ok(Arc::new(Pager { text: Arc::downgrade(&text), address, block, index, level, flags, seen }))
+    }
+
+    /// Its text, if that has not ended.
+    pub fn text(&self) -> Option<Arc<Section>> {
+        self.text.upgrade().filter(|text| !text.is_dead())
+    }
+
+    /// Whether its gate is there.
+    fn lives(&self, text: &Section) -> bool {
+        let now = text.callers.generation();
+        if self.seen.load(Ordering::Relaxed) == now {
+            return true;
+        }
+        let there = text.gates.lock().find(self.address) == Some((self.block, self.index));
+        if there {
+            self.seen.store(now, Ordering::Relaxed);
+        }
+        there
+    }
+
+    /// Whether it keeps others from taking its place.
+    fn is_of_another(&self, domain: &Domain) -> bool {
+        self.text().is_some_and(|text| !Arc::ptr_eq(&text, &domain.text))
+    }
+
+    fn candidate(&self, domain: &Domain, in_call: bool) -> Candidate {
+        let Some(text) = self.text() else { return Candidate { level: self.level, lives: false, known: false } };
+        Candidate { level: self.level, lives: self.lives(&text), known: is_known(&text, domain, in_call) }
+    }
+}
+
+/// Whether a pager's text is no stranger to the one that has the fault. Only where somebody else waits for that does it matter; both may be given to
+/// others at any time.
+fn is_known(text: &Arc<Section>, domain: &Domain, in_call: bool) -> bool {
+    !in_call || Arc::ptr_eq(text, &domain.text) || {
+        let owner = text.owner();
+        owner.user == USER_SYSTEM || Arc::ptr_eq(&owner, &domain.text.owner())
+    }
+}
+
+/// `section_pager`.
+pub fn set(d: &Domain, base: u64, gate: u64, level: u64, flags: u64) -> Result<u64, Error> {
+    let section = own_section(d, base)?;
+    if section.kind() != kind::DATA {
+        return Err(Error::NotSupported);
+    }
+    let new = match gate {
+        0 => None,
+        // What lies beside a text in its room is the program's own, which it cannot do without.
+        _ if !level::is_level(level) || Arc::ptr_eq(&section.hold, &d.text.hold) => return Err(Error::BadArgument),
+        _ => Some(Pager::new(d, gate, level, flags)?),
+    };
+    let mut state = section.lock_for(d, Rights::CHANGE_ACL)?;
+    if state.cloning || state.sealing {
+        return Err(Error::Busy);
+    }
+    if section.kind() != kind::DATA {
+        return Err(Error::NotSupported);
+    }
+    if state.paged.pager.as_ref().is_some_and(|old| old.is_of_another(d)) {
+        return Err(Error::Busy);
+    }
+    let old = core::mem::replace(&mut state.paged.pager, new);
+    state.show(&section);
+    drop(state);
+    drop(old);
+    Ok(0)
+}
+
+/// `task_pager`.
+pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, Error> {
+    let own = d.text.owner();
+    let task = if task == 0 { own.clone() } else { Task::find(task)? };
+    let is_personality = task.foreign.get().is_some_and(|foreign| Arc::ptr_eq(&foreign.gate.text, &d.text));
+    if !Arc::ptr_eq(&task, &own) && !is_personality {
+        return Err(d.subject.refused(Object::Task(task.number)));
+    }
+    let new = if gate == 0 { None } else { Some(Pager::new(d, gate, LEVEL_TASK, flags)?) };
+    let mut pager = task.pager.lock();
+    if pager.as_ref().is_some_and(|old| old.is_of_another(d)) {
+        return Err(Error::Busy);
+    }
+    let old = core::mem::replace(&mut *pager, new);
+    task.shows_pager(if pager.is_some() { d.text.base } else { 0 });
+    drop(pager);
+    drop(old);
+    Ok(0)
+}
+
+/// An access has found a page that is not to be used. Its section is locked, and the list allows it.
+pub fn fault(thread: &Arc<Thread>, domain: &Arc<Domain>, place: &Place, address: u64, access: Access, state: MutexGuard<'_, State>) -> Result<(), Denial> {
+    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: None };
+    let may_change = domain.in_window || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
+    let seen = Seen::of(domain, place, access, may_change, &state);
+    drop(state);
+    let asks = ask(thread, domain, missed, may_change, None);
+    if asks.is_ok() && let Some(seen) = seen {
+        again::remember(thread, seen);
+    }
+    asks
+}
+
+/// The kernel has missed a page in a call that has changed nothing: the pager is asked and the call made again, as if the instruction had
+/// had the fault (pitfalls, H14). Otherwise it stays refused. `result`: as the call has told it, if it has not put it into the registers.
+pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), absent: (u64, bool), result: Option<Result<u64, Error>>) -> Option<Result<u64, Error>> {
+    let (address, write) = absent;
+    let is_refused = match result {
+        Some(result) => result == Err(Error::Absent),
+        None => thread.registers(|r| r.vector == VECTOR_SYSCALL && r.rax == Error::Absent.word()),
+    };
+    let Some(place) = domain.locate(address).filter(|_| is_refused) else { return result };
+    let may_change = {
+        let state = place.section.state.lock();
+        state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL)
+    };
+    let access = if write { Access::Write } else { Access::Read };
+    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: Some(call) };
+    {
+        let inner = &mut *thread.inner.lock();
+        let r = inner.area.registers_mut();
+        // `syscall` is two bytes long. It is no call any more, for whoever ends a wait of it.
+        (r.rax, r.rdx, r.rip, r.vector) = (call.0, call.1, r.rip.wrapping_sub(2), PAGE_FAULT);
+    }
+    let denial = ask(thread, domain, missed, may_change, None).err()?;
+    let inner = &mut *thread.inner.lock();
+    let r = inner.area.registers_mut();
+    (r.rip, r.vector) = (r.rip.wrapping_add(2), VECTOR_SYSCALL);
+    let error = if denial.cause == cause::INVALID { Error::BadAddress } else { Error::Absent };
+    answer(r, Err(error));
+    Some(Err(error))
+}
+
+/// Finds out whom to ask, and asks, or waits for who does.
+fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: bool, declined: Option<Who>) -> Result<(), Denial> {
+    let page = missed.offset / PAGE;
+    let (depth, innermost) = {
+        let inner = thread.inner.lock();
+        let served = inner.more.iter().rev().find_map(|(_, more)| more.served());
+        (inner.depth(), served.map(|served| served.pager.level))
+    };
+    let (of_section, invalid) = {
+        let state = missed.section.state.lock();
+        let Some(kind) = state.misses(page) else { return Ok(()) };
+        (state.paged.pager.clone(), kind == miss::INVALID)
+    };
+    let of_task = if invalid && may_change { thread.task.pager.lock().clone() } else { None };
+    let in_call = depth > 0;
+    let candidate = |pager: &Arc<Pager>| pager.candidate(domain, in_call);
+    let decides = thread.seat.load(Ordering::Relaxed) != NO_SEAT;
+    let known = Miss {
+        invalid,
+        task: of_task.as_ref().map(candidate),
+        section: of_section.as_ref().map(candidate),
+        in_call,
+        innermost,
+        decides,
+    };
+    let who = match known.whom(declined) {
+        Outcome::Ask(who) => who,
+        Outcome::Nobody => return Err(missed.denial(cause::INVALID, 0)),
+        Outcome::Refused(why) => return Err(missed.denial(cause::PAGER, why)),
+    };
+    let (pager, of) = match who {
+        Who::Task => (of_task, thread.task.number),
+        Who::Section => (of_section, 0),
+    };
+    let Some(pager) = pager else { return Ok(()) };
+    let mut key = Some(Key { page, of });
+    if pager.flags & flag::VALID_BEFORE != 0 {
+        key = None;
+        make_valid(&missed)?;
+    } else {
+        let mut state = missed.section.state.lock();
+        if state.misses(page).is_none() {
+            return Ok(());
+        }
+        if !state.paged.transit.ask(Key { page, of }) {
+            drop(state);
+            wait(thread, &missed.section, Key { page, of });
+            return Ok(());
+        }
+    }
+    let kind = if invalid { miss::INVALID } else { miss::ABSENT };
+    let no_room = missed.denial(cause::PAGER, why::NO_ROOM);
+    let inner = &mut *thread.inner.lock();
+    let area = Area::spare(&mut inner.areas);
+    enter(thread, inner, kind, Served { area, pager, missed, who, key, outer: 0, way: None }).map_err(|served| {
+        release(&served);
+        no_room
+    })
+}
+
+/// SSS-60: first the page, then the pager.
+fn make_valid(missed: &Missed) -> Result<(), Denial> {
+    let page = missed.offset / PAGE;
+    let mut state = missed.section.state.lock();
+    // Without a pager of the section's an absent page is one of zeroes, when it is touched.
+    let is_absent = state.paged.pager.is_some() && state.pages.get(page).is_none();
+    let present = if is_absent { crate::claim::present(&mut state, page, false).map(Some) } else { Ok(None) };
+    let present = present.map_err(|_| missed.denial(cause::NO_MEMORY, 0))?;
+    state.invalid.take(page, 1);
+    view::show(&mut state.mapped, page * PAGE, PAGE);
+    let mut stale = Stale::default();
+    if let Some(present) = present {
+        drop(present.frame);
+        stale.join(present.stale);
+    }
+    drop(state);
+    stale.flush();
+    Ok(())
+}
+
+/// Somebody asks for the page already: the thread waits, and makes its access once more. (Its wait begins first, so that no answer comes
+/// between looking and waiting.)
+fn wait(thread: &Arc<Thread>, section: &Section, key: Key) {
+    let ticket = sched::begin_wait(Saved::by_fault(thread));
+    let joined = section.state.lock().paged.transit.wait(key, (thread.clone(), ticket), |(other, ticket)| !other.is_in_wait(*ticket));
+    if joined.is_err() || thread.is_killed() {
+        sched::wake_with(thread, ticket, |_| {});
+    }
+}
+
+/// Enters the pager.
+fn enter(thread: &Arc<Thread>, inner: &mut Inner, kind: u64, mut served: Served) -> Result<(), Served> {
+    let pager = served.pager.clone();
+    let Missed { section, offset, access, .. } = &served.missed;
+    trace::note(event::PAGER, section.base, *offset / PAGE * PAGE);
+    let words = [section.base, *offset, u64::from(access.right().bits()), kind];
+    let text = pager.text().ok_or(Error::Dead);
+    let entered = text.and_then(|text| aside::enter(thread, inner, &text, &pager.block, pager.index, words, &mut served.area));
+    let Ok(depth) = entered else { return Err(served) };
+    served.outer = thread.served.begin();
+    inner.more.push((depth, More::Served(served)));
+    Ok(())
+}
+
+/// The thread is back from a pager (its frame is off): everything of the thread is as it was. Under its lock.
+pub fn restore(thread: &Thread, inner: &mut Inner, served: &mut Served) {
+    aside::come_back(inner, &mut served.area);
+    thread.served.end(served.outer);
+}
+
+/// What comes of the answer: the access is made again, or somebody else asked, or it is an error. Without locks.
+pub fn returned(thread: &Arc<Thread>, served: Served, result: Result<[u64; 2], Error>) {
+    trace::note(event::PAGED, served.missed.section.base, served.missed.offset / PAGE * PAGE);
+    let is_there = release(&served);
+    let domain = thread.domain();
+    let failed = match result {
+        Ok([0, _]) => {
+            let goes_on = served.key.is_none() || thread.inner.lock().patience.answered(is_there);
+            if goes_on { None } else { Some(why::NOT_VALID) }
+        }
+        Ok([NOT_MINE, _]) => {
+            let missed = served.missed.clone();
+            match ask(thread, &domain, missed, true, Some(served.who)) {
+                Ok(()) => None,
+                Err(denial) => Some(denial.detail),
+            }
+        }
+        Ok(_) => Some(why::REFUSED),
+        Err(Error::Dead) => Some(why::DEAD),
+        Err(Error::TimedOut) => Some(why::TIMED_OUT),
+        Err(_) => Some(why::FAULTED),
+    };
+    let Served { area, missed, .. } = served;
+    aside::keep(thread, area);
+    let Some(why) = failed else { return };
+    if missed.call.is_some() {
+        let inner = &mut *thread.inner.lock();
+        let r = inner.area.registers_mut();
+        r.rip = r.rip.wrapping_add(2);
+        return answer(r, Err(Error::Absent));
+    }
+    fault::stop(thread, &domain, missed.address, missed.denial(cause::PAGER, why));
+}
+
+/// The page is in transit no more: who has waited looks anew. Whether it can be used now. Without locks.
+pub fn release(served: &Served) -> bool {
+    let Some(key) = served.key else { return true };
+    let (is_there, waiters) = {
+        let mut state = served.missed.section.state.lock();
+        (state.misses(key.page).is_none(), state.paged.transit.answered(key))
+    };
+    for (thread, ticket) in waiters {
+        sched::wake_with(&thread, ticket, |_| {});
+    }
+    is_there
+}
+
+/// Of a thread: areas that its next pagers run with, and how patient it still is.
+pub type Areas = Vec<Area>;
+pub type OwnPatience = Patience;
+
+/// The kernel has missed a page of a program's memory that a pager might supply: the call that needs it may be made again.
+#[cold]
+pub fn note(address: u64, write: bool) {
+    here().absent.store(address & !(PAGE - 1) | u64::from(write) << 1 | 1, Ordering::Relaxed);
+}
+
+/// What was noted since the last time.
+#[inline]
+pub fn noted() -> Option<(u64, bool)> {
+    let absent = &here().absent;
+    let word = absent.load(Ordering::Relaxed);
+    if word == 0 {
+        return None;
+    }
+    absent.store(0, Ordering::Relaxed);
+    Some((word & !(PAGE - 1), word & 2 != 0))
+}

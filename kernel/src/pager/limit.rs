@@ -1,0 +1,107 @@
+//! A pager that does not come back is taken off the thread (SSS-57): not while it calls somebody else, whose affair that is.
+
+use crate::epc;
+use crate::machine::machine;
+use crate::processor::{Processor, here};
+use crate::sched::{self, Timeout};
+use crate::thread::Thread;
+use abi::Error;
+use abi::pager::TIME_NS;
+use ::sched::Phase;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How often somebody has looked whether pagers take too long; from 1 on.
+static LOOKS: AtomicU64 = AtomicU64::new(1);
+/// Somebody will.
+static AWAITED: AtomicBool = AtomicBool::new(false);
+
+/// Of a thread that pagers serve.
+#[derive(Default)]
+pub struct Standing {
+    /// [`LOOKS`] when the innermost pager was called; 0: none.
+    since: AtomicU64,
+    overdue: AtomicBool,
+}
+
+impl Standing {
+    /// A pager is called. What is to be said at its end.
+    #[inline]
+    pub fn begin(&self) -> u64 {
+        let outer = self.since.load(Ordering::Relaxed);
+        self.since.store(LOOKS.load(Ordering::Relaxed), Ordering::SeqCst);
+        if !AWAITED.load(Ordering::SeqCst) {
+            await_look();
+        }
+        outer
+    }
+
+    #[inline]
+    pub fn end(&self, outer: u64) {
+        self.since.store(outer, Ordering::Relaxed);
+        if self.is_overdue() {
+            self.overdue.store(false, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::Relaxed)
+    }
+}
+
+fn await_look() {
+    if !AWAITED.swap(true, Ordering::SeqCst) {
+        sched::at(arch::time::now() + TIME_NS, Timeout::Pagers);
+    }
+}
+
+/// Looks at all of them: between one and two times the limit after its call a pager is over its time.
+pub fn look() {
+    let looks = LOOKS.fetch_add(1, Ordering::SeqCst) + 1;
+    AWAITED.store(false, Ordering::SeqCst);
+    for thread in machine().threads.all() {
+        let since = thread.served.since.load(Ordering::SeqCst);
+        if since == 0 {
+            continue;
+        }
+        await_look();
+        if looks - since >= 2 {
+            overdue(&thread);
+        }
+    }
+}
+
+/// Has it looked at, wherever it is. If its pager waits, it waits no longer.
+fn overdue(thread: &Arc<Thread>) {
+    thread.served.overdue.store(true, Ordering::SeqCst);
+    let ticket = {
+        let wait = thread.wait.lock();
+        (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+    };
+    match ticket {
+        Some(ticket) if is_in_pager(thread) => {
+            sched::wake(thread, ticket, Err(Error::TimedOut));
+        }
+        Some(_) => {}
+        None => machine().processors.iter().for_each(Processor::look_around),
+    }
+}
+
+/// Whether it executes the pager, and nobody whom that has called.
+fn is_in_pager(thread: &Thread) -> bool {
+    let inner = &mut *thread.inner.lock();
+    inner.sync();
+    inner.is_served()
+}
+
+/// On the way out of the kernel, of the running thread: a pager that is over its time is left. Whether it has to be looked at again.
+pub fn attend(thread: &Arc<Thread>) -> bool {
+    if !thread.served.is_overdue() {
+        return false;
+    }
+    if thread.wait.lock().life.runs_at(here().index) && is_in_pager(thread) {
+        epc::unwind(thread, Error::TimedOut);
+    }
+    thread.served.is_overdue()
+}

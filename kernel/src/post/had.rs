@@ -1,0 +1,78 @@
+//! Posts that are got and given back.
+
+use super::{named, pool, wake};
+use crate::domain::Domain;
+use crate::machine::{machine, spare_heap_for};
+use crate::processor::here;
+use crate::section::{New, Section};
+use abi::layout::GRANULE;
+use abi::post::{ANY, KNOWN_MAX, POSTS_MAX, address, number};
+use abi::rights::principal;
+use abi::section::kind;
+use abi::task::USER_SYSTEM;
+use abi::{AclEntry, Error, Rights};
+use ::post::Whose;
+use core::sync::atomic::Ordering;
+
+/// For whom what this user's programs have is had.
+pub fn whose(user: u64) -> Whose {
+    Whose::of(user != USER_SYSTEM)
+}
+
+/// `post_get`.
+pub fn get(d: &Domain, wanted: u64) -> Result<u64, Error> {
+    let owner = d.text.owner();
+    spare_heap_for(&owner)?;
+    let whose = whose(owner.user);
+    let number = match wanted {
+        ANY => pool().get_any(whose)?,
+        1..=KNOWN_MAX if d.text.owner().user != USER_SYSTEM => return Err(d.subject.refused(abi::refusal::Object::System)),
+        1..POSTS_MAX => pool().get(wanted as u32, whose)?,
+        _ => return Err(Error::NotFound),
+    };
+    let rights = Rights::READ | Rights::CALL | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
+    let at = address(machine().node, number.into());
+    let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None };
+    Section::create(new).map(|section| section.base).map_err(|error| {
+        let _ = pool().free(number, true, here().index, wake);
+        match error {
+            // To its maker it is a post.
+            Error::SectionQuota | Error::SpaceQuota => Error::PostQuota,
+            other => other,
+        }
+    })
+}
+
+/// `post_free`.
+pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
+    let (section, number) = named(post)?;
+    match force {
+        0 => {}
+        1 => return section.delete_for(d).map(|()| 0),
+        _ => return Err(Error::BadArgument),
+    }
+    section.check(d, Rights::CHANGE_ACL)?;
+    // Whoever deletes it meanwhile does not free the number once more: another one may have it by then.
+    if !section.post.swap(false, Ordering::SeqCst) {
+        return Err(Error::NotFound);
+    }
+    pool().free(number, false, here().index, wake).inspect_err(|_| {
+        section.post.store(true, Ordering::SeqCst);
+        // Who has deleted it meanwhile did not find it there.
+        if section.state.lock().deleted {
+            deleted(&section);
+        }
+    })?;
+    section.delete();
+    Ok(0)
+}
+
+/// The section of a post goes.
+pub fn deleted(section: &Section) {
+    if let Some(number) = number(machine().node, section.base)
+        && section.post.swap(false, Ordering::SeqCst)
+    {
+        let _ = pool().free(number, true, here().index, wake);
+    }
+}

@@ -1,0 +1,81 @@
+//! Waiting for something to do, with interrupts on.
+
+use super::{pass_on, set_alarm};
+use crate::line;
+use crate::machine::machine;
+use crate::pass;
+use crate::processor::{Processor, count, here};
+use crate::trace;
+use crate::trap;
+use arch::{cpu, time};
+use core::sync::atomic::Ordering;
+
+/// Serves the interrupts that were noted while kernel code ran with interrupts on.
+fn serve_noted(here: &Processor) {
+    let mut pending = arch::percpu::take_pending();
+    while pending != 0 {
+        let bit = pending.trailing_zeros() as u8;
+        pending &= pending - 1;
+        count(&here.counters.interrupts);
+        let vector = arch::apic::FIRST_VECTOR + bit;
+        trace::serves(here, vector, || trap::interrupt(vector));
+    }
+}
+
+/// Between the slices of a long operation: interrupts are served, so that their latency does not grow with the length of
+/// a section (pitfalls, R5). No locks may be held.
+pub fn breathe() {
+    trace::breathes(here(), || {
+        cpu::let_interrupts_in();
+        serve_noted(here());
+    });
+}
+
+/// How many of many are dealt with until interrupts are let in.
+const STRETCH: usize = 16;
+
+/// Does something with each, however many they are, and breathes in between. No locks may be held.
+pub fn in_stretches<T>(all: impl IntoIterator<Item = T>, mut does: impl FnMut(T)) {
+    for (n, one) in all.into_iter().enumerate() {
+        if n > 0 && n.is_multiple_of(STRETCH) {
+            breathe();
+        }
+        does(one);
+    }
+}
+
+/// Waits for a ready thread, with no view loaded and interrupts on.
+pub(super) fn idle(here: &Processor) {
+    let since = time::now();
+    arch::gate::load_root(arch::tables::kernel_root());
+    pass::settle(here);
+    here.local.lock().keep = None;
+    here.set_idle(true);
+    line::idles(here);
+    trace::idles(here);
+    loop {
+        serve_noted(here);
+        let until = if here.office.is_taken() {
+            let until = here.office.looks_at();
+            if here.office.has_news() || time::now() >= until {
+                break;
+            }
+            (until != u64::MAX).then_some(until)
+        } else {
+            if machine().processors.iter().any(|p| !p.queue.is_empty()) {
+                break;
+            }
+            None
+        };
+        set_alarm(here, until);
+        cpu::idle_wait();
+    }
+    // What has come to an idle processor is served as such, though something else has ended the wait.
+    breathe();
+    trace::is_busy(here);
+    here.set_idle(false);
+    line::is_busy(here);
+    pass_on(here, 1);
+    let idle = &here.counters.idle_ns;
+    idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
+}

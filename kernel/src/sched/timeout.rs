@@ -1,0 +1,60 @@
+//! What happens at a moment that was set before.
+
+use crate::alarm;
+use crate::fault;
+use crate::gate::Binding;
+use crate::pager;
+use crate::processor::{Processor, here};
+use crate::thread::Thread;
+use abi::Error;
+use ::sched::Phase;
+use alloc::sync::{Arc, Weak};
+
+/// What a timer does.
+pub enum Timeout {
+    Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
+    /// A killed thread's callee has had its time.
+    Grace(Arc<Thread>),
+    /// A text has had a while for a fault, or for a call of one that has ended.
+    Fault(Weak<Thread>),
+    /// What a binding has lent to a task may have served its purpose.
+    Lent(Weak<Binding>, u64),
+    /// See [`alarm`].
+    Alarm,
+    /// Whether pagers take too long.
+    Pagers,
+}
+
+/// Something to happen at `deadline` (ns since boot), on this processor.
+pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
+    let here = here();
+    let key = here.timers.lock().add(deadline, what);
+    here.attend();
+    (here.index, key)
+}
+
+/// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
+pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
+    let mut wait = thread.wait.lock();
+    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
+        wait.timer = Some(at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result }));
+    }
+}
+
+/// Whatever is due on this processor.
+pub fn expire(here: &Processor, now: u64) {
+    loop {
+        let expired = here.timers.lock().expired(now);
+        match expired {
+            Some(Timeout::Wake { thread, ticket, result }) => {
+                super::wake(&thread, ticket, result);
+            }
+            Some(Timeout::Grace(thread)) => thread.grace_over(),
+            Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
+            Some(Timeout::Lent(binding, task)) => binding.upgrade().iter().for_each(|binding| binding.look_at(task)),
+            Some(Timeout::Alarm) => alarm::ring(),
+            Some(Timeout::Pagers) => pager::look(),
+            None => break,
+        }
+    }
+}

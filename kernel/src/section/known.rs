@@ -1,0 +1,114 @@
+//! What is told of a section, and what is not: it may be secret.
+
+use super::{Section, State};
+use crate::info::user::Places;
+use crate::info::{name_words, word};
+use crate::domain::Domain;
+use ::info::tells;
+use crate::view::{self, Change};
+use abi::layout::PAGE;
+use abi::section::{SectionInfo, flag};
+use core::sync::atomic::Ordering;
+
+impl State {
+    /// Programs read what it is now. Of what is seldom changed; nothing is done for accesses.
+    pub fn show(&self, section: &Section) {
+        let slot = &self.shown.section;
+        let name = name_words(&self.name);
+        slot.write(|record| ::info::fields(record, word!(Section, name), &name));
+        let flags = if section.is_secret() { flag::SECRET } else { 0 };
+        let pager = self.paged.pager.as_ref();
+        let words = [
+            section.kind() | (self.acl.entries().len() as u64) << 8 | flags << 32,
+            section.place.class().number(),
+            self.unclear_at.unwrap_or(0),
+            self.len,
+            self.charged,
+            pager.and_then(|pager| pager.text()).map_or(0, |text| text.base),
+            pager.map_or(0, |pager| pager.level),
+        ];
+        words.into_iter().enumerate().for_each(|(at, value)| slot.set(word!(Section, kind) + at, value));
+    }
+
+    /// The same of how many pages its owner pays for.
+    #[inline]
+    pub fn show_charged(&self) {
+        self.shown.section.set(word!(Section, charged), self.charged);
+    }
+
+    /// It is somebody else's: perhaps another user reads of it now.
+    pub(super) fn moved(&mut self, section: &Section) {
+        let (owner, name) = (self.owner.clone(), name_words(&self.name));
+        if owner.user == self.shown.user {
+            let owner = [owner.number];
+            self.shown.section.write(|record| ::info::fields(record, word!(Section, owner), &owner));
+            self.shown.post.iter().for_each(|post| post.write(|record| ::info::fields(record, word!(Post, owner), &owner)));
+        } else {
+            self.shown = Places::new(section.base, section.reserve, self.shown.post.is_some(), &owner, &name);
+            self.show(section);
+        }
+    }
+}
+
+impl Section {
+    /// What a program is told of it: of another user's that it has no right to no more than that there is one (docs/decisions/0017).
+    pub fn info_for(&self, domain: &Domain) -> SectionInfo {
+        let info = self.info(domain);
+        if self.is_told(domain, info.rights) {
+            return info;
+        }
+        let SectionInfo { base, len, reserve, kind, owner, original, gates, gate_count, .. } = info;
+        SectionInfo { base, len, reserve, kind, owner, original, gates, gate_count, ..SectionInfo::default() }
+    }
+
+    /// The same while all are listed: another user's are not among them.
+    pub fn info_in_list(&self, domain: &Domain) -> Option<SectionInfo> {
+        let info = self.info(domain);
+        self.is_told(domain, info.rights).then_some(info)
+    }
+
+    fn is_told(&self, domain: &Domain, rights: u64) -> bool {
+        rights != 0 || tells(self.state.lock().owner.user, domain.subject.user)
+    }
+
+    fn info(&self, domain: &Domain) -> SectionInfo {
+        let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
+        let state = self.state.lock();
+        SectionInfo {
+            base: self.base,
+            len: state.len,
+            reserve: self.reserve,
+            kind: self.kind(),
+            owner: state.owner.number,
+            original: self.original(),
+            resident: state.pages.resident(),
+            shared: state.pages.shared(),
+            entries: state.acl.entries().len() as u64,
+            rights: u64::from(state.acl.rights(&domain.subject).bits()),
+            gates: gates.0,
+            gate_count: gates.1,
+            name: state.name,
+            flags: if self.is_secret() { flag::SECRET } else { 0 },
+            unclear: state.unclear_at.unwrap_or(0),
+            invalid: state.invalid.count(),
+            pager: state.paged.pager.as_ref().and_then(|pager| pager.text()).map_or(0, |text| text.base),
+            placed: self.place.info(),
+            ports: self.ports.map_or(0, |ports| u64::from(ports.first) | u64::from(ports.count) << 16),
+            level: state.paged.pager.as_ref().map_or(0, |pager| pager.level),
+        }
+    }
+
+    pub fn is_secret(&self) -> bool {
+        self.secret.load(Ordering::Acquire)
+    }
+
+    /// From now on it is; whoever has used it already does so anew.
+    pub fn make_secret(&self) {
+        self.secret.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        state.show(self);
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        drop(state);
+        stale.flush();
+    }
+}

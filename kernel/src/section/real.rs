@@ -1,0 +1,209 @@
+//! Real pages (SSS-37): there when the call returns, without a later fault; and given back when the call returns.
+
+use super::{SLICE, Section, State};
+use crate::claim;
+use crate::domain::Domain;
+use crate::keyed::{self, Tag};
+use crate::machine::spare_heap_for_page;
+use crate::view::{self, Change, Stale, View};
+use abi::layout::{PAGE, pages_up};
+use abi::section::kind;
+use abi::{Error, Rights};
+use ::view::{Access, decide, while_shared};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use arch::frames::Frame;
+use core::ops::Range;
+use paging::{Prot, Tables};
+use quota::Resource;
+use spin::MutexGuard;
+
+/// `page_alloc`: of so many bytes from the beginning as one call may take.
+///
+/// # Errors
+/// As for [`open`]; `MemoryQuota`, and nothing has changed; `NoMemory`: not even for the first page that is missing, if that is the first of all.
+pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
+    let section = Section::find(address).ok_or(Error::NotFound)?;
+    let (mut guard, pages) = open(&section, by, address, len)?;
+    let state = &mut *guard;
+    let to = claim::use_of(state);
+    spare_heap_for_page(to)?;
+    let (first, count) = (pages.start, pages.end - pages.start);
+    let missing = state.pages.absent(first, count);
+    let mut end = pages.end;
+    if missing > 0 {
+        state.owner.charge(Resource::Frames, missing)?;
+        let made = state.pages.fill(first, count, || Frame::zeroed(to).map(Arc::new));
+        state.charged += made;
+        if made < missing {
+            state.owner.release(Resource::Frames, missing - made);
+            end = pages.clone().find(|page| state.pages.get(*page).is_none()).unwrap_or(end);
+            if end == first {
+                return Err(Error::NoMemory);
+            }
+        }
+    }
+    state.show_charged();
+    let done = (end - first) * PAGE;
+    if show_again(&section, state, by, first..end) {
+        return Ok(done);
+    }
+    let (stale, change) = show(&section, state, by, first..end);
+    drop(guard);
+    stale.flush();
+    if let (Some(change), Some(keys)) = (change, &by.task_view) {
+        // The pages' class has a key now.
+        keys.change(change);
+        if let Ok((mut state, _)) = open(&section, by, address, PAGE) {
+            let (stale, _) = show(&section, &mut state, by, first..end);
+            drop(state);
+            stale.flush();
+        }
+    }
+    Ok(done)
+}
+
+/// `page_free`: of so many bytes from the beginning as one call may take.
+///
+/// # Errors
+/// As for [`open`].
+pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
+    let section = Section::find(address).ok_or(Error::NotFound)?;
+    let (mut state, pages) = open(&section, by, address, len)?;
+    let count = pages.end - pages.start;
+    let State { mapped, pages: map, owner, charged, .. } = &mut *state;
+    let (offset, len) = (pages.start * PAGE, count * PAGE);
+    let mut stale = match Tables::covers_table(section.base + offset, len) {
+        true => {
+            let stale = view::change(mapped, offset, len, Change::Unmap);
+            if stale.is_settled() { None } else { Some(Box::new(stale)) }
+        }
+        false => view::take_out(mapped, offset, len),
+    };
+    // Frames rest until no processor remembers them.
+    let mut freed = 0;
+    map.take(pages.start, count, |frame| {
+        freed += 1;
+        if let Some(stale) = &mut stale {
+            stale.frames.push(frame);
+        }
+    });
+    if freed > 0 {
+        let paid = freed.min(*charged);
+        *charged -= paid;
+        owner.release(Resource::Frames, paid);
+        state.show_charged();
+    }
+    drop(state);
+    if let Some(stale) = stale {
+        stale.flush();
+    }
+    Ok(len)
+}
+
+/// The section's lock, at a moment when its pages may be changed; and which pages are meant.
+///
+/// # Errors
+/// `BadAddress`: not a whole page, or not all of it within the section's length; `NotSupported`: not a section of data; `NotFound`; `Busy`: it
+/// is becoming a text; a refusal without the right change-acl.
+#[inline(always)]
+fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64) -> Result<(MutexGuard<'a, State>, Range<u64>), Error> {
+    let len = pages_up(len).filter(|len| *len > 0 && address.is_multiple_of(PAGE)).ok_or(Error::BadAddress)?;
+    loop {
+        let state = section.lock_again(&by.subject, Rights::CHANGE_ACL)?;
+        if section.kind() != kind::DATA {
+            return Err(Error::NotSupported);
+        }
+        let offset = address - section.base;
+        if state.len.checked_sub(offset).is_none_or(|rest| rest < len) {
+            return Err(Error::BadAddress);
+        }
+        if state.sealing {
+            return Err(Error::Busy);
+        }
+        if !state.cloning && state.replacing == 0 {
+            let first = offset / PAGE;
+            return Ok((state, first..first + len.min(SLICE) / PAGE));
+        }
+        drop(state);
+        arch::cpu::relax();
+    }
+}
+
+/// Maps pages where the domain sees them, if pages of the section were mapped there last. Whether that was so, and all are.
+#[inline]
+fn show_again(section: &Section, state: &State, by: &Domain, mut pages: Range<u64>) -> bool {
+    let prot = decide(state.acl.rights(&by.subject), kind::DATA, Access::Read, None);
+    let (Ok(prot), false) = (prot, by.in_window) else { return false };
+    let map = |view: &View, key| {
+        pages.all(|page| {
+            if state.invalid.has(page) {
+                return true;
+            }
+            let Some(frame) = state.pages.get(page) else { return false };
+            let prot = Prot { key, ..while_shared(prot, state.pages.writable(page)) };
+            view.enter(section.base + page * PAGE, frame, prot)
+        })
+    };
+    as_before(section, state, by, section.base, map)
+}
+
+/// Maps one page of a section, which is there, where the domain sees it and where nothing is mapped, if pages of the section were mapped there
+/// last. Whether that was so.
+#[inline]
+pub fn show_one_again(section: &Section, state: &State, by: &Domain, (at, frame): (u64, &Frame), prot: Prot) -> bool {
+    as_before(section, state, by, at, |view, key| view.enter(at, frame, Prot { key, ..prot }))
+}
+
+/// Maps something of a section of data in the view where pages of it were mapped last, with the key that they had there, if that is the domain's for
+/// this address. Whether it was, and `map` did it.
+#[inline(always)]
+fn as_before(section: &Section, state: &State, by: &Domain, at: u64, map: impl FnOnce(&View, u8) -> bool) -> bool {
+    if section.kind() != kind::DATA || section.is_secret() {
+        return false;
+    }
+    let view = by.view().part(at);
+    let map = |key| map(view, key);
+    match by.task_view.as_ref().filter(|_| by.is_keyed()) {
+        Some(keys) => keys.tag_again(state, view, map),
+        None => state.last.get().0 == view.shown(state.acl.changes(), 0) && map(0),
+    }
+}
+
+/// Maps pages where the domain sees them, as far as the list allows: what is left out comes by faults. What is told is to be told everyone first,
+/// and the pages to be shown once more.
+fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64>) -> (Stale, Option<keyed::Change>) {
+    let mut emptied = Stale::default();
+    let prot = decide(state.acl.rights(&by.subject), kind::DATA, Access::Read, None);
+    let (Ok(prot), false) = (prot, by.in_window || section.is_secret()) else { return (emptied, None) };
+    let whole = by.view();
+    let view = whole.part(section.base);
+    let mut known = core::mem::take(&mut state.mapped);
+    let shown = &*state;
+    let map = |key| {
+        emptied = view.register(&mut known, section.base, (section.base, 0, section.reserve), key);
+        for page in pages.filter(|page| !shown.invalid.has(*page)) {
+            let Some(frame) = shown.pages.get(page) else { break };
+            let prot = Prot { key, ..while_shared(prot, shown.pages.writable(page)) };
+            match view.map(section.base + page * PAGE, frame, prot) {
+                Ok(None) => {}
+                Ok(Some(forgotten)) => return emptied.join(forgotten),
+                Err(_) => return,
+            }
+        }
+    };
+    let change = match by.task_view.as_ref().filter(|_| by.is_keyed()) {
+        Some(keys) => match keys.tag(by, section, shown, view, map) {
+            Tag::Again(change) => Some(change),
+            // Without a key for it, the first access says what becomes of the domain.
+            Tag::Mapped | Tag::NoKey(_) | Tag::Apart(_) => None,
+        },
+        None => {
+            map(0);
+            shown.last.set((view.shown(shown.acl.changes(), 0), 0));
+            None
+        }
+    };
+    state.mapped = known;
+    (emptied, change)
+}

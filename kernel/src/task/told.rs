@@ -1,0 +1,110 @@
+//! What is told of a task, and what programs read of it.
+
+use super::Task;
+use crate::info::word;
+use abi::task::{Ended, TaskInfo};
+use alloc::vec::Vec;
+use ::info::tells;
+use core::sync::atomic::Ordering;
+use quota::{Ledger, Resource};
+
+impl Task {
+    /// What it uses is read where it is now so much.
+    #[inline]
+    pub(super) fn shows_use(&self, what: Resource, ledger: &Ledger) {
+        let used = ledger.used();
+        let (at, value) = match what {
+            Resource::Frames => (0, used.frames),
+            Resource::Sections => (1, used.sections),
+            Resource::Reserve => (2, used.reserve),
+            Resource::Threads => (3, used.threads),
+        };
+        self.own.set(word!(OwnTask, used) + at, value);
+    }
+
+    /// And what it may use.
+    pub(super) fn shows_limits(&self, ledger: &Ledger) {
+        let now = ledger.limits();
+        let words = [now.frames, now.sections, now.reserve, now.threads];
+        words.into_iter().enumerate().for_each(|(at, limit)| self.own.set(word!(OwnTask, limits) + at, limit));
+    }
+
+    /// Its user reads who its pager is.
+    pub fn shows_pager(&self, text: u64) {
+        self.own.set(word!(OwnTask, pager), text);
+    }
+
+    /// What is told of one that has ended.
+    pub fn ended_as(&self) -> Ended {
+        Ended {
+            task: self.number,
+            payer: self.payer_number(),
+            user: self.user,
+            began: u64::from(self.has_started()),
+            exit: self.exit.lock().unwrap_or_default(),
+            name: self.name,
+        }
+    }
+
+    /// Of its own text.
+    fn class(&self) -> u64 {
+        let first = self.threads.lock().values().next().cloned();
+        first.and_then(|thread| thread.own_text()).map_or(0, |text| text.place.class().number())
+    }
+
+    fn payer_number(&self) -> u64 {
+        self.payer.as_ref().map_or(0, |payer| payer.number)
+    }
+
+    /// What a program of this user is told of it (docs/decisions/0017).
+    pub fn info_for(&self, asker: u64) -> TaskInfo {
+        if tells(self.user, asker) {
+            return self.info();
+        }
+        let TaskInfo { task, payer, user, threads, time, class, .. } = self.info();
+        TaskInfo { task, payer, user, threads, time, class, ..TaskInfo::default() }
+    }
+
+    fn info(&self) -> TaskInfo {
+        // The ledger is the last of the locks: a view is charged while it is held.
+        let (used, limits) = {
+            let ledger = self.ledger.lock();
+            (ledger.used(), ledger.limits())
+        };
+        let (threads, time) = {
+            let threads = self.threads.lock();
+            let running = || threads.values().map(|thread| thread.running_since.load(Ordering::SeqCst)).collect::<Vec<_>>();
+            let time = steady(running, || self.time_ns.load(Ordering::SeqCst), |since| {
+                threads.values().zip(since).map(|(thread, since)| thread.unaccounted(*since)).sum()
+            });
+            (threads.len() as u64, time)
+        };
+        TaskInfo {
+            task: self.number,
+            payer: self.payer_number(),
+            user: self.user,
+            foreign: u64::from(self.foreign.get().is_some()),
+            threads,
+            time,
+            used,
+            limits,
+            name: self.name,
+            keys: self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default(),
+            class: self.class(),
+        }
+    }
+}
+
+/// What has been accounted, and what runs besides: read anew while that changes, a few times.
+pub fn steady<S: PartialEq>(since: impl Fn() -> S, accounted: impl Fn() -> u64, running: impl Fn(&S) -> u64) -> u64 {
+    let mut before = since();
+    for _ in 0..4 {
+        let time = accounted();
+        let after = since();
+        if before == after {
+            return time + running(&after);
+        }
+        before = after;
+    }
+    accounted()
+}

@@ -1,0 +1,138 @@
+//! Which programs are executed in supervisor mode, and who may ask for that (docs/decisions/0018): the system may, for whatever it starts;
+//! whoever makes the image, by a file that names programs of the image; anybody else, for what is named there.
+
+use crate::image::Refusal;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::Error;
+use musubi::abi::section::class;
+use musubi::abi::task::USER_SYSTEM;
+use musubi::interfaces::request::Request;
+use musubi::rt::Mutex;
+
+/// A class, and for NSys a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub class: u64,
+    pub group: u64,
+}
+
+/// By the name of the program.
+#[derive(Default)]
+pub struct Placements(Mutex<Vec<(Vec<u8>, Wanted)>>);
+
+/// A group is named by up to eight letters.
+fn group(word: &str) -> Option<u64> {
+    let mut bytes = [0; 8];
+    bytes.get_mut(..word.len())?.copy_from_slice(word.as_bytes());
+    Some(u64::from_le_bytes(bytes))
+}
+
+/// A line of the file: `NAME [CLASS [GROUP]]`. Without a class it is user mode's, until somebody asks.
+fn line(line: &str) -> Option<(Vec<u8>, Wanted)> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next()?;
+    let class = words.next().map_or(Some(class::PUSR), class::named)?;
+    let group = words.next().map_or(Some(0), group)?;
+    let one = (name.as_bytes().to_vec(), Wanted { class, group });
+    (words.next().is_none() && (group == 0 || class == class::NSYS)).then_some(one)
+}
+
+impl Placements {
+    /// # Errors
+    /// The line that is none.
+    pub fn read(&self, lines: &[u8]) -> Result<(), String> {
+        for text in
+            String::from_utf8_lossy(lines).lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
+        {
+            let (name, wanted) =
+                line(text).ok_or_else(|| format!("etc/placement: {text}: not NAME [CLASS [GROUP]]"))?;
+            self.set(name, wanted);
+        }
+        Ok(())
+    }
+
+    fn set(&self, name: Vec<u8>, wanted: Wanted) {
+        let mut all = self.0.lock();
+        all.retain(|one| one.0 != name);
+        all.push((name, wanted));
+    }
+
+    /// # Errors
+    /// `BadArgument`: there is no such class, or one with a group that has none.
+    pub fn put(&self, name: &[u8], class: u64, group: u64) -> Result<(), Error> {
+        if class as usize >= class::WORDS.len() || (group != 0 && class != class::NSYS) {
+            return Err(Error::BadArgument);
+        }
+        self.set(name.to_vec(), Wanted { class, group });
+        Ok(())
+    }
+
+    /// Where the program of this name is executed if `user` starts it.
+    ///
+    /// # Errors
+    /// `Denied`, with the reason; `BadArgument`.
+    pub fn of(&self, request: &Request, name: &[u8], user: u64) -> Result<Wanted, Refusal> {
+        let named = self.0.lock().iter().find(|one| one.0 == name).map(|one| one.1);
+        let Some(class) = request.class.checked_sub(1) else { return Ok(named.unwrap_or_default()) };
+        let wanted = Wanted { class, group: request.exclusion };
+        if class as usize >= class::WORDS.len() || (wanted.group != 0 && class != class::NSYS) {
+            return Err(Error::BadArgument.into());
+        }
+        if class != class::PUSR && user != USER_SYSTEM && named.is_none() {
+            let shown = String::from_utf8_lossy(request.path.rsplit(|&b| b == b'/').next().unwrap_or_default());
+            let reason = format!(
+                "user {user} may not have {shown} in supervisor mode: the image does not name it in etc/placement"
+            );
+            return Err(Refusal { error: Error::Denied, reason });
+        }
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(class: u64, exclusion: u64) -> Request {
+        Request { path: b"bin/x".to_vec(), class, exclusion, ..Request::default() }
+    }
+
+    #[test]
+    fn who_may_have_what_where() {
+        let all = Placements::default();
+        all.read(b"# comment\n\nconsole nsys io\n files  psys\ncheck\n").unwrap();
+        let of = |name: &[u8], class, user| all.of(&asked(class, 0), name, user).map(|w| w.class).map_err(|r| r.error);
+        assert_eq!(
+            (of(b"console", 0, 1), of(b"files", 0, 0), of(b"check", 0, 1), of(b"x", 0, 1)),
+            (Ok(2), Ok(1), Ok(0), Ok(0))
+        );
+        assert_eq!(all.of(&asked(0, 0), b"console", 0).unwrap().group, u64::from_le_bytes(*b"io\0\0\0\0\0\0"));
+        assert_eq!((of(b"check", 2, 1), of(b"check", 3, 1), of(b"files", 1, 1)), (Ok(1), Ok(2), Ok(0)));
+        assert_eq!(
+            (of(b"x", 2, 1), of(b"x", 2, 0), of(b"x", 1, 1), of(b"", 3, 1)),
+            (Err(Error::Denied), Ok(1), Ok(0), Err(Error::Denied))
+        );
+        assert_eq!((of(b"check", 4, 0), all.of(&asked(2, 7), b"check", 0).is_err()), (Err(Error::BadArgument), true));
+        let refused = all.of(&asked(2, 0), b"x", 1).unwrap_err();
+        assert!(refused.reason.contains("user 1 may not have x in supervisor mode"), "{}", refused.reason);
+    }
+
+    #[test]
+    fn lines_that_are_none() {
+        for wrong in ["x ksys", "x psys io", "x nsys averylongname", "x nsys io more"] {
+            assert!(Placements::default().read(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_last_holds() {
+        let all = Placements::default();
+        assert_eq!(
+            (all.put(b"x", 2, 5), all.put(b"x", 1, 0), all.put(b"y", 3, 0)),
+            (Ok(()), Ok(()), Err(Error::BadArgument))
+        );
+        assert_eq!(all.of(&asked(0, 0), b"x", 1).unwrap(), Wanted { class: 1, group: 0 });
+    }
+}

@@ -1,0 +1,246 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "musubi", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod round;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
+use musubi::interfaces::memory::{GiveBackLater, Memory, PART, TIME_NS, memory_serve_by};
+use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::serve::{Ways, away};
+use musubi::rt::{Answers, Condition, Mutex, section, task, thread};
+use musubi::{AclEntry, Caller, Error, Rights, Start, servers};
+use round::{Round, Said};
+
+musubi::program!(run);
+
+/// Pagers that may be registered.
+const MOST: usize = 64;
+/// Parts of all memory: below the first it is short, above the second there is enough. What the kernel keeps for the system is less.
+const LOW_PART: u64 = 4;
+const HIGH_PART: u64 = 3;
+/// Operation of the kernel's messages.
+const MARK: u32 = 1;
+/// One that says nothing so often in a row is asked in every thousandth round.
+const LATE_MOST: u32 = 10;
+/// A wish is looked at for the last time after so long, in ns: everybody may have been late.
+const WISH_NS: u64 = 60_000_000_000;
+
+/// A program that can give pages back.
+#[derive(Clone, Copy)]
+struct Pager {
+    task: u64,
+    text: u64,
+    post: Post,
+    given: u64,
+    /// The keeper lets it answer.
+    admitted: bool,
+    /// How often in a row it has said nothing, and for how many rounds it is not asked therefore.
+    late: u32,
+    skip: u32,
+}
+
+#[derive(Default)]
+struct State {
+    pagers: Vec<Pager>,
+    /// Pages that somebody waits for.
+    wish: u64,
+    /// The kernel has said something.
+    news: bool,
+    /// Rounds that are over.
+    rounds: u64,
+    given: u64,
+}
+
+struct Service {
+    state: Mutex<State>,
+    over: Condition,
+    asked: Condition,
+    low: u64,
+    high: u64,
+    first: AtomicU64,
+}
+
+fn run(_: &Start) -> i32 {
+    match begin() {
+        Ok(()) => thread::park(),
+        Err(error) => error.word() as i32,
+    }
+}
+
+fn begin() -> Result<(), Error> {
+    let total = task::memory()?.total;
+    let service: &'static Service = Box::leak(Box::new(Service {
+        state: Mutex::new(State::default()),
+        over: Condition::new(),
+        asked: Condition::new(),
+        low: total / LOW_PART,
+        high: total / HIGH_PART,
+        first: AtomicU64::new(0),
+    }));
+    // What it needs in bad times it has beforehand.
+    service.state.lock().pagers.reserve_exact(MOST);
+    let marks = Post::any()?;
+    task::memory_to(marks, MARK, service.low, service.high)?;
+    thread::spawn(move || service.hear(marks), 0)?;
+    thread::spawn(move || service.keep(), 0)?;
+    let gates = memory_serve_by(service, Ways::default().post(servers::post()?))?;
+    musubi::names::publish("memory", &gates)
+}
+
+fn free() -> u64 {
+    task::memory().map_or(0, |memory| memory.free)
+}
+
+impl Service {
+    /// For ever: tells the keeper what the kernel says.
+    fn hear(&self, marks: Post) -> ! {
+        loop {
+            if let Err(error) = marks.receive(FOR_EVER) {
+                panic!("no word of memory: {error}");
+            }
+            self.state.lock().news = true;
+            self.asked.notify_all();
+        }
+    }
+
+    /// For ever: sees to it when memory is short, or somebody wants some.
+    fn keep(&self) -> ! {
+        let answers: &'static Answers = match Answers::new() {
+            Ok(answers) => Box::leak(Box::new(answers)),
+            Err(error) => panic!("no post for answers: {error}"),
+        };
+        let mut short = false;
+        loop {
+            {
+                let mut state = self.state.lock();
+                while !state.news && state.wish == 0 {
+                    let _ = self.asked.wait(&mut state, u64::MAX);
+                }
+                state.news = false;
+            }
+            let free = free();
+            short = free < self.low || short && free < self.high;
+            self.round(answers, if short { self.high } else { 0 });
+        }
+    }
+
+    /// How many pages are wanting: to have `target` bytes free, and what was wished.
+    fn wanting(&self, target: u64) -> u64 {
+        let wish = self.state.lock().wish * PAGE;
+        let target = if wish > 0 { target.max(self.low.saturating_add(wish)) } else { target };
+        target.saturating_sub(free()).div_ceil(PAGE)
+    }
+
+    fn round(&self, answers: &'static Answers, target: u64) {
+        let pagers: Vec<Pager> = {
+            let state = &mut *self.state.lock();
+            state.pagers.retain(|pager| task::info(pager.task).is_some());
+            let asked = |pager: &&Pager| pager.skip == 0;
+            let pagers = state.pagers.iter().filter(asked).copied().collect();
+            state.pagers.iter_mut().for_each(|pager| pager.skip = pager.skip.saturating_sub(1));
+            pagers
+        };
+        let first = self.first.fetch_add(1, Ordering::Relaxed) as usize % pagers.len().max(1);
+        let mut round = Round::new(pagers.len(), first, PART);
+        while let Some((who, pages)) = round.ask(self.wanting(target)) {
+            let said = self.ask(answers, &pagers[who], pages);
+            self.note(pagers[who].post, said);
+            round.said(said);
+        }
+        let state = &mut *self.state.lock();
+        state.wish = 0;
+        state.rounds += 1;
+        self.over.notify_all();
+    }
+
+    fn note(&self, post: Post, said: Said) {
+        let state = &mut *self.state.lock();
+        let Some(pager) = state.pagers.iter_mut().find(|one| one.post == post) else { return };
+        match said {
+            Said::Gave(given) => {
+                pager.given += given;
+                pager.late = 0;
+                state.given += given;
+            }
+            Said::Nothing => {
+                pager.late = (pager.late + 1).min(LATE_MOST);
+                pager.skip = 1 << pager.late;
+            }
+        }
+    }
+
+    /// One that cannot be asked, or answers an error, has given nothing; what it says to have given is only counted.
+    fn ask(&self, answers: &'static Answers, pager: &Pager, pages: u64) -> Said {
+        if !pager.admitted {
+            let entry = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: pager.text };
+            if answers.admit(&entry).is_err() {
+                return Said::Nothing;
+            }
+            if let Some(known) = self.state.lock().pagers.iter_mut().find(|one| one.post == pager.post) {
+                known.admitted = true;
+            }
+        }
+        let answer = GiveBackLater::to(pager.post, answers).give_back(pages).and_then(|mut a| a.wait_for(TIME_NS));
+        answer.map_or(Said::Nothing, |given| Said::Gave(given.min(pages)))
+    }
+}
+
+impl Memory for Service {
+    fn register(&self, caller: &Caller, post: u64) -> Result<(), Error> {
+        let owner = section::info(post)?;
+        let text = section::info(caller.text)?;
+        if owner.owner != text.owner || text.owner == musubi::start().task() {
+            return Err(Error::Denied);
+        }
+        let state = &mut *self.state.lock();
+        // One for each program.
+        state.pagers.retain(|pager| pager.task != text.owner);
+        if state.pagers.len() >= MOST {
+            state.pagers.retain(|pager| task::info(pager.task).is_some());
+        }
+        if state.pagers.len() >= MOST {
+            return Err(Error::Busy);
+        }
+        let (task, text) = (text.owner, text.original);
+        state.pagers.push(Pager { task, text, post: Post(post), given: 0, admitted: false, late: 0, skip: 0 });
+        Ok(())
+    }
+
+    fn want(&self, caller: &Caller, pages: u64) -> Result<u64, Error> {
+        let bytes = pages.checked_mul(PAGE).ok_or(Error::TooBig)?;
+        let there = || free().saturating_sub(self.low).min(bytes) / PAGE;
+        if there() >= pages {
+            return Ok(pages);
+        }
+        let away = away(caller)?;
+        let mut state = self.state.lock();
+        // The round that begins now has heard of it; one that is under way may have not.
+        let until = state.rounds + 2;
+        while state.rounds < until && there() < pages {
+            state.wish = state.wish.max(pages);
+            self.asked.notify_all();
+            match self.over.wait(&mut state, away.patience_ns().min(WISH_NS)) {
+                Err(Error::TimedOut) => away.goes_on()?,
+                waited => waited?,
+            }
+        }
+        Ok(there())
+    }
+
+    fn state(&self) -> (u64, u64) {
+        (self.high, self.state.lock().given)
+    }
+
+    fn pager(&self, index: u64) -> (u64, u64) {
+        let state = self.state.lock();
+        let pager = usize::try_from(index).ok().and_then(|at| state.pagers.get(at));
+        pager.map_or((0, 0), |pager| (pager.task, pager.given))
+    }
+}

@@ -1,0 +1,84 @@
+//! What the kernel lets this shell's user read, put together (docs/decisions/0017): no kernel call is made for it.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use musubi::Error;
+use musubi::abi::info::layout::{OwnTask, OwnThread, Post, Section, Task};
+use musubi::rt::info::{self, Info, ThreadNow};
+use musubi::rt::task::identity;
+
+pub struct Known {
+    pub all: Info,
+    own: Vec<Info>,
+}
+
+impl Known {
+    /// # Errors
+    /// As for `rt::info::all`.
+    pub fn look() -> Result<Known, Error> {
+        Ok(Known { all: info::all()?, own: info::of_users(identity().user) })
+    }
+
+    /// All tasks, in the order of their numbers.
+    pub fn tasks(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = self.all.tasks().collect();
+        tasks.sort_unstable_by_key(|task| task.number);
+        tasks
+    }
+
+    /// What is only for their user, of those that are this one's.
+    pub fn own_tasks(&self) -> BTreeMap<u64, OwnTask> {
+        self.own.iter().flat_map(|info| info.own_tasks()).map(|task| (task.number, task)).collect()
+    }
+
+    pub fn threads(&self) -> Vec<ThreadNow> {
+        self.all.threads_now()
+    }
+
+    pub fn own_threads(&self) -> BTreeMap<u64, OwnThread> {
+        self.own.iter().flat_map(|info| info.own_threads()).map(|thread| (thread.number, thread)).collect()
+    }
+
+    /// In the order of their addresses.
+    pub fn sections(&self) -> Vec<Section> {
+        let mut sections: Vec<Section> = self.own.iter().flat_map(|info| info.sections()).collect();
+        sections.sort_unstable_by_key(|section| section.base);
+        sections
+    }
+
+    /// In the order of their numbers.
+    pub fn posts(&self) -> Vec<Post> {
+        let mut posts: Vec<Post> = self.own.iter().flat_map(|info| info.posts()).collect();
+        posts.sort_unstable_by_key(|post| post.number);
+        posts
+    }
+
+    /// The name of one of this user's sections.
+    pub fn section_name(&self, base: u64) -> Option<String> {
+        let found = self.own.iter().flat_map(|info| info.sections()).find(|section| base != 0 && section.base == base);
+        found.map(|section| musubi::ended::text(&section.name))
+    }
+}
+
+/// A task's name: the system's have one for everybody, a user's own have theirs in the user's section. Others': `-`.
+pub fn name(task: &Task, own: Option<&OwnTask>) -> String {
+    let name = musubi::ended::text(own.map_or(&task.name, |own| &own.name));
+    match (name.is_empty(), task.foreign) {
+        (true, _) => String::from("-"),
+        (false, 0) => name,
+        (false, _) => name + " (Linux)",
+    }
+}
+
+/// Processor time of each task until now.
+pub fn times(tasks: &[Task], threads: &[ThreadNow], all: &Info) -> BTreeMap<u64, u64> {
+    let mut times: BTreeMap<u64, u64> = tasks.iter().map(|task| (task.number, task.time)).collect();
+    let written: BTreeMap<u64, u64> = all.threads().map(|thread| (thread.number, thread.time)).collect();
+    for thread in threads {
+        // What its task was not told of yet.
+        let besides = thread.time.saturating_sub(written.get(&thread.thread).copied().unwrap_or(thread.time));
+        times.entry(thread.task).and_modify(|time| *time += besides);
+    }
+    times
+}

@@ -1,0 +1,367 @@
+//! The info sections (SSS-1, 12, 76): what is read there is true, whole, one's own, and written by the kernel alone.
+
+use crate::memory::data;
+use crate::report::{Check, Outcome, doing};
+use crate::sections::role as run_role;
+use crate::{holds, same};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use musubi::Rights;
+use musubi::abi::calls::stub;
+use musubi::abi::info::layout::{Head, MAGIC, Section as Record, VERSION, life, table};
+use musubi::abi::layout::{GRANULE, PAGE, SPACE_BASE, SPACE_END};
+use musubi::abi::section::kind;
+use musubi::abi::task::{USER_SYSTEM, cause, exit, state};
+use musubi::command::Command;
+use musubi::rt::info::{self, Info};
+use musubi::rt::{Trap, section, task, thread, time};
+
+pub const CHECKS: &[Check] = &[
+    ("info_has_a_head", head),
+    ("no_record_is_torn_under_load", whole),
+    ("info_is_written_by_the_kernel_alone", written),
+    ("another_users_info_is_closed", closed),
+    ("info_says_what_calls_say", the_same),
+    ("processors_count", processors),
+    ("threads_are_seen", threads),
+    ("a_killed_tasks_record_goes", goes),
+    ("sections_are_seen", sections),
+    ("posts_are_seen", posts),
+    ("reading_info_takes_no_call", no_call),
+];
+
+/// What the kernel shows this check's user of its own: one section.
+fn own() -> Result<Info, String> {
+    let mut all = info::of_users(musubi::start().user());
+    same!(all.len(), 1, "sections that a person's program reads of users");
+    Ok(all.remove(0))
+}
+
+fn all() -> Result<Info, String> {
+    info::all().map_err(doing("the info section"))
+}
+
+fn head() -> Outcome {
+    let check = |head: Head, user: u64, tables: &[usize]| {
+        same!((head.magic, head.version, head.user), (MAGIC, VERSION, user), "head");
+        for (which, place) in head.table.iter().enumerate() {
+            same!(place.offset != 0, tables.contains(&which), "table {which} of user {user:#x}");
+            holds!(place.offset + place.size * place.room <= head.len, "table {which} ends behind the section");
+            holds!(place.used <= place.room && place.left_out == 0, "table {which}: {place:?}");
+        }
+        Ok(())
+    };
+    check(all()?.head(), u64::MAX, &[0, 1, 2, 3, 4, 5, 6, 11])?;
+    check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10])
+}
+
+/// Threads and sections come and go while this one reads.
+fn whole() -> Outcome {
+    const READS: u64 = 1_000_000;
+    let over = Arc::new(AtomicBool::new(false));
+    let load = |over: Arc<AtomicBool>, seed: u64| {
+        move || {
+            let mut n = seed;
+            while !over.load(Ordering::Relaxed) {
+                n += 1;
+                // Of each its name says how much is reserved.
+                let pages = n % 7 + 1;
+                if let Ok(made) = section::Section::create(PAGE, pages * GRANULE, kind::DATA, 0) {
+                    let _ = section::name(made.base(), format!("torn {pages}").as_bytes());
+                    let _ = section::name(made.base(), format!("torn {pages} again").as_bytes());
+                    let _ = made.delete();
+                }
+                if let Ok(other) = thread::spawn(|| {}, 0) {
+                    let _ = other.join();
+                }
+            }
+        }
+    };
+    let mut loads = Vec::new();
+    for seed in 0..3 {
+        loads.push(thread::spawn(load(over.clone(), seed), 0).map_err(doing("a thread"))?);
+    }
+    let seen = read_on(READS);
+    over.store(true, Ordering::Relaxed);
+    for load in loads {
+        load.join().map_err(doing("join"))?;
+    }
+    let (named, came) = seen?;
+    holds!(named > 0 && came > 8, "{named} names seen and {came} threads: there was no load");
+    Ok(())
+}
+
+fn read_on(reads: u64) -> Result<(u64, usize), String> {
+    let (all, own) = (all()?, own()?);
+    let processors = all.processors().count() as u64;
+    let me = task::identity().task;
+    let mut times: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut tasks: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut done, mut named) = (0, 0);
+    while done < reads {
+        for one in all.threads() {
+            done += 1;
+            holds!(one.task != 0 && one.state & 0xff <= state::ENDED, "{one:?}");
+            holds!(one.state >> 8 < processors, "thread {} on processor {}", one.number, one.state >> 8);
+            let (task, time) = times.entry(one.number).or_insert((one.task, 0));
+            holds!(*task == one.task && one.time >= *time, "thread {}: was {task}, {time}: {one:?}", one.number);
+            *time = one.time;
+        }
+        for one in all.tasks() {
+            done += 1;
+            holds!(one.life <= life::ENDING && one.payer != one.number, "{one:?}");
+            let time = tasks.entry(one.number).or_insert(0);
+            holds!(one.time >= *time, "task {} had run for {time}: {one:?}", one.number);
+            *time = one.time;
+        }
+        for one in own.sections() {
+            done += 1;
+            holds!(is_right(&one), "{one:?}");
+            let name = musubi::ended::text(&one.name);
+            if let Some(pages) = name.strip_prefix("torn ").filter(|_| one.owner == me) {
+                named += 1;
+                let pages = pages.trim_end_matches(" again");
+                same!(pages, format!("{}", one.reserve / GRANULE).as_str(), "the name of {:#x}", one.base);
+            }
+        }
+    }
+    Ok((named, times.len()))
+}
+
+fn is_right(one: &Record) -> bool {
+    let inside = |at: u64| (SPACE_BASE..SPACE_END).contains(&at);
+    one.owner != 0
+        && one.reserve % GRANULE == 0
+        && one.base % GRANULE == 0
+        && inside(one.base)
+        && inside(one.base + one.reserve - 1)
+        && one.len <= one.reserve
+        && one.kind & 0xff <= kind::POST
+}
+
+fn written() -> Outcome {
+    let base = stub::running(&Trap).map_err(doing("its base"))?;
+    let len = all()?.head().len;
+    let mut tried = Vec::from([(base, len)]);
+    tried.extend(all()?.users().filter(|one| one.user == musubi::start().user()).map(|one| (one.section, 2 * PAGE)));
+    same!(tried.len(), 2, "sections that this user may read");
+    for (base, len) in tried {
+        holds!(section::may(base, 2 * PAGE, Rights::READ, section::Who::Own), "reading {base:#x}");
+        holds!(!section::may(base, PAGE, Rights::CHANGE_ACL, section::Who::Own), "changing the list of {base:#x}");
+        for at in (base..base + len).step_by(PAGE as usize).take(12) {
+            let how = run_role(&["poke", &format!("{at:#x}")])?;
+            same!((how.kind, how.cause, how.address), (exit::FAULT, cause::DENIED, at), "a store at {at:#x}");
+        }
+    }
+    Ok(())
+}
+
+fn closed() -> Outcome {
+    let user = musubi::start().user();
+    holds!(user != USER_SYSTEM, "this check is a person's");
+    let system = all()?.users().find(|one| one.user == USER_SYSTEM).ok_or("the system has no section")?;
+    let how = run_role(&["peek", &format!("{:#x}", system.section + PAGE)])?;
+    same!((how.kind, how.cause, how.section), (exit::FAULT, cause::DENIED, system.section), "reading the system's");
+    let me = task::identity();
+    for one in all()?.tasks() {
+        // Everybody reads the names of the system's programs, and nobody else's.
+        same!(one.name[0] != 0, one.user == USER_SYSTEM, "task {} has a name for everybody", one.number);
+    }
+    let mine = own()?;
+    let name = mine.own_tasks().find(|one| one.number == me.task).map(|one| musubi::ended::text(&one.name));
+    same!(name, Some(String::from("check")), "this one's name, for its user");
+    let users: BTreeSet<u64> = mine
+        .sections()
+        .filter_map(|one| all().ok()?.tasks().find(|task| task.number == one.owner))
+        .map(|task| task.user)
+        .collect();
+    same!(users, BTreeSet::from([user]), "users whose sections this one reads of");
+    Ok(())
+}
+
+fn the_same() -> Outcome {
+    let me = task::identity();
+    let told = task::info(me.task).ok_or("this task is not listed")?;
+    let seen = all()?.tasks().find(|one| one.number == me.task).ok_or("this task is not seen")?;
+    let mine = own()?.own_tasks().find(|one| one.number == me.task).ok_or("it is not seen by its user")?;
+    same!(
+        (seen.payer, seen.user, seen.threads, seen.life),
+        (told.payer, told.user, told.threads, life::STARTED),
+        "task"
+    );
+    let (used, limits) = (told.used, told.limits);
+    // Pages and page tables come with each step of this check: what is read lies between what was told before and after.
+    same!(mine.used[1..], [used.sections, used.reserve, used.threads], "what is used");
+    let later = task::info(me.task).ok_or("this task is not listed any more")?.used;
+    holds!((used.frames..=later.frames).contains(&mine.used[0]), "{} frames, not {used:?} to {later:?}", mine.used[0]);
+    same!(mine.limits, [limits.frames, limits.sections, limits.reserve, limits.threads], "limits");
+    let listed: BTreeSet<u64> = task::list().filter(|one| one.user == 0).map(|one| one.task).collect();
+    let shown: BTreeSet<u64> = all()?.tasks().filter(|one| one.user == 0).map(|one| one.number).collect();
+    same!(shown, listed, "the system's tasks");
+    for one in own()?.sections().filter(|one| one.owner == me.task) {
+        let told = section::info(one.base).map_err(doing("info"))?;
+        same!(
+            (one.len, one.reserve, one.kind & 0xff, one.kind >> 8 & 0xff_ffff, one.name),
+            (told.len, told.reserve, told.kind, told.entries, told.name),
+            "section {:#x}",
+            one.base
+        );
+    }
+    Ok(())
+}
+
+fn processors() -> Outcome {
+    let sum = || task::processors().map(|one| one.entries).sum::<u64>();
+    let before = sum();
+    for _ in 0..1000 {
+        let _ = stub::get_taskid(&Trap);
+    }
+    holds!(sum() >= before + 1000, "{} entries in 1000 calls", sum() - before);
+    let lights = || all().map(|all| all.processors().map(|(_, one)| one.stays).sum::<u64>());
+    let before = lights()?;
+    for _ in 0..1000 {
+        let _ = stub::get_taskid_light(&Trap);
+    }
+    holds!(lights()? >= before + 1000, "{} light calls of 1000", lights()? - before);
+    let idle = || all().map(|all| all.processors().map(|(_, one)| one.idle_ns).sum::<u64>());
+    let (before, now) = (idle()?, all()?.now());
+    time::sleep_ns(20_000_000);
+    holds!(idle()? > before, "nobody was idle while this thread slept");
+    let passed = all()?.now() - now;
+    holds!(passed >= 20_000_000, "20 ms by the kernel are {passed} ns by what is read");
+    Ok(())
+}
+
+/// What is seen of a thread, sooner or later.
+fn comes_to(thread: u64, wanted: &[u64]) -> Outcome {
+    let mut last = None;
+    for _ in 0..2000 {
+        last = all()?.threads_now().into_iter().find(|one| one.thread == thread).map(|one| one.state);
+        if last.is_some_and(|state| wanted.contains(&state)) {
+            return Ok(());
+        }
+        time::sleep_ns(1_000_000);
+    }
+    Err(format!("thread {thread} is in state {last:?}, never in {wanted:?}"))
+}
+
+fn threads() -> Outcome {
+    let me = task::identity();
+    let here = all()?.threads_now().into_iter().find(|one| one.thread == me.thread).ok_or("this thread is not seen")?;
+    same!((here.task, here.state), (me.task, state::RUNNING), "this thread");
+    let word = Arc::new(AtomicU32::new(0));
+    let seen = word.clone();
+    let waits = thread::spawn(
+        move || {
+            while seen.load(Ordering::SeqCst) == 0 {
+                let _ = stub::wait(&Trap, seen.as_ptr() as u64, 0, u64::MAX);
+            }
+            while seen.load(Ordering::SeqCst) == 1 {
+                core::hint::spin_loop();
+            }
+        },
+        0,
+    )
+    .map_err(doing("a thread"))?;
+    let number = waits.number();
+    comes_to(number, &[state::WAITING])?;
+    let ran =
+        |of: u64| all().map(|all| all.threads_now().iter().find(|one| one.thread == of).map_or(0, |one| one.time));
+    let before = ran(number)?;
+    word.store(1, Ordering::SeqCst);
+    let _ = stub::wake(&Trap, word.as_ptr() as u64, 1);
+    comes_to(number, &[state::RUNNING, state::READY])?;
+    time::sleep_ns(50_000_000);
+    holds!(ran(number)? > before, "it has run, and {before} ns are what is seen");
+    word.store(2, Ordering::SeqCst);
+    waits.join().map_err(doing("join"))?;
+    holds!(!all()?.threads().any(|one| one.number == number), "a thread that has ended is seen");
+    holds!(!own()?.own_threads().any(|one| one.number == number), "its user sees it");
+    Ok(())
+}
+
+fn goes() -> Outcome {
+    let child = Command::new(b"bin/check").args(["check", "as", "park"]).spawn().map_err(doing("start"))?;
+    let number = child.task;
+    let is_seen = || -> Result<[bool; 4], String> {
+        Ok([
+            all()?.tasks().any(|one| one.number == number),
+            all()?.threads().any(|one| one.task == number),
+            own()?.own_tasks().any(|one| one.number == number),
+            own()?.sections().any(|one| one.owner == number),
+        ])
+    };
+    same!(is_seen()?, [true; 4], "what is seen of a program: task, thread, its user's, sections");
+    child.kill().map_err(doing("kill"))?;
+    same!(child.wait_for(10_000_000_000).map_err(doing("wait"))?.kind, exit::KILLED, "how it ended");
+    same!(is_seen()?, [false; 4], "what is seen of it afterwards");
+    Ok(())
+}
+
+fn sections() -> Outcome {
+    let count = all()?.machine().sections;
+    let mut made = data(64 * PAGE).map_err(doing("create"))?;
+    let base = made.base();
+    let look = || own().map(|own| own.sections().find(|one| one.base == base));
+    let one = look()?.ok_or("a new section is not seen")?;
+    same!((one.len, one.charged, one.owner), (64 * PAGE, 0, task::identity().task), "a new section");
+    holds!(all()?.machine().sections > 0 && count > 0, "the machine has sections");
+    let free = all()?.machine().free;
+    made.bytes_mut().fill(1);
+    same!(look()?.map(|one| one.charged), Some(64), "its pages, once they are written");
+    holds!(all()?.machine().free < free, "memory is as free as before");
+    section::name(base, b"a section to be seen").map_err(doing("name"))?;
+    same!(look()?.map(|one| musubi::ended::text(&one.name)), Some(String::from("a section to be seen")), "name");
+    made.resize(2 * PAGE).map_err(doing("resize"))?;
+    same!(look()?.map(|one| (one.len, one.charged)), Some((2 * PAGE, 2)), "when it is shorter");
+    made.delete().map_err(doing("delete"))?;
+    same!(look()?, None, "a section that was deleted");
+    Ok(())
+}
+
+fn posts() -> Outcome {
+    let post = musubi::rt::post::Post::any().map_err(doing("a post"))?;
+    let look = || own().map(|own| own.posts().find(|one| one.base == post.0));
+    let one = look()?.ok_or("a new post is not seen")?;
+    same!(one.owner, task::identity().task, "owner");
+    let depth = || all().map(|all| all.messages(one.number));
+    for op in 1..=3 {
+        same!(depth()?, u64::from(op) - 1, "messages that wait");
+        post.send(op, [0; 6], None).map_err(doing("send"))?;
+    }
+    post.receive(0).map_err(doing("receive"))?;
+    same!(depth()?, 2, "messages that wait when one was received");
+    let at = post.0;
+    stub::post_free(&Trap, at, 1).map_err(doing("free"))?;
+    same!(own()?.posts().find(|one| one.base == at), None, "a post that was freed");
+    same!(depth()?, 0, "messages in a post that was freed");
+    Ok(())
+}
+
+/// As many records as there are, and the kernel is entered for nothing that this thread does.
+fn no_call() -> Outcome {
+    let look = || -> Result<usize, String> {
+        let (all, own) = (all()?, own()?);
+        Ok(all.tasks().count()
+            + all.threads().count()
+            + all.interrupts().count()
+            + all.seats().count()
+            + own.sections().count())
+    };
+    look()?;
+    // Others enter it besides, and the clock: at best nobody does.
+    let mut least = u64::MAX;
+    for _ in 0..50 {
+        let entries =
+            || all().map(|all| all.processors().map(|(_, one)| one.entries + one.stays + one.crossings).sum::<u64>());
+        let before = entries()?;
+        holds!(look()? > table::COUNT, "there is little to see");
+        least = least.min(entries()? - before);
+    }
+    holds!(least < 4, "at least {least} entries for each look");
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Shares and deadlines where there are several processors: each keeps what was agreed on with it.
+
+use super::{Busy, MS, compute, iterations_per_ms, patient, said};
+use crate::report::{Outcome, doing};
+use crate::sched::{client, leak, with};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::rt::{task, thread, time};
+
+/// Where each of these threads is.
+fn places(threads: &[thread::Thread]) -> Result<Vec<u64>, String> {
+    let place =
+        |one: &thread::Thread| task::threads().find(|info| info.thread == one.number()).map(|info| info.processor);
+    threads.iter().map(|one| place(one).ok_or_else(|| format!("no thread {}", one.number()))).collect()
+}
+
+/// Three threads for each processor that always compute. On whichever processor they are, those that are there have its turns by their
+/// weights, within two turns and a twentieth.
+pub fn shares_on_each_processor() -> Outcome {
+    const WEIGHTS: [u64; 3] = [10, 20, 50];
+    const TURNS: u64 = 120;
+    let processors = task::processors().count();
+    with("share", || {
+        let busy = Busy::start(WEIGHTS.len() * processors)?;
+        let weights: Vec<u64> = WEIGHTS.iter().copied().cycle().take(busy.threads.len()).collect();
+        for (one, weight) in busy.threads.iter().zip(&weights) {
+            let sched = client()?;
+            patient(|| sched.share(one.number(), *weight)).map_err(doing("share"))?;
+        }
+        let turns = || busy.threads.iter().map(|one| said(one.number(), "had ")).collect::<Result<Vec<u64>, _>>();
+        let until = time::now_ns() + 100_000 * MS;
+        // What each has had while all of them stayed where they were.
+        let window = || -> Result<(Vec<u64>, Vec<u64>), String> {
+            let (mut before, mut where_from) = (turns()?, places(&busy.threads)?);
+            loop {
+                time::sleep_ns(50 * MS);
+                let now = places(&busy.threads)?;
+                if now != where_from {
+                    (before, where_from) = (turns()?, now);
+                }
+                let had: Vec<u64> = turns()?.iter().zip(&before).map(|(now, before)| now - before).collect();
+                let on = |processor: u64| {
+                    had.iter().zip(&where_from).filter(move |(_, at)| **at == processor).map(|(had, _)| had)
+                };
+                if where_from.iter().all(|processor| on(*processor).sum::<u64>() >= TURNS) {
+                    return Ok((had, where_from));
+                }
+                holds!(time::now_ns() < until, "only {had:?} turns on {where_from:?}");
+            }
+        };
+        let is_fair = |had: &[u64], places: &[u64]| {
+            had.iter().zip(places).zip(&weights).all(|((turns, place), weight)| {
+                let here = || had.iter().zip(&weights).zip(places).filter(|(_, at)| *at == place).map(|(both, _)| both);
+                let (all, of): (u64, u64) = here().fold((0, 0), |(all, of), (had, weight)| (all + had, of + weight));
+                turns.abs_diff(all * weight / of) <= 2 + turns / 20
+            })
+        };
+        // On a busy host a turn may end before it has begun, and others have theirs.
+        let (mut had, mut places) = window()?;
+        for _ in 0..3 {
+            if !is_fair(&had, &places) {
+                (had, places) = window()?;
+            }
+        }
+        let used = (0..processors as u64).filter(|processor| places.contains(processor)).count();
+        same!(used, processors, "processors that have any of them");
+        holds!(is_fair(&had, &places), "{had:?} turns on {places:?}, where {weights:?} are their weights");
+        busy.stop()
+    })
+}
+
+/// Two periodic threads for each processor, and twenty more that compute: in turn with those they would be late.
+pub fn deadlines_on_each_processor() -> Outcome {
+    const PERIOD_MS: u64 = 1000;
+    const WORK_MS: u64 = 60;
+    // All that a processor may promise. Where the host has others to serve, work takes several times as long as it was measured to.
+    const BUDGET_MS: u64 = 440;
+    const JOBS: u64 = 4;
+    let processors = task::processors().count();
+    let per_ms = iterations_per_ms();
+    let run = |agrees: bool| -> Result<(u64, u64), String> {
+        let (done, late) = (leak(AtomicU64::new(0)), leak(AtomicU64::new(0)));
+        let begin = time::now_ns() + 300 * MS;
+        let body = move || {
+            for job in 0..JOBS {
+                let release = begin + job * PERIOD_MS * MS;
+                time::sleep_ns(release.saturating_sub(time::now_ns()));
+                compute(WORK_MS * per_ms);
+                done.fetch_add(1, Ordering::SeqCst);
+                late.fetch_add(u64::from(time::now_ns() > release + PERIOD_MS * MS), Ordering::SeqCst);
+            }
+        };
+        let threads = (0..2 * processors).map(|_| thread::spawn(body, 0).map_err(doing("thread")));
+        let threads = threads.collect::<Result<Vec<_>, _>>()?;
+        if agrees {
+            let sched = client()?;
+            for one in &threads {
+                let ask = || sched.periodic(one.number(), PERIOD_MS * MS, PERIOD_MS * MS, BUDGET_MS * MS);
+                patient(ask).map_err(doing("periodic"))?;
+            }
+        }
+        let busy = Busy::start(20 * processors)?;
+        threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))?;
+        busy.stop()?;
+        Ok((done.load(Ordering::SeqCst), late.load(Ordering::SeqCst)))
+    };
+    let jobs = 2 * processors as u64 * JOBS;
+    with("deadline", || {
+        same!(run(true)?, (jobs, 0), "jobs done, and late, by deadlines");
+        let (done, late) = run(false)?;
+        holds!(done == jobs && late > 0, "{late} of {done} jobs were late without terms");
+        Ok(())
+    })
+}

@@ -1,0 +1,33 @@
+//! What the kernel knows is memory that programs read (SSS-1, 12, 76). From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, sh};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "info",
+            "check info",
+            &[
+                "info_has_a_head",
+                "info_is_written_by_the_kernel_alone",
+                "another_users_info_is_closed",
+                "info_says_what_calls_say",
+                "processors_count",
+                "threads_are_seen",
+                "a_killed_tasks_record_goes",
+                "sections_are_seen",
+                "posts_are_seen",
+                "reading_info_takes_no_call",
+            ],
+        )
+        .timeout(240)
+        .spread(),
+        checks("info_load", "check info", &["no_record_is_torn_under_load"]).timeout(400).cpus(4),
+        sh("top_shows_who_runs", "spin & sleep 1; top 2").cpus(2).out_check(|text| {
+            text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
+        }),
+        sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n"),
+        sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; posts; sections; mem")
+            .out_has(&["running", "spin", "loader"]),
+    ]
+}

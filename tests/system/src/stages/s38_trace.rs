@@ -1,0 +1,91 @@
+//! The trace. From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, function, sh};
+use crate::lab::Lab;
+use anyhow::{Context, ensure};
+use machine::Options;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "trace",
+            "check trace",
+            &[
+                "a_request_in_order",
+                "a_pagers_fault_in_order",
+                "a_program_is_followed",
+                "every_processor_in_order",
+                "lost_events_are_counted",
+                "off_means_nothing_is_written",
+                "strangers_neither_read_nor_switch_it",
+                "handlers_are_measured",
+            ],
+        )
+        .timeout(240)
+        .spread(),
+        // It fails if there is a call in the table that nobody has made.
+        sh("every_call_is_measured", "limit frames=60000 sections=4000 threads=1000 bench handlers")
+            .icount()
+            .cpus(1)
+            .out_check(tells_longest)
+            .timeout(600),
+        sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240),
+        function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
+        sh("switched_by_hand", "trace on; echo between; trace off; trace show 5").out_check(has_five).timeout(240),
+    ]
+}
+
+/// What the command says, the events of its life in their order, and how many were lost.
+fn is_a_list(out: &str) -> bool {
+    let what =
+        |line: &'_ str| line.split("  ").filter(|word| !word.trim().is_empty()).nth(5).unwrap_or("").trim().to_string();
+    let mut events = out.lines().map(what);
+    let life = ["task", "thread", "switch", "thread-end", "task-end"];
+    out.starts_with("hi\n")
+        && life.iter().all(|wanted| events.any(|event| event == *wanted))
+        && out.contains(" events, 0 lost\n")
+        && out.contains("\nway in ")
+}
+
+/// Instructions with interrupts off that no way in takes more of, of what the benchmark does (K1-44, SSS-24).
+const LONGEST: u64 = 450_000;
+
+/// A line for each way in; none has taken no time at all, and none longer than that.
+fn tells_longest(out: &str) -> bool {
+    let rows: Vec<&str> = out.lines().collect();
+    let longest = |row: &&str| row.split_whitespace().last().and_then(|word| word.parse::<u64>().ok());
+    rows.len() > abi::calls::TABLE.len()
+        && rows.iter().all(|row| longest(row).is_some_and(|ticks| ticks > 0 && ticks <= LONGEST))
+}
+
+fn has_five(out: &str) -> bool {
+    let lines: Vec<&str> = out.lines().collect();
+    lines.len() == 8 && lines[0] == "between" && lines[1].contains("cpu") && lines[7].contains(" events, 0 lost")
+}
+
+/// `./musubi trace`: what the command prints, its status, a file for Perfetto in which its program is found, and a picture.
+fn comes_out(lab: &Lab, _: &Options) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let [json, svg] = ["t.json", "t.svg"].map(|name| dir.path().join(name));
+    let mut command = Command::new("./musubi");
+    command.args(["trace", "--cpus", "2"]).args(lab.flags()).arg("-o").arg(&json).arg("--svg").arg(&svg);
+    command.args(["--", "hello; false"]).current_dir(lab.workspace().top()).stdin(Stdio::null());
+    let output = command.output()?;
+    ensure!(output.status.code() == Some(1), "not the command's status: {output:?}");
+    ensure!(output.stdout.starts_with(b"Hello from task"), "not what it prints: {output:?}");
+    let parsed: Value = serde_json::from_slice(&std::fs::read(&json)?)?;
+    let events = parsed["traceEvents"].as_array().context("no events")?;
+    let named = |event: &&Value| {
+        event["name"] == "process_name" && event["args"]["name"].as_str().is_some_and(|name| name.contains("hello"))
+    };
+    let task = &events.iter().find(named).context("no task of that name")?["pid"];
+    let runs = events.iter().filter(|event| event["ph"] == "X" && event["pid"] == *task).count();
+    ensure!(runs > 10, "{runs} intervals of that task");
+    let times: Vec<f64> = events.iter().filter_map(|event| event["ts"].as_f64()).collect();
+    ensure!(times.len() == events.len() && times.is_sorted(), "times do not go on");
+    let picture = std::fs::read_to_string(&svg)?;
+    ensure!(["hello", ">processor 0<", ">processor 1<"].iter().all(|word| picture.contains(word)), "{picture}");
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Texts in supervisor mode, preempted or not (SSS-61 to 68). From within: see `tests/guest/check`.
+
+use crate::case::{Case, checks, sh};
+
+/// What the image says about placement.
+const PLACEMENT: &str = "etc/placement";
+
+/// The servers of the system and the fast scheduler in supervisor mode, without preemption and with it.
+const PSYS: &str =
+    "names psys\nfiles psys\nprocesses psys\nclock psys\nconsole psys\npipes psys\nsched psys\nsched-fast psys\n";
+const NSYS: &str = "files nsys\nclock nsys\nconsole nsys io\nkeyboard nsys io\npipes nsys\nsched-fast nsys\n";
+
+/// What the system is tried with in each placement: files, messages, and threads that a scheduler outside switches.
+const SERVED: &str = "place; check files; check posts round_trips questions several_posts; sched use ageing && check passing there_and_back \
+    no_wake_up_is_lost_between_processors killed_while_put_aside preempted_in_between; check sched one_switch_in_turn \
+    two_switches_by_a_scheduler sleep_and_wake_up; sched use none; place";
+
+/// Nothing failed of many checks, and texts are where they were put, in the end as in the beginning.
+fn all_well(text: &str, class: &str) -> bool {
+    let ok = text.lines().filter(|line| line.starts_with("ok ")).count();
+    let placed = text.lines().filter(|line| line.contains(&format!(" {class} ")) && !line.contains("was nsys")).count();
+    ok > 20 && !text.contains("FAILED") && placed >= 4
+}
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        checks(
+            "place",
+            "check place",
+            &[
+                "who_may_be_placed",
+                "supervisor_mode_is_what_it_says",
+                "user_mode_is_what_it_says",
+                "wild_texts_in_supervisor_mode_end",
+                "a_loop_in_supervisor_mode_is_preempted",
+                "a_group_needs_no_locks",
+                "a_run_without_preemption",
+                "over_its_limit_it_is_nsys_no_more",
+            ],
+        )
+        .file(PLACEMENT, "check\n")
+        .timeout(300)
+        .matrix(),
+        sh("servers_in_supervisor_mode", SERVED).file(PLACEMENT, PSYS).out_check(|text| all_well(text, "psys")).cpus(2).timeout(300),
+        sh("servers_without_preemption", SERVED).file(PLACEMENT, NSYS).out_check(|text| all_well(text, "nsys")).cpus(2).timeout(300),
+        // A server is moved where it stands, and what is typed goes on.
+        sh(
+            "a_server_is_moved",
+            "place console psys; place; place console nsys io; place; place console pusr; place; place nobody psys; place console ksys; \
+             place --run psys hello; echo $?",
+        )
+        .out_check(|text| {
+            let has = |word| text.lines().any(|line| line.contains(word) && line.ends_with("console"));
+            has(" psys ") && has(" nsys ") && text.ends_with("1\n")
+        })
+        .err_any(),
+    ]
+}
