@@ -73,19 +73,31 @@ fn nobody_else_enters_the_kernel() -> Outcome {
             round(0)?;
             let before = others(players);
             let Spent { wasted, interrupts, own } = spent(|| (1..=ROUNDS).try_for_each(round))?;
-            let alone = others(players) == before;
+            let after = others(players);
+            let ran: Vec<u64> = after
+                .iter()
+                .filter(|(thread, time)| before.get(thread) != Some(time))
+                .map(|(thread, _)| *thread)
+                .collect();
             // Two calls of each round, and what ends the batch and counts it.
             let few = own <= 2 * ROUNDS + 8 + task::processors().count() as u64;
             if wasted + interrupts == 0 && few {
                 break;
             }
-            tries.push((wasted, interrupts, own));
+            tries.push((wasted, interrupts, own, ran.clone()));
             holds!(
-                wasted == 0 || !alone,
-                "in batch {batch} nobody else has run, and there were wasted, interrupts and taken: {tries:?}"
+                wasted == 0 || !ran.is_empty(),
+                "in batch {batch} nobody else has run, and there were wasted, interrupts, taken and threads that ran: {tries:?}"
             );
-            let tries_max = if time::ticks_are_instructions() && (wasted > 0 || !few) { 1 } else { TRIES };
-            holds!(tries.len() < tries_max, "batch {batch} wasted and took: {tries:?}");
+            let tries_max = match time::ticks_are_instructions() {
+                true if !ran.is_empty() => TRIES_OF_ANOTHER,
+                true if !few => 1,
+                _ => TRIES,
+            };
+            holds!(
+                tries.len() < tries_max,
+                "batch {batch} wasted, was interrupted, took, and others that ran: {tries:?}"
+            );
         }
     }
     // The counter can count: sent plainly by one who goes on, the message is another processor's affair. (Whoever waits instead may take
@@ -110,5 +122,7 @@ fn nobody_else_enters_the_kernel() -> Outcome {
     Ok(())
 }
 
-/// So often at most is a batch done again.
+/// So often at most is a batch done again; where instructions are counted and a third thread has run (`files` looks twice a second
+/// whether those who have something open still live), which may take two.
 const TRIES: usize = 40;
+const TRIES_OF_ANOTHER: usize = 4;
