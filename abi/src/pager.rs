@@ -2,8 +2,9 @@
 //!
 //! A pager is a gate of a program that is called on the thread that has a fault, with four words: the section's base, the offset of the
 //! address in it, the right that the access needs (bits of `Rights`), and one of [`miss`]. It makes the page valid (`page_validate`,
-//! `page_supply`) and answers 0; the instruction is then repeated. [`NOT_MINE`] sends the fault to the next in order: the task's pager,
-//! the section's. Any other answer is an error of the access, as is an answer of 0 without a valid page, [`TRIES`] times in a row.
+//! `page_supply`), or has the kernel do it, and answers 0 and one of [`answer`]; the instruction is then repeated. [`NOT_MINE`] sends the fault
+//! to the next in order: the task's pager, the section's. Any other answer is an error of the access, as is an answer of 0 without a valid
+//! page, [`TRIES`] times in a row.
 
 /// Of `section_pager` and `task_pager`.
 pub mod flag {
@@ -11,6 +12,14 @@ pub mod flag {
     pub const VALID_BEFORE: u64 = 1;
     /// All of them.
     pub const ALL: u64 = VALID_BEFORE;
+}
+
+/// The value that a pager answers beside 0.
+pub mod answer {
+    /// It has done what there was to do.
+    pub const DONE: u64 = 0;
+    /// The kernel is to make the page valid, as `page_validate` by the pager would: one entry of the kernel less.
+    pub const VALID: u64 = 1;
 }
 
 /// Of `page_supply`.

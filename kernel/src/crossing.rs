@@ -111,7 +111,9 @@ impl Inner {
 
     /// Whether the frame on top is a pager's.
     pub fn is_served(&self) -> bool {
-        self.more.last().is_some_and(|(depth, more)| *depth == self.depth() && more.served().is_some())
+        let depth = self.depth();
+        let by_short_way = self.asked.as_ref().is_some_and(|asked| asked.serves(depth));
+        by_short_way || self.more.last().is_some_and(|(at, more)| *at == depth && more.served().is_some())
     }
 
     /// What let callees run on the thread's stacks in calls that it has left, to be taken back.
@@ -136,7 +138,11 @@ impl Inner {
         self.gate.forget_frame(depth);
         self.gate.set_top(depth - 1);
         self.forget_handled(depth - 1);
-        let more = if self.more.last().is_some_and(|(at, _)| *at == depth) { self.more.pop().map(|(_, more)| more) } else { None };
+        let more = if self.more.last().is_some_and(|(at, _)| *at == depth) {
+            self.more.pop().map(|(_, more)| more)
+        } else {
+            self.asked.take_if(|asked| asked.serves(depth)).and_then(|asked| asked.unfold()).map(More::Served)
+        };
         self.sync();
         Some((frame, more))
     }
@@ -273,7 +279,7 @@ impl Inner {
         }
         // What it was found to be allowed the next one of this number may not be.
         self.last = None;
-        self.asked = None;
+        self.asked.take_if(|asked| asked.level().is_none());
         self.domains[number as usize].take()
     }
 }

@@ -25,7 +25,7 @@ use crate::view::{self, Stale};
 use crate::trace;
 use abi::trace::kind as event;
 use abi::layout::PAGE;
-use abi::pager::{LEVEL_TASK, NOT_MINE, flag, miss, why};
+use abi::pager::{LEVEL_TASK, NOT_MINE, answer, flag, miss, why};
 use abi::refusal::Object;
 use abi::section::kind;
 use abi::task::{USER_SYSTEM, cause};
@@ -35,7 +35,7 @@ use ::pager::answer::Patience;
 use ::pager::level;
 use ::pager::transit::{Key, Transit};
 use ::pager::who::{Candidate, Miss, Outcome, Who};
-use again::{Seen, Way};
+use again::Seen;
 use ::view::Access;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -75,8 +75,6 @@ pub struct Served {
     /// The page is in transit for this.
     key: Option<Key>,
     outer: u64,
-    /// How the thread goes back, if it has come by the short way.
-    way: Option<Way>,
 }
 
 /// A page that an access needs, and that is not to be used.
@@ -261,7 +259,8 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
     let (depth, innermost) = {
         let inner = thread.inner.lock();
         let served = inner.more.iter().rev().find_map(|(_, more)| more.served());
-        (inner.depth(), served.map(|served| served.pager.level))
+        let by_short_way = || inner.asked.as_ref().and_then(|asked| asked.level());
+        (inner.depth(), served.map(|served| served.pager.level).or_else(by_short_way))
     };
     let (of_section, invalid) = {
         let state = missed.section.state.lock();
@@ -309,7 +308,7 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
     let no_room = missed.denial(cause::PAGER, why::NO_ROOM);
     let inner = &mut *thread.inner.lock();
     let area = Area::spare(&mut inner.areas);
-    enter(thread, inner, kind, Served { area, pager, missed, who, key, outer: 0, way: None }).map_err(|served| {
+    enter(thread, inner, kind, Served { area, pager, missed, who, key, outer: 0 }).map_err(|served| {
         release(&served);
         no_room
     })
@@ -368,10 +367,13 @@ pub fn restore(thread: &Thread, inner: &mut Inner, served: &mut Served) {
 /// What comes of the answer: the access is made again, or somebody else asked, or it is an error. Without locks.
 pub fn returned(thread: &Arc<Thread>, served: Served, result: Result<[u64; 2], Error>) {
     trace::note(event::PAGED, served.missed.section.base, served.missed.offset / PAGE * PAGE);
-    let is_there = release(&served);
     let domain = thread.domain();
+    if result == Ok([0, answer::VALID]) {
+        validate(thread, &served);
+    }
+    let is_there = release(&served);
     let failed = match result {
-        Ok([0, _]) => {
+        Ok([0, answer::DONE | answer::VALID]) => {
             let goes_on = served.key.is_none() || thread.inner.lock().patience.answered(is_there);
             if goes_on { None } else { Some(why::NOT_VALID) }
         }
@@ -397,6 +399,18 @@ pub fn returned(thread: &Arc<Thread>, served: Served, result: Result<[u64; 2], E
         return answer(r, Err(Error::Absent));
     }
     fault::stop(thread, &domain, missed.address, missed.denial(cause::PAGER, why));
+}
+
+/// The pager says that the page is to be made valid: as if it had made the call. If it may not, the page stays as it is.
+fn validate(thread: &Arc<Thread>, served: &Served) {
+    let Some(text) = served.pager.text() else { return };
+    let Ok(pager) = thread.domain_for(&mut thread.inner.lock(), &text) else { return };
+    let Missed { section, offset, .. } = &served.missed;
+    let Ok(mut state) = section.lock_for(&pager, Rights::CHANGE_ACL) else { return };
+    if *offset < state.len {
+        state.invalid.take(offset / PAGE, 1);
+        view::show(&mut state.mapped, offset / PAGE * PAGE, PAGE);
+    }
 }
 
 /// The page is in transit no more: who has waited looks anew. Whether it can be used now. Without locks.

@@ -32,6 +32,7 @@ use abi::task::{STACK_DEFAULT, USER_SYSTEM};
 use abi::{AclEntry, Error, Rights};
 use ::sched::{Life, Phase, Wish};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::pass::OwnCard;
@@ -81,7 +82,7 @@ pub struct Inner {
     /// The section whose pages it has last made invalid or valid.
     pub last: Option<Last>,
     /// Which pager was last asked for it.
-    pub asked: Option<Asked>,
+    pub asked: Option<Box<Asked>>,
 }
 
 /// Whether a thread may run, and what would make it ready again.

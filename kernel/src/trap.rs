@@ -9,7 +9,7 @@ use crate::thread::{Inner, Thread, answer};
 use crate::{boot, call, epc, fault, foreign, light, line, mbcf, pager, pass, pressure, processor, sched, trace};
 use abi::Error;
 use abi::calls::Call;
-use abi::gate::{CALL_BASE, RETURN};
+use abi::gate::CALL_BASE;
 use abi::layout::SPACE_END;
 use alloc::sync::Arc;
 use arch::apic;
@@ -22,8 +22,8 @@ use arch::{log_out, machine_check};
 const GENERAL_PROTECTION: u64 = 13;
 
 arch::kernel! {
-    main: first_processor, processor: further_processor, own: Processor, trap: trap, post: short::enter, plain: short::enter_plain, light: light::TABLE,
-    mbcf: mbcf::TABLE
+    main: first_processor, processor: further_processor, own: Processor, trap: trap, post: short::enter, plain: short::enter_plain,
+    asks: pager::again, answered: pager::back, light: light::TABLE, mbcf: mbcf::TABLE
 }
 
 /// First processor, machine set up.
@@ -45,10 +45,7 @@ fn trap(trap: Trap) -> Resume {
     }
     pass::settle(here);
     match trap {
-        // To a pager and back there are short ways.
-        Trap::Call { number: RETURN } => pager::back(here).unwrap_or_else(|| serve_call(here)),
         Trap::Call { .. } => serve_call(here),
-        Trap::PageFault { address, error } => pager::again(here, address, error).unwrap_or_else(|| serve(here, trap)),
         _ => serve(here, trap),
     }
 }

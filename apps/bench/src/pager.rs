@@ -11,17 +11,26 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::section::kind;
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::Section;
-use musubi::rt::pager::{flag, set, supply_page, take_page};
+use musubi::rt::pager::{answer, flag, set, supply_page, take_page};
 use musubi::rt::section::{invalidate, validate};
 
 const ROUNDS: usize = 500;
 
-/// It makes the page valid.
+/// It has the kernel make the page valid.
 struct Validates;
 
 impl Pager for Validates {
-    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<(), Error> {
-        validate(section + offset / PAGE * PAGE, PAGE)
+    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<u64, Error> {
+        Ok(answer::VALID)
+    }
+}
+
+/// It does that by a call of its own.
+struct Calls;
+
+impl Pager for Calls {
+    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<u64, Error> {
+        validate(section + offset / PAGE * PAGE, PAGE).map(|()| answer::DONE)
     }
 }
 
@@ -29,8 +38,8 @@ impl Pager for Validates {
 struct Empty;
 
 impl Pager for Empty {
-    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<(), Error> {
-        Ok(())
+    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<u64, Error> {
+        Ok(answer::DONE)
     }
 }
 
@@ -38,8 +47,8 @@ impl Pager for Empty {
 struct Supplies(AtomicU64);
 
 impl Pager for Supplies {
-    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<(), Error> {
-        supply_page(section + offset / PAGE * PAGE, self.0.load(Ordering::Relaxed), 0)
+    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<u64, Error> {
+        supply_page(section + offset / PAGE * PAGE, self.0.load(Ordering::Relaxed), 0).map(|()| answer::DONE)
     }
 }
 
@@ -55,6 +64,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     };
     for (name, mut section) in [
         ("validate", with(pager_serve(&Validates), 0)?),
+        ("validate-by-call", with(pager_serve(&Calls), 0)?),
         ("validated-before", with(pager_serve(&Empty), flag::VALID_BEFORE)?),
     ] {
         let base = section.base();

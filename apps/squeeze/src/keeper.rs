@@ -12,7 +12,7 @@ use musubi::abi::section::kind;
 use musubi::interfaces::memory::{GiveBack, MemoryClient, give_back_serve_by};
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::gate::ANYBODY;
-use musubi::rt::pager::{self, Was, supply};
+use musubi::rt::pager::{self, Was, answer, supply};
 use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
 use musubi::rt::{Mutex, Section};
@@ -116,7 +116,7 @@ impl Keeper {
 }
 
 impl Pager for Keeper {
-    fn fault(&self, _: u64, offset: u64, _: u64, _: u64) -> Result<(), Error> {
+    fn fault(&self, _: u64, offset: u64, _: u64, _: u64) -> Result<u64, Error> {
         let (page, state) = (offset / PAGE, &mut *self.state.lock());
         state.counts.faults += 1;
         while state.there.len() >= self.most.load(Ordering::SeqCst) {
@@ -135,7 +135,7 @@ impl Pager for Keeper {
             None => pager::supply_zeroes(at, supply::CLEAN)?,
         }
         state.there.push_back(page);
-        Ok(())
+        Ok(answer::DONE)
     }
 }
 

@@ -29,11 +29,13 @@ impl Marks {
 
     /// Whether the page is in the set.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn has(&self, page: u64) -> bool {
-        if page < WORD {
-            return self.low >> page & 1 != 0;
-        }
+        if page < WORD { self.low >> page & 1 != 0 } else { self.has_far(page) }
+    }
+
+    #[inline(never)]
+    fn has_far(&self, page: u64) -> bool {
         let word = |chunk: &[u64; WORDS]| chunk[(page % CHUNK / WORD) as usize] >> (page % WORD) & 1 != 0;
         self.marked > 0 && self.chunk(page / CHUNK).is_some_and(word)
     }

@@ -94,6 +94,14 @@ unsafe impl Send for Area {}
 /// Permission to leave the kernel with a certain area's registers: the end of every trap.
 pub struct Resume(pub(crate) *const Registers);
 
+impl Resume {
+    /// For assembly; null: there is none.
+    #[inline]
+    pub fn pointer(resume: Option<Resume>) -> *const Registers {
+        resume.map_or(core::ptr::null(), |resume| resume.0)
+    }
+}
+
 impl Area {
     pub fn new(registers: Registers) -> Area {
         Area(Box::new(Inner {

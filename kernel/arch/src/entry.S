@@ -36,6 +36,7 @@
 .set SUPERVISOR, 1                                   # in a root: its view is one of a text in supervisor mode (tables.rs)
 .set IMAGE_HALF, 0xffff8780                         # upper half of all addresses of the kernel's code
 .set AT_VECTOR, 15 * 8
+.set ERROR_BEFORE_END, 48                           # from the end of Registers back
 
 .macro save
     push %rax
@@ -53,6 +54,15 @@
     push %r13
     push %r14
     push %r15
+.endm
+
+# The same, and the kernel's own stack and flags after an interrupt of a program.
+.macro save_interrupted
+    save
+    mov %gs:STACK, %rsp
+    xor %ebp, %ebp
+    push $2                                         # no flag is left: DF, and AC, which would open the program's pages to
+    popf                                            # the kernel and which an interrupt, unlike syscall, leaves as it is
 .endm
 
 # The whole context of a thread that has come by `syscall`.
@@ -163,17 +173,16 @@ vectors:
 page_fault:
     cmpl $FETCH_FROM_NOTHING, 8(%rsp)
     je plain_in                                     # perhaps a plain call: gate.S
+    testb $3, 24(%rsp)
+    jz supervisor
+    jmp asks_pager                                  # perhaps one like the one before: aside.S
 interrupt:
     testb $3, 24(%rsp)                              # cs of the interrupted code
     jz supervisor
 from_program:
     swapgs
 interrupt_user:
-    save
-    mov %gs:STACK, %rsp
-    xor %ebp, %ebp
-    push $2                                         # no flag is left: DF, and AC, which would open the program's pages to
-    popf                                            # the kernel and which an interrupt, unlike syscall, leaves as it is
+    save_interrupted
     call trap_entry
     jmp resume
 supervisor:                                         # a text that is placed there, wherever it has jumped to; or the kernel

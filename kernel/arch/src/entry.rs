@@ -10,6 +10,7 @@ global_asm!(
     include_str!("gate.S"),
     include_str!("pass.S"),
     include_str!("post.S"),
+    include_str!("aside.S"),
     include_str!("light.S"),
     light_count = const abi::calls::LIGHT_COUNT,
     mbcf_count = const abi::calls::MBCF_COUNT,
@@ -45,10 +46,13 @@ pub enum Trap {
 
 /// Names the type that the kernel proper has one of for each processor, and the functions by which it is entered: on the first processor with the machine set up, on
 /// every further processor, on every trap of user code, by a message that may take the short way (sent or answered and received
-/// in one step, or only one of them), by light calls and by memory operations.
+/// in one step, or only one of them), by a fault that a pager may be asked for by the short way and by its answer, by light calls and by memory operations.
 #[macro_export]
 macro_rules! kernel {
-    (main: $main:path, processor: $processor:path, own: $own:ty, trap: $trap:path, post: $post:path, plain: $plain:path, light: $light:path, mbcf: $mbcf:path) => {
+    (
+        main: $main:path, processor: $processor:path, own: $own:ty, trap: $trap:path, post: $post:path, plain: $plain:path,
+        asks: $asks:path, answered: $answered:path, light: $light:path, mbcf: $mbcf:path
+    ) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
         mod entries {
             #![allow(clippy::wildcard_imports)]
@@ -69,6 +73,16 @@ macro_rules! kernel {
             #[unsafe(no_mangle)]
             fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
                 $trap(trap)
+            }
+            // SAFETY: as above; `aside.S` calls it.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_asks(error: u64, address: u64) -> *const $crate::context::Registers {
+                $crate::context::Resume::pointer($asks(error, address))
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_answered(status: u64, value: u64, rip: u64) -> *const $crate::context::Registers {
+                $crate::context::Resume::pointer($answered(status, value, rip))
             }
             // SAFETY: as above; `light.S` reads it.
             #[unsafe(no_mangle)]

@@ -11,7 +11,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) struct State([u8; 832]);
 
 /// An area that says of every component that it is in its initial state.
-static NOTHING: State = State([0; 832]);
+static NOTHING: State = {
+    let mut state = State([0; 832]);
+    [state.0[24], state.0[25]] = [MXCSR_CLEAN as u8, (MXCSR_CLEAN >> 8) as u8];
+    state
+};
 
 const MXCSR_CLEAN: u32 = 0x1f80;
 const FCW_CLEAN: u16 = 0x037f;
@@ -94,6 +98,14 @@ pub fn control() -> Control {
 /// the next.
 #[inline(always)]
 pub fn scrub(control: Option<Control>) {
+    if control.is_none() && has(feature::AVX) {
+        // SAFETY: as below. MXCSR is loaded from the area where a component is that uses it, and the control word is part of x87's initial
+        // state (SDM 1, 13.8).
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) NOTHING.0.as_ptr(), in("eax") X87_SSE_AVX, in("edx") 0, options(nostack));
+        }
+        return;
+    }
     let Control { mxcsr, fcw, .. } = control.unwrap_or(Control { mxcsr: MXCSR_CLEAN, fcw: FCW_CLEAN, reserved: 0 });
     // SAFETY: the kernel keeps nothing in vector registers. MXCSR was read from the register or is the clean value.
     unsafe {

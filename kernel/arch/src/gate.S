@@ -343,6 +343,8 @@ out_slow:
     shr $15, %edx
     cmp $0x18000, %edx                              # bits 63 and 62 alone: a plain call
     je plain_out
+    cmp $0x14000, %edx                              # bits 63 and 61: more to it than the frame holds
+    je pager_out                                    # aside.S
 out_other:
     mov %gs:SCRATCH, %rdx
     mov $RETURN, %eax

@@ -1,25 +1,27 @@
-//! The short way to a pager and back: a fault like the one before, of the same thread in the same domain on the same section, goes to the same
-//! pager by the same record. What was found then holds as long as nothing of it has changed, which everything here counts; the rest is
-//! asked anew. Whatever is not as before goes the long way, and nothing was done.
+//! The short way to a pager and back (`arch/src/aside.S`): a fault like the one before, of the same thread in the same domain on the same
+//! section, goes to the same pager by the same record. What was found then holds as long as nothing of it has changed, which everything here
+//! counts; the rest is asked anew. Whatever is not as before goes the long way, and nothing was done. Nothing is waited for but locks
+//! that are held for a moment.
 
 use super::{Missed, Pager, Served};
 use crate::aside::{self, Arrival};
 use crate::domain::{Domain, Place};
 use crate::epc::More;
-use crate::processor::{Processor, count};
+use crate::processor::{count, here};
 use crate::seat::NO_SEAT;
 use crate::section::{Section, State};
 use crate::thread::{Inner, Thread};
-use crate::{trace, view};
+use crate::view;
 use abi::gate::DEPTH_MAX;
 use abi::layout::PAGE;
-use abi::pager::{flag, miss};
-use abi::trace::kind as event;
+use abi::pager::{answer, flag, miss};
+use abi::Rights;
 use ::pager::transit::Key;
 use ::pager::who::Who;
 use ::view::Access;
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
-use arch::context::Resume;
+use arch::context::{Area, Resume};
 use arch::entry::page_fault::{FETCH, PRESENT, STORE, USER};
 use arch::gate::{BY_KERNEL, is_doorstep, is_gate};
 use core::sync::atomic::Ordering;
@@ -36,28 +38,58 @@ pub struct Seen {
     changes: u64,
 }
 
-/// Whom a thread has last asked.
+/// Whom a thread has last asked, and, while that pager runs, what it was asked for.
 pub struct Asked {
     seen: Seen,
     pager: Arc<Pager>,
     /// The thread was in a call.
     in_call: bool,
-    /// The pager's domain, the record that leads there and the key register's value by it, and the records' changes when it was found to.
-    callee: Arc<Domain>,
+    /// Where the thread is not, and what it runs there with: the pager's domain, or while that runs the one which it serves.
+    other: Arc<Domain>,
+    area: Area,
+    /// The record that leads to the pager, the key register's value by it, and the records' changes when it was found to.
     record: u64,
     register: u32,
     records: u64,
+    /// The pager may make the page valid.
+    may_validate: bool,
+    away: Option<Away>,
 }
 
-/// How a thread goes back from a pager: into which domain, with which value of the key register, and where it was seen there; where the
-/// pager's stack was left. It holds as long as the records' changes are the same and the thread is where it came by this record.
-pub struct Way {
-    into: Arc<Domain>,
+/// A thread that has come to its pager by the short way.
+struct Away {
+    depth: usize,
+    section: Arc<Section>,
+    offset: u64,
+    /// The page that is in transit for this.
+    page: Option<u64>,
+    outer: u64,
+    /// How it goes back: with which value of the key register, where it was seen there, and where the pager's stack was left.
     register: u32,
     seen: (usize, u64),
     left: u64,
-    record: u64,
-    records: u64,
+}
+
+impl Asked {
+    /// Whether this call is the pager's, by the short way.
+    pub fn serves(&self, depth: usize) -> bool {
+        self.away.as_ref().is_some_and(|away| away.depth == depth)
+    }
+
+    /// The level of the pager that serves the thread now.
+    pub fn level(&self) -> Option<u64> {
+        self.away.as_ref().map(|_| self.pager.level)
+    }
+
+    /// What the long way keeps of it; the thread has left the call.
+    pub fn unfold(self) -> Option<Served> {
+        let Asked { seen, pager, area, away, .. } = self;
+        let Away { section, offset, page, outer, .. } = away?;
+        let key = page.map(of_section);
+        let address = section.base + offset;
+        let missed = Missed { section, offset, address, access: seen.access(), call: None };
+        Some(Served { area, pager, missed, who: Who::Section, key, outer })
+    }
 }
 
 impl Seen {
@@ -70,6 +102,7 @@ impl Seen {
         };
         let is_by_list = state.acl.rights(&domain.subject).contains(access.needs());
         let section = &place.section;
+        // (The fault's address is then that in the section.)
         (is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor).then(|| Seen {
             section: Arc::downgrade(section),
             base: section.base,
@@ -79,6 +112,10 @@ impl Seen {
             may_change,
             changes: state.acl.changes(),
         })
+    }
+
+    fn access(&self) -> Access {
+        if self.write { Access::Write } else { Access::Read }
     }
 }
 
@@ -90,62 +127,78 @@ pub fn remember(thread: &Thread, seen: Seen) {
     if *at != depth || served.who != Who::Section || served.missed.section.base != seen.base {
         return;
     }
+    // One that runs is not forgotten.
+    if inner.asked.as_ref().is_some_and(|asked| asked.away.is_some()) {
+        return;
+    }
     let (pager, record) = (served.pager.clone(), inner.gate.frame(depth).record);
     let Some((callee, register)) = inner.gate.lead(record) else { return };
-    let Ok(callee) = inner.domain_number(callee) else { return };
-    inner.asked = Some(Asked { seen, pager, in_call: depth > 1, callee, record, register, records: inner.gate.changes() });
+    let Ok(other) = inner.domain_number(callee) else { return };
+    if other.supervisor {
+        return;
+    }
+    let may_validate = {
+        let state = served.missed.section.state.lock();
+        state.acl.changes() == seen.changes && state.acl.rights(&other.subject).contains(Rights::CHANGE_ACL)
+    };
+    let records = inner.gate.changes();
+    let area = inner.asked.take().map_or_else(|| Area::spare(&mut inner.areas), |old| old.area);
+    inner.asked = Some(Box::new(Asked { seen, pager, in_call: depth > 1, other, area, record, register, records, may_validate, away: None }));
 }
 
 /// A page fault of the running thread, if it is like the one before. `None`: nothing was done.
 #[inline(always)]
-pub fn again(here: &Processor, address: u64, error: u64) -> Option<Resume> {
-    if error & (PRESENT | USER | FETCH) != USER || arch::percpu::must_attend_here() {
+pub fn again(error: u64, address: u64) -> Option<Resume> {
+    if error & (PRESENT | USER | FETCH) != USER {
         return None;
     }
+    let here = here();
     let local = here.local.lock();
     let thread = local.current.as_ref()?;
     let inner = &mut *thread.inner.lock();
-    inner.asked.as_ref()?;
-    enter(here, thread, inner, address, error & STORE != 0)
+    let mut asked = inner.asked.take()?;
+    let resume = enter(thread, inner, &mut asked, address, error & STORE != 0);
+    put_back(inner, asked);
+    if resume.is_some() {
+        count(&here.counters.faults);
+    }
+    resume
 }
 
-#[inline(never)]
-fn enter(here: &Processor, thread: &Arc<Thread>, inner: &mut Inner, address: u64, write: bool) -> Option<Resume> {
+#[inline(always)]
+fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u64, write: bool) -> Option<Resume> {
     let rip = inner.area.registers().rip;
     if is_gate(rip) || rip & BY_KERNEL != 0 {
         return None;
     }
     inner.sync();
-    let asked = inner.asked.as_ref()?;
-    let (seen, pager, caller) = (&asked.seen, &asked.pager, &*inner.domain);
+    let (seen, pager, caller, callee) = (&asked.seen, &asked.pager, &*inner.domain, &*asked.other);
     let offset = address.wrapping_sub(seen.base);
-    let depth = inner.depth();
+    let depth = inner.seen.0;
     let same = offset < seen.reserve
         && write == seen.write
         && caller.number == seen.domain
-        && !caller.is_secret()
         && depth < DEPTH_MAX
         && (depth > 0) == asked.in_call
         && asked.records == inner.gate.changes()
+        && asked.away.is_none()
         && inner.more.is_empty()
-        && inner.more.capacity() > 0
-        && !inner.areas.is_empty()
+        && !caller.is_secret()
+        && !callee.is_secret()
         && thread.seat.load(Ordering::Relaxed) == NO_SEAT;
     if !same {
         return None;
     }
-    let callee = &asked.callee;
     let lives = !callee.text.is_dead() && callee.text.callers.generation() == pager.seen.load(Ordering::Relaxed);
-    if !lives || callee.is_secret() || callee.supervisor || !super::is_known(&callee.text, caller, asked.in_call) {
+    if !lives || asked.in_call && !super::is_known(&callee.text, caller, true) {
         return None;
     }
-    let section = seen.section.upgrade()?;
     let left = aside::left_at(inner, caller, callee);
     let stack = aside::stack(callee, left).ok()?;
     let page = offset / PAGE;
-    let (why, key) = {
-        let mut guard = section.state.try_lock()?;
-        let state: &mut State = &mut guard;
+    let section = seen.section.upgrade()?;
+    let (why, transit) = {
+        let state = &mut *section.state.try_lock()?;
         let same = state.acl.changes() == seen.changes && !state.deleted && offset < state.len && !state.must_wait(page, write);
         if !same || !state.paged.pager.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
             return None;
@@ -155,103 +208,123 @@ fn enter(here: &Processor, thread: &Arc<Thread>, inner: &mut Inner, address: u64
         if why == miss::INVALID && seen.may_change && thread.task.pager.lock().is_some() {
             return None;
         }
-        let key = Key { page, of: 0 };
         if pager.flags & flag::VALID_BEFORE == 0 {
-            if !state.paged.transit.ask(key) {
+            if !state.paged.transit.ask(of_section(page)) {
                 return None;
             }
-            (why, Some(key))
+            (why, Some(page))
         } else {
             if why != miss::INVALID || state.pages.get(page).is_none() {
                 return None;
             }
-            state.invalid.take(page, 1);
-            view::show(&mut state.mapped, page * PAGE, PAGE);
+            validate(state, caller, seen.base, page);
             (why, None)
         }
     };
     thread.has_faulted();
-    count(&here.counters.faults);
-    trace::note(event::PAGER, section.base, page * PAGE);
-    let access = if write { Access::Write } else { Access::Read };
-    let words = [section.base, offset, u64::from(access.right().bits()), why];
+    let words = [section.base, offset, u64::from(seen.access().right().bits()), why];
     let arrival = Arrival { record: asked.record, entry: pager.block.entry, index: pager.index, left, stack };
-    let (pager, callee, register) = (pager.clone(), callee.clone(), asked.register);
     let (root, caller) = (callee.root(), caller.number);
-    let (before, record) = ((inner.register, inner.seen), asked.record);
-    let mut area = inner.areas.pop()?;
-    let mut into = callee;
-    aside::arrive(inner, caller, arrival, words, &mut area, |inner| {
-        core::mem::swap(&mut inner.domain, &mut into);
-        (inner.register, inner.seen) = (register, (depth + 1, record));
-    });
-    let way = Way { into, register: before.0, seen: before.1, left, record, records: inner.gate.changes() };
-    let missed = Missed { section, offset, address, access, call: None };
     let outer = thread.served.begin();
-    inner.more.push((depth + 1, More::Served(Served { area, pager, missed, who: Who::Section, key, outer, way: Some(way) })));
-    Some(leave(here, thread, inner, root))
+    asked.away = Some(Away { depth: depth + 1, section, offset, page: transit, outer, register: inner.register, seen: inner.seen, left });
+    let (other, at) = (&mut asked.other, (depth + 1, asked.record));
+    let register = asked.register;
+    aside::arrive(inner, caller, arrival, words, &mut asked.area, |inner| {
+        core::mem::swap(&mut inner.domain, other);
+        (inner.register, inner.seen) = (register, at);
+    });
+    Some(leave(thread, inner, root))
 }
 
-/// The running thread is back at the doorstep, if that is from a pager that has simply done it. `None`: nothing was done.
+/// A page that the section's own pager is asked for.
+fn of_section(page: u64) -> Key {
+    Key { page, of: 0 }
+}
+
+/// As `page_validate` of a page by the pager. Mostly the thread's own view is the only one that maps the section.
 #[inline(always)]
-pub fn back(here: &Processor) -> Option<Resume> {
-    let local = here.local.lock();
-    let thread = local.current.as_ref()?;
-    let inner = &mut *thread.inner.lock();
-    let r = inner.area.registers();
-    if r.rdi != 0 || !is_doorstep(r.rip) || inner.more.is_empty() || arch::percpu::must_attend_here() {
+fn validate(state: &mut State, domain: &Domain, base: u64, page: u64) {
+    state.invalid.take(page, 1);
+    if let [mapping] = &state.mapped[..]
+        && let Some(view) = mapping.own(domain, base)
+    {
+        return view.show(base + page * PAGE, PAGE);
+    }
+    view::show(&mut state.mapped, page * PAGE, PAGE);
+}
+
+/// The running thread is back at the doorstep, if that is from a pager that has done it, or says what is to be done. `None`: nothing was done that
+/// the long way does not do as well.
+#[inline(always)]
+pub fn back(status: u64, value: u64, rip: u64) -> Option<Resume> {
+    if status != 0 || value > answer::VALID || !is_doorstep(rip) {
         return None;
     }
-    come_back(here, thread, inner)
+    let local = here().local.lock();
+    let thread = local.current.as_ref()?;
+    let inner = &mut *thread.inner.lock();
+    let mut asked = inner.asked.take()?;
+    let resume = come_back(thread, inner, &mut asked, value == answer::VALID);
+    put_back(inner, asked);
+    resume
 }
 
-#[inline(never)]
-fn come_back(here: &Processor, thread: &Arc<Thread>, inner: &mut Inner) -> Option<Resume> {
-    let [.., (depth, More::Served(Served { way: Some(way), missed, key, .. }))] = &inner.more[..] else { return None };
-    let depth = *depth;
-    let into = &way.into;
-    let same = inner.seen == (depth, way.record)
-        && inner.gate.is_at(depth, way.record)
-        && way.records == inner.gate.changes()
+/// Where it was taken from, and nothing is left to be dropped.
+#[inline(always)]
+fn put_back(inner: &mut Inner, asked: Box<Asked>) {
+    core::mem::forget(inner.asked.replace(asked));
+}
+
+#[inline(always)]
+fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: bool) -> Option<Resume> {
+    let (away, into) = (asked.away.as_ref()?, &*asked.other);
+    let depth = away.depth;
+    let same = inner.seen == (depth, asked.record)
+        && inner.gate.is_at(depth, asked.record)
+        && asked.records == inner.gate.changes()
+        && inner.more.is_empty()
         && !inner.domain.is_secret()
         && !into.is_secret()
         && !into.text.is_dead()
         && inner.stacks.is_empty()
         && inner.has_no_faults()
-        && !thread.due.is_any()
-        && inner.areas.is_empty();
+        && !thread.due.is_any();
     if !same {
         return None;
     }
-    if let Some(key) = key {
-        let state = &mut *missed.section.state.try_lock()?;
-        if state.misses(key.page).is_some() || !state.paged.transit.answered_alone(*key) {
+    if let Some(page) = away.page {
+        let state = &mut *away.section.state.try_lock()?;
+        if valid {
+            if !asked.may_validate || state.acl.changes() != asked.seen.changes || state.deleted || away.offset >= state.len {
+                return None;
+            }
+            validate(state, into, asked.seen.base, page);
+        }
+        let is_there = if valid { state.pages.get(page).is_some() } else { state.misses(page).is_none() };
+        if !is_there || !state.paged.transit.answered_alone(of_section(page)) {
             return None;
         }
         inner.patience.answered(true);
     }
-    trace::note(event::PAGED, missed.section.base, missed.offset / PAGE * PAGE);
-    let (from, left) = (inner.domain.number, way.left);
+    let Away { outer, register, seen, left, .. } = *away;
+    asked.away = None;
+    let from = inner.domain.number;
     inner.gate.set_sp(from, left);
     inner.gate.forget_frame(depth);
     inner.gate.set_top(depth - 1);
-    let Some((_, More::Served(Served { mut area, way: Some(way), outer, .. }))) = inner.more.pop() else { unreachable!("it was there") };
-    let root = way.into.root();
-    (inner.domain, inner.register, inner.seen) = (way.into, way.register, way.seen);
-    aside::come_back(inner, &mut area);
+    core::mem::swap(&mut inner.domain, &mut asked.other);
+    (inner.register, inner.seen) = (register, seen);
+    aside::come_back(inner, &mut asked.area);
     thread.served.end(outer);
-    inner.areas.push(area);
-    Some(leave(here, thread, inner, root))
+    let root = inner.domain.root();
+    Some(leave(thread, inner, root))
 }
 
 /// The way out, into a domain with this root.
 #[inline(always)]
-fn leave(here: &Processor, thread: &Thread, inner: &mut Inner, root: u64) -> Resume {
-    inner.gate.activate();
+fn leave(thread: &Thread, inner: &mut Inner, root: u64) -> Resume {
     thread.card.leaves(&inner.area, &inner.gate);
     arch::gate::load_root(root);
     arch::gate::set_register(inner.register);
-    let resume = inner.area.resume(false);
-    here.enter_user();
-    resume
+    inner.area.resume(false)
 }

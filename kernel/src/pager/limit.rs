@@ -26,7 +26,7 @@ pub struct Standing {
 
 impl Standing {
     /// A pager is called. What is to be said at its end.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&self) -> u64 {
         let outer = self.since.load(Ordering::Relaxed);
         self.since.store(LOOKS.load(Ordering::Relaxed), Ordering::SeqCst);
@@ -50,6 +50,7 @@ impl Standing {
     }
 }
 
+#[inline(never)]
 fn await_look() {
     if !AWAITED.swap(true, Ordering::SeqCst) {
         sched::at(arch::time::now() + TIME_NS, Timeout::Pagers);

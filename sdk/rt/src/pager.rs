@@ -3,7 +3,7 @@
 
 use abi::Error;
 use abi::calls::stub;
-pub use abi::pager::{LEVEL_MAX, TIME_NS, TRIES, flag, miss, supply, why};
+pub use abi::pager::{LEVEL_MAX, TIME_NS, TRIES, answer, flag, miss, supply, why};
 
 use crate::Trap;
 

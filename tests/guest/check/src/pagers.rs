@@ -1,5 +1,6 @@
 //! Pagers outside the kernel (SSS-57 to 60, CUBIX-20): this program is the pager of its own sections, and of its own task.
 
+mod again;
 mod failures;
 mod pages;
 
@@ -15,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
 use musubi::interfaces::pager::{Pager, pager_serve};
-use musubi::rt::pager::{self, flag, miss};
+use musubi::rt::pager::{self, answer, flag, miss};
 use musubi::rt::section::{self, invalidate, validate};
 use musubi::rt::{Section, fault, thread, time};
 use musubi::{Error, Rights};
@@ -39,6 +40,11 @@ pub const CHECKS: &[Check] = &[
     ("what_cannot_have_a_pager", failures::refusals),
     ("who_waits_for_a_page_is_killed", failures::killed),
     ("a_pager_takes_too_long", failures::late),
+    ("again_whatever_the_pager_does", again::whatever),
+    ("valid_as_the_pager_may_make_it", again::valid_by_right),
+    ("again_by_pagers_of_pagers", again::nested),
+    ("again_and_ended", again::ended),
+    ("again_by_many", again::crowd),
 ];
 
 /// What a pager of a check does.
@@ -49,6 +55,8 @@ pub enum Does {
     /// From the scratch section, whose page is filled with the offset before.
     Supply,
     Nothing,
+    /// Answers what is at [`Own::at`].
+    Answer,
     Refuse,
     Decline,
     Fault,
@@ -93,7 +101,7 @@ impl Own {
 }
 
 impl Pager for Own {
-    fn fault(&self, section: u64, offset: u64, right: u64, miss: u64) -> Result<(), Error> {
+    fn fault(&self, section: u64, offset: u64, right: u64, miss: u64) -> Result<u64, Error> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         [section, offset, right, miss]
             .into_iter()
@@ -105,13 +113,15 @@ impl Pager for Own {
         } else if self.is(Does::Decline) {
             return Err(Error::NotSupported);
         } else if self.is(Does::Nothing) {
-            return Ok(());
+            return Ok(answer::DONE);
+        } else if self.is(Does::Answer) {
+            return Ok(self.at.load(Ordering::SeqCst));
         } else if self.is(Does::Fault) {
             load(8);
         } else if self.is(Does::Supply) {
             let scratch = self.at.load(Ordering::SeqCst);
             store(scratch, offset / PAGE + 1);
-            return pager::supply_page(page, scratch, pager::supply::CLEAN);
+            return pager::supply_page(page, scratch, pager::supply::CLEAN).map(|()| answer::DONE);
         } else if self.is(Does::Reads) {
             load(self.at.load(Ordering::SeqCst));
         } else if self.is(Does::Late) {
@@ -121,7 +131,7 @@ impl Pager for Own {
         while self.is(Does::Sleep) {
             time::sleep_ns(1_000_000_000);
         }
-        validate(page, PAGE)
+        validate(page, PAGE).map(|()| answer::DONE)
     }
 }
 

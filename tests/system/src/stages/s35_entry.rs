@@ -68,6 +68,11 @@ pub fn cases() -> Vec<Case> {
                 "what_cannot_have_a_pager",
                 "who_waits_for_a_page_is_killed",
                 "a_pager_takes_too_long",
+                "again_whatever_the_pager_does",
+                "valid_as_the_pager_may_make_it",
+                "again_by_pagers_of_pagers",
+                "again_and_ended",
+                "again_by_many",
             ],
         )
         .timeout(240)

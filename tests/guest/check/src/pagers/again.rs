@@ -1,0 +1,200 @@
+//! Faults like the one before, which take the short way to the pager and back: whatever it does then, all is as by the long way.
+
+use super::{Does, Own, own, paged, read, soon};
+use crate::memory::{data, load, store};
+use crate::report::{Outcome, doing};
+use crate::sections::everybody;
+use crate::{holds, same};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use musubi::Rights;
+use musubi::abi::layout::PAGE;
+use musubi::rt::pager::{self, TRIES, answer, flag};
+use musubi::rt::section::{self, invalidate};
+use musubi::rt::{thread, time};
+
+impl Own {
+    /// From now on it answers this, and does nothing.
+    fn answers(&self, value: u64) {
+        self.at.store(value, Ordering::SeqCst);
+        self.set(Does::Answer);
+    }
+}
+
+/// Faults until they take the short way.
+fn warm(base: u64, own: &Own) -> Outcome {
+    own.set(Does::Validate);
+    for round in 0..3 {
+        invalidate(base, PAGE).map_err(doing("invalidate"))?;
+        same!((read(base), own.calls()), (Some(1), 1), "round {round}");
+    }
+    invalidate(base, PAGE).map_err(doing("invalidate"))
+}
+
+/// All answers and errors, after faults that went well and after one another.
+pub fn whatever() -> Outcome {
+    let (section, own) = paged(2, Does::Validate, 0)?;
+    let base = section.base();
+    for does in [Does::Nothing, Does::Refuse, Does::Decline, Does::Fault] {
+        warm(base, own)?;
+        own.set(does);
+        let asked = if does == Does::Nothing { u64::from(TRIES) } else { 1 };
+        for round in 0..3 {
+            same!((read(base), own.calls()), (None, asked), "a pager that does {does:?}, round {round}");
+        }
+    }
+    warm(base, own)?;
+    own.answers(answer::VALID);
+    for round in 0..5 {
+        same!((read(base), own.calls()), (Some(1), 1), "the kernel makes it valid, round {round}");
+        same!((read(base), own.calls()), (Some(1), 0), "and it is, round {round}");
+        invalidate(base, PAGE).map_err(doing("invalidate"))?;
+    }
+    for value in [2, 1 << 20, u64::MAX] {
+        own.answers(value);
+        same!((read(base), own.calls()), (None, 1), "an answer that there is not: {value:#x}");
+    }
+    own.answers(answer::VALID);
+    store(base, 5);
+    same!((load(base), load(base + PAGE), own.calls()), (5, 2, 1), "a store");
+    section.delete().map_err(doing("delete"))
+}
+
+/// What a pager may not do by a call the kernel does not do for it either.
+pub fn valid_by_right() -> Outcome {
+    // A page that is not there is not made by being valid.
+    let section = data(2 * PAGE).map_err(doing("create"))?;
+    let (own, gate) = own(Does::Answer)?;
+    pager::set(section.base(), gate, 1, 0).map_err(doing("pager"))?;
+    own.answers(answer::VALID);
+    for round in 0..3 {
+        same!((read(section.base()), own.calls()), (None, u64::from(TRIES)), "an absent page, round {round}");
+    }
+    section.delete().map_err(doing("delete"))?;
+    // A task's pager.
+    let section = data(PAGE).map_err(doing("create"))?;
+    store(section.base(), 1);
+    pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+    for round in 0..3 {
+        invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
+        same!((read(section.base()), own.calls()), (Some(1), 1), "a task's pager, round {round}");
+    }
+    pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
+    section.delete().map_err(doing("delete"))?;
+    // One that may not any more.
+    let (section, own) = paged(1, Does::Validate, 0)?;
+    let base = section.base();
+    warm(base, own)?;
+    own.answers(answer::VALID);
+    section::grant(base, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let mine = section::acl(base).map_err(doing("acl"))?;
+    for entry in mine.iter().filter(|entry| Rights::from_bits_truncate(entry.rights).contains(Rights::CHANGE_ACL)) {
+        let rights = (Rights::READ | Rights::WRITE).bits();
+        section::grant(base, &musubi::abi::AclEntry { rights, ..*entry }).map_err(doing("give up"))?;
+    }
+    for round in 0..3 {
+        same!((read(base), own.calls()), (None, u64::from(TRIES)), "without the right, round {round}");
+    }
+    Ok(())
+}
+
+/// A pager by the short way whose own faults take it, too.
+pub fn nested() -> Outcome {
+    let (low, below) = paged(1, Does::Validate, 0)?;
+    let (high, _) = paged(1, Does::Validate, 0)?;
+    let (above, gate) = own(Does::Reads)?;
+    pager::set(high.base(), gate, 2, 0).map_err(doing("level 2"))?;
+    above.at.store(low.base(), Ordering::SeqCst);
+    let both_absent = || {
+        [low.base(), high.base()].into_iter().try_for_each(|base| invalidate(base, PAGE)).map_err(doing("invalidate"))
+    };
+    for round in 0..6 {
+        both_absent()?;
+        same!((read(high.base()), above.calls(), below.calls()), (Some(1), 1, 1), "round {round}");
+    }
+    for round in 0..4 {
+        invalidate(high.base(), PAGE).map_err(doing("invalidate"))?;
+        same!(
+            (read(high.base()), above.calls(), below.calls()),
+            (Some(1), 1, 0),
+            "the lower one is valid, round {round}"
+        );
+    }
+    // Served by the short way it needs what is not below it.
+    warm(low.base(), below)?;
+    below.at.store(high.base(), Ordering::SeqCst);
+    below.set(Does::Reads);
+    for round in 0..4 {
+        both_absent()?;
+        same!(
+            (read(low.base()), above.calls(), below.calls()),
+            (None, 0, 1),
+            "a page that is not below, round {round}"
+        );
+    }
+    below.set(Does::Validate);
+    same!(read(low.base()), Some(1), "afterwards");
+    low.delete().map_err(doing("delete"))?;
+    high.delete().map_err(doing("delete"))
+}
+
+/// Threads that have gone the short way and are killed in their pager, or whose pager takes too long.
+pub fn ended() -> Outcome {
+    let (section, own) = paged(1, Does::Validate, 0)?;
+    let base = section.base();
+    for round in 0..4 {
+        let way = if round % 2 == 0 { Does::Sleep } else { Does::Loop };
+        let one = thread::spawn(
+            move || {
+                let ready = warm(base, own);
+                own.set(way);
+                thread::exit(if ready.is_ok() { load(base) } else { 99 })
+            },
+            0,
+        );
+        let one = one.map_err(doing("a thread"))?;
+        // Its faults are told apart by what was set before.
+        while !own.is(way) || own.calls() == 0 {
+            time::sleep_ns(1_000_000);
+        }
+        time::sleep_ns(5_000_000);
+        one.kill().map_err(doing("kill"))?;
+        own.set(Does::Validate);
+        holds!(soon(move || one.join())?.is_ok(), "a thread that was killed in its pager");
+        same!(soon(move || read(base))?, Some(1), "the page in round {round}");
+        own.calls();
+    }
+    // Too long: between one and two times the limit.
+    let given_up = soon(move || {
+        warm(base, own)?;
+        own.set(Does::Sleep);
+        let got = read(base);
+        own.set(Does::Validate);
+        Ok::<_, alloc::string::String>((got, read(base)))
+    })??;
+    same!(given_up, (None, Some(1)), "a pager that sleeps, and after that");
+    section.delete().map_err(doing("delete"))
+}
+
+/// Several threads make pages invalid and touch them, each many times, and all by the short way where nobody is in between.
+pub fn crowd() -> Outcome {
+    for (does, flags) in [(Does::Validate, 0), (Does::Answer, 0), (Does::Nothing, flag::VALID_BEFORE)] {
+        let (section, own) = paged(2, does, flags)?;
+        own.at.store(answer::VALID, Ordering::SeqCst);
+        let base = section.base();
+        let run = move |n: u64| {
+            let wrong = (0..300u64).find(|round| {
+                let page = base + (n + round) % 2 * PAGE;
+                invalidate(page, PAGE).is_err() || load(page) != (n + round) % 2 + 1
+            });
+            thread::exit(wrong.map_or(0, |round| round + 1))
+        };
+        let threads: Result<Vec<_>, _> = (0..4).map(|n| thread::spawn(move || run(n), 0)).collect();
+        let threads = threads.map_err(doing("threads"))?;
+        let ended = soon(move || threads.into_iter().map(|one| one.join()).collect::<Vec<_>>())?;
+        holds!(ended.iter().all(|one| *one == Ok(0)), "pager {does:?}: {ended:?}");
+        holds!(own.calls() > 0, "nobody was asked");
+        section.delete().map_err(doing("delete"))?;
+    }
+    Ok(())
+}
