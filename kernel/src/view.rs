@@ -3,7 +3,7 @@
 
 mod mapped;
 
-pub use mapped::{Change, change, disown, hide, leave_all, show, take_out};
+pub use mapped::{AT_ONCE, Change, change, disown, hide, leave_all, show, take_out};
 use mapped::tidy;
 
 use crate::domain::Domain;

@@ -47,18 +47,38 @@ impl Section {
         self.state.lock().acl.rights(&domain.subject)
     }
 
-    /// Sets one ACL entry for a domain that may; effective everywhere when this returns.
+    /// Sets one ACL entry for a domain that may; effective everywhere when this returns. Call without locks: where many views have the section,
+    /// interrupts are let in between them.
     pub fn set_entry_for(&self, domain: &Domain, entry: &AclEntry) -> Result<(), Error> {
         let state = self.lock_for(domain, Rights::CHANGE_ACL)?;
-        self.set_entry_locked(state, entry)
+        if state.mapped.len() <= view::AT_ONCE {
+            return self.set_entry_locked(state, entry, Self::acl_changed);
+        }
+        let mut is_for_all = false;
+        self.set_entry_locked(state, entry, |section, state, change| {
+            let range = ::view::Invalidate::after(change, 0, section.reserve);
+            is_for_all = range.is_some() && !state.deleted;
+            Stale::default()
+        })?;
+        // The list is as it is to be, so nobody maps anything by the old one meanwhile.
+        if is_for_all {
+            view::leave_all(self);
+        }
+        Ok(())
     }
 
     /// Sets one ACL entry on the kernel's own behalf.
     pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
-        self.set_entry_locked(self.state.lock(), entry)
+        self.set_entry_locked(self.state.lock(), entry, Self::acl_changed)
     }
 
-    fn set_entry_locked(&self, mut state: MutexGuard<'_, State>, entry: &AclEntry) -> Result<(), Error> {
+    /// `forget` sees to what was cached of the list before.
+    fn set_entry_locked(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        entry: &AclEntry,
+        forget: impl FnOnce(&Section, &mut State, ::acl::Change) -> Stale,
+    ) -> Result<(), Error> {
         // Whoever runs on a stack trusts the return addresses there (pitfalls, H11): one thread writes it.
         let may_write = Rights::from_bits_retain(entry.rights).contains(Rights::WRITE);
         let is_own = |of: StackOf| entry.principal == principal::THREAD && entry.id == of.thread;
@@ -77,7 +97,7 @@ impl Section {
         {
             text.named_by.lock().remove(&self.base);
         }
-        let stale = self.acl_changed(&mut state, change);
+        let stale = forget(self, &mut state, change);
         state.show(self);
         drop(state);
         self.list_changed(change);

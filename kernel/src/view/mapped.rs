@@ -120,7 +120,7 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
 }
 
 /// Views that are emptied of a section with interrupts off.
-const AT_ONCE: usize = 32;
+pub const AT_ONCE: usize = 32;
 
 /// The section leaves all views that map it now, however many they are; what they are registered for stays, so that who changes it meanwhile
 /// waits for what they owe. Call without locks, when the rights that are to end are gone from its list, or it is dead.

@@ -14,7 +14,7 @@ use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use musubi::rt::gate::{Skeleton, Values};
-use musubi::rt::{Gates, Section, Trap, section, task, thread};
+use musubi::rt::{Gates, Section, Trap, fault, section, task, thread, time};
 use musubi::{AclEntry, Caller, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -30,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("set_refuses", set_refuses),
     ("new_section_is_its_makers", new_section_is_its_makers),
     ("stack_is_one_threads", stack_is_one_threads),
+    ("rights_end_in_many_views", rights_end_in_many_views),
 ];
 
 struct Nothing;
@@ -310,4 +311,48 @@ fn stack_is_one_threads() -> Outcome {
     thread::spawn(body, 0).map_err(doing("thread"))?.join().map_err(doing("join"))?;
     same!(seen.load(Ordering::SeqCst), 0, "whether another thread of this text may read the stack at {stack:#x}");
     peer.end()
+}
+
+/// Without keys each thread has a view of its own. However many they are, no right is left anywhere when the call has returned, and what is
+/// given is there at once.
+fn rights_end_in_many_views() -> Outcome {
+    static ROUND: AtomicU64 = AtomicU64::new(0);
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    static FAILED: AtomicU64 = AtomicU64::new(0);
+    const THREADS: u64 = 80;
+    const ROUNDS: u64 = 6;
+    let section = data(PAGE).map_err(doing("create"))?;
+    let base = section.base();
+    let tries = move |n: u64| {
+        for round in 1..=ROUNDS {
+            while ROUND.load(Ordering::SeqCst) < round {
+                time::sleep_ns(500_000);
+            }
+            // SAFETY: eight bytes of the section for each thread, which nobody else touches; what cannot be stored is an error.
+            let own = unsafe { core::slice::from_raw_parts_mut((base + 8 * n) as *mut u8, 8) };
+            let may = fault::copy_out(own, &round.to_le_bytes()).is_ok();
+            FAILED.fetch_add(u64::from(!may), Ordering::SeqCst);
+            DONE.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let threads: Result<Vec<_>, _> = (0..THREADS).map(|n| thread::spawn(move || tries(n), 0)).collect();
+    let threads = threads.map_err(doing("threads"))?;
+    let mine = section::acl(base).map_err(doing("acl"))?;
+    for round in 1..=ROUNDS {
+        let may = round % 2 == 1;
+        for entry in &mine {
+            let rights = if may { entry.rights } else { (Rights::READ | Rights::CHANGE_ACL).bits() };
+            section::grant(base, &AclEntry { rights, ..*entry }).map_err(doing("grant"))?;
+        }
+        DONE.store(0, Ordering::SeqCst);
+        FAILED.store(0, Ordering::SeqCst);
+        ROUND.store(round, Ordering::SeqCst);
+        while DONE.load(Ordering::SeqCst) < THREADS {
+            time::sleep_ns(1_000_000);
+        }
+        let wanted = if may { 0 } else { THREADS };
+        same!(FAILED.load(Ordering::SeqCst), wanted, "threads that could not store in round {round}");
+    }
+    threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
+    section.delete().map_err(doing("delete"))
 }

@@ -46,6 +46,7 @@ pub fn cases() -> Vec<Case> {
                 "set_refuses",
                 "new_section_is_its_makers",
                 "stack_is_one_threads",
+                "rights_end_in_many_views",
             ],
         )
         .matrix(),
