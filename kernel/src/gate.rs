@@ -1,7 +1,7 @@
 //! Gates, and what texts are bound to (CUBIX-28, 64). Entry addresses lie in the last page of a text's reserve, where
 //! nothing is ever mapped (`docs/decisions/0001`).
 
-mod lent;
+pub mod lent;
 
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;

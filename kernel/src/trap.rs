@@ -1,6 +1,7 @@
 //! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
 
 use crate::domain::Domain;
+use crate::gate::lent;
 use crate::machine::machine;
 use crate::post::short;
 use crate::processor::{Processor, count};
@@ -100,6 +101,7 @@ fn serve(here: &Processor, trap: Trap) -> Resume {
             pressure::look();
             log_out::look();
             apic::acknowledge(vector);
+            lent::look();
             if !goes_on(&thread) {
                 fault::exception(&thread, GENERAL_PROTECTION, 0);
             }

@@ -16,10 +16,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::gate::{binding_of, is_loose, records};
 use arch::time;
+use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
 
 /// How long after a call by a task an argument section may stay lent to it, ns. The next call then goes by the kernel once more.
 const LENT_NS: u64 = 250_000_000;
+
+/// What is to be looked at: by whoever is about to leave the kernel, or idles, and holds no lock. A task may have many threads, and interrupts are
+/// let in between them.
+static DUE: Mutex<Vec<(Arc<Binding>, u64)>> = Mutex::new(Vec::new());
+static IS_ANY_DUE: AtomicBool = AtomicBool::new(false);
 
 /// Tasks that a binding has lent to besides its own.
 #[derive(Default)]
@@ -93,8 +99,13 @@ impl Binding {
         self.args.is_none() || task == self.task || self.lent.0.lock().get(&task) == Some(&Lent::Lent)
     }
 
-    /// Some time ago it was lent to this task.
-    pub fn look_at(self: &Arc<Binding>, task: u64) {
+    /// Some time ago it was lent to this task. In an interrupt: it is looked at soon.
+    pub fn is_due(self: Arc<Binding>, task: u64) {
+        DUE.lock().push((self, task));
+        IS_ANY_DUE.store(true, Ordering::SeqCst);
+    }
+
+    fn look_at(self: &Arc<Binding>, task: u64) {
         if self.take_back(task) {
             let tasks = &mut *self.lent.0.lock();
             if tasks.get(&task).is_none_or(|state| *state == Lent::Back) {
@@ -113,8 +124,7 @@ impl Binding {
         if state != Some(Lent::Lent) {
             return state != Some(Lent::Changing);
         }
-        let is_under_way = || threads_of(task).iter().any(|thread| self.is_under_way(&thread.inner.lock()));
-        if is_under_way() {
+        if self.is_any_under_way(task) {
             return false;
         }
         match self.lent.0.lock().get_mut(&task) {
@@ -123,14 +133,14 @@ impl Binding {
             Some(Lent::Back) | None => return true,
         }
         // First nobody can begin a call any more: not by a record that was checked before, nor one who is between two programs.
-        for thread in threads_of(task) {
+        sched::in_stretches(threads_of(task), |thread| {
             let inner = &mut *thread.inner.lock();
             if let Some(record) = self.record(inner) {
                 inner.gate.clear_record(record);
             }
-        }
+        });
         processor::make_forget(u64::MAX, Scope::All);
-        if is_under_way() {
+        if self.is_any_under_way(task) {
             self.lent.0.lock().insert(task, Lent::Lent);
             return false;
         }
@@ -140,6 +150,13 @@ impl Binding {
         true
     }
 
+    /// Whether a thread of this task is in a call by this binding.
+    fn is_any_under_way(&self, task: u64) -> bool {
+        let mut any = false;
+        sched::in_stretches(threads_of(task), |thread| any = any || self.is_under_way(&thread.inner.lock()));
+        any
+    }
+
     /// The record by which a thread calls by this binding, if it has been in the text that has bound.
     fn record(&self, inner: &Inner) -> Option<u64> {
         inner.numbers.get(&self.text).map(|number| records(*number) + abi::gate::slot(self.number))
@@ -147,6 +164,24 @@ impl Binding {
 
     fn is_under_way(&self, inner: &Inner) -> bool {
         self.record(inner).is_some_and(|record| inner.gate.is_in_use(record))
+    }
+}
+
+/// Looks at what is due. Call without locks.
+#[inline]
+pub fn look() {
+    if IS_ANY_DUE.load(Ordering::Relaxed) {
+        look_at_all();
+    }
+}
+
+#[cold]
+fn look_at_all() {
+    IS_ANY_DUE.store(false, Ordering::SeqCst);
+    loop {
+        let due = DUE.lock().pop();
+        let Some((binding, task)) = due else { return };
+        binding.look_at(task);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Waiting for something to do, with interrupts on.
 
 use super::{pass_on, set_alarm};
+use crate::gate::lent;
 use crate::line;
 use crate::machine::machine;
 use crate::pass;
@@ -55,6 +56,7 @@ pub(super) fn idle(here: &Processor) {
     trace::idles(here);
     loop {
         serve_noted(here);
+        lent::look();
         let until = if here.office.is_taken() {
             let until = here.office.looks_at();
             if here.office.has_news() || time::now() >= until {

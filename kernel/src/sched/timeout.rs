@@ -51,7 +51,7 @@ pub fn expire(here: &Processor, now: u64) {
             }
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
-            Some(Timeout::Lent(binding, task)) => binding.upgrade().iter().for_each(|binding| binding.look_at(task)),
+            Some(Timeout::Lent(binding, task)) => binding.upgrade().into_iter().for_each(|binding| binding.is_due(task)),
             Some(Timeout::Alarm) => alarm::ring(),
             Some(Timeout::Pagers) => pager::look(),
             None => break,
