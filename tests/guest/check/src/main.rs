@@ -56,6 +56,7 @@ mod threads;
 mod together;
 mod trace;
 mod validity;
+mod waiting;
 
 use alloc::vec::Vec;
 use musubi::{Start, eprintln, println};

@@ -34,6 +34,7 @@ pub const CHECKS: &[Check] = &[
     ("general_registers_survive_preemption", general_registers),
     ("vectors_survive_preemption", vectors),
     ("floating_point_survives_preemption", floating_point),
+    ("all_registers_survive_a_call_that_waits", || ten(|seed| crate::waiting::keeps(seed, 100_000))),
     ("task_ends_while_others_are_busy", ends_while_busy),
     ("killed_while_waiting", killed_while_waiting),
     ("timers_do_not_pile_up", timers_do_not_pile_up),

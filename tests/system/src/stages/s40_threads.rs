@@ -62,6 +62,7 @@ pub fn cases() -> Vec<Case> {
                 "mutex_excludes",
                 "preemption",
                 "general_registers_survive_preemption",
+                "all_registers_survive_a_call_that_waits",
                 "vectors_survive_preemption",
                 "floating_point_survives_preemption",
                 "task_ends_while_others_are_busy",

@@ -37,6 +37,8 @@ pub fn cases() -> Vec<Case> {
         sh("ten_thousand_kills", "check as kills 10000 together").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
         sh("servers", "servers kill pipes; servers restart names; servers stop linux; servers; servers start linux; servers")
             .out_check(tells),
+        // SSS-19: those that the machine can do without, each for itself and all at once. The others go on.
+        sh("stopped_in_turn", &stopped_in_turn()).out("a\na\na\na\na\na\na\na\n").timeout(120).matrix(),
         // A program in its place that ends by itself never becomes ready.
         sh("one_that_cannot_be_started", "sleep 3; servers; servers start pipes; sleep 3; servers; echo one")
             .ours("hello", "bin/pipes")
@@ -100,4 +102,14 @@ fn typed_afterwards(lab: &Lab, _: &Options) -> Result<(), Failure> {
         Some(0) => Ok(()),
         other => Err(Failure::Failed(format!("./musubi run ended with {other:?} after poweroff"))),
     }
+}
+
+/// Servers that others do not need.
+const CAN_BE_STOPPED: [&str; 6] = ["clock", "memory", "keyboard", "pipes", "linux", "sched"];
+
+fn stopped_in_turn() -> String {
+    let does = "echo a > /x && cat /x && hello > /y && rm /x /y";
+    let all = |what: &str| CAN_BE_STOPPED.map(|server| format!("servers {what} {server}")).join("; ");
+    let each = CAN_BE_STOPPED.map(|server| format!("servers stop {server}; {does}; servers start {server}")).join("; ");
+    format!("{each}; {}; {does}; {}; {does}", all("stop"), all("start"))
 }
