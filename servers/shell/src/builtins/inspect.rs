@@ -1,7 +1,6 @@
 //! Help with finding mistakes: what lies at an address, as far as this shell may see it.
 
 use super::{misused, number};
-use crate::batch;
 use crate::io::Io;
 use crate::say;
 use crate::shell::Shell;
@@ -74,12 +73,4 @@ fn thread_of(number: u64, io: &mut Io) -> i32 {
 /// `debug` without what it is about.
 pub fn debug(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     misused(words, io)
-}
-
-/// The lines of a file, in this shell.
-pub fn batch(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
-    match words {
-        [_, file] => batch::run(shell, file),
-        _ => misused(words, io),
-    }
 }

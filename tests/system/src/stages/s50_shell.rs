@@ -119,6 +119,25 @@ pub fn cases() -> Vec<Case> {
             .status(7)
             .err_check(says_where),
         sh(
+            "batch_has_words",
+            "sh words one 'two  three' four '*'; . words x; echo $# $0 -$1$@$*-.; A=no; do/it $A '' \"$@\"",
+        )
+        .file("words", WORDS)
+        .file("count", "echo $0 $#: $1; shift; echo $1")
+        .file("share", "shift")
+        .program("do/it", "#!bin/shell\nA=$@; echo $# -$A-; shift; echo $# -$@-\n")
+        .out(WORDS_SHOWN)
+        .err("words:4: shift: 3: more than there are words (1)\n"),
+        sh("words_have_numbers", "echo before; echo ${1a}").status(2).err_check(|err| {
+            err.lines().count() == 1 && err.starts_with("shell: `${1a}`: only a name or a number can stand")
+        }),
+        sh(
+            "shift_takes_no_more_than_there_is",
+            "shift; echo $?; shift 0; echo $?; shift x; echo $?; shift -1; echo $?",
+        )
+        .out("1\n0\n2\n2\n")
+        .err("shift: 1: more than there are words (0)\nshift: usage: shift [COUNT]\nshift: usage: shift [COUNT]\n"),
+        sh(
             "batch_is_a_program",
             "do/it; echo $?; do/other; echo $?; do/bad; echo $?; cat do/not | sh; do/not; echo $?",
         )
@@ -172,6 +191,28 @@ pub fn cases() -> Vec<Case> {
         function("end_of_input_gives_another_shell", another_shell),
     ]
 }
+
+/// Words are one each, whatever is in them; a file that is given none shares those of who runs it, and takes away from them.
+const WORDS: &str =
+    "echo $0 $#: $1,${2}0,-$5$10-. $*\n. count $@\n. count a$@\\z\nshift 3; echo $# \"$1\"\n. share; echo $#\n";
+const WORDS_SHOWN: &str = "words 4: one,two  three0,-one0-. one two  three four *
+count 4: one
+two  three
+count 4: aone
+two  three
+1 *
+0
+words 1: x,0,-x0-. x
+count 1: x
+
+count 1: axz
+
+1 x
+0
+0 shell --.
+2 -no -
+1 --
+";
 
 /// The loader is the first task, its text the first section; neither is the shell's to change.
 fn may_not() -> String {
