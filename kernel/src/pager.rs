@@ -39,7 +39,7 @@ use again::{Seen, Way};
 use ::view::Access;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use arch::context::{Area, PAGE_FAULT, VECTOR_SYSCALL};
+use arch::context::{Area, PAGE_FAULT, Registers, VECTOR_SYSCALL};
 use core::sync::atomic::{AtomicU64, Ordering};
 use pages::Marks;
 use spin::MutexGuard;
@@ -77,6 +77,13 @@ pub struct Served {
     outer: u64,
     /// How the thread goes back, if it has come by the short way.
     way: Option<Way>,
+}
+
+impl Served {
+    /// What its thread has left.
+    pub fn registers(&self) -> &Registers {
+        self.area.registers()
+    }
 }
 
 /// A page that an access needs, and that is not to be used.

@@ -101,8 +101,8 @@ pub const GROUPS: &[Group] = &[
             ),
             command(
                 "inspect",
-                "ADDRESS [BYTES] | thread:N",
-                "what lies at an address, as far as you may read it; where a thread is",
+                "ADDRESS [BYTES] | thread:N | task:N | %JOB",
+                "what lies at an address, as far as you may read it; where a thread is, its registers if you started it",
                 inspect::inspect,
             ),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),

@@ -28,6 +28,7 @@ mod light;
 mod lines;
 mod linux;
 mod locks;
+mod looks;
 mod mbcf;
 mod memory;
 mod pagers;
@@ -88,6 +89,7 @@ const GROUPS: &[Group] = &[
     Group { name: "faults", checks: faults::CHECKS },
     Group { name: "exceptions", checks: exceptions::CHECKS },
     Group { name: "locks", checks: locks::CHECKS },
+    Group { name: "looks", checks: looks::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
     Group { name: "together", checks: together::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },

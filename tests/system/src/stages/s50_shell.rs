@@ -157,12 +157,27 @@ pub fn cases() -> Vec<Case> {
                 "debug: thread ",
                 "exception 0x0, cause 3, at 0x",
                 "crash+0x",
+                " in crash::",
                 "  rax 0000000000000001  rbx ",
                 "called by\n  0x",
                 "stack\n  0x",
             ];
             all.iter().all(|part| err.contains(part)) && err.contains("crash: fault: division by zero")
         }),
+        sh(
+            "inspect_shows_registers",
+            "spin & sleep 0.5; inspect %1; kill %1; inspect thread:1; inspect %2; inspect %x; inspect task:1",
+        )
+        .status(1)
+        .out_check(|out| {
+            let all =
+                ["thread ", ", called by 0 others", "stopped at 0x", " = spin+0x", " in spin::", "  rax ", "  r12 "];
+            all.iter().all(|part| out.contains(part))
+        })
+        .err_has(&[
+            "inspect: thread:1: its registers: no right over thread 1, by (thread ",
+            "inspect: %2: no such job",
+        ]),
         sh("inspect_asks_for_rights", &inspects())
             .out_check(|text| {
                 let lines: Vec<&str> = text.lines().collect();
@@ -171,7 +186,7 @@ pub fn cases() -> Vec<Case> {
                     && lines[1].starts_with("0")
                     && lines.iter().any(|line| line.starts_with("thread ") && line.contains(" of task "))
             })
-            .err_has(&["inspect: 0x8: ", "inspect: usage: inspect ADDRESS [BYTES] | thread:N"]),
+            .err_has(&["inspect: 0x8: ", "inspect: usage: inspect ADDRESS [BYTES] | thread:N | task:N | %JOB"]),
         sh("lines_of_ten_tasks", "check as ten-writers 300 1")
             .out_check(|out| whole_lines(out, 3000, 1))
             .timeout(200)
