@@ -57,6 +57,7 @@ mod threads;
 mod together;
 mod trace;
 mod validity;
+mod window;
 
 use alloc::vec::Vec;
 use musubi::{Start, eprintln, println};
@@ -91,6 +92,7 @@ const GROUPS: &[Group] = &[
     Group { name: "locks", checks: locks::CHECKS },
     Group { name: "looks", checks: looks::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "window", checks: window::CHECKS },
     Group { name: "together", checks: together::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },

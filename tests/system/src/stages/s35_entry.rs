@@ -81,6 +81,7 @@ pub fn cases() -> Vec<Case> {
             .timeout(240),
         // Pagers give back what somebody else takes, then he is told that there is no more; what they keep is whole, and in the end all
         // is free again. One of them never answers, and holds nobody up for long.
+        checks("window", "check window", &["two_addresses_of_a_page", "two_addresses_and_another_program"]).matrix(),
         sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).spread(),
     ]
 }
