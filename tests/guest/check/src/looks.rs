@@ -10,7 +10,7 @@ use alloc::format;
 use core::arch::asm;
 use musubi::abi::calls::stub;
 use musubi::abi::frame::{Frame, reason};
-use musubi::abi::layout::PAGE;
+use musubi::abi::layout::{FIRST_TEXT, PAGE};
 use musubi::abi::refusal::Object;
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
@@ -119,6 +119,11 @@ fn refusals() -> Outcome {
     look(waits.number())?;
     let nowhere = stub::thread_registers(&Trap, waits.number(), 8);
     holds!(nowhere.is_err() && nowhere != Err(Error::Busy), "to where nothing can be written: {nowhere:?}");
+    // Nor in the kernel's name where the asker may not: its own text, and another program's.
+    for text in [own.text, FIRST_TEXT] {
+        let told = stub::thread_registers(&Trap, waits.number(), text);
+        refused(told, Object::Section(text, Rights::WRITE), "into a text")?;
+    }
     waits.kill().map_err(doing("kill"))?;
     waits.join().map(drop).map_err(doing("join"))
 }
