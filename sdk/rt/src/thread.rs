@@ -45,6 +45,12 @@ impl Thread {
     }
 }
 
+/// Who executes this: different for threads of this program that are there at the same time, and never 0. Takes no call.
+#[must_use]
+pub fn me() -> u32 {
+    sync::me()
+}
+
 /// What is known of a thread; `None` if it is not there (any more).
 #[must_use]
 pub fn info(thread: u64) -> Option<ThreadInfo> {

@@ -71,6 +71,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             time::sleep_ns(2_000_000_000);
             crate::programs::writer(7, 1, 1)
         }
+        "writing-threads" => crate::programs::writing_threads(at(0), at(1)),
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
         "hog" => crate::crowd::hog(at(0)),

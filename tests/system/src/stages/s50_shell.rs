@@ -199,6 +199,10 @@ pub fn cases() -> Vec<Case> {
             .cpus(1)
             .icount()
             .timeout(200),
+        sh("lines_of_threads", "check as writing-threads 100 3")
+            .out_check(|out| whole_lines(out, 400, 3))
+            .timeout(200)
+            .spread(),
         sh("half_a_line_is_not_lost", "check as half-line; check as half-line; echo on").out("halfhalfon\n"),
         function("lines_on_a_terminal", lines_on_a_terminal),
         function("prompt", prompt),
