@@ -285,6 +285,8 @@ calls! {
     0x1d Full get_taskid GetTaskid();
     /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). User 0 only. Errors: `Busy`: somebody has executed it.
     0x1e Full text_place TextPlace(text, class, group);
+    /// Writes the `frame::Frame` of a thread to `out`: of another one of the own task's, or of a task that counts for it (`task_create`). Its registers where it executes its own task's texts, otherwise only where it goes on there (`frame::reason`). Errors: `Busy`: it runs, and its processor was asked; made again soon, the call is answered.
+    0x1f Full thread_registers ThreadRegisters(thread, out: write);
 
     /// A new section of `len` bytes that may grow to `reserve`, owned by the task that owns the executing text. `kind` and `flags`: `section`. `at`: 0, or a granule inside the room beside an own section. Value: base.
     0x20 Full section_create SectionCreate(len, reserve, kind, flags, at, room);

@@ -22,6 +22,10 @@ pub mod reason {
     /// A processor exception: `address` = vector, `cause` and `code` as in `task::Exit`. A fault shows the instruction that had it, a trap
     /// (breakpoint, overflow, single step) the one behind it.
     pub const EXCEPTION: u64 = 2;
+    /// Somebody looks (`thread_registers`), and these are its registers. `address`: the text that it executes meanwhile; 0: its own.
+    pub const STOPPED: u64 = 3;
+    /// The same, but only `rip` and `rsp` are told: it has called the text at `address`, or (0) waits in a post, where it has no others.
+    pub const AWAY: u64 = 4;
 }
 
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -12,7 +12,8 @@ pub const PART: u64 = 128;
 #[interface]
 pub trait Memory {
     /// From now on the caller's program is asked at this post (interface [`GiveBack`]) when memory is short, until it ends; one post for each program. `Busy`: there is no
-    /// room for another one; `Denied`: the post is not the caller's.
+    /// room for another one; `Denied`: the post is not the caller's. A server that is restarted knows who was registered with the one before.
+    #[repeat]
     fn register(&self, caller: &Caller, post: u64) -> Result<(), Error>;
     /// Waits until so many pages are free beside what is kept, or nobody gives any back. Value: how many pages are, at most as many as are
     /// wanted. They are nobody's: who takes them first has them.

@@ -21,7 +21,7 @@ use crate::sched;
 use crate::seat;
 use crate::section::{New, Section, supply};
 use crate::task::{self, Task};
-use crate::thread::{Begin, Thread};
+use crate::thread::{Begin, Thread, seen};
 use crate::trace;
 use crate::wait;
 use crate::window;
@@ -111,6 +111,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::ThreadKill { thread } => thread_kill(d, thread),
         Call::TaskCreate { limits, user, name, name_len, payer } => task_create(thread, d, limits, user, (name, name_len), payer),
         Call::TaskStart { task, text, entry, argument, stack_len } => task_start(d, task, text, entry, argument, stack_len),
+        Call::ThreadRegisters { thread: number, out } => seen::show(thread, d, number, out),
         Call::TaskKill { task } => task_kill(thread, d, task),
         Call::TaskEnd { task, code } => task_end(d, task, code),
         Call::TaskList { after, out } => match machine().tasks.after(after) {

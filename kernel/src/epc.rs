@@ -60,6 +60,15 @@ impl More {
         if let More::Foreign(foreign) = self { Some(foreign) } else { None }
     }
 
+    /// What the thread was stopped with, below this.
+    pub fn registers(&self) -> &Registers {
+        match self {
+            More::Foreign(foreign) => &foreign.registers,
+            More::Served(served) => served.registers(),
+            More::Signal(begun) => begun.registers(),
+        }
+    }
+
     pub fn served(&self) -> Option<&Served> {
         if let More::Served(served) = self { Some(served) } else { None }
     }

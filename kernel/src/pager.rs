@@ -39,7 +39,7 @@ use again::Seen;
 use ::view::Access;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use arch::context::{Area, PAGE_FAULT, VECTOR_SYSCALL};
+use arch::context::{Area, PAGE_FAULT, Registers, VECTOR_SYSCALL};
 use core::sync::atomic::{AtomicU64, Ordering};
 use pages::Marks;
 use spin::MutexGuard;
@@ -75,6 +75,13 @@ pub struct Served {
     /// The page is in transit for this.
     key: Option<Key>,
     outer: u64,
+}
+
+impl Served {
+    /// What its thread has left.
+    pub fn registers(&self) -> &Registers {
+        self.area.registers()
+    }
 }
 
 /// A page that an access needs, and that is not to be used.

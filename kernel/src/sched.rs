@@ -20,7 +20,7 @@ use crate::saved::Saved;
 use crate::seat::{self, Next};
 use crate::secret;
 use crate::task::account;
-use crate::thread::{Thread, answer};
+use crate::thread::{Thread, answer, seen};
 use crate::trace;
 use crate::watch;
 use abi::trace::kind;
@@ -248,6 +248,7 @@ pub fn leave() -> Resume {
                 fault::end_late(thread);
             }
             pager::attend(thread);
+            seen::attend(thread);
             signal::attend(thread);
         }
         if here.office.is_taken() && here.office.check(here, current.as_ref()) {

@@ -1,6 +1,7 @@
 //! Threads: what is scheduled. A thread keeps its number and its task when it calls into another program.
 
 mod killed;
+pub mod seen;
 mod told;
 
 use crate::fault::{Bereft, Handled};
@@ -139,6 +140,7 @@ pub struct Thread {
     pub due: Due,
     /// What the short way from thread to thread keeps of it.
     pub card: OwnCard,
+    pub seen: seen::Seen,
     /// The group of texts that it waits to come into, or has.
     pub group: Mutex<Option<Arc<Group>>>,
     /// What programs read of it: everybody's, its user's.
@@ -233,6 +235,7 @@ impl Thread {
             served: Standing::default(),
             due: Due::default(),
             card: OwnCard::new(number, task.number),
+            seen: seen::Seen::default(),
             group: Mutex::default(),
             shown: info::thread(number, task.number),
             own: task.about.thread(number, text.base),

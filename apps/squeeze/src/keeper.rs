@@ -9,7 +9,7 @@ use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::kind;
-use musubi::interfaces::memory::{GiveBack, MemoryClient, give_back_serve_by};
+use musubi::interfaces::memory::{GiveBack, MemoryService, give_back_serve_by};
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::pager::{self, Was, answer, supply};
@@ -64,7 +64,7 @@ impl Keeper {
             Box::leak(Box::new(Keeper { base: section.base(), most: AtomicUsize::new(most.max(LEAST)), state }));
         pager::set(section.base(), pager_serve(keeper)?.address(), 1, 0)?;
         // Without a memory server nobody asks.
-        if let Ok(server) = musubi::names::lookup("memory").and_then(MemoryClient::bind) {
+        if let Ok(server) = musubi::names::lookup("memory").map(MemoryService::new) {
             let post = Post::any()?;
             give_back_serve_by(keeper, Ways { receivers: 1, ..Ways::default().post(post) })?.admit(&ANYBODY)?;
             server.register(post.0)?;

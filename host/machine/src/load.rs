@@ -28,8 +28,12 @@ impl Parts {
         let kernel_bytes = read(kernel)?;
         let mut files = Vec::new();
         let mut first = None;
+        let mut functions = Vec::new();
         for (name, path) in programs {
-            let data = pack::strip::loaded(&read(path)?).with_context(|| path.display().to_string())?;
+            let file = read(path)?;
+            let shown = || path.display().to_string();
+            let data = pack::strip::loaded(&file).with_context(shown)?;
+            functions.push(pack::functions::of(name, &file).with_context(shown)?);
             if name == FIRST {
                 first = Some(data);
             } else {
@@ -45,6 +49,7 @@ impl Parts {
         if manifest.exists() {
             files.push(("system.toml".into(), fs::read(manifest)?, 0, mtime(manifest)));
         }
+        files.push((symbols::FILE.into(), symbols::table(&functions), 0, mtime(kernel)));
         let symbols = pack::symbols::table(&kernel_bytes)?;
         Ok(Self { kernel: kernel.to_path_buf(), build_id, symbols, files, first })
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod first;
+pub mod functions;
 pub mod strip;
 pub mod symbols;
 mod writer;

@@ -12,14 +12,19 @@ use elf::endian::LittleEndian;
 /// The table for an ELF file; empty if the file was stripped.
 pub fn table(file: &[u8]) -> Result<Vec<u8>> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file).context("the kernel is not an ELF file")?;
-    let mut functions: Vec<(u64, String)> = Vec::new();
-    if let Some((symbols, names)) = elf.symbol_table().context("the kernel's symbol table is bad")? {
+    Ok(encode(functions(&elf)?))
+}
+
+/// Where functions begin, and what they are called.
+pub(crate) fn functions(elf: &ElfBytes<'_, LittleEndian>) -> Result<Vec<(u64, String)>> {
+    let mut functions = Vec::new();
+    if let Some((symbols, names)) = elf.symbol_table().context("the symbol table is bad")? {
         for symbol in symbols.iter().filter(|s| s.st_symtype() == STT_FUNC && s.st_shndx != 0) {
             let name = names.get(symbol.st_name as usize).context("a symbol's name lies outside the file")?;
             functions.push((symbol.st_value, format!("{:#}", rustc_demangle::demangle(name))));
         }
     }
-    Ok(encode(functions))
+    Ok(functions)
 }
 
 fn encode(mut functions: Vec<(u64, String)>) -> Vec<u8> {

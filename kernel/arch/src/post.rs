@@ -153,6 +153,11 @@ impl Card {
         }
     }
 
+    /// Whether it rests and all of its state is there.
+    pub fn lies(&self) -> bool {
+        self.rests.load(Ordering::Acquire) == ANYWHERE
+    }
+
     /// Registers of a thread that rests: there is no more to them.
     pub fn registers_at_rest(&self) -> Registers {
         Registers { vector: VECTOR_SYSCALL, ..Registers::start(get(&self.rest_rip), get(&self.rest_sp)) }

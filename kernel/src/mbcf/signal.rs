@@ -27,7 +27,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::apic;
-use arch::context::Area;
+use arch::context::{Area, Registers};
 use arch::gate::{BY_KERNEL, Frame, MORE};
 use arch::pass::Card;
 use core::cell::Cell;
@@ -65,6 +65,11 @@ pub struct Begun {
 }
 
 impl Begun {
+    /// What its thread was interrupted with.
+    pub fn registers(&self) -> &Registers {
+        self.area.registers()
+    }
+
     pub fn area(&mut self) -> &mut Area {
         &mut self.area
     }

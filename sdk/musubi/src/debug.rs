@@ -5,8 +5,10 @@
 use crate::stream;
 use core::fmt::{self, Write};
 use rt::abi::frame::{Frame, reason};
+use rt::abi::section::{SectionInfo, kind};
 use rt::section::{self, Who};
-use rt::{Rights, fault, probe};
+use rt::{Error, Once, Rights, fault, probe};
+use symbols::{Functions, Table};
 
 /// In the environment (the shell's command `debug` sets it).
 pub const VARIABLE: &str = "MUSUBI_DEBUG";
@@ -18,6 +20,7 @@ const WORDS: u64 = 16;
 pub fn begin() {
     // So that nothing has to be made when it is needed.
     let _ = stream::errors().is_console();
+    let _ = load();
     fault::show_with(show);
 }
 
@@ -47,8 +50,32 @@ fn word(at: u64) -> Option<u64> {
     may.then(|| u64::from_le_bytes(core::array::from_fn(|n| probe::read(at + n as u64))))
 }
 
-/// An address as the name of its section and the distance from its beginning.
-struct Place(u64);
+static TABLE: Once<Table<'static>> = Once::new();
+/// What is said of this program.
+static OWN: Once<Functions<'static>> = Once::new();
+
+/// Looks for the names of all programs' functions. Without them a [`Place`] has none.
+///
+/// # Errors
+/// What the file server answers; `NotFound`, too, if what is there says nothing of this program.
+pub fn load() -> Result<(), Error> {
+    let table =
+        TABLE.get_or_try(|| Table::new(crate::files::open(symbols::FILE.as_bytes())?).ok_or(Error::NotFound))?;
+    OWN.get_or_try(|| table.of_text(rt::own_text()).ok_or(Error::NotFound)).map(drop)
+}
+
+/// Names for an address in this text.
+fn functions(address: u64, text: &SectionInfo, name: &[u8]) -> Option<Functions<'static>> {
+    if rt::is_own_code(address) {
+        return OWN.get().copied();
+    }
+    let is_text = text.kind & 0xff == kind::TEXT;
+    TABLE.get().filter(|_| is_text)?.of_name(name, text.len)
+}
+
+/// An address as the name of its section and the distance from its beginning, and of its function, where that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(pub u64);
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,13 +83,13 @@ impl fmt::Display for Place {
             Ok(info) => {
                 let len = info.name.iter().position(|&byte| byte == 0).unwrap_or(info.name.len());
                 let name = core::str::from_utf8(&info.name[..len]).unwrap_or("?");
-                write!(
-                    f,
-                    "{:#x} = {}+{:#x}",
-                    self.0,
-                    if name.is_empty() { "section" } else { name },
-                    self.0 - info.base
-                )
+                let distance = self.0 - info.base;
+                write!(f, "{:#x} = {}+{distance:#x}", self.0, if name.is_empty() { "section" } else { name })?;
+                let names = functions(self.0, &info, name.as_bytes());
+                match names.and_then(|names| names.find(u32::try_from(distance).ok()?)) {
+                    Some((function, distance)) => write!(f, " in {function}+{distance:#x}"),
+                    None => Ok(()),
+                }
             }
             Err(_) => write!(f, "{:#x}, where there is no section", self.0),
         }
@@ -78,14 +105,8 @@ fn show(frame: &Frame) {
         frame.cause,
         Place(frame.rip)
     ));
-    for row in [
-        [("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)],
-        [("rsi", frame.rsi), ("rdi", frame.rdi), ("rbp", frame.rbp), ("rsp", frame.rsp)],
-        [("r8", frame.r8), ("r9", frame.r9), ("r10", frame.r10), ("r11", frame.r11)],
-        [("r12", frame.r12), ("r13", frame.r13), ("r14", frame.r14), ("r15", frame.r15)],
-    ] {
-        let [a, b, c, d] = row.map(|(name, value)| Register(name, value));
-        say(format_args!("  {a}  {b}  {c}  {d}"));
+    for row in rows(frame) {
+        say(format_args!("  {row}"));
     }
     say(format_args!("called by"));
     let mut at = frame.rbp;
@@ -115,10 +136,26 @@ fn show(frame: &Frame) {
     }
 }
 
-struct Register(&'static str, u64);
+/// Registers that stand in one line.
+#[derive(Clone, Copy, Debug)]
+pub struct Row([(&'static str, u64); 4]);
 
-impl fmt::Display for Register {
+/// All that a thread has for itself.
+#[must_use]
+pub fn rows(frame: &Frame) -> [Row; 4] {
+    [
+        Row([("rax", frame.rax), ("rbx", frame.rbx), ("rcx", frame.rcx), ("rdx", frame.rdx)]),
+        Row([("rsi", frame.rsi), ("rdi", frame.rdi), ("rbp", frame.rbp), ("rsp", frame.rsp)]),
+        Row([("r8", frame.r8), ("r9", frame.r9), ("r10", frame.r10), ("r11", frame.r11)]),
+        Row([("r12", frame.r12), ("r13", frame.r13), ("r14", frame.r14), ("r15", frame.r15)]),
+    ]
+}
+
+impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<3} {:016x}", self.0, self.1)
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name:<3} {value:016x}", if i > 0 { "  " } else { "" })?;
+        }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ pub use rt::{AclEntry, Caller, Error, Rights, Start, start};
 
 pub mod clock;
 pub mod command;
-mod debug;
+pub mod debug;
 pub mod driver;
 pub mod ended;
 pub mod files;

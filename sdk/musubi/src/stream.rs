@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use interfaces::stream::StreamService;
 use rt::abi::start::StreamRef;
-use rt::{Error, Mutex};
+use rt::{Condition, Error, Mutex};
 
 /// Most bytes passed in one call: several calls fit into one argument section.
 const PART: usize = 8 << 10;
@@ -99,16 +99,48 @@ impl Write for Stream {
     }
 }
 
-/// What `print!` calls. The text is made first and written by one call, so that lines of several threads stay whole.
+/// So long a thread waits for another one to go on with its line, in ns: as long as the kernel waits for another task (SSS-73).
+const PATIENCE_NS: u64 = 300_000_000;
+
+/// The thread whose line is not at its end; 0: nobody's. Nothing is locked meanwhile: who is ended in the middle is waited for once.
+static LINE: Mutex<u32> = Mutex::new(0);
+static ENDED: Condition = Condition::new();
+
+/// Writes what a thread prints, when no other one of this program is in the middle of a line, or that has not gone on with it.
+fn write_in_turn(stream: usize, text: &str) {
+    let me = rt::thread::me();
+    {
+        let mut line = LINE.lock();
+        let until = rt::time::now_ns().saturating_add(PATIENCE_NS);
+        while *line != 0 && *line != me {
+            let left = until.saturating_sub(rt::time::now_ns());
+            if left == 0 || ENDED.wait(&mut line, left).is_err() {
+                break;
+            }
+        }
+        *line = me;
+    }
+    let _ = Stream(rt::start().stream(stream)).write_all(text.as_bytes());
+    if text.ends_with('\n') {
+        let mut line = LINE.lock();
+        // Somebody may have been tired of waiting.
+        if *line == me {
+            *line = 0;
+            ENDED.notify_all();
+        }
+    }
+}
+
+/// What `print!` calls. The text is made first and written by one call; a line in several pieces is kept whole, too, between threads.
 #[doc(hidden)]
 pub fn print(stream: usize, arguments: fmt::Arguments<'_>) {
-    let to = Stream(rt::start().stream(stream));
     match arguments.as_str() {
-        Some(text) => drop(to.write_all(text.as_bytes())),
+        Some("") => {}
+        Some(text) => write_in_turn(stream, text),
         None => {
             let mut text = String::new();
             let _ = text.write_fmt(arguments);
-            let _ = to.write_all(text.as_bytes());
+            write_in_turn(stream, &text);
         }
     }
 }
@@ -118,5 +150,5 @@ pub fn print_line(stream: usize, arguments: fmt::Arguments<'_>) {
     let mut text = String::new();
     let _ = text.write_fmt(arguments);
     text.push('\n');
-    let _ = Stream(rt::start().stream(stream)).write_all(text.as_bytes());
+    write_in_turn(stream, &text);
 }

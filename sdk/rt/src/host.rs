@@ -119,6 +119,10 @@ pub fn wide_call(_: u64, _: u64, _: [u64; 6], _: &[u64; 8]) -> (u64, [u64; 2]) {
     (Error::NotSupported.word(), [0; 2])
 }
 
+pub fn own_text() -> &'static [u8] {
+    &[]
+}
+
 pub fn is_own_code(_address: u64) -> bool {
     false
 }

@@ -68,7 +68,7 @@ pub use section::Section;
 pub use service::Service;
 pub use start::{Start, start};
 pub use sync::{Barrier, Cancel, Condition, Mutex, Once};
-pub use trap::{Trap, plain_call};
+pub use trap::{Trap, is_own_code, own_text, plain_call};
 
 #[doc(hidden)]
 pub mod hidden {

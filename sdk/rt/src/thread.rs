@@ -2,6 +2,7 @@
 
 use abi::Error;
 use abi::calls::stub;
+use abi::frame::Frame;
 use abi::task::ThreadInfo;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -44,6 +45,12 @@ impl Thread {
     }
 }
 
+/// Who executes this: different for threads of this program that are there at the same time, and never 0. Takes no call.
+#[must_use]
+pub fn me() -> u32 {
+    sync::me()
+}
+
 /// What is known of a thread; `None` if it is not there (any more).
 #[must_use]
 pub fn info(thread: u64) -> Option<ThreadInfo> {
@@ -51,6 +58,23 @@ pub fn info(thread: u64) -> Option<ThreadInfo> {
     let mut out = ThreadInfo::default();
     let found = stub::thread_list(&Trap, thread.checked_sub(1)?, core::ptr::from_mut(&mut out) as u64);
     (found == Ok(thread)).then_some(out)
+}
+
+/// What another thread's registers are (`abi::frame::reason`): of the own task, or of one that counts for it. One that runs is stopped for a
+/// moment.
+///
+/// # Errors
+/// What the kernel answers; `Busy`: it was never found where it could be stopped.
+pub fn registers(thread: u64) -> Result<Frame, Error> {
+    const TRIES: u32 = 500;
+    let mut frame = Frame::default();
+    for _ in 0..TRIES {
+        match stub::thread_registers(&Trap, thread, core::ptr::from_mut(&mut frame) as u64) {
+            Err(Error::Busy) => crate::time::sleep_ns(1_000_000),
+            told => return told.map(|_| frame),
+        }
+    }
+    Err(Error::Busy)
 }
 
 /// Starts a thread that runs `body`. `stack_len` 0: the default.

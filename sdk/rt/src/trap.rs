@@ -116,6 +116,18 @@ fn is_entry(address: u64) -> bool {
         && !machine::is_own_code(address)
 }
 
+/// This program's text, as it was loaded.
+#[must_use]
+pub fn own_text() -> &'static [u8] {
+    machine::own_text()
+}
+
+/// Whether there may be code of this program at `address`.
+#[must_use]
+pub fn is_own_code(address: u64) -> bool {
+    machine::is_own_code(address)
+}
+
 /// Out of the way of calls that go well.
 #[cold]
 #[inline(never)]
@@ -201,6 +213,12 @@ mod machine {
         let end = (&raw const musubi_text_end) as u64;
         let first = (&raw const __ehdr_start) as u64;
         (first..end.next_multiple_of(abi::layout::PAGE)).contains(&address)
+    }
+
+    pub fn own_text() -> &'static [u8] {
+        let end = (&raw const musubi_text_end) as u64;
+        let first = (&raw const __ehdr_start) as u64;
+        crate::section::view(first, end - first).unwrap_or(&[])
     }
 
     #[inline]

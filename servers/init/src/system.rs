@@ -23,7 +23,7 @@ pub const SERVERS: [Server; 10] = [
     Server { needed: true, streams: true, ..server("bin/files", FILES) },
     Server { needed: true, ledger: true, ..server("bin/processes", "processes") },
     server("bin/clock", "clock"),
-    server("bin/memory", "memory"),
+    Server { ledger: true, ..server("bin/memory", "memory") },
     server("bin/keyboard", "keyboard"),
     Server { needed: true, streams: true, ..server("bin/console", "console") },
     Server { streams: true, ..server("bin/pipes", "pipes") },

@@ -7,11 +7,14 @@ extern crate alloc;
 mod round;
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::interfaces::memory::{GiveBackLater, Memory, PART, TIME_NS, memory_serve_by};
+use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::serve::{Ways, away};
 use musubi::rt::{Answers, Condition, Mutex, section, task, thread};
@@ -29,6 +32,8 @@ const HIGH_PART: u64 = 3;
 const MARK: u32 = 1;
 /// One that says nothing so often in a row is asked in every thousandth round.
 const LATE_MOST: u32 = 10;
+/// Bytes that the ledger has of a pager.
+const RECORD: usize = 24;
 /// A wish is looked at for the last time after so long, in ns: everybody may have been late.
 const WISH_NS: u64 = 60_000_000_000;
 
@@ -65,6 +70,8 @@ struct Service {
     low: u64,
     high: u64,
     first: AtomicU64,
+    /// Who is registered, for the next server; none if nobody restarts this one.
+    ledger: Option<Ledger>,
 }
 
 fn run(_: &Start) -> i32 {
@@ -83,9 +90,11 @@ fn begin() -> Result<(), Error> {
         low: total / LOW_PART,
         high: total / HIGH_PART,
         first: AtomicU64::new(0),
+        ledger: Ledger::of_this_server().ok(),
     }));
     // What it needs in bad times it has beforehand.
     service.state.lock().pagers.reserve_exact(MOST);
+    service.remember()?;
     let marks = Post::any()?;
     task::memory_to(marks, MARK, service.low, service.high)?;
     thread::spawn(move || service.hear(marks), 0)?;
@@ -98,7 +107,58 @@ fn free() -> u64 {
     task::memory().map_or(0, |memory| memory.free)
 }
 
+impl Pager {
+    fn new(task: u64, text: u64, post: Post) -> Pager {
+        Pager { task, text, post, given: 0, admitted: false, late: 0, skip: 0 }
+    }
+
+    /// By which it is in the ledger, and what is there of it.
+    fn key(&self) -> String {
+        format!("{}", self.task)
+    }
+
+    fn record(&self) -> [u8; RECORD] {
+        let mut record = [0; RECORD];
+        let words = [self.task, self.text, self.post.0];
+        record.chunks_exact_mut(8).zip(words).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
+        record
+    }
+
+    /// What is there of one that is still there: tasks and posts have their numbers for ever.
+    fn of(record: &[u8]) -> Option<Pager> {
+        let mut words = record.chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes);
+        let (task, text, post) = (words.next()?, words.next()?, words.next()?);
+        let is_there = section::info(post).is_ok_and(|post| post.owner == task);
+        (is_there && record.len() == RECORD).then(|| Pager::new(task, text, Post(post)))
+    }
+}
+
 impl Service {
+    /// Those that the server before this one knew.
+    fn remember(&self) -> Result<(), Error> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        let (mut gone, state) = (Vec::new(), &mut *self.state.lock());
+        ledger.each(|key, record| {
+            match Pager::of(record) {
+                Some(pager) if state.pagers.len() < MOST => state.pagers.push(pager),
+                _ => gone.push(String::from(key)),
+            }
+            Ok(())
+        })?;
+        gone.iter().try_for_each(|key| ledger.forget(key))
+    }
+
+    fn forget_the_dead(&self, state: &mut State) {
+        state.pagers.retain(|pager| {
+            let is_there = task::info(pager.task).is_some();
+            if !is_there && let Some(ledger) = &self.ledger {
+                // If it stays there, the next server sees that it is gone.
+                let _ = ledger.forget(&pager.key());
+            }
+            is_there
+        });
+    }
+
     /// For ever: tells the keeper what the kernel says.
     fn hear(&self, marks: Post) -> ! {
         loop {
@@ -141,7 +201,7 @@ impl Service {
     fn round(&self, answers: &'static Answers, target: u64) {
         let pagers: Vec<Pager> = {
             let state = &mut *self.state.lock();
-            state.pagers.retain(|pager| task::info(pager.task).is_some());
+            self.forget_the_dead(state);
             let asked = |pager: &&Pager| pager.skip == 0;
             let pagers = state.pagers.iter().filter(asked).copied().collect();
             state.pagers.iter_mut().for_each(|pager| pager.skip = pager.skip.saturating_sub(1));
@@ -203,13 +263,14 @@ impl Memory for Service {
         // One for each program.
         state.pagers.retain(|pager| pager.task != text.owner);
         if state.pagers.len() >= MOST {
-            state.pagers.retain(|pager| task::info(pager.task).is_some());
+            self.forget_the_dead(state);
         }
         if state.pagers.len() >= MOST {
             return Err(Error::Busy);
         }
-        let (task, text) = (text.owner, text.original);
-        state.pagers.push(Pager { task, text, post: Post(post), given: 0, admitted: false, late: 0, skip: 0 });
+        let pager = Pager::new(text.owner, text.original, Post(post));
+        self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.keep(&pager.key(), &pager.record()))?;
+        state.pagers.push(pager);
         Ok(())
     }
 

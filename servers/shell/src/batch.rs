@@ -1,6 +1,6 @@
 //! Lines from a file (SSS-71).
 
-use crate::parse;
+use crate::parse::{self, Piece, Word};
 use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
@@ -36,8 +36,8 @@ fn commands(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     all
 }
 
-/// Runs the lines of a file in this shell. Value: the status of the last command.
-pub fn run(shell: &mut Shell, path: &[u8]) -> i32 {
+/// Runs the lines of a file in this shell, with words of its own if it is given any. Value: the status of the last command.
+pub fn run(shell: &mut Shell, path: &[u8], words: &[Vec<u8>]) -> i32 {
     let shown = String::from_utf8_lossy(path).into_owned();
     if shell.places.len() >= DEEPEST {
         shell.complain(&shown, format_args!("{DEEPEST} files run each other already"));
@@ -51,6 +51,7 @@ pub fn run(shell: &mut Shell, path: &[u8]) -> i32 {
         }
     };
     shell.status = 0;
+    let before = (!words.is_empty()).then(|| core::mem::replace(&mut shell.words, words.to_vec()));
     shell.places.push(Place { file: shown, line: 0 });
     for (line, command) in commands(&text) {
         if let Some(place) = shell.places.last_mut() {
@@ -63,6 +64,9 @@ pub fn run(shell: &mut Shell, path: &[u8]) -> i32 {
         }
     }
     shell.places.pop();
+    if let Some(before) = before {
+        shell.words = before;
+    }
     shell.status
 }
 
@@ -102,6 +106,56 @@ impl Shell {
     /// Says what is wrong, and in which line of which file.
     pub fn complain(&self, who: &str, what: core::fmt::Arguments<'_>) {
         musubi::eprintln!("{}: {what}", self.named(who));
+    }
+
+    /// The value of `$#` and the like; what was not given is empty. Nothing: it is the name of a variable.
+    pub fn parameter(&self, name: &[u8]) -> Option<Vec<u8>> {
+        Some(match name {
+            b"#" => format!("{}", self.words.len()).into_bytes(),
+            // Where only one word can stand.
+            b"*" | b"@" => self.words.join(&b' '),
+            b"0" => self.places.last().map_or_else(|| b"shell".to_vec(), |place| place.file.clone().into_bytes()),
+            _ if name.iter().all(u8::is_ascii_digit) => {
+                let number: Option<usize> = core::str::from_utf8(name).ok()?.parse().ok();
+                let word = number.and_then(|number| self.words.get(number.checked_sub(1)?));
+                word.cloned().unwrap_or_default()
+            }
+            _ => return None,
+        })
+    }
+
+    /// A word; with `$@` in it as many as that stands for, none of them where it is alone and nothing was given.
+    pub fn apart(&self, word: &Word) -> Vec<Word> {
+        let mut all = Vec::new();
+        let mut last = Word::new();
+        for piece in word {
+            if *piece != Piece::Variable(b"@".to_vec()) {
+                last.push(piece.clone());
+                continue;
+            }
+            for (at, given) in self.words.iter().enumerate() {
+                if at > 0 {
+                    all.push(core::mem::take(&mut last));
+                }
+                last.push(Piece::Text(given.clone()));
+            }
+        }
+        if !last.is_empty() {
+            all.push(last);
+        }
+        all
+    }
+
+    /// Takes away the first of the words that were given.
+    pub fn shift(&mut self, count: u64) -> Result<(), String> {
+        let there = self.words.len();
+        match usize::try_from(count).ok().filter(|count| *count <= there) {
+            Some(count) => {
+                self.words.drain(..count);
+                Ok(())
+            }
+            None => Err(format!("{count}: more than there are words ({there})")),
+        }
     }
 
     /// A command, with where it stands.

@@ -41,13 +41,10 @@ fn run(start: &Start) -> i32 {
             musubi::eprintln!("shell: unknown argument {}", other.escape_ascii());
             2
         }
-        Some((file, [])) => {
-            shell.status = batch::run(&mut shell, file);
+        Some((file, words)) => {
+            let words: Vec<Vec<u8>> = words.iter().map(|w| w.to_vec()).collect();
+            shell.status = batch::run(&mut shell, file, &words);
             shell.finish()
-        }
-        Some(_) => {
-            musubi::eprintln!("shell: a file is given no words yet");
-            2
         }
         None => prompt::run(&mut shell),
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Text(Vec<u8>),
-    /// `$NAME`, `${NAME}`, `$?`.
+    /// `$NAME`, `${NAME}`, `$?`; `$1`, `${10}`, `$#`, `$@`, `$*`.
     Variable(Vec<u8>),
     /// Not a byte, and how it was typed.
     Pattern(Part, Vec<u8>),
@@ -201,6 +201,11 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().enumerate().all(fits)
 }
 
+/// What the shell itself gives a value: the last status, and the words of a batch, all of them, how many, or one.
+fn is_parameter(name: &[u8]) -> bool {
+    matches!(name, b"?" | b"#" | b"@" | b"*") || !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+}
+
 /// A word under construction.
 #[derive(Default)]
 struct Builder {
@@ -224,19 +229,19 @@ impl Builder {
         let (name, after) = match rest.first() {
             Some(b'(') if rest.starts_with(b"((") => return Err(absent("$((", "arithmetic is not there yet")),
             Some(b'(') => return Err(absent("$(", "commands within commands are not there yet")),
-            Some(b'?') => rest.split_at(1),
+            Some(b) if is_parameter(&[*b]) => rest.split_at(1),
             Some(b'{') => {
                 let end = rest.iter().position(|&b| b == b'}').ok_or("`${` without `}`")?;
                 let name = &rest[1..end];
-                if name != b"?" && !is_name(name) {
+                if !is_parameter(name) && !is_name(name) {
                     let shown = String::from_utf8_lossy(&rest[..=end]);
-                    return Err(absent(&format!("${shown}"), "only a name can stand between `${` and `}`"));
+                    return Err(absent(&format!("${shown}"), "only a name or a number can stand between `${` and `}`"));
                 }
                 (name, &rest[end + 1..])
             }
-            Some(b) if b.is_ascii_digit() || b"$!@#*-".contains(b) => {
+            Some(b) if b"$!-".contains(b) => {
                 let shown = format!("${}", char::from(*b));
-                return Err(absent(&shown, "there are only $NAME, ${NAME} and $?"));
+                return Err(absent(&shown, "there are only $NAME, $?, $#, $@, $* and the words $0, $1, ${10}"));
             }
             _ => {
                 let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(rest.len());

@@ -99,6 +99,8 @@ pub struct Shell {
     pub groups: bool,
     /// Where it is in files whose lines it runs, the innermost last.
     pub places: Vec<Place>,
+    /// What the file was given: `$1` and on.
+    pub words: Vec<Vec<u8>>,
 }
 
 impl Shell {
@@ -117,6 +119,7 @@ impl Shell {
             interactive: false,
             groups: processes::status(start.task()).is_err(),
             places: Vec::new(),
+            words: Vec::new(),
         }
     }
 
@@ -175,7 +178,7 @@ impl Shell {
     fn ready(&self, command: &parse::Command) -> Command {
         Command {
             assignments: command.assignments.iter().map(|(name, value)| (name.clone(), self.expand(value))).collect(),
-            words: command.words.iter().flat_map(|word| self.paths(word)).collect(),
+            words: command.words.iter().flat_map(|word| self.apart(word)).flat_map(|word| self.paths(&word)).collect(),
             redirects: command.redirects.iter().map(|(to, word)| (*to, self.expand(word))).collect(),
         }
     }
@@ -201,10 +204,13 @@ impl Shell {
             match piece {
                 Piece::Text(text) | Piece::Pattern(_, text) => out.extend_from_slice(text),
                 Piece::Variable(name) if name == b"?" => out.extend(alloc::format!("{}", self.status).bytes()),
-                Piece::Variable(name) => {
-                    let value = self.variables.iter().find(|v| v.0 == *name);
-                    out.extend(value.iter().flat_map(|v| v.1.iter()));
-                }
+                Piece::Variable(name) => match self.parameter(name) {
+                    Some(value) => out.extend(value),
+                    None => {
+                        let value = self.variables.iter().find(|v| v.0 == *name);
+                        out.extend(value.iter().flat_map(|v| v.1.iter()));
+                    }
+                },
             }
         }
         out

@@ -22,6 +22,7 @@ const CORE: &[&str] = &[
     "post",
     "info",
     "trace",
+    "symbols",
     "sched",
     "board",
     "itc",
@@ -114,6 +115,8 @@ impl Place<'_> {
             (Place::Interface(_), Place::SdkBelow) => true,
             (Place::Interface(from), Place::Interface(to)) => INTERFACE_USES.contains(&(from, to)),
             (Place::Sdk, Place::SdkBelow | Place::Interface(_)) => true,
+            // What the host writes for it to read.
+            (Place::Sdk, Place::Core(to)) => CORE[to] == "symbols",
             (Place::Program(_), Place::SdkBelow | Place::Interface(_) | Place::Sdk) => true,
             (Place::Program(dir), Place::Core(to)) => {
                 OWN_WORD.iter().any(|(program, words)| *program == dir && words.contains(&CORE[to]))

@@ -1,6 +1,7 @@
 //! The commands that every shell has.
 
 use super::{misused, number, text};
+use crate::batch;
 use crate::io::Io;
 use crate::say;
 use crate::shell::Shell;
@@ -42,6 +43,30 @@ pub fn exit(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     };
     shell.leaving = Some(status);
     status
+}
+
+/// The lines of a file, in this shell.
+pub fn batch(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    match words {
+        [_, file, given @ ..] => batch::run(shell, file, given),
+        _ => misused(words, io),
+    }
+}
+
+pub fn shift(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    let count = match words {
+        [_] => Some(1),
+        [_, word] => number(word).filter(|count| i64::try_from(*count).is_ok()),
+        _ => None,
+    };
+    let Some(count) = count else { return misused(words, io) };
+    match shell.shift(count) {
+        Ok(()) => 0,
+        Err(why) => {
+            io.complain("shift", format_args!("{why}"));
+            1
+        }
+    }
 }
 
 /// Seconds with up to nine decimals, in nanoseconds.

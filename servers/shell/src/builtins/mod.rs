@@ -101,8 +101,8 @@ pub const GROUPS: &[Group] = &[
             ),
             command(
                 "inspect",
-                "ADDRESS [BYTES] | thread:N",
-                "what lies at an address, as far as you may read it; where a thread is",
+                "ADDRESS [BYTES] | thread:N | task:N | %JOB",
+                "what lies at an address, as far as you may read it; where a thread is, its registers if you started it",
                 inspect::inspect,
             ),
             command("linux-unknown", "", "what Linux programs asked for and did not get", machine::linux_unknown),
@@ -154,7 +154,13 @@ pub const GROUPS: &[Group] = &[
         title: "The shell",
         builtins: &[
             command("help", "[COMMAND]", "this list", help::help),
-            command(".", "FILE", "runs the lines of a file here (`sh FILE`: in a shell of their own)", inspect::batch),
+            command(
+                ".",
+                "FILE [WORD...]",
+                "runs the lines of a file here (`sh FILE [WORD...]`: in a shell of their own); there the words are $1, $2 ...",
+                basic::batch,
+            ),
+            command("shift", "[COUNT]", "takes away the first of the words that a file was given", basic::shift),
             command("history", "", "lines typed before", basic::history),
             command("true", "[WORD...]", "succeeds", |_, _, _| 0),
             command("false", "[WORD...]", "fails", |_, _, _| 1),

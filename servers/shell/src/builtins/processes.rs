@@ -5,7 +5,7 @@ use super::table::{Table, bytes, time as duration};
 use super::{misused, number, text};
 use crate::io::Io;
 use crate::say;
-use crate::shell::Shell;
+use crate::shell::{Job, Shell};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -127,6 +127,19 @@ pub fn jobs(shell: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
 /// How long `kill` waits for those it has killed. Inside another program a thread has a second.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
+impl Shell {
+    /// A job by what stands behind the `%`.
+    fn job(&self, word: &[u8]) -> Option<&Job> {
+        let number = number(word)?;
+        self.jobs.iter().find(|job| job.number as u64 == number)
+    }
+
+    /// Its tasks that have not ended.
+    pub fn tasks_of_job(&self, word: &[u8]) -> Vec<u64> {
+        self.job(word).map(|job| job.running.tasks().collect()).unwrap_or_default()
+    }
+}
+
 pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     if words.len() < 2 {
         return misused(words, io);
@@ -137,9 +150,8 @@ pub fn kill(shell: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     for word in &words[1..] {
         let tasks: Vec<u64> = match word.strip_prefix(b"%") {
             Some(job) => {
-                let job = number(job).and_then(|n| shell.jobs.iter().find(|j| j.number as u64 == n));
-                jobs_of.extend(job.map(|j| j.number));
-                job.map(|j| j.running.tasks().collect()).unwrap_or_default()
+                jobs_of.extend(shell.job(job).map(|j| j.number));
+                shell.tasks_of_job(job)
             }
             None => number(word).into_iter().collect(),
         };

@@ -28,6 +28,16 @@ fn variables() {
 }
 
 #[test]
+fn words_of_a_batch() {
+    let word = &words(r#"$0$12"${12}$#"$@'$1'$*"#)[0];
+    let variable = |s: &str| Piece::Variable(s.into());
+    let t = |s: &str| Piece::Text(s.into());
+    let wanted =
+        [variable("0"), variable("1"), t("2"), variable("12"), variable("#"), variable("@"), t("$1"), variable("*")];
+    assert_eq!(*word, wanted);
+}
+
+#[test]
 fn connectors_and_pipes() {
     let all = parse(b"a|b && c || d; e & f # not this ; x").unwrap();
     let whens: Vec<_> = all.iter().map(|p| (p.when, p.commands.len(), p.background)).collect();
@@ -131,8 +141,9 @@ fn what_is_not_there_is_named() {
         ("echo $((1+1))", "$(("),
         ("echo ${A:-b}", "${A:-b}"),
         ("echo ${}", "${}"),
-        ("echo $1", "$1"),
-        ("echo \"$@\"", "$@"),
+        ("echo ${1a}", "${1a}"),
+        ("echo ${#A}", "${#A}"),
+        ("echo $!", "$!"),
         ("echo $$", "$$"),
         ("echo ~", "~"),
         ("cat ~/x", "~"),

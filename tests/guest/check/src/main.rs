@@ -28,6 +28,7 @@ mod light;
 mod lines;
 mod linux;
 mod locks;
+mod looks;
 mod mbcf;
 mod memory;
 mod pagers;
@@ -57,6 +58,7 @@ mod together;
 mod trace;
 mod validity;
 mod waiting;
+mod window;
 
 use alloc::vec::Vec;
 use musubi::{Start, eprintln, println};
@@ -89,7 +91,9 @@ const GROUPS: &[Group] = &[
     Group { name: "faults", checks: faults::CHECKS },
     Group { name: "exceptions", checks: exceptions::CHECKS },
     Group { name: "locks", checks: locks::CHECKS },
+    Group { name: "looks", checks: looks::CHECKS },
     Group { name: "threads", checks: threads::CHECKS },
+    Group { name: "window", checks: window::CHECKS },
     Group { name: "together", checks: together::CHECKS },
     Group { name: "passing", checks: passing::CHECKS },
     Group { name: "sched", checks: sched::CHECKS },

@@ -195,6 +195,12 @@ pub fn ten_writers(lines: u64, pieces: u64) -> i32 {
     i32::from(good.count() != 10)
 }
 
+/// The same by threads of one program.
+pub fn writing_threads(lines: u64, pieces: u64) -> i32 {
+    let body = move |number: usize| drop(writer(number as u64, lines, pieces));
+    i32::from(musubi::rt::thread::together(4, body).is_err())
+}
+
 /// The number of the writer and of the line, as often as there are pieces.
 pub fn writer(number: u64, lines: u64, pieces: u64) -> i32 {
     for line in 0..lines {

@@ -50,6 +50,12 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             Ok(_) => 0,
             Err(e) => 100 + e.word() as i32,
         },
+        // Looks at the registers of a thread; 1: it may not.
+        "look" => match thread::registers(at(0)) {
+            Ok(_) => WENT_THROUGH,
+            Err(e) if e.refusal().is_some() => 1,
+            Err(_) => 2,
+        },
         "try" => crate::refusals::try_access(at(0), words.get(1).copied().unwrap_or(""), at(2)),
         "attack" => crate::attacks::role(words.first().copied().unwrap_or(""), |i| at(i + 1)),
         "killed-callers" => match crate::deaths::callers_are_killed(at(0), at(1), at(2)) {
@@ -65,6 +71,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             time::sleep_ns(2_000_000_000);
             crate::programs::writer(7, 1, 1)
         }
+        "writing-threads" => crate::programs::writing_threads(at(0), at(1)),
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
         "hog" => crate::crowd::hog(at(0)),

@@ -86,12 +86,30 @@ pub fn cases() -> Vec<Case> {
             .timeout(240),
         // Pagers give back what somebody else takes, then he is told that there is no more; what they keep is whole, and in the end all
         // is free again. One of them never answers, and holds nobody up for long.
+        checks("window", "check window", &["two_addresses_of_a_page", "two_addresses_and_another_program"]).matrix(),
         sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).spread(),
+        // Whoever is registered is asked by the next memory server, too.
+        sh("the_next_memory_server_knows_pagers", NEXT_SERVER).mem("96M").out_check(next_asked).err_any().timeout(400),
     ]
 }
 
 const MEMORY_RUNS_SHORT: &str = "squeeze 1 100 > first; check as hog 1 > first; mem > before; check as stubborn & squeeze 12 100000 40 & squeeze 12 100000 40 & sleep 12; mem; \
     check as hog 1000; echo status $?; mem; kill %1; sleep 60; mem; cat before";
+
+const NEXT_SERVER: &str = "squeeze 12 100000 30 & sleep 12; servers kill memory; servers; mem; check as hog 1000; echo status $?; mem; sleep 40; mem";
+
+/// By the second server, which has been asked for none before; it knows the one that has ended no more.
+fn next_asked(out: &str) -> bool {
+    let restarted = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], ["memory", "running", _, _, "1", ..])
+    };
+    out.lines().any(restarted)
+        && out.contains("status 1\n")
+        && out.matches("\nsum ").count() == 1
+        && out.matches(" pages back\n").count() == 1
+        && out.contains(" given back so far\n")
+}
 
 /// Pages were given back, the hog was refused and not ended, sums are right, and what was free before is free again but for what servers
 /// have grown by; by what a first program takes of them, they have grown before.

@@ -46,6 +46,18 @@ pub fn cases() -> Vec<Case> {
             .err_has(&["usage: matrix [SIZE [THREADS]]"])
             .status(2),
         checks(
+            "looks",
+            "check looks",
+            &[
+                "registers_of_who_runs_and_who_waits",
+                "registers_of_a_callee_are_not_shown",
+                "registers_are_not_everybodys",
+                "functions_have_names",
+            ],
+        )
+        .matrix()
+        .spread(),
+        checks(
             "threads",
             "check threads",
             &[

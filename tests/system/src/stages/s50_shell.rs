@@ -119,6 +119,25 @@ pub fn cases() -> Vec<Case> {
             .status(7)
             .err_check(says_where),
         sh(
+            "batch_has_words",
+            "sh words one 'two  three' four '*'; . words x; echo $# $0 -$1$@$*-.; A=no; do/it $A '' \"$@\"",
+        )
+        .file("words", WORDS)
+        .file("count", "echo $0 $#: $1; shift; echo $1")
+        .file("share", "shift")
+        .program("do/it", "#!bin/shell\nA=$@; echo $# -$A-; shift; echo $# -$@-\n")
+        .out(WORDS_SHOWN)
+        .err("words:4: shift: 3: more than there are words (1)\n"),
+        sh("words_have_numbers", "echo before; echo ${1a}").status(2).err_check(|err| {
+            err.lines().count() == 1 && err.starts_with("shell: `${1a}`: only a name or a number can stand")
+        }),
+        sh(
+            "shift_takes_no_more_than_there_is",
+            "shift; echo $?; shift 0; echo $?; shift x; echo $?; shift -1; echo $?",
+        )
+        .out("1\n0\n2\n2\n")
+        .err("shift: 1: more than there are words (0)\nshift: usage: shift [COUNT]\nshift: usage: shift [COUNT]\n"),
+        sh(
             "batch_is_a_program",
             "do/it; echo $?; do/other; echo $?; do/bad; echo $?; cat do/not | sh; do/not; echo $?",
         )
@@ -138,21 +157,39 @@ pub fn cases() -> Vec<Case> {
                 "debug: thread ",
                 "exception 0x0, cause 3, at 0x",
                 "crash+0x",
+                " in crash::",
                 "  rax 0000000000000001  rbx ",
                 "called by\n  0x",
                 "stack\n  0x",
             ];
             all.iter().all(|part| err.contains(part)) && err.contains("crash: fault: division by zero")
         }),
+        sh("inspect_shows_registers", "spin & sleep 0.5; inspect %1; kill %1; inspect thread:1; inspect %2")
+            .status(1)
+            .out_check(|out| {
+                let all = [
+                    "thread ",
+                    ", called by 0 others",
+                    "stopped at 0x",
+                    " = spin+0x",
+                    " in spin::",
+                    "  rax ",
+                    "  r12 ",
+                    "its registers: no right over thread 1, by (thread ",
+                ];
+                all.iter().all(|part| out.contains(part))
+            })
+            .err_has(&["inspect: %2: no such job"]),
         sh("inspect_asks_for_rights", &inspects())
             .out_check(|text| {
                 let lines: Vec<&str> = text.lines().collect();
-                lines.len() == 5
+                lines.len() == 6
+                    && lines[5].starts_with("its registers: no right over thread 1, by (thread ")
                     && lines[0].contains(" = loader text+0x0: text, owner task ")
                     && lines[1].starts_with("0")
                     && lines.iter().any(|line| line.starts_with("thread ") && line.contains(" of task "))
             })
-            .err_has(&["inspect: 0x8: ", "inspect: usage: inspect ADDRESS [BYTES] | thread:N"]),
+            .err_has(&["inspect: 0x8: ", "inspect: usage: inspect ADDRESS [BYTES] | thread:N | task:N | %JOB"]),
         sh("lines_of_ten_tasks", "check as ten-writers 300 1")
             .out_check(|out| whole_lines(out, 3000, 1))
             .timeout(200)
@@ -162,6 +199,10 @@ pub fn cases() -> Vec<Case> {
             .cpus(1)
             .icount()
             .timeout(200),
+        sh("lines_of_threads", "check as writing-threads 100 3")
+            .out_check(|out| whole_lines(out, 400, 3))
+            .timeout(200)
+            .spread(),
         sh("half_a_line_is_not_lost", "check as half-line; check as half-line; echo on").out("halfhalfon\n"),
         function("lines_on_a_terminal", lines_on_a_terminal),
         function("prompt", prompt),
@@ -172,6 +213,28 @@ pub fn cases() -> Vec<Case> {
         function("end_of_input_gives_another_shell", another_shell),
     ]
 }
+
+/// Words are one each, whatever is in them; a file that is given none shares those of who runs it, and takes away from them.
+const WORDS: &str =
+    "echo $0 $#: $1,${2}0,-$5$10-. $*\n. count $@\n. count a$@\\z\nshift 3; echo $# \"$1\"\n. share; echo $#\n";
+const WORDS_SHOWN: &str = "words 4: one,two  three0,-one0-. one two  three four *
+count 4: one
+two  three
+count 4: aone
+two  three
+1 *
+0
+words 1: x,0,-x0-. x
+count 1: x
+
+count 1: axz
+
+1 x
+0
+0 shell --.
+2 -no -
+1 --
+";
 
 /// The loader is the first task, its text the first section; neither is the shell's to change.
 fn may_not() -> String {

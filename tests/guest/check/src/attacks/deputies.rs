@@ -83,6 +83,7 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("task_create", "name", [own.limits, user, 0, 8, 0, 0], Zeroes),
         simple("post_send_many", "address", [own.posts[0], 0, 1, 1, 0, 0], Zeroes),
         simple("post_receive", "post", [0, 2, 0, 0, 0, 0], Posts(own.posts)),
+        elsewhere("thread_registers", "out"),
         elsewhere("fault_return", "frame"),
         elsewhere("foreign_start", "frame"),
         elsewhere("foreign_return", "frame"),
