@@ -21,11 +21,12 @@ asks_pager:                                         # a page fault of a program,
 1:  call trap_entry
     jmp resume
 
-# `gate_return` by a frame with more to it, all of a thread's registers as that call has them: values in rdi and rsi. Where it is a pager
-# that returns there is nothing of it to keep.
+# `gate_return` by a frame with more to it, all of a thread's registers as that call has them: values in rdi and rsi. Who makes it at the
+# doorstep has left nothing in others, and if that was a pager there is nothing of it to keep.
 pager_out:
-    bt $NATIVE, %rcx
-    jnc out_other
+    movabs $RETURNED, %rax
+    cmp %rax, %rcx
+    jne out_other
     cmpl $LAP_END, %gs:LAP
     jne out_other
     mov %rsp, %rbx
@@ -34,7 +35,6 @@ pager_out:
     push %rcx
     push %rsi
     push %rdi
-    mov %rcx, %rdx
     xor %ebp, %ebp
     call kernel_answered
     test %rax, %rax

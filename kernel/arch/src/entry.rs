@@ -81,8 +81,8 @@ macro_rules! kernel {
             }
             // SAFETY: as above.
             #[unsafe(no_mangle)]
-            extern "C" fn kernel_answered(status: u64, value: u64, rip: u64) -> *const $crate::context::Registers {
-                $crate::context::Resume::pointer($answered(status, value, rip))
+            extern "C" fn kernel_answered(status: u64, value: u64) -> *const $crate::context::Registers {
+                $crate::context::Resume::pointer($answered(status, value))
             }
             // SAFETY: as above; `light.S` reads it.
             #[unsafe(no_mangle)]

@@ -167,6 +167,7 @@ again:                                              # the return address of a pl
     mov %rdx, %rsi
     mov $RETURN, %eax
     syscall
+returned:
     ud2
 .balign 64
 nothing:                                            # for xrstor: every component in its initial state, and MXCSR
@@ -177,6 +178,7 @@ gate_end:
 
 .balign 8
 .set AGAIN, GATE_BASE + again - gate_begin
+.set RETURNED, GATE_BASE + returned - gate_begin
 gate_ranges:                                        # offsets; order known to gate.rs
     .quad in_open - gate_begin
     .quad in_clean - gate_begin

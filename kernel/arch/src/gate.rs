@@ -18,7 +18,7 @@ mod code;
 mod plain;
 mod records;
 
-pub use code::{Stopped, again, is_doorstep, is_gate, send_to_kernel};
+pub use code::{Stopped, again, is_gate, send_to_kernel};
 pub use plain::{Kept, Plain};
 pub use records::{binding_of, domain_of, is_loose, records};
 

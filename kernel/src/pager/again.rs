@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use arch::context::{Area, Resume};
 use arch::entry::page_fault::{FETCH, PRESENT, STORE, USER};
-use arch::gate::{BY_KERNEL, is_doorstep, is_gate};
+use arch::gate::{BY_KERNEL, is_gate};
 use core::sync::atomic::Ordering;
 
 /// What the list said of an access.
@@ -256,8 +256,8 @@ fn validate(state: &mut State, domain: &Domain, base: u64, page: u64) {
 /// The running thread is back at the doorstep, if that is from a pager that has done it, or says what is to be done. `None`: nothing was done that
 /// the long way does not do as well.
 #[inline(always)]
-pub fn back(status: u64, value: u64, rip: u64) -> Option<Resume> {
-    if status != 0 || value > answer::VALID || !is_doorstep(rip) {
+pub fn back(status: u64, value: u64) -> Option<Resume> {
+    if status != 0 || value > answer::VALID {
         return None;
     }
     let local = here().local.lock();

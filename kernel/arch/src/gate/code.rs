@@ -4,7 +4,7 @@ use super::{BY_KERNEL, FRAME_LEN, FRAMES, Gate, PAGE, word};
 use crate::context::{FLAGS_DEFAULT, Registers, VECTOR_FULL};
 use crate::frames;
 use crate::image::direct;
-use abi::gate::{DEPTH_MAX, DOORSTEP, GATE_BASE};
+use abi::gate::{DEPTH_MAX, GATE_BASE};
 use core::ops::Range;
 use spin::Once;
 
@@ -55,12 +55,6 @@ pub fn again() -> u64 {
 #[inline]
 pub fn is_gate(rip: u64) -> bool {
     rip & !(PAGE - 1) == GATE_BASE
-}
-
-/// Whether an address lies in the gate's code where a callee has gone that the kernel has called, beyond all that a crossing is made of.
-#[inline]
-pub fn is_doorstep(rip: u64) -> bool {
-    is_gate(rip) && rip > DOORSTEP
 }
 
 /// How far a thread was that was stopped in the gate (pitfalls, H3, H12).
