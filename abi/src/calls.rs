@@ -442,8 +442,8 @@ calls! {
     0x8b Light signal_init SignalInit(structure, setup: read);
     /// Data of signals that came in succession: as `fifo_read` from the structure's queue; of one with a buffer 0: something has come since the last program was started, `u64::MAX`: nothing has. Needs `READ`.
     0x8c Light signal_take SignalTake(structure, to: write, max);
-    /// Real pages: of `[address, address + len)`, whole pages of a section of data whose `CHANGE_ACL` the caller has, each is there when the call returns, a frame of zeroes if there was none, charged to the section's owner, and mapped where the caller sees it, as the list allows. Value: so many of the `len` bytes were done, as many as one call may take or memory is left for; at least one page.
-    0x8d Light page_alloc PageAlloc(address, len);
+    /// Real pages: of `[address, address + len)`, whole pages of a section of data whose `CHANGE_ACL` the caller has, each is there when the call returns, a frame of zeroes if there was none, charged to the section's owner, and mapped where the caller sees it, as the list allows. `attributes`: `section::real`; with any, none of the pages may be there already (`Exists`), unless they are such a large page. Value: so many of the `len` bytes were done, as many as one call may take or memory is left for; at least one page. A page of 1 GiB and what is contiguous is made in parts, by further calls with the same attributes for the rest; it is taken and charged with the first, and what is left of it is given back with an error, with `page_free` and when the section becomes shorter. A large page is mapped when all of it is there. Errors: `NoMemory`, `Scattered` (no memory in a row), `NotSupported` (no pages of 1 GiB on this machine).
+    0x8d Light page_alloc PageAlloc(address, len, attributes);
     /// Gives the frames of such pages back: on no processor can what was in them be seen when the call returns. The pages read as zeroes from now on. Value: as for `page_alloc`.
     0x8e Light page_free PageFree(address, len);
 }

@@ -142,6 +142,8 @@ errors! {
     29 MessageQuota "quota of waiting messages exceeded";
     /// A page that the kernel should have read or written for the caller is not there, and its pager cannot be asked here, or has failed.
     30 Absent "a page is absent and its pager cannot supply it";
+    /// The machine has so much free memory, but not in a row. Nothing was taken.
+    31 Scattered "free memory is not in a row";
 }
 
 impl fmt::Display for Error {

@@ -69,6 +69,8 @@ pub mod feature {
     pub const RDTSCP: u64 = 256;
     /// What branch predictors have learnt can be forgotten.
     pub const IBPB: u64 = 512;
+    /// Pages of 1 GiB.
+    pub const PAGES_1G: u64 = 1024;
 }
 
 /// Bytes.

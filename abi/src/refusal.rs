@@ -42,9 +42,9 @@ pub struct Refusal {
 /// Values of the lowest byte, above all numbers of errors. With `SECTION` go the missing rights.
 mod what {
     pub const SECTION: u64 = 0x40;
-    pub const TASK: u64 = 0x20;
-    pub const THREAD: u64 = 0x21;
-    pub const SYSTEM: u64 = 0x22;
+    pub const TASK: u64 = 0x80;
+    pub const THREAD: u64 = 0x81;
+    pub const SYSTEM: u64 = 0x82;
 }
 
 const RIGHTS: u64 = Rights::all().bits() as u64;

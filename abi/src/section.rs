@@ -31,6 +31,29 @@ pub mod flag {
     pub const SHOWN: u64 = SECRET;
 }
 
+/// Attributes of real pages (`page_alloc`, SSS-38); 0: 4 KiB each, wherever there is memory.
+pub mod real {
+    /// Pages of 2 MiB: address and length are multiples of that.
+    pub const SIZE_2M: u64 = 1;
+    /// Pages of 1 GiB, on processors with `info::feature::PAGES_1G`: address and length are multiples of that.
+    pub const SIZE_1G: u64 = 2;
+    /// The memory of all of them is in a row, whatever their size.
+    pub const CONTIGUOUS: u64 = 4;
+    pub const ALL: u64 = SIZE_2M | SIZE_1G | CONTIGUOUS;
+
+    /// Bytes of a page with these attributes; `None`: there is no such page.
+    #[must_use]
+    pub const fn size(attributes: u64) -> Option<u64> {
+        match attributes & (SIZE_2M | SIZE_1G) {
+            _ if attributes & !ALL != 0 => None,
+            0 => Some(crate::layout::PAGE),
+            SIZE_2M => Some(2 << 20),
+            SIZE_1G => Some(1 << 30),
+            _ => None,
+        }
+    }
+}
+
 /// Classes of texts (SSS-61): in which mode they are executed, and whether they are preempted there.
 pub mod class {
     pub const PUSR: u64 = 0;
@@ -81,6 +104,10 @@ pub struct SectionInfo {
     /// Pages with memory behind them, and how many of these are shared copy-on-write.
     pub resident: u64,
     pub shared: u64,
+    /// Of these pages, how many lie in a row with those around them, so that they can be mapped as pages of 2 MiB or 1 GiB; and in how many
+    /// pieces of memory all lie.
+    pub large: u64,
+    pub pieces: u64,
     /// Entries in the ACL.
     pub entries: u64,
     /// Union of `Rights` that the asker has.

@@ -17,6 +17,7 @@ use crate::pager;
 use crate::post::loan;
 use crate::seat;
 use crate::secret;
+use crate::section::large::Large;
 use crate::section::real;
 use crate::thread::Thread;
 use crate::view::Stale;
@@ -143,7 +144,8 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     }
     let mut rights = state.acl.rights(&domain.subject);
     let mut decided = ::view::decide(rights, section_kind, access, place.window);
-    if decided.is_err() && place.window.is_none() {
+    let is_lent = decided.is_err();
+    if is_lent && place.window.is_none() {
         rights |= loan::rights(thread, domain, section, &state, address);
         decided = ::view::decide(rights, section_kind, access, None);
         if decided.is_ok() && domain.is_keyed() {
@@ -162,18 +164,28 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     if state.misses(page).is_some() {
         return pager::fault(thread, domain, &place, address, access, state);
     }
-    let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page) || !store && state.paged.clean.has(page);
-    let claim::Present { frame, stale } =
-        claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
-    if stale.is_remembered() {
-        // The access is made once more, to what is there then.
-        drop(frame);
-        claim::settle(section, state, stale);
-        return Ok(());
-    }
-    let prot = while_shared(prot, !state.cloning && (store || !shared_before));
-    let at = address / PAGE * PAGE;
-    if !is_mapped && place.window.is_none() && real::show_one_again(section, &state, domain, (at, &frame), prot) {
+    // What is lent is not all of a large page, and neither is what a window shows.
+    let large = if is_lent || place.window.is_some() { None } else { state.large(section, page) };
+    let large = large.filter(|large| !store || large.writable).and_then(|large| Some((large, state.pages.get(large.first)?.clone())));
+    let (piece, frame, stale) = match large {
+        Some((large, frame)) => (large, frame, Stale::default()),
+        None => {
+            let shared_before = state.pages.get(page).is_some() && !state.pages.writable(page) || !store && state.paged.clean.has(page);
+            let claim::Present { frame, stale } =
+                claim::present(&mut state, page, store).map_err(|_| denied(cause::NO_MEMORY, right))?;
+            if stale.is_remembered() {
+                // The access is made once more, to what is there then.
+                drop(frame);
+                claim::settle(section, state, stale);
+                return Ok(());
+            }
+            let writable = !state.cloning && (store || !shared_before);
+            (Large { first: page, size: PAGE, writable }, frame, stale)
+        }
+    };
+    let prot = while_shared(prot, piece.writable);
+    let at = address / PAGE * PAGE - (page - piece.first) * PAGE;
+    if !is_mapped && piece.size == PAGE && place.window.is_none() && real::show_one_again(section, &state, domain, (at, &frame), prot) {
         drop(frame);
         drop(state);
         stale.flush();
@@ -186,7 +198,7 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     let mut known = core::mem::take(&mut state.mapped);
     let mut map = |key| {
         emptied = view.register(&mut known, section.base, (place.at, place.from, place.len), key);
-        mapped = view.map(at, &frame, Prot { key, ..prot }).map(|forgotten| emptied.join(forgotten.unwrap_or_default()));
+        mapped = view.map(at, &frame, piece.size, Prot { key, ..prot }).map(|forgotten| emptied.join(forgotten.unwrap_or_default()));
     };
     let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
         Some(keys) => {

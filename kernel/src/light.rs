@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::mbcf::{self, queue, signal, structure};
 use crate::processor::here;
-use crate::section::{Section, real};
+use crate::section::{Section, large, real};
 use crate::section::valid::{self, Again};
 use crate::thread::Thread;
 use crate::watch;
@@ -56,7 +56,7 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("structure_end", of_caller!(StructureEnd(address))),
     ("signal_init", of_caller!(SignalInit(structure, setup))),
     ("signal_take", of_caller!(SignalTake(structure, to, max))),
-    ("page_alloc", of_caller!(PageAlloc(address, len))),
+    ("page_alloc", of_caller!(PageAlloc(address, len, attributes))),
     ("page_free", of_caller!(PageFree(address, len))),
 ];
 
@@ -99,7 +99,8 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::SignalInit { structure, setup } => here().away_from_user(|| signal::init(d, structure, setup)),
         Call::SignalTake { structure, to, max } => signal::take(d, structure, to, max),
         // Many pages take long, and others are to forget: meanwhile nobody waits for this processor.
-        Call::PageAlloc { address, len } => here().away_from_user(|| real::alloc(d, address, len)),
+        Call::PageAlloc { address, len, attributes: 0 } => here().away_from_user(|| real::alloc(d, address, len)),
+        Call::PageAlloc { address, len, attributes } => here().away_from_user(|| large::alloc(d, address, len, attributes)),
         Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
         _ => mbcf::serve(thread, d, call),
     }

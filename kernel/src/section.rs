@@ -2,6 +2,7 @@
 //! `core/pages` and the views that show them.
 
 mod access;
+pub mod large;
 pub mod real;
 mod known;
 pub mod supply;
@@ -27,6 +28,7 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Acl;
 use ::gate::{Callers, GateTable};
 use ::mbcf::registry::Registry;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -75,6 +77,8 @@ pub struct State {
     pub last: Cell<(Shown, u8)>,
     /// Frames charged to the owner.
     pub charged: u64,
+    /// Memory in a row that is not in it yet, though charged.
+    making: Option<Box<large::Making>>,
     pub stack: Option<StackOf>,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
@@ -196,6 +200,7 @@ impl Section {
                 mapped: Vec::new(),
                 last: Cell::default(),
                 charged: 0,
+                making: None,
                 stack: (new.kind == kind::STACK).then_some(StackOf { thread: new.entry.id, for_system: false }),
                 cloning: false,
                 replacing: 0,
@@ -302,6 +307,7 @@ impl Section {
         let mut stale = Stale::default();
         if len < state.len {
             stale = view::change(&mut state.mapped, len, state.len - len, Change::Unmap);
+            state.give_up_making();
         }
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
@@ -406,14 +412,6 @@ impl Section {
             self.delete();
             return Err(Error::Dead);
         }
-        Ok(())
-    }
-
-    /// Names the section for people.
-    pub fn set_name(&self, by: &Domain, name: [u8; NAME_LEN]) -> Result<(), Error> {
-        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
-        state.name = name;
-        state.show(self);
         Ok(())
     }
 

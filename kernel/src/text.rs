@@ -120,6 +120,7 @@ impl Section {
                 return Err(Error::TooBig);
             }
             state.sealing = true;
+            state.give_up_making();
             // Nothing is written there any more, by the kernel neither.
             let paid = state.structures.cut(self.base, 0);
             state.owner.release(Resource::Frames, paid);

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use arch::frames::{Frame, Use};
 use arch::gate::Gate;
 use arch::shown::MACHINE;
-use arch::tables::{Retired, ViewTables};
+use arch::tables::{Out, Retired, ViewTables};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use paging::{MapError, Prot};
 use quota::Resource;
@@ -235,27 +235,21 @@ impl View {
         }))
     }
 
-    /// Maps one page. The section's lock is held by the caller, which has decided `prot`. A view is a cache: when no table is to be
-    /// had, it forgets everything, so that its own tables are free, and the access is to be tried again (`Some`: to flush before).
+    /// Maps one page of `size` bytes. The section's lock is held by the caller, which has decided `prot`. A view is a cache: when no table is to be
+    /// had, it forgets everything, so that its own tables are free, and the access is to be tried again (`Some`: to flush before). So it is
+    /// when a table is where a large page is to be: what that maps is forgotten.
     /// What it needs at the least nobody has to pay for: who has used up his quota runs slowly, but he and his callees do run.
-    pub fn map(self: &Arc<View>, address: u64, frame: &Frame, prot: Prot) -> Result<Option<Stale>, abi::Error> {
+    pub fn map(self: &Arc<View>, address: u64, frame: &Frame, size: u64, prot: Prot) -> Result<Option<Stale>, abi::Error> {
         let mut made = 0;
         let mut table = || {
-            let few = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed) < self.least;
-            let frame = Frame::zeroed(if few { Use::Needed } else { Use::Any })?;
-            let paid = self.task.charge(Resource::Frames, 1).is_ok();
-            let counter = if paid { &self.charged } else { &self.unpaid };
-            if !paid && self.unpaid.load(Ordering::Relaxed) >= self.unpaid_max {
-                return None;
-            }
-            counter.fetch_add(1, Ordering::Relaxed);
-            MACHINE.views.fetch_add(1, Ordering::Relaxed);
+            let frame = self.table()?;
             made += 1;
             Some(frame)
         };
-        let mapped = self.tables.lock().map(address, frame, prot, &mut table);
+        let mapped = self.tables.lock().map(address, frame, size, prot, &mut table);
         match mapped {
             Ok(()) => Ok(None),
+            Err(MapError::InTheWay) => Ok(Some(self.forget(address, size))),
             Err(MapError::NoMemory) => {
                 let stale = self.forget(0, abi::layout::SPACE_END);
                 // With no others than were made for this page there is nothing more to be had.
@@ -263,6 +257,20 @@ impl View {
             }
             Err(_) => Err(abi::Error::BadAddress),
         }
+    }
+
+    /// Memory for one more table.
+    fn table(&self) -> Option<Frame> {
+        let few = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed) < self.least;
+        let frame = Frame::zeroed(if few { Use::Needed } else { Use::Any })?;
+        let paid = self.task.charge(Resource::Frames, 1).is_ok();
+        let counter = if paid { &self.charged } else { &self.unpaid };
+        if !paid && self.unpaid.load(Ordering::Relaxed) >= self.unpaid_max {
+            return None;
+        }
+        counter.fetch_add(1, Ordering::Relaxed);
+        MACHINE.views.fetch_add(1, Ordering::Relaxed);
+        Some(frame)
     }
 
     /// Registers this view in a section's list, once per place: a page of it is about to be mapped with `key`. A view that
@@ -292,7 +300,7 @@ impl View {
     }
 
     /// Maps a page, under the section's lock, where the view is registered for it and there is a table. Whether it did.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self, address: u64, frame: &Frame, prot: Prot) -> bool {
         self.tables.lock().enter(address, frame, prot)
     }
@@ -315,8 +323,8 @@ impl View {
             let mut of_view = self.tables.lock();
             // Whoever has taken out something else, somewhere else, has left it to us, too.
             let was_owed = self.owed.taken(false);
-            let (any, tables) = of_view.unmap(at, len);
-            let scope = Scope::Pages { at, len };
+            let Out { any, more, tables } = of_view.unmap(at, len, || self.table());
+            let scope = scope(more, at, len);
             if any && !was_owed && tables.is_empty() && processor::here().forget_alone(|| self.users(), scope) {
                 // Before the lock: whoever comes second finds nothing that still works.
                 return Stale::default();
@@ -334,7 +342,7 @@ impl View {
     fn write_protect(self: &Arc<View>, at: u64, len: u64) -> Stale {
         let (any, must_forget) = {
             let mut tables = self.tables.lock();
-            let any = tables.write_protect(at, len);
+            let any = tables.write_protect(at, len, || self.table()).is_any();
             (any, self.owed.taken(any))
         };
         let processors = if must_forget { self.users() } else { 0 };
@@ -354,21 +362,22 @@ impl View {
         let mut tables = self.tables.lock();
         // Whoever has taken out something else, somewhere else, has left it to us, too.
         let was_owed = self.owed.is_any();
-        let any = if OUT { tables.take_out(at, len) } else { tables.hide(at, len) };
+        let table = || self.table();
+        let touched = if OUT { tables.take_out(at, len, table) } else { tables.hide(at, len, table) };
+        let any = touched.is_any();
         // Where there is no other processor nobody is asked what he has loaded: to forget a page too many does no harm.
-        if !was_owed && (!any || me.forget_alone(|| self.users(), Scope::Pages { at, len })) {
+        if !was_owed && (!any || me.forget_alone(|| self.users(), scope(touched.more, at, len))) {
             // Before the lock: whoever comes second finds nothing that still works.
             return None;
         }
         let must_forget = self.owed.taken(any);
         drop(tables);
-        if must_forget { Some(self.hidden(any, was_owed, at, len)) } else { None }
+        if must_forget { Some(self.hidden(any, scope(was_owed || touched.more, at, len))) } else { None }
     }
 
     #[cold]
     #[inline(never)]
-    fn hidden(self: &Arc<View>, any: bool, was_owed: bool, at: u64, len: u64) -> Box<Stale> {
-        let scope = if was_owed { Scope::All } else { Scope::Pages { at, len } };
+    fn hidden(self: &Arc<View>, any: bool, scope: Scope) -> Box<Stale> {
         let taken = if any { [Taken { view: self.clone(), tables: Retired::default() }].into() } else { Vec::new() };
         Box::new(Stale { processors: self.users(), scope, taken, ..Stale::default() })
     }
@@ -415,6 +424,12 @@ impl View {
         self.task.release(Resource::Frames, tables - lent);
         MACHINE.views.fetch_sub(tables, Ordering::Relaxed);
     }
+}
+
+/// What is to be forgotten when a range was touched; `more`: and more.
+#[inline(always)]
+fn scope(more: bool, at: u64, len: u64) -> Scope {
+    if more { Scope::All } else { Scope::Pages { at, len } }
 }
 
 impl Drop for View {

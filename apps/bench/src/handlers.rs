@@ -12,12 +12,12 @@ use musubi::abi::gate::GATES_MAX;
 use musubi::abi::layout::PAGE;
 use musubi::abi::post::{MANY_MAX, SEVERAL_MAX};
 use musubi::abi::rights::{ACL_MAX, principal};
-use musubi::abi::section::kind;
+use musubi::abi::section::{kind, real};
 use musubi::abi::trace::{Handler, handler};
 use musubi::command::Command;
 use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::post::{self, Body, Post};
-use musubi::rt::section::{self, alloc, free, invalidate, validate};
+use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::trace::Trace;
 use musubi::rt::{Bound, Gates, Section, Trap, pager, probe, sync, thread, time};
 use musubi::{AclEntry, Error, Rights, trace};
@@ -115,6 +115,9 @@ fn memory() -> Done {
         say("making valid", validate(base, BOUND * PAGE))?;
         say("giving back", free(base, BOUND * PAGE))?;
     }
+    say("a large page", alloc_as(base, BOUND * PAGE, real::SIZE_2M))?;
+    say("making a part invalid", invalidate(base + PAGE, PAGE))?;
+    say("giving it back", free(base, BOUND * PAGE))?;
     touch(base, PAGES);
     for _ in 0..2 {
         let clone = say("cloning", Section::clone_of(base, 0, 0, 0))?;

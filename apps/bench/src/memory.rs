@@ -8,10 +8,10 @@ use alloc::format;
 use alloc::string::String;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
-use musubi::abi::section::kind;
+use musubi::abi::section::{kind, real};
 use musubi::command::{Child, Command};
 use musubi::rt::post::Post;
-use musubi::rt::section::{self, alloc, free, invalidate, validate};
+use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::{Section, probe, time};
 use musubi::{AclEntry, Rights};
 
@@ -20,6 +20,8 @@ const ROUNDS: usize = 300;
 const SIZES: [u64; 3] = [PAGE, 16 * PAGE, 512 * PAGE];
 /// The paper's.
 const REAL: [u64; 5] = [PAGE, 4 * PAGE, 16 * PAGE, 64 * PAGE, 256 * PAGE];
+/// A large page's, which is also had as small ones.
+const LARGE: u64 = 2 << 20;
 /// So long the other programs have to look at all pages.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -31,12 +33,13 @@ pub fn run(report: &Report) -> Result<(), String> {
     let seen = Post::any().map_err(|e| format!("a post: {e}"))?;
     seen.allow(&AclEntry { rights: Rights::CALL.bits(), ..everybody }).map_err(|e| format!("its list: {e}"))?;
     real(report)?;
+    large(report, &everybody)?;
     touch(shown.base(), most);
-    measure(report, "light", shown.base())?;
+    measure(report, "light", shown.base());
     let first = viewer(seen, shown.base(), most)?;
-    measure(report, "light-2-views", shown.base())?;
+    measure(report, "light-2-views", shown.base());
     let second = viewer(seen, shown.base(), most)?;
-    measure(report, "light-3-views", shown.base())?;
+    measure(report, "light-3-views", shown.base());
     pool::end(first)?;
     pool::end(second)?;
     seen.free(true).map_err(|e| format!("freeing: {e}"))
@@ -63,23 +66,50 @@ fn real(report: &Report) -> Result<(), String> {
     section.delete().map_err(|e| format!("deleting: {e}"))
 }
 
-fn measure(report: &Report, way: &str, base: u64) -> Result<(), String> {
-    for len in SIZES {
-        let done = |what: Result<(), musubi::Error>| what.expect("whole pages of an own section");
-        let case = |case| Case { case, way, bytes: len as usize };
-        let valid = || {
-            done(validate(base, len));
-            touch(base, len);
+/// 2 MiB as small pages and as a large one: had, looked at and given back; looked at by a view that does not know it; and made invalid and valid.
+fn large(report: &Report, everybody: &AclEntry) -> Result<(), String> {
+    for (way, attributes) in [("light-small", 0), ("light-large", real::SIZE_2M)] {
+        let section = Section::create(LARGE, LARGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
+        let base = section.base();
+        let case = |case| Case { case, way, bytes: LARGE as usize };
+        let have = || alloc_as(base, LARGE, attributes).expect("whole pages of an own section");
+        let both = || {
+            have();
+            touch(base, LARGE);
+            free(base, LARGE).expect("what was had just now");
         };
-        let invalid = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(base, len)));
-        report.case(case("page_invalidate"), &invalid, &[]);
-        let again = || {
-            valid();
-            done(invalidate(base, len));
+        report.case(case("alloc+free"), &Plan::new(ROUNDS / 10).measure(both), &[]);
+        have();
+        let forget = || {
+            for rights in [Rights::READ, Rights::empty()] {
+                section::grant(base, &AclEntry { rights: rights.bits(), ..*everybody }).expect("an own section");
+            }
         };
-        report.case(case("page_validate"), &Plan::new(ROUNDS).first(&again).measure(|| done(validate(base, len))), &[]);
+        report.case(case("touch"), &Plan::new(ROUNDS / 10).first(&forget).measure(|| touch(base, LARGE)), &[]);
+        validity(report, way, base, LARGE);
+        section.delete().map_err(|e| format!("deleting: {e}"))?;
     }
     Ok(())
+}
+
+fn measure(report: &Report, way: &str, base: u64) {
+    SIZES.into_iter().for_each(|len| validity(report, way, base, len));
+}
+
+fn validity(report: &Report, way: &str, base: u64, len: u64) {
+    let done = |what: Result<(), musubi::Error>| what.expect("whole pages of an own section");
+    let case = |case| Case { case, way, bytes: len as usize };
+    let valid = || {
+        done(validate(base, len));
+        touch(base, len);
+    };
+    let invalid = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(base, len)));
+    report.case(case("page_invalidate"), &invalid, &[]);
+    let again = || {
+        valid();
+        done(invalidate(base, len));
+    };
+    report.case(case("page_validate"), &Plan::new(ROUNDS).first(&again).measure(|| done(validate(base, len))), &[]);
 }
 
 fn touch(base: u64, len: u64) {

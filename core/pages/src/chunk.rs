@@ -4,26 +4,63 @@ use crate::Page;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Pages in a chunk: as many as one page table maps.
-pub(crate) const CHUNK: u64 = 512;
+/// Pages in a chunk: as many as one page table maps, or an entry of the next level.
+pub const CHUNK: u64 = 512;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk<P> {
     /// Only as long as the last page that was needed, because most sections are small.
     pages: Vec<Option<P>>,
     resident: u64,
+    /// The pages are in a row: all are there, and the memory of each follows that of the one before.
+    row: bool,
+    /// They are in a row, and nobody has had another reference to one of them, or to the chunk, since that was made sure of.
+    alone: bool,
 }
 
 impl<P: Page> Chunk<P> {
     pub(crate) fn new() -> Chunk<P> {
-        Chunk { pages: Vec::new(), resident: 0 }
+        Chunk { pages: Vec::new(), resident: 0, row: false, alone: false }
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&P> {
         self.pages.get(at)?.as_ref()
     }
 
+    /// Looks whether the pages are in a row.
+    pub(crate) fn join(&mut self, place: impl Fn(&P) -> u64) {
+        let first = self.get(0).map_or(0, &place);
+        let mut places = (first..).zip(&self.pages);
+        self.row =
+            self.resident == CHUNK && places.all(|(at, page)| page.as_ref().is_some_and(|page| place(page) == at));
+        self.find_alone();
+    }
+
+    pub(crate) fn is_row(&self) -> bool {
+        self.row
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// Looks whether each of the pages, which are in a row, is nobody else's.
+    pub(crate) fn find_alone(&mut self) -> bool {
+        self.alone = self.row && self.pages().all(P::is_exclusive);
+        self.alone
+    }
+
+    /// Somebody is about to have another reference to it, or to one of its pages.
+    pub(crate) fn is_shared_now(&mut self) {
+        self.alone = false;
+    }
+
+    fn broken(&mut self) {
+        (self.row, self.alone) = (false, false);
+    }
+
     pub(crate) fn put(&mut self, at: usize, page: P) -> Option<P> {
+        self.broken();
         if at >= self.pages.len() {
             self.pages.resize_with(at + 1, || None);
         }
@@ -33,6 +70,7 @@ impl<P: Page> Chunk<P> {
     }
 
     pub(crate) fn remove(&mut self, at: usize) -> Option<P> {
+        self.broken();
         let old = self.pages.get_mut(at)?.take();
         self.resident -= u64::from(old.is_some());
         old
@@ -40,6 +78,7 @@ impl<P: Page> Chunk<P> {
 
     /// Moves the pages from `at` on to `cut`.
     pub(crate) fn cut(&mut self, at: usize, cut: &mut Vec<P>) {
+        self.broken();
         let before = cut.len();
         cut.extend(self.pages.drain(at.min(self.pages.len())..).flatten());
         self.resident -= (cut.len() - before) as u64;
@@ -47,6 +86,7 @@ impl<P: Page> Chunk<P> {
 
     /// Moves the pages of `[at, at + count)` out.
     pub(crate) fn take_out(&mut self, at: usize, count: usize, out: &mut impl FnMut(P)) {
+        self.broken();
         let end = (at + count).min(self.pages.len());
         for place in self.pages.get_mut(at..end).into_iter().flatten() {
             if let Some(page) = place.take() {
@@ -88,6 +128,11 @@ impl<P: Page> Chunk<P> {
 
     pub(crate) fn resident(&self) -> u64 {
         self.resident
+    }
+
+    /// Of each page, whether it is there.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&P>> {
+        self.pages.iter().map(Option::as_ref)
     }
 
     pub(crate) fn pages(&self) -> impl Iterator<Item = &P> {

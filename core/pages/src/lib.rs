@@ -6,12 +6,15 @@ extern crate alloc;
 
 mod chunk;
 mod marks;
+mod row;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use chunk::{CHUNK, Chunk};
+use chunk::Chunk;
 
+pub use chunk::CHUNK;
 pub use marks::Marks;
+pub use row::Row;
 
 /// A counted reference to a page of memory. Cloning it makes another owner of the same page.
 pub trait Page: Clone {
@@ -120,6 +123,10 @@ impl<P: Page> PageMap<P> {
     #[inline]
     pub fn absent(&self, first: u64, count: u64) -> u64 {
         assert!(first + count <= self.len_pages, "{count} pages from {first} of {}", self.len_pages);
+        if count == 1 {
+            // Most are one page, here and below.
+            return u64::from(self.get(first).is_none());
+        }
         parts(first, count)
             .map(|(chunk, at, some)| some as u64 - self.chunk(chunk).map_or(0, |chunk| chunk.resident_in(at, some)))
             .sum()
@@ -132,6 +139,10 @@ impl<P: Page> PageMap<P> {
     #[inline]
     pub fn fill(&mut self, first: u64, count: u64, mut make: impl FnMut() -> Option<P>) -> u64 {
         assert!(first + count <= self.len_pages, "{count} pages from {first} of {}", self.len_pages);
+        if count == 1 {
+            let new = if self.get(first).is_some() { None } else { make() };
+            return u64::from(new.is_some_and(|new| self.put(first, new).is_none()));
+        }
         let mut made = 0;
         for (chunk, at, some) in parts(first, count) {
             if chunk >= self.chunks.len() {
@@ -159,6 +170,16 @@ impl<P: Page> PageMap<P> {
     pub fn supply(&mut self, page: u64, content: P) -> Option<P> {
         assert!(page < self.len_pages, "page {page} of {}", self.len_pages);
         self.put(page, content)
+    }
+
+    /// One more reference to a page.
+    pub fn share(&mut self, page: u64) -> Option<P> {
+        let (chunk, at) = split(page);
+        let chunk = self.chunks.get_mut(chunk)?.as_mut()?;
+        if let Some(chunk) = Arc::get_mut(chunk) {
+            chunk.is_shared_now();
+        }
+        chunk.get(at).cloned()
     }
 
     /// Takes a page out; the length stays. The caller drops it when no processor can reach it any more.
@@ -205,7 +226,11 @@ impl<P: Page> PageMap<P> {
 
     /// Takes the resident pages of `[first, first + count)` out; the length stays, and they read as zeroes from now on. Whoever is given them
     /// drops them when no processor can reach them any more.
+    #[inline(always)]
     pub fn take(&mut self, first: u64, count: u64, mut out: impl FnMut(P)) {
+        if count == 1 {
+            return self.take_one(first).into_iter().for_each(out);
+        }
         let (mut page, end) = (first, first.saturating_add(count).min(self.len_pages));
         while page < end {
             let (chunk, at) = split(page);
@@ -222,7 +247,9 @@ impl<P: Page> PageMap<P> {
 
     /// A copy-on-write clone: both maps go on sharing every page until one of them writes. Mappings of this map's pages
     /// that are writable must be made read-only before anybody uses the clone.
-    pub fn clone_shared(&self) -> PageMap<P> {
+    pub fn clone_shared(&mut self) -> PageMap<P> {
+        // (One that is shared already says so.)
+        self.chunks.iter_mut().flatten().filter_map(Arc::get_mut).for_each(Chunk::is_shared_now);
         PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages }
     }
 

@@ -40,6 +40,17 @@ impl Marks {
         self.marked > 0 && self.chunk(page / CHUNK).is_some_and(word)
     }
 
+    /// Whether any of these pages is in the set: at least one is asked for.
+    #[must_use]
+    pub fn has_any(&self, first: u64, count: u64) -> bool {
+        let (low, first, count) = if first + count <= WORD { (bits(first, count), 0, 0) } else { split(first, count) };
+        let is_marked = |chunk: u64| {
+            self.chunk(chunk)
+                .is_some_and(|words| masks(chunk, first, count).any(|(word, mask)| words[word] & mask != 0))
+        };
+        self.low & low != 0 || self.marked > 0 && count > 0 && chunks(first, count).any(is_marked)
+    }
+
     /// How many pages are in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -209,6 +220,10 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(marks.count(), set.len() as u64);
+                for (first, count) in [(0, 1), (0, 63), (3, 61), (60, 8), (64, 64), (512, 512), (0, 2700), (1000, 600)] {
+                    let any = set.range(first..first + count).next().is_some();
+                    prop_assert_eq!(marks.has_any(first, count), any, "{} from {}", count, first);
+                }
             }
             for page in 0..2700 {
                 prop_assert_eq!(marks.has(page), set.contains(&page), "page {}", page);

@@ -1,5 +1,7 @@
 //! A family of clones against plain copies of their contents.
 
+mod row;
+
 use super::*;
 use proptest::prelude::*;
 use std::cell::Cell;

@@ -80,6 +80,16 @@ impl Entry {
         self.0 & FRAME
     }
 
+    /// The frame of a page, as an entry of a table at `level` maps it. (Bit 12 of a large page's entry is a caching attribute, not an address bit.)
+    pub(crate) const fn first_frame(self, level: u32) -> u64 {
+        self.frame() & !(span(level) - 1)
+    }
+
+    /// Of an entry that maps a large page at `level`: the entry one level below that maps so much of it in the same way as is that level's `at`-th part.
+    pub(crate) fn part(self, level: u32, at: usize) -> Entry {
+        Entry::page(level - 1, self.first_frame(level) + at as u64 * span(level - 1), self.prot())
+    }
+
     pub(crate) const fn writable(self) -> bool {
         self.0 & WRITE != 0
     }

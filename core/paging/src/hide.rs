@@ -2,27 +2,29 @@
 //! mapped. And few pages taken out at once.
 
 use crate::entry::{Entry, span};
+use crate::split::{Touched, each_large};
 use crate::tables::{ROOT, TableMem, Tables, index, read};
 
 impl Tables {
-    /// Hides the 4 KiB pages that are mapped in `[base, base + len)`, whole pages of the lower half. Returns how many: if 0, no processor
-    /// remembers any. What is unmapped, mapped anew or made read-only meanwhile is not as it was when it is shown again.
-    #[inline]
-    pub fn hide(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
-        self.each(mem, base, len, |entry| entry.maps(1).then(|| entry.hidden()))
+    /// Hides the pages that are mapped in `[base, base + len)`, whole pages of the lower half. What is unmapped, mapped anew or made read-only
+    /// meanwhile is not as it was when it is shown again.
+    #[inline(always)]
+    pub fn hide(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
+        self.each(mem, base, len, |entry, level| entry.maps(level).then(|| entry.hidden()))
     }
 
-    /// Shows what was hidden. Returns how many pages; no processor has anything to forget.
+    /// Shows what was hidden; no processor has anything to forget. (A large page is shown again only as a whole: of a part of one nothing is known
+    /// any more.)
     #[inline]
-    pub fn show(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
-        self.each(mem, base, len, |entry| entry.is_hidden().then(|| entry.shown()))
+    pub fn show(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
+        self.each(mem, base, len, |entry, _| entry.is_hidden().then(|| entry.shown()))
     }
 
-    /// Takes out the 4 KiB pages of `[base, base + len)`, whole pages of the lower half, and leaves the tables: what [`Tables::unmap`] does of a
-    /// range that covers no table, with less ado. Returns how many; if 0, no processor remembers any.
-    #[inline]
-    pub fn take_out(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
-        self.each(mem, base, len, |entry| (entry.maps(1) || entry.is_hidden()).then_some(Entry::EMPTY))
+    /// Takes out the pages of `[base, base + len)`, whole pages of the lower half, and leaves the tables: what [`Tables::unmap`] does of a
+    /// range that covers no table, with less ado.
+    #[inline(always)]
+    pub fn take_out(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
+        self.each(mem, base, len, |entry, level| (entry.maps(level) || entry.is_hidden()).then_some(Entry::EMPTY))
     }
 
     /// Whether `[base, base + len)` covers a table.
@@ -36,32 +38,41 @@ impl Tables {
 
     /// Changes entries of pages, a table at a time.
     #[inline(always)]
-    fn each(&mut self, mem: &mut impl TableMem, base: u64, len: u64, change: impl Fn(Entry) -> Option<Entry>) -> u64 {
-        if len == span(1) {
+    fn each(
+        &mut self,
+        mem: &mut impl TableMem,
+        base: u64,
+        len: u64,
+        change: impl Fn(Entry, u32) -> Option<Entry>,
+    ) -> Touched {
+        if len == span(1)
+            && let Some(table) = self.lowest(mem, base)
+        {
             // Most are one page.
-            let Some(table) = self.lowest(mem, base) else { return 0 };
             let index = index(base, 1);
-            let Some(new) = change(read(mem, table, index)) else { return 0 };
+            let Some(new) = change(read(mem, table, index), 1) else { return Touched::default() };
             mem.write(table, index, new.0);
-            return 1;
+            return Touched { entries: 1, more: false };
         }
-        let (mut changed, mut at, end) = (0, base, base + len);
+        let (mut touched, mut at, end) = (Touched::default(), base, base + len);
         while at < end {
-            let end_of_table = (at | (span(2) - 1)) + 1;
-            let until = end.min(end_of_table);
-            if let Some(table) = self.lowest(mem, at) {
-                while at < until {
-                    let index = index(at, 1);
-                    if let Some(new) = change(read(mem, table, index)) {
-                        mem.write(table, index, new.0);
-                        changed += 1;
-                    }
-                    at += span(1);
+            let Some(table) = self.lowest(mem, at) else {
+                let (large, next) = each_large(mem, self.root, at, end, &change);
+                touched.add(large);
+                at = next;
+                continue;
+            };
+            let until = end.min((at | (span(2) - 1)) + 1);
+            while at < until {
+                let index = index(at, 1);
+                if let Some(new) = change(read(mem, table, index), 1) {
+                    mem.write(table, index, new.0);
+                    touched.entries += 1;
                 }
+                at += span(1);
             }
-            at = until;
         }
-        changed
+        touched
     }
 
     /// The table that has the entry of the 4 KiB page at `address`. What is done once is likely to be done again nearby.

@@ -7,11 +7,13 @@ extern crate alloc;
 mod entry;
 mod hide;
 mod map;
+mod split;
 mod tables;
 mod unmap;
 
 pub use entry::Prot;
 pub use map::{MapError, Mapped};
+pub use split::Touched;
 pub use tables::{TableMem, Tables};
 pub use unmap::Unmapped;
 

@@ -1,6 +1,7 @@
 //! Entering pages.
 
 use crate::entry::{Entry, Prot, span};
+use crate::split::split;
 use crate::tables::{ROOT, TableMem, Tables, canonical, index, read};
 use core::fmt;
 
@@ -26,7 +27,7 @@ pub enum MapError {
     NotCanonical,
     /// The address or the frame is not a multiple of the page's size, or the size is none that the processor has.
     Unaligned,
-    /// A larger page is mapped there, or smaller ones where a large one should go.
+    /// There is a table where a large page should go, with smaller ones or with none.
     InTheWay,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for MapError {
 impl core::error::Error for MapError {}
 
 impl Tables {
-    /// Maps the 4 KiB page at `address` to `frame`, in place of what was there.
+    /// Maps the 4 KiB page at `address` to `frame`, in place of what was there. If that was a part of a large page, this one is split.
     ///
     /// # Errors
     /// [`MapError`]; nothing that was mapped has changed.
@@ -54,7 +55,7 @@ impl Tables {
     }
 
     /// Maps the 4 KiB page at `address`, of the lower half, in place of what was there, if there is a table for it. Whether it did.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, mem: &mut impl TableMem, address: u64, frame: u64, prot: Prot) -> bool {
         let whole = (address | frame).is_multiple_of(span(1)) && !(prot.write && prot.execute);
         let Some(table) = self.lowest(mem, address).filter(|_| whole && address >> 47 == 0) else { return false };
@@ -62,11 +63,11 @@ impl Tables {
         true
     }
 
-    /// Maps a large page of `size` bytes, 2 MiB or 1 GiB (for the kernel's direct map).
+    /// Maps a page of `size` bytes, 4 KiB, 2 MiB or 1 GiB.
     ///
     /// # Errors
     /// [`MapError`]; nothing that was mapped has changed.
-    pub fn map_large(
+    pub fn map_sized(
         &mut self,
         mem: &mut impl TableMem,
         address: u64,
@@ -74,7 +75,7 @@ impl Tables {
         size: u64,
         prot: Prot,
     ) -> Result<Mapped, MapError> {
-        let level = [2, 3].into_iter().find(|&level| span(level) == size).ok_or(MapError::Unaligned)?;
+        let level = [1, 2, 3].into_iter().find(|&level| span(level) == size).ok_or(MapError::Unaligned)?;
         self.map_at(mem, level, address, frame, prot)
     }
 
@@ -116,10 +117,9 @@ impl Tables {
         for above in (level + 1..=ROOT).rev() {
             let at = index(address, above);
             let entry = read(mem, table, at);
-            if entry.maps(above) {
-                return Err(MapError::InTheWay);
-            }
-            table = if entry.present() {
+            table = if entry.maps(above) {
+                split(mem, table, above, at, user).ok_or(MapError::NoMemory)?
+            } else if entry.present() {
                 entry.frame()
             } else {
                 let below = mem.alloc().ok_or(MapError::NoMemory)?;

@@ -76,9 +76,7 @@ impl Tables {
             let entry = read(mem, table, index(address, level));
             if entry.maps(level) {
                 let within = address & (span(level) - 1) & !(span(1) - 1);
-                // Bit 12 of a large page's entry is a caching attribute, not an address bit.
-                let base = entry.frame() & !(span(level) - 1);
-                return Some((base + within, entry.prot()));
+                return Some((entry.first_frame(level) + within, entry.prot()));
             }
             if !entry.present() {
                 return None;

@@ -1,6 +1,7 @@
 //! Taking pages out, and taking away the right to write.
 
 use crate::entry::{Entry, span};
+use crate::split::{Touched, split};
 use crate::tables::{ENTRIES, NOWHERE, ROOT, TRANSLATED, TableMem, Tables, UPPER, index, read};
 use alloc::vec::Vec;
 
@@ -13,6 +14,8 @@ pub struct Unmapped {
     /// Tables that are not linked any more. A processor may be walking them until it has been told; then the caller
     /// frees them.
     pub tables: Vec<u64>,
+    /// More was taken out than the range: see [`Touched::more`].
+    pub more: bool,
 }
 
 impl Unmapped {
@@ -60,9 +63,8 @@ impl Range {
 
 impl Tables {
     /// Takes out all pages that `[base, base + len)` touches, and the tables that it covers wholly, with those above them
-    /// that are empty now (but none that hangs on the upper half of the root, which all roots share). A large page is
-    /// taken out only if the range covers it; the direct map is not unmapped in parts. When a table goes, processors
-    /// forget all of its span, or everything.
+    /// that are empty now (but none that hangs on the upper half of the root, which all roots share). A large page of which
+    /// the range covers a part is split. When a table goes, processors forget all of its span, or everything.
     pub fn unmap(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Unmapped {
         self.unmap_with(mem, base, len, false)
     }
@@ -83,22 +85,24 @@ impl Tables {
         out
     }
 
-    /// Makes all pages that `[base, base + len)` touches read-only, large ones as a whole (which the shootdown must then
-    /// cover). Returns how many entries changed: if 0, no processor can be writing there.
-    pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> u64 {
-        Range::new(base, len).map_or(0, |range| write_protect(mem, self.root, ROOT, 0, range))
+    /// Makes all pages that `[base, base + len)` touches read-only; a large one of which it covers a part is split. If nothing changed, no
+    /// processor can be writing there.
+    pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
+        Range::new(base, len).map_or(Touched::default(), |range| write_protect(mem, self.root, ROOT, 0, range))
     }
 }
 
 fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, keep: bool, out: &mut Unmapped) {
     for (at, first) in range.entries(first, level) {
-        let entry = read(mem, table, at);
+        let mut entry = read(mem, table, at);
         let covered = range.covers(first, level);
+        if entry.maps(level) && !covered && split(mem, table, level, at, is_lower(first)).is_some() {
+            entry = read(mem, table, at);
+        }
         if entry.maps(level) {
-            if covered {
-                mem.write(table, at, Entry::EMPTY.0);
-                out.pages += span(level) / span(1);
-            }
+            mem.write(table, at, Entry::EMPTY.0);
+            out.pages += span(level) / span(1);
+            out.more |= !covered;
         } else if entry.is_hidden() {
             // No processor remembers it.
             mem.write(table, at, Entry::EMPTY.0);
@@ -117,24 +121,33 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
     }
 }
 
+fn is_lower(address: u64) -> bool {
+    address <= TRANSLATED / 2
+}
+
 fn is_empty(mem: &impl TableMem, table: u64) -> bool {
     (0..ENTRIES).all(|at| !read(mem, table, at).present())
 }
 
-fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range) -> u64 {
-    let mut changed = 0;
+fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range) -> Touched {
+    let mut touched = Touched::default();
     for (at, first) in range.entries(first, level) {
-        let entry = read(mem, table, at);
+        let mut entry = read(mem, table, at);
+        let covered = range.covers(first, level);
+        if entry.maps(level) && entry.writable() && !covered && split(mem, table, level, at, is_lower(first)).is_some()
+        {
+            entry = read(mem, table, at);
+        }
         if entry.maps(level) {
             if entry.writable() {
                 mem.write(table, at, entry.read_only().0);
-                changed += 1;
+                touched.add(Touched { entries: 1, more: !covered });
             }
         } else if entry.is_hidden() {
             mem.write(table, at, entry.read_only().0);
         } else if entry.present() {
-            changed += write_protect(mem, entry.frame(), level - 1, first, range);
+            touched.add(write_protect(mem, entry.frame(), level - 1, first, range));
         }
     }
-    changed
+    touched
 }

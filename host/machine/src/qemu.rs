@@ -81,7 +81,8 @@ pub(crate) fn arguments(
     add("-machine q35 -nodefaults -no-reboot -display none");
     add(&format!("-accel {} -smp {} -m {}", accel.argument(), options.cpus(), options.mem));
     // Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
-    add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku" });
+    // One without keys is an older processor, which has no pages of 1 GiB either.
+    add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" });
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
     }
@@ -158,7 +159,7 @@ mod tests {
     fn options_show() {
         let options = Options { pku: false, icount: true, ..Options::default() };
         let line = line(&options, Accel::TcgSingle, Console::Terminal);
-        assert!(line.contains("max,-erms,-pku") && line.contains("-icount|shift=0,sleep=off"), "{line}");
+        assert!(line.contains("max,-erms,-pku,-pdpe1gb") && line.contains("-icount|shift=0,sleep=off"), "{line}");
         assert!(line.contains("thread=single|-smp|1"), "{line}");
         assert!(line.contains("mux=on") && !line.contains("debugcon"), "{line}");
     }

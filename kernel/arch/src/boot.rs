@@ -102,6 +102,7 @@ extern "C" fn kmain(magic: u32, address: u32) -> ! {
     set_build_id(command_line);
     let top = add_memory(&found);
     heap::set_up();
+    frames::set_up();
     cpu::set_up();
     image::build(top);
     descriptors::set_up(0);

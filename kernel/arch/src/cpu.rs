@@ -46,6 +46,7 @@ pub(crate) fn detect() {
 
     if let Some(f) = cpuid.get_extended_processor_and_feature_identifiers() {
         note(f.has_rdtscp(), feature::RDTSCP);
+        note(f.has_1gib_pages(), feature::PAGES_1G);
     }
     if let Some(f) = cpuid.get_extended_feature_info() {
         note(f.has_smep(), feature::SMEP);

@@ -1,10 +1,15 @@
 //! Physical memory in 4 KiB frames: who owns one, and the allocator. Each processor keeps a small cache, so that the
 //! common path takes no lock that another processor holds.
 
+mod run;
+
+pub use run::{Run, Why};
+
 use crate::cpu::PROCESSORS_MAX;
 use crate::image::direct;
 use crate::percpu;
 use crate::shown::{self, MACHINE};
+use ::frames::Pool;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Mutex;
@@ -20,15 +25,15 @@ pub struct Range {
     pub end: u64,
 }
 
-struct Pool {
-    /// Ranges never handed out yet, in ascending order.
-    fresh: [Range; RANGES],
+/// Memory before the kernel has a heap: ranges in ascending order.
+struct Early {
+    ranges: [Range; RANGES],
     count: usize,
-    /// First frame of the list of returned frames; each holds the next one's address in its first word.
-    returned: u64,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { fresh: [Range { base: 0, end: 0 }; RANGES], count: 0, returned: 0 });
+static EARLY: Mutex<Early> = Mutex::new(Early { ranges: [Range { base: 0, end: 0 }; RANGES], count: 0 });
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
 /// What a frame is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,7 @@ pub fn keep(reserve: u64) {
     MACHINE.reserve.store(reserve, Ordering::Relaxed);
 }
 
+/// By number.
 struct Cache {
     frames: [u64; CACHE],
     count: usize,
@@ -55,24 +61,24 @@ static CACHES: [Mutex<Cache>; PROCESSORS_MAX] =
 pub(crate) fn add(range: Range) {
     let base = range.base.next_multiple_of(PAGE);
     let end = range.end / PAGE * PAGE;
-    let mut pool = POOL.lock();
-    if base >= end || pool.count == RANGES {
+    let mut early = EARLY.lock();
+    if base >= end || early.count == RANGES {
         return;
     }
-    let at = pool.count;
-    pool.fresh[at] = Range { base, end };
-    pool.count += 1;
+    let at = early.count;
+    early.ranges[at] = Range { base, end };
+    early.count += 1;
     MACHINE.free.fetch_add((end - base) / PAGE, Ordering::Relaxed);
     MACHINE.total.fetch_add((end - base) / PAGE, Ordering::Relaxed);
 }
 
-/// A contiguous run of memory below 4 GiB for the kernel's heap. Boot only.
+/// A contiguous run of memory below 4 GiB for the kernel's heap, the first that is taken. Boot only.
 pub(crate) fn take_run(len: u64) -> Option<u64> {
-    let mut pool = POOL.lock();
-    for i in 0..pool.count {
-        let range = pool.fresh[i];
+    let mut early = EARLY.lock();
+    for i in 0..early.count {
+        let range = early.ranges[i];
         if range.end - range.base >= len && range.base + len <= 4 << 30 {
-            pool.fresh[i].base += len;
+            early.ranges[i].base += len;
             MACHINE.free.fetch_sub(len / PAGE, Ordering::Relaxed);
             return Some(range.base);
         }
@@ -80,24 +86,14 @@ pub(crate) fn take_run(len: u64) -> Option<u64> {
     None
 }
 
-impl Pool {
-    fn take(&mut self) -> Option<u64> {
-        if self.returned != 0 {
-            let frame = self.returned;
-            // SAFETY: a returned frame belongs to the pool, which wrote the link.
-            self.returned = unsafe { (direct(frame) as *const u64).read() };
-            return Some(frame);
-        }
-        let range = self.fresh[..self.count].iter_mut().find(|r| r.base < r.end)?;
-        range.base += PAGE;
-        Some(range.base - PAGE)
-    }
-
-    fn give(&mut self, frame: u64) {
-        // SAFETY: the frame has no owner but the pool now.
-        unsafe { (direct(frame) as *mut u64).write(self.returned) };
-        self.returned = frame;
-    }
+/// From now on frames can be had. Boot only, when there is a heap.
+pub(crate) fn set_up() {
+    let early = EARLY.lock();
+    let ranges = || early.ranges[..early.count].iter().filter(|range| range.base < range.end);
+    let mut pool = Pool::below(ranges().map(|range| range.end / PAGE).max().unwrap_or(0));
+    // The lowest are taken first.
+    ranges().rev().for_each(|range| pool.add(range.base / PAGE, (range.end - range.base) / PAGE));
+    *POOL.lock() = pool;
 }
 
 /// Takes one frame, contents unknown.
@@ -108,13 +104,7 @@ fn take(to: Use) -> Option<u64> {
     }
     let mut cache = CACHES[percpu::index()].lock();
     if cache.count == 0 {
-        let mut pool = POOL.lock();
-        while cache.count < CACHE / 2 {
-            let Some(frame) = pool.take() else { break };
-            let at = cache.count;
-            cache.frames[at] = frame;
-            cache.count += 1;
-        }
+        cache.count = POOL.lock().take(&mut cache.frames[..CACHE / 2]);
     }
     if cache.count == 0 {
         drop(cache);
@@ -122,7 +112,7 @@ fn take(to: Use) -> Option<u64> {
     }
     cache.count -= 1;
     MACHINE.free.fetch_sub(1, Ordering::Relaxed);
-    Some(cache.frames[cache.count])
+    Some(cache.frames[cache.count] * PAGE)
 }
 
 /// The pool is empty: what other processors keep in their caches is still memory.
@@ -132,7 +122,7 @@ fn steal() -> Option<u64> {
         if cache.count > 0 {
             cache.count -= 1;
             MACHINE.free.fetch_sub(1, Ordering::Relaxed);
-            return Some(cache.frames[cache.count]);
+            return Some(cache.frames[cache.count] * PAGE);
         }
     }
     None
@@ -146,6 +136,7 @@ pub(crate) fn take_zeroed(to: Use) -> Option<u64> {
 }
 
 /// Writes zeroes over a frame that is the caller's, 32 bytes at a step where the processor has such registers.
+#[inline(always)]
 fn wipe(frame: *mut u8) {
     if percpu::block().flags.load(Ordering::Relaxed) & percpu::FLAG_AVX == 0 {
         // SAFETY: a whole frame of the caller's.
@@ -181,15 +172,18 @@ pub(crate) fn give(frame: u64) {
     MACHINE.free.fetch_add(1, Ordering::Relaxed);
     let mut cache = CACHES[percpu::index()].lock();
     if cache.count == CACHE {
-        let mut pool = POOL.lock();
-        while cache.count > CACHE / 2 {
-            cache.count -= 1;
-            pool.give(cache.frames[cache.count]);
-        }
+        give_up(&mut cache, CACHE / 2);
     }
     let at = cache.count;
-    cache.frames[at] = frame;
+    cache.frames[at] = frame / PAGE;
     cache.count += 1;
+}
+
+/// Gives the pool all of a cache's but so many.
+fn give_up(cache: &mut Cache, keep: usize) {
+    let mut pool = POOL.lock();
+    cache.frames[keep..cache.count].iter().for_each(|frame| pool.give_one(*frame));
+    cache.count = keep;
 }
 
 /// Free and all frames.
@@ -332,8 +326,8 @@ static OURS: Mutex<([Range; RANGES], usize)> = Mutex::new(([Range { base: 0, end
 
 /// Remembers what the allocator was given, before anything is taken. Boot only.
 pub(crate) fn seal_ranges() {
-    let pool = POOL.lock();
-    *OURS.lock() = (pool.fresh, pool.count);
+    let early = EARLY.lock();
+    *OURS.lock() = (early.ranges, early.count);
 }
 
 fn is_ours(address: u64) -> bool {

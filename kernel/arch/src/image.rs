@@ -96,7 +96,7 @@ pub(crate) fn build(top: u64) {
                 tables.map(&mut Mem, DIRECT + page, page, prot(write, false)).expect("direct map");
             }
         } else {
-            tables.map_large(&mut Mem, DIRECT + at, at, LARGE, prot(true, false)).expect("direct map");
+            tables.map_sized(&mut Mem, DIRECT + at, at, LARGE, prot(true, false)).expect("direct map");
         }
         at += LARGE;
     }

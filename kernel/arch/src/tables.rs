@@ -5,7 +5,7 @@ use crate::gate::{self, Gate};
 use crate::image::{self, Mem};
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
-use paging::{MapError, Prot, TableMem, Tables};
+use paging::{MapError, Prot, TableMem, Tables, Touched};
 
 /// The tables of one view. Dropped only when no processor has them loaded.
 pub struct ViewTables {
@@ -51,10 +51,20 @@ impl Retired {
     }
 }
 
-/// Memory for tables, as somebody gives it who pays for it.
-struct Given<'a>(&'a mut dyn FnMut() -> Option<Frame>);
+/// What was taken out of a view.
+#[derive(Default)]
+pub struct Out {
+    pub any: bool,
+    /// More than the range: [`Touched::more`].
+    pub more: bool,
+    /// Tables that became empty.
+    pub tables: Retired,
+}
 
-impl TableMem for Given<'_> {
+/// Memory for tables, as somebody gives it who pays for it.
+struct Given<F>(F);
+
+impl<F: FnMut() -> Option<Frame>> TableMem for Given<F> {
     fn alloc(&mut self) -> Option<u64> {
         (self.0)().map(|frame| ManuallyDrop::new(frame).address())
     }
@@ -123,20 +133,21 @@ impl ViewTables {
         if self.supervisor { self.root | SUPERVISOR } else { self.root }
     }
 
-    /// Maps one page for user code. `table` gives frames of zeroes for new tables.
+    /// Maps one page of `size` bytes for user code, which begins with this frame.
     ///
     /// # Errors
-    /// No memory for a table, or write and execute together.
+    /// No memory for a table; a table where a large page should go; or write and execute together.
     pub fn map(
         &mut self,
         address: u64,
         frame: &Frame,
+        size: u64,
         prot: Prot,
-        table: &mut dyn FnMut() -> Option<Frame>,
+        table: impl FnMut() -> Option<Frame>,
     ) -> Result<(), MapError> {
         assert!(address < 1 << 47 && prot.user, "views map user pages only");
         let tables = self.tables.as_mut().expect("live tables");
-        let mapped = tables.map(&mut Given(table), address, frame.address(), prot).map(drop);
+        let mapped = tables.map_sized(&mut Given(table), address, frame.address(), size, prot).map(drop);
         if self.supervisor {
             // What a page is, all entries that lead to it say together. Nobody runs in this view at the moment: it is one thread's.
             let slot = (address / SLOT_LEN) as usize;
@@ -146,58 +157,62 @@ impl ViewTables {
     }
 
     /// Maps one page for user code where there is a table for it. Whether it did.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, address: u64, frame: &Frame, prot: Prot) -> bool {
         assert!(prot.user, "views map user pages only");
         self.tables.as_mut().expect("live tables").enter(&mut Mem, address, frame.address(), prot)
     }
 
-    /// Takes out a range of pages of the view's own, and leaves the tables. Whether anything was mapped.
-    #[inline]
-    pub fn take_out(&mut self, base: u64, len: u64) -> bool {
-        self.tables.as_mut().expect("live tables").take_out(&mut Mem, base, len) > 0
+    /// Takes out a range of pages of the view's own, and leaves the tables.
+    #[inline(always)]
+    pub fn take_out(&mut self, base: u64, len: u64, table: impl FnMut() -> Option<Frame>) -> Touched {
+        self.tables.as_mut().expect("live tables").take_out(&mut Given(table), base, len)
     }
 
-    /// Unmaps a range. Whether anything was mapped, and the tables that became empty.
-    pub fn unmap(&mut self, base: u64, len: u64) -> (bool, Retired) {
+    /// Unmaps a range.
+    pub fn unmap(&mut self, base: u64, len: u64, mut table: impl FnMut() -> Option<Frame>) -> Out {
         let tables = self.tables.as_mut().expect("live tables");
         // The gate's slot lies in the lower half, but is not the view's.
         let (slot, end) = (gate::SLOT as u64 * SLOT_LEN, base.saturating_add(len));
-        let mut any = false;
-        let mut retired = Vec::new();
+        let mut out = Out::default();
         let own = if self.borrowed { STACKS as u64 * SLOT_LEN } else { slot + SLOT_LEN };
         let below = if self.borrowed { 0 } else { slot };
         for (from, to) in [(base, end.min(below)), (base.max(own), end)] {
+            let mut mem = Given(&mut table);
             if from < to && !Tables::covers_table(from, to - from) && (from | to).is_multiple_of(PAGE) {
-                any |= tables.take_out(&mut Mem, from, to - from) > 0;
+                let touched = tables.take_out(&mut mem, from, to - from);
+                out.any |= touched.is_any();
+                out.more |= touched.more;
             } else if from < to {
                 let gone = if self.lent {
-                    tables.unmap_shared(&mut Mem, from, to - from)
+                    tables.unmap_shared(&mut mem, from, to - from)
                 } else {
-                    tables.unmap(&mut Mem, from, to - from)
+                    tables.unmap(&mut mem, from, to - from)
                 };
-                any |= gone.pages > 0;
-                retired.extend(gone.tables);
+                out.any |= gone.pages > 0;
+                out.more |= gone.more;
+                out.tables.0.extend(gone.tables);
             }
         }
-        (any, Retired(retired))
+        out
     }
 
-    /// Hides what is mapped in a range of pages: nobody can use it until it is shown. Whether anything was.
-    #[inline]
-    pub fn hide(&mut self, base: u64, len: u64) -> bool {
-        self.tables.as_mut().expect("live tables").hide(&mut Mem, base, len) > 0
+    /// Hides what is mapped in a range of pages: nobody can use it until it is shown.
+    #[inline(always)]
+    pub fn hide(&mut self, base: u64, len: u64, table: impl FnMut() -> Option<Frame>) -> Touched {
+        self.tables.as_mut().expect("live tables").hide(&mut Given(table), base, len)
     }
 
     /// Shows what was hidden in a range of pages.
     #[inline]
     pub fn show(&mut self, base: u64, len: u64) {
+        // (No page is split for that.)
         self.tables.as_mut().expect("live tables").show(&mut Mem, base, len);
     }
 
-    /// Takes the right to write from a range. Whether anything changed.
-    pub fn write_protect(&mut self, base: u64, len: u64) -> bool {
-        self.tables.as_mut().expect("live tables").write_protect(&mut Mem, base, len) > 0
+    /// Takes the right to write from a range.
+    pub fn write_protect(&mut self, base: u64, len: u64, table: impl FnMut() -> Option<Frame>) -> Touched {
+        self.tables.as_mut().expect("live tables").write_protect(&mut Given(table), base, len)
     }
 }
 

@@ -1,13 +1,14 @@
 //! What is told of a section, and what is not: it may be secret.
 
-use super::{Section, State};
+use super::{Section, State, large};
 use crate::info::user::Places;
 use crate::info::{name_words, word};
 use crate::domain::Domain;
 use ::info::tells;
 use crate::view::{self, Change};
 use abi::layout::PAGE;
-use abi::section::{SectionInfo, flag};
+use abi::section::{NAME_LEN, SectionInfo, flag};
+use abi::{Error, Rights};
 use core::sync::atomic::Ordering;
 
 impl State {
@@ -83,6 +84,8 @@ impl Section {
             original: self.original(),
             resident: state.pages.resident(),
             shared: state.pages.shared(),
+            large: state.pages.in_rows(),
+            pieces: state.pages.pieces(large::place),
             entries: state.acl.entries().len() as u64,
             rights: u64::from(state.acl.rights(&domain.subject).bits()),
             gates: gates.0,
@@ -96,6 +99,14 @@ impl Section {
             ports: self.ports.map_or(0, |ports| u64::from(ports.first) | u64::from(ports.count) << 16),
             level: state.paged.pager.as_ref().map_or(0, |pager| pager.level),
         }
+    }
+
+    /// Names the section for people.
+    pub fn set_name(&self, by: &Domain, name: [u8; NAME_LEN]) -> Result<(), Error> {
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        state.name = name;
+        state.show(self);
+        Ok(())
     }
 
     pub fn is_secret(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Real pages (SSS-37): there when the call returns, without a later fault; and given back when the call returns.
 
+use super::large::Large;
 use super::{SLICE, Section, State};
 use crate::claim;
 use crate::domain::Domain;
@@ -45,22 +46,29 @@ pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     }
     state.show_charged();
     let done = (end - first) * PAGE;
-    if show_again(&section, state, by, first..end) {
-        return Ok(done);
-    }
-    let (stale, change) = show(&section, state, by, first..end);
-    drop(guard);
-    stale.flush();
-    if let (Some(change), Some(keys)) = (change, &by.task_view) {
-        // The pages' class has a key now.
-        keys.change(change);
-        if let Ok((mut state, _)) = open(&section, by, address, PAGE) {
-            let (stale, _) = show(&section, &mut state, by, first..end);
-            drop(state);
-            stale.flush();
-        }
+    if !show_again(&section, state, by, first..end) {
+        show_all(&section, guard, by, first..end);
     }
     Ok(done)
+}
+
+/// Maps pages of a section where the domain sees them.
+#[inline(never)]
+pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by: &Domain, pages: Range<u64>) {
+    let shown = show(section, &mut state, by, pages.clone());
+    drop(state);
+    shown.stale.flush();
+    match (shown.change, &by.task_view) {
+        // The pages' class has a key now.
+        (Some(change), Some(keys)) => keys.change(change),
+        _ if shown.again => {}
+        _ => return,
+    }
+    if let Ok((mut state, _)) = open(section, by, section.base + pages.start * PAGE, PAGE) {
+        let shown = show(section, &mut state, by, pages);
+        drop(state);
+        shown.stale.flush();
+    }
 }
 
 /// `page_free`: of so many bytes from the beginning as one call may take.
@@ -71,6 +79,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let section = Section::find(address).ok_or(Error::NotFound)?;
     let (mut state, pages) = open(&section, by, address, len)?;
     let count = pages.end - pages.start;
+    state.give_up_making();
     let State { mapped, pages: map, owner, charged, .. } = &mut *state;
     let (offset, len) = (pages.start * PAGE, count * PAGE);
     let mut stale = match Tables::covers_table(section.base + offset, len) {
@@ -107,7 +116,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
 /// `BadAddress`: not a whole page, or not all of it within the section's length; `NotSupported`: not a section of data; `NotFound`; `Busy`: it
 /// is becoming a text; a refusal without the right change-acl.
 #[inline(always)]
-fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64) -> Result<(MutexGuard<'a, State>, Range<u64>), Error> {
+pub(super) fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64) -> Result<(MutexGuard<'a, State>, Range<u64>), Error> {
     let len = pages_up(len).filter(|len| *len > 0 && address.is_multiple_of(PAGE)).ok_or(Error::BadAddress)?;
     loop {
         let state = section.lock_again(&by.subject, Rights::CHANGE_ACL)?;
@@ -170,40 +179,61 @@ fn as_before(section: &Section, state: &State, by: &Domain, at: u64, map: impl F
     }
 }
 
-/// Maps pages where the domain sees them, as far as the list allows: what is left out comes by faults. What is told is to be told everyone first,
-/// and the pages to be shown once more.
-fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64>) -> (Stale, Option<keyed::Change>) {
-    let mut emptied = Stale::default();
+/// What has come of showing pages.
+#[derive(Default)]
+struct Shown {
+    /// To be flushed.
+    stale: Stale,
+    /// To be told everyone, and then the pages are to be shown once more.
+    change: Option<keyed::Change>,
+    /// They are to be shown once more: something was in the way of a large page.
+    again: bool,
+}
+
+/// Maps pages where the domain sees them, as far as the list allows: what is left out comes by faults. Where they are part of a large page, that is mapped.
+fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64>) -> Shown {
+    let mut done = Shown::default();
     let prot = decide(state.acl.rights(&by.subject), kind::DATA, Access::Read, None);
-    let (Ok(prot), false) = (prot, by.in_window || section.is_secret()) else { return (emptied, None) };
+    let (Ok(prot), false) = (prot, by.in_window || section.is_secret()) else { return done };
+    // (Not more than two tables' worth are shown at once.)
+    let larges = [pages.start, pages.end - 1].map(|page| state.large(section, page));
     let whole = by.view();
     let view = whole.part(section.base);
     let mut known = core::mem::take(&mut state.mapped);
-    let shown = &*state;
-    let map = |key| {
-        emptied = view.register(&mut known, section.base, (section.base, 0, section.reserve), key);
-        for page in pages.filter(|page| !shown.invalid.has(*page)) {
-            let Some(frame) = shown.pages.get(page) else { break };
-            let prot = Prot { key, ..while_shared(prot, shown.pages.writable(page)) };
-            match view.map(section.base + page * PAGE, frame, prot) {
+    let state_now = &*state;
+    let mut map = |key| {
+        done.stale = view.register(&mut known, section.base, (section.base, 0, section.reserve), key);
+        let mut page = pages.start;
+        while page < pages.end {
+            let piece = larges.iter().flatten().find(|large| large.pages().contains(&page));
+            let piece = piece.copied().unwrap_or_else(|| Large { first: page, size: PAGE, writable: state_now.pages.writable(page) });
+            page = piece.pages().end;
+            if state_now.invalid.has(piece.first) {
+                continue;
+            }
+            let Some(frame) = state_now.pages.get(piece.first) else { break };
+            let prot = Prot { key, ..while_shared(prot, piece.writable) };
+            match view.map(section.base + piece.first * PAGE, frame, piece.size, prot) {
                 Ok(None) => {}
-                Ok(Some(forgotten)) => return emptied.join(forgotten),
+                Ok(Some(forgotten)) => {
+                    done.again = piece.size > PAGE;
+                    return done.stale.join(forgotten);
+                }
                 Err(_) => return,
             }
         }
     };
-    let change = match by.task_view.as_ref().filter(|_| by.is_keyed()) {
-        Some(keys) => match keys.tag(by, section, shown, view, map) {
-            Tag::Again(change) => Some(change),
+    match by.task_view.as_ref().filter(|_| by.is_keyed()) {
+        Some(keys) => match keys.tag(by, section, state_now, view, map) {
+            Tag::Again(change) => done.change = Some(change),
             // Without a key for it, the first access says what becomes of the domain.
-            Tag::Mapped | Tag::NoKey(_) | Tag::Apart(_) => None,
+            Tag::Mapped | Tag::NoKey(_) | Tag::Apart(_) => {}
         },
         None => {
             map(0);
-            shown.last.set((view.shown(shown.acl.changes(), 0), 0));
-            None
+            state_now.last.set((view.shown(state_now.acl.changes(), 0), 0));
         }
-    };
+    }
     state.mapped = known;
-    (emptied, change)
+    done
 }

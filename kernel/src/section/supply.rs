@@ -162,7 +162,7 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Arc<Frame>, Error> {
         return Err(Error::Absent);
     }
     let (frame, stale) = if copy {
-        let frame = state.pages.get(source.page).cloned().ok_or(Error::Absent)?;
+        let frame = state.pages.share(source.page).ok_or(Error::Absent)?;
         (frame, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
     } else {
         source.take(&mut state).ok_or(Error::Absent)?

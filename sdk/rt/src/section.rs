@@ -147,7 +147,15 @@ pub fn validate(address: u64, len: u64) -> Result<(), Error> {
 /// # Errors
 /// What the kernel answers; the pages before the one where it refused are there then.
 pub fn alloc(address: u64, len: u64) -> Result<(), Error> {
-    by_parts(address, len, |at, len| stub::page_alloc(&Trap, at, len))
+    alloc_as(address, len, 0)
+}
+
+/// The same with attributes (SSS-38): `abi::section::real`. None of the pages may be there already, unless they are such large pages.
+///
+/// # Errors
+/// What the kernel answers; the pages before the one where it refused are there then.
+pub fn alloc_as(address: u64, len: u64, attributes: u64) -> Result<(), Error> {
+    by_parts(address, len, |at, len| stub::page_alloc(&Trap, at, len, attributes))
 }
 
 /// Gives their frames back at once; the pages read as zeroes from now on.

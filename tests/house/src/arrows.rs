@@ -10,6 +10,7 @@ use crate::{Problems, tree};
 const CORE: &[&str] = &[
     "sync",
     "shelf",
+    "frames",
     "space",
     "quota",
     "acl",
@@ -34,8 +35,8 @@ const CORE: &[&str] = &[
     "linux-boot",
 ];
 
-/// Core crates whose traits `kernel/arch` implements (ports), so that core never knows the machine; and `shelf`, which the heap stands on.
-const PORTS: &[&str] = &["paging", "view", "gate", "shelf"];
+/// Core crates whose traits `kernel/arch` implements (ports), so that core never knows the machine; and `shelf` and `frames`, which the heap and memory stand on.
+const PORTS: &[&str] = &["paging", "view", "gate", "shelf", "frames"];
 
 /// A program may use the core crate of its own word.
 const OWN_WORD: &[(&str, &[&str])] = &[

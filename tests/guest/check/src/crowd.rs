@@ -265,7 +265,7 @@ pub fn hog(megabytes: u64) -> i32 {
             let mut done = 0;
             while done < PAGES * PAGE {
                 // (Another one may have been faster.)
-                match stub::page_alloc(&Trap, at + done, PAGES * PAGE - done) {
+                match stub::page_alloc(&Trap, at + done, PAGES * PAGE - done, 0) {
                     Ok(len) => done += len,
                     Err(_) => return Ok(had),
                 }

@@ -23,6 +23,7 @@ mod info;
 mod interrupts;
 mod irq;
 mod itc;
+mod large;
 mod lending;
 mod light;
 mod lines;
@@ -82,6 +83,8 @@ const GROUPS: &[Group] = &[
     Group { name: "info", checks: info::CHECKS },
     Group { name: "validity", checks: validity::CHECKS },
     Group { name: "pages", checks: pages::CHECKS },
+    Group { name: "large", checks: large::CHECKS },
+    Group { name: "huge", checks: large::HUGE },
     Group { name: "pagers", checks: pagers::CHECKS },
     Group { name: "trace", checks: trace::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },

@@ -26,7 +26,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Faults of the calling thread so far.
-fn faults() -> Result<u64, String> {
+pub fn faults() -> Result<u64, String> {
     let mut own = Identity::default();
     stub::identity(&Trap, core::ptr::from_mut(&mut own) as u64).map_err(doing("identity"))?;
     let mut thread = ThreadInfo::default();
@@ -35,7 +35,7 @@ fn faults() -> Result<u64, String> {
     Ok(thread.faults)
 }
 
-fn info(base: u64) -> Result<SectionInfo, String> {
+pub fn info(base: u64) -> Result<SectionInfo, String> {
     section::info(base).map_err(doing("info"))
 }
 

@@ -47,6 +47,25 @@ pub fn cases() -> Vec<Case> {
         )
         .spread(),
         checks(
+            "large",
+            "check large",
+            &[
+                "a_large_page_is_one_entry",
+                "a_part_of_a_large_page_is_given_back",
+                "a_part_of_a_large_page_is_invalid",
+                "clones_of_large_pages",
+                "pages_out_of_a_large_page",
+                "large_pages_and_what_else_is_done_to_sections",
+                "parts_change_while_others_are_used",
+                "memory_in_a_row",
+                "large_pages_are_refused",
+                "broken_memory_comes_together_again",
+            ],
+        )
+        .timeout(240)
+        .matrix(),
+        checks("huge", "check huge", &["a_page_of_1_gib", "memory_in_a_row_of_1_gib"]).mem("5G").timeout(240).spread(),
+        checks(
             "pagers",
             "check pagers",
             &[

@@ -1,0 +1,66 @@
+//! Frames in a row.
+
+use super::{CACHES, Frame, MACHINE, PAGE, POOL, Use, direct, give_up, wipe};
+use core::sync::atomic::Ordering;
+
+/// Frames in a row that nobody has had since they were taken; those that are left go back when this is dropped.
+#[derive(Debug)]
+pub struct Run {
+    /// Number of the next one.
+    next: u64,
+    left: u64,
+}
+
+/// Why there is no such run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Not so many frames are free.
+    TooFew,
+    /// They are, but not in a row.
+    Scattered,
+}
+
+impl Run {
+    /// Takes so many frames, of which the first lies at a multiple of `align` frames, a power of two.
+    ///
+    /// # Errors
+    /// [`Why`]; nothing was taken.
+    pub fn take(count: u64, align: u64, to: Use) -> Result<Run, Why> {
+        let reserve = if to == Use::Any { MACHINE.reserve.load(Ordering::Relaxed) } else { 0 };
+        if MACHINE.free.load(Ordering::Relaxed) < count.saturating_add(reserve) {
+            return Err(Why::TooFew);
+        }
+        let try_it = || POOL.lock().take_run(count, align);
+        let first = try_it().or_else(|| {
+            // What processors have at hand may be what is wanting.
+            CACHES.iter().for_each(|cache| give_up(&mut cache.lock(), 0));
+            try_it()
+        });
+        let next = first.ok_or(Why::Scattered)?;
+        MACHINE.free.fetch_sub(count, Ordering::Relaxed);
+        Ok(Run { next, left: count })
+    }
+
+    /// How many are left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next one, of zeroes.
+    pub fn next_zeroed(&mut self) -> Option<Frame> {
+        self.left = self.left.checked_sub(1)?;
+        let frame = self.next * PAGE;
+        self.next += 1;
+        wipe(direct(frame));
+        Some(Frame { tagged: frame })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            POOL.lock().give(self.next, self.left);
+            MACHINE.free.fetch_add(self.left, Ordering::Relaxed);
+        }
+    }
+}
