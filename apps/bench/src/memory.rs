@@ -1,21 +1,25 @@
-//! Pages made invalid and valid again by light entry (SSS-41, SSS-42, SSS-M4), in one view and in more; and real pages had, looked at and given
-//! back (SSS-37, SSS-M3).
+//! Pages made invalid and valid again by light entry (SSS-41, SSS-42, SSS-M4), in one view and in more, on one processor and on more; and real
+//! pages had, looked at and given back (SSS-37, SSS-M3).
 
 use crate::pool;
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::command::{Child, Command};
 use musubi::rt::post::Post;
 use musubi::rt::section::{self, alloc, free, invalidate, validate};
-use musubi::rt::{Section, probe, time};
+use musubi::rt::{Section, probe, task, thread, time};
 use musubi::{AclEntry, Rights};
 
 const ROUNDS: usize = 300;
+const WARM: usize = 64;
 /// Of 1, 16 and 512 pages.
 const SIZES: [u64; 3] = [PAGE, 16 * PAGE, 512 * PAGE];
 /// The paper's.
@@ -26,6 +30,9 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 pub fn run(report: &Report) -> Result<(), String> {
     let most = SIZES[SIZES.len() - 1];
     let shown = Section::create(most, most, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
+    if task::processors().count() > 1 {
+        return on_processors(report, shown.base(), most);
+    }
     let everybody = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
     section::grant(shown.base(), &everybody).map_err(|e| format!("a list: {e}"))?;
     let seen = Post::any().map_err(|e| format!("a post: {e}"))?;
@@ -40,6 +47,33 @@ pub fn run(report: &Report) -> Result<(), String> {
     pool::end(first)?;
     pool::end(second)?;
     seen.free(true).map_err(|e| format!("freeing: {e}"))
+}
+
+/// The same while threads of this program execute on one further processor and on two, which have to forget what is made invalid.
+fn on_processors(report: &Report, base: u64, len: u64) -> Result<(), String> {
+    touch(base, len);
+    measure(report, "light", base)?;
+    let (here, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut others = Vec::new();
+    let mut outcome = Ok(());
+    for way in ["light-2-processors", "light-3-processors"].into_iter().take(task::processors().count() - 1) {
+        let (seen, until) = (here.clone(), stop.clone());
+        let executes = move || {
+            touch(base, len);
+            seen.fetch_add(1, Ordering::SeqCst);
+            while !until.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        };
+        others.push(thread::spawn(executes, 0).map_err(|e| format!("a thread: {e}"))?);
+        while here.load(Ordering::SeqCst) < others.len() {
+            time::sleep_ns(1_000_000);
+        }
+        outcome = outcome.and_then(|()| measure(report, way, base));
+    }
+    stop.store(true, Ordering::Relaxed);
+    others.into_iter().try_for_each(|other| other.join().map(drop)).map_err(|e| format!("a thread: {e}"))?;
+    outcome
 }
 
 /// Had, one byte of each page looked at, and given back.
@@ -71,8 +105,10 @@ fn measure(report: &Report, way: &str, base: u64) -> Result<(), String> {
             done(validate(base, len));
             touch(base, len);
         };
-        let invalid = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(base, len)));
+        let before = told();
+        let invalid = Plan::new(ROUNDS).warm(WARM).first(&valid).measure(|| done(invalidate(base, len)));
         report.case(case("page_invalidate"), &invalid, &[]);
+        report.count(case("page_invalidate"), "processors-told", (told() - before) / (WARM + ROUNDS) as u64);
         let again = || {
             valid();
             done(invalidate(base, len));
@@ -80,6 +116,11 @@ fn measure(report: &Report, way: &str, base: u64) -> Result<(), String> {
         report.case(case("page_validate"), &Plan::new(ROUNDS).first(&again).measure(|| done(validate(base, len))), &[]);
     }
     Ok(())
+}
+
+/// How often a processor was interrupted to forget something.
+fn told() -> u64 {
+    task::processors().map(|processor| processor.shootdowns).sum()
 }
 
 fn touch(base: u64, len: u64) {

@@ -84,10 +84,10 @@ pub const BENCHES: [Bench; 14] = [
     },
     Bench {
         name: "memory",
-        about: "pages made invalid, and valid again, that are in one view or in several; real pages had, looked at and given back",
+        about: "pages made invalid, and valid again, in one view or several, on one processor or several; real pages had, looked at, given back",
         timeout: Duration::from_secs(300),
         cpus: 1,
-        also_cpus: &[],
+        also_cpus: &[3],
         mem: "512M",
         limits: &[],
     },

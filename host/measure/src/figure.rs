@@ -79,7 +79,9 @@ pub mod count {
     pub const OF_MANY: [&str; 6] =
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 7] = ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message"];
+    pub const PLAIN: [&str; 8] = ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message", TOLD];
+    /// Other processors that were interrupted, and had to forget something.
+    pub const TOLD: &str = "processors-told";
     /// A ratio in thousandths: how many times as fast as one alone, by what was counted.
     pub const PERMILLE: &str = "permille";
     /// How many times as fast as one alone, in thousandths, if each processor executes its share at the same time.

@@ -3,8 +3,8 @@
 
 use super::itc_figures::ITC;
 use super::s80_bench::{Runs, SIZES, exact, find};
-use anyhow::{Result, ensure};
-use measure::{Ours, count, unit};
+use anyhow::{Context, Result, ensure};
+use measure::{Figure, Ours, count, unit};
 
 fn instructions(ours: &Ours, case: &str, way: &str, bytes: u64) -> Result<u64> {
     Ok(find(ours, case, way, bytes, unit::INSTRUCTIONS)?.value)
@@ -78,6 +78,29 @@ pub fn memory(runs: &Runs) -> Result<()> {
         }
         let entries = exact(&runs.memory, case, "light", 4096, count::ENTRIES)?;
         ensure!(entries == 1, "{case} enters the kernel {entries} times");
+    }
+    on_processors(runs)
+}
+
+/// What a further processor costs that executes in the view: it is told of what is made invalid, and of nothing that is made valid.
+fn on_processors(runs: &Runs) -> Result<()> {
+    let of = |case: &str, way: &str, bytes: u64, unit: &str| {
+        let same = |f: &&Figure| f.cpus > 1 && f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
+        let found = runs.memory.figures.iter().find(same).map(|figure| figure.value);
+        found.with_context(|| format!("no {unit} of {case} of {bytes} bytes by {way} on several processors"))
+    };
+    for bytes in [4096, 65536, 2 << 20] {
+        let (mut taken, mut again) = (Vec::new(), Vec::new());
+        for (way, others) in [("light", 0), ("light-2-processors", 1), ("light-3-processors", 2)] {
+            let told = of("page_invalidate", way, bytes, count::TOLD)?;
+            ensure!(told == others, "{bytes} bytes by {way}: {told} other processors are told");
+            taken.push(of("page_invalidate", way, bytes, unit::INSTRUCTIONS)?);
+            again.push(of("page_validate", way, bytes, unit::INSTRUCTIONS)?);
+        }
+        ensure!(taken.is_sorted_by(|one, more| one < more), "{bytes} bytes on 1, 2 and 3 processors: {taken:?}");
+        // Without keys each of the threads has a view of its own, in which the page is made valid, too.
+        let alike = !runs.has_keys || again.iter().all(|one| *one == again[0]);
+        ensure!(alike, "{bytes} bytes made valid on 1, 2 and 3 processors: {again:?}");
     }
     Ok(())
 }
