@@ -8,6 +8,7 @@ mod calls;
 mod clock;
 mod entry;
 mod files;
+mod foreign;
 mod handlers;
 mod ipc;
 mod jobs;

@@ -201,7 +201,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         // Steps are those of a round, which is many calls in an asynchronous case.
         if !told_by_itself(figure) && !figure.case.ends_with(ASYNC) {
-            let steps = seen_steps(figure, case);
+            let mut steps = seen_steps(figure, case);
+            steps.retain(ways::is_part);
             // The same way out may be taken by several cases: the first one tells it.
             let of_ways = ways::figures(figure, &steps);
             let is_new =

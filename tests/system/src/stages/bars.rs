@@ -44,10 +44,20 @@ pub fn entries(runs: &Runs) -> Result<()> {
     );
     let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
     ensure!(full < alone && alone < both, "sleep(0) takes {alone} instructions alone, {both} beside another");
-    for (way, case) in [("light", "get_taskid"), ("full", "get_taskid"), ("fault", "touch")] {
+    let ways = [
+        ("light", "get_taskid"),
+        ("full", "get_taskid"),
+        ("fault", "touch"),
+        ("foreign", "get_taskid"),
+        ("mbcf", "add-word"),
+        ("interrupt", "timer"),
+    ];
+    for (way, case) in ways {
         let (enter, leave, whole) = (taken("enter", way)?, taken("leave", way)?, taken(case, way)?);
         ensure!(0 < enter && 0 < leave && enter + leave < whole, "{way}: {enter} in, {leave} out, {whole} in all");
     }
+    let there = taken("leave-to-personality", "foreign")? + taken("enter-from-personality", "foreign")?;
+    ensure!(there > 0, "a personality is not come to");
     let switches = exact(&runs.entry, "sleep0-x2", "full", 0, count::VIEWS)?;
     ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
     Ok(())
