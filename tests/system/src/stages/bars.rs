@@ -129,6 +129,28 @@ pub fn pager(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// SSS-76: what programs read is written for less than 2 % of what a call or a message takes.
+pub fn telling(runs: &Runs) -> Result<()> {
+    let calls = runs.ways().chain(ITC).map(|way| ("NullProc", way));
+    let messages = ["pool", "question", "woken"].map(|way| ("ping-pong", way));
+    for (case, way) in calls.chain(messages) {
+        let [told, untold] = [way.to_string(), format!("{way}-untold")].map(|way| {
+            find(&runs.info, case, &way, if case == "NullProc" { 0 } else { 48 }, unit::INSTRUCTIONS).map(|f| f.value)
+        });
+        let (told, untold) = (told?, untold?);
+        // Without the kernel nobody writes anything; by other ways something is counted, or there would be nothing to compare. (By two levels of
+        // schedulers the way depends on the moment, by more than that.)
+        let is_written = match way {
+            "epc-h" => told == untold,
+            "itc-initial" => true,
+            _ => told > untold,
+        };
+        ensure!(is_written && 0 < untold, "{case} by {way} takes {told} instructions, {untold} if nothing is told");
+        ensure!(told * 100 < untold * 102, "{case} by {way} takes {told} instructions, {untold} if nothing is told");
+    }
+    Ok(())
+}
+
 /// CUBIX-U1: servers that fit the keys are called for what one is; 1000 for at most twice what a call by the kernel takes.
 pub fn keys(runs: &Runs) -> Result<()> {
     let of = |servers: u64, way: &str, unit: &str| {
