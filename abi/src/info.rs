@@ -26,7 +26,7 @@ pub struct Processor {
     pub epc: u64,
     /// Times that translations were forgotten otherwise than by a change of view.
     pub tlb_flushes: u64,
-    /// Bytes copied by the kernel from a program's memory, to it, or from one page to another.
+    /// Bytes copied by the kernel from a program's memory, to it, from one page to another, or of a message that it keeps until it is received.
     pub copied_bytes: u64,
     /// Times that it did so; what lies in several pages may be copied in as many parts.
     pub copies: u64,

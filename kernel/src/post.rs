@@ -4,7 +4,7 @@
 use crate::claim;
 use crate::domain::Domain;
 use crate::machine::machine;
-use crate::processor::here;
+use crate::processor::{copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::post::Frame;
-use arch::shown::Pages;
+use arch::shown::{Pages, TOLD};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
@@ -45,6 +45,9 @@ static POOL: Once<Pool> = Once::new();
 /// Bytes of the kernel's heap for each message, record and account, and for each post.
 const HEAP_EACH: u64 = 8192;
 const HEAP_POST: u64 = 4096;
+
+/// Bytes of a message that are copied where it is written down: its words.
+const WORDS: u64 = size_of::<[u64; 6]>() as u64;
 
 /// What a thread has of the pool.
 #[derive(Default)]
@@ -70,7 +73,8 @@ pub fn set_up() {
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
     let reserve = Reserve { posts: posts / 4, messages: count / 4, receivers: count / 4, accounts: count / 4 };
     let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors };
-    POOL.call_once(|| Pool::showing(config, DEPTHS.0.as_flattened()));
+    let depths = if TOLD { DEPTHS.0.as_flattened() } else { &[] };
+    POOL.call_once(|| Pool::showing(config, depths));
 }
 
 /// The post at this address.
@@ -205,6 +209,10 @@ impl Hands for Registered<'_> {
         self.woken = Some(woken);
     }
 
+    fn written(&self) {
+        copied(WORDS);
+    }
+
     fn show(&mut self, post: u32, letter: &Letter) {
         show(self.frame, post, letter);
     }
@@ -217,6 +225,7 @@ impl Hands for Registered<'_> {
 /// A message to where its receiver finds it.
 #[inline]
 fn show(frame: &mut Frame, post: u32, letter: &Letter) {
+    copied(WORDS);
     frame.words = letter.words();
     let from = letter.from();
     frame.rdi = match letter.back() {
@@ -294,7 +303,9 @@ pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: 
         pool().send_many(&permits[0], by, count as u32, body, |one| woken.push(one))
     });
     woken.into_iter().for_each(wake);
-    sent.map(u64::from)
+    let sent = sent.map(u64::from);
+    (0..*sent.as_ref().unwrap_or(&0)).for_each(|_| copied(WORDS));
+    sent
 }
 
 /// `post_receive`.

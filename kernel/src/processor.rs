@@ -13,6 +13,7 @@ use abi::layout::PAGE;
 use abi::trace::kind;
 use alloc::sync::Arc;
 use arch::percpu::Counters;
+use arch::shown::TOLD;
 use arch::{apic, cpu};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
@@ -112,7 +113,9 @@ impl Processor {
     /// It idles, or does something.
     pub fn set_idle(&self, idle: bool) {
         self.idle.store(idle, Ordering::SeqCst);
-        self.counters.idle.store(idle.into(), Ordering::Relaxed);
+        if TOLD {
+            self.counters.idle.store(idle.into(), Ordering::Relaxed);
+        }
     }
 
     /// Before it returns to user code, this processor looks around: at the queue, the timers, the state of the thread.
@@ -255,17 +258,13 @@ pub fn with_root(is_one: impl Fn(u64) -> bool) -> u64 {
 
 /// Adds one to a counter that only this processor writes.
 pub fn count(counter: &AtomicU64) {
-    add(counter, 1);
+    arch::percpu::add(counter, 1);
 }
 
-fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-}
-
-/// The kernel copies `bytes` from or to a program's memory, or from page to page.
+/// The kernel copies `bytes` from or to a program's memory, from page to page, or of a message that it keeps.
 pub fn copied(bytes: u64) {
     let counters = here().counters;
-    add(&counters.copied_bytes, bytes);
+    arch::percpu::add(&counters.copied_bytes, bytes);
     count(&counters.copies);
 }
 

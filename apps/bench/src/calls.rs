@@ -16,12 +16,7 @@ const PLAN: Plan = Plan::new(ROUNDS);
 
 pub fn run(report: &Report) -> Result<(), String> {
     server::with(|gate| {
-        let client = MeasureClient::bind(gate).map_err(|e| format!("binding: {e}"))?;
-        if client.bound().binding().grade == grade::EPC_H {
-            null(report, "epc-h", &client)?;
-        }
-        let client = MeasureClient::bind_as(gate, 0, grade::EPC_S).map_err(|e| format!("binding: {e}"))?;
-        null(report, "epc-s", &client)?;
+        let client = bound(report, gate)?;
         client.close().map_err(|e| format!("taking the right back: {e}"))?;
         expect(report, Case { case: "refused", way: "epc-s", bytes: 0 }, || {
             client.null().is_err_and(|e| e.refusal().is_some())
@@ -38,6 +33,23 @@ pub fn run(report: &Report) -> Result<(), String> {
     let case = |case| Case { case, way: "kernel-call", bytes: 0 };
     expect(report, case("no-such-call"), || Trap.enter(0, [0; 6]) == Err(Error::NoSuchCall))?;
     expect(report, case("clock"), || stub::clock(&Trap, 0).is_ok())
+}
+
+/// A call without data, by each way.
+pub fn nulls(report: &Report) -> Result<(), String> {
+    server::with(|gate| bound(report, gate).map(drop))?;
+    server::with(|gate| null(report, "plain", &MeasureClient::plain(gate)))
+}
+
+/// By a binding of either grade. The client of the second one.
+fn bound(report: &Report, gate: u64) -> Result<MeasureClient, String> {
+    let client = MeasureClient::bind(gate).map_err(|e| format!("binding: {e}"))?;
+    if client.bound().binding().grade == grade::EPC_H {
+        null(report, "epc-h", &client)?;
+    }
+    let client = MeasureClient::bind_as(gate, 0, grade::EPC_S).map_err(|e| format!("binding: {e}"))?;
+    null(report, "epc-s", &client)?;
+    Ok(client)
 }
 
 fn null(report: &Report, way: &str, client: &MeasureClient) -> Result<(), String> {

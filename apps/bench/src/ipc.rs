@@ -36,6 +36,20 @@ pub fn run(report: &Report) -> Result<(), String> {
     colour_map(report)
 }
 
+/// A call without data by ITC, of both versions.
+pub fn nulls(report: &Report) -> Result<(), String> {
+    server::with(|gate| {
+        by_each(&WAYS, |way| {
+            let client = MeasureClient::bind_itc(gate, 0);
+            let null = |client: MeasureClient| {
+                Way { report, way, client: &client, asked: &client, rounds: ROUNDS }.null()?;
+                client.unbind()
+            };
+            client.and_then(null).map_err(|e| format!("{e}"))
+        })
+    })
+}
+
 /// The paper's server: it changes a picture where it lies, by a table of colours.
 fn colour_map(report: &Report) -> Result<(), String> {
     let name = format!("bench-colours-{}", musubi::start().task());

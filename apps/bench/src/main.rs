@@ -8,7 +8,9 @@ mod calls;
 mod clock;
 mod entry;
 mod files;
+mod foreign;
 mod handlers;
+mod info;
 mod ipc;
 mod jobs;
 mod keys;
@@ -35,12 +37,13 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 15] = [
     ("calls", calls::run),
     ("entry", entry::run),
     ("files", files::run),
     ("handlers", handlers::run),
     ("ipc", ipc::run),
+    ("info", info::run),
     ("jobs", jobs::run),
     ("keys", keys::run),
     ("memory", memory::run),

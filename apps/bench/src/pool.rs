@@ -81,18 +81,35 @@ fn queued(report: &Report, posts: &Posts) -> Result<(), String> {
 }
 
 fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
-    let Posts { there, back, .. } = *posts;
-    play(report, posts, "pool", |words| there.send_and_receive(OP, words, back, FOR_EVER).map(|m| m.words))?;
-    play(report, posts, "question", |words| there.ask(OP, words, FOR_EVER).map(|answer| answer.words))?;
+    by_posts(report, posts, true)?;
     let tasks = posts.all();
     let me = Rendezvous { tasks: &tasks, me: PLAYER };
-    play(report, posts, "rendezvous", |words| me.send_and_receive(PARTNER, OP, words))
+    play(report, posts, "rendezvous", true, |words| me.send_and_receive(PARTNER, OP, words))
+}
+
+/// Single rounds of what posts offer, and nothing else.
+pub fn single_rounds(report: &Report) -> Result<(), String> {
+    let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
+    let outcome = by_posts(report, &posts, false);
+    outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
+}
+
+/// By one step on either side, by a question and its answer, and by plain messages, each of which wakes whoever has begun to wait by a call of its own.
+fn by_posts(report: &Report, posts: &Posts, at_length: bool) -> Result<(), String> {
+    let Posts { there, back, .. } = *posts;
+    play(report, posts, "pool", at_length, |words| there.send_and_receive(OP, words, back, FOR_EVER).map(|m| m.words))?;
+    play(report, posts, "question", at_length, |words| there.ask(OP, words, FOR_EVER).map(|answer| answer.words))?;
+    play(report, posts, "woken", false, |words| {
+        there.send(OP, words, None)?;
+        back.receive(FOR_EVER).map(|m| m.words)
+    })
 }
 
 fn play(
     report: &Report,
     posts: &Posts,
     way: &'static str,
+    at_length: bool,
     exchange: impl Fn(Words) -> Result<Words, Error>,
 ) -> Result<(), String> {
     let partner = posts.partner(way)?;
@@ -102,16 +119,21 @@ fn play(
         Ok(came) => words = came,
         Err(error) => failed = Err(error),
     };
-    let measured = rounds(report, posts, way, round);
+    let measured = if at_length { rounds(report, posts, way, round) } else { single(report, way, round) };
     end(partner)?;
     failed.map_err(|e| format!("a round by {way}: {e}"))?;
     measured
 }
 
-fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnMut()) -> Result<(), String> {
+fn single(report: &Report, way: &str, mut round: impl FnMut()) -> Result<(), String> {
     round();
     let each = Plan::new(ROUNDS).measure(&mut round);
     report.case(Case { case: "ping-pong", way, bytes: BYTES }, &each, &[]);
+    Ok(())
+}
+
+fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnMut()) -> Result<(), String> {
+    single(report, way, &mut round)?;
     // All of them at a stretch, as the paper has it.
     let began = time::ticks();
     (0..ROUNDS).for_each(|_| round());
@@ -153,6 +175,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
     let played = match way {
         "pool" => by_pool(&posts),
         "question" => by_question(&posts),
+        "woken" => by_plain_sends(&posts),
         "rendezvous" => by_rendezvous(&posts),
         _ => match way.split_once('-') {
             Some(("clock", way)) => clock::serve(way, &posts),
@@ -171,6 +194,13 @@ fn by_pool(&[there, back, _]: &[Post; 3]) -> Result<(), Error> {
     let mut message = there.receive(FOR_EVER)?;
     loop {
         message = back.send_and_receive(OP, one_more(message.words), there, FOR_EVER)?;
+    }
+}
+
+fn by_plain_sends(&[there, back, _]: &[Post; 3]) -> Result<(), Error> {
+    loop {
+        let message = there.receive(FOR_EVER)?;
+        back.send(OP, one_more(message.words), None)?;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is printed: lines for people, or a JSON object a line for programs.
 
 use crate::rounds::{COUNTED, Rounds};
-use crate::samples::Summary;
+use crate::samples::{Samples, Summary};
 use alloc::format;
 use musubi::println;
 use musubi::rt::{task, time};
@@ -53,6 +53,11 @@ impl Report {
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
         self.figure(case, self.unit, rounds.ticks.summary());
         self.steps_and_counts(case, rounds, steps, 1);
+    }
+
+    /// Rounds whose length is all that is known here.
+    pub fn samples(&self, case: Case, ticks: &Samples) {
+        self.figure(case, self.unit, ticks.summary());
     }
 
     /// Rounds of `calls` calls that are under way together: what one of them comes to, of all that was counted.

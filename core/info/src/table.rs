@@ -5,6 +5,9 @@ use crate::record;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+/// Whether anything is told of objects once they are there.
+const TOLD: bool = !cfg!(feature = "untold");
+
 /// Words of a page.
 const PAGE: usize = (abi::layout::PAGE / 8) as usize;
 
@@ -108,19 +111,25 @@ impl<const N: usize> Slot<N> {
     /// A live word.
     #[inline(always)]
     pub fn set(&self, word: usize, value: u64) {
+        if !TOLD {
+            return;
+        }
         self.record[word].store(value, Ordering::Relaxed);
     }
 
     /// Adds to a live word that several may add to.
     #[inline(always)]
     pub fn add(&self, word: usize, value: u64) {
+        if !TOLD {
+            return;
+        }
         self.record[word].fetch_add(value, Ordering::Relaxed);
     }
 
     /// Fixed words. One writer at a time.
     #[inline]
     pub fn write(&self, change: impl FnOnce(&[AtomicU64])) {
-        if self.at.is_some() {
+        if TOLD && self.at.is_some() {
             record::write(self.record, change);
         }
     }

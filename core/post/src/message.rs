@@ -154,6 +154,8 @@ pub trait Hands {
     fn carry(&mut self, woken: &Woken, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool;
     /// This one is to be woken: it has received what is in them, which is kept for it.
     fn wake(&mut self, woken: Woken);
+    /// What is in them was written down, where it lies until it is received.
+    fn written(&self) {}
     /// A message that was there, and its post.
     fn show(&mut self, post: u32, letter: &Letter);
     /// The list of this post has changed in the middle of the call: whether it lets the caller receive there. No lock is held.
@@ -259,6 +261,7 @@ impl Letter {
         let from = [thread, task, user, place];
         (0..4).for_each(|i| set(&self.from[i], from[i]));
         set(&self.question, question.map_or(0, Question::word));
+        hands.written();
     }
 
     /// The same words here, with another count in the first one.

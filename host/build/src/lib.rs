@@ -30,6 +30,8 @@ pub struct Built {
 /// core and alloc are built for our targets, with flags of the nightly compiler.
 const BARE: [&str; 2] = ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"];
 const KERNEL_PACKAGE: &str = "musubi-kernel";
+/// The other kernel, and its feature.
+const UNTOLD: &str = "untold";
 const KERNEL_TARGET: &str = "x86_64-unknown-none";
 const PROGRAM_TARGET: &str = "x86_64-musubi";
 
@@ -83,25 +85,36 @@ impl Workspace {
         let packages = self.packages()?;
         let kernel = packages.iter().find(|package| package.name == KERNEL_PACKAGE);
         ensure!(kernel.is_some(), "there is no package {KERNEL_PACKAGE}");
-        let release = |target: &str, name: &str| self.top.join("target").join(target).join("release").join(name);
-        self.bare(&["--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
+        self.bare(&["--bins", "--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
 
         let programs: Vec<&Package> = packages.iter().filter(|package| package.role() == Role::Program).collect();
         if !programs.is_empty() {
             let names: Vec<&str> = programs.iter().map(|package| package.name.as_str()).collect();
             let target = format!("targets/{PROGRAM_TARGET}.json");
-            self.bare(&["-Zjson-target-spec", "--target", &target], &names).context("the programs do not build")?;
+            self.bare(&["--bins", "-Zjson-target-spec", "--target", &target], &names)
+                .context("the programs do not build")?;
         }
         let bins = programs.iter().flat_map(|package| &package.bins);
         Ok(Built {
-            kernel: release(KERNEL_TARGET, "kernel"),
-            programs: bins.map(|bin| (bin.clone(), release(PROGRAM_TARGET, bin))).collect(),
+            kernel: self.release(KERNEL_TARGET, "kernel"),
+            programs: bins.map(|bin| (bin.clone(), self.release(PROGRAM_TARGET, bin))).collect(),
         })
+    }
+
+    /// Builds the kernel that writes nothing which only programs read: what that costs is measured against it.
+    pub fn untold_kernel(&self) -> Result<PathBuf> {
+        let what = ["--bin", UNTOLD, "--features", UNTOLD, "--target", KERNEL_TARGET];
+        self.bare(&what, &[KERNEL_PACKAGE]).context("the kernel that tells nothing does not build")?;
+        Ok(self.release(KERNEL_TARGET, UNTOLD))
+    }
+
+    fn release(&self, target: &str, name: &str) -> PathBuf {
+        self.top.join("target").join(target).join("release").join(name)
     }
 
     fn bare(&self, target: &[&str], packages: &[&str]) -> Result<()> {
         let mut command = self.cargo();
-        command.env("RUSTC_BOOTSTRAP", "1").args(["build", "--release", "--bins"]).args(BARE).args(target);
+        command.env("RUSTC_BOOTSTRAP", "1").args(["build", "--release"]).args(BARE).args(target);
         for package in packages {
             command.args(["-p", package]);
         }

@@ -13,7 +13,8 @@ use peers::{About, Clock, Report};
 pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (bench, parts) = (args.bench(), parts(workspace)?);
     let plugin = workspace.host_library("musubi-plugin")?;
-    let setup = Setup { parts: &parts, plugin: &plugin, kvm: args.kvm, pku: !args.no_pku };
+    let untold = bench.untold.then(|| workspace.untold_kernel()).transpose()?;
+    let setup = Setup { parts: &parts, plugin: &plugin, untold: untold.as_deref(), kvm: args.kvm, pku: !args.no_pku };
     let ours = Ours::measure(&setup, &bench)?;
     ours.notes.iter().for_each(|note| say(note));
     let papers = Paper::all()?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// What was built. Read once, used for any number of machines.
+#[derive(Clone, Debug)]
 pub struct Parts {
     pub kernel: PathBuf,
     pub build_id: u64,
@@ -25,7 +26,6 @@ const SCHEDULER: &str = "etc/scheduler";
 impl Parts {
     /// Reads the kernel, the programs by name, and the manifest of the machine if there is one.
     pub fn read(kernel: &Path, programs: &[(String, PathBuf)], manifest: &Path) -> Result<Self> {
-        let kernel_bytes = read(kernel)?;
         let mut files = Vec::new();
         let mut first = None;
         let mut functions = Vec::new();
@@ -40,18 +40,22 @@ impl Parts {
                 files.push((format!("bin/{name}"), data, flag::EXECUTABLE, mtime(path)));
             }
         }
-        let kernel_loaded = pack::strip::loaded(&kernel_bytes).context("the kernel")?;
-        let hashed = [kernel_loaded.as_slice()]
-            .into_iter()
-            .chain(files.iter().map(|file| file.1.as_slice()))
-            .chain(first.as_deref());
-        let build_id = pack::build_id(hashed);
+        let parts = Self { kernel: kernel.to_path_buf(), build_id: 0, symbols: Vec::new(), files, first };
+        let mut parts = parts.with_kernel(kernel)?;
         if manifest.exists() {
-            files.push(("system.toml".into(), fs::read(manifest)?, 0, mtime(manifest)));
+            parts.files.push(("system.toml".into(), fs::read(manifest)?, 0, mtime(manifest)));
         }
-        files.push((symbols::FILE.into(), symbols::table(&functions), 0, mtime(kernel)));
-        let symbols = pack::symbols::table(&kernel_bytes)?;
-        Ok(Self { kernel: kernel.to_path_buf(), build_id, symbols, files, first })
+        parts.files.push((symbols::FILE.into(), symbols::table(&functions), 0, mtime(kernel)));
+        Ok(parts)
+    }
+
+    /// The same with another kernel.
+    pub fn with_kernel(&self, kernel: &Path) -> Result<Self> {
+        let bytes = read(kernel)?;
+        let loaded = pack::strip::loaded(&bytes).context("the kernel")?;
+        let programs = self.files.iter().filter(|file| file.2 & flag::EXECUTABLE != 0).map(|file| file.1.as_slice());
+        let build_id = pack::build_id([loaded.as_slice()].into_iter().chain(programs).chain(self.first.as_deref()));
+        Ok(Self { kernel: kernel.to_path_buf(), build_id, symbols: pack::symbols::table(&bytes)?, ..self.clone() })
     }
 
     /// Refuses a scheduler that is not there; `none` is the kernel's round robin.

@@ -79,8 +79,11 @@ pub mod count {
     pub const OF_MANY: [&str; 6] =
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 8] = ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message", TOLD];
+    pub const PLAIN: [&str; 9] =
+        ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message", TOLD, TELLING];
     /// Other processors that were interrupted, and had to forget something.
+    /// How much longer it takes than on a kernel that tells programs nothing, in thousandths.
+    pub const TELLING: &str = "permille-for-info";
     pub const TOLD: &str = "processors-told";
     /// A ratio in thousandths: how many times as fast as one alone, by what was counted.
     pub const PERMILLE: &str = "permille";

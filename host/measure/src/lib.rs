@@ -11,6 +11,7 @@ mod peer;
 mod shares;
 mod steps;
 mod table;
+mod untold;
 mod ways;
 
 pub use benches::{BENCHES, Bench};

@@ -5,6 +5,7 @@ use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, count, unit};
 use crate::itc;
 use crate::locks;
 use crate::steps;
+use crate::untold;
 use crate::ways;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
@@ -30,6 +31,8 @@ pub struct Setup<'a> {
     pub parts: &'a Parts,
     /// The plugin of `host/plugin`, built.
     pub plugin: &'a Path,
+    /// The kernel that tells programs nothing, for benchmarks that want it.
+    pub untold: Option<&'a Path>,
     /// A real processor, and its cycles instead of counted instructions.
     pub kvm: bool,
     /// Whether the processors show protection keys.
@@ -68,6 +71,11 @@ impl Ours {
         let mut ours = Self::measure_once(setup, bench)?;
         for cpus in bench.also_cpus {
             ours.figures.extend(Self::measure_once(setup, &Bench { cpus: *cpus, ..*bench })?.figures);
+        }
+        if bench.untold {
+            let parts = setup.parts.with_kernel(setup.untold.context("there is no kernel that tells nothing")?)?;
+            let other = Self::measure_once(&Setup { parts: &parts, ..*setup }, bench)?;
+            ours.figures = untold::beside(ours.figures, other.figures)?;
         }
         Ok(ours)
     }
@@ -201,7 +209,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         // Steps are those of a round, which is many calls in an asynchronous case.
         if !told_by_itself(figure) && !figure.case.ends_with(ASYNC) {
-            let steps = seen_steps(figure, case);
+            let mut steps = seen_steps(figure, case);
+            steps.retain(ways::is_part);
             // The same way out may be taken by several cases: the first one tells it.
             let of_ways = ways::figures(figure, &steps);
             let is_new =

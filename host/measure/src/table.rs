@@ -23,6 +23,9 @@ pub struct Table<'a> {
     pub wall: &'a [Figure],
 }
 
+/// Which way of a peer's is the nearest to one of ours (case, way, the peer's way), where that is not the fastest: a pager that supplies a page.
+const NEAREST: [(&str, &str, &str); 1] = [("round-trip", "supply", "userfaultfd")];
+
 /// Where nothing is known.
 const NOTHING: &str = "-";
 
@@ -52,15 +55,17 @@ impl Table<'_> {
         [own.case.clone(), own.bytes.to_string(), own.way.clone()].into_iter().chain(cpus).collect()
     }
 
-    /// The peer's figure for the same case, by the fastest of its ways. (Without data it is the same case whatever size the
+    /// The peer's figure for the same case, by the fastest of its ways, or by the nearest. (Without data it is the same case whatever size the
     /// others are.)
     fn peer(&self, own: &Figure, system: &str) -> Option<&Figure> {
+        let nearest = NEAREST.into_iter().find(|(case, way, _)| *case == own.case && *way == own.way);
         let same = |f: &&Figure| {
             f.system == system
                 && f.is_total()
                 && f.unit == own.unit
                 && f.case == own.case
                 && (f.bytes == own.bytes || own.bytes == 0)
+                && nearest.is_none_or(|(.., way)| f.way == way)
         };
         self.figures.iter().filter(same).min_by_key(|figure| figure.value)
     }

@@ -22,12 +22,29 @@ pub fn find(file: &[u8]) -> Result<Range<u64>> {
 /// The benchmark whose steps they are.
 pub const BENCH: &str = "entry";
 
-/// Of a round that goes into the kernel once: its way in and its way out, as cases of their own.
+/// By a personality; and by something that the program has waited for, however long that took.
+const FOREIGN: &str = "foreign";
+const INTERRUPT: &str = "interrupt";
+
+/// Whether a step is part of what is measured.
+pub fn is_part(step: &Figure) -> bool {
+    step.way != INTERRUPT || !step.case_and_step().1.is_some_and(|name| name.starts_with("caller"))
+}
+
+/// The ways in and out of a round that goes into the kernel once, as cases of their own; or that is served by a personality, to which the kernel goes
+/// on and from which it comes back at the end, whatever that has asked the kernel meanwhile.
 pub fn figures(total: &Figure, steps: &[Figure]) -> Vec<Figure> {
-    let of = |step: &str| steps.iter().find(|figure| figure.case_and_step().1 == Some(step));
+    let is_way = |figure: &&Figure| figure.case_and_step().1.is_some_and(|step| step.starts_with("way"));
+    let ways: Vec<&Figure> = steps.iter().filter(is_way).collect();
     let case = |case: &str, found: &Figure| Figure { case: case.into(), way: total.way.clone(), ..found.clone() };
-    match (of("way there"), of("way back")) {
-        (Some(there), Some(back)) => vec![case("enter", there), case("leave", back)],
+    match (&ways[..], total.way == FOREIGN) {
+        ([enter, leave], false) => vec![case("enter", enter), case("leave", leave)],
+        ([enter, to, .., from, leave], true) => vec![
+            case("enter", enter),
+            case("leave-to-personality", to),
+            case("enter-from-personality", from),
+            case("leave", leave),
+        ],
         _ => Vec::new(),
     }
 }
@@ -58,5 +75,13 @@ mod tests {
         let told: Vec<_> = figures(&figure("x", 60), &steps).into_iter().map(|f| (f.case, f.value)).collect();
         assert_eq!(told, [("enter".to_string(), 11), ("leave".to_string(), 10)]);
         assert!(figures(&figure("x", 60), &steps[..3]).is_empty(), "who does not come back");
+        let foreign = Figure { way: FOREIGN.into(), ..figure("x", 60) };
+        let twice =
+            ["x/way 1", "x/way 2", "x/callee", "x/way 3", "x/way 4", "x/way 5", "x/way 6"].map(|case| figure(case, 5));
+        let told: Vec<String> = figures(&foreign, &twice).into_iter().map(|f| f.case).collect();
+        assert_eq!(told, ["enter", "leave-to-personality", "enter-from-personality", "leave"]);
+        assert!(figures(&figure("x", 60), &twice).is_empty(), "two entries of the program's own");
+        let waited = Figure { way: INTERRUPT.into(), ..figure("x/caller there", 9) };
+        assert!(!is_part(&waited) && is_part(&figure("x/caller there", 9)));
     }
 }

@@ -16,7 +16,7 @@ asks_pager:                                         # a page fault of a program,
     call kernel_asks                                # the Registers to go on with, or none
     test %rax, %rax
     jz 1f
-    incq %gs:STAYS
+    tell STAYS
     jmp resume
 1:  call trap_entry
     jmp resume
@@ -39,7 +39,7 @@ pager_out:
     call kernel_answered
     test %rax, %rax
     jz 1f
-    incq %gs:STAYS
+    tell STAYS
     jmp resume
 1:  pop %rdi
     pop %rsi

@@ -1,7 +1,7 @@
 //! The Rust side of `entry.S`: what a trap is, and the single function of the kernel that serves it.
 
 use crate::context::{Registers, Resume, VECTOR_SYSCALL};
-use crate::{apic, cpu, descriptors, fatal, percpu};
+use crate::{apic, cpu, descriptors, fatal, percpu, shown};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
@@ -14,6 +14,7 @@ global_asm!(
     include_str!("light.S"),
     light_count = const abi::calls::LIGHT_COUNT,
     mbcf_count = const abi::calls::MBCF_COUNT,
+    told = const shown::TOLD as u32,
     options(att_syntax)
 );
 

@@ -235,7 +235,7 @@ gate_ranges:                                        # offsets; order known to ga
     je 1f
     mov %rcx, %gs:ROOT                              # before cr3: who changes tables looks here (percpu.rs)
     mov %rcx, %cr3
-    incq %gs:VIEWS
+    tell VIEWS
 1:  incq %gs:CROSSINGS
     scrub
     testb $FLAG_KEYS, %gs:FLAGS
@@ -247,7 +247,7 @@ gate_ranges:                                        # offsets; order known to ga
     mov REGISTER(\record), %eax
     xor %edx, %edx
     wrpkru
-    incq %gs:KEYS
+    tell KEYS
 4:
 .endm
 

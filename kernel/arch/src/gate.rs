@@ -398,8 +398,7 @@ pub fn load_root(root: u64) {
     if block.root.load(Ordering::Relaxed) != root {
         block.root.store(root, Ordering::SeqCst);
         cpu::load_root(root);
-        let views = &block.counters.views;
-        views.store(views.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        percpu::add(&block.counters.views, 1);
     }
 }
 
@@ -418,6 +417,5 @@ pub fn set_register(value: u32) {
         }
         asm!("wrpkru", in("eax") value, in("ecx") 0, in("edx") 0, options(nostack));
     }
-    let keys = &percpu::block().counters.keys;
-    keys.store(keys.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    percpu::add(&percpu::block().counters.keys, 1);
 }

@@ -18,7 +18,7 @@
     jne \slow
     cmpl $LAP_END, %gs:LAP                          # else the rest of the kernel does not know who runs
     jne \slow
-    incq %gs:STAYS
+    tell STAYS
     mov %rsp, %gs:SCRATCH                           # no other entry comes in between
     mov %gs:STACK, %rsp
     push %r11

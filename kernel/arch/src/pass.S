@@ -40,8 +40,8 @@
     je 2f
     mov %rcx, %gs:ROOT                              # before cr3: percpu.rs
     mov %rcx, %cr3
-    incq %gs:VIEWS
-2:  incq %gs:PASSES
+    tell VIEWS
+2:  tell PASSES
     testb $FLAG_KEYS, %gs:FLAGS
     jz 3f
     mov (%r9), %rsi
@@ -53,7 +53,7 @@
     mov REGISTER(%rsi,%r10), %eax
     xor %edx, %edx
     wrpkru
-    incq %gs:KEYS
+    tell KEYS
 3:
 .endm
 

@@ -2,6 +2,7 @@
 
 use crate::cpu::{PROCESSORS_MAX, has, wrmsr};
 use crate::frames::Frame;
+use crate::shown::TOLD;
 use abi::info::layout::Counts;
 use abi::info::{STOPS, feature};
 use core::arch::asm;
@@ -87,6 +88,14 @@ pub struct Counters {
     pub heap_used: AtomicU64,
 }
 
+/// Adds to a counter that only this processor writes.
+#[inline(always)]
+pub fn add(counter: &AtomicU64, n: u64) {
+    if TOLD {
+        counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+}
+
 impl Counters {
     #[expect(clippy::declare_interior_mutable_const, reason = "what a new one is copied from")]
     const NEW: Counters = {
@@ -120,6 +129,9 @@ impl Counters {
 
     /// A thread was stopped at this byte of the gate's code.
     pub fn stopped(&self, at: u64) {
+        if !TOLD {
+            return;
+        }
         if let Some(word) = self.stops.get(at as usize / 64) {
             word.fetch_or(1 << (at % 64), Ordering::Relaxed);
         }

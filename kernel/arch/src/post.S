@@ -92,7 +92,7 @@ post_to:                                            # rax = the card of the one 
     mov %gs:SCRATCH, %rsp
     go_back
 post_back:
-    incq %gs:STAYS
+    tell STAYS
     take_message
     pop %rcx
     pop %r11

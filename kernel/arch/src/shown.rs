@@ -6,6 +6,9 @@ use abi::info::layout::Machine as Shown;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 
+/// Whether what only programs read is written at all. (Who runs where and how many short calls there were is read by the kernel, too.)
+pub const TOLD: bool = !cfg!(feature = "untold");
+
 /// A page of words. Static, or of a frame that is never given back.
 #[derive(Debug)]
 #[repr(C, align(4096))]

@@ -1,8 +1,8 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, fail, may_receive, pool, say, show, wake};
-use crate::processor::{Processor, here};
+use super::{Part, WORDS, fail, may_receive, pool, say, show, wake};
+use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
@@ -70,6 +70,10 @@ impl Hands for Carrier<'_> {
 
     fn wake(&mut self, woken: Woken) {
         self.woken = Some(woken);
+    }
+
+    fn written(&self) {
+        copied(WORDS);
     }
 
     fn show(&mut self, post: u32, letter: &Letter) {

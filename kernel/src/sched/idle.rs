@@ -9,7 +9,6 @@ use crate::processor::{Processor, count, here};
 use crate::trace;
 use crate::trap;
 use arch::{cpu, time};
-use core::sync::atomic::Ordering;
 
 /// Serves the interrupts that were noted while kernel code ran with interrupts on.
 fn serve_noted(here: &Processor) {
@@ -78,6 +77,5 @@ pub(super) fn idle(here: &Processor) {
     here.set_idle(false);
     line::is_busy(here);
     pass_on(here, 1);
-    let idle = &here.counters.idle_ns;
-    idle.store(idle.load(Ordering::Relaxed) + time::now().saturating_sub(since), Ordering::Relaxed);
+    arch::percpu::add(&here.counters.idle_ns, time::now().saturating_sub(since));
 }

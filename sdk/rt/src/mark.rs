@@ -1,8 +1,17 @@
 //! Marks for who counts a machine's instructions from outside: `nop`s with a number in them. Without such a one they do
 //! nothing.
 
+/// The instruction of a mark, for code that is put together elsewhere: nopl disp32(%rax,%rax).
+#[must_use]
+pub const fn bytes(number: u8) -> [u8; 8] {
+    [0x0f, 0x1f, 0x84, 0x00, number, 0x00, 0x5a, 0xa5]
+}
+
 macro_rules! marks {
-    ($($(#[doc = $doc:literal])+ $name:ident $number:literal;)*) => { $(
+    ($($(#[doc = $doc:literal])+ $name:ident $constant:ident $number:literal;)*) => { $(
+        #[doc = concat!("The number of [`", stringify!($name), "`].")]
+        pub const $constant: u8 = $number;
+
         $(#[doc = $doc])+
         #[inline(always)]
         pub fn $name() {
@@ -22,11 +31,11 @@ macro_rules! marks {
 
 marks! {
     /// A case begins: its rounds follow.
-    case_begins 0x10;
+    case_begins CASE_BEGINS 0x10;
     /// A round begins.
-    round_begins 0x11;
+    round_begins ROUND_BEGINS 0x11;
     /// The round is over.
-    round_ends 0x12;
+    round_ends ROUND_ENDS 0x12;
     /// The case is over.
-    case_ends 0x13;
+    case_ends CASE_ENDS 0x13;
 }

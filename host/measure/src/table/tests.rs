@@ -6,6 +6,7 @@ const BENCH: Bench = Bench {
     timeout: std::time::Duration::ZERO,
     cpus: 1,
     also_cpus: &[],
+    untold: false,
     mem: "512M",
     limits: &[],
 };
@@ -44,6 +45,16 @@ fn row<'t>(text: &'t str, heading: &str, beginning: &str) -> Vec<&'t str> {
     let part = &text[text.find(heading).unwrap_or_else(|| panic!("no {heading:?} in {text}"))..];
     let line = part.lines().find(|line| line.starts_with(beginning));
     line.unwrap_or_else(|| panic!("no {beginning:?} in {part}")).split_whitespace().collect()
+}
+
+#[test]
+fn a_pager_that_supplies_is_compared_with_one_that_does() {
+    let of = |system, way, value| figure(system, "round-trip", 0, way, "instructions", value);
+    let theirs = [of("linux-best", "sigsegv+mprotect", 90), of("linux-best", "userfaultfd", 170)];
+    let figures = [&[of(MUSUBI, "validate", 15), of(MUSUBI, "supply", 40)][..], &theirs].concat();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
+    assert_eq!(row(&text, "case", "round-trip      0  validate")[4..7], ["90", "(sigsegv+mprotect)", "6.0"], "{text}");
+    assert_eq!(row(&text, "case", "round-trip      0  supply")[4..7], ["170", "(userfaultfd)", "4.2"], "{text}");
 }
 
 #[test]

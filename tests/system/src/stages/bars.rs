@@ -44,10 +44,20 @@ pub fn entries(runs: &Runs) -> Result<()> {
     );
     let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
     ensure!(full < alone && alone < both, "sleep(0) takes {alone} instructions alone, {both} beside another");
-    for (way, case) in [("light", "get_taskid"), ("full", "get_taskid"), ("fault", "touch")] {
+    let ways = [
+        ("light", "get_taskid"),
+        ("full", "get_taskid"),
+        ("fault", "touch"),
+        ("foreign", "get_taskid"),
+        ("mbcf", "add-word"),
+        ("interrupt", "timer"),
+    ];
+    for (way, case) in ways {
         let (enter, leave, whole) = (taken("enter", way)?, taken("leave", way)?, taken(case, way)?);
         ensure!(0 < enter && 0 < leave && enter + leave < whole, "{way}: {enter} in, {leave} out, {whole} in all");
     }
+    let there = taken("leave-to-personality", "foreign")? + taken("enter-from-personality", "foreign")?;
+    ensure!(there > 0, "a personality is not come to");
     let switches = exact(&runs.entry, "sleep0-x2", "full", 0, count::VIEWS)?;
     ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
     Ok(())
@@ -126,6 +136,28 @@ pub fn pager(runs: &Runs) -> Result<()> {
             (1..=bar).contains(&taken) && (2..=most).contains(&entries),
             "{way}: {taken} instructions and {entries} entries"
         );
+    }
+    Ok(())
+}
+
+/// SSS-76: what programs read is written for less than 2 % of what a call or a message takes.
+pub fn telling(runs: &Runs) -> Result<()> {
+    let calls = runs.ways().chain(ITC).map(|way| ("NullProc", way));
+    let messages = ["pool", "question", "woken"].map(|way| ("ping-pong", way));
+    for (case, way) in calls.chain(messages) {
+        let [told, untold] = [way.to_string(), format!("{way}-untold")].map(|way| {
+            find(&runs.info, case, &way, if case == "NullProc" { 0 } else { 48 }, unit::INSTRUCTIONS).map(|f| f.value)
+        });
+        let (told, untold) = (told?, untold?);
+        // Without the kernel nobody writes anything; by other ways something is counted, or there would be nothing to compare. (By two levels of
+        // schedulers the way depends on the moment, by more than that.)
+        let is_written = match way {
+            "epc-h" => told == untold,
+            "itc-initial" => true,
+            _ => told > untold,
+        };
+        ensure!(is_written && 0 < untold, "{case} by {way} takes {told} instructions, {untold} if nothing is told");
+        ensure!(told * 100 < untold * 102, "{case} by {way} takes {told} instructions, {untold} if nothing is told");
     }
     Ok(())
 }

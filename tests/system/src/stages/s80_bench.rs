@@ -16,7 +16,7 @@ mod pool;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, jobs, keys, memory, pager, placement, pool, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, sizes, spawn, sched\n",
         ),
         several("figures", &CHECKS.map(|(name, _)| name), all),
     ]
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CHECKS: [Check; 32] = [
+const CHECKS: [Check; 33] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -58,6 +58,7 @@ const CHECKS: [Check; 32] = [
     ("entries_keep_their_bars", bars::entries),
     ("pages_cost_less_the_more", bars::memory),
     ("a_pager_and_back", bars::pager),
+    ("telling_costs_little", bars::telling),
 ];
 
 /// What was measured, and what the front tool made of it.
@@ -72,6 +73,7 @@ pub struct Runs {
     pub entry: Ours,
     pub memory: Ours,
     pub pager: Ours,
+    pub info: Ours,
     files: Ours,
     pool: Ours,
     spawn: [Ours; 2],
@@ -90,7 +92,8 @@ impl Runs {
 
 fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
     let plugin = lab.workspace().host_library("musubi-plugin")?;
-    let setup = Setup { parts: lab.parts(), plugin: &plugin, kvm: false, pku: options.pku };
+    let untold = lab.workspace().untold_kernel()?;
+    let setup = Setup { parts: lab.parts(), plugin: &plugin, untold: Some(&untold), kvm: false, pku: options.pku };
     let bench = |name: &str| Bench::find(name).context("there is no such benchmark");
     let measure = |name: &str| Ours::measure(&setup, &bench(name)?);
     // An apt that knows no package: there is no Linux to be had.
@@ -120,6 +123,7 @@ fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
         entry: measure("entry")?,
         memory: measure("memory")?,
         pager: measure("pager")?,
+        info: measure("info")?,
         files: measure("files")?,
         pool: measure("pool")?,
         spawn: [measure("spawn")?, measure("spawn")?],

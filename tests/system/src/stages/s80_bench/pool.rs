@@ -64,9 +64,18 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
         let taken = units.map(|unit| value(runs, "queued", "pool", cpus, unit));
         let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
         ensure!(
-            taken == [2, LOCKS, LOCKS, 0, 0],
+            taken == [2, LOCKS, LOCKS, 2, 0],
             "queued, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
         );
+        // Plain messages: a call that sends and one that waits, each; whoever is woken is so by the long way, but never by two locks of posts in one call.
+        let taken = |unit| value(runs, "ping-pong", "woken", cpus, unit);
+        let (entries, locks, posts) = (taken(count::ENTRIES)?, taken(count::LOCKS)?, taken(count::POST_LOCKS)?);
+        let (copies, spins) = (taken(count::COPIES)?, taken(count::SPINS)?);
+        ensure!(
+            entries >= 4 && (1..=entries).contains(&posts) && locks > posts,
+            "woken, {cpus} processors: {entries} entries, {locks} locks, {posts} of posts"
+        );
+        ensure!(copies == 4 && spins == 0, "woken, {cpus} processors: copies, spins {copies}, {spins}");
         let each = value(runs, "queued", "pool", cpus, unit::INSTRUCTIONS)?;
         ensure!(each <= MOST_OF_TWO_CALLS, "queued, {cpus} processors: {each} instructions");
     }
