@@ -41,6 +41,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("section_delete", "512 pages a stretch"),
     ("section_resize", "512 pages a stretch"),
     ("section_clone", "512 pages a stretch"),
+    ("section_info", "pages of the section: 2048 here"),
     ("section_seal", "512 pages a stretch"),
     ("page_alloc", "512 pages"),
     ("page_free", "512 pages"),
@@ -117,6 +118,7 @@ fn memory() -> Done {
     }
     say("a large page", alloc_as(base, BOUND * PAGE, real::SIZE_2M))?;
     say("making a part invalid", invalidate(base + PAGE, PAGE))?;
+    say("making it valid", validate(base + PAGE, PAGE))?;
     say("giving it back", free(base, BOUND * PAGE))?;
     touch(base, PAGES);
     for _ in 0..2 {

@@ -261,6 +261,7 @@ impl<P: Page> PageMap<P> {
     /// How many of the resident pages somebody else holds too.
     pub fn shared(&self) -> u64 {
         let shared = |chunk: &Arc<Chunk<P>>| match chunk.is_exclusive() {
+            true if chunk.is_alone() => 0,
             true => chunk.pages().filter(|page| !page.is_exclusive()).count() as u64,
             false => chunk.resident(),
         };

@@ -85,9 +85,10 @@ impl Entry {
         self.frame() & !(span(level) - 1)
     }
 
-    /// Of an entry that maps a large page at `level`: the entry one level below that maps so much of it in the same way as is that level's `at`-th part.
-    pub(crate) fn part(self, level: u32, at: usize) -> Entry {
-        Entry::page(level - 1, self.first_frame(level) + at as u64 * span(level - 1), self.prot())
+    /// Of an entry that maps a large page at `level`: the entries of a table one level below that map its parts in the same way.
+    pub(crate) fn parts(self, level: u32) -> impl Iterator<Item = Entry> {
+        let first = Entry::page(level - 1, self.first_frame(level), self.prot());
+        (first.0..).step_by(span(level - 1) as usize).map(Entry)
     }
 
     pub(crate) const fn writable(self) -> bool {

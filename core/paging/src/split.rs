@@ -33,11 +33,13 @@ impl Touched {
 
 /// Splits the large page that `at` in a table at `level` maps, for an address of its: a table of the next lower level takes its place, which maps the same
 /// in the same way. What processors remember stays right. That table; `None`: there is no memory for it.
+#[cold]
+#[inline(never)]
 pub(crate) fn split(mem: &mut impl TableMem, table: u64, level: u32, at: usize, user: bool) -> Option<u64> {
     let large = read(mem, table, at);
     let below = mem.alloc()?;
-    for part in 0..ENTRIES {
-        mem.write(below, part, large.part(level, part).0);
+    for (at, part) in (0..ENTRIES).zip(large.parts(level)) {
+        mem.write(below, at, part.0);
     }
     mem.write(table, at, Entry::link(below, user).0);
     Some(below)

@@ -93,10 +93,16 @@ impl Tables {
 }
 
 fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, keep: bool, out: &mut Unmapped) {
+    if level == 1 {
+        return out.pages += each_page(mem, table, first, range, |_| Entry::EMPTY);
+    }
     for (at, first) in range.entries(first, level) {
         let mut entry = read(mem, table, at);
+        if entry == Entry::EMPTY {
+            continue;
+        }
         let covered = range.covers(first, level);
-        if entry.maps(level) && !covered && split(mem, table, level, at, is_lower(first)).is_some() {
+        if !covered && entry.maps(level) && split(mem, table, level, at, is_lower(first)).is_some() {
             entry = read(mem, table, at);
         }
         if entry.maps(level) {
@@ -121,6 +127,21 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
     }
 }
 
+/// Changes all entries of a lowest table that a range touches, shown or hidden. How many of those that processors may remember are not as they were.
+#[inline]
+fn each_page(mem: &mut impl TableMem, table: u64, first: u64, range: Range, change: impl Fn(Entry) -> Entry) -> u64 {
+    let mut changed = 0;
+    for (at, _) in range.entries(first, 1) {
+        let entry = read(mem, table, at);
+        let new = change(entry);
+        if new != entry {
+            mem.write(table, at, new.0);
+            changed += u64::from(entry.present());
+        }
+    }
+    changed
+}
+
 fn is_lower(address: u64) -> bool {
     address <= TRANSLATED / 2
 }
@@ -130,11 +151,17 @@ fn is_empty(mem: &impl TableMem, table: u64) -> bool {
 }
 
 fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range) -> Touched {
+    if level == 1 {
+        return Touched { entries: each_page(mem, table, first, range, Entry::read_only), more: false };
+    }
     let mut touched = Touched::default();
     for (at, first) in range.entries(first, level) {
         let mut entry = read(mem, table, at);
+        if entry == Entry::EMPTY {
+            continue;
+        }
         let covered = range.covers(first, level);
-        if entry.maps(level) && entry.writable() && !covered && split(mem, table, level, at, is_lower(first)).is_some()
+        if !covered && entry.maps(level) && entry.writable() && split(mem, table, level, at, is_lower(first)).is_some()
         {
             entry = read(mem, table, at);
         }
