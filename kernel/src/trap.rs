@@ -143,6 +143,8 @@ fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls)
             // What the ways in are compared by is no more than a way in and out.
             Some(Call::GetTaskid {}) => Some(Ok(thread.task.number)),
             Some(call) => {
+                // What somebody else has missed here is not this call's.
+                let _ = pager::noted();
                 let result = call::serve(Saved::by_full_entry(thread), &domain, call);
                 match pager::noted() {
                     Some(absent) => pager::repeat(thread, &domain, (number, arguments[2]), absent, result),

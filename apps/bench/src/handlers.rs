@@ -41,7 +41,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("section_delete", "512 pages a stretch"),
     ("section_resize", "512 pages a stretch"),
     ("section_clone", "512 pages a stretch"),
-    ("section_info", "pages of the section: 2048 here"),
+    ("section_info", "8192 pages a stretch; 2048 here"),
     ("section_seal", "512 pages a stretch"),
     ("page_alloc", "512 pages"),
     ("page_free", "512 pages"),

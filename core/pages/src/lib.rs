@@ -7,6 +7,7 @@ extern crate alloc;
 mod chunk;
 mod marks;
 mod row;
+mod survey;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,6 +16,7 @@ use chunk::Chunk;
 pub use chunk::CHUNK;
 pub use marks::Marks;
 pub use row::Row;
+pub use survey::Survey;
 
 /// A counted reference to a page of memory. Cloning it makes another owner of the same page.
 pub trait Page: Clone {
@@ -256,16 +258,6 @@ impl<P: Page> PageMap<P> {
     /// How many pages are resident.
     pub fn resident(&self) -> u64 {
         self.chunks.iter().flatten().map(|chunk| chunk.resident()).sum()
-    }
-
-    /// How many of the resident pages somebody else holds too.
-    pub fn shared(&self) -> u64 {
-        let shared = |chunk: &Arc<Chunk<P>>| match chunk.is_exclusive() {
-            true if chunk.is_alone() => 0,
-            true => chunk.pages().filter(|page| !page.is_exclusive()).count() as u64,
-            false => chunk.resident(),
-        };
-        self.chunks.iter().flatten().map(shared).sum()
     }
 
     /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.

@@ -48,28 +48,6 @@ impl<P: Page> PageMap<P> {
         let mut places = (at..).step_by(CHUNK as usize).zip(all);
         places.all(|(at, chunk)| one(chunk) == Some((at, row))).then_some(row)
     }
-
-    /// How many of the resident pages lie in chunks that are in a row.
-    pub fn in_rows(&self) -> u64 {
-        self.chunks.iter().flatten().filter(|chunk| chunk.is_row()).count() as u64 * CHUNK
-    }
-
-    /// In how many pieces of memory the resident pages lie.
-    pub fn pieces(&self, place: impl Fn(&P) -> u64) -> u64 {
-        let (mut pieces, mut next) = (0, None);
-        let mut see = |at: Option<u64>, count| {
-            pieces += u64::from(at.is_some() && at != next);
-            next = at.map(|at| at + count);
-        };
-        for chunk in &self.chunks {
-            match chunk {
-                Some(chunk) if chunk.is_row() => see(chunk.get(0).map(&place), CHUNK),
-                Some(chunk) => chunk.places().for_each(|page| see(page.map(&place), 1)),
-                None => see(None, 0),
-            }
-        }
-        pieces
-    }
 }
 
 #[cold]

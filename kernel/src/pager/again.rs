@@ -7,7 +7,8 @@ use super::{Missed, Pager, Served};
 use crate::aside::{self, Arrival};
 use crate::domain::{Domain, Place};
 use crate::epc::More;
-use crate::processor::{count, here};
+use crate::processor::{Processor, count, here};
+use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::{Section, State};
 use crate::thread::{Inner, Thread};
@@ -21,7 +22,7 @@ use ::pager::who::Who;
 use ::view::Access;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
-use arch::context::{Area, Resume};
+use arch::context::{Area, Registers, Resume};
 use arch::entry::page_fault::{FETCH, PRESENT, STORE, USER};
 use arch::gate::{BY_KERNEL, is_gate};
 use core::sync::atomic::Ordering;
@@ -74,6 +75,11 @@ impl Asked {
     /// Whether this call is the pager's, by the short way.
     pub fn serves(&self, depth: usize) -> bool {
         self.away.as_ref().is_some_and(|away| away.depth == depth)
+    }
+
+    /// What a thread has left that is in this call, if that is the pager's.
+    pub fn left(&self, depth: usize) -> Option<&Registers> {
+        self.serves(depth).then(|| self.area.registers())
     }
 
     /// The level of the pager that serves the thread now.
@@ -153,16 +159,25 @@ pub fn again(error: u64, address: u64) -> Option<Resume> {
         return None;
     }
     let here = here();
-    let local = here.local.lock();
-    let thread = local.current.as_ref()?;
-    let inner = &mut *thread.inner.lock();
-    let mut asked = inner.asked.take()?;
-    let resume = enter(thread, inner, &mut asked, address, error & STORE != 0);
-    put_back(inner, asked);
-    if resume.is_some() {
-        count(&here.counters.faults);
-    }
-    resume
+    let resume = {
+        let local = here.local.lock();
+        let thread = local.current.as_ref()?;
+        let inner = &mut *thread.inner.lock();
+        let mut asked = inner.asked.take()?;
+        let resume = enter(thread, inner, &mut asked, address, error & STORE != 0);
+        put_back(inner, asked);
+        resume?
+    };
+    count(&here.counters.faults);
+    // Somebody is to look whether it comes back, and the processor's alarm is to be set for that.
+    if arch::percpu::must_attend_here() { Some(attends(here)) } else { Some(resume) }
+}
+
+#[cold]
+#[inline(never)]
+fn attends(here: &Processor) -> Resume {
+    here.left_user();
+    sched::leave()
 }
 
 #[inline(always)]

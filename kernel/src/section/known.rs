@@ -4,12 +4,17 @@ use super::{Section, State, large};
 use crate::info::user::Places;
 use crate::info::{name_words, word};
 use crate::domain::Domain;
+use crate::sched;
 use ::info::tells;
 use crate::view::{self, Change};
 use abi::layout::PAGE;
 use abi::section::{NAME_LEN, SectionInfo, flag};
 use abi::{Error, Rights};
 use core::sync::atomic::Ordering;
+use pages::Survey;
+
+/// Of a long section so many times 512 pages are counted with interrupts off.
+const CHUNKS_AT_ONCE: usize = 16;
 
 impl State {
     /// Programs read what it is now. Of what is seldom changed; nothing is done for accesses.
@@ -55,7 +60,7 @@ impl Section {
     /// What a program is told of it: of another user's that it has no right to no more than that there is one (docs/decisions/0017).
     pub fn info_for(&self, domain: &Domain) -> SectionInfo {
         let info = self.info(domain);
-        if self.is_told(domain, info.rights) {
+        if self.is_told(domain) {
             return info;
         }
         let SectionInfo { base, len, reserve, kind, owner, original, gates, gate_count, .. } = info;
@@ -64,17 +69,26 @@ impl Section {
 
     /// The same while all are listed: another user's are not among them.
     pub fn info_in_list(&self, domain: &Domain) -> Option<SectionInfo> {
-        let info = self.info(domain);
-        self.is_told(domain, info.rights).then_some(info)
+        self.is_told(domain).then(|| self.info(domain))
     }
 
-    fn is_told(&self, domain: &Domain, rights: u64) -> bool {
-        rights != 0 || tells(self.state.lock().owner.user, domain.subject.user)
+    fn is_told(&self, domain: &Domain) -> bool {
+        let state = self.state.lock();
+        !state.acl.rights(&domain.subject).is_empty() || tells(state.owner.user, domain.subject.user)
     }
 
+    /// Call without locks: the pages of a long section are counted in stretches.
     fn info(&self, domain: &Domain) -> SectionInfo {
         let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
-        let state = self.state.lock();
+        let mut pages = Survey::default();
+        let state = loop {
+            let state = self.state.lock();
+            if state.pages.survey(&mut pages, CHUNKS_AT_ONCE, large::place) {
+                break state;
+            }
+            drop(state);
+            sched::breathe();
+        };
         SectionInfo {
             base: self.base,
             len: state.len,
@@ -82,10 +96,10 @@ impl Section {
             kind: self.kind(),
             owner: state.owner.number,
             original: self.original(),
-            resident: state.pages.resident(),
-            shared: state.pages.shared(),
-            large: state.pages.in_rows(),
-            pieces: state.pages.pieces(large::place),
+            resident: pages.resident,
+            shared: pages.shared,
+            large: pages.in_rows,
+            pieces: pages.pieces,
             entries: state.acl.entries().len() as u64,
             rights: u64::from(state.acl.rights(&domain.subject).bits()),
             gates: gates.0,

@@ -154,6 +154,9 @@ impl Thread {
         if let Some((_, more)) = inner.more.iter().find(|(depth, _)| *depth == at + 1) {
             return just(Frame { address, ..all(more.registers()) });
         }
+        if let Some(registers) = inner.asked.as_ref().and_then(|asked| asked.left(at + 1)) {
+            return just(Frame { address, ..all(registers) });
+        }
         let rip = inner.gate.frame(at + 1).rip & !(BY_KERNEL | MORE | PLAIN);
         let rsp = inner.gate.sp(domain.number);
         Picture { frame: Frame { reason: reason::AWAY, address, rip, rsp, ..of_it }, by_stack: is_gate(rip).then_some(domain) }

@@ -110,8 +110,11 @@ impl World {
             let begins =
                 |at: usize| places[at].is_some() && (at == 0 || places[at - 1].map(|before| before + 1) != places[at]);
             let pieces = (0..places.len()).filter(|at| begins(*at)).count() as u64;
-            prop_assert_eq!(map.pieces(|page| **page), pieces);
-            prop_assert!(map.in_rows() <= map.resident());
+            let mut survey = crate::Survey::default();
+            while !map.survey(&mut survey, 1, |page| **page) {}
+            prop_assert_eq!(survey.pieces, pieces);
+            prop_assert_eq!(survey.resident, map.resident());
+            prop_assert!(survey.in_rows <= map.resident());
         }
         Ok(())
     }

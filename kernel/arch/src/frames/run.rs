@@ -27,18 +27,24 @@ impl Run {
     /// [`Why`]; nothing was taken.
     pub fn take(count: u64, align: u64, to: Use) -> Result<Run, Why> {
         let reserve = if to == Use::Any { MACHINE.reserve.load(Ordering::Relaxed) } else { 0 };
-        if MACHINE.free.load(Ordering::Relaxed) < count.saturating_add(reserve) {
-            return Err(Why::TooFew);
+        let try_it = || {
+            let mut pool = POOL.lock();
+            if MACHINE.free.load(Ordering::Relaxed) < count.saturating_add(reserve) {
+                return Err(Why::TooFew);
+            }
+            let next = pool.take_run(count, align).ok_or(Why::Scattered)?;
+            // Under the lock: of two that ask for the last at once one hears of it.
+            MACHINE.free.fetch_sub(count, Ordering::Relaxed);
+            Ok(Run { next, left: count })
+        };
+        match try_it() {
+            Err(Why::Scattered) => {
+                // What processors have at hand may be what is wanting.
+                CACHES.iter().for_each(|cache| give_up(&mut cache.lock(), 0));
+                try_it()
+            }
+            other => other,
         }
-        let try_it = || POOL.lock().take_run(count, align);
-        let first = try_it().or_else(|| {
-            // What processors have at hand may be what is wanting.
-            CACHES.iter().for_each(|cache| give_up(&mut cache.lock(), 0));
-            try_it()
-        });
-        let next = first.ok_or(Why::Scattered)?;
-        MACHINE.free.fetch_sub(count, Ordering::Relaxed);
-        Ok(Run { next, left: count })
     }
 
     /// How many are left.
@@ -59,8 +65,9 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if self.left > 0 {
-            POOL.lock().give(self.next, self.left);
+            // In this order: who takes them at once finds as many counted.
             MACHINE.free.fetch_add(self.left, Ordering::Relaxed);
+            POOL.lock().give(self.next, self.left);
         }
     }
 }

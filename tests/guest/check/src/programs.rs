@@ -197,7 +197,7 @@ pub fn ten_writers(lines: u64, pieces: u64) -> i32 {
 
 /// The same by threads of one program.
 pub fn writing_threads(lines: u64, pieces: u64) -> i32 {
-    let body = move |number: usize| drop(writer(number as u64, lines, pieces));
+    let body = move |number: usize| _ = writer(number as u64, lines, pieces);
     i32::from(musubi::rt::thread::together(4, body).is_err())
 }
 

@@ -164,6 +164,18 @@ pub fn ended() -> Outcome {
         same!(soon(move || read(base))?, Some(1), "the page in round {round}");
         own.calls();
     }
+    // Nobody has waited for a pager for a while: somebody has to look from now on, though nothing else happens on this processor.
+    let own_thread = {
+        warm(base, own)?;
+        time::sleep_ns(2 * pager::TIME_NS + 1_000_000_000);
+        own.set(Does::Loop);
+        let got = read(base);
+        own.set(Does::Validate);
+        (got, read(base))
+    };
+    same!(own_thread, (None, Some(1)), "a pager that loops, and after that");
+    invalidate(base, PAGE).map_err(doing("invalidate"))?;
+    own.calls();
     // Too long: between one and two times the limit.
     let given_up = soon(move || {
         warm(base, own)?;
