@@ -204,7 +204,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
     if !same {
         return None;
     }
-    let lives = !callee.text.is_dead() && callee.text.callers.generation() == pager.seen.load(Ordering::Relaxed);
+    let lives = !caller.text.is_dead() && !callee.text.is_dead() && callee.text.callers.generation() == pager.seen.load(Ordering::Relaxed);
     if !lives || asked.in_call && !super::is_known(&callee.text, caller, true) {
         return None;
     }

@@ -45,6 +45,7 @@ pub const CHECKS: &[Check] = &[
     ("again_by_pagers_of_pagers", again::nested),
     ("again_and_ended", again::ended),
     ("again_by_many", again::crowd),
+    ("who_is_served_is_seen", again::seen),
 ];
 
 /// What a pager of a check does.
@@ -337,6 +338,7 @@ fn registers() -> Outcome {
     section.delete().map_err(doing("delete"))
 }
 
+pub use again::served as served_role;
 pub use failures::{ending as ending_role, role as bad_role};
 
 /// Done in time, or not at all.

@@ -92,6 +92,7 @@ pub fn cases() -> Vec<Case> {
                 "again_by_pagers_of_pagers",
                 "again_and_ended",
                 "again_by_many",
+                "who_is_served_is_seen",
             ],
         )
         .timeout(240)

@@ -1,17 +1,21 @@
 //! Faults like the one before, which take the short way to the pager and back: whatever it does then, all is as by the long way.
 
 use super::{Does, Own, own, paged, read, soon};
-use crate::memory::{data, load, store};
+use crate::memory::{data, load, store, word};
 use crate::report::{Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::Rights;
+use musubi::abi::frame::reason;
 use musubi::abi::layout::PAGE;
+use musubi::command::Command;
 use musubi::rt::pager::{self, TRIES, answer, flag};
 use musubi::rt::section::{self, invalidate};
-use musubi::rt::{thread, time};
+use musubi::rt::{task, thread, time};
 
 impl Own {
     /// From now on it answers this, and does nothing.
@@ -182,7 +186,7 @@ pub fn ended() -> Outcome {
         own.set(Does::Sleep);
         let got = read(base);
         own.set(Does::Validate);
-        Ok::<_, alloc::string::String>((got, read(base)))
+        Ok::<_, String>((got, read(base)))
     })??;
     same!(given_up, (None, Some(1)), "a pager that sleeps, and after that");
     section.delete().map_err(doing("delete"))
@@ -209,4 +213,68 @@ pub fn crowd() -> Outcome {
         section.delete().map_err(doing("delete"))?;
     }
     Ok(())
+}
+
+/// A thread that another program's pager serves is seen where it had its fault, whichever way it went there.
+pub fn seen() -> Outcome {
+    for served_before in [0, 4] {
+        let (section, own) = paged(1, Does::Validate, 0)?;
+        let words = data(PAGE).map_err(doing("create"))?;
+        let (base, turn) = (section.base(), words.base());
+        for base in [base, turn] {
+            section::grant(base, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+        }
+        // The pager is this text, on threads of others.
+        let here =
+            musubi::abi::AclEntry { text: musubi::start().text(), ..everybody(Rights::READ | Rights::CHANGE_ACL) };
+        section::grant(base, &here).map_err(doing("grant"))?;
+        let args = ["check", "as", "served", &format!("{base}"), &format!("{turn}")].map(String::from);
+        let child = Command::new(b"bin/check").args(args).spawn().map_err(doing("a program"))?;
+        let next = |round: u64| -> Outcome {
+            invalidate(base, PAGE).map_err(doing("invalidate"))?;
+            word(turn).store(round, Ordering::SeqCst);
+            Ok(())
+        };
+        for round in 1..=served_before {
+            next(round)?;
+            while word(turn + 8).load(Ordering::SeqCst) < round {
+                time::sleep_ns(1_000_000);
+            }
+        }
+        own.set(Does::Sleep);
+        own.calls();
+        next(LAST)?;
+        while own.calls() == 0 {
+            time::sleep_ns(1_000_000);
+        }
+        let its = task::threads().find(|one| one.task == child.task).ok_or("its thread")?;
+        let frame = thread::registers(its.thread).map_err(doing("looking"))?;
+        own.set(Does::Validate);
+        same!(frame.reason, reason::STOPPED, "after {served_before} faults, a thread that is being served");
+        let owner = section::info(frame.rip).map_err(doing("where it is"))?.owner;
+        same!(owner, child.task, "whose text it executes, after {served_before} faults");
+        same!(child.wait().map(|exit| exit.code), Ok(0), "how it ended");
+    }
+    Ok(())
+}
+
+/// No round after this.
+const LAST: u64 = 99;
+
+/// Reads a page of somebody else's pager, once for each turn that it is given.
+pub fn served(base: u64, turn: u64) -> i32 {
+    let mut done = 0;
+    while done < LAST {
+        let now = word(turn).load(Ordering::SeqCst);
+        if now == done {
+            time::sleep_ns(500_000);
+            continue;
+        }
+        if load(base) != 1 {
+            return 1;
+        }
+        done = now;
+        word(turn + 8).store(done, Ordering::SeqCst);
+    }
+    0
 }
