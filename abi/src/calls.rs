@@ -6,6 +6,10 @@
 //! An argument that is an address where the kernel reads or writes for the caller says so behind a colon.
 //! A call through a bound gate has its own numbers, see [`crate::gate`].
 
+mod why;
+
+pub use why::Why;
+
 use crate::error::Error;
 
 /// Which way into the kernel a call takes (architecture, section 7).
@@ -58,7 +62,7 @@ impl Row {
         match self.number {
             0x00..=0x1f | 0x35..=0x36 | 0x43..=0x45 | 0x80 | 0x85 => Class::Task,
             0x25..=0x29 | 0x2b | 0x82..=0x84 => Class::Object,
-            0x20..=0x2f | 0x37..=0x38 | 0x40..=0x42 | 0x86..=0x87 | 0x8d..=0x8e => Class::Memory,
+            0x20..=0x2f | 0x37..=0x38 | 0x40..=0x42 | 0x86..=0x87 | 0x8d..=0x90 => Class::Memory,
             0x70..=0x7f | 0x88..=0x8c => Class::Mbcf,
             0x30..=0x34 | 0x60..=0x6f => Class::Local,
             _ => Class::Other,
@@ -314,11 +318,6 @@ calls! {
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name: read, len);
 
-    /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `Busy`.
-    0x2e Full page_supply PageSupply(address, from, flags);
-    /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
-    0x2f Full page_take PageTake(address, to);
-
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);
     /// Takes a block of gates back.
@@ -446,4 +445,8 @@ calls! {
     0x8d Light page_alloc PageAlloc(address, len, attributes);
     /// Gives the frames of such pages back: on no processor can what was in them be seen when the call returns. The pages read as zeroes from now on. Value: as for `page_alloc`.
     0x8e Light page_free PageFree(address, len);
+    /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `Busy`.
+    0x8f Light page_supply PageSupply(address, from, flags);
+    /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
+    0x90 Light page_take PageTake(address, to);
 }

@@ -1,7 +1,7 @@
 //! `docs/abi.md` is made of the table of calls, so that every change of the contract is seen in review.
 
 use abi::Error;
-use abi::calls::{Class, Entry, Memory, TABLE};
+use abi::calls::{Class, Entry, Memory, TABLE, Why};
 use abi::error;
 use std::fmt::Write;
 
@@ -39,6 +39,23 @@ fn classes(out: &mut String) {
     }
 }
 
+/// Of the calls by the full entry, what keeps each from being a light one.
+fn full(out: &mut String) {
+    out.push_str("\n# Why the full entry\n\nWhat is called often and cannot wait is a light call. The others:\n\n| it | calls |\n|---|---|\n");
+    for why in Why::ALL {
+        let names: Vec<String> =
+            TABLE.iter().filter(|row| row.why_full() == Some(why)).map(|row| format!("`{}`", row.name)).collect();
+        writeln!(out, "| {} | {} |", why.text(), names.join(", ")).unwrap();
+    }
+}
+
+#[test]
+fn each_full_call_says_why() {
+    for row in TABLE {
+        assert_eq!(row.why_full().is_some(), row.entry == Entry::Full, "{}", row.name);
+    }
+}
+
 fn page() -> String {
     let mut out = String::from(
         "# Kernel calls\n\nMade from `abi/src/calls.rs` and `abi/src/error.rs` (`MUSUBI_WRITE=1 cargo test -p musubi-abi` \
@@ -53,6 +70,7 @@ fn page() -> String {
         writeln!(out, "| {:#04x} | {entry} | `{}({})` | {doc} |", row.number, row.name, arguments.join(", ")).unwrap();
     }
     classes(&mut out);
+    full(&mut out);
     out.push_str("\n# Errors\n\n| number | error | text |\n|---|---|---|\n");
     for (number, name, text) in error::table() {
         writeln!(out, "| {number} | `{name}` | {text} |").unwrap();

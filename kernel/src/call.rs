@@ -19,7 +19,7 @@ use crate::post;
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
-use crate::section::{New, Section, supply};
+use crate::section::{New, Section};
 use crate::task::{self, Task};
 use crate::thread::{Begin, Thread, seen};
 use crate::trace;
@@ -147,8 +147,6 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
         Call::SectionPager { base, gate, level, flags } => pager::set(d, base, gate, level, flags),
-        Call::PageSupply { address, from, flags } => supply::supply(d, address, from, flags),
-        Call::PageTake { address, to } => supply::take(d, address, to),
         Call::TaskPager { task, gate, flags } => pager::set_of_task(d, task, gate, flags),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 

@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::mbcf::{self, queue, signal, structure};
 use crate::processor::here;
-use crate::section::{Section, large, real};
+use crate::section::{Section, large, real, supply};
 use crate::section::valid::{self, Again};
 use crate::thread::Thread;
 use crate::watch;
@@ -58,6 +58,8 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("signal_take", of_caller!(SignalTake(structure, to, max))),
     ("page_alloc", of_caller!(PageAlloc(address, len, attributes))),
     ("page_free", of_caller!(PageFree(address, len))),
+    ("page_supply", of_caller!(PageSupply(address, from, flags))),
+    ("page_take", of_caller!(PageTake(address, to))),
 ];
 
 /// What `light.S` looks in.
@@ -102,6 +104,8 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::PageAlloc { address, len, attributes: 0 } => here().away_from_user(|| real::alloc(d, address, len)),
         Call::PageAlloc { address, len, attributes } => here().away_from_user(|| large::alloc(d, address, len, attributes)),
         Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
+        Call::PageSupply { address, from, flags } => here().away_from_user(|| supply::supply(d, address, from, flags)),
+        Call::PageTake { address, to } => here().away_from_user(|| supply::take(d, address, to)),
         _ => mbcf::serve(thread, d, call),
     }
 }

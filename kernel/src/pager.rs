@@ -44,6 +44,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use pages::Marks;
 use spin::MutexGuard;
 
+/// Of what programs read of a pager: it is asked once more, and it was asked in vain.
+const ASKED: u64 = 1;
+const IN_VAIN: u64 = 1 << abi::info::layout::IN_VAIN;
+
 /// A gate that faults are sent to.
 pub struct Pager {
     /// Not held: a text knows its task, which would stay with it.
@@ -78,6 +82,14 @@ pub struct Served {
 }
 
 impl Served {
+    /// Programs read how often a pager is asked, and with what success.
+    fn tells(&self, thread: &Thread, what: u64) {
+        match self.who {
+            Who::Task => thread.task.shows_asked(what),
+            Who::Section => self.missed.section.state.lock().show_asked(what),
+        }
+    }
+
     /// What its thread has left.
     pub fn registers(&self) -> &Registers {
         self.area.registers()
@@ -192,6 +204,7 @@ pub fn set(d: &Domain, base: u64, gate: u64, level: u64, flags: u64) -> Result<u
     }
     let old = core::mem::replace(&mut state.paged.pager, new);
     state.show(&section);
+    state.show_not_asked();
     drop(state);
     drop(old);
     Ok(0)
@@ -211,6 +224,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
         return Err(Error::Busy);
     }
     let old = core::mem::replace(&mut *pager, new);
+    task.is_paged.store(pager.is_some(), Ordering::SeqCst);
     task.shows_pager(if pager.is_some() { d.text.base } else { 0 });
     drop(pager);
     drop(old);
@@ -361,6 +375,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, kind: u64, mut served: Served)
     let entered = text.and_then(|text| aside::enter(thread, inner, &text, &pager.block, pager.index, words, &mut served.area));
     let Ok(depth) = entered else { return Err(served) };
     served.outer = thread.served.begin();
+    served.tells(thread, ASKED);
     inner.more.push((depth, More::Served(served)));
     Ok(())
 }
@@ -396,6 +411,9 @@ pub fn returned(thread: &Arc<Thread>, served: Served, result: Result<[u64; 2], E
         Err(Error::TimedOut) => Some(why::TIMED_OUT),
         Err(_) => Some(why::FAULTED),
     };
+    if failed.is_some() {
+        served.tells(thread, IN_VAIN);
+    }
     let Served { area, missed, .. } = served;
     aside::keep(thread, area);
     let Some(why) = failed else { return };

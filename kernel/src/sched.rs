@@ -360,6 +360,8 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         let in_post = post::short::lay_down(old);
         place::lets_go(here);
         if !old.card.is_parked() {
+            // Before another one can take it up: whoever reads who runs sees no thread in two places.
+            watch::runs(here.index, 0, false);
             old.on_processor.store(false, Ordering::Release);
         }
         if let Some(ticket) = in_post {

@@ -66,6 +66,8 @@ pub struct Task {
     pub window: Mutex<Window>,
     /// Where faults of its threads go first.
     pub pager: Mutex<Option<Arc<Pager>>>,
+    /// Whether there is one, for who only asks that; changes under the lock.
+    pub is_paged: AtomicBool,
     /// The view of its threads, where the machine has keys; made with the first thread.
     keyed: Mutex<Option<Arc<TaskView>>>,
     pub foreign: Once<Foreign>,
@@ -118,6 +120,7 @@ impl Task {
             ended: Mutex::default(),
             window: Mutex::default(),
             pager: Mutex::default(),
+            is_paged: AtomicBool::new(false),
             keyed: Mutex::default(),
             foreign: Once::new(),
             started: AtomicBool::new(false),

@@ -237,7 +237,9 @@ pub struct OwnTask {
     pub limits: [u64; 4],
     /// Text of the pager of its threads; 0: none.
     pub pager: u64,
-    pub unused: [u64; 17],
+    /// As in [`Section::asked`].
+    pub asked: u64,
+    pub unused: [u64; 16],
 }
 
 /// A thread, for its task's user; live from `text` on.
@@ -278,8 +280,12 @@ pub struct Section {
     /// Text of its pager, 0: none; and the pager's level.
     pub pager: u64,
     pub level: u64,
-    pub unused: u64,
+    /// Faults that this pager was asked about, and from bit [`IN_VAIN`] on those of them that became errors of the access.
+    pub asked: u64,
 }
+
+/// See [`Section::asked`].
+pub const IN_VAIN: u32 = 40;
 
 /// A post, for its owner's user. How many messages wait there is in [`table::DEPTHS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

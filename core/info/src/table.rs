@@ -117,6 +117,15 @@ impl<const N: usize> Slot<N> {
         self.record[word].store(value, Ordering::Relaxed);
     }
 
+    /// Adds to a live word that one at a time adds to.
+    #[inline(always)]
+    pub fn count(&self, word: usize, by: u64) {
+        if TOLD {
+            let word = &self.record[word];
+            word.store(word.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        }
+    }
+
     /// Adds to a live word that several may add to.
     #[inline(always)]
     pub fn add(&self, word: usize, value: u64) {

@@ -34,6 +34,8 @@ pub struct Seen {
     reserve: u64,
     domain: u32,
     write: bool,
+    /// As a pager is told what is needed.
+    right: u64,
     may_change: bool,
     /// Of the list, when it was asked.
     changes: u64,
@@ -115,6 +117,7 @@ impl Seen {
             reserve: section.reserve,
             domain: domain.number,
             write,
+            right: u64::from(access.right().bits()),
             may_change,
             changes: state.acl.changes(),
         })
@@ -220,24 +223,26 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         }
         let why = state.misses(page)?;
         // The task's own pager comes first.
-        if why == miss::INVALID && seen.may_change && thread.task.pager.lock().is_some() {
+        if why == miss::INVALID && seen.may_change && thread.task.is_paged.load(Ordering::Relaxed) {
             return None;
         }
         if pager.flags & flag::VALID_BEFORE == 0 {
             if !state.paged.transit.ask(of_section(page)) {
                 return None;
             }
+            state.show_asked(super::ASKED);
             (why, Some(page))
         } else {
             if why != miss::INVALID || state.pages.get(page).is_none() {
                 return None;
             }
             validate(state, caller, seen.base, page);
+            state.show_asked(super::ASKED);
             (why, None)
         }
     };
     thread.has_faulted();
-    let words = [section.base, offset, u64::from(seen.access().right().bits()), why];
+    let words = [section.base, offset, seen.right, why];
     let arrival = Arrival { record: asked.record, entry: pager.block.entry, index: pager.index, left, stack };
     let (root, caller) = (callee.root(), caller.number);
     let outer = thread.served.begin();

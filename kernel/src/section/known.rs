@@ -42,6 +42,17 @@ impl State {
         self.shown.section.set(word!(Section, charged), self.charged);
     }
 
+    /// The same of its pager, which was asked once more.
+    #[inline(always)]
+    pub fn show_asked(&self, by: u64) {
+        self.shown.section.count(word!(Section, asked), by);
+    }
+
+    /// It has another one, which was not asked yet.
+    pub fn show_not_asked(&self) {
+        self.shown.section.set(word!(Section, asked), 0);
+    }
+
     /// It is somebody else's: perhaps another user reads of it now.
     pub(super) fn moved(&mut self, section: &Section) {
         let (owner, name) = (self.owner.clone(), name_words(&self.name));

@@ -32,6 +32,12 @@ impl Task {
     /// Its user reads who its pager is.
     pub fn shows_pager(&self, text: u64) {
         self.own.set(word!(OwnTask, pager), text);
+        self.own.set(word!(OwnTask, asked), 0);
+    }
+
+    /// And how often that was asked.
+    pub fn shows_asked(&self, by: u64) {
+        self.own.add(word!(OwnTask, asked), by);
     }
 
     /// What is told of one that has ended.

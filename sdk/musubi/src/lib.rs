@@ -18,6 +18,7 @@ pub mod ended;
 pub mod files;
 pub mod ledger;
 pub mod names;
+pub mod order;
 pub mod parallel;
 pub mod pass;
 mod passing;

@@ -1,12 +1,13 @@
 //! The program's streams, and printing.
 
+use crate::order::Order;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use interfaces::stream::StreamService;
 use rt::abi::start::StreamRef;
-use rt::{Condition, Error, Mutex};
+use rt::{Error, Mutex};
 
 /// Most bytes passed in one call: several calls fit into one argument section.
 const PART: usize = 8 << 10;
@@ -99,36 +100,13 @@ impl Write for Stream {
     }
 }
 
-/// So long a thread waits for another one to go on with its line, in ns: as long as the kernel waits for another task (SSS-73).
-const PATIENCE_NS: u64 = 300_000_000;
+/// Whose line it is between the threads of this program. Nothing is locked meanwhile: who is ended in the middle is waited for once.
+static ORDER: Order = Order::new();
 
-/// The thread whose line is not at its end; 0: nobody's. Nothing is locked meanwhile: who is ended in the middle is waited for once.
-static LINE: Mutex<u32> = Mutex::new(0);
-static ENDED: Condition = Condition::new();
-
-/// Writes what a thread prints, when no other one of this program is in the middle of a line, or that has not gone on with it.
+/// Writes what a thread prints, when it is its turn.
 fn write_in_turn(stream: usize, text: &str) {
-    let me = rt::thread::me();
-    {
-        let mut line = LINE.lock();
-        let until = rt::time::now_ns().saturating_add(PATIENCE_NS);
-        while *line != 0 && *line != me {
-            let left = until.saturating_sub(rt::time::now_ns());
-            if left == 0 || ENDED.wait(&mut line, left).is_err() {
-                break;
-            }
-        }
-        *line = me;
-    }
-    let _ = Stream(rt::start().stream(stream)).write_all(text.as_bytes());
-    if text.ends_with('\n') {
-        let mut line = LINE.lock();
-        // Somebody may have been tired of waiting.
-        if *line == me {
-            *line = 0;
-            ENDED.notify_all();
-        }
-    }
+    let write = |_| Stream(rt::start().stream(stream)).write_all(text.as_bytes());
+    let _ = ORDER.write(rt::thread::me().into(), text.as_bytes(), || (), write);
 }
 
 /// What `print!` calls. The text is made first and written by one call; a line in several pieces is kept whole, too, between threads.

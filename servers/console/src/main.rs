@@ -8,7 +8,6 @@ mod devices;
 mod host;
 mod input;
 mod lines;
-mod order;
 mod output;
 mod screen;
 mod serial;

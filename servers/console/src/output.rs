@@ -1,13 +1,14 @@
 //! Where output goes.
 
 use crate::host::ToHost;
-use crate::order::Order;
 use crate::screen::Screen;
 use crate::serial;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use musubi::order::Order;
 use musubi::rt::Mutex;
 use musubi::rt::section::{Device, Ports};
+use musubi::rt::serve::away;
 use musubi::{Caller, Error};
 
 pub enum Output {
@@ -62,9 +63,9 @@ impl Output {
             // Byte for byte what programs write: another one's half line is not ended for him.
             Output::Exec { host, orders } => {
                 let order = &orders[usize::from(id == 2)];
-                order.write(caller, bytes, |_| host.write(id as u8, bytes))
+                in_turn(order, caller, bytes, |_| host.write(id as u8, bytes))
             }
-            Output::Terminal { order, .. } => order.write(caller, bytes, |broken| {
+            Output::Terminal { order, .. } => in_turn(order, caller, bytes, |broken| {
                 if broken {
                     self.show(b"\n")?;
                 }
@@ -95,6 +96,16 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// When it is the turn of the caller's program. By a post, another thread serves meanwhile, if there is one to be had: it is not for long.
+fn in_turn(
+    order: &Order,
+    caller: &Caller,
+    bytes: &[u8],
+    write: impl FnOnce(bool) -> Result<(), Error>,
+) -> Result<(), Error> {
+    order.write(caller.task, bytes, || away(caller).ok(), write)
 }
 
 /// Terminals want a carriage return before a line feed.

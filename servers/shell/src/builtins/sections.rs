@@ -8,6 +8,7 @@ use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::info::layout::{IN_VAIN, Section};
 use musubi::abi::section::kind;
 use musubi::why;
 
@@ -42,12 +43,22 @@ pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
             kind_text(info.kind & 0xff).into(),
             format!("{}", info.kind >> 8 & 0xff_ffff),
             format!("{}", info.owner),
-            if info.pager == 0 { String::from("-") } else { format!("{} {:#x}", info.level, info.pager) },
+            pager(info),
             musubi::ended::text(&info.name),
         ]);
     }
     table.print(io);
     0
+}
+
+/// Level and text, and how often it was asked; in vain, if that happened.
+fn pager(info: &Section) -> String {
+    let (asked, in_vain) = (info.asked & ((1 << IN_VAIN) - 1), info.asked >> IN_VAIN);
+    match (info.pager, in_vain) {
+        (0, _) => "-".into(),
+        (text, 0) => format!("{} {text:#x} {asked}", info.level),
+        (text, in_vain) => format!("{} {text:#x} {asked} ({in_vain} in vain)", info.level),
+    }
 }
 
 pub fn kind_text(kind: u64) -> &'static str {

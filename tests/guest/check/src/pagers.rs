@@ -13,9 +13,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::info::layout::IN_VAIN;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
 use musubi::interfaces::pager::{Pager, pager_serve};
+use musubi::rt::info::{self, Info};
 use musubi::rt::pager::{self, answer, flag, miss};
 use musubi::rt::section::{self, invalidate, validate};
 use musubi::rt::{Section, fault, thread, time};
@@ -46,6 +48,7 @@ pub const CHECKS: &[Check] = &[
     ("again_and_ended", again::ended),
     ("again_by_many", again::crowd),
     ("who_is_served_is_seen", again::seen),
+    ("pagers_are_counted", counted),
 ];
 
 /// What a pager of a check does.
@@ -299,12 +302,38 @@ fn waiters() -> Outcome {
     section.delete().map_err(doing("delete"))
 }
 
+/// SSS-12: how often a section's pager is asked, and in vain, is read without a call: by the long way to it and by the short one.
+fn counted() -> Outcome {
+    let (section, own) = paged(2, Does::Validate, 0)?;
+    let base = section.base();
+    let about = info::of_users(musubi::start().user());
+    let told = || {
+        let found = about.iter().flat_map(Info::sections).find(|one| one.base == base);
+        found.map(|one| (one.asked & ((1 << IN_VAIN) - 1), one.asked >> IN_VAIN))
+    };
+    same!(told(), Some((0, 0)), "before the first fault");
+    let (mut asked, mut in_vain) = (0, 0);
+    for does in [Does::Validate, Does::Refuse, Does::Nothing, Does::Fault, Does::Validate] {
+        own.set(does);
+        for _ in 0..4 {
+            invalidate(base, PAGE).map_err(doing("invalidate"))?;
+            in_vain += u64::from(read(base).is_none());
+            asked += own.calls();
+        }
+        same!(told(), Some((asked, in_vain)), "after a pager that does {does:?}");
+    }
+    same!(in_vain, 12, "what was in vain");
+    pager::end(base).map_err(doing("end"))?;
+    same!(told(), Some((0, 0)), "without a pager");
+    section.delete().map_err(doing("delete"))
+}
+
 /// All registers that can be named, across a load at `at`.
 fn across(at: u64) -> Outcome {
     let general = [3u64, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37].map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let vectors = [41.5f64, 43.25, 47.125, -53.5];
-    let (mut g, mut v, loaded): ([u64; 11], [f64; 4], u64) = (general, vectors, 0);
-    let mut loaded = loaded;
+    let (mut g, mut v) = (general, vectors);
+    let loaded: u64;
     #[cfg(target_os = "musubi")]
     // SAFETY: one load, of a word of the check's own section.
     unsafe {
