@@ -26,6 +26,9 @@ pub const BENCH: &str = "entry";
 const FOREIGN: &str = "foreign";
 const INTERRUPT: &str = "interrupt";
 
+/// Which is first asked whether it is like the one before, for the short way to a pager: the way in goes on behind that.
+const FAULT: &str = "fault";
+
 /// Whether a step is part of what is measured.
 pub fn is_part(step: &Figure) -> bool {
     step.way != INTERRUPT || !step.case_and_step().1.is_some_and(|name| name.starts_with("caller"))
@@ -37,9 +40,9 @@ pub fn figures(total: &Figure, steps: &[Figure]) -> Vec<Figure> {
     let is_way = |figure: &&Figure| figure.case_and_step().1.is_some_and(|step| step.starts_with("way"));
     let ways: Vec<&Figure> = steps.iter().filter(is_way).collect();
     let case = |case: &str, found: &Figure| Figure { case: case.into(), way: total.way.clone(), ..found.clone() };
-    match (&ways[..], total.way == FOREIGN) {
-        ([enter, leave], false) => vec![case("enter", enter), case("leave", leave)],
-        ([enter, to, .., from, leave], true) => vec![
+    match (&ways[..], total.way.as_str()) {
+        ([enter, leave], _) | ([enter, _, leave], FAULT) => vec![case("enter", enter), case("leave", leave)],
+        ([enter, to, .., from, leave], FOREIGN) => vec![
             case("enter", enter),
             case("leave-to-personality", to),
             case("enter-from-personality", from),
@@ -75,6 +78,10 @@ mod tests {
         let told: Vec<_> = figures(&figure("x", 60), &steps).into_iter().map(|f| (f.case, f.value)).collect();
         assert_eq!(told, [("enter".to_string(), 11), ("leave".to_string(), 10)]);
         assert!(figures(&figure("x", 60), &steps[..3]).is_empty(), "who does not come back");
+        let asked =
+            ["x/way 1", "x/kernel 1", "x/way 2", "x/kernel 2", "x/way 3"].map(|case| figure(case, case.len() as u64));
+        assert!(figures(&figure("x", 60), &asked).is_empty(), "there is one way in");
+        assert_eq!(figures(&Figure { way: FAULT.into(), ..figure("x", 60) }, &asked).len(), 2);
         let foreign = Figure { way: FOREIGN.into(), ..figure("x", 60) };
         let twice =
             ["x/way 1", "x/way 2", "x/callee", "x/way 3", "x/way 4", "x/way 5", "x/way 6"].map(|case| figure(case, 5));

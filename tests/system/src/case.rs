@@ -1,7 +1,8 @@
 //! How a test is declared.
 
 use crate::checks;
-use crate::lab::{Failure, Lab};
+use crate::lab::{Failure, Folder, Lab};
+use crate::variant::{self, Matrix, PLACEMENT, Placement, Variant};
 use machine::{Finished, Options, Via};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ pub struct Case {
     pub stage: &'static str,
     pub name: &'static str,
     matrix: Matrix,
+    placed: bool,
     by_name: bool,
     times: u32,
     does: Does,
@@ -37,8 +39,8 @@ enum Does {
 
 type Function = dyn Fn(&Lab, &Options) -> Result<(), Failure> + Send + Sync;
 
-/// Gives a result for each name, in any order.
-pub type Several = fn(&Lab, &Options) -> Result<Vec<checks::Found>, Failure>;
+/// Gives a result for each of the names, in any order; it may give others, too, which nobody asked for.
+pub type Several = fn(&Lab, &Options, &[&'static str]) -> Result<Vec<checks::Found>, Failure>;
 
 /// Why a test is skipped where there are no protection keys.
 pub const ABOUT_KEYS: &str = "it is about protection keys";
@@ -65,21 +67,6 @@ pub enum Text {
     /// The same as this command prints on the host.
     AsHost(Vec<&'static str>),
     Any,
-}
-
-/// In which machines a test runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Matrix {
-    One,
-    Spread,
-    Full,
-}
-
-/// One run of a test. `None`: as the test itself says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Variant {
-    cpus: Option<u32>,
-    pku: Option<bool>,
 }
 
 /// A test that runs one word as a command line of the guest's shell. It is expected to print nothing and to end
@@ -118,6 +105,7 @@ impl Case {
             stage: "",
             name,
             matrix: Matrix::One,
+            placed: false,
             by_name: false,
             times: 1,
             does,
@@ -140,6 +128,12 @@ impl Case {
     /// For what takes long: the same, but each number of processors only with keys or only without. Without keys in all three machines.
     pub fn spread(mut self) -> Self {
         self.matrix = Matrix::Spread;
+        self
+    }
+
+    /// Runs with the servers in each placement besides (SSS-61 to 68), if it says what is done in a machine and not how that is made.
+    pub fn placed(mut self) -> Self {
+        self.placed = matches!(self.does, Does::Words(_) | Does::Checks(..));
         self
     }
 
@@ -270,23 +264,15 @@ impl Case {
 
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
     pub fn variants(&self, keys: bool) -> Vec<Variant> {
-        let with = |cpus, pku| Variant { cpus, pku };
-        match (self.matrix, keys) {
-            (Matrix::One, true) => vec![with(None, None)],
-            (Matrix::One, false) => vec![with(None, Some(false))],
-            (Matrix::Spread, true) => {
-                vec![with(Some(1), Some(true)), with(Some(2), Some(false)), with(Some(4), Some(true))]
-            }
-            (Matrix::Full, true) => {
-                let both = |cpus| [with(Some(cpus), Some(true)), with(Some(cpus), Some(false))];
-                [1, 2, 4].into_iter().flat_map(both).collect()
-            }
-            (Matrix::Spread | Matrix::Full, false) => [1, 2, 4].map(|cpus| with(Some(cpus), Some(false))).to_vec(),
+        let mut variants = self.matrix.variants(keys);
+        if self.placed {
+            variants.extend(variant::placed(keys));
         }
+        variants
     }
 
     pub fn full_name(&self, variant: Variant) -> String {
-        named(self.stage, self.name, variant)
+        variant.name(self.stage, self.name)
     }
 
     /// Leaves only those checks that are meant, if the user means some by their names. Whether anything is left.
@@ -323,36 +309,46 @@ impl Case {
         !self.options.icount
     }
 
-    pub fn run(&self, lab: &Lab, variant: Variant) -> Vec<Found> {
+    /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.
+    pub fn run(&self, lab: &Lab, variant: Variant, again: &[String]) -> Vec<Found> {
         let options = self.options(variant);
-        let full = |name| named(self.stage, name, variant);
+        let full = |name| variant.name(self.stage, name);
         let found = match &self.does {
             Does::Several(names, function) => {
-                function(lab, &options).map(|found| checks::complete(self.name, names, found))
+                let mut names = names.clone();
+                names.retain(|name| again.is_empty() || again.contains(&full(name)));
+                function(lab, &options, &names).map(|found| checks::complete(self.name, &names, found))
             }
-            Does::Checks(line, names) => self.run_checks(lab, &options, line, names),
+            Does::Checks(line, names) => self.run_checks(lab, &options, variant, line, names),
             Does::Function(function) => function(lab, &options).map(|()| vec![(self.name, Ok(()))]),
-            Does::Words(words) => self.run_words(lab, &options, words).map(|()| vec![(self.name, Ok(()))]),
+            Does::Words(words) => self.run_words(lab, &options, variant, words).map(|()| vec![(self.name, Ok(()))]),
         };
         let found = found.unwrap_or_else(|failure| vec![(self.name, Err(failure))]);
         found.into_iter().map(|(name, result)| (full(name), result)).collect()
+    }
+
+    fn folder(&self, lab: &Lab, variant: Variant) -> Result<Folder, Failure> {
+        let says = |(_, lines): Placement| File::Made { guest: PLACEMENT, data: lines.into(), executable: false };
+        let placed = variant.placed.map(says);
+        lab.folder(self.files.iter().chain(&placed))
     }
 
     fn run_checks(
         &self,
         lab: &Lab,
         options: &Options,
+        variant: Variant,
         line: &str,
         names: &[&'static str],
     ) -> Result<Vec<checks::Found>, Failure> {
-        let folder = lab.folder(&self.files)?;
+        let folder = self.folder(lab, variant)?;
         let line = format!("{line} {}", names.join(" "));
         let finished = lab.exec(options, &folder, &[line.clone().into_bytes()], self.timeout)?;
         Ok(checks::judge(self.name, &line, names, &finished))
     }
 
-    fn run_words(&self, lab: &Lab, options: &Options, words: &[Vec<u8>]) -> Result<(), Failure> {
-        let folder = lab.folder(&self.files)?;
+    fn run_words(&self, lab: &Lab, options: &Options, variant: Variant, words: &[Vec<u8>]) -> Result<(), Failure> {
+        let folder = self.folder(lab, variant)?;
         for time in 1..=self.times {
             let finished = lab.exec(options, &folder, words, self.timeout)?;
             let without_keys = self.status_without_keys.filter(|_| !options.pku || !lab.keys);
@@ -398,16 +394,6 @@ impl Case {
             }
         }
         complaints
-    }
-}
-
-fn named(stage: &str, name: &str, variant: Variant) -> String {
-    let name = format!("system::{stage}::{name}");
-    let cpus = variant.cpus.map(|cpus| format!("cpus={cpus}"));
-    let pku = variant.pku.map(|pku| if pku { "pku" } else { "no-pku" }.to_string());
-    match [cpus, pku].into_iter().flatten().collect::<Vec<_>>().as_slice() {
-        [] => name,
-        parts => format!("{name}[{}]", parts.join(",")),
     }
 }
 

@@ -83,7 +83,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Makes the files of a test.
-    pub fn folder(&self, files: &[File]) -> Result<Folder, Failure> {
+    pub fn folder<'f>(&self, files: impl IntoIterator<Item = &'f File>) -> Result<Folder, Failure> {
         let dir = tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
         let mut puts = Vec::new();
         for file in files {

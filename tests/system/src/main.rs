@@ -8,10 +8,11 @@ mod mutants;
 mod room;
 mod session;
 mod stages;
+mod variant;
 
 use anyhow::{Result, ensure};
 use build::Workspace;
-use case::{Case, Found, Variant};
+use case::{Case, Found};
 use lab::{Failure, Lab};
 use machine::Parts;
 use room::Room;
@@ -19,12 +20,13 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use variant::Variant;
 
 /// Threads that run machines: one more than a small host has processors, since some machines only wait. How many run at a time is up to the room.
 const HANDS: usize = 3;
 
-/// One run of a test.
-type Run<'a> = (&'a Case, Variant);
+/// One run of a test, and what of it is to be found out: all, unless something is named.
+type Run<'a> = (&'a Case, Variant, Vec<String>);
 /// A run, what it found, and how long it took.
 type Report<'a> = (Run<'a>, Vec<Found>, Duration);
 
@@ -46,14 +48,14 @@ fn main() -> Result<ExitCode> {
     cases.retain_mut(|case| case.narrow(&names));
     let mut runs: Vec<Run> = Vec::new();
     for case in &cases {
-        runs.extend(case.variants(keys).into_iter().map(|variant| (case, variant)));
+        runs.extend(case.variants(keys).into_iter().map(|variant| (case, variant, Vec::new())));
     }
     let mut unsteady = Vec::new();
     let mut good = true;
     run_all(&lab, runs, HANDS, |(run, found, took)| {
-        let again = run.0.depends_on_the_host()
-            && found.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(Failure::is_failed));
-        unsteady.extend(again.then_some(run));
+        let failed = failed(&found);
+        let again = run.0.depends_on_the_host() && !failed.is_empty();
+        unsteady.extend(again.then_some((run.0, run.1, failed)));
         good &= show(&found, took, again);
     });
     // What waits for processors of a machine fails where the host has no time for them. Such a test runs once more, alone, and if need be
@@ -61,12 +63,19 @@ fn main() -> Result<ExitCode> {
     for last in [false, true] {
         let runs = std::mem::take(&mut unsteady);
         run_all(&lab, runs, 1, |(run, found, took)| {
-            let again = !last && found.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(Failure::is_failed));
-            unsteady.extend(again.then_some(run));
+            let failed = failed(&found);
+            let again = !last && !failed.is_empty();
+            unsteady.extend(again.then_some((run.0, run.1, failed)));
             good &= show(&found, took, again);
         });
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The names of what has failed.
+fn failed(found: &[Found]) -> Vec<String> {
+    let failed = found.iter().filter(|(_, outcome)| outcome.as_ref().is_err_and(Failure::is_failed));
+    failed.map(|(name, _)| name.clone()).collect()
 }
 
 /// Runs them all, so many at the same time, and gives what each has found to `tell`, in the order in which they are done.
@@ -79,13 +88,13 @@ fn run_all<'a>(lab: &Lab, runs: Vec<Run<'a>>, hands: usize, mut tell: impl FnMut
             scope.spawn(move || {
                 loop {
                     let next = queue.lock().expect("nobody panics with the queue").next();
-                    let Some((case, variant)) = next else { return };
+                    let Some((case, variant, again)) = next else { return };
                     let place = room.enter(&case.options(variant));
                     let start = Instant::now();
-                    let found = case.run(lab, variant);
+                    let found = case.run(lab, variant, &again);
                     drop(place);
                     // The receiver outlives the senders.
-                    let _ = results.send(((case, variant), found, start.elapsed()));
+                    let _ = results.send(((case, variant, again), found, start.elapsed()));
                 }
             });
         }

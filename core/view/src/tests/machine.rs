@@ -167,13 +167,14 @@ impl Machine {
 
     pub fn clone_section(&mut self, base: u64, entry: AclEntry) -> Option<u64> {
         let extent = self.slice.take(GRANULE)?;
-        let source = &self.sections[&base];
+        let source = self.sections.get_mut(&base).expect("who clones has it");
         let original = if source.kind == kind::TEXT { source.original } else { extent.base };
         let (kind, pages, from) = (source.kind, source.pages.clone_shared(), source.extent);
         if self.neglect != Neglect::ProtectionOfClones {
             let tables = self.views.values_mut();
-            let changed: u64 = tables.map(|view| view.write_protect(&mut self.table_memory, from.base, from.len)).sum();
-            if changed > 0 {
+            let protect = |view: &mut Tables| view.write_protect(&mut self.table_memory, from.base, from.len);
+            // All of them, whatever the first one says.
+            if tables.map(protect).fold(false, |any, touched| any | touched.is_any()) {
                 self.forget(&Invalidate { base: from.base, len: from.len });
             }
         }

@@ -13,11 +13,11 @@ fn instructions(ours: &Ours, case: &str, way: &str, bytes: u64) -> Result<u64> {
 /// A call without data by each way, the copy of 8 KiB, and one switch between threads by a scheduler in user mode.
 pub fn calls(runs: &Runs) -> Result<()> {
     let bars = [
-        (&runs.calls[0], "NullProc", "epc-h", 0, 100),
-        (&runs.calls[0], "NullProc", "epc-s", 0, 320),
-        (&runs.calls[0], "NullProc", "plain", 0, 600),
-        (&runs.ipc, "ArgRtn_Copy", "epc-h", 8192, 800),
-        (&runs.sched, "switch", "itc-improved", 0, 500),
+        (runs.of("calls")?, "NullProc", "epc-h", 0, 100),
+        (runs.of("calls")?, "NullProc", "epc-s", 0, 320),
+        (runs.of("calls")?, "NullProc", "plain", 0, 600),
+        (runs.of("ipc")?, "ArgRtn_Copy", "epc-h", 8192, 800),
+        (runs.of("sched")?, "switch", "itc-improved", 0, 500),
     ];
     // Those by which the kernel has no part are of machines with keys.
     let applies = |way: &str| runs.has_keys || ["epc-s", "plain"].contains(&way);
@@ -28,14 +28,14 @@ pub fn calls(runs: &Runs) -> Result<()> {
             "{case} of {bytes} bytes by {way} takes {taken} instructions, more than {bar}"
         );
     }
-    let entries = if runs.has_keys { exact(&runs.calls[0], "NullProc", "epc-h", 0, count::ENTRIES)? } else { 0 };
+    let entries = if runs.has_keys { exact(runs.of("calls")?, "NullProc", "epc-h", 0, count::ENTRIES)? } else { 0 };
     ensure!(entries == 0, "a call by epc-h enters the kernel {entries} times");
     Ok(())
 }
 
 /// SSS-M4: the same function by the light entry and by the full one, and giving way (SSS-M2).
 pub fn entries(runs: &Runs) -> Result<()> {
-    let taken = |case, way| instructions(&runs.entry, case, way, 0);
+    let taken = |case, way| instructions(runs.of("entry")?, case, way, 0);
     let (light, full) = (taken("get_taskid", "light")?, taken("get_taskid", "full")?);
     ensure!(0 < light && light <= 70, "get_taskid by the light entry takes {light} instructions");
     ensure!(
@@ -58,7 +58,7 @@ pub fn entries(runs: &Runs) -> Result<()> {
     }
     let there = taken("leave-to-personality", "foreign")? + taken("enter-from-personality", "foreign")?;
     ensure!(there > 0, "a personality is not come to");
-    let switches = exact(&runs.entry, "sleep0-x2", "full", 0, count::VIEWS)?;
+    let switches = exact(runs.of("entry")?, "sleep0-x2", "full", 0, count::VIEWS)?;
     ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
     Ok(())
 }
@@ -67,12 +67,12 @@ pub fn entries(runs: &Runs) -> Result<()> {
 pub fn memory(runs: &Runs) -> Result<()> {
     // SSS-37: pages had, looked at and given back.
     for (bytes, bar) in [(4096, 2000), (1 << 20, 300_000)] {
-        let taken = instructions(&runs.memory, "alloc+free", "light", bytes)?;
+        let taken = instructions(runs.of("memory")?, "alloc+free", "light", bytes)?;
         ensure!(0 < taken && taken <= bar, "{bytes} bytes had and given back take {taken} instructions, not {bar}");
     }
     // SSS-38: a large page is had with less than as many small ones, and looked at with one fault.
     for (case, times) in [("alloc+free", 1), ("touch", 20), ("page_invalidate", 4), ("page_validate", 4)] {
-        let taken = |way| instructions(&runs.memory, case, way, 2 << 20);
+        let taken = |way| instructions(runs.of("memory")?, case, way, 2 << 20);
         let (small, large) = (taken("light-small")?, taken("light-large")?);
         ensure!(
             0 < large && large * times < small,
@@ -80,7 +80,7 @@ pub fn memory(runs: &Runs) -> Result<()> {
         );
     }
     for (case, bar) in [("page_invalidate", 300), ("page_validate", 300)] {
-        let taken = |way, bytes| instructions(&runs.memory, case, way, bytes);
+        let taken = |way, bytes| instructions(runs.of("memory")?, case, way, bytes);
         let page = taken("light", 4096)?;
         ensure!(page <= bar, "{case} of a page takes {page} instructions, not {bar}");
         let some = taken("light", 65536)?;
@@ -95,7 +95,7 @@ pub fn memory(runs: &Runs) -> Result<()> {
             let (one, two, three) = (one?, two?, three?);
             ensure!(one < two && two < three, "{case} of {bytes} bytes in 1, 2 and 3 views: {one}, {two}, {three}");
         }
-        let entries = exact(&runs.memory, case, "light", 4096, count::ENTRIES)?;
+        let entries = exact(runs.of("memory")?, case, "light", 4096, count::ENTRIES)?;
         ensure!(entries == 1, "{case} enters the kernel {entries} times");
     }
     on_processors(runs)
@@ -105,7 +105,7 @@ pub fn memory(runs: &Runs) -> Result<()> {
 fn on_processors(runs: &Runs) -> Result<()> {
     let of = |case: &str, way: &str, bytes: u64, unit: &str| {
         let same = |f: &&Figure| f.cpus > 1 && f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
-        let found = runs.memory.figures.iter().find(same).map(|figure| figure.value);
+        let found = runs.of("memory")?.figures.iter().find(same).map(|figure| figure.value);
         found.with_context(|| format!("no {unit} of {case} of {bytes} bytes by {way} on several processors"))
     };
     for bytes in [4096, 65536, 2 << 20] {
@@ -132,8 +132,8 @@ pub fn pager(runs: &Runs) -> Result<()> {
     for (way, most, bar) in
         [("validate", 2, 1000), ("validate-by-call", 3, 1200), ("validated-before", 2, 1000), ("supply", 4, 4200)]
     {
-        let taken = instructions(&runs.pager, "round-trip", way, 0)?;
-        let entries = exact(&runs.pager, "round-trip", way, 0, count::ENTRIES)?;
+        let taken = instructions(runs.of("pager")?, "round-trip", way, 0)?;
+        let entries = exact(runs.of("pager")?, "round-trip", way, 0, count::ENTRIES)?;
         ensure!(
             (1..=bar).contains(&taken) && (2..=most).contains(&entries),
             "{way}: {taken} instructions and {entries} entries"
@@ -148,7 +148,8 @@ pub fn telling(runs: &Runs) -> Result<()> {
     let messages = ["pool", "question", "woken"].map(|way| ("ping-pong", way));
     for (case, way) in calls.chain(messages) {
         let [told, untold] = [way.to_string(), format!("{way}-untold")].map(|way| {
-            find(&runs.info, case, &way, if case == "NullProc" { 0 } else { 48 }, unit::INSTRUCTIONS).map(|f| f.value)
+            find(runs.of("info")?, case, &way, if case == "NullProc" { 0 } else { 48 }, unit::INSTRUCTIONS)
+                .map(|f| f.value)
         });
         let (told, untold) = (told?, untold?);
         // Without the kernel nobody writes anything; by other ways something is counted, or there would be nothing to compare. (By two levels of
@@ -167,7 +168,7 @@ pub fn telling(runs: &Runs) -> Result<()> {
 /// CUBIX-U1: servers that fit the keys are called for what one is; 1000 for at most twice what a call by the kernel takes.
 pub fn keys(runs: &Runs) -> Result<()> {
     let of = |servers: u64, way: &str, unit: &str| {
-        find(&runs.keys, &format!("in-turn-{servers}"), way, 0, unit).map(|figure| figure.value)
+        find(runs.of("keys")?, &format!("in-turn-{servers}"), way, 0, unit).map(|figure| figure.value)
     };
     let per_call = |servers, way| of(servers, way, "instructions-per-call");
     for servers in [1, 8, 15, 40, 1000] {
@@ -190,10 +191,10 @@ pub fn keys(runs: &Runs) -> Result<()> {
     ensure!(0 < half && half < 1000, "of 40 servers some have a key and some have none: {half} permille");
     // Not much more than the two stretches of misses that it takes if the other keys are idle.
     for servers in [40, 1000] {
-        let found = find(&runs.keys, &format!("change-of-{servers}"), "epc-h", 0, "rounds")?;
+        let found = find(runs.of("keys")?, &format!("change-of-{servers}"), "epc-h", 0, "rounds")?;
         ensure!(found.value <= 300, "of {servers} servers one gets the key of an idle one after {} calls", found.value);
     }
-    let entries = |case| exact(&runs.keys, case, "epc-h", 0, count::ENTRIES);
+    let entries = |case| exact(runs.of("keys")?, case, "epc-h", 0, count::ENTRIES);
     ensure!(
         (entries("hit-of-40")?, entries("miss-of-40")?) == (0, 2),
         "a hit does not enter the kernel, a miss does twice"
@@ -205,7 +206,7 @@ pub fn keys(runs: &Runs) -> Result<()> {
 pub fn sizes(runs: &Runs) -> Result<()> {
     for way in runs.ways().chain(ITC) {
         for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
-            let all = SIZES.map(|bytes| instructions(&runs.ipc, case, way, bytes));
+            let all = SIZES.map(|bytes| instructions(runs.of("ipc")?, case, way, bytes));
             let all = all.into_iter().collect::<Result<Vec<u64>>>()?;
             let (least, most) = all.iter().fold((u64::MAX, 0), |(low, high), n| (low.min(*n), high.max(*n)));
             ensure!(0 < least && most * 100 <= least * 102, "{case} by {way}, by size: {all:?}");

@@ -37,7 +37,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The shell lives through all of them and says of each how it ended.
-pub fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
+pub fn all(lab: &Lab, options: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     let folder = lab.folder(&[])?;
     let run = |line: String| lab.exec(options, &folder, &[line.into_bytes()], Duration::from_secs(120));
     let listed = run("crash".into())?;

@@ -139,7 +139,7 @@ fn file(name: &'static str, data: Vec<u8>) -> File {
 }
 
 /// All damaged files in one machine, and the good one at the end.
-pub fn refused(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
+pub fn refused(lab: &Lab, options: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     let good = lab.program("hello")?;
     let mut files = vec![file("good", good.clone())];
     for (name, damage, _) in DAMAGES {
@@ -168,7 +168,7 @@ pub fn refused(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
 }
 
 /// Files with bytes of the headers changed at random: whatever becomes of them (some find out themselves: 101), the machine goes on.
-pub fn random(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
+pub fn random(lab: &Lab, options: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     const FILES: usize = 60;
     let good = lab.program("hello")?;
     let mut seed = 0x1234_5678_9abc_def1u64;

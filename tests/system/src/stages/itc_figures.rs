@@ -10,7 +10,8 @@ pub const ITC: [&str; 2] = ["itc-improved", "itc-initial"];
 /// Calls that are under way together: each of the patterns, by size alike unless data are copied, for less than a call that is
 /// waited for. (The figure is what one call comes to: as the instructions say that were seen from outside.)
 pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
+    let value =
+        |case: &str, way: &str, bytes, unit| find(runs.of("ipc")?, case, way, bytes, unit).map(|figure| figure.value);
     for way in ITC {
         let waited = value("NullProc", way, 0, unit::INSTRUCTIONS)?;
         let null = value("NullProc-async", way, 0, unit::INSTRUCTIONS)?;
@@ -30,8 +31,8 @@ pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
             }
         }
     }
-    let totals = runs.ipc.figures.iter().filter(|figure| figure.is_total());
-    for (total, case) in totals.zip(&runs.ipc.cases).filter(|(total, _)| total.case.ends_with(ASYNC)) {
+    let totals = runs.of("ipc")?.figures.iter().filter(|figure| figure.is_total());
+    for (total, case) in totals.zip(&runs.of("ipc")?.cases).filter(|(total, _)| total.case.ends_with(ASYNC)) {
         let (seen, ..) = case.summary(|round| round.instructions).context("no rounds")?;
         ensure!(seen.abs_diff(total.value * ASYNC_CALLS) <= ASYNC_CALLS, "{seen} were seen: {}", total.line());
     }
@@ -40,8 +41,9 @@ pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
 
 /// CUBIX-40: the copy costs what it costs by a call. (That nothing else grows with the size: see `bars.rs`.)
 pub fn itc_by_size(runs: &Runs) -> Result<()> {
-    let value =
-        |case: &str, way: &str, bytes| find(&runs.ipc, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
+    let value = |case: &str, way: &str, bytes| {
+        find(runs.of("ipc")?, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value)
+    };
     for way in ITC {
         let null = value("NullProc", way, 0)?;
         let (itc, call) = (value("ArgRtn_Copy", way, 1 << 20)?, value("ArgRtn_Copy", "epc-s", 1 << 20)?);
@@ -54,7 +56,8 @@ pub fn itc_by_size(runs: &Runs) -> Result<()> {
 /// CUBIX-62, M6: each way takes two switches of threads, each by one change of view, or four in the initial version; the
 /// scheduler hears of each in the initial one. In the improved one threads call it themselves. Of calls it hears nothing.
 pub fn itc_is_counted(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, bytes, unit| find(&runs.ipc, case, way, bytes, unit).map(|figure| figure.value);
+    let value =
+        |case: &str, way: &str, bytes, unit| find(runs.of("ipc")?, case, way, bytes, unit).map(|figure| figure.value);
     for (way, views) in ITC.into_iter().zip([4, 8]) {
         for (case, bytes) in [("NullProc", 0), ("ArgNoRtn", 8192), ("ArgRtn_NoCopy", 8192), ("ArgRtn_Copy", 8192)] {
             let [entries, switched, events, copied] =
@@ -90,7 +93,7 @@ pub fn itc_is_counted(runs: &Runs) -> Result<()> {
 
 /// CUBIX-M7: the rows of the paper's table, for both versions, and what they must be to each other.
 pub fn switches_have_parts(runs: &Runs) -> Result<()> {
-    let value = |case: &str, way: &str, unit| find(&runs.sched, case, way, 0, unit).map(|figure| figure.value);
+    let value = |case: &str, way: &str, unit| find(runs.of("sched")?, case, way, 0, unit).map(|figure| figure.value);
     for (way, switches) in [(ITC[0], 2), ("itc-improved-by-kernel", 2), (ITC[1], 4)] {
         let parts = ["switch", "call_scheduler", "thread_next"].map(|case| value(case, way, unit::INSTRUCTIONS));
         let [Ok(switch), Ok(call), Ok(next)] = parts else { bail!("{way}: a row is missing: {parts:?}") };
@@ -107,7 +110,8 @@ pub fn switches_have_parts(runs: &Runs) -> Result<()> {
 
 /// CUBIX-U10: a driver that the scheduler calls hears of an interrupt before one whose thread is woken, by whatever level.
 pub fn interrupts(runs: &Runs) -> Result<()> {
-    let value = |way| find(&runs.sched, "interrupt/to-driver", way, 0, unit::INSTRUCTIONS).map(|figure| figure.value);
+    let value =
+        |way| find(runs.of("sched")?, "interrupt/to-driver", way, 0, unit::INSTRUCTIONS).map(|figure| figure.value);
     let called = value("epc-from-scheduler")?;
     for way in ["thread-improved", "thread-initial", "thread-in-turn"] {
         let woken = value(way)?;

@@ -33,6 +33,11 @@ mod s80_bench;
 
 use crate::case::Case;
 
+/// Those whose servers are run in each placement.
+fn placed(cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().map(Case::placed).collect()
+}
+
 /// All tests.
 pub fn all() -> Vec<Case> {
     let stages = [
@@ -51,8 +56,8 @@ pub fn all() -> Vec<Case> {
         ("s46_posts", s46_posts::cases()),
         ("s47_services", s47_services::cases()),
         ("s48_placement", s48_placement::cases()),
-        ("s50_shell", s50_shell::cases()),
-        ("s55_files", s55_files::cases()),
+        ("s50_shell", placed(s50_shell::cases())),
+        ("s55_files", placed(s55_files::cases())),
         ("s57_supervision", s57_supervision::cases()),
         ("s58_processes", s58_processes::cases()),
         ("s60_attacks", s60_attacks::cases()),

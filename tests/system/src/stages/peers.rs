@@ -35,7 +35,7 @@ struct Runs {
 }
 
 /// That nothing is missing and nothing is said twice is checked whenever Linux is measured: these fail then.
-fn all(lab: &Lab, _: &Options) -> Result<Vec<Found>, Failure> {
+fn all(lab: &Lab, _: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     let measure = |benches: &[&str], clock| peers::linux(lab.workspace(), benches, clock, Wish::Tcg, &mut |_| ());
     let mut front = Command::new("sh");
     front.args(["musubi", "bench", "calls", "--peer", "linux"]).current_dir(lab.workspace().top());

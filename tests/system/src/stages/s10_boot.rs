@@ -195,7 +195,7 @@ fn says_what_speculation_may(lab: &Lab, options: &Options) -> Result<(), Failure
 }
 
 /// A machine that cannot come up: its first program is no program of ours.
-fn panic(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
+fn panic(lab: &Lab, options: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     // The name service is what init waits for first: without it init gives up, and with it the system.
     let folder = lab.folder(&[File::Made { guest: "bin/init", data: b"no program".to_vec(), executable: true }])?;
     let finished = lab.exec(options, &folder, &[b"echo up".to_vec()], seconds(60))?;

@@ -73,18 +73,20 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
+        checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
+            .cpus(4)
+            .timeout(900),
         checks(
-            "deaths",
+            "some_deaths",
             "check deaths",
             &[
-                "thousand_faults_under_load",
-                "thousand_deaths_under_load",
+                "hundred_deaths_under_load",
                 "a_server_survives_its_callers_memory",
                 "a_callee_is_told_of_its_callers_end",
             ],
         )
         .spread()
-        .timeout(900),
+        .timeout(300),
         checks(
             "faults",
             "check faults",

@@ -32,9 +32,26 @@ pub fn cases() -> Vec<Case> {
             .out_check(tells_longest)
             .timeout(600),
         sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240),
+        sh("rare_calls_are_rare", EVERYDAY).cpus(1).mem("1G").out_check(rare_calls_are_rare).err_any().timeout(300),
         function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
         sh("switched_by_hand", "trace on; echo between; trace off; trace show 5").out_check(has_five).timeout(240),
     ]
+}
+
+/// What people do, of which the ring keeps the last part.
+const EVERYDAY: &str = "trace on; ls bin; hello | cat | cat; cp bin/hello h; h; rm h; ps; mem; check pagers a_pager_validates; \
+    check posts round_trips; tour; trace off; trace show 10000";
+
+/// SSS-39: of the ways into the kernel none by a call that is said to be too rare to be a light one is more than one in 40.
+fn rare_calls_are_rare(out: &str) -> bool {
+    let entered = |line: &str| {
+        let before = line.split_once(" enter ")?.0;
+        line.ends_with(|c: char| c.is_ascii_hexdigit()).then(|| before.split_whitespace().last())?.map(String::from)
+    };
+    let entries: Vec<String> = out.lines().filter_map(entered).collect();
+    let times = |name: &str| entries.iter().filter(|entry| *entry == name).count();
+    let rare = abi::calls::TABLE.iter().filter(|row| row.why_full() == Some(abi::calls::Why::Rare));
+    entries.len() > 1000 && times("page-fault") > 0 && rare.into_iter().all(|row| times(row.name) * 40 <= entries.len())
 }
 
 /// What the command says, the events of its life in their order, and how many were lost.

@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         checks(
             "bad_scheds",
@@ -57,6 +58,7 @@ pub fn cases() -> Vec<Case> {
             &["every_kind_of_event_is_counted", "unknown_kinds_are_counted", "request_buffer_switch_in_this_order"],
         )
         .timeout(240)
+        .placed()
         .spread(),
         checks(
             "floods",
@@ -106,6 +108,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         // Of one processor, by a clock that no host stops.
         checks("time", "check policies", &["who_computes_has_as_much_as_another", "who_calls_the_scheduler_has_no_more"]).cpus(1).timeout(240).icount(),
@@ -182,6 +185,7 @@ pub fn cases() -> Vec<Case> {
         sh("threads_under_a_scheduler", THREADS)
             .timeout(240)
             .out_has(&["ok preemption", "ok no_wakeup_is_lost", "ok mutex_excludes", "ok vectors_survive_preemption"])
+            .placed()
             .spread(),
         sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-improved-by-kernel: ", "by itc-initial: ", "interrupt of 0 bytes by epc-from-scheduler: "]).timeout(240),
         // Rounds for the same number of instructions of all processors: what the host does does not matter.

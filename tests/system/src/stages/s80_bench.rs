@@ -2,30 +2,35 @@
 //! `bars.rs`; how fast anything is, is never asserted.
 
 use super::{bars, itc_figures};
-use crate::case::{ABOUT_KEYS, Case, File, several, sh};
+use crate::case::{ABOUT_KEYS, Case, several, sh};
 use crate::checks::Found;
 use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, ensure};
 use machine::Options;
-use measure::{Bench, Figure, Ours, Setup, Source, count, unit};
-use std::process::{Command, Output};
+use measure::{Figure, Ours, Source, count, unit};
+use std::process::Output;
 use tally::Costly;
 
 mod pool;
+mod runs;
+
+pub use runs::Runs;
 
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
             "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, sizes, spawn, sched\n",
         ),
-        several("figures", &CHECKS.map(|(name, _)| name), all),
+        several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
+        several("figures_of_pages", &PAGES.map(|(name, _)| name), all),
+        several("figures_of_messages", &MESSAGES.map(|(name, _)| name), all),
     ]
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CHECKS: [Check; 33] = [
+const CALLS: [Check; 23] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -39,12 +44,6 @@ const CHECKS: [Check; 33] = [
     ("itc_is_counted", itc_figures::itc_is_counted),
     ("switches_have_parts", itc_figures::switches_have_parts),
     ("interrupts_by_call_are_sooner", itc_figures::interrupts),
-    ("files_by_many_threads", files_by_many_threads),
-    ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
-    ("messages_take_few_locks", pool::messages_take_few_locks),
-    ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
-    ("messages_to_a_clock", pool::messages_to_a_clock),
-    ("a_service_on_all_processors", pool::a_service_on_all_processors),
     ("itc_without_waiting", itc_figures::itc_without_waiting),
     ("copies_are_counted", copies_are_counted),
     ("lines_for_programs", lines_for_programs),
@@ -55,88 +54,30 @@ const CHECKS: [Check; 33] = [
     ("calls_keep_their_bars", bars::calls),
     ("keys_keep_their_bars", bars::keys),
     ("sizes_keep_their_bars", bars::sizes),
+];
+const PAGES: [Check; 4] = [
     ("entries_keep_their_bars", bars::entries),
     ("pages_cost_less_the_more", bars::memory),
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
 ];
+const MESSAGES: [Check; 6] = [
+    ("files_by_many_threads", files_by_many_threads),
+    ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
+    ("messages_take_few_locks", pool::messages_take_few_locks),
+    ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
+    ("messages_to_a_clock", pool::messages_to_a_clock),
+    ("a_service_on_all_processors", pool::a_service_on_all_processors),
+];
 
-/// What was measured, and what the front tool made of it.
-pub struct Runs {
-    /// Whether there are protection keys.
-    pub has_keys: bool,
-    pub calls: [Ours; 2],
-    pub sizes: Ours,
-    pub ipc: Ours,
-    pub keys: Ours,
-    pub sched: Ours,
-    pub entry: Ours,
-    pub memory: Ours,
-    pub pager: Ours,
-    pub info: Ours,
-    files: Ours,
-    pool: Ours,
-    spawn: [Ours; 2],
-    wall: Vec<Figure>,
-    table: Output,
-    json: Output,
-    peer: Output,
-}
-
-impl Runs {
-    /// The ways of a call that there are.
-    pub fn ways(&self) -> impl Iterator<Item = &'static str> {
-        ["epc-h", "epc-s", "plain"].into_iter().filter(|way| self.has_keys || *way != "epc-h")
-    }
-}
-
-fn all(lab: &Lab, options: &Options) -> Result<Vec<Found>, Failure> {
-    let plugin = lab.workspace().host_library("musubi-plugin")?;
-    let untold = lab.workspace().untold_kernel()?;
-    let setup = Setup { parts: lab.parts(), plugin: &plugin, untold: Some(&untold), kvm: false, pku: options.pku };
-    let bench = |name: &str| Bench::find(name).context("there is no such benchmark");
-    let measure = |name: &str| Ours::measure(&setup, &bench(name)?);
-    // An apt that knows no package: there is no Linux to be had.
-    let folder = lab.folder(&[File::Made {
-        guest: "apt.conf",
-        data: b"Dir::State::lists \"/nonexistent\";\nDir::Cache \"/nonexistent\";\n".to_vec(),
-        executable: false,
-    }])?;
-    let apt = folder.path("apt.conf");
-    let front = |words: &[&str]| {
-        let mut command = Command::new("sh");
-        command
-            .args(["musubi", "bench"])
-            .args(lab.flags())
-            .args(words)
-            .current_dir(lab.workspace().top())
-            .env("APT_CONFIG", &apt);
-        command.output().context("./musubi bench does not start")
-    };
-    let runs = Runs {
-        has_keys: options.pku,
-        calls: [measure("calls")?, measure("calls")?],
-        sizes: measure("sizes")?,
-        ipc: measure("ipc")?,
-        keys: measure("keys")?,
-        sched: measure("sched")?,
-        entry: measure("entry")?,
-        memory: measure("memory")?,
-        pager: measure("pager")?,
-        info: measure("info")?,
-        files: measure("files")?,
-        pool: measure("pool")?,
-        spawn: [measure("spawn")?, measure("spawn")?],
-        wall: Ours::wall(&setup, &bench("calls")?)?,
-        table: front(&["sizes"])?,
-        json: front(&["calls", "--json"])?,
-        peer: front(&["calls", "--peer", "linux"])?,
-    };
+fn all(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found>, Failure> {
+    let runs = Runs::new(lab, options)?;
     let judge = |(name, check): Check| match options.pku || !WITH_KEYS.contains(&name) {
         true => (name, check(&runs).map_err(Failure::from)),
         false => (name, Err(Failure::Skipped(ABOUT_KEYS.into()))),
     };
-    Ok(CHECKS.map(judge).into())
+    let checks = CALLS.into_iter().chain(PAGES).chain(MESSAGES);
+    Ok(checks.filter(|(name, _)| names.contains(name)).map(judge).collect())
 }
 
 pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Result<&'a Figure> {
@@ -148,15 +89,15 @@ pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -
 fn files_by_many_threads(runs: &Runs) -> Result<()> {
     for case in ["make-and-remove", "open-and-close", "write", "read", "load"] {
         let bytes = if ["write", "read", "load"].contains(&case) { 4096 } else { 0 };
-        let taken = |way| find(&runs.files, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
+        let taken = |way| find(runs.of("files")?, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value);
         let alone = taken("1-thread")?;
         for way in ["2-threads", "4-threads"] {
             let each = taken(way)?;
             ensure!(each * 100 <= alone * 110, "{case}: {each} by {way}, {alone} by one");
-            find(&runs.files, case, way, bytes, "permille")?;
+            find(runs.of("files")?, case, way, bytes, "permille")?;
             // As many times as fast as there are threads, if each has a processor of its own.
             let (share, threads) =
-                (find(&runs.files, case, way, bytes, count::BY_SHARE)?.value, way.as_bytes()[0] - b'0');
+                (find(runs.of("files")?, case, way, bytes, count::BY_SHARE)?.value, way.as_bytes()[0] - b'0');
             ensure!(share >= 900 * u64::from(threads), "{case} by {way}: {share} thousandths of what one does");
         }
         ensure!(case == "load" || alone > 1000, "{case}: {alone} is too little for a call that does something");
@@ -179,7 +120,7 @@ pub fn exact(ours: &Ours, case: &str, way: &str, bytes: u64, unit: &str) -> Resu
 }
 
 fn two_runs_are_the_same(runs: &Runs) -> Result<()> {
-    for [one, other] in [&runs.calls, &runs.spawn] {
+    for [one, other] in [runs.twice("calls")?, runs.twice("spawn")?] {
         for (one, other) in one.figures.iter().zip(&other.figures) {
             ensure!(one == other, "two runs differ:\n{}\n{}", one.line(), other.line());
         }
@@ -190,7 +131,7 @@ fn two_runs_are_the_same(runs: &Runs) -> Result<()> {
 
 /// The kernel's counters, and the guest's clock, against the instructions that were seen to be executed.
 fn counted_from_two_sides(runs: &Runs) -> Result<()> {
-    for ours in [&runs.calls[0], &runs.sizes, &runs.spawn[0]] {
+    for ours in [runs.of("calls")?, runs.of("sizes")?, runs.of("spawn")?] {
         let totals: Vec<&Figure> = ours.figures.iter().filter(|figure| figure.is_total()).collect();
         ensure!(totals.len() == ours.cases.len(), "{} cases, {} of them seen", totals.len(), ours.cases.len());
         for (total, case) in totals.iter().zip(&ours.cases) {
@@ -223,13 +164,13 @@ fn null_call(runs: &Runs) -> Result<()> {
     let bound =
         [("epc-h", [0, 0, 4, 0, 0, 0]), ("epc-s", if runs.has_keys { [2, 0, 2, 0, 0, 0] } else { [2, 2, 0, 0, 0, 0] })];
     for (way, expected) in bound.into_iter().filter(|(way, _)| runs.ways().any(|w| w == *way)) {
-        let counted = |unit| exact(&runs.calls[0], "NullProc", way, 0, unit);
+        let counted = |unit| exact(runs.of("calls")?, "NullProc", way, 0, unit);
         let counts =
             [count::ENTRIES, count::VIEWS, count::KEYS, count::FLUSHES, count::COPIED, count::LOCKED].map(counted);
         let counts = counts.into_iter().collect::<Result<Vec<u64>>>()?;
         ensure!(counts == expected, "{way}: {counts:?}");
     }
-    let counted = |unit| exact(&runs.calls[0], "NullProc", "plain", 0, unit);
+    let counted = |unit| exact(runs.of("calls")?, "NullProc", "plain", 0, unit);
     ensure!(
         (counted(count::ENTRIES)?, counted(count::COPIED)?) == (2, 0),
         "a plain call enters twice and copies nothing"
@@ -240,7 +181,7 @@ fn null_call(runs: &Runs) -> Result<()> {
 /// CUBIX-14: a bound call with keys enters the kernel in no round, whatever is passed, by address or copied by the stub: as the
 /// kernel counts, and as was seen from outside.
 fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
-    let ipc = &runs.ipc;
+    let ipc = runs.of("ipc")?;
     let mut rows = vec![("NullProc", "epc-h", 0)];
     for bytes in SIZES {
         rows.extend(["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"].map(|case| (case, "epc-h", bytes)));
@@ -272,7 +213,7 @@ fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
 
 /// CUBIX-U1, U5: servers that fit the keys are called without the kernel, and who has no key is called all the same.
 fn keys_are_earned(runs: &Runs) -> Result<()> {
-    let of = |case: &str, way: &str, unit: &str| find(&runs.keys, case, way, 0, unit).map(|figure| figure.value);
+    let of = |case: &str, way: &str, unit: &str| find(runs.of("keys")?, case, way, 0, unit).map(|figure| figure.value);
     for case in ["in-turn-1", "in-turn-8"] {
         ensure!(of(case, "epc-h", count::ENTRIES)? == 0, "{case}: the kernel takes part");
     }
@@ -294,15 +235,16 @@ fn refused_calls(runs: &Runs) -> Result<()> {
     for (case, way, bytes, views) in
         [("refused", "epc-s", 0, 0), ("refused-pointer", "plain", 64, 2), ("no-such-call", "kernel-call", 0, 0)]
     {
-        let switched = exact(&runs.calls[0], case, way, bytes, count::VIEWS)?;
+        let switched = exact(runs.of("calls")?, case, way, bytes, count::VIEWS)?;
         ensure!(switched == views, "{case}: {switched} switches of view");
     }
     Ok(())
 }
 
 fn steps_of_a_call(runs: &Runs) -> Result<()> {
+    let calls = runs.of("calls")?;
     let steps = |way: &str| -> Vec<(&str, u64)> {
-        let figures = runs.calls[0].figures.iter().filter(|figure| figure.way == way);
+        let figures = calls.figures.iter().filter(|figure| figure.way == way);
         let of = figures.filter_map(|f| match f.case_and_step() {
             ("NullProc", Some(step)) => Some((step, f.value)),
             _ => None,
@@ -318,8 +260,10 @@ fn steps_of_a_call(runs: &Runs) -> Result<()> {
         let steps = steps(way);
         let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
         ensure!(names == expected, "{way}: {names:?}");
-        let (sum, total) =
-            (steps.iter().map(|(_, n)| n).sum::<u64>(), exact(&runs.calls[0], "NullProc", way, 0, unit::INSTRUCTIONS)?);
+        let (sum, total) = (
+            steps.iter().map(|(_, n)| n).sum::<u64>(),
+            exact(runs.of("calls")?, "NullProc", way, 0, unit::INSTRUCTIONS)?,
+        );
         ensure!(sum == total, "{way}: the steps come to {sum}, the whole to {total}");
     }
     Ok(())
@@ -332,7 +276,7 @@ fn size_does_not_matter(runs: &Runs) -> Result<()> {
     for way in runs.ways() {
         for case in ["ArgNoRtn", "ArgRtn_NoCopy"] {
             for unit in [unit::INSTRUCTIONS, count::COPIED, count::ENTRIES, count::VIEWS, count::LOCKED] {
-                let all = SIZES.map(|bytes| exact(&runs.sizes, case, way, bytes, unit));
+                let all = SIZES.map(|bytes| exact(runs.of("sizes")?, case, way, bytes, unit));
                 let all = all.into_iter().collect::<Result<Vec<u64>>>()?;
                 ensure!(all.windows(2).all(|pair| pair[0] == pair[1]), "{case} by {way}: {unit} by size: {all:?}");
                 ensure!(unit != count::COPIED || all[0] == 0, "{case} by {way} copies {} bytes", all[0]);
@@ -344,10 +288,10 @@ fn size_does_not_matter(runs: &Runs) -> Result<()> {
 
 fn matrix_of_sizes(runs: &Runs) -> Result<()> {
     for way in runs.ways() {
-        find(&runs.sizes, "NullProc", way, 0, unit::INSTRUCTIONS)?;
+        find(runs.of("sizes")?, "NullProc", way, 0, unit::INSTRUCTIONS)?;
         for case in ["ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"] {
             for bytes in SIZES {
-                find(&runs.sizes, case, way, bytes, unit::INSTRUCTIONS)?;
+                find(runs.of("sizes")?, case, way, bytes, unit::INSTRUCTIONS)?;
             }
         }
     }
@@ -363,9 +307,9 @@ fn copies_are_counted(runs: &Runs) -> Result<()> {
         });
         for (case, way, how, times) in cases {
             let way = &format!("{way}{how}");
-            let copied = exact(&runs.sizes, case, way, bytes, count::COPIED)?;
+            let copied = exact(runs.of("sizes")?, case, way, bytes, count::COPIED)?;
             ensure!(copied == times * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
-            let copies = exact(&runs.sizes, case, way, bytes, count::COPIES)?;
+            let copies = exact(runs.of("sizes")?, case, way, bytes, count::COPIES)?;
             ensure!(copies == times, "{case} of {bytes} bytes by {way}: {copies} copies");
         }
     }
@@ -379,13 +323,14 @@ fn text(output: &Output, status: i32) -> Result<&str> {
 }
 
 fn lines_for_programs(runs: &Runs) -> Result<()> {
-    let text = text(&runs.json, 0)?;
+    let json = runs.front(&["calls", "--json"])?;
+    let text = text(&json, 0)?;
     let figures = Figure::read(text)?;
     for (line, figure) in text.lines().zip(&figures) {
         ensure!(line == figure.line(), "not in the form that is promised: {line}");
     }
     let (measured, papers): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|f| f.source == Source::Measured);
-    ensure!(measured.len() == runs.calls[0].figures.len(), "{} figures of ours", measured.len());
+    ensure!(measured.len() == runs.of("calls")?.figures.len(), "{} figures of ours", measured.len());
     ensure!(
         papers.iter().any(|f| f.system == "cubix386" && f.way == "epc-s" && f.value == 163),
         "no figures of the paper"
@@ -407,7 +352,7 @@ fn lines_of_ipc(runs: &Runs) -> Result<()> {
         for (case, bytes) in rows {
             for unit in [unit::INSTRUCTIONS].into_iter().chain(count::ALL) {
                 let is_it = |f: &&Figure| f.case == case && f.way == way && f.bytes == bytes && f.unit == unit;
-                let lines = runs.ipc.figures.iter().filter(is_it).count();
+                let lines = runs.of("ipc")?.figures.iter().filter(is_it).count();
                 ensure!(lines == 1, "{lines} lines of {unit} of {case} with {bytes} bytes by {way}");
             }
         }
@@ -416,14 +361,15 @@ fn lines_of_ipc(runs: &Runs) -> Result<()> {
 }
 
 fn table_for_people(runs: &Runs) -> Result<()> {
-    let text = text(&runs.table, 0)?;
+    let table = runs.front(&["sizes"])?;
+    let text = text(&table, 0)?;
     let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("case ")).collect();
     let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
     ensure!(heads.len() == 6, "a table for each pattern, steps, and counts, not {}:\n{text}", heads.len());
     ensure!(words(heads[1])[..8] == ["case", "way", "system", "64", "2048", "4096", "8192", "1048576"], "{}", heads[1]);
     ensure!(words(heads[4]) == ["case", "bytes", "way", "steps"], "{}", heads[4]);
     ensure!(words(heads[5])[3..] == count::ALL, "{}", heads[5]);
-    for total in runs.sizes.figures.iter().filter(|figure| figure.is_total()) {
+    for total in runs.of("sizes")?.figures.iter().filter(|figure| figure.is_total()) {
         let Figure { case, bytes, way, value, .. } = total;
         let at = 3 + SIZES.iter().position(|size| size == bytes).unwrap_or(0);
         let has = |row: &Vec<String>| row.get(at) == Some(&value.to_string());
@@ -451,17 +397,18 @@ fn wall_time_has_every_case(runs: &Runs) -> Result<()> {
         let totals = figures.iter().filter(|figure| figure.is_total());
         totals.map(|f| (f.case.clone(), f.way.clone(), f.bytes)).collect()
     };
-    let (timed, counted) = (words(&runs.wall), words(&runs.calls[0].figures));
+    let (timed, counted) = (words(runs.wall()?), words(&runs.of("calls")?.figures));
     ensure!(timed == counted, "timed: {timed:?}, counted: {counted:?}");
     let good = |f: &&Figure| f.unit == unit::NANOSECONDS && f.value > 0 && f.min <= f.value && f.value <= f.max;
-    let bad = runs.wall.iter().find(|figure| !good(figure));
+    let bad = runs.wall()?.iter().find(|figure| !good(figure));
     ensure!(bad.is_none(), "no time: {}", bad.map(Figure::line).unwrap_or_default());
     Ok(())
 }
 
 fn missing_peer_is_said(runs: &Runs) -> Result<()> {
-    let ours = text(&runs.peer, 1)?;
-    let said = String::from_utf8_lossy(&runs.peer.stderr);
+    let peer = runs.front(&["calls", "--peer", "linux"])?;
+    let ours = text(&peer, 1)?;
+    let said = String::from_utf8_lossy(&peer.stderr);
     ensure!(said.contains("the peer could not be run") && said.contains("linux-image-amd64"), "{said}");
     let row = ours.lines().find(|line| line.starts_with("NullProc")).context("no figures of ours")?;
     let cells: Vec<&str> = row.split_whitespace().collect();

@@ -21,7 +21,7 @@ const TICKS: u64 = 385;
 
 fn value(runs: &Runs, case: &str, way: &str, cpus: u32, unit: &str) -> Result<u64> {
     let same = |f: &&Figure| f.case == case && f.way == way && f.cpus == cpus && f.unit == unit;
-    let found = runs.pool.figures.iter().find(same);
+    let found = runs.of("pool")?.figures.iter().find(same);
     found.map(|figure| figure.value).with_context(|| format!("no {unit} of {case} by {way} on {cpus} processors"))
 }
 
