@@ -340,7 +340,11 @@ impl Task {
             sched::breathe();
         }
         *self.window.lock() = Window::default();
-        drop(self.pager.lock().take());
+        {
+            let mut pager = self.pager.lock();
+            self.is_paged.store(false, Ordering::SeqCst);
+            drop(pager.take());
+        }
         let keyed = self.keyed.lock().take();
         drop(keyed);
         let codes = self.ended.lock().clear();

@@ -174,12 +174,8 @@ pub const BENCHES: [Bench; 15] = [
 ];
 
 impl Bench {
-    pub fn all() -> impl Iterator<Item = Self> {
-        BENCHES.into_iter()
-    }
-
     pub fn find(name: &str) -> Option<Self> {
-        Self::all().find(|bench| bench.name == name)
+        BENCHES.into_iter().find(|bench| bench.name == name)
     }
 
     /// Processors of the machines in which its time is taken on a host of so many: where one thread is compared with several, no more

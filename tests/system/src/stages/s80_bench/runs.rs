@@ -3,7 +3,7 @@
 use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, bail};
 use machine::Options;
-use measure::{Bench, Figure, Ours, Setup};
+use measure::{BENCHES, Bench, Figure, Ours, Setup};
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -24,7 +24,7 @@ pub struct Runs<'a> {
 
 impl<'a> Runs<'a> {
     pub fn new(lab: &'a Lab<'a>, options: &Options) -> Result<Self, Failure> {
-        let benches = Bench::all().map(|bench| (bench, Default::default())).collect();
+        let benches = BENCHES.into_iter().map(|bench| (bench, Default::default())).collect();
         let (plugin, untold) = (lab.workspace().host_library("musubi-plugin")?, lab.workspace().untold_kernel()?);
         Ok(Self { has_keys: options.pku, lab, plugin, untold, benches, wall: OnceCell::new() })
     }
