@@ -61,6 +61,9 @@ pub(crate) enum Console {
     Log,
 }
 
+/// How long one of several processors goes on before the next one, where instructions are counted, in us of the machine's time.
+const TURN_US: u32 = 50;
+
 /// Copies what the machine writes to, beside the pack and the image.
 pub(crate) fn prepare(options: &Options, dir: &Path) -> Result<()> {
     if options.via == Via::Uefi {
@@ -85,6 +88,10 @@ pub(crate) fn arguments(
     add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" });
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
+        if options.cpus() > 1 {
+            // Processors take turns until the next of the emulator's timers is due: one that comes often makes them short.
+            add(&format!("-netdev hubport,id=turns,hubid=0 -object filter-buffer,id=turn,netdev=turns,interval={TURN_US}"));
+        }
     }
     add("-device isa-debug-exit,iobase=0xf4,iosize=1");
     match console {
