@@ -7,6 +7,7 @@ use abi::section::kind;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::{log_out, ports};
+use spin::Mutex;
 
 /// Most bytes that one call writes to a port: the kernel's time is bounded.
 const BYTES_MAX: u64 = 64 << 10;
@@ -42,6 +43,10 @@ pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) ->
     Ok(0)
 }
 
+/// Held while a part of a call's bytes is written, by the number of the port: each part comes whole, also between a program that has
+/// ended and the one that has the device next. Several ports may share one.
+static WRITING: [Mutex<()>; 8] = [const { Mutex::new(()) }; 8];
+
 pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64) -> Result<u64, Error> {
     let (_, range) = section(domain, base, Rights::WRITE)?;
     let port = port(&range, number, 1)?;
@@ -51,8 +56,15 @@ pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64)
     while done < len {
         let part = (len - done).min(4096) as usize;
         claim::read(domain, from + done, &mut page[..part])?;
-        ports::write_bytes(port, &page[..part]);
-        log_out::written(port, page[part - 1]);
+        {
+            let _writing = WRITING[usize::from(port >> 3) % WRITING.len()].lock();
+            // Its program may have ended while the right was looked at, and the next one have begun.
+            if domain.text.is_dead() {
+                return Err(Error::Dead);
+            }
+            ports::write_bytes(port, &page[..part]);
+            log_out::written(port, page[part - 1]);
+        }
         done += part as u64;
     }
     Ok(done)

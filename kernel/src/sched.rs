@@ -218,12 +218,14 @@ pub fn tick() {
         if let Some(on_time) = beat {
             here.office.beat(current.as_ref(), on_time);
         }
-        let decides = current.is_some_and(|thread| here.office.is_holder(here, &thread));
+        let decides = current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
         if !decides && !here.is_to_make_room() && now >= here.office.until() {
             seat::note(event::TICK, 0, 0, now);
             here.make_room();
         } else if !decides && here.office.is_due(now) {
             here.make_room();
+        } else if let Some(thread) = current.filter(|_| !decides) {
+            here.office.look(&thread, now);
         }
     } else if now >= here.local.lock().quantum_end && !here.queue.is_empty() {
         here.make_room();
@@ -411,7 +413,7 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
         let limit = if here.office.is_holder(here, thread) {
             here.local.lock().beat
         } else if here.is_to_make_room() {
-            time::now() + BEAT_NS
+            here.office.spares_until(now)
         } else {
             here.office.looks_at()
         };

@@ -138,7 +138,7 @@ impl Office {
     }
 
     /// Whether the running thread has called the scheduler, so that it is not interrupted: it writes what the one in the seat
-    /// does. In one call for as long as that may decide.
+    /// does. In one call for a few beats.
     pub fn spares(&self, thread: &Thread, now: u64) -> bool {
         if !self.is_taken() {
             return false;
@@ -148,6 +148,7 @@ impl Office {
             (inner.domain.text.clone(), inner.gate.calls(inner.domain.number))
         };
         if !self.is_of(&text) {
+            self.inner.lock().spared.elsewhere(now);
             return false;
         }
         let call = (calls, here().counters.crossings.load(Ordering::Relaxed));
@@ -165,7 +166,9 @@ impl Office {
         inner.rests = false;
         inner.named = named;
         if ns != 0 {
-            inner.until = time::now().saturating_add(ns);
+            let now = time::now();
+            inner.until = now.saturating_add(ns);
+            inner.spared.elsewhere(now);
         }
     }
 

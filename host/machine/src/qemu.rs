@@ -90,7 +90,9 @@ pub(crate) fn arguments(
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
         if options.cpus() > 1 {
             // Processors take turns until the next of the emulator's timers is due: one that comes often makes them short.
-            add(&format!("-netdev hubport,id=turns,hubid=0 -object filter-buffer,id=turn,netdev=turns,interval={TURN_US}"));
+            add(&format!(
+                "-netdev hubport,id=turns,hubid=0 -object filter-buffer,id=turn,netdev=turns,interval={TURN_US}"
+            ));
         }
     }
     add("-device isa-debug-exit,iobase=0xf4,iosize=1");

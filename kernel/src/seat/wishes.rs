@@ -73,7 +73,25 @@ impl Office {
 
     /// Until when the processor goes on without asking, whether or not that is the end of somebody's time.
     pub fn looks_at(&self) -> u64 {
-        self.inner.lock().looks_at()
+        let inner = self.inner.lock();
+        inner.looks_at().min(inner.spared.looks_at(inner.until))
+    }
+
+    /// When the running thread, which should make room at time `now`, is looked at next.
+    pub fn spares_until(&self, now: u64) -> u64 {
+        let later = now + ::sched::BEAT_NS;
+        self.inner.lock().spared.next_beat().map_or(later, |beat| beat.min(later))
+    }
+
+    /// Looks where the running thread is, if it is time to.
+    pub fn look(&self, thread: &Thread, now: u64) {
+        let is_time = {
+            let inner = self.inner.lock();
+            now >= inner.spared.looks_at(inner.until)
+        };
+        if is_time {
+            self.spares(thread, now);
+        }
     }
 
     /// Whether the one in the seat is to be asked for the sake of wishes.

@@ -1,11 +1,12 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
-use crate::holds;
 use crate::report::{Check, Outcome, doing};
-use crate::sched::{Load, client, lines};
+use crate::sched::{Load, client, leak, lines};
+use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::sched::reason;
 use musubi::interfaces::passing::PassingClient;
 use musubi::names;
@@ -26,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
     ("replaced_within_10_ms", replaced_within_10_ms),
     ("given_up_within_10_ms", given_up_within_10_ms),
+    ("stopped_on_its_caller_within_10_ms", stopped_on_its_caller_within_10_ms),
 ];
 
 /// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they
@@ -267,3 +269,50 @@ fn given_up_within_10_ms() -> Outcome {
     }
     Ok(())
 }
+
+/// In such a machine: a scheduler that loops on a thread that has called it is put out less than 10 ms
+/// after it was called, at whatever time of the caller's quantum that was.
+fn stopped_on_its_caller_within_10_ms() -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    same!(task::processors().count(), 1, "processors");
+    for tenth in 0..10 {
+        let chooser = client()?;
+        chooser.choose("bad passing-loop").map_err(doing("passing-loop"))?;
+        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let before = gone();
+        let called: &'static AtomicU64 = leak(AtomicU64::new(0));
+        let calls = move || {
+            // The one of a scheduler that was chosen before may still be there.
+            let mut answer = Ok(());
+            while gone() == before && (answer.is_ok() || called.load(Ordering::SeqCst) == 0) {
+                let Ok(client) = names::lookup("passing").and_then(PassingClient::bind) else { continue };
+                let since = time::now_ns();
+                while time::now_ns() < since + QUANTUM_NS / 10 * tenth {}
+                called.store(time::now_ns(), Ordering::SeqCst);
+                answer = client.wake_up(0);
+            }
+        };
+        let caller = thread::spawn(calls, 0).map_err(doing("thread"))?;
+        let until = time::now_ns() + 10_000_000_000;
+        // As often as it can: it has the processor only where the caller has not.
+        while gone() == before {
+            holds!(time::now_ns() < until, "tenth {tenth}: it was not put out");
+        }
+        // (This one may be behind the caller by then, and programs that see to the next scheduler.)
+        let (since, of_seat): (u64, Vec<_>) =
+            (called.load(Ordering::SeqCst), sched::seats().map(|seat| (seat.reason, seat.when)).collect());
+        caller.join().map_err(doing("join"))?;
+        chooser.choose("none").map_err(doing("none"))?;
+        let [(why, when)] = of_seat[..] else { return Err(format!("{} seats", of_seat.len())) };
+        let waited = when.saturating_sub(since);
+        same!(why, reason::SLOW, "tenth {tenth}: put out for");
+        holds!(
+            (3_000_000..10_000_000).contains(&waited),
+            "tenth {tenth}: it was put out {waited} ns after it was called"
+        );
+    }
+    Ok(())
+}
+
+/// Of a thread under the kernel's and the usual schedulers.
+const QUANTUM_NS: u64 = 10_000_000;

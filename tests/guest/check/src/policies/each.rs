@@ -74,11 +74,12 @@ pub fn shares_on_each_processor() -> Outcome {
 
 /// Two periodic threads for each processor, and twenty more that compute: in turn with those they would be late.
 pub fn deadlines_on_each_processor() -> Outcome {
-    const PERIOD_MS: u64 = 1000;
-    const WORK_MS: u64 = 60;
-    // All that a processor may promise. Where the host has others to serve, work takes several times as long as it was measured to.
-    const BUDGET_MS: u64 = 440;
+    const PERIOD_MS: u64 = 200;
+    const WORK_MS: u64 = 10;
+    // All that a processor may promise. Where processors take turns, work takes as many times as long as it was measured to.
+    const BUDGET_MS: u64 = 88;
     const JOBS: u64 = 4;
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
     let processors = task::processors().count();
     let per_ms = iterations_per_ms();
     let run = |agrees: bool| -> Result<(u64, u64), String> {
