@@ -26,7 +26,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Calls to make in all.
-const CALLS: u64 = 150_000;
+const CALLS: u64 = 100_000;
 
 struct Random(u64);
 

@@ -42,6 +42,8 @@ fn placed(cases: Vec<Case>) -> Vec<Case> {
 pub fn all() -> Vec<Case> {
     let stages = [
         ("s10_boot", s10_boot::cases()),
+        // Long ones of one processor each: at the end they would have the host to themselves.
+        ("s80_bench", s80_bench::cases()),
         ("s15_front", s15_front::cases()),
         ("s20_sections", s20_sections::cases()),
         ("s30_epc", s30_epc::cases()),
@@ -64,7 +66,6 @@ pub fn all() -> Vec<Case> {
         ("s65_gate", s65_gate::cases()),
         ("s66_mutants", s66_mutants::cases()),
         ("s70_linux", s70_linux::cases()),
-        ("s80_bench", s80_bench::cases()),
         ("peers", peers::cases()),
         ("boot_100", boot_100::cases()),
     ];

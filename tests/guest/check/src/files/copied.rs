@@ -12,7 +12,7 @@ use musubi::rt::thread;
 
 /// Longest length that is copied when it is exceeded (`servers/files/src/content.rs`).
 const ROOM: u64 = 16 << 20;
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 2;
 /// Threads that are ready besides: a killed one's second is over before it has had its turn.
 const BUSY: usize = 24;
 
