@@ -215,6 +215,8 @@ fn replaced_within_10_ms() -> Outcome {
             holds!(time::now_ns() < until, "{mode}: it was not put out");
             time::sleep_ns(1_000_000);
         }
+        // What they compute until the log says so would be waited for only.
+        load.stop()?;
         // The server looks from time to time.
         while !said()? {
             holds!(time::now_ns() < until, "{mode}: the log does not say how long it was: {:?}", lines(1));
@@ -222,7 +224,6 @@ fn replaced_within_10_ms() -> Outcome {
         }
         chooser.choose("none").map_err(doing("none"))?;
         choosing.join().map_err(doing("join"))?;
-        load.stop()?;
         // One may go wrong first, and the others end with it.
         let lost = sched::seats().zip(of_seats).filter(|(seat, before)| seat.dismissed > *before);
         let lost: Vec<(u64, u64)> = lost.map(|(seat, _)| (seat.took_ns, seat.reason)).collect();

@@ -9,6 +9,13 @@ const THREADS: &str = "sched use ageing && check threads preemption no_wakeup_is
 /// What each processor keeps for itself.
 const ON_EACH: [&str; 3] = ["shares_on_each_processor", "deadlines_on_each_processor", "jobs_have_their_processors"];
 
+fn on_each_again() -> String {
+    format!("check policies {}", ON_EACH[1..].join(" "))
+}
+
+const DEADLINES: &str = "ok deadlines_on_each_processor";
+const JOBS: &str = "ok jobs_have_their_processors";
+
 pub fn cases() -> Vec<Case> {
     vec![
         checks(
@@ -100,6 +107,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
+        .placed()
         .spread(),
         checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240),
         checks(
@@ -125,8 +133,8 @@ pub fn cases() -> Vec<Case> {
         checks("on_each_processor", "check policies", &ON_EACH).cpus(4).icount().timeout(400).placed(),
         checks("priorities_on_each_processor", "check sched", &["priorities_order"]).cpus(4).icount().timeout(400).placed(),
         // As many as no power of two has.
-        checks("on_each_of_three", "check policies", &ON_EACH[1..]).cpus(3).icount().timeout(400),
-        checks("on_each_of_eight", "check policies", &ON_EACH[1..]).cpus(8).icount().timeout(600),
+        sh("on_each_of_three", &on_each_again()).cpus(3).icount().timeout(400).out_has(&[DEADLINES, JOBS]),
+        sh("on_each_of_eight", &on_each_again()).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")
             .cpus(3)

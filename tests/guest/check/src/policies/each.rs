@@ -72,7 +72,7 @@ pub fn shares_on_each_processor() -> Outcome {
     })
 }
 
-/// Two periodic threads for each processor, and twenty more that compute: in turn with those they would be late.
+/// Two periodic threads for each processor, and ten more that compute: in turn with those they would be late.
 pub fn deadlines_on_each_processor() -> Outcome {
     const PERIOD_MS: u64 = 200;
     const WORK_MS: u64 = 10;
@@ -103,7 +103,7 @@ pub fn deadlines_on_each_processor() -> Outcome {
                 patient(ask).map_err(doing("periodic"))?;
             }
         }
-        let busy = Busy::start(20 * processors)?;
+        let busy = Busy::start(10 * processors)?;
         threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))?;
         busy.stop()?;
         Ok((done.load(Ordering::SeqCst), late.load(Ordering::SeqCst)))
