@@ -1,6 +1,6 @@
 //! The table of system calls: the only place where a call has a number. From it come the dispatch, the names for traces
 //! and the list of what is covered. Calls of one family live in one file; a call that is not here answers `ENOSYS` and
-//! is counted (`coverage.rs`). The tests compare numbers and names with `linux-raw-sys` and `syscalls`.
+//! is counted (`coverage.rs`). The tests compare numbers and names with `linux-raw-sys` and `syscalls`, and make each call (`tests/lines.rs`).
 
 use crate::answer::Answer;
 use crate::machine::Machine;
@@ -34,6 +34,16 @@ macro_rules! arguments {
 
 arguments!(u64, i64, u32, i32);
 
+/// Whom a call may be passed on to; what is passed on to nobody is done here, with the kernel alone.
+pub mod to {
+    pub const FILES: u8 = 1;
+    /// Of the console, of pipes, or of whoever else has given the program a stream.
+    pub const STREAMS: u8 = 2;
+    pub const PROCESSES: u8 = 4;
+    /// It is refused with the error that programs expect where there is no such thing, whatever is asked for.
+    pub const REFUSED: u8 = 8;
+}
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -42,10 +52,12 @@ pub struct Row {
     /// File that it is implemented in.
     pub family: &'static str,
     pub arguments: &'static [&'static str],
+    /// Of [`to`].
+    pub to: u8,
 }
 
 macro_rules! calls {
-    ($( $family:ident { $( $name:ident = $number:literal => $function:ident ( $($argument:ident),* ); )* } )*) => {
+    ($( $family:ident { $( $name:ident = $number:literal => $function:ident ( $($argument:ident),* ) $(-> $($to:ident)|+)?; )* } )*) => {
         /// Does the call of a number; `None` if there is none.
         pub fn dispatch<M: Machine>(call: &mut Call<'_, M>, number: u64, registers: [u64; 6]) -> Option<Answer> {
             match number {
@@ -62,87 +74,87 @@ macro_rules! calls {
         /// All calls.
         pub const TABLE: &[Row] = &[ $($( Row {
             number: $number, name: stringify!($name), family: stringify!($family),
-            arguments: &[$(stringify!($argument)),*],
+            arguments: &[$(stringify!($argument)),*], to: 0 $( $(| to::$to)+ )?,
         }, )*)* ];
     };
 }
 
 calls! {
     io {
-        READ = 0 => read(fd, buffer, len);
-        WRITE = 1 => write(fd, buffer, len);
-        LSEEK = 8 => lseek(fd, offset, whence);
-        PREAD64 = 17 => pread64(fd, buffer, len, offset);
-        PWRITE64 = 18 => pwrite64(fd, buffer, len, offset);
-        READV = 19 => readv(fd, buffers, count);
-        WRITEV = 20 => writev(fd, buffers, count);
-        SENDFILE = 40 => sendfile(to, from, offset, len);
+        READ = 0 => read(fd, buffer, len) -> FILES | STREAMS;
+        WRITE = 1 => write(fd, buffer, len) -> FILES | STREAMS;
+        LSEEK = 8 => lseek(fd, offset, whence) -> FILES;
+        PREAD64 = 17 => pread64(fd, buffer, len, offset) -> FILES;
+        PWRITE64 = 18 => pwrite64(fd, buffer, len, offset) -> FILES;
+        READV = 19 => readv(fd, buffers, count) -> FILES | STREAMS;
+        WRITEV = 20 => writev(fd, buffers, count) -> FILES | STREAMS;
+        SENDFILE = 40 => sendfile(to, from, offset, len) -> FILES | STREAMS;
         FSYNC = 74 => fsync(fd);
         FDATASYNC = 75 => fsync(fd);
         SYNC = 162 => sync();
         FADVISE64 = 221 => fadvise64(fd, offset, len, advice);
-        COPY_FILE_RANGE = 326 => copy_file_range(from, from_offset, to, to_offset, len, flags);
+        COPY_FILE_RANGE = 326 => copy_file_range(from, from_offset, to, to_offset, len, flags) -> REFUSED;
     }
     file {
-        OPEN = 2 => open(path, flags, mode);
-        CLOSE = 3 => close(fd);
+        OPEN = 2 => open(path, flags, mode) -> FILES;
+        CLOSE = 3 => close(fd) -> FILES;
         PIPE = 22 => pipe(fds);
         DUP = 32 => dup(fd);
-        DUP2 = 33 => dup2(from, to);
+        DUP2 = 33 => dup2(from, to) -> FILES;
         FCNTL = 72 => fcntl(fd, command, argument);
-        FTRUNCATE = 77 => ftruncate(fd, len);
-        CREAT = 85 => creat(path, mode);
-        OPENAT = 257 => openat(directory, path, flags, mode);
-        DUP3 = 292 => dup3(from, to, flags);
+        FTRUNCATE = 77 => ftruncate(fd, len) -> FILES;
+        CREAT = 85 => creat(path, mode) -> FILES;
+        OPENAT = 257 => openat(directory, path, flags, mode) -> FILES;
+        DUP3 = 292 => dup3(from, to, flags) -> FILES;
         PIPE2 = 293 => pipe2(fds, flags);
-        CLOSE_RANGE = 436 => close_range(first, last, flags);
+        CLOSE_RANGE = 436 => close_range(first, last, flags) -> FILES;
     }
     status {
-        STAT = 4 => stat(path, buffer);
-        FSTAT = 5 => fstat(fd, buffer);
-        LSTAT = 6 => lstat(path, buffer);
-        ACCESS = 21 => access(path, mode);
-        STATFS = 137 => statfs(path, buffer);
+        STAT = 4 => stat(path, buffer) -> FILES;
+        FSTAT = 5 => fstat(fd, buffer) -> FILES;
+        LSTAT = 6 => lstat(path, buffer) -> FILES;
+        ACCESS = 21 => access(path, mode) -> FILES;
+        STATFS = 137 => statfs(path, buffer) -> FILES;
         FSTATFS = 138 => fstatfs(fd, buffer);
-        NEWFSTATAT = 262 => newfstatat(directory, path, buffer, flags);
-        FACCESSAT = 269 => faccessat(directory, path, mode);
-        STATX = 332 => statx(directory, path, flags, mask, buffer);
-        FACCESSAT2 = 439 => faccessat2(directory, path, mode, flags);
+        NEWFSTATAT = 262 => newfstatat(directory, path, buffer, flags) -> FILES;
+        FACCESSAT = 269 => faccessat(directory, path, mode) -> FILES;
+        STATX = 332 => statx(directory, path, flags, mask, buffer) -> FILES;
+        FACCESSAT2 = 439 => faccessat2(directory, path, mode, flags) -> FILES;
     }
     directory {
         GETCWD = 79 => getcwd(buffer, len);
-        CHDIR = 80 => chdir(path);
+        CHDIR = 80 => chdir(path) -> FILES;
         FCHDIR = 81 => fchdir(fd);
-        RENAME = 82 => rename(from, to);
-        MKDIR = 83 => mkdir(path, mode);
-        RMDIR = 84 => rmdir(path);
-        LINK = 86 => link(from, to);
-        UNLINK = 87 => unlink(path);
-        SYMLINK = 88 => symlink(target, path);
-        READLINK = 89 => readlink(path, buffer, len);
-        CHMOD = 90 => chmod(path, mode);
-        FCHMOD = 91 => fchmod(fd, mode);
-        CHOWN = 92 => chown(path, user, group);
-        FCHOWN = 93 => fchown(fd, user, group);
-        GETDENTS64 = 217 => getdents64(fd, buffer, len);
-        MKDIRAT = 258 => mkdirat(directory, path, mode);
-        FCHOWNAT = 260 => fchownat(directory, path, user, group, flags);
-        UNLINKAT = 263 => unlinkat(directory, path, flags);
-        RENAMEAT = 264 => renameat(from_directory, from, to_directory, to);
-        LINKAT = 265 => linkat(from_directory, from, to_directory, to, flags);
-        SYMLINKAT = 266 => symlinkat(target, directory, path);
-        READLINKAT = 267 => readlinkat(directory, path, buffer, len);
-        FCHMODAT = 268 => fchmodat(directory, path, mode);
-        UTIMENSAT = 280 => utimensat(directory, path, times, flags);
-        RENAMEAT2 = 316 => renameat2(from_directory, from, to_directory, to, flags);
+        RENAME = 82 => rename(from, to) -> FILES;
+        MKDIR = 83 => mkdir(path, mode) -> FILES;
+        RMDIR = 84 => rmdir(path) -> FILES;
+        LINK = 86 => link(from, to) -> REFUSED;
+        UNLINK = 87 => unlink(path) -> FILES;
+        SYMLINK = 88 => symlink(target, path) -> REFUSED;
+        READLINK = 89 => readlink(path, buffer, len) -> FILES;
+        CHMOD = 90 => chmod(path, mode) -> FILES;
+        FCHMOD = 91 => fchmod(fd, mode) -> FILES;
+        CHOWN = 92 => chown(path, user, group) -> FILES;
+        FCHOWN = 93 => fchown(fd, user, group) -> FILES;
+        GETDENTS64 = 217 => getdents64(fd, buffer, len) -> FILES;
+        MKDIRAT = 258 => mkdirat(directory, path, mode) -> FILES;
+        FCHOWNAT = 260 => fchownat(directory, path, user, group, flags) -> FILES;
+        UNLINKAT = 263 => unlinkat(directory, path, flags) -> FILES;
+        RENAMEAT = 264 => renameat(from_directory, from, to_directory, to) -> FILES;
+        LINKAT = 265 => linkat(from_directory, from, to_directory, to, flags) -> REFUSED;
+        SYMLINKAT = 266 => symlinkat(target, directory, path) -> REFUSED;
+        READLINKAT = 267 => readlinkat(directory, path, buffer, len) -> FILES;
+        FCHMODAT = 268 => fchmodat(directory, path, mode) -> FILES;
+        UTIMENSAT = 280 => utimensat(directory, path, times, flags) -> FILES;
+        RENAMEAT2 = 316 => renameat2(from_directory, from, to_directory, to, flags) -> FILES;
     }
     terminal {
         POLL = 7 => poll(fds, count, timeout);
-        IOCTL = 16 => ioctl(fd, request, argument);
+        IOCTL = 16 => ioctl(fd, request, argument) -> FILES | STREAMS;
         PPOLL = 271 => ppoll(fds, count, timeout, mask, mask_len);
     }
     memory {
-        MMAP = 9 => mmap(address, len, protection, flags, fd, offset);
+        MMAP = 9 => mmap(address, len, protection, flags, fd, offset) -> FILES;
         MPROTECT = 10 => mprotect(address, len, protection);
         MUNMAP = 11 => munmap(address, len);
         BRK = 12 => brk(end);
@@ -174,7 +186,7 @@ calls! {
         GETEUID = 107 => getuid();
         GETEGID = 108 => getuid();
         SETPGID = 109 => setpgid(process, group);
-        GETPPID = 110 => getppid();
+        GETPPID = 110 => getppid() -> PROCESSES;
         GETPGRP = 111 => getpgrp();
         SETSID = 112 => setsid();
         GETGROUPS = 115 => getgroups(count, list);
@@ -195,14 +207,14 @@ calls! {
         GETCPU = 309 => getcpu(processor, node);
     }
     fork {
-        CLONE = 56 => clone(flags, stack, parent_number, own_number, thread_local);
-        FORK = 57 => fork();
-        VFORK = 58 => fork();
+        CLONE = 56 => clone(flags, stack, parent_number, own_number, thread_local) -> PROCESSES;
+        FORK = 57 => fork() -> PROCESSES;
+        VFORK = 58 => fork() -> PROCESSES;
         WAIT4 = 61 => wait4(target, status, options, usage);
-        CLONE3 = 435 => clone3();
+        CLONE3 = 435 => clone3() -> REFUSED;
     }
     exec {
-        EXECVE = 59 => execve(path, arguments, environment);
+        EXECVE = 59 => execve(path, arguments, environment) -> FILES;
     }
     time {
         NANOSLEEP = 35 => nanosleep(request, remaining);
@@ -218,7 +230,7 @@ calls! {
         UNAME = 63 => uname(buffer);
         SYSINFO = 99 => sysinfo(buffer);
         GETRANDOM = 318 => getrandom(buffer, len, flags);
-        RSEQ = 334 => rseq();
+        RSEQ = 334 => rseq() -> REFUSED;
     }
 }
 

@@ -26,6 +26,7 @@ use abi::task::Limits;
 use abi::{Error, Rights};
 use musubi::interfaces::files::how;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use personality::calls::to;
 use personality::descriptors::Name;
 use personality::machine::{Clock, Machine, MemoryState, TaskState};
 use personality::map::Granted;
@@ -53,6 +54,8 @@ pub struct Played {
     files: Mutex<files::Files>,
     pub streams: Mutex<HashMap<u64, Stream>>,
     changes: Mutex<u64>,
+    /// Whom calls were passed on to (`personality::calls::to`), since somebody has asked.
+    pub passed: Mutex<u8>,
 }
 
 impl Played {
@@ -70,7 +73,12 @@ impl Played {
             files: Mutex::default(),
             streams: Mutex::default(),
             changes: Mutex::default(),
+            passed: Mutex::default(),
         }
+    }
+
+    fn pass(&self, to: u8) {
+        *self.passed.lock().unwrap() |= to;
     }
 
     fn allocate(&self, len: u64) -> u64 {
@@ -171,10 +179,12 @@ impl Machine for Played {
     }
 
     fn parent(&self, _task: u64) -> u64 {
+        self.pass(to::PROCESSES);
         1
     }
 
     fn task_adopt(&self, task: u64) -> Result<(), Error> {
+        self.pass(to::PROCESSES);
         self.task(task, |_| ())
     }
 
@@ -308,23 +318,28 @@ impl Machine for Played {
     }
 
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().find(path).map(|found| *found.lock().unwrap())
     }
 
     fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error> {
+        self.pass(to::FILES);
         let now = self.seconds();
         self.files.lock().unwrap().open(path, how, now)
     }
 
     fn file_close(&self, open: u64) {
+        self.pass(to::FILES);
         assert!(self.files.lock().unwrap().open.remove(&open).is_some());
     }
 
     fn file_status(&self, open: u64) -> Result<Entry, Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().opened(open).map(|open| *open.0.lock().unwrap())
     }
 
     fn file_write(&self, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error> {
+        self.pass(to::FILES);
         self.change(open, |file| {
             let at = if at == u64::MAX { file.len } else { at };
             self.space.write_all_at(bytes, file.address - SPACE_BASE + at).unwrap();
@@ -334,6 +349,7 @@ impl Machine for Played {
     }
 
     fn file_resize(&self, open: u64, len: u64) -> Result<(), Error> {
+        self.pass(to::FILES);
         self.change(open, |file| {
             if len < file.len {
                 let zeroes = vec![0; (file.len - len) as usize];
@@ -344,39 +360,47 @@ impl Machine for Played {
     }
 
     fn file_list(&self, path: &[u8]) -> Result<Vec<Name>, Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().list(path)
     }
 
     fn file_remove(&self, path: &[u8]) -> Result<(), Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().remove(path, false)
     }
 
     fn file_rename(&self, from: &[u8], to: &[u8]) -> Result<(), Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().rename(from, to)
     }
 
     fn file_set_mode(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        self.pass(to::FILES);
         let found = self.files.lock().unwrap().find(path)?;
         found.lock().unwrap().mode.bits = bits;
         Ok(())
     }
 
     fn file_set_time(&self, path: &[u8], mtime: i64) -> Result<(), Error> {
+        self.pass(to::FILES);
         let found = self.files.lock().unwrap().find(path)?;
         found.lock().unwrap().mode.mtime = mtime;
         Ok(())
     }
 
     fn directory_make(&self, path: &[u8], bits: u32) -> Result<(), Error> {
+        self.pass(to::FILES);
         let now = self.seconds();
         self.files.lock().unwrap().make(path, bits, now)
     }
 
     fn directory_remove(&self, path: &[u8]) -> Result<(), Error> {
+        self.pass(to::FILES);
         self.files.lock().unwrap().remove(path, true)
     }
 
     fn stream_read(&self, stream: StreamRef, to: &mut [u8]) -> Result<usize, Error> {
+        self.pass(to::STREAMS);
         let mut streams = self.streams.lock().unwrap();
         let stream = streams.get_mut(&stream.id).ok_or(Error::NotFound)?;
         let n = to.len().min(stream.bytes.len());
@@ -386,6 +410,7 @@ impl Machine for Played {
     }
 
     fn stream_write(&self, stream: StreamRef, bytes: &[u8]) -> Result<usize, Error> {
+        self.pass(to::STREAMS);
         let mut streams = self.streams.lock().unwrap();
         let stream = streams.get_mut(&stream.id).ok_or(Error::NotFound)?;
         if stream.closed {
@@ -398,6 +423,7 @@ impl Machine for Played {
     }
 
     fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)> {
+        self.pass(to::STREAMS);
         let streams = self.streams.lock().unwrap();
         streams.get(&stream.id).filter(|stream| stream.terminal).map(|_| (80, 25))
     }

@@ -20,11 +20,11 @@ pub struct Puppet<'a> {
     frame: Frame,
 }
 
-impl Puppet<'_> {
-    pub fn new(server: &Server<Played>) -> Puppet<'_> {
+impl<'a> Puppet<'a> {
+    pub fn new(server: &'a Server<Played>) -> Puppet<'a> {
         {
             let mut streams = server.machine.streams.lock().unwrap();
-            (0..3).for_each(|id| drop(streams.insert(id, Stream::default())));
+            (0..3).for_each(|id| drop(streams.entry(id).or_default()));
         }
         let file = server.machine.file(b"busybox");
         let task = server
@@ -40,6 +40,11 @@ impl Puppet<'_> {
                 payer: 0,
             })
             .unwrap();
+        Puppet::of(server, task)
+    }
+
+    /// A program that was started, such as a child.
+    pub fn of(server: &'a Server<Played>, task: u64) -> Puppet<'a> {
         let frame = server.machine.task(task, |task| task.start.take().unwrap()).unwrap();
         Puppet { server, task, frame }
     }
