@@ -27,6 +27,8 @@ use musubi::rt::serve::Count;
 use musubi::rt::{Answers, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights, names};
 
+pub use system::every_server_by_both_ways;
+
 pub const CHECKS: &[Check] = &[
     ("the_client_chooses", the_client_chooses),
     ("answers_come_in_any_order", answers_come_in_any_order),

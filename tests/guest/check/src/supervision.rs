@@ -1,6 +1,7 @@
 //! Servers that end and are there again: where they stood, with what was sent to them, and with their callers none the wiser where
 //! the interface says so (docs/decisions/0011).
 
+mod apart;
 mod kills;
 mod load;
 
@@ -39,6 +40,7 @@ pub const CHECKS: &[Check] = &[
     ("drivers_and_personality", drivers),
     ("what_cannot_be_asked_for", refused),
     ("who_stays_bound_keeps_nothing", stays_bound),
+    ("a_fault_in_one_leaves_the_others", apart::a_fault_in_one),
     ("a_few_kills_under_load", || kills::under_load(4)),
 ];
 

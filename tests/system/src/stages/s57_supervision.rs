@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
                 "a_few_kills_under_load",
             ],
         )
+                "a_fault_in_one_leaves_the_others",
         .timeout(600)
         .spread(),
         // Each of them, called by its gate and asked by its post, one after the other; and several away at the same time.
