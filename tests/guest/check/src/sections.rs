@@ -9,7 +9,8 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 use musubi::abi::calls::stub;
-use musubi::abi::layout::{GRANULE, PAGE, RESERVE_MAX, SPACE_BASE, SPACE_END};
+use musubi::abi::layout::{GRANULE, PAGE, RESERVE_MAX, SLICE_LEN, SPACE_BASE, SPACE_END};
+use musubi::abi::post;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::{Exit, exit};
@@ -20,6 +21,7 @@ use musubi::{AclEntry, Error, Rights, files};
 pub const CHECKS: &[Check] = &[
     ("create", create),
     ("create_refuses", create_refuses),
+    ("far_apart", far_apart),
     ("resize", resize),
     ("reserve_is_kept", reserve_is_kept),
     ("beyond_the_end", beyond_the_end),
@@ -92,6 +94,49 @@ fn create_refuses() -> Outcome {
         holds!(try_it(PAGE, 0, kind::DATA, 0, at, 0).is_err(), "a section at {at:#x}, where it has no room");
     }
     Ok(())
+}
+
+/// All over the slice of this node, until the search for room begins anew: a list leads from one end to the other and back.
+fn far_apart() -> Outcome {
+    // Two at a time, of what a program may reserve.
+    const LEN: u64 = RESERVE_MAX / 2;
+    let start = musubi::start().text() / SLICE_LEN * SLICE_LEN;
+    // Behind it lie posts, and then stacks.
+    let end = post::base((start - SPACE_BASE) / SLICE_LEN);
+    let one = || data(LEN).map_err(doing("create"));
+    let mut high = one()?.base();
+    let low = loop {
+        let next = one()?.base();
+        holds!((start..end).contains(&next) && next + LEN <= end, "{next:#x} is not in the slice");
+        if next < high {
+            break next;
+        }
+        section::delete(high).map_err(doing("delete"))?;
+        high = next;
+    };
+    holds!(end - (high + LEN) < LEN, "{high:#x} is the last one before {end:#x}");
+    holds!(low - start < LEN, "{low:#x} is the first one after {start:#x}");
+    let last = |base: u64| base + LEN - 8;
+    store(low, last(high));
+    store(last(high), high);
+    store(high, last(low));
+    store(last(low), low);
+    let mut at = low;
+    for place in [last(high), high, last(low), low] {
+        at = load(at);
+        same!(at, place, "where the list leads");
+    }
+    for base in [low, high] {
+        same!(section::info(base).map(|info| info.resident), Ok(2), "resident of {base:#x}");
+        section::delete(base).map_err(doing("delete"))?;
+    }
+    // And the longest that there is.
+    let longest = data(RESERVE_MAX).map_err(doing("the longest"))?.base();
+    let end = longest + RESERVE_MAX - 8;
+    store(longest, 1);
+    store(end, 2);
+    same!((load(longest), load(end)), (1, 2), "both ends of it");
+    section::delete(longest).map_err(doing("delete"))
 }
 
 fn resize() -> Outcome {

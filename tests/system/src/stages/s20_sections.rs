@@ -10,6 +10,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "create",
                 "create_refuses",
+                "far_apart",
                 "resize",
                 "reserve_is_kept",
                 "beyond_the_end",
