@@ -6,6 +6,7 @@ mod checks;
 mod lab;
 mod mutants;
 mod room;
+mod screen;
 mod session;
 mod stages;
 mod variant;

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, function, sh, words};
 use crate::lab::{Failure, Lab};
+use crate::screen::Screen;
 use crate::session::{PROMPT, Session};
 use abi::layout::FIRST_TEXT;
 use machine::Options;
@@ -206,6 +207,7 @@ pub fn cases() -> Vec<Case> {
         sh("half_a_line_is_not_lost", "check as half-line; check as half-line; echo on").out("halfhalfon\n"),
         function("lines_on_a_terminal", lines_on_a_terminal),
         function("prompt", prompt),
+        function("at_the_screen", at_the_screen),
         function("line_editing", line_editing),
         function("history", history),
         function("interrupt_ends_a_program", interrupt),
@@ -401,4 +403,24 @@ fn lines_on_a_terminal(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.expect("hello bob\n")?;
     session.expect("musubi> ")?;
     off(session)
+}
+
+/// SSS-70: on the machine's own screen, with its own keyboard. One processor, and a program that never gives it up.
+fn at_the_screen(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    const EMPTY: &str = "musubi>";
+    let mut screen = Screen::start(lab, &["--cpus", "1"])?;
+    screen.expect(&["Musubi. An address is enough: try `tour`, or `help`.", EMPTY])?;
+    screen.types("echo some words")?;
+    screen.expect(&["musubi> echo some words", "some words", EMPTY])?;
+    // Beside the prompt, and in front of it.
+    screen.types("spin & echo goes on")?;
+    screen.expect(&["goes on", EMPTY])?;
+    screen.types("spin")?;
+    screen.expect(&["musubi> spin"])?;
+    screen.press(&["ctrl-c"])?;
+    screen.expect(&["spin: killed", EMPTY])?;
+    screen.types("echo $?")?;
+    screen.expect(&["137", EMPTY])?;
+    screen.types("kill %1")?;
+    screen.expect(&["[1] spin ended with 137", EMPTY])
 }
