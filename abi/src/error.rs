@@ -144,6 +144,8 @@ errors! {
     30 Absent "a page is absent and its pager cannot supply it";
     /// The machine has so much free memory, but not in a row. Nothing was taken.
     31 Scattered "free memory is not in a row";
+    /// Who does it here is a server, and this machine was started without that one, or somebody has stopped it.
+    32 NoServer "its server was left out or stopped";
 }
 
 impl fmt::Display for Error {

@@ -82,6 +82,9 @@ pub struct MachineArgs {
     /// The scheduler that the processors have from the start: ageing, share, deadline, gang, initial [default: the kernel's round robin]
     #[arg(long, value_name = "NAME")]
     sched: Option<String>,
+    /// Leave servers out of the machine (a wrong name is told which there are)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    without: Vec<String>,
     /// A further word for the kernel's command line
     #[arg(long, value_name = "WORD", hide = true)]
     append: Vec<String>,
@@ -203,6 +206,7 @@ impl MachineArgs {
                 (_, true) => Wish::Tcg,
                 _ => Wish::Any,
             },
+            without: self.without.clone(),
             append: self.append.clone(),
         }
     }
@@ -264,6 +268,16 @@ mod tests {
     fn a_scheduler_may_be_named() {
         assert_eq!(exec(&["--sched", "share", "--", "true"]).unwrap().machine.sched(), Some("share"));
         assert_eq!(exec(&["--", "true"]).unwrap().machine.sched(), None);
+    }
+
+    #[test]
+    fn servers_may_be_left_out() {
+        let without = |line: &[&str]| exec(line).unwrap().machine.options().without;
+        assert_eq!(
+            without(&["--without", "files,console", "--without", "pipes", "--", "true"]),
+            ["files", "console", "pipes"]
+        );
+        assert!(without(&["--", "true"]).is_empty() && exec(&["--without", "--", "true"]).is_err());
     }
 
     #[test]

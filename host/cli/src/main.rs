@@ -151,7 +151,7 @@ fn image(workspace: &Workspace, file: &Path) -> Result<u8> {
     let words = format!("build={:016x}", parts.build_id);
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
     let out = std::path::absolute(file)?;
-    machine::make_image(&Load { parts: &parts, puts: &[], words: None, sched: None }, &words, dir.path(), &out)?;
+    machine::make_image(&Load { parts: &parts, puts: &[], words: None, sched: None }, &[], &words, dir.path(), &out)?;
     let len = std::fs::metadata(&out).with_context(|| out.display().to_string())?.len();
     print(&format!("{}: {:.1} MB, boots under BIOS and UEFI\n", file.display(), len as f64 / 1e6))
 }

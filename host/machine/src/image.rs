@@ -26,15 +26,15 @@ pub fn check_place(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the image `out` in the working folder `dir`; returns the length of the pack in it.
-pub fn make(load: &Load, words: &str, dir: &Path, out: &Path) -> Result<u64> {
+/// Makes the image `out` in the working folder `dir`, without these servers; returns the length of the pack in it.
+pub fn make(load: &Load, without: &[String], words: &str, dir: &Path, out: &Path) -> Result<u64> {
     let root = dir.join("root");
     let boot = root.join("boot");
     fs::create_dir_all(boot.join("grub"))?;
     let kernel = &load.parts.kernel;
     let file = fs::read(kernel).with_context(|| format!("cannot read {}", kernel.display()))?;
     fs::write(boot.join("kernel"), pack::strip::loaded(&file)?)?;
-    let pack = load.write(&boot.join(PACK))?;
+    let pack = load.write(&boot.join(PACK), without)?;
     fs::write(boot.join("grub/grub.cfg"), config(words))?;
     let made = Command::new("grub-mkrescue")
         .arg(format!("--install-modules={MODULES}"))

@@ -78,13 +78,14 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Writes the pack to `path`; returns its length.
-    pub fn write(&self, path: &Path) -> Result<u64> {
+    /// Writes the pack to `path`, without these servers; returns its length.
+    pub(crate) fn write(&self, path: &Path, without: &[String]) -> Result<u64> {
         let mut builder = pack::Builder::new(self.parts.build_id);
         if let Some(first) = &self.parts.first {
             builder.first(pack::first::lay_out(first).with_context(|| format!("bin/{FIRST}"))?);
         }
-        for (name, data, flags, mtime) in &self.parts.files {
+        let is_left_out = |file: &str| without.iter().any(|server| file.strip_prefix("bin/") == Some(server));
+        for (name, data, flags, mtime) in self.parts.files.iter().filter(|file| !is_left_out(&file.0)) {
             builder.file(name.as_bytes(), data.clone(), *flags, *mtime)?;
         }
         for put in self.puts {
@@ -94,6 +95,7 @@ impl Load<'_> {
         }
         if let Some(name) = self.sched {
             self.parts.check_scheduler(name)?;
+            ensure!(!is_left_out("bin/sched"), "--sched {name}: the server that chooses it (sched) is left out");
             builder.file(SCHEDULER.as_bytes(), name.as_bytes().to_vec(), 0, 0)?;
         }
         if let Some(words) = self.words {

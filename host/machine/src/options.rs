@@ -1,7 +1,8 @@
 //! What the machine is like.
 
 use crate::accel::Wish;
-use anyhow::{Context, Result, ensure};
+use abi::boot::SERVERS;
+use anyhow::{Context, Result, bail, ensure};
 
 const MIB: u64 = 1 << 20;
 
@@ -29,6 +30,8 @@ pub struct Options {
     /// Instructions are time: runs are exact and repeatable.
     pub icount: bool,
     pub wish: Wish,
+    /// Servers that are left out, of [`SERVERS`].
+    pub without: Vec<String>,
     /// Further words for the kernel's command line.
     pub append: Vec<String>,
 }
@@ -42,6 +45,7 @@ impl Default for Options {
             pku: true,
             icount: false,
             wish: Wish::Any,
+            without: Vec::new(),
             append: Vec::new(),
         }
     }
@@ -55,6 +59,9 @@ impl Options {
     /// Refuses what QEMU would refuse in its own words, or take for something else.
     pub fn check(&self) -> Result<()> {
         ensure!((1..=255).contains(&self.cpus()), "--cpus takes 1 to 255");
+        if let Some(name) = self.without.iter().find(|name| !SERVERS.contains(&name.as_str())) {
+            bail!("--without {name}: there is no such server; these may be left out: {}", SERVERS.join(", "));
+        }
         self.memory().map(drop)
     }
 
@@ -103,6 +110,18 @@ mod tests {
         assert!(!mem("") && !mem("M") && !mem("0M") && !mem("1GM") && !mem("1,slots=2") && !mem("-1"));
         let cpus = |n| Options { cpus: Some(n), ..Options::default() }.check().is_ok();
         assert!(cpus(1) && cpus(8) && !cpus(0) && !cpus(256));
+    }
+
+    #[test]
+    fn only_servers_can_be_left_out() {
+        let check = |names: &[&str]| {
+            let without = names.iter().map(|name| (*name).into()).collect();
+            Options { without, ..Options::default() }.check().map_err(|error| error.to_string())
+        };
+        assert!(check(&SERVERS).is_ok());
+        let said = check(&["files", "shell"]).unwrap_err();
+        assert!(said.starts_with("--without shell: ") && said.contains("names, files, processes"), "{said}");
+        assert!(check(&[""]).is_err());
     }
 
     #[test]

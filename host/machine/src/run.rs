@@ -30,8 +30,8 @@ pub fn run(emulator: &Emulator, options: &Options, load: &Load) -> Result<u8> {
 /// Puts everything that the machine starts from into its folder.
 pub(crate) fn stow(options: &Options, load: &Load, words: &str, dir: &Path) -> Result<()> {
     let pack = match options.via {
-        Via::Kernel => load.write(&dir.join(PACK))?,
-        Via::Bios | Via::Uefi => image::make(load, words, dir, &dir.join(IMAGE))?,
+        Via::Kernel => load.write(&dir.join(PACK), &options.without)?,
+        Via::Bios | Via::Uefi => image::make(load, &options.without, words, dir, &dir.join(IMAGE))?,
     };
     options.check_memory(pack)?;
     qemu::prepare(options, dir)

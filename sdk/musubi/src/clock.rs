@@ -7,7 +7,7 @@ use rt::{Answers, Error, Once, time};
 static CLIENT: Once<ClockService> = Once::new();
 
 fn client() -> Result<&'static ClockService, Error> {
-    CLIENT.get_or_try(|| crate::names::lookup("clock").map(ClockService::new))
+    CLIENT.get_or_try(|| crate::names::server("clock").map(ClockService::new))
 }
 
 /// Nanoseconds since boot, and since 1970 (UTC).

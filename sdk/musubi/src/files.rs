@@ -15,7 +15,7 @@ const ARGS: u64 = 256 << 10;
 static CLIENT: Once<FilesService> = Once::new();
 
 fn client() -> Result<&'static FilesService, Error> {
-    CLIENT.get_or_try(|| Ok(FilesService::new_with_args(crate::names::lookup("files")?, ARGS)))
+    CLIENT.get_or_try(|| Ok(FilesService::new_with_args(crate::names::server("files")?, ARGS)))
 }
 
 fn record(bytes: &[u8; RECORD]) -> FileInfo {

@@ -1,8 +1,11 @@
 //! Finding and publishing services.
 
+use crate::servers::number;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use interfaces::names::{NAME_MAX, NamesService};
+use interfaces::ready::{GATE, ReadyClient, VARIABLE};
 use rt::gate::ANYBODY;
 use rt::{Error, Gates, Once};
 
@@ -10,7 +13,7 @@ static CLIENT: Once<NamesService> = Once::new();
 
 fn client() -> Result<&'static NamesService, Error> {
     CLIENT.get_or_try(|| match rt::start().names() {
-        0 => Err(Error::NotFound),
+        0 => Err(Error::NoServer),
         // Nobody could be asked where to ask whether it comes back.
         gate => Ok(NamesService::new_with_args(gate, 4096).always()),
     })
@@ -19,18 +22,32 @@ fn client() -> Result<&'static NamesService, Error> {
 /// The entry address that a name stands for.
 ///
 /// # Errors
-/// `NotFound`; what the name service answers.
+/// `NotFound`; what the name service answers. Without one, `NoServer` for what is not in the environment.
 pub fn lookup(name: &str) -> Result<u64, Error> {
-    client()?.lookup(name)
+    match rt::start().names() {
+        0 => number(&format!("{GATE}{name}")).ok_or(Error::NoServer),
+        _ => client()?.lookup(name),
+    }
 }
 
-/// Lets everybody call `gates` and makes them known as `name`.
+/// The same for a server of the system, whose name is there as long as it is.
 ///
 /// # Errors
-/// `Exists` if another program has the name; what the name service answers.
+/// `NoServer`: it was left out or stopped; what the name service answers.
+pub fn server(name: &str) -> Result<u64, Error> {
+    lookup(name).map_err(|error| if error == Error::NotFound { Error::NoServer } else { error })
+}
+
+/// Lets everybody call `gates` and makes them known as `name`. Without a name service a server of the system tells who has started it.
+///
+/// # Errors
+/// `Exists` if another program has the name; what the name service answers. Without one, `NoServer`.
 pub fn publish(name: &str, gates: &Gates) -> Result<(), Error> {
     gates.admit(&ANYBODY)?;
-    client()?.publish(name, gates.address())
+    match number(VARIABLE).filter(|_| rt::start().names() == 0) {
+        Some(ready) => ReadyClient::bind(ready)?.ready(gates.address()),
+        None => client()?.publish(name, gates.address()),
+    }
 }
 
 /// Waits until a name is known.

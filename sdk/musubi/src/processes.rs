@@ -11,7 +11,7 @@ pub use interfaces::processes::{ProcessInfo, group, whom};
 static CLIENT: Once<ProcessesService> = Once::new();
 
 pub(crate) fn client() -> Result<&'static ProcessesService, Error> {
-    CLIENT.get_or_try(|| crate::names::lookup("processes").map(ProcessesService::new))
+    CLIENT.get_or_try(|| crate::names::server("processes").map(ProcessesService::new))
 }
 
 /// As [`whom`]: each process of a group.

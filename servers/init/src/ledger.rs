@@ -1,10 +1,9 @@
-//! What servers know, so that the next ones know it, too; and where the name service says that it is ready.
+//! What servers know, so that the next ones know it, too; and where those say that they are ready that publish no name.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
-use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::interfaces::ledger::{KEY_MAX, Ledger, RECORD_MAX};
 use musubi::interfaces::ready::Ready;
 use musubi::rt::{Condition, Mutex, fault};
@@ -16,21 +15,14 @@ const MAX: usize = 8192;
 pub struct Book {
     /// Of each text that writes here.
     kept: Mutex<BTreeMap<u64, BTreeMap<String, Vec<u8>>>>,
-    /// Where the name service stands.
-    names: AtomicU64,
-    /// The gate and the task of the one that is ready.
-    ready: Mutex<(u64, u64)>,
+    /// Of each text that says here when it is ready: the gate and the task of the one that was last.
+    ready: Mutex<BTreeMap<u64, (u64, u64)>>,
     changed: Condition,
 }
 
 impl Book {
     pub const fn new() -> Book {
-        Book {
-            kept: Mutex::new(BTreeMap::new()),
-            names: AtomicU64::new(0),
-            ready: Mutex::new((0, 0)),
-            changed: Condition::new(),
-        }
+        Book { kept: Mutex::new(BTreeMap::new()), ready: Mutex::new(BTreeMap::new()), changed: Condition::new() }
     }
 
     /// Servers with this text have a ledger here.
@@ -38,18 +30,19 @@ impl Book {
         self.kept.lock().entry(text).or_default();
     }
 
-    /// The name service has this text.
-    pub fn names_are(&self, text: u64) {
-        self.names.store(text, Ordering::SeqCst);
+    /// Servers with this text say here when they are ready.
+    pub fn hears(&self, text: u64) {
+        self.ready.lock().entry(text).or_default();
     }
 
-    /// Waits until the name service that is this task is ready, for so long. Value: its gate.
-    pub fn await_ready(&self, task: u64, timeout_ns: u64) -> Result<u64, Error> {
+    /// Waits until the server with this text that is this task is ready, for so long. Value: its gate.
+    pub fn await_ready(&self, text: u64, task: u64, timeout_ns: u64) -> Result<u64, Error> {
         let mut ready = self.ready.lock();
-        if ready.1 != task {
+        let gate = |ready: &BTreeMap<u64, (u64, u64)>| ready.get(&text).filter(|one| one.1 == task).map(|one| one.0);
+        if gate(&ready).is_none() {
             let _ = self.changed.wait(&mut ready, timeout_ns);
         }
-        if ready.1 == task { Ok(ready.0) } else { Err(Error::TimedOut) }
+        gate(&ready).ok_or(Error::TimedOut)
     }
 
     fn with<T>(
@@ -63,10 +56,7 @@ impl Book {
 
 impl Ready for Book {
     fn ready(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
-        if caller.text != self.names.load(Ordering::SeqCst) {
-            return Err(Error::Denied);
-        }
-        *self.ready.lock() = (gate, caller.task);
+        *self.ready.lock().get_mut(&caller.text).ok_or(Error::Denied)? = (gate, caller.task);
         self.changed.notify_all();
         Ok(())
     }

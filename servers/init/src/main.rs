@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod directory;
 mod ledger;
 mod policy;
 mod power;
@@ -45,6 +46,8 @@ static LOADER: Once<LoaderClient> = Once::new();
 struct System {
     loader: &'static LoaderClient,
     devices: u64,
+    /// What the shell is given to read and to write; none without a console.
+    streams: Option<u64>,
 }
 
 fn run(start: &Start) -> i32 {
@@ -84,20 +87,23 @@ impl System {
         ready.admit(&ANYBODY).and_then(|()| servers.admit(&ANYBODY)).map_err(doing("acl"))?;
         thread::spawn(|| SUPERVISOR.end_them(), 0).map_err(doing("thread"))?;
         let devices = gate(start, "DEVICES")?;
+        let mut has_console = false;
         for server in &system::SERVERS {
-            SUPERVISOR
+            let is_there = SUPERVISOR
                 .begin(server, client, [ready.address(), ledger.address()])
                 .map_err(|why| format!("{}: {why}", server.path))?;
+            has_console |= is_there && server.name == system::CONSOLE;
             if server.name == system::NAMES {
-                let names = SUPERVISOR.names().map_err(doing("names"))?;
                 let own = [("power", power.address()), ("servers", servers.address())];
                 let loaders = [("loader", loader), ("pack", gate(start, "PACK")?), ("devices", devices)];
                 for (name, gate) in own.into_iter().chain(loaders) {
-                    names.publish(name, gate).map_err(doing(name))?;
+                    SUPERVISOR.directory.publish(name, gate).map_err(doing(name))?;
                 }
             }
         }
-        Ok(System { loader: client, devices })
+        let streams = || SUPERVISOR.directory.lookup(system::CONSOLE).and_then(ConsoleClient::bind)?.streams();
+        let streams = has_console.then(streams).transpose().map_err(doing(system::CONSOLE))?;
+        Ok(System { loader: client, devices, streams })
     }
 
     fn run(&self, start: &Start) -> Result<(), String> {
@@ -108,12 +114,6 @@ impl System {
             finish(status, 0, code);
         };
         thread::spawn(watch, 0).map_err(doing("thread"))?;
-        let console = SUPERVISOR
-            .names()
-            .and_then(|names| names.lookup("console"))
-            .and_then(ConsoleClient::bind)
-            .map_err(doing("console"))?;
-        let streams = console.streams().map_err(doing("console"))?;
         if let Some(name) = start.variable("SCHED")
             && let Err(why) = choose_scheduler(name)
         {
@@ -124,7 +124,7 @@ impl System {
         }
         if is_exec {
             let words: Vec<&[u8]> = start.args().skip(1).collect();
-            match self.exec(streams, &words) {
+            match self.exec(&words) {
                 Ok(code) => finish(status, code, 0),
                 Err(why) => {
                     // No outcome: the host then shows the log, and with it the reason.
@@ -133,9 +133,13 @@ impl System {
                 }
             }
         }
+        if self.streams.is_none() {
+            task::log("init: without console there is no shell");
+            thread::park();
+        }
         loop {
             let began = time::now_ns();
-            let ended = self.shell(streams, &[]).map(|child| end_of(child, u64::MAX));
+            let ended = self.shell(&[]).map(|child| end_of(child, u64::MAX));
             match ended {
                 Ok(Ok(ended)) if ended.kind != exit::EXITED => task::log("init: the shell died; here is another\n"),
                 Ok(_) => {}
@@ -148,14 +152,21 @@ impl System {
         }
     }
 
-    fn shell(&self, streams: u64, args: &[&[u8]]) -> Result<Child, String> {
+    fn shell(&self, args: &[&[u8]]) -> Result<Child, String> {
         let mut command = Command::new(system::SHELL.as_bytes())
-            .env(system::ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect())
+            .env(
+                system::ENVIRONMENT
+                    .iter()
+                    .map(|v| v.as_bytes().to_vec())
+                    .chain(SUPERVISOR.directory.variables())
+                    .collect(),
+            )
             .user(USER_PERSON)
             .limits(limits_of_a_person().map_err(doing("memory"))?)
-            .names(SUPERVISOR.names().map_err(doing("names"))?.service().gate());
+            .names(SUPERVISOR.directory.gate());
         for id in 0..3 {
-            command = command.stream(id, StreamRef { gate: streams, id: id as u64 });
+            let stream = self.streams.map(|gate| StreamRef { gate, id: id as u64 });
+            command = command.stream(id, stream.unwrap_or_default());
         }
         let all = core::iter::once(&b"shell"[..]).chain(args.iter().copied());
         command.args(all).spawn_by(self.loader).map_err(|e| format!("{}: {e}", system::SHELL))
@@ -163,10 +174,10 @@ impl System {
 
     /// Runs the command line of `./musubi exec`: one word is a line for the shell, several are the words of one command.
     /// Value: its exit status.
-    fn exec(&self, streams: u64, words: &[&[u8]]) -> Result<i32, String> {
+    fn exec(&self, words: &[&[u8]]) -> Result<i32, String> {
         let mut args: Vec<&[u8]> = Vec::from([if words.len() == 1 { &b"-c"[..] } else { &b"-w"[..] }]);
         args.extend(words);
-        let ended = end_of(self.shell(streams, &args)?, u64::MAX).map_err(doing("shell"))?;
+        let ended = end_of(self.shell(&args)?, u64::MAX).map_err(doing("shell"))?;
         if ended.kind != exit::EXITED {
             task::log(&format!("init: shell: {}\n", describe(&ended)));
         }
@@ -184,7 +195,7 @@ impl System {
 /// From now on this one decides; the shell is not started before.
 fn choose_scheduler(name: &[u8]) -> Result<(), Error> {
     let name = core::str::from_utf8(name).map_err(|_| Error::BadArgument)?;
-    let gate = SUPERVISOR.names()?.lookup("sched")?;
+    let gate = SUPERVISOR.directory.lookup("sched")?;
     SchedClient::bind_with_args(gate, 4096)?.choose(name)
 }
 

@@ -3,6 +3,7 @@
 
 mod asked;
 
+use crate::directory::Directory;
 use crate::ledger::Book;
 use crate::policy::{Policy, Verdict};
 use crate::system::{FILES, NAMES, Server};
@@ -16,11 +17,10 @@ use musubi::abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::ledger;
 use musubi::interfaces::loader::{LoaderClient, PLACE, Place};
-use musubi::interfaces::names::NamesService;
 use musubi::interfaces::ready;
 use musubi::interfaces::servers::{act, state};
 use musubi::rt::post::Post;
-use musubi::rt::{Condition, Mutex, Once, task, thread, time};
+use musubi::rt::{Condition, Mutex, task, thread, time};
 use musubi::{AclEntry, Error, Rights, servers};
 use zerocopy::{FromBytes, FromZeros};
 
@@ -37,7 +37,7 @@ pub struct Supervisor {
     orders: Mutex<Vec<(&'static str, u64, u64)>>,
     ordered: AtomicU64,
     carried_out: AtomicU64,
-    names: Once<NamesService>,
+    pub directory: Directory,
     book: &'static Book,
 }
 
@@ -87,27 +87,24 @@ impl Supervisor {
             orders: Mutex::new(Vec::new()),
             ordered: AtomicU64::new(0),
             carried_out: AtomicU64::new(0),
-            names: Once::new(),
+            directory: Directory::new(),
             book,
         }
     }
 
-    /// The name service, as soon as it was started.
-    pub fn names(&self) -> Result<&NamesService, Error> {
-        self.names.get().ok_or(Error::NotFound)
-    }
-
-    /// Starts a server for the first time and sees to it from then on. `gates`: of `ready` and `ledger`.
+    /// Starts a server for the first time and sees to it from then on. `gates`: of `ready` and `ledger`. Value: whether the machine has it.
     pub fn begin(
         &'static self,
         server: &'static Server,
         loader: &'static LoaderClient,
         gates: [u64; 2],
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let mut place = [0; PLACE];
         match loader.place(server.path.as_bytes(), &mut place) {
-            // Some images do without it.
-            Err(Error::NotFound) if !server.needed => return Ok(()),
+            Err(Error::NotFound) => {
+                task::log(&format!("init: without {}: {}", server.name, server.lost));
+                return Ok(false);
+            }
             other => other.map_err(doing("a place"))?,
         }
         let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
@@ -116,8 +113,8 @@ impl Supervisor {
         if server.ledger {
             self.book.is_for(place.text);
         }
-        if server.name == NAMES {
-            self.book.names_are(place.text);
+        if server.name == NAMES || self.directory.names().is_none() {
+            self.book.hears(place.text);
         }
         let index = {
             let mut all = self.all.lock();
@@ -145,7 +142,8 @@ impl Supervisor {
             }
             task::log(&format!("init: {}: {why}\n", server.path));
         }
-        thread::spawn(move || tender.live(first), 0).map(drop).map_err(doing("thread"))
+        thread::spawn(move || tender.live(first), 0).map_err(doing("thread"))?;
+        Ok(true)
     }
 
     /// Ends what somebody wants ended, and has the loader place what is no server: those who ask do so on their own threads, which may not.
@@ -283,7 +281,7 @@ impl Tender {
     fn rest(&self, state: u64) {
         // From now on its name is found by nobody.
         if self.server.name != NAMES
-            && let Ok(names) = self.supervisor.names()
+            && let Some(names) = self.supervisor.directory.names()
         {
             let _ = names.stand(self.server.name, false);
         }
@@ -310,10 +308,12 @@ impl Tender {
         if self.server.ledger {
             env.push(variable(ledger::VARIABLE, self.gates[1]));
         }
-        if self.server.name == NAMES {
+        let directory = &self.supervisor.directory;
+        if self.server.name == NAMES || directory.names().is_none() {
             env.push(variable(ready::VARIABLE, self.gates[0]));
+            env.extend(directory.variables());
         } else {
-            command = command.names(self.supervisor.names().map_err(doing("names"))?.service().gate());
+            command = command.names(directory.gate());
         }
         if self.server.name == FILES {
             command = command.limits(limits_of_files().map_err(doing("memory"))?);
@@ -360,22 +360,21 @@ impl Tender {
     }
 
     fn is_ready(&self, task: u64) -> Result<(), Error> {
-        if self.server.name == NAMES {
-            let gate = self.supervisor.book.await_ready(task, LOOK_NS)?;
-            let names = self
-                .supervisor
-                .names
-                .get_or_try(|| Ok::<_, Error>(NamesService::new_with_args(gate, 4096).always()))?;
-            // Everybody knows where it stands.
-            return if names.service().gate() == gate { Ok(()) } else { Err(Error::Changed) };
-        }
-        let names = self.supervisor.names()?;
-        // Of the one before the name stands, too.
-        if names.stand(self.server.name, true)? != task {
-            return Err(Error::NotFound);
+        let Supervisor { directory, book, .. } = self.supervisor;
+        match directory.names().filter(|_| self.server.name != NAMES) {
+            // Of the one before the name stands, too.
+            Some(names) if names.stand(self.server.name, true)? != task => return Err(Error::NotFound),
+            Some(_) => {}
+            None => {
+                let gate = book.await_ready(self.place.text, task, LOOK_NS)?;
+                if self.server.name == NAMES {
+                    return directory.names_are_at(gate);
+                }
+                directory.publish(self.server.name, gate)?;
+            }
         }
         if self.server.name == FILES {
-            self.loader.use_files(names.lookup(FILES)?)?;
+            self.loader.use_files(directory.lookup(FILES)?)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ static PIPES: Once<PipesService> = Once::new();
 
 /// The two ends of a new pipe: to read from and to write to.
 fn pipe() -> Result<(Stream, Stream), Error> {
-    let pipes = PIPES.get_or_try(|| musubi::names::lookup("pipes").map(PipesService::new))?;
+    let pipes = PIPES.get_or_try(|| musubi::names::server("pipes").map(PipesService::new))?;
     let (gate, id) = (pipes.streams()?, pipes.make()?);
     Ok((Stream(StreamRef { gate, id }), Stream(StreamRef { gate, id: id + 1 })))
 }
@@ -226,7 +226,7 @@ pub fn start(shell: &mut Shell, commands: &[Command], foreground: bool) -> Resul
             }
             if !(is_builtin && next_is_builtin) {
                 let (from, to) = pipe().map_err(|e| {
-                    musubi::eprintln!("shell: no pipe: {e}");
+                    musubi::eprintln!("shell: no pipe: {}", musubi::why(e));
                     ended::REFUSED
                 })?;
                 if is_builtin {

@@ -315,19 +315,24 @@ pub fn describe(commands: &[Command]) -> String {
 /// The same; where there is no program `sh`, this one is it.
 fn find_or_shell(name: &[u8]) -> Option<Vec<u8>> {
     let is_shell = [&b"sh"[..], b"bin/sh", b"/bin/sh"].contains(&name);
-    find(name).or_else(|| is_shell.then(|| b"bin/shell".to_vec()))
+    find(name).filter(|_| !is_shell || has_files()).or_else(|| is_shell.then(|| b"bin/shell".to_vec()))
 }
 
 fn is_executable(path: &[u8]) -> bool {
     musubi::files::find(path).is_ok_and(|info| info.mode & 0o111 != 0)
 }
 
-/// The file of a program: as typed, or in `bin`.
+fn has_files() -> bool {
+    musubi::files::find(b"/") != Err(Error::NoServer)
+}
+
+/// The file of a program: as typed, or in `bin`. Without files the loader knows what came with the image.
 pub fn find(name: &[u8]) -> Option<Vec<u8>> {
     let is_file = |path: &[u8]| musubi::files::find(path).is_ok_and(|info| !musubi::files::is_directory(&info));
-    if is_file(name) {
+    let is_path = name.contains(&b'/');
+    if is_file(name) || is_path && !has_files() {
         return Some(name.to_vec());
     }
     let in_bin = [&b"bin/"[..], name].concat();
-    (!name.contains(&b'/') && is_file(&in_bin)).then_some(in_bin)
+    (!is_path && (is_file(&in_bin) || !has_files())).then_some(in_bin)
 }

@@ -107,7 +107,7 @@ pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
 
 pub fn linux_unknown(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let list = || -> Result<Vec<String>, Error> {
-        let linux = LinuxService::new_with_args(musubi::names::lookup("linux")?, 4096);
+        let linux = LinuxService::new_with_args(musubi::names::server("linux")?, 4096);
         let mut lines = Vec::new();
         let mut line = [0; 256];
         loop {

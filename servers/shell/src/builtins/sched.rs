@@ -28,7 +28,7 @@ pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
 }
 
 fn client() -> Result<SchedService, Error> {
-    musubi::names::lookup("sched").map(|gate| SchedService::new_with_args(gate, 4096))
+    musubi::names::server("sched").map(|gate| SchedService::new_with_args(gate, 4096))
 }
 
 fn tell(log: u64, io: &mut Io) -> Result<(), Error> {

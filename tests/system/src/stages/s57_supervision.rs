@@ -1,9 +1,12 @@
 //! Servers end, and are restarted where they stood. From within: see `tests/guest/check`.
 
-use crate::case::{Case, checks, function, sh};
+use crate::case::{Case, checks, function, several, sh};
+use crate::checks::Found;
 use crate::lab::{Failure, Lab};
 use crate::session::Session;
-use machine::Options;
+use abi::boot::SERVERS;
+use machine::{Options, Outcome};
+use std::time::Duration;
 
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -25,10 +28,10 @@ pub fn cases() -> Vec<Case> {
                 "drivers_and_personality",
                 "what_cannot_be_asked_for",
                 "who_stays_bound_keeps_nothing",
+                "a_fault_in_one_leaves_the_others",
                 "a_few_kills_under_load",
             ],
         )
-                "a_fault_in_one_leaves_the_others",
         .timeout(600)
         .spread(),
         // Each of them, called by its gate and asked by its post, one after the other; and several away at the same time.
@@ -65,6 +68,7 @@ pub fn cases() -> Vec<Case> {
         .err_any()
         .timeout(200),
         function("a_line_typed_afterwards", typed_afterwards),
+        several("left_out", &LEFT_OUT.map(|one| one.0), left_out),
     ]
 }
 
@@ -113,4 +117,73 @@ fn stopped_in_turn() -> String {
     let all = |what: &str| CAN_BE_STOPPED.map(|server| format!("servers {what} {server}")).join("; ");
     let each = CAN_BE_STOPPED.map(|server| format!("servers stop {server}; {does}; servers start {server}")).join("; ");
     format!("{each}; {}; {does}; {}; {does}", all("stop"), all("start"))
+}
+
+/// CUBIX-17: a machine without a server, a command line, what that prints as output and as errors, and its status.
+const LEFT_OUT: [(&str, &str, &str, &str, u8); 11] = [
+    (
+        "without_names",
+        "check as status 4; echo $?; echo x > /tmp/x; cat /tmp/x; servers kill pipes; check as bytes out 0 | cat; servers kill files; \
+         cat /tmp/x; counter; sched use share; exit 3",
+        "4\nx\n",
+        "cat: /tmp/x: not found\ncounter: counter: GONE\nsched: GONE\n",
+        3,
+    ),
+    (
+        "without_files",
+        "check as status 4; echo $?; sh -c 'echo in another'; check as bytes out 0 | cat; ls; echo a > x; cat x; nobody; exit 3",
+        "4\nin another\n",
+        "ls: /: GONE\nshell: x: GONE\ncat: x: GONE\nnobody: cannot be run: not found\n",
+        3,
+    ),
+    (
+        "without_processes",
+        "echo a; check as status 4; echo $?; echo b > x; cat x; exit 3",
+        "a\n126\nb\n",
+        "check: cannot be run: GONE\n",
+        3,
+    ),
+    ("without_clock", "sleep 1; check as status 4; echo $?; date", "4\n", "sleep: GONE\ndate: GONE\n", 1),
+    (
+        "without_memory",
+        "check as status 4; echo $?; servers start memory",
+        "4\n",
+        "servers: memory: there is no such server\n",
+        1,
+    ),
+    (
+        "without_keyboard",
+        "check as status 4; servers start keyboard",
+        "",
+        "servers: keyboard: there is no such server\n",
+        1,
+    ),
+    ("without_console", "echo a; check as status 7", "", "", 7),
+    ("without_pipes", "check as status 4 | cat; echo $?; echo a | cat", "126\na\n", "shell: no pipe: GONE\n", 0),
+    ("without_linux", "check as status 4; echo $?; linux-unknown", "4\n", "linux-unknown: GONE\n", 1),
+    ("without_sched", "check as status 4; echo $?; sched use share", "4\n", "sched: GONE\n", 1),
+    ("without_all", "exit 5", "", "", 5),
+];
+
+/// Each in a machine of its own; and the log says of each server that is not there what there is not, once.
+fn left_out(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found>, Failure> {
+    let folder = lab.folder(&[])?;
+    let mut found = Vec::new();
+    for (name, line, out, err, status) in LEFT_OUT.into_iter().filter(|one| names.contains(&one.0)) {
+        let server = name.trim_start_matches("without_");
+        let is_left_out = |one: &str| server == "all" || one == server;
+        let without = SERVERS.into_iter().filter(|one| is_left_out(one)).map(String::from).collect();
+        let options = Options { without, ..options.clone() };
+        let ended = lab.exec(&options, &folder, &[line.as_bytes().to_vec()], Duration::from_secs(60))?;
+        let err = err.replace("GONE", "its server was left out or stopped");
+        let said = |one: &str| ended.console.matches(&format!("init: without {one}: ")).count();
+        let is_good = ended.outcome == Outcome::Exited(status)
+            && (ended.out.as_slice(), ended.err.as_slice()) == (out.as_bytes(), err.as_bytes())
+            && SERVERS.into_iter().all(|one| said(one) == usize::from(is_left_out(one)));
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let why =
+            || format!("{:?}\n{}---\n{}---\n{}", ended.outcome, shown(&ended.out), shown(&ended.err), ended.tail(40));
+        found.push((name, if is_good { Ok(()) } else { Err(Failure::Failed(why())) }));
+    }
+    Ok(found)
 }
