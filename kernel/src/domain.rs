@@ -128,6 +128,13 @@ impl Domain {
         self.own.get().into_iter().chain(&self.shared).cloned().collect()
     }
 
+    /// It is of no use any more, and neither is its own view. Call without locks.
+    pub fn retire_view(&self) {
+        if let Some(view) = self.own.get() {
+            view.retire();
+        }
+    }
+
     /// The page-table root that it runs with.
     #[inline(always)]
     pub fn root(&self) -> u64 {

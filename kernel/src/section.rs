@@ -338,11 +338,9 @@ impl Section {
                 return Err(Error::Busy);
             }
             state.cloning = true;
-            let stale = view::change(&mut state.mapped, 0, self.reserve, Change::WriteProtect);
-            let resident = state.pages.resident();
-            drop(state);
+            let (resident, len) = (state.pages.resident(), state.len);
+            view::change_all(self, state, len, Change::WriteProtect);
             // From here no processor can store to the pages without a fault, and faults wait for us.
-            stale.flush();
             (kind, resident)
         };
         let made = owner.charge(Resource::Frames, resident).and_then(|()| {

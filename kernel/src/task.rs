@@ -346,7 +346,9 @@ impl Task {
             drop(pager.take());
         }
         let keyed = self.keyed.lock().take();
-        drop(keyed);
+        if let Some(keyed) = keyed {
+            keyed.lower.retire();
+        }
         let codes = self.ended.lock().clear();
         self.release(Resource::Frames, codes);
         self.finished.store(true, Ordering::SeqCst);

@@ -12,7 +12,7 @@ use crate::sched;
 use crate::section::Section;
 use crate::task::ENDS;
 use crate::thread::Thread;
-use crate::view::{self, Change};
+use crate::view;
 use abi::{Error, Rights};
 use abi::layout::PAGE;
 use abi::section::kind;
@@ -104,7 +104,7 @@ impl Section {
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
     /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
     pub fn seal(&self, by: &Domain) -> Result<(), Error> {
-        let stale = {
+        {
             let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
@@ -124,9 +124,9 @@ impl Section {
             // Nothing is written there any more, by the kernel neither.
             let paid = state.structures.cut(self.base, 0);
             state.owner.release(Resource::Frames, paid);
-            view::change(&mut state.mapped, 0, self.reserve, Change::Unmap)
-        };
-        stale.flush();
+        }
+        // Faults wait for us.
+        view::leave_all(self);
         self.look_through();
         let mut state = self.state.lock();
         self.kind.store(kind::TEXT, Ordering::Release);

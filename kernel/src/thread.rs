@@ -385,6 +385,7 @@ impl Thread {
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
         drop(left);
         domains.iter().flatten().for_each(retire);
+        domains.iter().flatten().for_each(|domain| domain.retire_view());
         drop(domains);
         wait::forget(self);
         place::leave_group(self);

@@ -3,12 +3,13 @@
 
 mod mapped;
 
-pub use mapped::{AT_ONCE, Change, change, disown, hide, leave_all, show, take_out};
+pub use mapped::{AT_ONCE, Change, change, change_all, disown, hide, leave_all, show, take_out};
 use mapped::tidy;
 
 use crate::domain::Domain;
 use crate::machine::{machine, stacks_base};
 use crate::processor::{self, Processor, Scope};
+use crate::sched;
 use crate::task::Task;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
@@ -55,6 +56,12 @@ const UNPAID_EACH: u64 = 32;
 
 /// Places that are emptied with interrupts off.
 const PLACES_AT_ONCE: usize = 4;
+
+/// Steps of freeing tables with interrupts off: so many tables, or entries that are looked at for one.
+const STEPS_AT_ONCE: usize = 2048;
+
+/// Tables of a view that goes with interrupts off.
+const TABLES_AT_ONCE: u64 = 512;
 
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
@@ -142,6 +149,26 @@ struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.view.owed.forgotten();
+        self.view.returned(self.tables.free(&mut { usize::MAX }));
+    }
+}
+
+impl Taken {
+    /// Processors have forgotten it: its tables are freed, however many they are; so many steps are left until interrupts are let in. Call without locks.
+    fn settle(mut self, steps: &mut usize) {
+        if self.tables.is_empty() {
+            return;
+        }
+        let (view, mut tables) = (self.view.clone(), core::mem::take(&mut self.tables));
+        drop(self);
+        loop {
+            view.returned(tables.free(steps));
+            if tables.is_empty() {
+                return;
+            }
+            sched::breathe();
+            *steps = STEPS_AT_ONCE;
+        }
     }
 }
 
@@ -159,6 +186,8 @@ impl Stale {
     /// Waits until every processor has forgotten, then frees. Call without locks.
     pub fn flush(self) {
         processor::make_forget(self.processors, self.scope);
+        let mut steps = STEPS_AT_ONCE;
+        self.taken.into_iter().for_each(|taken| taken.settle(&mut steps));
     }
 
     pub fn join(&mut self, other: Stale) {
@@ -253,7 +282,7 @@ impl View {
             Err(MapError::NoMemory) => {
                 let stale = self.forget(0, abi::layout::SPACE_END);
                 // With no others than were made for this page there is nothing more to be had.
-                if stale.taken.iter().map(|taken| taken.tables.len() as u64).sum::<u64>() > made { Ok(Some(stale)) } else { Err(abi::Error::NoMemory) }
+                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) { Ok(Some(stale)) } else { Err(abi::Error::NoMemory) }
             }
             Err(_) => Err(abi::Error::BadAddress),
         }
@@ -332,10 +361,17 @@ impl View {
             let any = any || !tables.is_empty();
             (any, self.owed.taken(any), tables)
         };
-        self.returned(tables.len() as u64);
         let processors = if must_forget { self.users() } else { 0 };
         let taken = if any { [Taken { view: self.clone(), tables }].into() } else { Vec::new() };
         Stale { processors, taken, ..Stale::default() }
+    }
+
+    /// It is of no use any more: what it has many of goes now, in stretches, and the rest with it. Call without locks.
+    pub fn retire(self: &Arc<View>) {
+        let tables = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed);
+        if tables > TABLES_AT_ONCE {
+            self.forget(0, abi::layout::SPACE_END).flush();
+        }
     }
 
     /// Stores to a range of addresses fault from now on.

@@ -2,6 +2,7 @@
 //! bound at their bound, and the trace says how long each has taken at most.
 
 use crate::report::Report;
+use crate::short;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -25,6 +26,9 @@ use musubi::{AclEntry, Error, Rights, trace};
 /// Pages of the sections: more than a call does at a stretch, which is the bound.
 const PAGES: u64 = 2048;
 const BOUND: u64 = 512;
+/// A page of the greatest size, and of what it is split into.
+const HUGE: u64 = 1 << 30;
+const PART: u64 = 2 << 20;
 /// Threads that wait for the same.
 const CROWD: usize = 48;
 /// Threads that have called a program that is killed.
@@ -82,7 +86,7 @@ pub fn run(report: &Report) -> Result<(), String> {
         let bound = BOUNDS.iter().find(|bound| bound.0 == name).map_or("-", |bound| bound.1);
         report.handler(&name, bound, longest, times);
     }
-    Ok(())
+    short::run(report)
 }
 
 type Done = Result<(), (&'static str, Error)>;
@@ -93,6 +97,7 @@ fn say<T>(what: &'static str, done: Result<T, Error>) -> Result<T, (&'static str
 
 fn everything() -> Done {
     memory()?;
+    huge()?;
     texts()?;
     lists()?;
     gates()?;
@@ -136,6 +141,30 @@ fn memory() -> Done {
     say("taking a page", pager::take_page(two.base() + PAGE, two.base())).map(drop).or_else(absent)?;
     say("asking", Ok(section::may(two.base(), 2 * PAGE, Rights::READ, section::Who::Own)))?;
     say("deleting", two.delete())
+}
+
+/// A page of 1 GiB that is split in all its parts, where the machine has such pages: made a clone of, given back, and had again where its tables are in the way.
+fn huge() -> Done {
+    let one = say("a section of 1 GiB", Section::create(HUGE, HUGE, kind::DATA, 0))?;
+    let base = one.base();
+    for _ in 0..2 {
+        match alloc_as(base, HUGE, real::SIZE_1G) {
+            Err(Error::NotSupported) => (0..HUGE / PART).for_each(|at| probe::write(base + at * PART)),
+            had => say("a page of 1 GiB", had)?,
+        }
+        for at in 0..HUGE / PART {
+            say("making a part invalid", invalidate(base + at * PART, PAGE))?;
+            say("making it valid", validate(base + at * PART, PAGE))?;
+        }
+        let clone = say("cloning 1 GiB", Section::clone_of(base, 0, 0, 0))?;
+        say("deleting a clone", clone.delete())?;
+        let nobody = AclEntry { principal: principal::THREAD, rights: Rights::READ.bits(), id: 1, text: 0 };
+        say("an entry", section::grant(base, &nobody))?;
+        say("taking it away", section::grant(base, &AclEntry { rights: 0, ..nobody }))?;
+        say("giving it back", free(base, HUGE))?;
+    }
+    (0..HUGE / PART).for_each(|at| probe::write(base + at * PART));
+    say("deleting 1 GiB", one.delete())
 }
 
 /// Only sections with a pager have absent pages: the call is made all the same.

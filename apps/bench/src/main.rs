@@ -25,6 +25,7 @@ mod samples;
 mod sched;
 mod server;
 mod service;
+mod short;
 mod sizes;
 mod spawn;
 

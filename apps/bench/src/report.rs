@@ -11,6 +11,8 @@ pub struct Report {
     json: bool,
     unit: &'static str,
     cpus: usize,
+    /// Of each case people are told what the longest round took, and nothing else.
+    longest: bool,
     /// If nanoseconds are told: ticks and nanoseconds when it began, for the rate between them.
     began: Option<(u64, u64)>,
 }
@@ -45,8 +47,14 @@ impl Report {
                 _ => "ticks",
             },
             cpus: task::processors().count(),
+            longest: false,
             began: wall.then(|| (time::ticks(), time::now_ns())),
         }
+    }
+
+    /// The same benchmark's, which is about the longest rounds.
+    pub fn of_longest(&self) -> Report {
+        Report { longest: true, ..*self }
     }
 
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
@@ -128,6 +136,17 @@ impl Report {
 
     fn figure(&self, of: Case, unit: &str, summary: Summary) {
         let Case { case, way, bytes } = of;
+        if self.longest && !self.json {
+            if unit == self.unit && !case.contains('/') {
+                self.handler(
+                    &format!("{case} by {way}"),
+                    "a round, by a short way",
+                    summary.greatest,
+                    summary.n as u64,
+                );
+            }
+            return;
+        }
         let summary = if unit.starts_with(self.unit) { self.told(summary) } else { summary };
         let Summary { median: value, least: min, greatest: max, n } = summary;
         let (bench, cpus) = (self.bench, self.cpus);

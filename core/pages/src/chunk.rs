@@ -100,6 +100,10 @@ impl<P: Page> Chunk<P> {
     #[inline]
     pub(crate) fn resident_in(&self, at: usize, count: usize) -> u64 {
         let end = (at + count).min(self.pages.len());
+        if self.resident == 0 || (at, end) == (0, self.pages.len()) {
+            // Where there are many chunks nobody looks at every page.
+            return self.resident;
+        }
         self.pages.get(at..end).map_or(0, |pages| pages.iter().filter(|page| page.is_some()).count() as u64)
     }
 

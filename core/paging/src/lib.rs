@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod entry;
+mod gone;
 mod hide;
 mod map;
 mod split;
@@ -12,6 +13,7 @@ mod tables;
 mod unmap;
 
 pub use entry::Prot;
+pub use gone::Gone;
 pub use map::{MapError, Mapped};
 pub use split::Touched;
 pub use tables::{TableMem, Tables};

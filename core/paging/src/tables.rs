@@ -1,6 +1,7 @@
 //! The tables of one view: making them, reading them, sharing the kernel's half.
 
 use crate::entry::{Entry, Prot, span};
+use crate::gone::Gone;
 
 /// Entries in a table.
 pub(crate) const ENTRIES: usize = 512;
@@ -96,9 +97,13 @@ impl Tables {
 
     /// Frees all tables of the lower half, and the root. No processor may be using them.
     pub fn free_lower(self, mem: &mut impl TableMem) {
-        for index in 0..UPPER {
-            free(mem, read(mem, self.root, index), ROOT);
+        let mut gone = Gone::default();
+        for entry in (0..UPPER).map(|index| read(mem, self.root, index)) {
+            if entry.present() {
+                gone.push(entry.frame(), ROOT - 1);
+            }
         }
+        gone.free(mem, &mut { usize::MAX });
         mem.free(self.root);
     }
 
@@ -106,19 +111,6 @@ impl Tables {
     pub fn tables(&self, mem: &impl TableMem) -> u64 {
         (0..UPPER).map(|index| count(mem, read(mem, self.root, index), ROOT)).sum()
     }
-}
-
-/// Frees what `entry`, which stands in a table at `level`, links to.
-fn free(mem: &mut impl TableMem, entry: Entry, level: u32) {
-    if !entry.present() || entry.maps(level) {
-        return;
-    }
-    if level > 2 {
-        for index in 0..ENTRIES {
-            free(mem, read(mem, entry.frame(), index), level - 1);
-        }
-    }
-    mem.free(entry.frame());
 }
 
 /// Counts the tables that `entry`, which stands in a table at `level`, links to.

@@ -120,10 +120,40 @@ fn a_large_page_is_split_where_a_part_changes() {
         tables.translate(&memory, GIB + MIB2 + 0x1000),
         Some((3 * GIB + MIB2 + 0x1000, Prot { write: false, ..prot }))
     );
-    let out = tables.unmap(&mut memory, GIB, GIB);
-    assert_eq!((out.pages, out.more), (512 * 512 - 1, false), "all but the one that was hidden");
-    out.tables.into_iter().for_each(|table| memory.free(table));
+    let mut out = tables.unmap(&mut memory, GIB, GIB);
+    assert_eq!(
+        (out.pages, out.more, out.tables.tops()),
+        (0, false, 2),
+        "a table with all that hangs on it, and the one above"
+    );
+    assert_eq!(out.tables.free(&mut memory, &mut { usize::MAX }), 4);
     assert_eq!(tables.map_sized(&mut memory, GIB, 3 * GIB, GIB, prot), Ok(Mapped::New));
+}
+
+/// However much is mapped there: what takes long is done in stretches, when processors have forgotten.
+#[test]
+fn many_tables_go_in_stretches() {
+    let mut memory = Memory { room: 5000, ..Memory::default() };
+    let mut tables = Tables::new(&mut memory).unwrap();
+    for table in 0..2048 {
+        tables.map(&mut memory, GIB + table * MIB2, 0x7000, RW).unwrap();
+    }
+    let (_, before) = (tables.unmap(&mut memory, 0, 4096), memory.touched.get());
+    let mut gone = tables.unmap(&mut memory, 0, 1 << 47).tables;
+    // All of the root and nothing else.
+    assert!(memory.touched.get() - before < 2 * 512, "{} accesses", memory.touched.get() - before);
+    assert_eq!(tables.tables(&memory), 0);
+    assert!(gone.are_more_than(&memory, 2052) && !gone.are_more_than(&memory, 2053));
+    let mut freed = 0;
+    while !gone.is_empty() {
+        let before = memory.touched.get();
+        let some = gone.free(&mut memory, &mut 100);
+        assert!(memory.touched.get() - before <= 100 && some <= 100);
+        freed += some;
+    }
+    assert_eq!(freed, 2048 + 4 + 1);
+    tables.free_lower(&mut memory);
+    assert!(memory.tables.is_empty());
 }
 
 #[test]
@@ -157,9 +187,9 @@ fn all_roots_share_the_upper_half() {
     assert_eq!(view.translate(&memory, upper + 0x1fff).unwrap().0, 0x3000);
     assert_eq!(kernel.translate(&memory, 0), None);
     // Taking out all of it leaves the link from the roots, which the other roots have too.
-    let out = kernel.unmap(&mut memory, upper, 1 << 47);
-    assert_eq!((out.pages, out.tables.len()), (2, 2));
-    out.tables.into_iter().for_each(|table| memory.free(table));
+    let mut out = kernel.unmap(&mut memory, upper, 1 << 47);
+    assert_eq!((out.pages, out.tables.tops()), (0, 1));
+    assert_eq!(out.tables.free(&mut memory, &mut { usize::MAX }), 2);
     assert_eq!(view.translate(&memory, upper), None);
     assert_eq!((view.tables(&memory), kernel.tables(&memory)), (3, 0));
     view.free_lower(&mut memory);

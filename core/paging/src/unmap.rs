@@ -1,19 +1,19 @@
 //! Taking pages out, and taking away the right to write.
 
 use crate::entry::{Entry, span};
+use crate::gone::Gone;
 use crate::split::{Touched, split};
 use crate::tables::{ENTRIES, NOWHERE, ROOT, TRANSLATED, TableMem, Tables, UPPER, index, read};
-use alloc::vec::Vec;
 
 /// What [`Tables::unmap`] took out.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "the tables must be freed, after the shootdown"]
 pub struct Unmapped {
-    /// How many 4 KiB pages were mapped.
+    /// How many 4 KiB pages were mapped by entries that were emptied: without those that tables have taken with them.
     pub pages: u64,
-    /// Tables that are not linked any more. A processor may be walking them until it has been told; then the caller
+    /// Tables that are not linked any more, as they were. A processor may be walking them until it has been told; then the caller
     /// frees them.
-    pub tables: Vec<u64>,
+    pub tables: Gone,
     /// More was taken out than the range: see [`Touched::more`].
     pub more: bool,
 }
@@ -113,15 +113,20 @@ fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Ran
             // No processor remembers it.
             mem.write(table, at, Entry::EMPTY.0);
         } else if entry.present() {
-            let before = out.tables.len();
-            unmap(mem, entry.frame(), level - 1, first, range, keep, out);
+            let before = out.tables.tops();
             // What hangs on the upper half of a root hangs on all roots.
             let shared = level == ROOT && (keep || at >= UPPER);
-            // Looked for only where a table went: a table of pages is likely to get a page again.
-            let emptied = || out.tables.len() > before && is_empty(mem, entry.frame());
-            if !shared && (covered || emptied()) {
+            if covered && !shared {
+                // What hangs on it goes with it, however much that is.
                 mem.write(table, at, Entry::EMPTY.0);
-                out.tables.push(entry.frame());
+                out.tables.push(entry.frame(), level - 1);
+                continue;
+            }
+            unmap(mem, entry.frame(), level - 1, first, range, keep, out);
+            // Looked for only where a table went: a table of pages is likely to get a page again.
+            if !shared && out.tables.tops() > before && is_empty(mem, entry.frame()) {
+                mem.write(table, at, Entry::EMPTY.0);
+                out.tables.push_empty(entry.frame());
             }
         }
     }

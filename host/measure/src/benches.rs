@@ -58,8 +58,8 @@ pub const BENCHES: [Bench; 15] = [
         cpus: 1,
         also_cpus: &[],
         untold: false,
-        mem: "512M",
-        limits: &["limit", "frames=60000", "sections=4000", "threads=1000"],
+        mem: "4G",
+        limits: &["limit", "frames=700000", "sections=4000", "threads=1000"],
     },
     Bench {
         name: "info",

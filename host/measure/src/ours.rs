@@ -5,6 +5,7 @@ use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, count, unit};
 use crate::itc;
 use crate::locks;
 use crate::steps;
+use crate::table::handlers;
 use crate::untold;
 use crate::ways;
 use anyhow::{Context, Result, bail, ensure};
@@ -216,6 +217,9 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             let is_new =
                 |one: &Figure| !all.iter().any(|known: &Figure| known.case == one.case && known.way == one.way);
             let of_ways: Vec<Figure> = of_ways.into_iter().filter(is_new).collect();
+            if figure.bench == handlers::NAME {
+                all.extend(handlers::short(figure, &steps));
+            }
             all.extend(steps);
             all.extend(of_ways);
         }
@@ -299,6 +303,23 @@ mod tests {
                 ("NullProc", "spins", [0, 0, 0, 3]),
             ]
         );
+    }
+
+    /// SSS-24: in rounds that went the usual way. What an interrupt took on the way out is a handler of its own.
+    #[test]
+    fn short_ways_stand_among_handlers() {
+        let interrupted = Some(vec![(5, 10), (KERNEL, 57), (5, 5), (KERNEL, 900), (5, 15)]);
+        let other = Round { steps: interrupted, ..round(957, 9) };
+        let case = Case { rounds: vec![(2, round(57, 8)), (1, round(67, 9)), (1, other)] };
+        let outside = Case { rounds: vec![(3, Round { steps: Some(vec![(5, 10), (9, 40)]), ..round(20, 0) })] };
+        let mut told = [total("page_free", "light", 4), total("NullProc", "epc-h", 3)];
+        told.iter_mut().for_each(|figure| figure.bench = handlers::NAME.into());
+        let all = join(told.into(), &[case, outside]).unwrap();
+        let own: Vec<&Figure> = all.iter().filter(|figure| figure.unit == "instructions-at-most").collect();
+        assert_eq!(own.len(), 1);
+        assert_eq!((own[0].case.as_str(), own[0].way.as_str()), ("page_free", "the short way light"));
+        assert_eq!((own[0].value, own[0].n), (67, 3));
+        assert!(!own[0].has_rounds());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod by_size;
 mod compared;
-mod handlers;
+pub(crate) mod handlers;
 mod k1;
 mod message;
 mod wall;

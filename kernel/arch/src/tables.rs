@@ -3,9 +3,8 @@
 use crate::frames::Frame;
 use crate::gate::{self, Gate};
 use crate::image::{self, Mem};
-use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
-use paging::{MapError, Prot, TableMem, Tables, Touched};
+use paging::{Gone, MapError, Prot, TableMem, Tables, Touched};
 
 /// The tables of one view. Dropped only when no processor has them loaded.
 pub struct ViewTables {
@@ -29,22 +28,24 @@ const USER: u64 = 4;
 /// Present, writable, for user code, accessed.
 const LINK: u64 = 0x27;
 
-/// Tables unlinked from a view. They are freed when this is dropped, which must be after the shootdown.
+/// Tables unlinked from a view, with all below them. They are freed after the shootdown: at the latest when this is dropped.
 #[must_use = "drop it after the shootdown"]
 #[derive(Default)]
-pub struct Retired(Vec<u64>);
+pub struct Retired(Gone);
 
 impl Drop for Retired {
     fn drop(&mut self) {
-        for &table in &self.0 {
-            Mem.free(table);
-        }
+        self.0.free(&mut Mem, &mut { usize::MAX });
     }
 }
 
 impl Retired {
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// Frees some, as long as there are steps left: a table, or a look at an entry. How many.
+    pub fn free(&mut self, steps: &mut usize) -> u64 {
+        self.0.free(&mut Mem, steps)
+    }
+    pub fn are_more_than(&self, few: u64) -> bool {
+        self.0.are_more_than(&Mem, few)
     }
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -191,7 +192,7 @@ impl ViewTables {
                 };
                 out.any |= gone.pages > 0;
                 out.more |= gone.more;
-                out.tables.0.extend(gone.tables);
+                out.tables.0.join(gone.tables);
             }
         }
         out

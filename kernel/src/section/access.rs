@@ -51,7 +51,7 @@ impl Section {
     /// interrupts are let in between them.
     pub fn set_entry_for(&self, domain: &Domain, entry: &AclEntry) -> Result<(), Error> {
         let state = self.lock_for(domain, Rights::CHANGE_ACL)?;
-        if state.mapped.len() <= view::AT_ONCE {
+        if state.mapped.len() as u64 <= view::AT_ONCE {
             return self.set_entry_locked(state, entry, Self::acl_changed);
         }
         let mut is_for_all = false;

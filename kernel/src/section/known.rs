@@ -6,7 +6,7 @@ use crate::info::{name_words, word};
 use crate::domain::Domain;
 use crate::sched;
 use ::info::tells;
-use crate::view::{self, Change};
+use crate::view;
 use abi::layout::PAGE;
 use abi::section::{NAME_LEN, SectionInfo, flag};
 use abi::{Error, Rights};
@@ -141,10 +141,7 @@ impl Section {
     /// From now on it is; whoever has used it already does so anew.
     pub fn make_secret(&self) {
         self.secret.store(true, Ordering::Release);
-        let mut state = self.state.lock();
-        state.show(self);
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        drop(state);
-        stale.flush();
+        self.state.lock().show(self);
+        view::leave_all(self);
     }
 }

@@ -3,10 +3,12 @@
 use super::{Mapping, Stale};
 use crate::processor;
 use crate::sched;
-use crate::section::Section;
+use crate::section::{Section, State};
+use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use spin::MutexGuard;
 
 /// The section at `base` is no more: no view counts as registered with it. (The next one at its address is another.)
 pub fn disown(mapped: &mut Vec<Mapping>, base: u64) {
@@ -119,27 +121,54 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
     true
 }
 
-/// Views that are emptied of a section with interrupts off.
-pub const AT_ONCE: usize = 32;
+/// What is done to views that map a section with interrupts off: so many are emptied of it, or so many tables made read-only.
+pub const AT_ONCE: u64 = 32;
+/// What a table maps.
+const TABLE: u64 = 512 * PAGE;
 
-/// The section leaves all views that map it now, however many they are; what they are registered for stays, so that who changes it meanwhile
-/// waits for what they owe. Call without locks, when the rights that are to end are gone from its list, or it is dead.
-pub fn leave_all(section: &Section) {
-    let mut left = section.state.lock().mapped.len();
-    while left > 0 {
-        let mut stale = Stale::default();
-        {
-            let mapped = &section.state.lock().mapped;
-            // From the end: where registrations that do not count are tidied away in between, those that are left move down.
-            let end = left.min(mapped.len());
-            left = end.saturating_sub(AT_ONCE);
-            for mapping in &mapped[left..end] {
-                change_one(mapping, 0, section.reserve, Change::Unmap, &mut stale);
+impl Change {
+    /// How far it goes in a stretch in which there is `room`, from `from` on, and how much of the room that takes.
+    fn goes(self, from: u64, end: u64, room: u64) -> (u64, u64) {
+        match self {
+            // However much is mapped: tables go as a whole.
+            Change::Unmap => (end, 1),
+            Change::WriteProtect => {
+                let to = end.min(from + room * TABLE);
+                (to, (to - from).div_ceil(TABLE).max(1))
             }
         }
-        stale.flush();
-        if left > 0 {
-            sched::breathe();
+    }
+}
+
+/// The section leaves all views that map it now, however many they are; what they are registered for stays, so that who changes it meanwhile
+/// waits for what they owe. Call without locks, when the rights that are to end are gone from its list, or it is dead, or nobody maps anything
+/// of it anew for another reason.
+pub fn leave_all(section: &Section) {
+    change_all(section, section.state.lock(), section.reserve, Change::Unmap);
+}
+
+/// Applies a change to all of a section, up to `len`, in all views that map it now: under its lock, which is let go between stretches. Nobody undoes it
+/// meanwhile.
+pub fn change_all<'a>(section: &'a Section, mut state: MutexGuard<'a, State>, len: u64, what: Change) {
+    // From the end: where registrations that do not count are tidied away in between, those that are left move down.
+    let (mut left, mut from) = (state.mapped.len(), 0);
+    loop {
+        let (mut stale, mut room) = (Stale::default(), AT_ONCE);
+        if left > state.mapped.len() {
+            (left, from) = (state.mapped.len(), 0);
         }
+        while left > 0 && room > 0 {
+            let (to, taken) = what.goes(from, len, room);
+            change_one(&state.mapped[left - 1], from, to, what, &mut stale);
+            room -= taken;
+            (left, from) = if to < len { (left, to) } else { (left - 1, 0) };
+        }
+        drop(state);
+        stale.flush();
+        if left == 0 {
+            return;
+        }
+        sched::breathe();
+        state = section.state.lock();
     }
 }

@@ -2,6 +2,7 @@
 //! told to forget it. The meaning of an entry is written down here once more, from the manual.
 
 use crate::{Prot, TableMem};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables by physical address, each with its entries that are not 0. A table that was freed is never given out again, and
@@ -12,6 +13,8 @@ pub struct Memory {
     pub made: u64,
     /// How many more tables there is memory for.
     pub room: u64,
+    /// How many entries were read or written.
+    pub touched: Cell<u64>,
 }
 
 impl TableMem for Memory {
@@ -30,11 +33,13 @@ impl TableMem for Memory {
     }
 
     fn read(&self, table: u64, index: usize) -> u64 {
+        self.touched.set(self.touched.get() + 1);
         let table = self.tables.get(&table).expect("a table that is walked exists");
         table.get(&index).copied().unwrap_or(0)
     }
 
     fn write(&mut self, table: u64, index: usize, entry: u64) {
+        self.touched.set(self.touched.get() + 1);
         let table = self.tables.get_mut(&table).expect("a table that is written exists");
         if entry == 0 {
             table.remove(&index);

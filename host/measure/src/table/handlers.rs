@@ -9,6 +9,14 @@ pub const NAME: &str = "handlers";
 /// Behind the unit of its figures.
 const UNIT: &str = "-at-most";
 
+/// The longest stretch of a short way, from the steps of a case's rounds that went the usual way, if they go into the kernel.
+pub fn short(total: &Figure, steps: &[Figure]) -> Option<Figure> {
+    let in_kernel = |step: &&Figure| step.case_and_step().1.is_some_and(|name| name.starts_with("kernel"));
+    let step = steps.iter().filter(in_kernel).max_by_key(|step| step.max)?;
+    let (unit, way) = (format!("{}{UNIT}", total.unit), format!("the short way {}", total.way));
+    Some(Figure { unit, way, value: step.max, min: step.min, max: step.max, n: step.n, ..total.clone() })
+}
+
 pub fn show(figures: &[Figure], f: &mut fmt::Formatter) -> fmt::Result {
     let mut own: Vec<&Figure> = figures.iter().filter(|one| one.system == MUSUBI && one.unit.ends_with(UNIT)).collect();
     own.sort_by_key(|one| (std::cmp::Reverse(one.value), one.case.clone()));
