@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub const PROMPT: &str = "\nmusubi> \x1b[K";
 /// How long an answer may take on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same until the first prompt: the front tool looks whether there is something to build, and an image takes a boot loader its time.
+const TO_PROMPT: Duration = Duration::from_secs(180);
 
 pub struct Session {
     child: Child,
@@ -57,7 +59,7 @@ impl Session {
             }
         });
         let mut session = Self { child, keyboard, screen, bytes: Vec::new(), shown: String::new(), seen: 0 };
-        session.expect(PROMPT)?;
+        session.expect_within(PROMPT, TO_PROMPT)?;
         Ok(session)
     }
 
@@ -68,7 +70,11 @@ impl Session {
 
     /// Waits until `text` is shown behind what was waited for before.
     pub fn expect(&mut self, text: &str) -> Result<(), Failure> {
-        let until = Instant::now() + PATIENCE;
+        self.expect_within(text, PATIENCE)
+    }
+
+    fn expect_within(&mut self, text: &str, patience: Duration) -> Result<(), Failure> {
+        let until = Instant::now() + patience;
         loop {
             if let Some(at) = self.shown[self.seen..].find(text) {
                 self.seen += at + text.len();
