@@ -2,7 +2,7 @@
 
 use super::known::{Known, name, times};
 use super::table::{Table, bytes, time as duration};
-use super::{misused, number, text};
+use super::{misused, number, sections, text};
 use crate::io::Io;
 use crate::say;
 use crate::shell::{Job, Shell};
@@ -68,6 +68,9 @@ fn tasks(known: &Known, io: &mut Io) {
     }
     table.print(io);
     apart(known, io);
+    for task in own.values().filter(|task| task.pager != 0) {
+        say!(io, "task {} has a pager for its threads: {}", task.number, sections::asked(task.pager, task.asked));
+    }
 }
 
 /// The word of a class of texts (SSS-61).

@@ -51,13 +51,16 @@ pub fn sections(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     0
 }
 
-/// Level and text, and how often it was asked; in vain, if that happened.
+/// Level and text, and how often it was asked.
 fn pager(info: &Section) -> String {
-    let (asked, in_vain) = (info.asked & ((1 << IN_VAIN) - 1), info.asked >> IN_VAIN);
-    match (info.pager, in_vain) {
-        (0, _) => "-".into(),
-        (text, 0) => format!("{} {text:#x} {asked}", info.level),
-        (text, in_vain) => format!("{} {text:#x} {asked} ({in_vain} in vain)", info.level),
+    if info.pager == 0 { "-".into() } else { format!("{} {}", info.level, asked(info.pager, info.asked)) }
+}
+
+/// A pager's text, and how often it was asked; in vain, if that happened.
+pub fn asked(text: u64, asked: u64) -> String {
+    match (asked & ((1 << IN_VAIN) - 1), asked >> IN_VAIN) {
+        (asked, 0) => format!("{text:#x} {asked}"),
+        (asked, in_vain) => format!("{text:#x} {asked} ({in_vain} in vain)"),
     }
 }
 

@@ -20,7 +20,7 @@ use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::info::{self, Info};
 use musubi::rt::pager::{self, answer, flag, miss};
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, fault, thread, time};
+use musubi::rt::{Section, fault, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -237,11 +237,13 @@ fn two_tasks() -> Outcome {
     let base = section.base();
     section::grant(base, &everybody(Rights::READ | Rights::WRITE | Rights::CHANGE_ACL)).map_err(doing("grant"))?;
     let (own, gate) = own(Does::Validate)?;
+    same!(asked_of_task(), Some((0, 0)), "what is told of a task without a pager");
     pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
-    for _ in 0..3 {
+    for round in 0..3 {
         invalidate(base, 2 * PAGE).map_err(doing("invalidate"))?;
         store(base, 7);
         same!(own.calls(), 1, "this task's fault");
+        same!(asked_of_task(), Some((2 * round + 1, 0)), "what is told of the task's pager");
         let how = run_role(&["task-pager", &format!("{base}")])?;
         same!((how.kind, how.code), (exit::EXITED, 0), "how the other task ended");
         same!(own.calls(), 0, "faults of the other task");
@@ -249,8 +251,37 @@ fn two_tasks() -> Outcome {
         same!(own.calls(), 1, "the other one has left it invalid");
         store(base, 7);
     }
+    own.set(Does::Refuse);
+    invalidate(base, PAGE).map_err(doing("invalidate"))?;
+    holds!(read(base).is_none(), "a page that the pager refuses is read");
+    same!(asked_of_task(), Some((7, 1)), "what is told of a pager that refuses");
     pager::set_for_task(0, 0).map_err(doing("no pager"))?;
+    same!(asked_of_task(), Some((0, 0)), "what is told without a pager");
     section.delete().map_err(doing("delete"))
+}
+
+/// How often the pager of this task's threads was asked, and in vain.
+fn asked_of_task() -> Option<(u64, u64)> {
+    let about = info::of_users(musubi::start().user());
+    let own = about.iter().flat_map(Info::own_tasks).find(|one| one.number == task::own())?;
+    Some((own.asked & ((1 << IN_VAIN) - 1), own.asked >> IN_VAIN))
+}
+
+/// Has its pager asked three times, and stays for so many ms.
+pub fn asks(ms: u64) -> i32 {
+    let run = || -> Outcome {
+        let section = data(PAGE).map_err(doing("create"))?;
+        store(section.base(), 1);
+        let (_, gate) = own(Does::Validate)?;
+        pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+        for _ in 0..3 {
+            invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
+            same!(load(section.base()), 1, "the page");
+        }
+        time::sleep_ns(ms * 1_000_000);
+        Ok(())
+    };
+    i32::from(run().inspect_err(|why| musubi::eprintln!("{why}")).is_err())
 }
 
 /// A task with a pager of its own.

@@ -83,6 +83,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "mbcf" => crate::mbcf::role(words.first().copied().unwrap_or(""), words.get(1..).unwrap_or_default()),
         "validity" => crate::validity::role(),
         "task-pager" => crate::pagers::role(at(0)),
+        "asks-its-pager" => crate::pagers::asks(at(0)),
         "served" => crate::pagers::served_role(at(0), at(1)),
         "bad-pager" => crate::pagers::bad_role(at(0)),
         "ending-pager" => crate::pagers::ending_role(),

@@ -93,9 +93,11 @@ pub fn cases() -> Vec<Case> {
         words("words_are_not_assignments", &["A=1", "env"]).status(127).err_has(&["A=1: not found"]),
         sh("empty_commands", ";; echo on ; ;").out("on\n"),
         sh("open_quote", "echo 'open").status(2).err_has(&["shell: "]),
-        sh("ps_says_who_is_called_by_the_kernel", "check as attack unclear 5000 & sleep 1; ps")
+        sh("ps_says_what_is_special", "check as attack unclear 5000 & check as asks-its-pager 5000 & sleep 1; ps")
             .out_has(&[
                 "made\n",
+                " has a pager for its threads: 0x",
+                " 3\n",
                 " is called by the kernel: its text 0x",
                 " could write the key register, in the page at 0x",
             ])
