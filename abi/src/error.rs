@@ -90,7 +90,7 @@ errors! {
     3 BadArgument "bad argument";
     /// A range is not within one section, wraps round, or is not accessible memory.
     4 BadAddress "bad address";
-    /// The machine has no free memory. Nothing was taken.
+    /// The machine has no free memory. Nothing was taken. (Or the called program found none for its own memory, and went no further than that.)
     5 NoMemory "out of memory";
     /// A server gives its caller no more of what it has. (What the kernel refuses has errors of its own, from [`Error::MemoryQuota`] on.)
     6 Quota "quota exceeded";

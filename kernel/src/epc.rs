@@ -454,8 +454,8 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
                     drop(guard);
                     return task.exit_with(abi::task::exit::FAULT, 0);
                 }
-                // The personality failed in this one call: EFAULT.
-                Err(_) => registers.rax = (-14i64).cast_unsigned(),
+                // The personality failed in this one call: ENOMEM, EFAULT.
+                Err(error) => registers.rax = (if error == Error::NoMemory { -12i64 } else { -14 }).cast_unsigned(),
             }
             *inner.area.registers_mut() = *registers;
             crate::foreign::restore_vectors(inner);

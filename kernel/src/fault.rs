@@ -327,7 +327,8 @@ pub fn end_late(thread: &Arc<Thread>) {
     }
 }
 
-/// What the text itself does not mend. A fault in a callee ends the call; in a program's own text, the program.
+/// What the text itself does not mend. A fault in a callee ends the call, and the caller hears of it, or what was wanting; in a program's own text, the
+/// program.
 fn end_program(thread: &Arc<Thread>, how: Exit) {
     seat::note(event::EXCEPTION, how.cause as u32, thread.number, how.address);
     // A program may fault as often as it likes; the serial line is slow.
@@ -339,7 +340,8 @@ fn end_program(thread: &Arc<Thread>, how: Exit) {
     );
     }
     let text = thread.domain().text.clone();
-    if epc::unwind(thread, Error::Faulted) {
+    let error = if how.cause == cause::NO_MEMORY { Error::NoMemory } else { Error::Faulted };
+    if epc::unwind(thread, error) {
         if seat::is_schedulers(&text) {
             // On a thread that has called it, it writes what the one in the seat does: that may be torn now.
             text.owner().end(how);

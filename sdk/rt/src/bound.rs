@@ -218,7 +218,7 @@ impl Bound {
     /// Calls gate `index` of the block.
     ///
     /// # Errors
-    /// `Dead` or `Faulted` if the called program ended in the middle, or what the kernel answers.
+    /// `Dead`, `Faulted` or `NoMemory` if the called program ended in the middle, or what the kernel answers.
     #[inline]
     pub fn call(&self, index: u64, words: [u64; 6]) -> Result<[u64; 2], Error> {
         trap::bound_call(self.via, self.slot, index, words)

@@ -68,7 +68,7 @@ unsafe fn enter<F: FnOnce() -> T, T>(job: *mut ()) {
 /// Runs `body`; if it faults, what it had begun stays as it is (locks stay locked, nothing is dropped).
 ///
 /// # Errors
-/// `Faulted`; what the kernel answers to the call.
+/// `Faulted`; `NoMemory`, also where there is none for a page that it stores to; what the kernel answers to the call.
 pub fn run<F: FnOnce() -> T, T>(body: F) -> Result<T, Error> {
     let bound = BOUND.get_or_try(bind)?;
     let mut job = Job { body: MaybeUninit::new(body), value: MaybeUninit::<T>::uninit() };

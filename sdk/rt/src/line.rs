@@ -226,13 +226,13 @@ fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u
     let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
     let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
     let (Some(calls), Some(answers)) = (calls, answers) else { return };
-    // Whether a call is being served.
-    let serving = Cell::new(false);
+    // Whether a call is being served, and how the one before has ended in the middle.
+    let (serving, ended) = (Cell::new(false), Cell::new(Error::Faulted));
     let work = || -> Result<(), Error> {
         let mut wake = Wake::default();
         if serving.replace(false) {
             // It has faulted.
-            wake = answers.put(&request::answer(Err(Error::Faulted)))?;
+            wake = answers.put(&request::answer(Err(ended.get())))?;
         }
         loop {
             let [index, a, b, c, d, e, f] = calls.take_after(&partners, wake, Limit::Sleep(u64::MAX))?;
@@ -249,5 +249,9 @@ fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u
         }
     };
     // A fault in a method ends that call; one in the line's own words the line.
-    while guard::run(work) == Err(Error::Faulted) && serving.get() {}
+    while let Err(error @ (Error::Faulted | Error::NoMemory)) = guard::run(work)
+        && serving.get()
+    {
+        ended.set(error);
+    }
 }

@@ -271,7 +271,7 @@ impl Office {
         loop {
             let error = match guard::run(receive) {
                 // `Dead`: the method has ended its thread, as far as it was its.
-                Err(error @ (Error::Faulted | Error::Dead)) if serving.replace(false) => error,
+                Err(error @ (Error::Faulted | Error::NoMemory | Error::Dead)) if serving.replace(false) => error,
                 // The post is no more, or this program is about to be.
                 Ok(Err(Error::NotFound | Error::Killed)) | Err(Error::Killed) => return,
                 // Without its receivers a server would only seem to be there.

@@ -33,6 +33,7 @@ pub const CHECKS: &[Check] = &[
     ("recursion_by_bindings_ends", depth::recursion_by_bindings_ends),
     ("bound_to_oneself", depth::bound_to_oneself),
     ("callee_faults", || callee(op::FAULT, &[Error::Faulted])),
+    ("callee_finds_no_memory", finds_no_memory),
     ("callee_exits", || callee(op::EXIT, &[Error::Dead])),
     ("callee_ends_the_thread", || callee(op::THREAD_EXIT, &[Error::Dead])),
     ("callee_is_killed", || ended_in_call(op::SLEEP, |p| p.child.kill())),
@@ -138,6 +139,17 @@ fn callee(what: u64, wanted: &[Error]) -> Outcome {
     }
     bound.end()?;
     plain.end()
+}
+
+/// The caller hears what was wanting, and not only that the call has ended; and the callee goes on.
+fn finds_no_memory() -> Outcome {
+    let peer = Peer::start_small()?;
+    for n in 1..5 {
+        same!(peer.call(op::HOARD, &[]), Err(Error::NoMemory), "a bound call");
+        same!(peer.plain(op::HOARD, &[]), Err(Error::NoMemory), "a plain call");
+        same!(peer.call(op::ADD, &[1]), Ok(n), "a call afterwards");
+    }
+    peer.end()
 }
 
 fn ended_in_call(what: u64, end: fn(&Peer) -> Result<(), Error>) -> Outcome {

@@ -61,7 +61,7 @@ fn a_crowd() -> Outcome {
         refused &= !bit(error);
     }
     refused &= !(bit(Error::NoMemory) | bit(Error::Quota) | bit(Error::MemoryQuota) | bit(Error::SpaceQuota));
-    // A server's own store that finds no memory ends the call (docs/caveats.md, used-up memory).
+    // A server whose heap finds no memory ends (docs/caveats.md, used-up memory).
     refused &= !bit(Error::Dead);
     same!(refused, 0, "other refusals (bits by their words)");
     Ok(())

@@ -18,6 +18,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::{Kernel, stub};
 use musubi::abi::gate::{GATE_STEP, flag};
+use musubi::abi::task::Limits;
 use musubi::command::{Child, Command};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, ANYBODY_BY_KERNEL, Skeleton, Values};
@@ -119,6 +120,8 @@ pub mod op {
     /// Raises exception `w0` of [`exceptions::KINDS`]. `w1` 1: its fault entry mends it; 2: nobody does; 3: leaves one of the x87 unit's waiting.
     /// Value: 0 if everything was as it should be.
     pub const RAISE: u64 = 45;
+    /// Stores to more pages of its own than it may have.
+    pub const HOARD: u64 = 46;
 }
 
 /// What only the program's own thread may do.
@@ -197,6 +200,7 @@ impl Skeleton for Ops {
             op::OWN_SECTION => value(works::own_section()),
             op::EXIT => task::exit(w[0] as i32),
             op::THREAD_EXIT => thread::exit(w[0]),
+            op::HOARD => value(works::hoard()),
             op::LOOP => {
                 store(w[0], 1);
                 loop {
@@ -383,16 +387,26 @@ impl Peer {
         Peer::start_with(&["peer-with-post", &format!("{post}"), &format!("{receivers}")])
     }
 
+    /// One with little memory.
+    pub fn start_small() -> Result<Peer, String> {
+        Peer::start_within(&["peer"], Limits { frames: works::FEW, ..Limits::default() })
+    }
+
     fn start_as(kind: &str) -> Result<Peer, String> {
         Peer::start_with(&[kind])
     }
 
     fn start_with(kind: &[&str]) -> Result<Peer, String> {
+        Peer::start_within(kind, Limits::default())
+    }
+
+    fn start_within(kind: &[&str], limits: Limits) -> Result<Peer, String> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("peer-{}-{number}", musubi::start().task());
         let child = Command::new(b"bin/check")
             .args(["check"].iter().chain(kind))
             .arg(name.as_bytes())
+            .limits(limits)
             .spawn()
             .map_err(doing("peer"))?;
         let gate = names::await_name(&name, 20_000_000_000).map_err(doing("peer's name"))?;

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
                 "recursion_by_bindings_ends",
                 "bound_to_oneself",
                 "callee_faults",
+                "callee_finds_no_memory",
                 "callee_exits",
                 "callee_ends_the_thread",
                 "callee_is_killed",

@@ -8,7 +8,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::section::{self as sections, kind};
 use musubi::rt::gate::Values;
 use musubi::rt::itc::Here;
-use musubi::rt::{Mutex, fault, section, task, thread, time};
+use musubi::rt::{Mutex, fault, probe, section, task, thread, time};
 
 pub static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
@@ -40,6 +40,22 @@ pub fn own_section() -> Result<u64, Error> {
     let before = word(OWN.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst);
     pair[1] += 1;
     if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
+}
+
+/// Frames of a small peer.
+pub const FEW: u64 = 4000;
+
+/// Stores to more pages than those.
+pub fn hoard() -> Result<u64, Error> {
+    static OWN: AtomicU64 = AtomicU64::new(0);
+    let len = 2 * FEW * PAGE;
+    if OWN.load(Ordering::SeqCst) == 0 {
+        let own = section::Section::create(len, len, kind::DATA, sections::flag::ANY_PRINCIPAL)?;
+        OWN.store(own.base(), Ordering::SeqCst);
+        core::mem::forget(own);
+    }
+    (0..2 * FEW).for_each(|page| probe::write(OWN.load(Ordering::SeqCst) + page * PAGE));
+    Ok(0)
 }
 
 /// The first half of a pair, work until somebody has killed the caller, something on each page of the memory at an address of this length,
