@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::pair::{Both, Range, TRIES, prepare, put, settle};
-use crate::claim;
+use crate::claim::{self, Present};
 use crate::domain::Domain;
 use abi::layout::PAGE;
 use abi::mbcf::DATA_MAX;
@@ -69,21 +69,19 @@ pub fn load(d: &Domain, address: u64) -> Result<Done, Error> {
     super::pair::get_word(&mut state, range.offset()).map(Done::with)
 }
 
+/// What the check says of a word holds for all that is done to it: it lies on one page, and who may write there may read.
 pub fn change(d: &Domain, address: u64, change: Change) -> Result<Done, Error> {
     let range = word(d, address)?;
     for _ in 0..TRIES {
         let mut state = range.section().state.lock();
         range.check(d, &state, Rights::WRITE)?;
-        // Who may store may not always look.
-        if matches!(change, Change::Swap(_) | Change::Add(_) | Change::Replace(..)) {
-            range.check(d, &state, Rights::READ)?;
-        }
-        if let Some(stale) = prepare(&mut state, range.offset(), 8)? {
+        let Present { frame, stale } = claim::present(&mut state, range.offset() / PAGE, true)?;
+        if !stale.is_settled() || stale.is_remembered() {
+            drop(frame);
             settle(range.section(), state, stale);
             continue;
         }
-        let page = claim::present(&mut state, range.offset() / PAGE, true)?;
-        let word = page.frame.long((range.offset() % PAGE) as usize);
+        let word = frame.long((range.offset() % PAGE) as usize);
         let was = match change {
             Change::Store(value) => {
                 word.store(value, SeqCst);

@@ -33,6 +33,14 @@ pub fn calls(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// Whole ways of which the other bars say nothing: what they take, and a twentieth more.
+const DOORS: [(&str, &str, u64); 4] = [
+    ("add-word", "mbcf", 900),
+    ("write-1024", "mbcf", 2020),
+    ("timer", "interrupt", 1820),
+    ("get_taskid", "foreign", 4850),
+];
+
 /// SSS-M4: the same function by the light entry and by the full one, and giving way (SSS-M2).
 pub fn entries(runs: &Runs) -> Result<()> {
     let taken = |case, way| instructions(runs.of("entry")?, case, way, 0);
@@ -56,10 +64,33 @@ pub fn entries(runs: &Runs) -> Result<()> {
         let (enter, leave, whole) = (taken("enter", way)?, taken("leave", way)?, taken(case, way)?);
         ensure!(0 < enter && 0 < leave && enter + leave < whole, "{way}: {enter} in, {leave} out, {whole} in all");
     }
+    for (case, way, bar) in DOORS {
+        let whole = taken(case, way)?;
+        ensure!(whole <= bar, "{case} by {way} takes {whole} instructions, more than {bar}");
+    }
     let there = taken("leave-to-personality", "foreign")? + taken("enter-from-personality", "foreign")?;
     ensure!(there > 0, "a personality is not come to");
     let switches = exact(runs.of("entry")?, "sleep0-x2", "full", 0, count::VIEWS)?;
     ensure!(switches == 2, "{switches} changes of view between two threads that do nothing but sleep(0)");
+    Ok(())
+}
+
+/// SSS-61: each placement serves; what goes to a device is cheaper in supervisor mode, other services cost about the same there, and without preemption
+/// each call is made by the kernel in full, which nothing makes up for.
+pub fn placements(runs: &Runs) -> Result<()> {
+    for (case, bytes) in [("console-line", 32), ("file-look", 0), ("giving-way", 0)] {
+        let taken = |way| instructions(runs.of("placement")?, case, way, bytes);
+        let (user, supervisor, alone) = (taken("pusr")?, taken("psys")?, taken("nsys")?);
+        let gains = match case {
+            "console-line" => 4 * supervisor <= 3 * user,
+            _ => 100 * supervisor <= 110 * user,
+        };
+        ensure!(
+            0 < supervisor && gains,
+            "{case} takes {supervisor} instructions in supervisor mode, {user} in user mode"
+        );
+        ensure!(supervisor < alone, "{case} takes {alone} instructions without preemption, {supervisor} with it");
+    }
     Ok(())
 }
 

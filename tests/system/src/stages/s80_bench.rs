@@ -55,8 +55,9 @@ const CALLS: [Check; 23] = [
     ("keys_keep_their_bars", bars::keys),
     ("sizes_keep_their_bars", bars::sizes),
 ];
-const PAGES: [Check; 4] = [
+const PAGES: [Check; 5] = [
     ("entries_keep_their_bars", bars::entries),
+    ("placements_gain_what_they_may", bars::placements),
     ("pages_cost_less_the_more", bars::memory),
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
