@@ -23,6 +23,7 @@ pub fn settle(here: &Processor) {
     if let Some(lap) = take_lap() {
         settle_lap(here, lap);
     }
+    post::short::settle(here);
 }
 
 #[inline(never)]

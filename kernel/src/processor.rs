@@ -7,15 +7,14 @@ use crate::sched::Timeout;
 use crate::thread::Thread;
 use crate::trace::{self, Trace};
 use crate::seat::Office;
-use ::post::Woken;
-use ::sched::{Roll, Timers};
+use ::sched::{PutBy, Roll, Timers};
 use abi::layout::PAGE;
 use abi::trace::kind;
 use alloc::sync::Arc;
 use arch::percpu::Counters;
 use arch::shown::TOLD;
-use arch::{apic, cpu};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use arch::{apic, cpu, time};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use spin::Mutex;
 
 /// Pages that are forgotten one by one; of more, everything is.
@@ -39,13 +38,10 @@ pub struct Local {
     pub segments: (u64, u64),
     pub quantum_end: u64,
     pub switched_at: u64,
-    pub alarm: Option<u64>,
     /// The running thread gives way by itself.
     pub yields: bool,
     /// Who runs next, whatever is ready besides: it was handed the processor.
     pub handed: Option<Arc<Thread>>,
-    /// Whose wait the short way of a message has ended, for the kernel proper to do the rest.
-    pub posted: Option<Woken>,
     /// When the one in the seat is looked at next, while it decides.
     pub beat: u64,
     /// Who ran here last has touched a secret section.
@@ -56,13 +52,19 @@ pub struct Processor {
     pub index: usize,
     pub apic: u32,
     /// There is no other one.
-    alone: bool,
+    pub alone: bool,
     pub local: Mutex<Local>,
     /// Ready threads, each with the turn that it is here for.
     pub queue: Roll<(Arc<Thread>, u64)>,
     /// Who decides instead of the round robin.
     pub office: Office,
     pub timers: Mutex<Timers<Timeout>>,
+    /// When the timer comes, if it was set; [`u64::MAX`]: it was not. Only the processor itself sets it.
+    alarm: AtomicU64,
+    /// Record of the thread whose wait the short way of a message has ended here, for the kernel proper to do the rest; 0: nobody's.
+    pub posted: AtomicU32,
+    /// The same of one who is to go on here when the running thread waits.
+    pub put_by: PutBy,
     /// Set when the running thread should make room.
     reschedule: AtomicBool,
     pub idle: AtomicBool,
@@ -91,6 +93,9 @@ impl Processor {
             queue: Roll::default(),
             office: Office::default(),
             timers: Mutex::new(Timers::new()),
+            alarm: AtomicU64::new(u64::MAX),
+            posted: AtomicU32::new(0),
+            put_by: PutBy::default(),
             reschedule: AtomicBool::new(false),
             idle: AtomicBool::new(false),
             online: AtomicBool::new(false),
@@ -153,6 +158,24 @@ impl Processor {
     pub fn is_free(&self) -> bool {
         let is_idle = || self.idle.load(Ordering::SeqCst);
         is_idle() && self.online.load(Ordering::Relaxed) && self.queue.is_empty() && is_idle()
+    }
+
+    /// When the timer comes.
+    pub fn alarm(&self) -> Option<u64> {
+        Some(self.alarm.load(Ordering::Relaxed)).filter(|at| *at != u64::MAX)
+    }
+
+    /// It has come.
+    pub fn alarm_over(&self) {
+        self.alarm.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Has the timer come then, or not at all.
+    pub fn set_alarm(&self, at: Option<u64>) {
+        if self.alarm() != at {
+            self.alarm.store(at.unwrap_or(u64::MAX), Ordering::Relaxed);
+            time::set_alarm(at);
+        }
     }
 
     /// The thread that entered the kernel here.

@@ -193,9 +193,9 @@ pub fn tick() {
     // The way out sets the next alarm, whatever this one was for.
     here.attend();
     let now = time::now();
+    here.alarm_over();
     let beat = {
         let mut local = here.local.lock();
-        local.alarm = None;
         let beat = (now >= local.beat).then(|| now < local.beat + BEAT_NS / 2);
         if beat.is_some() {
             local.beat = now + BEAT_NS;
@@ -289,10 +289,12 @@ pub fn leave() -> Resume {
         }
         let handed = here.local.lock().handed.take();
         if let Some(next) = handed {
-            // It runs on as long as the one that has handed on would have.
-            let until = here.local.lock().quantum_end;
-            switch(here, current, running, Some(next), false);
-            here.local.lock().quantum_end = until;
+            // Where nobody has run it is a turn of its own; else it runs on as long as the one that has handed on would have.
+            let until = current.is_some().then(|| here.local.lock().quantum_end);
+            switch(here, current, running, Some(next), until.is_none());
+            if let Some(until) = until {
+                here.local.lock().quantum_end = until;
+            }
             continue;
         }
         let next = if here.office.is_taken() { here.office.next(here, time::now()) } else { Next::InTurn };
@@ -452,13 +454,15 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
 /// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.
 fn set_alarm(here: &Processor, also: Option<u64>) {
     let timer = here.timers.lock().next();
-    let mut local = here.local.lock();
-    let quantum = (local.current.is_some() && !here.queue.is_empty()).then_some(local.quantum_end);
+    let turn_ends = || {
+        let local = here.local.lock();
+        local.current.is_some().then_some(local.quantum_end)
+    };
+    let quantum = if here.queue.is_empty() { None } else { turn_ends() };
     let alarm = [timer, quantum, also].into_iter().flatten().min();
     // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
-    let early = here.office.is_taken() && matches!((local.alarm, alarm), (Some(set), Some(wanted)) if set <= wanted);
-    if local.alarm != alarm && !early {
-        local.alarm = alarm;
-        time::set_alarm(alarm);
+    let early = here.office.is_taken() && matches!((here.alarm(), alarm), (Some(set), Some(wanted)) if set <= wanted);
+    if !early {
+        here.set_alarm(alarm);
     }
 }

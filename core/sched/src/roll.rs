@@ -3,17 +3,25 @@
 
 use crate::Ring;
 #[cfg(not(test))]
+use core::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(test)]
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(not(test))]
 use spin::Mutex;
 #[cfg(test)]
 use tests::Mutex;
 
 /// The round robin's queue of a processor.
 #[derive(Debug)]
-pub struct Roll<T>(Mutex<Ring<T>>);
+pub struct Roll<T> {
+    queue: Mutex<Ring<T>>,
+    /// How many are in it, written by whoever has the lock: to see that it is empty takes none.
+    len: AtomicUsize,
+}
 
 impl<T> Default for Roll<T> {
     fn default() -> Roll<T> {
-        Roll(Mutex::default())
+        Roll { queue: Mutex::default(), len: AtomicUsize::new(0) }
     }
 }
 
@@ -25,10 +33,11 @@ impl<T> Roll<T> {
             if tell(&thread) {
                 return true;
             }
-            let mut queue = self.0.lock();
+            let mut queue = self.queue.lock();
             // Who sits down says so before the queue is emptied.
             if !is_taken() {
                 queue.push_back(thread);
+                self.tell_len(&queue);
                 return false;
             }
         }
@@ -36,33 +45,54 @@ impl<T> Roll<T> {
 
     /// Whose turn it is.
     pub fn take(&self) -> Option<T> {
-        self.0.lock().pop_front()
+        // Who finds it empty comes before whoever is about to put one there.
+        if self.is_empty() {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        let first = queue.pop_front();
+        self.tell_len(&queue);
+        first
     }
 
-    /// What an idle processor may take over, if nobody else looks just now.
+    /// What an idle processor may take over.
     pub fn steal(&self) -> Option<T> {
-        self.0.try_lock()?.steal()
+        if self.is_empty() {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        let last = queue.steal();
+        self.tell_len(&queue);
+        last
     }
 
     /// How many are ready.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.len.load(Ordering::SeqCst)
     }
 
     /// Whether nobody is ready.
     pub fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.len() == 0
     }
 
     /// All of them, for one who has sat down.
     #[must_use]
     pub fn empty(&self) -> Ring<T> {
-        core::mem::take(&mut *self.0.lock())
+        let mut queue = self.queue.lock();
+        self.len.store(0, Ordering::SeqCst);
+        core::mem::take(&mut *queue)
     }
 
     /// A thread that nobody is told of: it ends.
     pub fn push(&self, thread: T) {
-        self.0.lock().push_back(thread);
+        let mut queue = self.queue.lock();
+        queue.push_back(thread);
+        self.tell_len(&queue);
+    }
+
+    fn tell_len(&self, queue: &Ring<T>) {
+        self.len.store(queue.len(), Ordering::SeqCst);
     }
 }
 
@@ -80,9 +110,6 @@ mod tests {
     impl<T> Mutex<T> {
         pub fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
             self.0.lock().unwrap()
-        }
-        pub fn try_lock(&self) -> Option<shuttle::sync::MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Card {
     pub(crate) record: AtomicU64,
     id: AtomicU64,
     task: AtomicU64,
+    /// Where it was let go of when it came to rest last.
+    pub(crate) last: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Card>() == 192 && core::mem::offset_of!(Card, rest_domain) == 136);

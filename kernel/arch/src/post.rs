@@ -132,12 +132,17 @@ impl Card {
         percpu::set_word::<SINCE>(now);
     }
 
-    /// The thread of this number, if it rests where it can go on here; its wait was ended by the caller. It goes on
-    /// where its card says.
+    /// Whether this is the thread of this number, and it rests where it can go on here; its wait was ended by the caller.
+    #[inline(always)]
+    pub fn is_next(&self, number: u64, processor: usize) -> bool {
+        let rests = self.rests.load(Ordering::Acquire);
+        self.number() == number && (rests == processor as u64 + 1 || rests == ANYWHERE)
+    }
+
+    /// That thread, if so. It goes on where its card says.
     #[inline(always)]
     pub fn next(&'static self, number: u64, processor: usize) -> Option<Next> {
-        let rests = self.rests.load(Ordering::Acquire);
-        if self.number() != number || (rests != processor as u64 + 1 && rests != ANYWHERE) {
+        if !self.is_next(number, processor) {
             return None;
         }
         set(&self.rests, 0);
@@ -153,6 +158,12 @@ impl Card {
         }
     }
 
+    /// The processor that has let it go when it came to rest last.
+    #[inline(always)]
+    pub fn last(&self) -> usize {
+        get(&self.last) as usize
+    }
+
     /// Whether it rests and all of its state is there.
     pub fn lies(&self) -> bool {
         self.rests.load(Ordering::Acquire) == ANYWHERE
@@ -165,6 +176,7 @@ impl Card {
 
     /// It was written down that the thread rests, and all of its state is there. It can go on anywhere.
     pub fn lie(&self) {
+        set(&self.last, percpu::index() as u64);
         self.rests.store(ANYWHERE, Ordering::Release);
     }
 

@@ -1,20 +1,23 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, WORDS, fail, may_receive, pool, say, show, wake};
+use super::{Part, WORDS, collect, fail, may_receive, pool, say, show, wake};
+use crate::machine::machine;
 use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
+use crate::watch;
 use ::post::{By, Hands, Known, Letter, Question, Step, Woken};
-use ::sched::Phase;
+use ::sched::{Phase, QUANTUM_NS, place};
 use abi::post::{head, of_head};
 use abi::sched::event;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::pass::{Card, card};
 use arch::post::{Frame, Next, Way};
+use arch::time;
 use core::sync::atomic::Ordering;
 
 /// The calls that take it.
@@ -126,7 +129,7 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
         Way::Refused.go(frame);
     }
     (frame.rax, frame.rdx) = (0, 0);
-    leave(woken).go(frame)
+    leave(woken.filter(|woken| !put_by(woken))).go(frame)
 }
 
 #[inline(never)]
@@ -179,18 +182,84 @@ fn make(
             own.has_lain_down();
             Way::To(next)
         }
-        None => slowly(&mut hands, own, step),
+        None => slowly(&mut hands, own, step, processor),
     };
     way.go(hands.frame)
 }
 
-/// What becomes of it where nobody goes on in its place.
+/// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
+/// or at a processor that has nothing to do. The kernel proper makes him ready when it is entered, which is within a turn. Whether he
+/// was put by: not where others are ready before him, or a scheduler is to be asked.
+fn put_by(woken: &Woken) -> bool {
+    let (here, processors) = (here(), &machine().processors);
+    let Some(card) = card(woken.card).filter(|card| !woken.touched && card.is_next(woken.thread, here.index)) else { return false };
+    if !here.queue.is_empty() || here.office.is_taken() || !here.put_by.put(woken.receiver) {
+        return false;
+    }
+    if !here.alone {
+        // As `sched::ready` would choose.
+        let is_free = |p: usize| p != here.index && processors[p].is_free();
+        let other = place(card.last(), processors.len(), is_free);
+        if is_free(other) {
+            processors[other].poke();
+        }
+    }
+    let until = time::now() + QUANTUM_NS;
+    if here.alarm().is_none_or(|at| at > until) {
+        here.set_alarm(Some(until));
+    }
+    true
+}
+
+/// Who was put by here goes on, on a turn of its own, with what it was sent. If it may not by the short way, that is the kernel proper's.
+#[inline(always)]
+fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Option<Next> {
+    let next = card(woken.card).and_then(|card| card.next(woken.thread, processor))?;
+    watch::runs(processor, woken.thread, true);
+    // There is something: that is why it was put by.
+    let _ = collect(woken.receiver, frame);
+    Some(next)
+}
+
+/// Who was put by here is made ready like anybody else. First thing on every entry, once it is written down what has run here.
+#[inline]
+pub fn settle(here: &Processor) {
+    if let Some(record) = here.put_by.take_any() {
+        wake(pool().woken(record));
+    }
+}
+
+/// This processor has nothing to do: it gets one who was put by elsewhere. Whether there was one. Where he rests without that being written
+/// down, or a scheduler is to be asked, the other processor is to make him ready.
+pub fn get_put_by(here: &Processor) -> bool {
+    for other in machine().processors.iter().filter(|p| p.index != here.index) {
+        let Some(record) = other.put_by.who() else { continue };
+        let woken = pool().woken(record);
+        if here.office.is_taken() || !card(woken.card).is_some_and(Card::lies) {
+            other.look_around();
+        } else if other.put_by.take(record) {
+            super::end(woken, true);
+            return true;
+        }
+    }
+    false
+}
+
+/// What becomes of it where nobody goes on with what was sent.
 #[cold]
 #[inline(never)]
-fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>) -> Way {
+fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize) -> Way {
     let Carrier { frame, woken, .. } = hands;
     match step {
-        Some(Step::Waits(_)) => own.has_lain_down(),
+        Some(Step::Waits(_)) => {
+            own.has_lain_down();
+            if woken.is_none() {
+                *woken = here().put_by.take_any().map(|record| pool().woken(record));
+                if let Some(next) = woken.and_then(|woken| go_on(frame, &woken, processor)) {
+                    return Way::To(next);
+                }
+            }
+        }
         // Of what is refused nothing was done: the kernel proper says why.
         None | Some(Step::Refused(_)) => {
             own.rise();
@@ -204,26 +273,31 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>) -> Way {
             return leave(*woken);
         }
     }
-    here().local.lock().posted = *woken;
-    Way::Kernel
+    leave_to_kernel(*woken)
 }
 
 /// The caller goes on, unless the kernel proper has somebody to wake first.
 #[inline]
 fn leave(woken: Option<Woken>) -> Way {
-    if woken.is_none() {
-        return Way::Back;
-    }
-    here().local.lock().posted = woken;
+    if woken.is_none() { Way::Back } else { leave_to_kernel(woken) }
+}
+
+/// The kernel proper goes on, and ends this wait ([`finish_short`]).
+fn leave_to_kernel(woken: Option<Woken>) -> Way {
+    here().posted.store(woken.map_or(0, |woken| woken.receiver), Ordering::Relaxed);
     Way::Kernel
 }
 
 /// What the short way has left to do, for the running thread, which rests or goes on.
 pub fn finish_short(thread: &Arc<Thread>) {
     let here = here();
-    let Some(woken) = here.local.lock().posted.take() else { return };
+    let record = here.posted.load(Ordering::Relaxed);
+    if record == 0 {
+        return;
+    }
+    here.posted.store(0, Ordering::Relaxed);
     let rests = thread.wait.lock().life.phase() == Phase::Waiting;
-    super::end(woken, rests);
+    super::end(pool().woken(record), rests);
 }
 
 /// The short way has met this thread here. If it waited, it has gone on.
@@ -286,13 +360,17 @@ pub fn begin_wait(thread: Saved<'_>) -> u64 {
 
 /// Whether a thread whose wait is over rests on a processor that has not written that down: it will make the thread ready then.
 pub fn is_to_settle(thread: &Thread) -> bool {
+    // It rests there before its wait can end; from then on it is only written down.
+    if thread.card.rests_at().is_none() {
+        return false;
+    }
     let at = {
         let mut wait = thread.wait.lock();
         let Some(at) = thread.card.rests_at() else { return false };
         wait.posted = true;
         at
     };
-    let processor = &crate::machine::machine().processors[at];
+    let processor = &machine().processors[at];
     processor.attend();
     processor.poke();
     true

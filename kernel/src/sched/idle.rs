@@ -5,6 +5,7 @@ use crate::gate::lent;
 use crate::line;
 use crate::machine::machine;
 use crate::pass;
+use crate::post;
 use crate::processor::{Processor, count, here};
 use crate::trace;
 use crate::trap;
@@ -53,29 +54,33 @@ pub(super) fn idle(here: &Processor) {
     here.set_idle(true);
     line::idles(here);
     trace::idles(here);
-    loop {
+    let is_given = loop {
         serve_noted(here);
         lent::look();
+        if post::short::get_put_by(here) {
+            break true;
+        }
         let until = if here.office.is_taken() {
             let until = here.office.looks_at();
             if here.office.has_news() || time::now() >= until {
-                break;
+                break false;
             }
             (until != u64::MAX).then_some(until)
         } else {
             if machine().processors.iter().any(|p| !p.queue.is_empty()) {
-                break;
+                break false;
             }
             None
         };
         set_alarm(here, until);
         cpu::idle_wait();
-    }
+    };
     // What has come to an idle processor is served as such, though something else has ended the wait.
     breathe();
     trace::is_busy(here);
     here.set_idle(false);
     line::is_busy(here);
-    pass_on(here, 1);
+    // Beside one who was put by, nobody of those in queues is taken up.
+    pass_on(here, if is_given { 0 } else { 1 });
     arch::percpu::add(&here.counters.idle_ns, time::now().saturating_sub(since));
 }

@@ -16,6 +16,7 @@ use musubi::{AclEntry, Error, Rights};
 
 pub mod loans;
 mod plain;
+mod put_by;
 mod rights;
 
 pub const CHECKS: &[Check] = &[
@@ -47,6 +48,8 @@ pub const CHECKS: &[Check] = &[
     ("a_limit_is_the_same_each_time", plain::a_limit_is_the_same_each_time),
     ("a_killed_receiver_takes_nothing", plain::a_killed_receiver_takes_nothing),
     ("a_list_that_changes_is_asked_again", plain::a_list_that_changes_is_asked_again),
+    ("whatever_its_sender_does", put_by::whatever_its_sender_does),
+    ("a_kill_before_it_goes_on", put_by::a_kill_before_it_goes_on),
 ];
 
 const WORDS: [u64; 6] = [1, 2, 3, 4, 5, u64::MAX];

@@ -36,6 +36,8 @@ pub fn cases() -> Vec<Case> {
                 "a_limit_is_the_same_each_time",
                 "a_killed_receiver_takes_nothing",
                 "a_list_that_changes_is_asked_again",
+                "whatever_its_sender_does",
+                "a_kill_before_it_goes_on",
             ],
         )
         .timeout(300)

@@ -14,6 +14,8 @@ const MOST: u64 = 900;
 const MOST_OF_RENDEZVOUS: u64 = 1100;
 /// Most of one that is left in a post by one call and received by another.
 const MOST_OF_TWO_CALLS: u64 = 1400;
+/// Most of plain messages to and fro, each of which wakes whoever waits.
+const MOST_OF_WOKEN: u64 = 2100;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
 /// Messages to the clock in ten thousand rounds, one in 26.
@@ -67,15 +69,16 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
             taken == [2, LOCKS, LOCKS, 2, 0],
             "queued, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
         );
-        // Plain messages: a call that sends and one that waits, each; whoever is woken is so by the long way, but never by two locks of posts in one call.
-        let taken = |unit| value(runs, "ping-pong", "woken", cpus, unit);
-        let (entries, locks, posts) = (taken(count::ENTRIES)?, taken(count::LOCKS)?, taken(count::POST_LOCKS)?);
-        let (copies, spins) = (taken(count::COPIES)?, taken(count::SPINS)?);
+        // Plain messages, one and one back: a call that sends and one that waits, each. Who is woken goes on by the short way, and his wait has ended
+        // under the lock of the post: there is no other one, of the switch neither.
+        let taken = units.map(|unit| value(runs, "ping-pong", "woken", cpus, unit));
+        let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
         ensure!(
-            entries >= 4 && (1..=entries).contains(&posts) && locks > posts,
-            "woken, {cpus} processors: {entries} entries, {locks} locks, {posts} of posts"
+            taken == [4, 2, 2, 4, 0],
+            "woken, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
         );
-        ensure!(copies == 4 && spins == 0, "woken, {cpus} processors: copies, spins {copies}, {spins}");
+        let each = value(runs, "ping-pong", "woken", cpus, unit::INSTRUCTIONS)?;
+        ensure!(each <= MOST_OF_WOKEN, "woken, {cpus} processors: {each} instructions");
         let each = value(runs, "queued", "pool", cpus, unit::INSTRUCTIONS)?;
         ensure!(each <= MOST_OF_TWO_CALLS, "queued, {cpus} processors: {each} instructions");
     }
