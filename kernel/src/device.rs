@@ -43,22 +43,26 @@ pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) ->
     Ok(0)
 }
 
+/// As many bytes are written in one go: others wait for the port as long.
+const PART: usize = 512;
+
 /// Held while a part of a call's bytes is written, by the number of the port: each part comes whole, also between a program that has
 /// ended and the one that has the device next. Several ports may share one.
 static WRITING: [Mutex<()>; 8] = [const { Mutex::new(()) }; 8];
 
 pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64) -> Result<u64, Error> {
-    let (_, range) = section(domain, base, Rights::WRITE)?;
+    let (section, range) = section(domain, base, Rights::WRITE)?;
     let port = port(&range, number, 1)?;
-    let mut page = [0; 4096];
+    let mut page = [0; PART];
     let len = len.min(BYTES_MAX);
     let mut done = 0;
     while done < len {
-        let part = (len - done).min(4096) as usize;
+        let part = (len - done).min(PART as u64) as usize;
         claim::read(domain, from + done, &mut page[..part])?;
         {
             let _writing = WRITING[usize::from(port >> 3) % WRITING.len()].lock();
-            // Its program may have ended while the right was looked at, and the next one have begun.
+            // The right may have gone since it was looked at, or its program have ended and the next one begun.
+            section.check(domain, Rights::WRITE)?;
             if domain.text.is_dead() {
                 return Err(Error::Dead);
             }

@@ -198,7 +198,12 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     let mut known = core::mem::take(&mut state.mapped);
     let mut map = |key| {
         emptied = view.register(&mut known, section.base, (place.at, place.from, place.len), key);
-        mapped = view.map(at, &frame, piece.size, Prot { key, ..prot }).map(|forgotten| emptied.join(forgotten.unwrap_or_default()));
+        let (forgotten, outcome) = match view.map(at, &frame, piece.size, Prot { key, ..prot }) {
+            Ok(forgotten) => (forgotten.unwrap_or_default(), Ok(())),
+            Err((forgotten, why)) => (forgotten, Err(why)),
+        };
+        emptied.join(forgotten);
+        mapped = outcome;
     };
     let tag = match domain.task_view.as_ref().filter(|_| domain.is_keyed()) {
         Some(keys) => {

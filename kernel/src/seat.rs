@@ -319,7 +319,9 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     inner.rests = named.is_none();
     inner.named = named;
     if ns != 0 {
-        inner.until = time::now().saturating_add(ns);
+        let now = time::now();
+        inner.until = now.saturating_add(ns);
+        inner.spared.elsewhere(now);
     }
     if let Some(holder) = inner.seat.holder_mut() {
         holder.ticket = ticket;

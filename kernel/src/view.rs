@@ -268,7 +268,7 @@ impl View {
     /// had, it forgets everything, so that its own tables are free, and the access is to be tried again (`Some`: to flush before). So it is
     /// when a table is where a large page is to be: what that maps is forgotten.
     /// What it needs at the least nobody has to pay for: who has used up his quota runs slowly, but he and his callees do run.
-    pub fn map(self: &Arc<View>, address: u64, frame: &Frame, size: u64, prot: Prot) -> Result<Option<Stale>, abi::Error> {
+    pub fn map(self: &Arc<View>, address: u64, frame: &Frame, size: u64, prot: Prot) -> Result<Option<Stale>, (Stale, abi::Error)> {
         let mut made = 0;
         let mut table = || {
             let frame = self.table()?;
@@ -282,9 +282,9 @@ impl View {
             Err(MapError::NoMemory) => {
                 let stale = self.forget(0, abi::layout::SPACE_END);
                 // With no others than were made for this page there is nothing more to be had.
-                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) { Ok(Some(stale)) } else { Err(abi::Error::NoMemory) }
+                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) { Ok(Some(stale)) } else { Err((stale, abi::Error::NoMemory)) }
             }
-            Err(_) => Err(abi::Error::BadAddress),
+            Err(_) => Err((Stale::default(), abi::Error::BadAddress)),
         }
     }
 
@@ -454,8 +454,9 @@ impl View {
         if tables == 0 {
             return;
         }
-        let lent = self.unpaid.load(Ordering::Relaxed).min(tables);
-        self.unpaid.fetch_sub(lent, Ordering::Relaxed);
+        // In one step: tables are freed outside of its lock, by several processors.
+        let before = self.unpaid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |unpaid| Some(unpaid - unpaid.min(tables)));
+        let lent = before.unwrap_or_else(|unpaid| unpaid).min(tables);
         self.charged.fetch_sub(tables - lent, Ordering::Relaxed);
         self.task.release(Resource::Frames, tables - lent);
         MACHINE.views.fetch_sub(tables, Ordering::Relaxed);

@@ -156,12 +156,16 @@ impl BenchArgs {
 
     /// Whether wall time is measured, too.
     pub fn wall(&self) -> bool {
-        self.wall || self.is_compared()
+        self.wall || self.is_of(&["ipc", "pool"])
     }
 
     /// Whether what is to be shown is what others take for the same: these are measured in the same run, without being asked for.
     fn is_compared(&self) -> bool {
-        ["ipc", "pool"].contains(&self.name.as_str()) && !self.kvm
+        self.is_of(&["ipc", "pool", "entry", "memory", "pager"])
+    }
+
+    fn is_of(&self, names: &[&str]) -> bool {
+        names.contains(&self.name.as_str()) && !self.kvm
     }
 
     pub fn peer(&self) -> Peer {

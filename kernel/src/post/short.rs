@@ -193,7 +193,9 @@ fn make(
 fn put_by(woken: &Woken) -> bool {
     let (here, processors) = (here(), &machine().processors);
     let Some(card) = card(woken.card).filter(|card| !woken.touched && card.is_next(woken.thread, here.index)) else { return false };
-    if !here.queue.is_empty() || here.office.is_taken() || !here.put_by.put(woken.receiver) {
+    // (A scheduler where he was last is to hear of him, too.)
+    let is_asked = || here.office.is_taken() || processors.get(card.last()).is_some_and(|p| p.office.is_taken());
+    if !here.queue.is_empty() || is_asked() || !here.put_by.put(woken.receiver) {
         return false;
     }
     if !here.alone {
@@ -238,7 +240,8 @@ pub fn get_put_by(here: &Processor) -> bool {
         if here.office.is_taken() || !card(woken.card).is_some_and(Card::lies) {
             other.look_around();
         } else if other.put_by.take(record) {
-            super::end(woken, true);
+            // Of whoever has the record now: he was put by, and not the one who was there when it was looked at.
+            super::end(pool().woken(record), true);
             return true;
         }
     }

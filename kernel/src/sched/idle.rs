@@ -61,7 +61,7 @@ pub(super) fn idle(here: &Processor) {
             break true;
         }
         let until = if here.office.is_taken() {
-            let until = here.office.looks_at();
+            let until = here.office.asks_at();
             if here.office.has_news() || time::now() >= until {
                 break false;
             }

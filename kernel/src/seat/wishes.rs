@@ -72,6 +72,11 @@ impl Office {
     }
 
     /// Until when the processor goes on without asking, whether or not that is the end of somebody's time.
+    pub fn asks_at(&self) -> u64 {
+        self.inner.lock().looks_at()
+    }
+
+    /// The same where a thread runs that is looked at now and then.
     pub fn looks_at(&self) -> u64 {
         let inner = self.inner.lock();
         inner.looks_at().min(inner.spared.looks_at(inner.until))
@@ -80,7 +85,7 @@ impl Office {
     /// When the running thread, which should make room at time `now`, is looked at next.
     pub fn spares_until(&self, now: u64) -> u64 {
         let later = now + ::sched::BEAT_NS;
-        self.inner.lock().spared.next_beat().map_or(later, |beat| beat.min(later))
+        self.inner.lock().spared.next_beat().filter(|beat| *beat > now).map_or(later, |beat| beat.min(later))
     }
 
     /// Looks where the running thread is, if it is time to.

@@ -219,7 +219,7 @@ fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64
                     done.again = piece.size > PAGE;
                     return done.stale.join(forgotten);
                 }
-                Err(_) => return,
+                Err((forgotten, _)) => return done.stale.join(forgotten),
             }
         }
     };

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::devices::{DevicesClient, ask};
 use rt::abi::trace::{Event, kind};
 use rt::trace::Trace;
-use rt::{Error, Mutex, task, thread, time};
+use rt::{Error, Mutex, info, task, thread, time};
 
 /// How often what was recorded is fetched: before a ring is full, as a rule.
 const EVERY_NS: u64 = 1_000_000;
@@ -69,8 +69,12 @@ impl Record {
     }
 
     fn learns_names(&mut self) {
-        for one in task::list() {
-            self.knows(one.task, crate::ended::text(&one.name));
+        // Those of the system, and those that this program's person may see by name.
+        let all = info::all().into_iter().flat_map(|all| all.tasks().map(|one| (one.number, one.name)));
+        let own = info::of_users(task::identity().user).into_iter();
+        let own = own.flat_map(|own| own.own_tasks().map(|one| (one.number, one.name)));
+        for (task, name) in all.chain(own) {
+            self.knows(task, crate::ended::text(&name));
         }
     }
 

@@ -8,7 +8,7 @@ use abi::layout::{GRANULE, PAGE, SLICE_LEN, slice_base};
 use abi::section::kind;
 use acl::{Acl, Change, Subject};
 use pages::PageMap;
-use paging::{Prot, TableMem, Tables};
+use paging::{Gone, Prot, TableMem, Tables};
 use space::{Directory, Extent, Slice};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -347,12 +347,13 @@ impl Machine {
 
     /// The only place where the duty is done: tables, then processors, then what they might have been walking.
     fn invalidate(&mut self, invalidate: Invalidate) {
-        let mut tables = Vec::new();
+        let mut gone = Gone::default();
         for view in self.views.values_mut() {
-            tables.extend(view.unmap(&mut self.table_memory, invalidate.base, invalidate.len).tables);
+            gone.join(view.unmap(&mut self.table_memory, invalidate.base, invalidate.len).tables);
         }
         self.forget(&invalidate);
-        tables.into_iter().for_each(|table| self.table_memory.free(table));
+        let mut steps = usize::MAX;
+        gone.free(&mut self.table_memory, &mut steps);
     }
 
     fn forget(&mut self, invalidate: &Invalidate) {

@@ -205,7 +205,7 @@ fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
         let (_, _, swaps) = case.summary(|round| round.count(Costly::Swap)).context("no rounds")?;
         // In and out of the kernel for the timer, which belongs to nobody's call.
         let interrupted = case.rounds_with(|round| round.count(Costly::Swap) > 0);
-        ensure!(swaps <= 2 && interrupted <= 1, "{swaps} swaps were seen, in {interrupted} rounds: {}", total.line());
+        ensure!(swaps <= 4 && interrupted <= 2, "{swaps} swaps were seen, in {interrupted} rounds: {}", total.line());
     }
     // Who counts does count.
     ensure!(exact(ipc, "NullProc", "epc-s", 0, count::ENTRIES)? == 2, "a call by the kernel enters it twice");

@@ -14,6 +14,7 @@ use musubi::interfaces::console::{ConsoleClient, ConsoleService};
 use musubi::interfaces::files::{FilesClient, RECORD};
 use musubi::interfaces::keyboard::{KeyboardClient, KeyboardService};
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
+use musubi::interfaces::memory::{MemoryClient, MemoryService};
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
 use musubi::interfaces::processes::ProcessesClient;
@@ -119,7 +120,7 @@ impl Work {
 
 type Body = fn(&Work) -> Result<(), Error>;
 
-const ALL: [(&str, &str, Body); 18] = [
+const ALL: [(&str, &str, Body); 20] = [
     ("names", "gate", names_called),
     ("names", "post", names_asked),
     ("files", "gate", files_called),
@@ -128,6 +129,8 @@ const ALL: [(&str, &str, Body); 18] = [
     ("processes", "post", processes_asked),
     ("clock", "gate", clock_called),
     ("clock", "post", clock_asked),
+    ("memory", "gate", memory_called),
+    ("memory", "post", memory_asked),
     ("keyboard", "gate", keyboard_called),
     ("keyboard", "post", keyboard_asked),
     ("console", "gate", console_called),
@@ -230,6 +233,20 @@ fn clock_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (ClockClient::bind(at("clock")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
     let outcome = work.asks(|| posts.wait_until(time::now_ns() + 50_000), Result::is_ok);
+    client.unbind().and(outcome)
+}
+
+/// Nobody has registered here, before and after.
+fn memory_called(work: &Work) -> Result<(), Error> {
+    let memory = MemoryService::new(at("memory")?);
+    let kept = memory.state()?.0;
+    work.calls(|| if memory.state()?.0 == kept && kept > 0 { Ok(()) } else { Err(Error::Changed) })
+}
+
+fn memory_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (MemoryClient::bind(at("memory")?)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let outcome = work.asks(|| posts.state(), Result::is_ok);
     client.unbind().and(outcome)
 }
 
