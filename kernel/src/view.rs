@@ -40,6 +40,9 @@ pub struct View {
     /// Tables that nobody pays for, and how many that may be: see [`View::map`].
     unpaid: AtomicU64,
     unpaid_max: u64,
+    /// How often tables were taken out of it, and how often they were freed after that.
+    emptied: AtomicU64,
+    freed: AtomicU64,
     /// Up to here it has its tables even when memory is used up.
     least: u64,
     /// Section mappings that this view is registered in (section, address, offset, length), and the protection keys that
@@ -149,7 +152,10 @@ struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.view.owed.forgotten();
-        self.view.returned(self.tables.free(&mut { usize::MAX }));
+        if !self.tables.is_empty() {
+            self.view.returned(self.tables.free(&mut { usize::MAX }));
+            self.view.freed.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -164,6 +170,7 @@ impl Taken {
         loop {
             view.returned(tables.free(steps));
             if tables.is_empty() {
+                view.freed.fetch_add(1, Ordering::Release);
                 return;
             }
             sched::breathe();
@@ -260,6 +267,8 @@ impl View {
             least: frames + UNPAID_EACH * executing,
             known: Mutex::new(Places::new()),
             epoch: AtomicU64::new(0),
+            emptied: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
             owed: Owed::new(),
         }))
     }
@@ -275,14 +284,18 @@ impl View {
             made += 1;
             Some(frame)
         };
+        let freed = self.freed.load(Ordering::Acquire);
         let mapped = self.tables.lock().map(address, frame, size, prot, &mut table);
         match mapped {
             Ok(()) => Ok(None),
             Err(MapError::InTheWay) => Ok(Some(self.forget(address, size))),
             Err(MapError::NoMemory) => {
                 let stale = self.forget(0, abi::layout::SPACE_END);
-                // With no others than were made for this page there is nothing more to be had.
-                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) { Ok(Some(stale)) } else { Err((stale, abi::Error::NoMemory)) }
+                // With no others than were made for this page there is nothing more to be had; but others may be about to free what they have
+                // taken out, or have done so meanwhile.
+                let own = stale.taken.iter().filter(|taken| !taken.tables.is_empty()).count() as u64;
+                let is_freed = || self.emptied.load(Ordering::Acquire) != freed + own;
+                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) || is_freed() { Ok(Some(stale)) } else { Err((stale, abi::Error::NoMemory)) }
             }
             Err(_) => Err((Stale::default(), abi::Error::BadAddress)),
         }
@@ -358,6 +371,7 @@ impl View {
                 // Before the lock: whoever comes second finds nothing that still works.
                 return Stale::default();
             }
+            self.emptied.fetch_add(u64::from(!tables.is_empty()), Ordering::Release);
             let any = any || !tables.is_empty();
             (any, self.owed.taken(any), tables)
         };
