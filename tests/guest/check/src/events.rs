@@ -1,5 +1,6 @@
 //! What the scheduler is told, as people see it: `sched` counts events by kind, and `sched trace` shows the steps between the levels.
 
+use crate::peer::{Peer, op};
 use crate::posts::post;
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, lines, with};
@@ -12,12 +13,13 @@ use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
 use musubi::names;
 use musubi::rt::post::FOR_EVER;
-use musubi::rt::{sched, task, thread, time};
+use musubi::rt::{info, sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("every_kind_of_event_is_counted", every_kind),
     ("unknown_kinds_are_counted", unknown_kinds),
     ("request_buffer_switch_in_this_order", in_this_order),
+    ("calls_tell_the_scheduler_nothing", calls_tell_nothing),
 ];
 
 /// The trace of the levels, by processor: every step is the one that comes behind the one before it, and each choice is about one thread (CUBIX-51).
@@ -190,5 +192,36 @@ fn every_kind() -> Outcome {
         let after = heard("called by threads themselves")?;
         holds!(after > before, "called by threads {after} times after a call, {before} before");
         Ok(())
+    })
+}
+
+/// A million calls into another program by a procedure call: no scheduler, which is there to be told, hears of any (CUBIX-27). What it hears of
+/// meanwhile are time and others.
+fn calls_tell_nothing() -> Outcome {
+    const CALLS: u64 = 1_000_000;
+    let counted = || -> Result<[u64; 2], String> {
+        let all = info::all().map_err(doing("info"))?;
+        Ok(all
+            .processors()
+            .fold([0; 2], |[events, named], (_, counts)| [events + counts.events, named + counts.switches]))
+    };
+    with("ageing", || {
+        let peer = Peer::start()?;
+        peer.call(op::ADD, &[1]).map_err(doing("the first call"))?;
+        let before = counted()?;
+        // It does hear of one that waits.
+        (0..10).for_each(|_| time::sleep_ns(1_000_000));
+        let waited = counted()?;
+        holds!(waited[0] >= before[0] + 10, "of ten waits it heard {} times", waited[0] - before[0]);
+        for _ in 0..CALLS {
+            peer.call(op::ADD, &[1]).map_err(doing("a call"))?;
+        }
+        let after = counted()?;
+        let [events, switches] = [after[0] - waited[0], after[1] - waited[1]];
+        holds!(
+            events < CALLS / 200 && switches < CALLS / 200,
+            "in {CALLS} calls {events} events and {switches} switches"
+        );
+        peer.end()
     })
 }

@@ -69,6 +69,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .placed()
         .spread(),
+        checks("calls_beside_a_scheduler", "check events", &["calls_tell_the_scheduler_nothing"]).cpus(2).timeout(240),
         checks(
             "floods",
             "check floods",
