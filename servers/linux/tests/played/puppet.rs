@@ -24,7 +24,7 @@ impl<'a> Puppet<'a> {
     pub fn new(server: &'a Server<Played>) -> Puppet<'a> {
         {
             let mut streams = server.machine.streams.lock().unwrap();
-            (0..3).for_each(|id| drop(streams.entry(id).or_default()));
+            (0..3).for_each(|id| _ = streams.entry(id).or_default());
         }
         let file = server.machine.file(b"busybox");
         let task = server
