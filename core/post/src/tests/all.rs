@@ -19,8 +19,8 @@ fn all(test: impl Fn() + Send + Sync + 'static) {
 /// Of a case that has more ways than can be gone: the first ones, depth first, and many at random.
 fn many(test: impl Fn() + Send + Sync + Copy + 'static) {
     Runner::new(DfsScheduler::new(Some(10_000), false), How::new()).run(test);
-    shuttle::check_random(test, 3_000);
-    shuttle::check_pct(test, 1_500, 3);
+    shuttle::check_random(test, 2_000);
+    shuttle::check_pct(test, 1_000, 3);
 }
 
 /// As little as is needed: what is made takes steps, too.

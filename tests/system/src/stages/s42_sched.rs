@@ -130,10 +130,10 @@ pub fn cases() -> Vec<Case> {
         // Where no processor is idle now and then, and nobody has turns elsewhere.
         checks("shares", "check policies", &["shares_are_turns"]).cpus(1).timeout(240),
         // Of several, by a clock that goes on for all of them alike.
-        checks("on_each_processor", "check policies", &ON_EACH).cpus(4).icount().timeout(400).placed(),
+        checks("on_each_processor", "check policies", &ON_EACH).cpus(4).icount().timeout(400),
         checks("priorities_on_each_processor", "check sched", &["priorities_order"]).cpus(4).icount().timeout(400).placed(),
         // As many as no power of two has.
-        sh("on_each_of_three", &on_each_again()).cpus(3).icount().timeout(400).out_has(&[DEADLINES, JOBS]),
+        sh("on_each_of_three", &format!("check policies {}", ON_EACH[2])).cpus(3).icount().timeout(400).out_has(&[JOBS]),
         sh("on_each_of_eight", &on_each_again()).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")
