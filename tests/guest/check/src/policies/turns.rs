@@ -12,8 +12,8 @@ use musubi::interfaces::passing::PassingClient;
 use musubi::names;
 use musubi::rt::{task, thread, time};
 
-/// For so long they are watched: thirty quanta.
-const WATCHED_NS: u64 = 300_000_000;
+/// For so long they are watched: fifty quanta.
+const WATCHED_NS: u64 = 500_000_000;
 
 fn time_of(number: u64) -> Result<u64, String> {
     task::threads().find(|one| one.thread == number).map(|one| one.time).ok_or_else(|| format!("no thread {number}"))
