@@ -4,10 +4,10 @@ use crate::BEAT_NS;
 use crate::seat::{LATE, weight};
 
 /// In one call, from when a thread was first found in it. (A call takes microseconds.)
-const SPARED_BEATS: u32 = 4;
+const SPARED_BEATS: u32 = 6;
 /// How often it is looked where the running thread is, in ns: nobody sees it come there. So who does not come back is stopped less than
 /// 10 ms after it came, this and [`SPARED_BEATS`] together.
-const LOOK_NS: u64 = 5 * BEAT_NS;
+const LOOK_NS: u64 = 3 * BEAT_NS;
 
 /// The thread that was spared last on a processor.
 #[derive(Clone, Copy, Debug, Default)]
