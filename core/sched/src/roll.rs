@@ -45,25 +45,23 @@ impl<T> Roll<T> {
 
     /// Whose turn it is.
     pub fn take(&self) -> Option<T> {
+        self.get(Ring::pop_front)
+    }
+
+    /// What an idle processor may take over.
+    pub fn steal(&self) -> Option<T> {
+        self.get(Ring::steal)
+    }
+
+    fn get(&self, which: impl FnOnce(&mut Ring<T>) -> Option<T>) -> Option<T> {
         // Who finds it empty comes before whoever is about to put one there.
         if self.is_empty() {
             return None;
         }
         let mut queue = self.queue.lock();
-        let first = queue.pop_front();
+        let got = which(&mut queue);
         self.tell_len(&queue);
-        first
-    }
-
-    /// What an idle processor may take over.
-    pub fn steal(&self) -> Option<T> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut queue = self.queue.lock();
-        let last = queue.steal();
-        self.tell_len(&queue);
-        last
+        got
     }
 
     /// How many are ready.

@@ -226,9 +226,10 @@ fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u
     let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
     let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
     let (Some(calls), Some(answers)) = (calls, answers) else { return };
-    // Whether a call is being served, and how the one before has ended in the middle.
-    let (serving, ended) = (Cell::new(false), Cell::new(Error::Faulted));
+    // Whether a call is being served, and how the one before has ended in the middle; whether it was come so far at all.
+    let (serving, ended, begun) = (Cell::new(false), Cell::new(Error::Faulted), Cell::new(false));
     let work = || -> Result<(), Error> {
+        begun.set(true);
         let mut wake = Wake::default();
         if serving.replace(false) {
             // It has faulted.
@@ -250,6 +251,7 @@ fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u
     };
     // A fault in a method ends that call; one in the line's own words the line.
     while let Err(error @ (Error::Faulted | Error::NoMemory)) = guard::run(work)
+        && begun.replace(false)
         && serving.get()
     {
         ended.set(error);

@@ -8,20 +8,10 @@ use linux_raw_sys::errno::*;
 use linux_raw_sys::general::*;
 use personality::calls::TABLE;
 use personality::server::Server;
-use played::Mode;
-use played::{Played, Puppet, possible};
-
-const PAGE: u64 = 4096;
-const RW: u64 = (PROT_READ | PROT_WRITE) as u64;
-const PRIVATE: u64 = (MAP_PRIVATE | MAP_ANONYMOUS) as u64;
-const NO_FD: u64 = u64::MAX;
-const HERE: u64 = AT_FDCWD as i64 as u64;
+use played::{HERE, NO_FD, PAGE, PRIVATE, Played, Puppet, RW, possible};
 
 fn server() -> Server<Played> {
-    let machine = Played::new();
-    machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
-    machine.put(b"data/file", b"0123456789", Mode::Plain, 1234);
-    Server::new(machine)
+    Server::new(Played::with_files())
 }
 
 fn error(number: u32) -> i64 {

@@ -10,16 +10,10 @@ use linux_raw_sys::ioctl::{FIONREAD, TIOCGWINSZ};
 use linux_raw_sys::prctl::PR_GET_NAME;
 use personality::calls::{TABLE, to};
 use personality::server::Server;
-use played::Mode;
-use played::{Played, Puppet, Stream, possible};
+use played::{HERE, NO_FD, PAGE, PRIVATE, Played, Puppet, RW, Stream, possible};
 use std::collections::BTreeMap;
 use std::mem::take;
 
-const PAGE: u64 = 4096;
-const RW: u64 = (PROT_READ | PROT_WRITE) as u64;
-const PRIVATE: u64 = (MAP_PRIVATE | MAP_ANONYMOUS) as u64;
-const NONE: u64 = u64::MAX;
-const HERE: u64 = AT_FDCWD as i64 as u64;
 /// Calls of Linux have smaller numbers than this.
 const NUMBERS: u64 = 600;
 
@@ -77,15 +71,13 @@ fn each_does_what_the_table_says() {
     if !possible() {
         return;
     }
-    let machine = Played::new();
-    machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
-    machine.put(b"data/file", b"0123456789", Mode::Plain, 1234);
+    let machine = Played::with_files();
     machine.streams.lock().unwrap().insert(1, Stream { terminal: true, ..Stream::default() });
     let server = Server::new(machine);
     let mut lines = Lines::default();
     let (p, l) = (&mut Puppet::new(&server), &mut lines);
     memory(l, p);
-    let at = l.call(p, "MMAP", &[0, 8 * PAGE, RW, PRIVATE, NONE, 0], Any);
+    let at = l.call(p, "MMAP", &[0, 8 * PAGE, RW, PRIVATE, NO_FD, 0], Any);
     files(l, p, at);
     descriptors(l, p, at);
     directories(l, p, at);
@@ -119,9 +111,7 @@ fn what_has_no_line_is_refused() {
     if !possible() {
         return;
     }
-    let machine = Played::new();
-    machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
-    let server = Server::new(machine);
+    let server = Server::new(Played::with_files());
     let mut p = Puppet::new(&server);
     *server.machine.passed.lock().unwrap() = 0;
     let others: Vec<u64> = (0..NUMBERS).filter(|number| TABLE.iter().all(|row| row.number != *number)).collect();
@@ -134,7 +124,7 @@ fn what_has_no_line_is_refused() {
 }
 
 fn memory(l: &mut Lines, p: &mut Puppet<'_>) {
-    let at = l.call(p, "MMAP", &[0, 4 * PAGE, RW, PRIVATE, NONE, 0], Any);
+    let at = l.call(p, "MMAP", &[0, 4 * PAGE, RW, PRIVATE, NO_FD, 0], Any);
     l.call(p, "MPROTECT", &[at, PAGE, PROT_READ.into()], Is(0));
     l.call(p, "MPROTECT", &[at, PAGE, RW], Is(0));
     l.call(p, "MADVISE", &[at, PAGE, MADV_DONTNEED.into()], Is(0));
@@ -199,12 +189,12 @@ fn files(l: &mut Lines, p: &mut Puppet<'_>, at: u64) {
     l.call(p, "CLOSE", &[fd], Is(0));
     let made = l.call(p, "CREAT", &[path(p, at, "/data/made"), 0o644], Is(3));
     l.call(p, "FCHMOD", &[made, 0o600], Is(0));
-    l.call(p, "FCHOWN", &[made, NONE, NONE], Is(0));
+    l.call(p, "FCHOWN", &[made, NO_FD, NO_FD], Is(0));
     l.call(p, "CLOSE", &[made], Is(0));
     l.call(p, "CHMOD", &[at, 0o640], Is(0));
     l.call(p, "FCHMODAT", &[HERE, at, 0o644], Is(0));
-    l.call(p, "CHOWN", &[at, NONE, NONE], Is(0));
-    l.call(p, "FCHOWNAT", &[HERE, at, NONE, NONE, 0], Is(0));
+    l.call(p, "CHOWN", &[at, NO_FD, NO_FD], Is(0));
+    l.call(p, "FCHOWNAT", &[HERE, at, NO_FD, NO_FD, 0], Is(0));
     l.call(p, "UTIMENSAT", &[HERE, at, 0, 0], Is(0));
 }
 

@@ -24,6 +24,7 @@ use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use abi::{Error, Rights};
+use linux_raw_sys::general::{AT_FDCWD, MAP_ANONYMOUS, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 use musubi::interfaces::files::how;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use personality::calls::to;
@@ -33,6 +34,13 @@ use personality::map::Granted;
 use personality::tree::{Entry, File, Node};
 use process::{Task, ok};
 use window::Section;
+
+/// What calls are made with.
+pub const PAGE: u64 = 4096;
+pub const RW: u64 = (PROT_READ | PROT_WRITE) as u64;
+pub const PRIVATE: u64 = (MAP_PRIVATE | MAP_ANONYMOUS) as u64;
+pub const NO_FD: u64 = u64::MAX;
+pub const HERE: u64 = AT_FDCWD as i64 as u64;
 
 /// Most bytes of a file that is written.
 const ROOM: u64 = 64 << 20;
@@ -59,6 +67,14 @@ pub struct Played {
 }
 
 impl Played {
+    /// With a program to start, and a file of ten digits.
+    pub fn with_files() -> Played {
+        let machine = Played::new();
+        machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
+        machine.put(b"data/file", b"0123456789", Mode::Plain, 1234);
+        machine
+    }
+
     pub fn new() -> Played {
         // Inherited by the traced processes, which map it.
         let space_fd = memfd_create("space", MFdFlags::empty()).unwrap();

@@ -203,7 +203,7 @@ fn calls_tell_nothing() -> Outcome {
         let all = info::all().map_err(doing("info"))?;
         Ok(all
             .processors()
-            .fold([0; 2], |[events, named], (_, counts)| [events + counts.events, named + counts.switches]))
+            .fold([0; 2], |[events, switches], (_, counts)| [events + counts.events, switches + counts.switches]))
     };
     with("ageing", || {
         let peer = Peer::start()?;

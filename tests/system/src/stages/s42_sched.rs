@@ -9,10 +9,6 @@ const THREADS: &str = "sched use ageing && check threads preemption no_wakeup_is
 /// What each processor keeps for itself.
 const ON_EACH: [&str; 3] = ["shares_on_each_processor", "deadlines_on_each_processor", "jobs_have_their_processors"];
 
-fn on_each_again() -> String {
-    format!("check policies {}", ON_EACH[1..].join(" "))
-}
-
 const DEADLINES: &str = "ok deadlines_on_each_processor";
 const JOBS: &str = "ok jobs_have_their_processors";
 
@@ -134,7 +130,7 @@ pub fn cases() -> Vec<Case> {
         checks("priorities_on_each_processor", "check sched", &["priorities_order"]).cpus(4).icount().timeout(400).placed(),
         // As many as no power of two has.
         sh("on_each_of_three", &format!("check policies {}", ON_EACH[2])).cpus(3).icount().timeout(400).out_has(&[JOBS]),
-        sh("on_each_of_eight", &on_each_again()).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
+        sh("on_each_of_eight", &format!("check policies {}", ON_EACH[1..].join(" "))).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")
             .cpus(3)
