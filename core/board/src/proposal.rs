@@ -99,15 +99,18 @@ impl Proposals<'_> {
         (self.get(ANSWERED) == number).then(|| self.get(ANSWER))
     }
 
-    /// High: answers the proposal for this thread with what `decide` says of it. Whether there was one.
-    pub fn decide(&self, thread: u64, decide: impl FnOnce(Terms) -> u64) -> bool {
+    /// High: answers what is proposed with what `decide` says of it, a thread and its terms; one processor's does. Whether there was something.
+    pub fn decide(&self, decide: impl FnOnce(u64, Terms) -> u64) -> bool {
         let (number, taken) = (self.get(NUMBER), self.get(TAKEN));
-        let mine = number != taken
-            && self.get(THREAD) == thread
-            && self.0[TAKEN].compare_exchange(taken, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if number == taken {
+            return false;
+        }
+        // Before it is taken: until then nobody proposes anything else.
+        let (thread, terms) = (self.get(THREAD), Terms::from_words([0, 1, 2, 3].map(|at| self.get(TERMS + at))));
+        let mine = self.0[TAKEN].compare_exchange(taken, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if mine {
             self.note_terms();
-            let answer = decide(Terms::from_words([0, 1, 2, 3].map(|at| self.get(TERMS + at))));
+            let answer = decide(thread, terms);
             self.set(ANSWER, answer);
             self.set(ANSWERED, number);
         }

@@ -54,10 +54,12 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
         if desk.is_wanted() {
             let asked = desk.begin();
             while let Some(asked) = desk.receive() {
-                if !board.proposals().decide(asked.thread, |terms| policy.decide(board, asked.thread, terms)) {
+                // Who has a level from the policy keeps it: what he has agreed on holds there.
+                if board.priorities().of(asked.thread) >= P::HIGHEST {
                     board.priorities().set(asked.thread, asked.level.max(P::HIGHEST));
                 }
             }
+            board.proposals().decide(|thread, terms| policy.decide(board, thread, terms));
             policy.look(board);
             age(board, processor, P::HIGHEST);
             desk.done(asked);

@@ -45,13 +45,12 @@ impl Service {
         if board.proposals().knows(terms) != Some(true) {
             return Err(Error::NotSupported);
         }
-        // The thread is there, and may be spoken for. Only then is the proposal where the high level reads it: it could be called just then
-        // for a change that the thread itself asks for.
-        sched::set_priority(thread, board.priorities().of(thread))?;
         let _one = self.proposing.lock();
         let number = board.proposals().propose(thread, terms);
-        // Now the fast level calls the high one.
-        let mut asked = sched::set_priority(thread, board.priorities().of(thread));
+        // Now the fast level calls the high one, for a change that changes nothing. Not of that thread's priority: it may wish for another one itself,
+        // and who hears of this one late would take its terms for over.
+        let own = task::identity().thread;
+        let mut asked = sched::set_priority(own, board.priorities().of(own));
         while asked.is_ok() && board.proposals().answer(number).is_none() {
             asked = wait(until);
         }

@@ -114,6 +114,7 @@ pub fn cases() -> Vec<Case> {
                 "terms_of_others_are_refused_by_message_too",
                 "deadlines_are_admitted",
                 "terms_need_their_policy",
+                "terms_outlast_wishes",
                 "the_highest_priority_stops_nobody",
                 "every_policy_under_load",
             ],

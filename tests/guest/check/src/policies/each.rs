@@ -7,7 +7,8 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::rt::sched::set_priority;
 use musubi::rt::{task, thread, time};
 
 /// Where each of these threads is.
@@ -75,7 +76,7 @@ pub fn shares_on_each_processor() -> Outcome {
 /// Two periodic threads for each processor, and ten more that compute: in turn with those they would be late.
 pub fn deadlines_on_each_processor() -> Outcome {
     const PERIOD_MS: u64 = 200;
-    const WORK_MS: u64 = 10;
+    const WORK_MS: u64 = 8;
     // All that a processor may promise. Where processors take turns, work takes as many times as long as it was measured to.
     const BUDGET_MS: u64 = 88;
     const JOBS: u64 = 4;
@@ -113,6 +114,34 @@ pub fn deadlines_on_each_processor() -> Outcome {
         same!(run(true)?, (jobs, 0), "jobs done, and late, by deadlines");
         let (done, late) = run(false)?;
         holds!(done == jobs && late > 0, "{late} of {done} jobs were late without terms");
+        Ok(())
+    })
+}
+
+/// Who has agreed on terms keeps the level that it has by them, however often priorities are asked for before and after.
+pub fn terms_outlast_wishes() -> Outcome {
+    const THREADS: usize = 6;
+    with("deadline", || {
+        let sched = client()?;
+        let ends = leak(AtomicBool::new(false));
+        let body = move || {
+            while !ends.load(Ordering::SeqCst) {
+                let _ = set_priority(thread::me().into(), 20);
+                time::sleep_ns(MS);
+            }
+        };
+        let threads = (0..THREADS).map(|_| thread::spawn(body, 0).map_err(doing("thread")));
+        let threads = threads.collect::<Result<Vec<_>, _>>()?;
+        for one in &threads {
+            let ask = || sched.periodic(one.number(), 100 * MS, 100 * MS, MS);
+            patient(ask).map_err(doing("periodic"))?;
+        }
+        // Wishes are told in their own time.
+        time::sleep_ns(100 * MS);
+        let levels: Result<Vec<u64>, _> = threads.iter().map(|one| said(one.number(), "level ")).collect();
+        ends.store(true, Ordering::SeqCst);
+        threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))?;
+        same!(levels?, [1; THREADS], "levels of threads with terms");
         Ok(())
     })
 }
