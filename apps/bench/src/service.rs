@@ -18,15 +18,26 @@ use musubi::rt::{task, thread, time};
 const REQUESTS: u64 = 64;
 const STEPS: u64 = 250_000;
 const OP: u32 = 9;
+/// By the clock what else the host does only slows a run down: the fastest of so many counts.
+const RUNS: usize = 12;
+/// Requests under way for each thread: by the clock nobody waits for the slower one.
+const AHEAD: u64 = 2;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     let processors = task::processors().count() as u64;
-    let alone = serve_all(posts, 1, processors)?;
-    report.average(Case { case: "service", way: "1-thread", bytes: BYTES }, alone.ticks, REQUESTS);
-    if processors == 1 {
-        return Ok(());
+    let by_clock = !time::ticks_are_instructions();
+    // In turn, so that a host that is busy for a while slows both down.
+    let (mut alone, mut run) = (serve_all(posts, 1, processors)?, None);
+    if processors > 1 {
+        let mut together = serve_all(posts, processors, processors)?;
+        for _ in 1..if by_clock { RUNS } else { 1 } {
+            alone = alone.faster(serve_all(posts, 1, processors)?);
+            together = together.faster(serve_all(posts, processors, processors)?);
+        }
+        run = Some(together);
     }
-    let run = serve_all(posts, processors, processors)?;
+    report.average(Case { case: "service", way: "1-thread", bytes: BYTES }, alone.ticks, REQUESTS);
+    let Some(run) = run else { return Ok(()) };
     let way = format!("{processors}-threads");
     let case = Case { case: "service", way: &way, bytes: BYTES };
     report.average(case, run.ticks, REQUESTS);
@@ -45,7 +56,13 @@ struct Run {
     served: Vec<u64>,
 }
 
-/// All requests by so many threads: as many are under way as threads wait, so that each goes to one that waits.
+impl Run {
+    fn faster(self, other: Run) -> Run {
+        if other.ticks < self.ticks { other } else { self }
+    }
+}
+
+/// All requests by so many threads. Where processors take turns are under way as threads wait, so that each goes to one that waits.
 fn serve_all(posts: &Posts, threads: u64, processors: u64) -> Result<Run, String> {
     let server = posts.partner(&format!("service-{threads}"))?;
     let outcome = requests(posts, threads, processors);
@@ -60,20 +77,30 @@ fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> 
         back.receive(FOR_EVER)?;
     }
     let mut run = Run { ticks: 0, served: vec![0; processors as usize] };
+    let (mut sent, mut done) = (0, 0);
     let began = time::ticks();
-    for _ in 0..REQUESTS / threads {
-        for number in 0..threads {
-            there.send(OP, [number; 6], Some(back))?;
+    while done < REQUESTS {
+        while sent < REQUESTS && may_send(sent, done, threads) {
+            there.send(OP, [sent; 6], Some(back))?;
+            sent += 1;
         }
-        for _ in 0..threads {
-            let processor = back.receive(FOR_EVER)?.words[0];
-            if let Some(count) = run.served.get_mut(processor as usize) {
-                *count += 1;
-            }
+        let processor = back.receive(FOR_EVER)?.words[0];
+        if let Some(count) = run.served.get_mut(processor as usize) {
+            *count += 1;
         }
+        done += 1;
     }
     run.ticks = time::ticks() - began;
     Ok(run)
+}
+
+/// Whether one more may be under way: where processors take turns a whole round at a time.
+fn may_send(sent: u64, done: u64, threads: u64) -> bool {
+    if time::ticks_are_instructions() {
+        sent - done / threads * threads < threads
+    } else {
+        sent - done < AHEAD * threads
+    }
 }
 
 /// The server's main function.
@@ -85,7 +112,9 @@ pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> 
         back.send(OP, [0; 6], None)?;
         loop {
             let mut words = there.receive(FOR_EVER)?.words;
-            meet(count);
+            if time::ticks_are_instructions() {
+                meet(count);
+            }
             for _ in 0..STEPS {
                 words = black_box(words.map(|word| word.wrapping_mul(5).wrapping_add(1)));
             }
