@@ -20,7 +20,7 @@ use musubi::rt::later::Answer;
 
 /// What it is called, and the scheduler that is asked for.
 const WAYS: [(&str, &str); 2] = [("itc-improved", "ageing"), ("itc-initial", "initial")];
-const ROUNDS: usize = 300;
+const ROUNDS: usize = 100;
 /// Calls posted before the first answer is collected: a round of an asynchronous case.
 const POSTED: usize = 8;
 

@@ -15,7 +15,7 @@ use musubi::{AclEntry, Error, Rights};
 
 pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
 pub const LONGEST: usize = 1 << 20;
-const ROUNDS: usize = 1000;
+const ROUNDS: usize = 300;
 
 /// What is called, beside NullProc.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! `./musubi test`: every stage in turn, cheapest first, and one verdict.
 
+mod programs;
+
 use crate::requirements;
 use anyhow::{Context, Result, ensure};
 use build::{Package, Role, Workspace};
-use serde_json::Value;
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use verdict::{Heading, Mark, Reader, Results};
+use verdict::{Mark, Results};
 
 const STAGES: [&str; 3] = ["house", "host", "system"];
 /// What `peers` stands for: it runs only when it is named, since it fetches a kernel.
@@ -46,7 +46,7 @@ pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
         let (start, passed, failed) = (Instant::now(), results.count(Mark::Ok), results.count(Mark::Failed));
         let outcome = match stage {
             "house" => house(workspace, &packages, &mut results),
-            "host" => libtests(workspace, &packages, Role::Host, &mut results),
+            "host" => programs::run(workspace, &packages, Role::Host, &mut results),
             _ => system(workspace, wanted, pku, &mut results, &mut reports),
         };
         if let Err(error) = outcome {
@@ -93,99 +93,7 @@ fn house(workspace: &Workspace, packages: &[Package], results: &mut Results) -> 
         Mark::Skipped
     };
     results.add("house::format", format);
-    libtests(workspace, packages, Role::House, results)
-}
-
-/// The tests of all packages of one role, by `cargo test`.
-fn libtests(workspace: &Workspace, packages: &[Package], role: Role, results: &mut Results) -> Result<()> {
-    let chosen: Vec<&Package> = packages
-        .iter()
-        .filter(|package| if role == Role::Host { package.is_tested_on_host() } else { package.role() == role })
-        .collect();
-    if chosen.is_empty() {
-        return Ok(());
-    }
-    let cargo = |args: &[&str]| {
-        let mut command = workspace.cargo();
-        command.arg("test").args(args).env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
-        for package in &chosen {
-            command.args(["-p", &package.name]);
-        }
-        command
-    };
-    let names = names(workspace, cargo(&["--no-run", "--message-format=json-render-diagnostics"]), &chosen, role)?;
-    let prefix = |heading: Heading| match heading {
-        Heading::Program(path) => names.get(path).cloned(),
-        Heading::Doc(library) => names.get(library).map(|name| format!("{name}::doc")),
-    };
-    let prefix = |heading: Heading| prefix(heading).unwrap_or_else(|| format!("{}::{heading:?}", word(role)));
-
-    // One pipe for both streams, so that headings and results come in their order.
-    let (from, to) = std::io::pipe()?;
-    let mut command = cargo(&["--no-fail-fast"]);
-    let mut child = command.stdout(to.try_clone()?).stderr(to).spawn().context("cargo does not start")?;
-    // It holds the pipe's other end: without this the reading below would never end.
-    drop(command);
-    let failed = results.count(Mark::Failed);
-    let mut reader = Reader::new(results, &prefix);
-    for line in BufReader::new(from).split(b'\n') {
-        if let Some(shown) = reader.line(&String::from_utf8_lossy(&line?)) {
-            println!("{shown}");
-        }
-    }
-    if let Some(shown) = reader.end() {
-        println!("{shown}");
-    }
-    let ended = child.wait()?;
-    let silent = !ended.success() && results.count(Mark::Failed) == failed;
-    ensure!(!silent, "cargo test failed though no test did: {ended}");
-    Ok(())
-}
-
-fn word(role: Role) -> &'static str {
-    if role == Role::House { "house" } else { "host" }
-}
-
-/// Builds the tests. The result says how the names of tests begin, by the path of a test program as cargo prints it
-/// and by the name of a library.
-fn names(
-    workspace: &Workspace,
-    mut build: Command,
-    chosen: &[&Package],
-    role: Role,
-) -> Result<HashMap<String, String>> {
-    let output = build.stderr(Stdio::inherit()).output().context("cargo does not start")?;
-    ensure!(output.status.success(), "the tests do not build");
-    let top = workspace.top().canonicalize()?;
-    let mut names = HashMap::new();
-    for line in output.stdout.split(|byte| *byte == b'\n') {
-        let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            continue;
-        };
-        let (Some(manifest), Some(target)) = (message["manifest_path"].as_str(), message["target"]["name"].as_str())
-        else {
-            continue;
-        };
-        let package = chosen.iter().find(|package| top.join(&package.dir).join("Cargo.toml").as_os_str() == manifest);
-        let Some(package) = package else { continue };
-        let mut name = match role {
-            Role::House => "house".to_string(),
-            _ => format!("host::{}", package.short()),
-        };
-        let is = |kind: &str| message["target"]["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind));
-        if is("lib") || is("proc-macro") {
-            names.insert(target.to_string(), name.clone());
-        }
-        if is("test") && role == Role::Host {
-            name = format!("{name}::{target}");
-        }
-        if let Some(program) = message["executable"].as_str() {
-            // cargo prints the path from its working folder.
-            let short = program.strip_prefix(&format!("{}/", top.display())).unwrap_or(program);
-            names.insert(short.to_string(), name);
-        }
-    }
-    Ok(names)
+    programs::run(workspace, packages, Role::House, results)
 }
 
 /// The whole of `./musubi test` on a bare Debian, which takes long and needs root: only when asked for.
