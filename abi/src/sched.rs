@@ -48,7 +48,8 @@ pub mod event {
     /// A device's interrupt came; `detail`: its vector. If a handler is bound to it (`irq_bind`), `a` is the device's section and
     /// `b` the gate to call; whoever does not call it says so ([`super::op::GIVE_BACK`]).
     pub const INTERRUPT: u32 = 3;
-    /// The running thread's program did what it must not; `detail`: one of `task::cause`, `a`: the address.
+    /// The running thread's program did what it must not, whether or not it mends that itself. `detail`: one of `task::cause`, `a`: the address
+    /// (of an instruction: the vector), `b`: the text that was executed, and within its granule the bits of the right that was missing.
     pub const EXCEPTION: u32 = 4;
     /// The time has come that the scheduler gave.
     pub const TICK: u32 = 5;

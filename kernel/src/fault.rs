@@ -24,7 +24,7 @@ use crate::view::Stale;
 use abi::info::feature;
 use abi::layout::PAGE;
 use abi::section::kind;
-use abi::sched::event;
+use abi::sched::{Event, event};
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
 use ::view::{Access, while_shared};
@@ -257,6 +257,7 @@ pub fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: De
         text: domain.text.base,
         ip: thread.registers(|r| r.rip),
     };
+    tell(&how);
     if domain.in_window {
         return foreign::fault(thread, address, denial.right);
     }
@@ -283,9 +284,6 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
         machine_check::VECTOR => (cause::MACHINE, error),
         _ => (cause::EXCEPTION, error),
     };
-    if domain.in_window {
-        return foreign::exception(thread, vector);
-    }
     let how = Exit {
         kind: exit::FAULT,
         code,
@@ -297,9 +295,19 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
         text: domain.text.base,
         ip: thread.registers(|r| r.rip),
     };
+    tell(&how);
+    if domain.in_window {
+        return foreign::exception(thread, vector);
+    }
     if !own::deliver(thread, &domain, &how) {
         end_program(thread, how);
     }
+}
+
+/// The scheduler hears of it, whoever deals with it (CUBIX-15, 41): of the thread, the address, the text and the right that was missing.
+fn tell(how: &Exit) {
+    let (detail, b) = (how.cause as u32, how.text | how.right);
+    seat::note(Event { kind: event::EXCEPTION, detail, thread: how.thread, a: how.address, b });
 }
 
 /// A machine check while a program was executed. The memory that failed is not taken out of use.
@@ -335,7 +343,6 @@ pub fn end_late(thread: &Arc<Thread>) {
 /// What the text itself does not mend. A fault in a callee ends the call, and the caller hears of it, or what was wanting; in a program's own text, the
 /// program.
 fn end_program(thread: &Arc<Thread>, how: Exit) {
-    seat::note(event::EXCEPTION, how.cause as u32, thread.number, how.address);
     // A program may fault as often as it likes; the serial line is slow.
     static LINES: AtomicU64 = AtomicU64::new(0);
     if LINES.fetch_add(1, Ordering::Relaxed) < LINES_MAX {

@@ -14,7 +14,7 @@ use crate::thread::Thread;
 use abi::info::layout::Interrupt;
 use abi::info::way;
 use abi::refusal::Object;
-use abi::sched::event;
+use abi::sched::{Event, event};
 use abi::{Error, Rights};
 use ::sched::Home;
 use alloc::sync::Arc;
@@ -305,7 +305,7 @@ impl Line {
         let here = here();
         let handler = *self.handler.lock();
         if !handler.is_some_and(|handler| here.office.tell_interrupt(here, vector, handler.section, handler.gate)) {
-            seat::note(event::INTERRUPT, u32::from(vector), 0, 0);
+            seat::note(Event { kind: event::INTERRUPT, detail: u32::from(vector), ..Event::default() });
             self.wake();
         }
     }

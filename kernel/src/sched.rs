@@ -220,7 +220,7 @@ pub fn tick() {
         }
         let decides = current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
         if !decides && !here.is_to_make_room() && now >= here.office.until() {
-            seat::note(event::TICK, 0, 0, now);
+            seat::note(Event { kind: event::TICK, a: now, ..Event::default() });
             here.make_room();
         } else if !decides && here.office.is_due(now) {
             here.make_room();
@@ -375,7 +375,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             Some(turn) => announce(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
             None if here.office.is_taken() && !old.card.is_parked() && !here.office.is_holder(here, old) => {
                 let number = old.registers(|r| if r.vector == arch::context::VECTOR_SYSCALL { r.rax } else { u64::MAX });
-                seat::note(event::CALL, 0, old.number, number);
+                seat::note(Event { kind: event::CALL, thread: old.number, a: number, ..Event::default() });
             }
             None => {}
         }

@@ -230,10 +230,10 @@ impl Office {
 }
 
 /// Something has happened on this processor that its scheduler should hear of some time.
-pub fn note(kind: u32, detail: u32, thread: u64, a: u64) {
+pub fn note(event: Event) {
     let here = here();
-    trace::note(abi::trace::kind::SCHED, kind.into(), thread);
-    if here.office.tell(Event { kind, detail, thread, a, b: 0 }, Weight::Light) == Some(true) {
+    trace::note(abi::trace::kind::SCHED, event.kind.into(), event.thread);
+    if here.office.tell(event, Weight::Light) == Some(true) {
         here.make_room();
     }
 }
@@ -473,7 +473,7 @@ pub fn ended(thread: &Thread) {
             None => dismiss(p, Reason::Ended),
         }
     }
-    note(event::ENDED, 0, thread.number, 0);
+    note(Event { kind: event::ENDED, thread: thread.number, ..Event::default() });
 }
 
 /// One who sits in a seat was made ready by somebody else: it is being killed. Whether it was such a thread.

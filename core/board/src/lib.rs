@@ -14,6 +14,7 @@ mod proposal;
 mod quantum;
 mod queue;
 mod terms;
+mod wishes;
 
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen, Step};
@@ -25,6 +26,7 @@ pub use proposal::Proposals;
 pub use quantum::Quanta;
 pub use queue::{Latest, Queue, Ready};
 pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
+pub use wishes::Wishes;
 
 use core::sync::atomic::AtomicU64;
 

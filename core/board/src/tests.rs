@@ -383,3 +383,29 @@ proptest! {
         assert_eq!(std::iter::from_fn(|| queue.pop()).count(), THREADS);
     }
 }
+
+/// However often threads ask, of each the latest wish comes out in the end, and nothing is refused that is not of one more thread than there is room for.
+#[test]
+fn the_latest_wish_of_each_thread_is_kept() {
+    let mut wishes = Wishes::new();
+    // Two that share a place are told apart.
+    let numbers: Vec<u64> = (1..=THREADS as u64 / 2).chain([2 * THREADS as u64 + 1]).collect();
+    let mut heard = std::collections::BTreeMap::new();
+    for round in 0..40 {
+        for thread in &numbers {
+            assert!(wishes.put(Asked { thread: *thread, level: (thread + round) % 32 }), "{thread} in round {round}");
+        }
+        for _ in 0..100 {
+            let asked = wishes.first().unwrap();
+            heard.insert(asked.thread, asked.level);
+            wishes.pop();
+        }
+    }
+    while let Some(asked) = wishes.first() {
+        heard.insert(asked.thread, asked.level);
+        wishes.pop();
+    }
+    assert!(heard.into_iter().eq(numbers.iter().map(|thread| (*thread, (thread + 39) % 32))));
+    let had = (1..=THREADS as u64 + 1).filter(|thread| wishes.put(Asked { thread: *thread, level: 1 })).count();
+    assert_eq!(had, THREADS);
+}

@@ -12,7 +12,7 @@ use crate::watch;
 use ::post::{By, Hands, Known, Letter, Question, Step, Woken};
 use ::sched::{Phase, QUANTUM_NS, place};
 use abi::post::{head, of_head};
-use abi::sched::event;
+use abi::sched::{Event, event};
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::pass::{Card, card};
@@ -345,7 +345,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         core::mem::take(&mut wait.posted)
     };
     if !is_last && here.office.is_taken() {
-        seat::note(event::CALL, 0, thread.number, CALL);
+        seat::note(Event { kind: event::CALL, thread: thread.number, a: CALL, ..Event::default() });
     }
     if posted {
         wake(pool().woken(thread.part.record()));

@@ -7,9 +7,7 @@ extern crate alloc;
 mod interrupts;
 mod passing;
 
-use alloc::collections::VecDeque;
-
-use board::{Asked, Board, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, reason};
+use board::{Asked, Board, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason};
 use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
@@ -52,9 +50,6 @@ fn run(_: &Start) -> i32 {
     task::exit(begun.unwrap_or_else(|e| e).word() as i32)
 }
 
-/// Changes of priority that wait for room on the desk: beyond them the latest are lost.
-const WAITING: usize = 256;
-
 /// The fast level on one processor.
 struct Level {
     board: Board<'static>,
@@ -86,7 +81,7 @@ struct Level {
     /// For when the queue is full of turns that are past.
     latest: Latest,
     /// For the high level, as soon as it has read what was sent before. Made with room: the one in the seat must not wait for memory.
-    waiting: VecDeque<Asked>,
+    waiting: Wishes,
 }
 
 impl Level {
@@ -96,7 +91,7 @@ impl Level {
         let (running, ended, unsorted, strained) = (0, false, false, false);
         let (thinks, absent, is_missed, waited_ms, since) = (false, false, false, 0, 0);
         let (loans, key, latest) = (Loans::default(), 0, Latest::new());
-        let (waiting, quanta) = (VecDeque::with_capacity(WAITING), Quanta::new(QUANTUM_NS));
+        let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
         let mut level = Level {
             board,
             queue,
@@ -168,8 +163,9 @@ impl Level {
                 }
             }
             event::REQUEST => {
-                if self.waiting.len() < WAITING {
-                    self.waiting.push_back(Asked { thread: event.thread, level: event.a });
+                if !self.waiting.put(Asked { thread: event.thread, level: event.a }) {
+                    // Of more threads than the board has room for.
+                    task::exit(Error::TooBig.word() as i32);
                 }
                 self.send();
             }
@@ -204,10 +200,10 @@ impl Level {
 
     /// Lets the high level know of changes of priority, as far as there is room on the desk.
     fn send(&mut self) {
-        while let Some(asked) = self.waiting.front().copied()
+        while let Some(asked) = self.waiting.first()
             && self.desk.send(asked)
         {
-            self.waiting.pop_front();
+            self.waiting.pop();
             self.desk.call(reason::PRIORITY);
             self.unsorted = true;
         }

@@ -9,13 +9,17 @@ mod torn;
 use board::{Board, Desk};
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::stub;
+use musubi::abi::layout::GRANULE;
 use musubi::abi::sched::{EVENTS, Event, RING_FIRST, event};
+use musubi::abi::task::cause;
 use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{Trap, probe, sched, task, thread, time};
-use musubi::{Error, Start};
+use musubi::rt::{Trap, probe, sched, section, task, thread, time};
+use musubi::{Error, Rights, Start};
 
 musubi::program!(run);
 
+/// What programs of the test read, and must not.
+const REFUSED: u64 = 4096;
 /// Decisions before it goes wrong.
 const GOOD: u32 = 60;
 
@@ -55,6 +59,9 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
             if ring[at].load(Ordering::Relaxed) as u32 == event::READY {
                 ready.push_back((ring[at + 1].load(Ordering::Relaxed), ring[at + 2].load(Ordering::Relaxed)));
             }
+            if mode == "hears" {
+                hear([0, 1, 2, 3].map(|word| ring[at + word].load(Ordering::Relaxed)));
+            }
             head += 1;
         }
         // Nobody writes the other half of this word while the scheduler decides; if somebody did, it would be read again.
@@ -79,6 +86,17 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Ends with status 10 when a refused access to the page at [`REFUSED`] is told as it should be, with 11 if otherwise.
+fn hear([kind, _, address, b]: [u64; 4]) {
+    if kind as u32 != event::EXCEPTION || address != REFUSED {
+        return;
+    }
+    let (text, right) = (b & !(GRANULE - 1), b % GRANULE);
+    let is_right =
+        kind >> 32 == cause::NO_SECTION && right == Rights::READ.bits().into() && section::owner(text).is_ok();
+    task::exit(if is_right { 10 } else { 11 });
+}
+
 fn desk(processor: u64) -> Result<Desk<'static>, Error> {
     let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
     let board = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
@@ -88,7 +106,7 @@ fn desk(processor: u64) -> Result<Desk<'static>, Error> {
 fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u64, u64)>) -> Result<(), Error> {
     match mode {
         // It does what it should, here.
-        "strange" | "passing-fault" | "passing-loop" => Ok(()),
+        "strange" | "hears" | "passing-fault" | "passing-loop" => Ok(()),
         "loop" => loop {
             core::hint::spin_loop();
         },

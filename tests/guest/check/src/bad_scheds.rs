@@ -7,10 +7,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::Error;
 use musubi::abi::sched::reason;
+use musubi::abi::task::exit;
+use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
 use musubi::names;
-use musubi::rt::{sched, task, thread, time};
+use musubi::rt::{guard, probe, sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("bad_loop", || bad("loop", reason::SLOW)),
@@ -23,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("faults_when_it_is_called", || torn("passing-fault", reason::ENDED)),
     ("loops_when_it_is_called", || torn("passing-loop", reason::SLOW)),
     ("private_data_are_refused", private_data_are_refused),
+    ("refused_accesses_are_told", refused_accesses_are_told),
     ("a_high_level_that_fails", a_high_level_that_fails),
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
     ("replaced_within_10_ms", replaced_within_10_ms),
@@ -44,6 +48,47 @@ fn private_data_are_refused() -> Outcome {
         }
     }
     Err(format!("no refusal in the log: {log:?}"))
+}
+
+/// CUBIX-15, 41: of an access that is refused the scheduler hears which thread and text tried it, where, and the right that was missing; of a program that ends
+/// by it, and of one that mends it itself.
+fn refused_accesses_are_told() -> Outcome {
+    let chooser = client()?;
+    let said = |status: u32| -> Result<usize, String> {
+        let line = format!("bad hears: the fast level has failed: it ended with status {status}");
+        Ok(lines(1)?.iter().filter(|one| one.contains(&line)).count())
+    };
+    let ends = || -> Outcome {
+        let reads = Command::new(b"bin/check").args(["check", "as", "peek", "4096"]).spawn().map_err(doing("peek"))?;
+        same!(
+            reads.wait().map_err(doing("peek"))?.kind,
+            exit::FAULT,
+            "how a program ends that reads what is not there"
+        );
+        Ok(())
+    };
+    let mends = || -> Outcome {
+        same!(guard::run(|| probe::read(4096)), Err(Error::Faulted), "who mends it");
+        Ok(())
+    };
+    for provoke in [&ends as &dyn Fn() -> Outcome, &mends] {
+        let (before, until) = (said(10)?, time::now_ns() + 60_000_000_000);
+        for round in 0.. {
+            if said(10)? > before {
+                break;
+            }
+            holds!(time::now_ns() < until, "the scheduler hears nothing: {:?}", lines(1)?);
+            if round % 100 == 0 {
+                // It may be gone again before all seats are taken, and on a busy host it may be given up.
+                let _ = chooser.choose("bad hears");
+            }
+            provoke()?;
+            time::sleep_ns(5_000_000);
+        }
+        chooser.choose("none").map_err(doing("none"))?;
+    }
+    same!(said(11)?, 0, "accesses that were told otherwise");
+    Ok(())
 }
 
 /// The high level fails, the fast one being as it should: both are started again, everybody gets on, and `sched` shows why

@@ -48,6 +48,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_wait",
                 "bad_ring",
                 "bad_end",
+                "refused_accesses_are_told",
                 "faults_when_it_is_called",
                 "loops_when_it_is_called",
                 "private_data_are_refused",
