@@ -62,7 +62,7 @@ impl Run {
     }
 }
 
-/// All requests by so many threads. Where processors take turns are under way as threads wait, so that each goes to one that waits.
+/// All requests by so many threads. Where processors take turns as many are under way as threads wait, so that each goes to one that waits.
 fn serve_all(posts: &Posts, threads: u64, processors: u64) -> Result<Run, String> {
     let server = posts.partner(&format!("service-{threads}"))?;
     let outcome = requests(posts, threads, processors);

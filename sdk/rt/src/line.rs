@@ -226,7 +226,7 @@ fn serve<S: Skeleton>(methods: &S, count: u64, of: &Caller, base: u64, client: u
     let calls = Taker::<CALL>::new(&words[..ANSWERS_AT], CALLS);
     let answers = Putter::<ANSWER>::new(&words[ANSWERS_AT..], CALLS);
     let (Some(calls), Some(answers)) = (calls, answers) else { return };
-    // Whether a call is being served, and how the one before has ended in the middle; whether it was come so far at all.
+    // Whether a call is being served, and how the one before has ended in the middle; whether the bound call has begun at all.
     let (serving, ended, begun) = (Cell::new(false), Cell::new(Error::Faulted), Cell::new(false));
     let work = || -> Result<(), Error> {
         begun.set(true);
