@@ -21,7 +21,6 @@ use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("thousand_faults_under_load", || under_load(faults)),
-    ("thousand_deaths_under_load", || under_load(|| deaths(1000))),
     // Where a host has fewer processors than the machine.
     ("hundred_deaths_under_load", || under_load(|| deaths(100))),
     ("ten_thousand_deaths_under_load", || under_load(ten_thousand)),

@@ -19,6 +19,7 @@ pub const CHECKS: &[Check] = &[
     ("one_switch_for_each_pass", one_switch),
     ("no_wake_up_is_lost_between_processors", woken_from_everywhere),
     ("a_wake_up_before_its_sleep_counts_here_too", kept),
+    ("who_calls_again_and_again_is_not_slow", calls_on),
     ("killed_while_put_aside", killed),
     ("the_scheduler_goes_while_threads_are_put_aside", scheduler_goes),
     ("who_passes_to_nobody", to_nobody),
@@ -226,6 +227,27 @@ fn kept() -> Outcome {
             same!(passing.wake_up(me), Ok(()), "a wake-up of oneself");
             same!(passing.sleep(), Ok(()), "the sleep after it");
         }
+        Ok(())
+    })
+}
+
+/// Found in the scheduler's text whenever somebody looks, though each of its calls is short.
+fn calls_on() -> Outcome {
+    with("ageing", || {
+        let passing = client()?;
+        let stop = leak(AtomicBool::new(false));
+        let beside = || while !stop.load(Ordering::SeqCst) {};
+        let others: Vec<_> = task::processors().map(|_| thread::spawn(beside, 0)).collect();
+        let me = task::identity().thread;
+        let until = time::now_ns() + 500_000_000;
+        while time::now_ns() < until {
+            same!(passing.wake_up(me), Ok(()), "a wake-up of oneself");
+        }
+        stop.store(true, Ordering::SeqCst);
+        for other in others {
+            other.and_then(|other| other.join()).map_err(doing("who is beside"))?;
+        }
+        let _ = passing.sleep();
         Ok(())
     })
 }

@@ -74,7 +74,7 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
-        checks("deaths", "check deaths", &["thousand_faults_under_load", "thousand_deaths_under_load"])
+        checks("deaths", "check deaths", &["thousand_faults_under_load", "hundred_deaths_under_load"])
             .cpus(4)
             .timeout(900),
         checks(

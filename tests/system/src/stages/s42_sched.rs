@@ -96,6 +96,7 @@ pub fn cases() -> Vec<Case> {
                 "one_switch_for_each_pass",
                 "no_wake_up_is_lost_between_processors",
                 "a_wake_up_before_its_sleep_counts_here_too",
+                "who_calls_again_and_again_is_not_slow",
                 "killed_while_put_aside",
                 "the_scheduler_goes_while_threads_are_put_aside",
                 "who_passes_to_nobody",

@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
                 "limits_are_given",
             ],
         )
-        .matrix(),
+        .spread(),
         several("hostile_files", &hostile::names(), hostile::refused),
         several("random_files", &["randomly_damaged_files"], hostile::random),
         several("crashes", &crashes::names(), crashes::all).matrix(),

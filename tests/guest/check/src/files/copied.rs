@@ -3,7 +3,6 @@
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::files::{self, File};
@@ -12,7 +11,6 @@ use musubi::rt::thread;
 
 /// Longest length that is copied when it is exceeded (`servers/files/src/content.rs`).
 const ROOM: u64 = 16 << 20;
-const ROUNDS: u64 = 2;
 /// Threads that are ready besides: a killed one's second is over before it has had its turn.
 const BUSY: usize = 24;
 
@@ -22,29 +20,27 @@ pub fn killed_while_it_is_copied() -> Outcome {
     let witness = super::make(b"/tmp/witness", b"hello")?;
     drop(witness);
     let part = alloc::vec![7u8; 64 << 10];
-    for round in 0..ROUNDS {
-        let path = format!("/tmp/copied-{round}");
-        let file = File::create(path.as_bytes()).map_err(doing("create"))?;
-        for at in (0..ROOM).step_by(part.len()) {
-            file.write_all(at, &part).map_err(doing("fill"))?;
-        }
-        kill_in(file, round)?;
-        // Whether it came to the write or not, the file is whole and can be written.
-        let (file, info) = File::open(path.as_bytes(), how::READ | how::WRITE).map_err(doing("open"))?;
-        holds!([ROOM, ROOM + 1].contains(&info.len), "it is {} bytes long", info.len);
-        file.write_all(ROOM, b"y").map_err(doing("write afterwards"))?;
-        let mut last = [0; 2];
-        same!(file.read(ROOM - 1, &mut last), Ok(2), "its last bytes");
-        same!(last, [7, b'y'], "its last bytes");
-        same!(files::find(b"/tmp/witness").map(|info| info.len), Ok(5), "another file");
-        drop(file);
-        files::remove(path.as_bytes()).map_err(doing("remove"))?;
+    let path = b"/tmp/copied";
+    let file = File::create(path).map_err(doing("create"))?;
+    for at in (0..ROOM).step_by(part.len()) {
+        file.write_all(at, &part).map_err(doing("fill"))?;
     }
+    kill_in(file)?;
+    // Whether it came to the write or not, the file is whole and can be written.
+    let (file, info) = File::open(path, how::READ | how::WRITE).map_err(doing("open"))?;
+    holds!([ROOM, ROOM + 1].contains(&info.len), "it is {} bytes long", info.len);
+    file.write_all(ROOM, b"y").map_err(doing("write afterwards"))?;
+    let mut last = [0; 2];
+    same!(file.read(ROOM - 1, &mut last), Ok(2), "its last bytes");
+    same!(last, [7, b'y'], "its last bytes");
+    same!(files::find(b"/tmp/witness").map(|info| info.len), Ok(5), "another file");
+    drop(file);
+    files::remove(path).map_err(doing("remove"))?;
     files::remove(b"/tmp/witness").map_err(doing("remove"))
 }
 
 /// A thread writes behind the file's end, and is killed when it has begun. Many others are ready.
-fn kill_in(file: File, round: u64) -> Outcome {
+fn kill_in(file: File) -> Outcome {
     let file: &'static File = Box::leak(Box::new(file));
     let begun: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
@@ -63,8 +59,6 @@ fn kill_in(file: File, round: u64) -> Outcome {
     while begun.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
-    // A turn more each time, so that it is somewhere else.
-    (0..round).for_each(|_| thread::yield_now());
     writer.kill().map_err(doing("kill"))?;
     let _ = writer.join();
     over.store(true, Ordering::SeqCst);

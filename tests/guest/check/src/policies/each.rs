@@ -22,7 +22,7 @@ fn places(threads: &[thread::Thread]) -> Result<Vec<u64>, String> {
 /// weights, within two turns and a twentieth.
 pub fn shares_on_each_processor() -> Outcome {
     const WEIGHTS: [u64; 3] = [10, 20, 50];
-    const TURNS: u64 = 120;
+    const TURNS: u64 = 80;
     let processors = task::processors().count();
     with("share", || {
         let busy = Busy::start(WEIGHTS.len() * processors)?;
