@@ -121,6 +121,7 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
         ip,
         ..Exit::default()
     };
+    tell(&how);
     thread.task.end(how);
     thread.kill();
 }

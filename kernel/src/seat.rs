@@ -232,11 +232,15 @@ impl Office {
     }
 }
 
-/// Something has happened on this processor that its scheduler should hear of some time.
+/// Something has happened on this processor that its scheduler should hear of some time; if there is no room, only how often.
 pub fn note(event: Event) {
+    tell(event, Weight::Light);
+}
+
+fn tell(event: Event, weight: Weight) {
     let here = here();
     trace::note(abi::trace::kind::SCHED, event.kind.into(), event.thread);
-    if here.office.tell(event, Weight::Light) == Some(true) {
+    if here.office.tell(event, weight) == Some(true) {
         here.make_room();
     }
 }
@@ -476,7 +480,8 @@ pub fn ended(thread: &Thread) {
             None => dismiss(p, Reason::Ended),
         }
     }
-    note(Event { kind: event::ENDED, thread: thread.number, ..Event::default() });
+    // What it has agreed on is given back when this is read, so it has to be.
+    tell(Event { kind: event::ENDED, thread: thread.number, ..Event::default() }, Weight::Heavy);
 }
 
 /// One who sits in a seat was made ready by somebody else: it is being killed. Whether it was such a thread.

@@ -36,22 +36,23 @@ pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
         }
         run = Some(together);
     }
-    report.average(Case { case: "service", way: "1-thread", bytes: BYTES }, alone.ticks, REQUESTS);
+    report.average(Case { case: "service", way: "1-thread", bytes: BYTES }, alone.ticks, alone.requests);
     let Some(run) = run else { return Ok(()) };
     let way = format!("{processors}-threads");
     let case = Case { case: "service", way: &way, bytes: BYTES };
-    report.average(case, run.ticks, REQUESTS);
-    let gained = 1000 * alone.ticks / run.ticks.max(1);
+    report.average(case, run.ticks, run.requests);
+    let gained = 1000 * alone.ticks * run.requests / (run.ticks * alone.requests).max(1);
     report.count(case, "permille", gained);
     // Where processors take turns, all of them together execute what is counted. Side by side they would take as long as the one with
     // the most to do.
-    let most = run.served.iter().copied().max().unwrap_or(REQUESTS);
-    report.count(case, "permille-by-share", gained * REQUESTS / most.max(1));
+    let most = run.served.iter().copied().max().unwrap_or(run.requests);
+    report.count(case, "permille-by-share", gained * run.requests / most.max(1));
     Ok(())
 }
 
 struct Run {
     ticks: u64,
+    requests: u64,
     /// Requests by the processor that served them.
     served: Vec<u64>,
 }
@@ -76,11 +77,13 @@ fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> 
     for _ in 0..threads {
         back.receive(FOR_EVER)?;
     }
-    let mut run = Run { ticks: 0, served: vec![0; processors as usize] };
+    // Whole rounds: where processors take turns a thread that has none of the last one would wait for ever for the others'.
+    let all = REQUESTS / threads * threads;
+    let mut run = Run { ticks: 0, requests: all, served: vec![0; processors as usize] };
     let (mut sent, mut done) = (0, 0);
     let began = time::ticks();
-    while done < REQUESTS {
-        while sent < REQUESTS && may_send(sent, done, threads) {
+    while done < all {
+        while sent < all && may_send(sent, done, threads) {
             there.send(OP, [sent; 6], Some(back))?;
             sent += 1;
         }

@@ -98,7 +98,7 @@ impl Desk<'_> {
     /// Whether it has been called and is not done.
     #[inline]
     pub fn is_wanted(&self) -> bool {
-        self.get(ASKED) != self.get(DONE)
+        self.get(ASKED) != self.finished()
     }
 
     /// How often the high level was called for a reason.
@@ -110,6 +110,12 @@ impl Desk<'_> {
     #[inline]
     pub fn begin(&self) -> u64 {
         self.get(ASKED)
+    }
+
+    /// Up to which call it has done everything.
+    #[inline]
+    pub fn finished(&self) -> u64 {
+        self.get(DONE)
     }
 
     /// It has done everything up to there.

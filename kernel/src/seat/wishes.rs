@@ -10,7 +10,7 @@ use arch::time;
 use core::sync::atomic::Ordering;
 
 /// The scheduler of the thread's processor is to hear that it should have this priority: now, if it has not heard of such things for a
-/// beat, else a beat later, or with whatever it is asked next.
+/// beat, else a beat later.
 ///
 /// # Errors
 /// `NotSupported`: nobody sits there.
@@ -42,10 +42,11 @@ impl Inner {
         self.shelf.due().map_or(self.until, |due| due.min(self.until))
     }
 
-    /// It is about to be asked.
+    /// It is about to be asked. What is not due waits, however often it is asked meanwhile: each time it would have something to look at, and
+    /// nobody else had a turn.
     pub(super) fn tell_wishes(&mut self, now: u64) {
         let room = self.ring.room();
-        if room == 0 || self.shelf.due().is_none() {
+        if room == 0 || self.shelf.due().is_none_or(|due| due > now) {
             return;
         }
         let mut shelf = core::mem::take(&mut self.shelf);

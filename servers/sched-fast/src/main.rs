@@ -69,9 +69,10 @@ struct Level {
     absent: bool,
     /// It is wanted since this decision, so that who runs still has a time that was given him before.
     is_missed: bool,
-    /// For how long it has not done what it was called for, by ticks; and since when.
+    /// For how long it has not got on with what it was called for, by ticks; since when; and how far it had got.
     waited_ms: u64,
     since: u64,
+    finished: u64,
     /// A handler of an interrupt has taken too long in this decision.
     strained: bool,
     /// Turns that running threads have given to others.
@@ -89,7 +90,7 @@ impl Level {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
         let (running, ended, unsorted, strained) = (0, false, false, false);
-        let (thinks, absent, is_missed, waited_ms, since) = (false, false, false, 0, 0);
+        let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
         let (loans, key, latest) = (Loans::default(), 0, Latest::new());
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
         let mut level = Level {
@@ -108,6 +109,7 @@ impl Level {
             is_missed,
             waited_ms,
             since,
+            finished,
             strained,
             loans,
             key,
@@ -179,7 +181,7 @@ impl Level {
         }
     }
 
-    /// The high level has not done for so long what it was called for. Without it no priority changes and nobody is raised: it is given up,
+    /// The high level has done nothing for so long of what it was called for. Without it no priority changes and nobody is raised: it is given up,
     /// with this level, and the kernel goes on in turn.
     fn wait(&mut self, ms: u64) {
         // Where nobody sits yet the kernel goes on in turn: there it may stand behind others that have whole quanta.
@@ -187,6 +189,11 @@ impl Level {
             return;
         }
         let now = time::now_ns();
+        // More is to be done each time that it has done something: it is busy, not lost.
+        let finished = self.desk.finished();
+        if core::mem::replace(&mut self.finished, finished) != finished {
+            self.waited_ms = 0;
+        }
         if self.waited_ms == 0 {
             self.since = now.saturating_sub(ms * NS_PER_MS);
         }

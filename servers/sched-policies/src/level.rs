@@ -57,9 +57,13 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
                 // Who has a level from the policy keeps it: what he has agreed on holds there.
                 if board.priorities().of(asked.thread) >= P::HIGHEST {
                     board.priorities().set(asked.thread, asked.level.max(P::HIGHEST));
+                    lives(board, asked.thread);
                 }
             }
-            board.proposals().decide(|thread, terms| policy.decide(board, thread, terms));
+            board.proposals().decide(|thread, terms| match policy.decide(board, thread, terms) {
+                0 if !lives(board, thread) => Error::NotFound.word(),
+                answer => answer,
+            });
             policy.look(board);
             age(board, processor, P::HIGHEST);
             desk.done(asked);
@@ -70,6 +74,16 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
         }
         thread::yield_now();
     }
+}
+
+/// Whether there is this thread, of which the board has just been told something. The fast level of whatever processor forgets one that ends
+/// when it hears of it, which may have been before.
+fn lives(board: Board<'_>, thread: u64) -> bool {
+    let lives = thread::info(thread).is_some();
+    if !lives {
+        board.priorities().forget(thread);
+    }
+    lives
 }
 
 /// Everybody may ask for the highest priority, so nobody is left waiting for ever: the first thread of each level, who has waited

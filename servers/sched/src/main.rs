@@ -17,8 +17,9 @@ use musubi::abi::section::{flag, kind};
 use musubi::interfaces::sched::{Sched, sched_serve_by};
 use musubi::ledger::Ledger;
 use musubi::rt::serve::{Ways, away};
-use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, time};
+use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, thread, time};
 use musubi::{Caller, Error, Start, servers};
+use terms::Carrier;
 
 musubi::program!(run);
 
@@ -53,6 +54,7 @@ struct Service {
     changed: Condition,
     /// One proposal at a time.
     proposing: Mutex<()>,
+    carrier: Carrier,
     /// What was chosen last, for the next server.
     ledger: Once<Ledger>,
 }
@@ -69,6 +71,7 @@ static SERVICE: Service = Service {
     }),
     changed: Condition::new(),
     proposing: Mutex::new(()),
+    carrier: Carrier::new(),
     ledger: Once::new(),
 };
 
@@ -79,6 +82,7 @@ fn run(_: &Start) -> i32 {
             let mut state = SERVICE.state.lock();
             (state.board, state.private, state.wish) = (board, private, chosen()?);
         }
+        thread::spawn(|| SERVICE.carrier.serve(), 0)?;
         let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?))?;
         gates.admit(&ANYBODY)?;
         musubi::names::publish("sched", &gates)

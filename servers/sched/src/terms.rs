@@ -4,7 +4,7 @@ use crate::Service;
 use crate::levels::board_at;
 use board::Terms;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::rt::{sched, task, thread, time};
+use musubi::rt::{Condition, Mutex, sched, task, thread, time};
 use musubi::{Caller, Error};
 
 /// How long the policy may take. A caller that is killed meanwhile ends within its grace.
@@ -47,10 +47,7 @@ impl Service {
         }
         let _one = self.proposing.lock();
         let number = board.proposals().propose(thread, terms);
-        // Now the fast level calls the high one, for a change that changes nothing. Not of that thread's priority: it may wish for another one itself,
-        // and who hears of this one late would take its terms for over.
-        let own = task::identity().thread;
-        let mut asked = sched::set_priority(own, board.priorities().of(own));
+        let mut asked = self.carrier.call(until);
         while asked.is_ok() && board.proposals().answer(number).is_none() {
             asked = wait(until);
         }
@@ -61,6 +58,54 @@ impl Service {
                 board.proposals().withdraw();
                 asked
             }
+        }
+    }
+}
+
+/// A thread of this server's for whose priority the fast level is asked, a change that changes nothing: so it calls the high one. Not for that of the thread
+/// with the terms, which would be told late where it is not any more, and not for the caller's: a wish of its own may wait to be told, and this
+/// one would take its place.
+pub struct Carrier {
+    /// What is asked for, and what has come of it.
+    state: Mutex<Carried>,
+    changed: Condition,
+}
+
+enum Carried {
+    Nothing,
+    Wanted,
+    Asked(Result<(), Error>),
+}
+
+impl Carrier {
+    pub const fn new() -> Carrier {
+        Carrier { state: Mutex::new(Carried::Nothing), changed: Condition::new() }
+    }
+
+    /// What its thread does.
+    pub fn serve(&self) -> ! {
+        let own = task::identity().thread;
+        let mut state = self.state.lock();
+        loop {
+            if let Carried::Wanted = *state {
+                *state = Carried::Asked(sched::set_priority(own, board::USUAL));
+                self.changed.notify_all();
+            }
+            let _ = self.changed.wait(&mut state, u64::MAX);
+        }
+    }
+
+    /// Has the high level called. One at a time.
+    fn call(&self, until: u64) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        *state = Carried::Wanted;
+        self.changed.notify_all();
+        loop {
+            if let Carried::Asked(outcome) = *state {
+                return outcome;
+            }
+            let left = until.checked_sub(time::now_ns()).ok_or(Error::TimedOut)?;
+            let _ = self.changed.wait(&mut state, left);
         }
     }
 }

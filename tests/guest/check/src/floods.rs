@@ -1,16 +1,18 @@
 //! One program asks the scheduler for changes of priority as fast as it can, of threads on all processors.
 
-use crate::holds;
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, leak, with};
+use crate::{holds, same};
 use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::rt::itc::Here;
 use musubi::rt::{sched, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("a_flood_of_priorities", || flood("ageing")),
     ("a_flood_of_priorities_in_the_initial_version", || flood("initial")),
+    ("a_flood_from_another_processor", from_elsewhere),
 ];
 
 /// Requests that are a flood.
@@ -74,5 +76,67 @@ fn flood(name: &str) -> Outcome {
         holds!(most < had + HEAP_MAX, "{name}: {:#x} bytes of the kernel's heap for what waits", most - had);
         Ok(())
     })?;
+    load.stop()
+}
+
+/// Of a hundred threads that sleep, all last seen on one processor, by one who runs on another and is not slowed down by what he does there:
+/// everybody else there gets on, and no scheduler is put out.
+fn from_elsewhere() -> Outcome {
+    const SLEEPERS: usize = 100;
+    const MS: u64 = 1_000_000;
+    let processors = task::processors().count();
+    if processors == 1 {
+        return Ok(());
+    }
+    let over = leak(AtomicBool::new(false));
+    let sleepers: Result<Vec<_>, _> = (0..SLEEPERS).map(|_| thread::spawn(|| thread::park(), 0)).collect();
+    let sleepers = sleepers.map_err(doing("sleepers"))?;
+    let load = Load::start(4 * processors)?;
+    let outcome = with("ageing", || {
+        load.all_run()?;
+        let mut on: Vec<Vec<u64>> = (0..processors).map(|_| Vec::new()).collect();
+        let numbers: Vec<u64> = sleepers.iter().map(thread::Thread::number).collect();
+        task::threads()
+            .filter(|one| numbers.contains(&one.thread))
+            .for_each(|one| on[one.processor as usize].push(one.thread));
+        let (victim, targets) = on.into_iter().enumerate().max_by_key(|(_, on)| on.len()).ok_or("no processor")?;
+        holds!(targets.len() >= SLEEPERS / processors, "only {} sleepers on processor {victim}", targets.len());
+        let targets: &'static Vec<u64> = leak(targets);
+        let (here, requests) = (leak(Here::find().map_err(doing("who runs where"))?), leak(AtomicU64::new(0)));
+        let body = move || {
+            let me = task::identity().thread;
+            for n in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                if here.running().nth(victim) == Some(me) {
+                    thread::yield_now();
+                } else if sched::set_priority(targets[n % targets.len()], 15 + n as u64 / targets.len() as u64 % 3)
+                    .is_ok()
+                {
+                    requests.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let seats = || sched::seats().map(|seat| (seat.thread, seat.dismissed)).collect::<Vec<_>>();
+        let before = seats();
+        let flooder = thread::spawn(body, 0).map_err(doing("thread"))?;
+        let until = time::now_ns() + 1000 * MS;
+        let mut outcome = Ok(());
+        while outcome.is_ok() && (time::now_ns() < until || requests.load(Ordering::Relaxed) < REQUESTS) {
+            holds!(time::now_ns() < until + 60_000 * MS, "only {} requests", requests.load(Ordering::Relaxed));
+            outcome = load.all_run();
+        }
+        over.store(true, Ordering::Relaxed);
+        flooder.join().map_err(doing("join"))?;
+        outcome?;
+        same!(seats(), before, "seats (thread, put out)");
+        Ok(())
+    });
+    over.store(true, Ordering::Relaxed);
+    for one in sleepers {
+        one.kill().and_then(|()| one.join()).map_err(doing("a sleeper's end"))?;
+    }
+    outcome?;
     load.stop()
 }

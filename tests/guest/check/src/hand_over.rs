@@ -8,12 +8,17 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::command::Command;
-use musubi::rt::post::FOR_EVER;
+use musubi::abi::calls::number;
+use musubi::abi::trace::{Event, kind};
+use musubi::command::{Child, Command};
+use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, time};
-use musubi::{Error, Rights};
+use musubi::{Error, Rights, trace};
 
-pub const CHECKS: &[Check] = &[("nobody_else_enters_the_kernel", nobody_else_enters_the_kernel)];
+pub const CHECKS: &[Check] = &[
+    ("nobody_else_enters_the_kernel", nobody_else_enters_the_kernel),
+    ("the_published_collision_step_by_step", step_by_step),
+];
 
 const BATCHES: usize = 20;
 
@@ -55,17 +60,9 @@ fn spent(batch: impl FnOnce() -> Outcome) -> Result<Spent, String> {
 /// where a moment comes that somebody had set on another processor long before (an interrupt that nobody is woken by); and where the machine's
 /// clock is the host's, which may let a tick pass on the players' own. Where the clock counts instructions nothing else is forgiven.
 fn nobody_else_enters_the_kernel() -> Outcome {
-    let (there, back) = (post()?, post()?);
-    there.allow(&everybody(Rights::READ)).map_err(doing("allow"))?;
-    back.allow(&everybody(Rights::CALL)).map_err(doing("allow"))?;
-    let words = ["check", "as", "post-echo", &format!("{}", there.0), &format!("{}", back.0)];
-    let other = Command::new(b"bin/check").args(words).spawn().map_err(doing("the other task"))?;
+    let (there, back, other) = partner()?;
     let players = [task::identity().task, other.task];
-    let round = |round: u64| -> Outcome {
-        let got = there.send_and_receive(1, [round; 6], back, FOR_EVER).map_err(doing("a round"))?;
-        same!((got.words[0], got.task), (round + 1, other.task), "round {round}, and whose answer it is");
-        Ok(())
-    };
+    let round = |n| round(there, back, &other, n).map(drop);
     for batch in 0..BATCHES {
         let mut tries = Vec::new();
         loop {
@@ -116,9 +113,92 @@ fn nobody_else_enters_the_kernel() -> Outcome {
         let seen = wasted + interrupts;
         holds!(seen > ROUNDS / 2, "of {ROUNDS} plain messages others have noticed {seen}");
     }
+    part(there, back, &other)
+}
+
+/// Another task that answers at one post what it gets at the other.
+fn partner() -> Result<(Post, Post, Child), String> {
+    let (there, back) = (post()?, post()?);
+    there.allow(&everybody(Rights::READ)).map_err(doing("allow"))?;
+    back.allow(&everybody(Rights::CALL)).map_err(doing("allow"))?;
+    let words = ["check", "as", "post-echo", &format!("{}", there.0), &format!("{}", back.0)];
+    let other = Command::new(b"bin/check").args(words).spawn().map_err(doing("the other task"))?;
+    Ok((there, back, other))
+}
+
+/// There and back; by which thread.
+fn round(there: Post, back: Post, other: &Child, n: u64) -> Result<u64, String> {
+    let got = there.send_and_receive(1, [n; 6], back, FOR_EVER).map_err(doing("a round"))?;
+    same!((got.words[0], got.task), (n + 1, other.task), "round {n}, and whose answer it is");
+    Ok(got.thread)
+}
+
+fn part(there: Post, back: Post, other: &Child) -> Outcome {
     there.send(0, [0; 6], None).map_err(doing("the last one"))?;
     same!(other.wait().map(|exit| exit.code), Ok(0), "how the other task ended");
     same!(there.free(true).and_then(|()| back.free(true)), Ok(()), "freeing");
+    Ok(())
+}
+
+/// What the trace has of a round is the published steps without the collision: A asks the kernel to send and receive (2, 3), B has the
+/// processor and leaves the kernel (4, 6, 7), and the same from B to A (9, 12, 13). Between them nobody is woken, and no other processor does
+/// anything at all (5, 8, 10, 11).
+fn step_by_step() -> Outcome {
+    const STEPS: u64 = 20;
+    let (there, back, other) = partner()?;
+    let mut seen = String::new();
+    let mut found = false;
+    for _ in 0..TRIES {
+        let traced = trace::on().map_err(doing("tracing"))?;
+        // A plain message wakes whoever is idle; from then on it is handed over.
+        let b = round(there, back, &other, 0)?;
+        let mut readers = traced.from_now();
+        (1..=STEPS).try_for_each(|n| round(there, back, &other, n).map(drop))?;
+        let events: Vec<(usize, Event)> = readers
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(processor, reader)| core::iter::from_fn(|| reader.take()).map(move |event| (processor, event)))
+            .collect();
+        trace::off().map_err(doing("tracing no more"))?;
+        match steps(&events, task::identity().thread, b, STEPS) {
+            Ok(()) => found = true,
+            Err(why) => seen = why,
+        }
+        if found {
+            break;
+        }
+    }
+    holds!(found, "in {TRIES} tries there was always something else; in the last one {seen}");
+    part(there, back, &other)
+}
+
+/// Whether the events are those of so many rounds between thread `a` and thread `b`, and nothing else.
+fn steps(events: &[(usize, Event)], a: u64, b: u64, rounds: u64) -> Outcome {
+    let call = number("post_call");
+    let is_a_call = |(_, e): &(usize, Event)| e.kind == kind::ENTER && e.handler == call;
+    let from = events.iter().position(is_a_call).ok_or("nobody sends")?;
+    let to = events.iter().rposition(|(_, e)| e.kind == kind::LEAVE && e.thread == a).ok_or("nobody comes back")?;
+    let (first, last) = (events[from], events[to]);
+    let elsewhere =
+        |(processor, e): &&(usize, Event)| *processor != first.0 && (first.1.time..=last.1.time).contains(&e.time);
+    if let Some((processor, event)) = events.iter().find(elsewhere) {
+        return Err(format!("processor {processor} did {event:?}"));
+    }
+    let here: Vec<&Event> = events.iter().filter(|one| one.0 == first.0).map(|one| &one.1).collect();
+    let mut here = here.into_iter().skip_while(|e| !(e.kind == kind::ENTER && e.handler == call));
+    for n in 0..2 * rounds {
+        let (from, to) = if n % 2 == 0 { (a, b) } else { (b, a) };
+        let wanted: [(&str, &dyn Fn(&Event) -> bool); 4] = [
+            ("enters", &|e| e.kind == kind::ENTER && e.handler == call && e.thread == from),
+            ("hands over", &|e| e.kind == kind::HAND_OVER && e.thread == from && e.a == to),
+            ("switches", &|e| e.kind == kind::SWITCH && (e.thread, e.a, e.b) == (to, from, 0)),
+            ("leaves", &|e| e.kind == kind::LEAVE && e.thread == to),
+        ];
+        for (what, is_it) in wanted {
+            let event = here.next();
+            holds!(event.is_some_and(is_it), "in message {n} nobody {what}, but {event:?}");
+        }
+    }
     Ok(())
 }
 

@@ -70,7 +70,11 @@ pub fn cases() -> Vec<Case> {
         checks(
             "floods",
             "check floods",
-            &["a_flood_of_priorities", "a_flood_of_priorities_in_the_initial_version"],
+            &[
+                "a_flood_of_priorities",
+                "a_flood_of_priorities_in_the_initial_version",
+                "a_flood_from_another_processor",
+            ],
         )
         .timeout(400)
         .spread(),

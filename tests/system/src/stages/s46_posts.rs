@@ -67,13 +67,19 @@ pub fn cases() -> Vec<Case> {
         .cpus(1)
         .timeout(300)
         .out_check(its_part_is_short),
-        checks("hand_over", "check hand-over", &["nobody_else_enters_the_kernel"]).timeout(300).spread(),
+        checks(
+            "hand_over",
+            "check hand-over",
+            &["nobody_else_enters_the_kernel", "the_published_collision_step_by_step"],
+        )
+        .timeout(300)
+        .spread(),
         // Where nothing depends on the host there is no second try. (On 16 and 32 processors: s10_boot.)
         sh("hand_over_by_instructions", "check hand-over")
             .icount()
             .cpus(8)
             .timeout(300)
-            .out_has(&["ok nobody_else_enters_the_kernel"]),
+            .out_has(&["ok nobody_else_enters_the_kernel", "ok the_published_collision_step_by_step"]),
         // A hand-over passes the scheduler by, a plain wake-up does not.
         sh("by_the_improved_scheduler", "sched use ageing && check posts && sched use none")
             .timeout(300)
