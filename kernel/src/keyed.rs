@@ -5,6 +5,8 @@
 use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::EARNING;
+use crate::info::user::KeysSlot;
+use crate::info::word;
 use crate::processor::{self, Scope};
 use crate::sched;
 use crate::section::{Section, State};
@@ -12,6 +14,7 @@ use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view::View;
 use abi::gate::{BINDINGS_MAX, slot};
+use abi::info::layout::Key as Told;
 use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
@@ -32,6 +35,8 @@ const NAMED: usize = 16;
 pub struct TaskView {
     pub lower: Arc<View>,
     state: Mutex<Inside>,
+    /// What its user's programs read of its keys. Written with `state` locked.
+    shown: KeysSlot,
 }
 
 struct Inside {
@@ -100,7 +105,8 @@ impl TaskView {
             texts: Vec::new(),
             admitted: 0,
         };
-        Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state) })))
+        let shown = task.about.keys(task.number);
+        Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state), shown })))
     }
 
     pub fn add_thread(&self, thread: &Arc<Thread>) {
@@ -186,8 +192,12 @@ impl TaskView {
                 state.last.set((view.shown(state.acl.changes(), this.keys.changes()), key.number()));
                 Tag::Mapped
             }
-            Want::Take { .. } => Tag::Again(Change::Given(class)),
+            Want::Take { .. } => {
+                self.shows(&this.keys);
+                Tag::Again(Change::Given(class))
+            }
             Want::None => {
+                self.shows_counts(&this.keys);
                 // What all in the view may fetch, it may: so it stays, and nobody has to ask when it comes back.
                 domain.joins.store(true, Ordering::SeqCst);
                 Tag::NoKey(class)
@@ -208,7 +218,9 @@ impl TaskView {
             only.is_some_and(|text| text == domain.text.base || inside.contains(&text))
         };
         let mut this = self.state.lock();
-        match this.keys.earn(class, is_kept, uses.as_ref()) {
+        let wanted = this.keys.earn(class, is_kept, uses.as_ref());
+        if due { self.shows(&this.keys) } else { self.shows_counts(&this.keys) }
+        match wanted {
             Want::Has(_) => Ok(true),
             Want::Take { evicted: None, .. } => Err(Change::Given(class.clone())),
             Want::Take { evicted: Some(leaving), .. } => Err(Change::Leaves(leaving)),
@@ -225,7 +237,12 @@ impl TaskView {
                 self.tell(leaving.class());
                 self.clear(leaving.key());
                 processor::make_forget(self.lower.users(), Scope::All);
-                let next = self.state.lock().keys.settle(leaving).cloned();
+                let next = {
+                    let mut this = self.state.lock();
+                    let next = this.keys.settle(leaving).cloned();
+                    self.shows(&this.keys);
+                    next
+                };
                 next.iter().for_each(|class| self.given(class));
             }
         }
@@ -279,6 +296,26 @@ impl TaskView {
 
     fn threads(&self) -> Vec<Arc<Thread>> {
         self.state.lock().threads.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// What is counted of the keys is read as it is now.
+    fn shows_counts(&self, keys: &Keys) {
+        let keys::Stats { misses, given, evicted, looks } = keys.stats();
+        let words = [misses, given, evicted, looks];
+        words.into_iter().enumerate().for_each(|(at, word)| self.shown.set(word!(Keys, misses) + at, word));
+    }
+
+    /// And whose each is.
+    fn shows(&self, keys: &Keys) {
+        self.shows_counts(keys);
+        let words = keys.told().into_iter().flat_map(|Told { text, entries, uses, heat }| [text, entries, uses, heat]);
+        words.enumerate().for_each(|(at, word)| self.shown.set(word!(Keys, key) + at, word));
+    }
+
+    /// Its task is no more.
+    pub fn hide(&self) {
+        let _one_at_a_time = self.state.lock();
+        self.shown.hide();
     }
 
     pub fn stats(&self) -> KeyUse {

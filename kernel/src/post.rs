@@ -396,6 +396,7 @@ fn run(
         end(woken, waits);
     }
     if waits {
+        thread.shows_posts(pool().places(thread.part.record()));
         wait::set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
         // Whoever has said so before found no wait yet.
         if thread.is_killed() {

@@ -101,6 +101,7 @@ pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(u64)) -> u64 {
         let mut wait = thread.wait.lock();
         wait.life.wait();
         wait.ticket += 1;
+        thread.shows_posts([0; 2]);
         thread.shows(state::WAITING);
         note(wait.ticket);
         wait.ticket

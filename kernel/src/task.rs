@@ -389,6 +389,7 @@ impl Task {
         MACHINE.tasks.fetch_sub(1, Ordering::Relaxed);
         self.shown.hide();
         self.own.hide();
+        self.keyed.lock().iter().for_each(|keys| keys.hide());
         let maker = {
             let mut maker = self.maker.lock();
             self.told.store(true, Ordering::SeqCst);

@@ -34,7 +34,9 @@ pub mod table {
     pub const POSTS: usize = 10;
     /// In the section for everybody: how many messages wait in each post, a live word by its number. Whose it is is not said.
     pub const DEPTHS: usize = 11;
-    pub const COUNT: usize = 12;
+    /// In a user's: the protection keys of each task's view. No room for any on a machine without keys.
+    pub const KEYS: usize = 12;
+    pub const COUNT: usize = 13;
 }
 
 /// Where a table's records are.
@@ -254,7 +256,24 @@ pub struct OwnThread {
     pub class: u64,
     /// The text that it was started in.
     pub own_text: u64,
-    pub unused: [u64; 2],
+    /// If it waits: at which posts, [`POST_BITS`] for the number of each; 0: at none. As in [`Thread::state`], what the kernel proper
+    /// has written down.
+    pub posts: [u64; 2],
+}
+
+/// See [`OwnThread::posts`].
+pub const POST_BITS: u32 = 16;
+const _: () =
+    assert!(crate::post::POSTS_MAX <= 1 << POST_BITS && crate::post::SEVERAL_MAX <= 2 * (64 / POST_BITS as u64));
+
+impl OwnThread {
+    /// The numbers of the posts at which it waits.
+    pub fn waits_at(&self) -> impl Iterator<Item = u64> + use<> {
+        let all = self.posts.map(|word| {
+            core::array::from_fn::<u64, 4, _>(|at| word >> (at as u32 * POST_BITS) & ((1 << POST_BITS) - 1))
+        });
+        all.into_iter().flatten().filter(|number| *number != 0)
+    }
 }
 
 /// A section, for its owner's user; live from `len` on.
@@ -300,6 +319,41 @@ pub struct Post {
     pub unused: [u64; 4],
 }
 
+/// Keys that classes of sections can have. The processor's first two have a purpose of their own.
+pub const CLASS_KEYS: usize = 14;
+
+/// The keys of a task's view, for its user; live from `misses` on. They hold for all its threads, on whatever processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Keys {
+    pub sequence: u64,
+    /// 0: the place is free.
+    pub task: u64,
+    /// As in [`crate::task::KeyUse`].
+    pub misses: u64,
+    pub given: u64,
+    pub evicted: u64,
+    pub looks: u64,
+    /// By the number of the key, from the third on.
+    pub key: [Key; CLASS_KEYS],
+    pub unused: [u64; 2],
+}
+
+/// A key, and the class of sections that has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Key {
+    /// The first text that the class's list names; 0: it is for all texts.
+    pub text: u64,
+    /// Entries of that list, as far as this task is concerned; 0: nobody has the key.
+    pub entries: u64,
+    /// Calls without the kernel into the texts of the list, as of when keys were last looked through because one was wanted. (Loads and
+    /// stores nobody counts.)
+    pub uses: u64,
+    /// What is left of these, of which older ones count less. Whose is least loses its key.
+    pub heat: u64,
+}
+
 /// Bytes of a record, a power of two.
 pub const fn size<T>() -> u64 {
     let size = size_of::<T>() as u64;
@@ -308,13 +362,15 @@ pub const fn size<T>() -> u64 {
 }
 
 const _: () = assert!(size_of::<Head>() as u64 <= crate::layout::PAGE);
-const _: [u64; 8] = [
+const _: [u64; 10] = [
     size::<Interrupt>(),
     size::<Seat>(),
     size::<Task>(),
     size::<Thread>(),
     size::<User>(),
     size::<OwnTask>(),
+    size::<OwnThread>(),
     size::<Section>(),
     size::<Post>(),
+    size::<Keys>(),
 ];

@@ -3,6 +3,7 @@
 use crate::class::Class;
 use crate::misses::{EARN, Missed, Misses};
 use crate::register::{CLASS_KEYS, DOMAIN, KEYS, Key};
+use abi::info::layout::Key as Told;
 use abi::rights::ANY_TEXT;
 use acl::Subject;
 use alloc::vec::Vec;
@@ -240,6 +241,19 @@ impl Keys {
 
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// What is told of each key that a class has (SSS-1).
+    pub fn told(&self) -> [Told; CLASS_KEYS] {
+        core::array::from_fn(|at| match &self.slots[at] {
+            Slot::Held(Holder { class, seen, heat, .. }) => Told {
+                text: class.named().find(|text| *text != ANY_TEXT).unwrap_or(ANY_TEXT),
+                entries: class.named().count() as u64,
+                uses: seen.unwrap_or(0),
+                heat: *heat,
+            },
+            Slot::Free | Slot::Leaving(_) => Told::default(),
+        })
     }
 
     fn slot_of(&self, class: &Class) -> Option<usize> {

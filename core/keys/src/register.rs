@@ -5,7 +5,7 @@ use abi::Rights;
 /// Keys that the processor has.
 pub const KEYS: usize = 16;
 /// Keys that classes can have: all 16 but those with a purpose of their own.
-pub const CLASS_KEYS: usize = 14;
+pub use abi::info::layout::CLASS_KEYS;
 
 /// One of the processor's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

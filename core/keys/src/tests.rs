@@ -4,6 +4,7 @@ mod cache;
 mod class;
 mod machine;
 mod table;
+mod told;
 
 use super::*;
 use abi::rights::{ANY_TEXT, principal};

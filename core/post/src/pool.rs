@@ -356,6 +356,17 @@ impl Pool {
         self.receivers.get(receiver as usize).map_or(0, |receiver| receiver.thread.load(Ordering::Relaxed))
     }
 
+    /// The posts at which a record's thread waits, by their numbers: the first four in the first word, 16 bits each (SSS-1).
+    pub fn places(&self, receiver: u32) -> [u64; 2] {
+        let receiver = self.receiver(receiver);
+        let count = receiver.count.load(Ordering::Relaxed) as usize;
+        let posts = receiver.places.iter().take(count).map(|place| u64::from(place.post.load(Ordering::Relaxed)));
+        posts.enumerate().fold([0; 2], |mut words, (at, post)| {
+            words[at / 4] |= post << (at % 4 * 16);
+            words
+        })
+    }
+
     /// All records that were ever used.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Receiver)> {
         (1..=self.most_receivers.load(Ordering::SeqCst)).map(|number| (number, self.receiver(number)))

@@ -1,8 +1,9 @@
-//! What is shown of a user's tasks, threads, sections and posts, to that user and to the system.
+//! What is shown of a user's tasks, threads, sections, posts and keys, to that user and to the system.
 
 use super::{Draft, NOTHING, NOWHERE, nowhere, public, word, words};
 use crate::task::Task;
-use abi::info::layout::{OwnTask, OwnThread, Post, Section as SectionRecord, table};
+use abi::info::feature;
+use abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section as SectionRecord, table};
 use abi::rights::{ANY_TEXT, principal};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Rights};
@@ -10,6 +11,7 @@ use ::info::{Slot, Table};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arch::cpu::has;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::{Mutex, Once};
 
@@ -26,6 +28,7 @@ pub type OwnTaskSlot = Slot<{ words::<OwnTask>() }>;
 pub type OwnThreadSlot = Slot<{ words::<OwnThread>() }>;
 pub type SectionSlot = Slot<{ words::<SectionRecord>() }>;
 pub type PostSlot = Slot<{ words::<Post>() }>;
+pub type KeysSlot = Slot<{ words::<Keys>() }>;
 
 /// The tables of a user.
 pub struct User {
@@ -34,6 +37,7 @@ pub struct User {
     threads: &'static Table<{ words::<OwnThread>() }>,
     sections: &'static Table<{ words::<SectionRecord>() }>,
     posts: &'static Table<{ words::<Post>() }>,
+    keys: &'static Table<{ words::<Keys>() }>,
     draft: Mutex<Option<Draft>>,
     /// Its place among the users.
     place: Mutex<Option<Slot<{ words::<abi::info::layout::User>() }>>>,
@@ -70,6 +74,7 @@ impl User {
             threads: draft.table(table::OWN_THREADS, THREADS),
             sections: draft.table(table::SECTIONS, sections),
             posts: draft.table(table::POSTS, POSTS),
+            keys: draft.table(table::KEYS, if has(feature::PKU) { TASKS } else { 0 }),
             draft: Mutex::new(Some(draft)),
             place: Mutex::new(None),
             is_shown: AtomicBool::new(false),
@@ -83,7 +88,8 @@ impl User {
         }
         let user = abi::info::layout::EVERYBODY;
         let (draft, place) = (Mutex::new(None), Mutex::new(None));
-        User { user, tasks: empty(), threads: empty(), sections: empty(), posts: empty(), draft, place, is_shown: AtomicBool::new(true) }
+        let is_shown = AtomicBool::new(true);
+        User { user, tasks: empty(), threads: empty(), sections: empty(), posts: empty(), keys: empty(), draft, place, is_shown }
     }
 
     /// Makes the section that its programs read, unless that was done, or it is too early. Where there is no room for it the user has
@@ -108,6 +114,10 @@ impl User {
         let slot = self.tasks.claim(|record| ::info::fields(record, word!(OwnTask, number), &[number, name[0], name[1], name[2], name[3]]));
         limits.into_iter().enumerate().for_each(|(at, limit)| slot.set(word!(OwnTask, limits) + at, limit));
         slot
+    }
+
+    pub fn keys(&self, task: u64) -> KeysSlot {
+        self.keys.claim(|record| ::info::fields(record, word!(Keys, task), &[task]))
     }
 
     pub fn thread(&self, number: u64, text: u64) -> OwnThreadSlot {

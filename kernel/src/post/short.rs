@@ -331,6 +331,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         inner.domain.clone()
     };
     let ticket = begin_wait(Saved::at_rest(thread));
+    thread.shows_posts(pool().places(thread.part.record()));
     let posted = {
         // Under the lock under which [`is_to_settle`] looks.
         let mut wait = thread.wait.lock();

@@ -31,6 +31,12 @@ impl Thread {
         self.own.set(word!(OwnThread, class), text.place.class().number());
     }
 
+    /// And at which posts it waits, once it does (`OwnThread::posts`). By the processor that lets go of it.
+    #[inline]
+    pub fn shows_posts(&self, posts: [u64; 2]) {
+        posts.into_iter().enumerate().for_each(|(at, word)| self.own.set(word!(OwnThread, posts) + at, word));
+    }
+
     /// It runs since then, beyond what it [has run](Self::has_run); 0: it does not.
     #[inline]
     pub fn runs_since(&self, since: u64) {

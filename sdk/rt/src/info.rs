@@ -3,8 +3,8 @@
 
 use abi::calls::stub;
 use abi::info::layout::{
-    Counts, HEAD, Head, Interrupt, MAGIC, Machine, OwnTask, OwnThread, Post, Seat, Section, Table, Task, Thread, User,
-    VERSION, table,
+    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, Seat, Section, Table, Task, Thread,
+    User, VERSION, table,
 };
 use abi::info::{RUNNING_MAX, RUNNING_STEP};
 use abi::layout::PAGE;
@@ -118,6 +118,8 @@ impl Info {
         sections SECTIONS Section, base;
         /// Posts that they own.
         posts POSTS Post, number;
+        /// Which classes of sections have which protection keys in a task's view.
+        keys KEYS Keys, task;
     }
 
     /// What each processor that works has done, by its number.
@@ -196,6 +198,8 @@ pub struct ThreadNow {
     /// `task::state`.
     pub state: u64,
     pub processor: u64,
+    /// It waits, and that is written down: so is at which posts ([`OwnThread::waits_at`]).
+    pub settled: bool,
     /// Nanoseconds that it has run until now.
     pub time: u64,
     pub faults: u64,
@@ -217,6 +221,7 @@ impl ThreadNow {
             task: thread.task,
             state,
             processor: at.map_or(processor, |at| at as u64),
+            settled: at.is_none() && written == state::WAITING,
             time: thread.time + besides,
             faults: thread.faults,
         }

@@ -5,6 +5,7 @@ pub mod arrows;
 pub mod guest_checks;
 pub mod info;
 pub mod invariants;
+pub mod kept;
 pub mod ledger_rows;
 pub mod light;
 pub mod manifests;

@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// A program and the servers that it calls, each with a class of its own. Calls that find a key do not enter the kernel.
-struct Program {
-    keys: Keys,
+pub(super) struct Program {
+    pub keys: Keys,
     servers: Vec<Class>,
     uses: [u64; 16],
     calls: u64,
@@ -17,13 +17,13 @@ struct Program {
 }
 
 impl Program {
-    fn bound_to(servers: u64) -> Program {
+    pub fn bound_to(servers: u64) -> Program {
         let servers = (1..=servers).map(private).collect();
         Program { keys: Keys::new(), servers, uses: [0; 16], calls: 0, hits: 0, asked: 0 }
     }
 
     /// Calls a server. Whether it has a key already.
-    fn call(&mut self, server: usize) -> bool {
+    pub fn call(&mut self, server: usize) -> bool {
         let asked = Cell::new(0);
         let count = |answer| {
             asked.set(asked.get() + 1);
@@ -51,7 +51,7 @@ impl Program {
         }
     }
 
-    fn has_key(&self, server: usize) -> bool {
+    pub fn has_key(&self, server: usize) -> bool {
         self.keys.classes().any(|(_, class)| *class == self.servers[server])
     }
 

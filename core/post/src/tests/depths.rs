@@ -1,4 +1,4 @@
-//! How many messages wait, as everybody reads it.
+//! How many messages wait, and who waits for some, as programs read it.
 
 use super::*;
 use crate::sync::{Ordering, owned};
@@ -20,5 +20,32 @@ fn depths_are_shown() {
         assert_eq!(seen(), [0, 0, 2, 0, 0, 0, 0]);
         pool.free(2, true, 0, |_| {}).unwrap();
         assert_eq!(seen(), [0; 7], "of a post that was given back");
+    });
+}
+
+#[test]
+fn where_a_thread_waits_is_told() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let account = account(&pool, 3);
+        let (a, b) = (Who::new(&pool, 100, account), Who::new(&pool, 200, account));
+        let posts: Vec<Permit> = [1, 2]
+            .into_iter()
+            .map(|number| pool.get(number, SYSTEM))
+            .chain((0..4).map(|_| pool.get_any(SYSTEM)))
+            .map(|number| allow(&pool, number.unwrap()))
+            .collect();
+        let word = |posts: &[Permit]| posts.iter().rev().fold(0, |word, post| word << 16 | u64::from(post.post()));
+        assert_eq!(pool.places(b.receiver), [0; 2], "who has never waited");
+        for count in [1, 4, 6] {
+            let waited = pool.receive(&posts[..count], &b.by(), true);
+            assert!(matches!(waited, Ok(Received::Waits(_))));
+            let (first, more) = posts[..count].split_at(count.min(4));
+            assert_eq!(pool.places(b.receiver), [word(first), word(more)]);
+            let _ = pool.send(&posts[0], &a.by(), &body(1), 0).unwrap();
+            assert!(pool.collect(b.receiver).is_some());
+        }
+        assert!(matches!(pool.ask(&posts[0], &b.by(), &body(2)), Ok(_)));
+        assert_eq!(pool.places(b.receiver), [0; 2], "who waits for an answer alone");
     });
 }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
-use musubi::abi::info::layout::{OwnTask, OwnThread, Post, Section, Task};
+use musubi::abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section, Task};
 use musubi::rt::info::{self, Info, ThreadNow};
 use musubi::rt::task::identity;
 
@@ -52,6 +52,25 @@ impl Known {
         let mut posts: Vec<Post> = self.own.iter().flat_map(|info| info.posts()).collect();
         posts.sort_unstable_by_key(|post| post.number);
         posts
+    }
+
+    /// The threads that wait at each post, of this user's, as far as that is written down: a wait that has begun without the kernel
+    /// proper is within a turn.
+    pub fn receivers(&self) -> BTreeMap<u64, Vec<u64>> {
+        let own = self.own_threads();
+        let mut all: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for thread in self.threads().iter().filter(|thread| thread.settled) {
+            let posts = own.get(&thread.thread).into_iter().flat_map(OwnThread::waits_at);
+            posts.for_each(|post| all.entry(post).or_default().push(thread.thread));
+        }
+        all
+    }
+
+    /// In the order of their tasks.
+    pub fn keys(&self) -> Vec<Keys> {
+        let mut keys: Vec<Keys> = self.own.iter().flat_map(|info| info.keys()).collect();
+        keys.sort_unstable_by_key(|keys| keys.task);
+        keys
     }
 
     /// The name of one of this user's sections.

@@ -1,6 +1,7 @@
 //! Memory, processors, the switch.
 
 use super::known::Known;
+use super::misused;
 use super::table::{Table, bytes, time};
 use crate::io::Io;
 use crate::say;
@@ -17,14 +18,25 @@ use musubi::interfaces::power::PowerClient;
 use musubi::rt::task;
 use musubi::why;
 
-pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
-    let memory = match task::memory() {
-        Ok(memory) => memory,
+pub fn mem(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
+    let show = match words {
+        [_] => memory,
+        [_, word] if word == b"-k" => keys,
+        [_, word] if word == b"-s" => kept_free,
+        _ => return misused(words, io),
+    };
+    match show(io) {
+        Ok(()) => 0,
         Err(e) => {
             io.complain("mem", format_args!("{}", why(e)));
-            return 1;
+            1
         }
-    };
+    }
+}
+
+/// What the kernel knows.
+fn memory(io: &mut Io) -> Result<(), Error> {
+    let (memory, known) = (task::memory()?, Known::look()?);
     say!(io, "memory    {} of {} free", bytes(memory.free), bytes(memory.total));
     say!(
         io,
@@ -33,13 +45,11 @@ pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         bytes(memory.kernel_heap),
         bytes(memory.views)
     );
-    pressure(io);
     say!(io, "objects   {} sections, {} tasks, {} threads\n", memory.sections, memory.tasks, memory.threads);
     let mut table =
         Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
     // What others' programs use is for them to know.
-    let own = Known::look().map(|known| known.own_tasks()).unwrap_or_default();
-    for t in own.values() {
+    for t in known.own_tasks().values() {
         let ([frames, sections, reserve, _], [frames_max, sections_max, reserve_max, _]) = (t.used, t.limits);
         table.row([
             format!("{}", t.number),
@@ -53,17 +63,51 @@ pub fn mem(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         ]);
     }
     table.print(io);
-    0
+    Ok(())
 }
 
 /// What the memory server keeps free, and who gives pages back for it.
-fn pressure(io: &mut Io) {
-    let Ok(server) = musubi::names::lookup("memory").map(MemoryService::new) else { return };
-    let Ok((kept, given)) = server.state() else { return };
+fn kept_free(io: &mut Io) -> Result<(), Error> {
+    let server = musubi::names::server("memory").map(MemoryService::new)?;
+    let (kept, given) = server.state()?;
     say!(io, "kept free {} if possible, {} given back so far", bytes(kept), bytes(given * PAGE));
     for (task, given) in (0..).map_while(|at| server.pager(at).ok().filter(|one| one.0 != 0)) {
         say!(io, "          task {task} has given {} back", bytes(given * PAGE));
     }
+    Ok(())
+}
+
+/// The processor's first key that classes of sections can have.
+const FIRST_KEY: usize = 2;
+
+/// Which classes of sections have which protection keys, in each task's view, and how often that was of use or missed.
+fn keys(io: &mut Io) -> Result<(), Error> {
+    let known = Known::look()?;
+    let (all, own) = (known.keys(), known.own_tasks());
+    let name = |task: u64| own.get(&task).map(|task| musubi::ended::text(&task.name)).unwrap_or_default();
+    let mut counts = Table::new(&["task", "misses", "given", "lost", "looks", "name"], &[0, 1, 2, 3, 4]);
+    let mut table = Table::new(&["task", "key", "uses", "heat", "entries", "text", "name"], &[0, 1, 2, 3, 4]);
+    for keys in &all {
+        let [task, misses, given, evicted, looks] =
+            [keys.task, keys.misses, keys.given, keys.evicted, keys.looks].map(|n| format!("{n}"));
+        counts.row([task, misses, given, evicted, looks, name(keys.task)]);
+        for (at, key) in keys.key.iter().enumerate().filter(|(_, key)| key.entries != 0) {
+            let [task, uses, heat, entries] = [keys.task, key.uses, key.heat, key.entries].map(|n| format!("{n}"));
+            let (text, name) = match key.text {
+                0 => (String::from("all"), String::new()),
+                text => (format!("{text:#x}"), known.section_name(text).unwrap_or_default()),
+            };
+            table.row([task, format!("{}", at + FIRST_KEY), uses, heat, entries, text, name]);
+        }
+    }
+    if all.is_empty() {
+        say!(io, "no task has protection keys");
+        return Ok(());
+    }
+    counts.print(io);
+    say!(io, "");
+    table.print(io);
+    Ok(())
 }
 
 pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {

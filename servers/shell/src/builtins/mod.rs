@@ -55,7 +55,7 @@ pub const GROUPS: &[Group] = &[
         title: "Look at the system",
         builtins: &[
             command("tour", "", "one minute that shows what is different here", tour::tour),
-            command("ps", "[-t]", "tasks (-t: threads)", processes::ps),
+            command("ps", "[-t | -g]", "tasks (-t: threads, -g: who has started which, in which group)", processes::ps),
             command(
                 "top",
                 "[COUNT]",
@@ -71,8 +71,13 @@ pub const GROUPS: &[Group] = &[
                 "calls a method of a service",
                 call::call,
             ),
-            command("mem", "", "memory of the machine and of each task", machine::mem),
-            command("posts", "", "posts of your programs", posts::posts),
+            command(
+                "mem",
+                "[-k | -s]",
+                "memory of the machine and of each task (-k: protection keys, -s: what the memory server keeps free)",
+                machine::mem,
+            ),
+            command("posts", "", "posts of your programs, and who waits there", posts::posts),
             command("cpus", "", "processors and what they did", machine::cpus),
             command("irq", "[N --to CPU|any]", "interrupts: who has them, and which processor they come to", irq::irq),
             command(
@@ -255,9 +260,9 @@ mod tests {
     #[test]
     fn words_that_may_follow() {
         let of = |name: &[u8]| find(name).and_then(|builtin| most(builtin.usage));
-        assert_eq!([&b"mem"[..], b"cpus", b"tour"].map(of), [Some(0); 3]);
+        assert_eq!([&b"posts"[..], b"cpus", b"tour"].map(of), [Some(0); 3]);
         assert_eq!([&b"help"[..], b"sections"].map(of), [Some(1); 2]);
-        assert_eq!([&b"echo"[..], b"true", b"acl", b"sched", b"ps"].map(of), [None; 5]);
+        assert_eq!([&b"echo"[..], b"true", b"acl", b"sched", b"ps", b"mem"].map(of), [None; 6]);
     }
 
     #[test]

@@ -22,16 +22,16 @@ pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let show = match words {
         [_] => tasks,
         [_, word] if word == b"-t" => threads,
+        [_, word] if word == b"-g" => groups,
         _ => return misused(words, io),
     };
-    match Known::look() {
-        Ok(known) => show(&known, io),
+    match Known::look().and_then(|known| show(&known, io)) {
+        Ok(()) => 0,
         Err(e) => {
             io.complain("ps", format_args!("{}", why(e)));
-            return 1;
+            1
         }
     }
-    0
 }
 
 /// What is not told of other users' tasks.
@@ -39,24 +39,19 @@ fn or_hidden(what: Option<String>) -> String {
     what.unwrap_or_else(|| String::from("-"))
 }
 
-fn tasks(known: &Known, io: &mut Io) {
+/// What the kernel knows of tasks: who has started which, and in which group, only the process server does ([`groups`]).
+fn tasks(known: &Known, io: &mut Io) -> Result<(), Error> {
     let mut table = Table::new(
-        &["task", "parent", "group", "user", "threads", "sections", "memory", "time", "class", "name"],
-        &[0, 1, 2, 3, 4, 5, 6, 7],
+        &["task", "payer", "user", "threads", "sections", "memory", "time", "class", "name"],
+        &[0, 1, 2, 3, 4, 5, 6],
     );
-    let processes = processes::list().unwrap_or_default();
     let (all, own) = (known.tasks(), known.own_tasks());
     let times = times(&all, &known.threads(), &known.all);
     for t in &all {
-        // What the system has started for itself is no process.
-        let of = |what: fn(&ProcessInfo) -> u64| {
-            or_hidden(processes.iter().find(|one| one.task == t.number).map(|one| format!("{}", what(one))))
-        };
         let own = own.get(&t.number);
         table.row([
             format!("{}", t.number),
-            of(|one| one.parent),
-            of(|one| one.group),
+            or_hidden((t.payer != 0).then(|| format!("{}", t.payer))),
             format!("{}", t.user),
             format!("{}", t.threads),
             or_hidden(own.map(|own| format!("{}", own.used[1]))),
@@ -71,6 +66,23 @@ fn tasks(known: &Known, io: &mut Io) {
     for task in own.values().filter(|task| task.pager != 0) {
         say!(io, "task {} has a pager for its threads: {}", task.number, sections::asked(task.pager, task.asked));
     }
+    Ok(())
+}
+
+/// Who has started which program, and which belong together, as the process server says.
+fn groups(known: &Known, io: &mut Io) -> Result<(), Error> {
+    let mut table = Table::new(&["task", "parent", "group", "user", "name"], &[0, 1, 2, 3]);
+    let own = known.own_tasks();
+    let processes = processes::list()?;
+    for t in known.tasks() {
+        // What the system has started for itself is no process.
+        let Some(process) = processes.iter().find(|one| one.task == t.number) else { continue };
+        let numbers = [t.number, process.parent, process.group, t.user].map(|number| format!("{number}"));
+        let [task, parent, group, user] = numbers;
+        table.row([task, parent, group, user, name(&t, own.get(&t.number))]);
+    }
+    table.print(io);
+    Ok(())
 }
 
 /// The word of a class of texts (SSS-61).
@@ -89,7 +101,7 @@ fn apart(known: &Known, io: &mut Io) {
     }
 }
 
-fn threads(known: &Known, io: &mut Io) {
+fn threads(known: &Known, io: &mut Io) -> Result<(), Error> {
     let mut table = Table::new(
         &["thread", "task", "state", "processor", "depth", "faults", "time", "class", "text"],
         &[0, 1, 3, 4, 5, 6],
@@ -116,6 +128,7 @@ fn threads(known: &Known, io: &mut Io) {
         ]);
     }
     table.print(io);
+    Ok(())
 }
 
 pub fn jobs(shell: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {

@@ -1,6 +1,7 @@
 //! The info sections (SSS-1, 12, 76): what is read there is true, whole, one's own, and written by the kernel alone.
 
 use crate::memory::data;
+use crate::peer::{Peer, op};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role as run_role;
 use crate::{holds, same};
@@ -12,12 +13,16 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use musubi::Rights;
 use musubi::abi::calls::stub;
-use musubi::abi::info::layout::{Head, MAGIC, Section as Record, VERSION, life, table};
+use musubi::abi::info::feature;
+use musubi::abi::info::layout::{Head, Key, MAGIC, Section as Record, VERSION, life, table};
 use musubi::abi::layout::{GRANULE, PAGE, SPACE_BASE, SPACE_END};
+use musubi::abi::post::SEVERAL_MAX;
+use musubi::abi::rights::{AclEntry, principal};
 use musubi::abi::section::kind;
 use musubi::abi::task::{USER_SYSTEM, cause, exit, state};
 use musubi::command::Command;
 use musubi::rt::info::{self, Info};
+use musubi::rt::post::{self, Post, receive_of};
 use musubi::rt::{Trap, section, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
@@ -31,6 +36,8 @@ pub const CHECKS: &[Check] = &[
     ("a_killed_tasks_record_goes", goes),
     ("sections_are_seen", sections),
     ("posts_are_seen", posts),
+    ("receivers_are_seen", receivers),
+    ("keys_are_seen", keys),
     ("reading_info_takes_no_call", no_call),
 ];
 
@@ -56,7 +63,7 @@ fn head() -> Outcome {
         Ok(())
     };
     check(all()?.head(), u64::MAX, &[0, 1, 2, 3, 4, 5, 6, 11])?;
-    check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10])
+    check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10, 12])
 }
 
 /// Threads and sections come and go while this one reads.
@@ -287,11 +294,14 @@ fn threads() -> Outcome {
 fn goes() -> Outcome {
     let child = Command::new(b"bin/check").args(["check", "as", "park"]).spawn().map_err(doing("start"))?;
     let number = child.task;
+    // Where there are keys it has a record of those, too.
+    let has_keys = task::processors().any(|one| one.features & feature::PKU != 0);
+    let keys = || own().map(|own| !has_keys || own.keys().any(|one| one.task == number));
     let is_seen = || -> Result<[bool; 4], String> {
         Ok([
             all()?.tasks().any(|one| one.number == number),
             all()?.threads().any(|one| one.task == number),
-            own()?.own_tasks().any(|one| one.number == number),
+            own()?.own_tasks().any(|one| one.number == number) && keys()?,
             own()?.sections().any(|one| one.owner == number),
         ])
     };
@@ -324,7 +334,7 @@ fn sections() -> Outcome {
 }
 
 fn posts() -> Outcome {
-    let post = musubi::rt::post::Post::any().map_err(doing("a post"))?;
+    let post = Post::any().map_err(doing("a post"))?;
     let look = || own().map(|own| own.posts().find(|one| one.base == post.0));
     let one = look()?.ok_or("a new post is not seen")?;
     same!(one.owner, task::identity().task, "owner");
@@ -340,6 +350,92 @@ fn posts() -> Outcome {
     same!(own()?.posts().find(|one| one.base == at), None, "a post that was freed");
     same!(depth()?, 0, "messages in a post that was freed");
     Ok(())
+}
+
+/// Until this thread is seen to wait at these posts, and it is written down that it waits.
+fn waits_at(thread: u64, posts: &[u64]) -> Outcome {
+    let mut last = None;
+    for _ in 0..2000 {
+        let settled = all()?.threads_now().iter().any(|one| one.thread == thread && one.settled);
+        last = own()?.own_threads().find(|one| one.number == thread).map(|one| one.waits_at().collect::<Vec<_>>());
+        if settled && last.as_deref() == Some(posts) {
+            return Ok(());
+        }
+        time::sleep_ns(1_000_000);
+    }
+    Err(format!("thread {thread} waits at {last:?}, never at {posts:?}"))
+}
+
+/// At one post, at as many as there can be, for an answer, and for something else.
+fn receivers() -> Outcome {
+    let posts: Result<Vec<Post>, _> = (0..SEVERAL_MAX).map(|_| Post::any()).collect();
+    let posts = posts.map_err(doing("posts"))?;
+    let numbers: Result<Vec<u64>, String> = posts
+        .iter()
+        .map(|post| {
+            own()?.posts().find(|one| one.base == post.0).map(|one| one.number).ok_or("a post is not seen".into())
+        })
+        .collect();
+    let (numbers, theirs) = (numbers?, posts.clone());
+    let word = Arc::new(AtomicU32::new(0));
+    let seen = word.clone();
+    let waits = thread::spawn(
+        move || {
+            let _ = theirs[0].receive(u64::MAX);
+            let _ = theirs[1].receive(u64::MAX - 1);
+            let _ = receive_of(&theirs, u64::MAX);
+            let _ = theirs[2].ask(1, [0; 6], u64::MAX);
+            while seen.load(Ordering::SeqCst) == 0 {
+                let _ = stub::wait(&Trap, seen.as_ptr() as u64, 0, u64::MAX);
+            }
+        },
+        0,
+    )
+    .map_err(doing("a thread"))?;
+    let number = waits.number();
+    for (at, wanted) in [(0, &numbers[..1]), (1, &numbers[1..2]), (7, &numbers[..])] {
+        waits_at(number, wanted)?;
+        posts[at].send(1, [0; 6], None).map_err(doing("send"))?;
+    }
+    waits_at(number, &[])?;
+    let question = posts[2].receive(u64::MAX).map_err(doing("receive"))?;
+    post::answer(question.back, 1, [0; 6]).map_err(doing("answer"))?;
+    waits_at(number, &[])?;
+    word.store(1, Ordering::SeqCst);
+    let _ = stub::wake(&Trap, word.as_ptr() as u64, 1);
+    waits.join().map_err(doing("join"))?;
+    posts.into_iter().try_for_each(|post| post.free(true)).map_err(doing("free"))
+}
+
+/// Of this program's own view, where there are keys: what is counted is what `task_list` says, and its own memory has one.
+fn keys() -> Outcome {
+    let me = task::identity().task;
+    let look = || own().map(|own| own.keys().find(|one| one.task == me));
+    let has_keys = task::processors().any(|one| one.features & feature::PKU != 0);
+    let Some(keys) = look()?.filter(|_| has_keys) else {
+        same!((look()?, has_keys), (None, false), "keys of a machine without");
+        return Ok(());
+    };
+    let mut made = data(PAGE).map_err(doing("create"))?;
+    // A class that nobody had so far: for this text and the peer's.
+    let peer = Peer::start()?;
+    same!(peer.call(op::ADD, &[1]), Ok(1), "a call");
+    let entry = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: peer.text };
+    section::grant(made.base(), &entry).map_err(doing("grant"))?;
+    made.bytes_mut().fill(1);
+    let now = look()?.ok_or("they are not seen any more")?;
+    let told = task::info(me).ok_or("this task is not listed")?.keys;
+    same!(
+        (now.misses, now.given, now.evicted, now.looks),
+        (told.misses, told.given, told.evicted, told.looks),
+        "counts"
+    );
+    holds!(now.given > keys.given, "{} keys were given, as before", now.given);
+    let held = now.key.iter().filter(|key| key.entries != 0).count() as u64;
+    holds!(held > 1 && held <= now.given - now.evicted, "{held} keys are held, {} were given", now.given);
+    let mine = |key: &Key| key.text == peer.text || key.text == task::identity().text;
+    holds!(now.key.iter().any(mine), "no key for this text: {:x?}", now.key);
+    made.delete().map_err(doing("delete"))
 }
 
 /// As many records as there are, and the kernel is entered for nothing that this thread does.

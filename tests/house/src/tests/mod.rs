@@ -1,6 +1,7 @@
 //! Every rule passes on a small sound tree and fails when one thing in it is wrong: a test that cannot fail is a defect.
 
 mod arrows;
+mod kept;
 mod ledger_rows;
 mod rules;
 mod source;

@@ -115,9 +115,9 @@ pub fn cases() -> Vec<Case> {
 }
 
 const MEMORY_RUNS_SHORT: &str = "squeeze 1 100 > first; check as hog 1 > first; mem > before; check as stubborn & squeeze 12 100000 40 & squeeze 12 100000 40 & sleep 12; mem; \
-    check as hog 1000; echo status $?; mem; kill %1; sleep 60; mem; cat before";
+    check as hog 1000; echo status $?; mem; kill %1; sleep 60; mem; mem -s; cat before";
 
-const NEXT_SERVER: &str = "squeeze 12 100000 30 & sleep 12; servers kill memory; servers; mem; check as hog 1000; echo status $?; mem; sleep 40; mem";
+const NEXT_SERVER: &str = "squeeze 12 100000 30 & sleep 12; servers kill memory; servers; mem; check as hog 1000; echo status $?; mem; sleep 40; mem -s";
 
 /// By the second server, which has been asked for none before; it knows the one that has ended no more.
 fn next_asked(out: &str) -> bool {

@@ -17,6 +17,8 @@ pub fn cases() -> Vec<Case> {
                 "a_killed_tasks_record_goes",
                 "sections_are_seen",
                 "posts_are_seen",
+                "receivers_are_seen",
+                "keys_are_seen",
                 "reading_info_takes_no_call",
             ],
         )
@@ -27,7 +29,7 @@ pub fn cases() -> Vec<Case> {
             text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
         }),
         sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n"),
-        sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; posts; sections; mem")
-            .out_has(&["running", "spin", "loader"]),
+        sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -k; mem -s")
+            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free ", "looks"]),
     ]
 }

@@ -72,7 +72,7 @@ pub fn cases() -> Vec<Case> {
         sh("sections_of_no_task", "sections 9999").status(1).err("sections: 9999: no such task\n"),
         sh("words_too_many", "mem foo; echo $?; cpus foo; echo $?; tour x; echo $?; ls a b; echo $?")
             .out("2\n2\n2\n2\n")
-            .err("mem: usage: mem\ncpus: usage: cpus\ntour: usage: tour\nls: usage: ls [PATH]\n"),
+            .err("mem: usage: mem [-k | -s]\ncpus: usage: cpus\ntour: usage: tour\nls: usage: ls [PATH]\n"),
         sh("variables_of_one_command", "A=1; A=2 B='x y' env | cat; A=3 check as variable A; echo $A$B.")
             .out_check(|text| text.contains("A=2\nB=x y\n") && text.ends_with("A=3\n1.\n")),
         sh("several_assignments", "A=1 B=$A.; echo $A $B").out("1 .\n"),

@@ -138,17 +138,17 @@ const LEFT_OUT: [(&str, &str, &str, &str, u8); 11] = [
     ),
     (
         "without_processes",
-        "echo a; check as status 4; echo $?; echo b > x; cat x; exit 3",
-        "a\n126\nb\n",
-        "check: cannot be run: GONE\n",
+        "echo a; check as status 4; echo $?; echo b > x; cat x; ps > x && ps -t > x && posts > x && mem > x && echo known; ps -g; exit 3",
+        "a\n126\nb\nknown\n",
+        "check: cannot be run: GONE\nps: GONE\n",
         3,
     ),
     ("without_clock", "sleep 1; check as status 4; echo $?; date", "4\n", "sleep: GONE\ndate: GONE\n", 1),
     (
         "without_memory",
-        "check as status 4; echo $?; servers start memory",
-        "4\n",
-        "servers: memory: there is no such server\n",
+        "check as status 4; echo $?; mem > /x && mem -k > /x && echo known; mem -s; servers start memory",
+        "4\nknown\n",
+        "mem: GONE\nservers: memory: there is no such server\n",
         1,
     ),
     (

@@ -41,7 +41,9 @@ pub fn cases() -> Vec<Case> {
         .timeout(300)
         .spread(),
         // Its programs are a group, and so are those that they start.
-        sh("a_job_is_a_group", "spin | spin & sleep 0.3; ps; kill %1; echo then; ps").out_check(one_group).err_any(),
+        sh("a_job_is_a_group", "spin | spin & sleep 0.3; ps -g; kill %1; echo then; ps -g")
+            .out_check(one_group)
+            .err_any(),
         sh("quota", "quota 1; quota 0 || quota 1 threads=9 || echo refused")
             .out_check(quotas)
             .err("quota: 0: no such task\nquota: 1: not found\n"),
