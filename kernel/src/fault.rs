@@ -269,9 +269,22 @@ pub fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: De
 
 /// A processor exception of user code.
 pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
+    if let Some((domain, how)) = told(thread, vector, error) {
+        if domain.in_window {
+            return foreign::exception(thread, vector);
+        }
+        if !own::deliver(thread, &domain, &how) {
+            end_program(thread, how);
+        }
+    }
+}
+
+/// What there is to be said of an exception, once the scheduler was told; `None`: its text is no more, and that was dealt with.
+fn told(thread: &Arc<Thread>, vector: u64, error: u64) -> Option<(Arc<Domain>, Exit)> {
     let domain = thread.domain();
     if domain.text.is_dead() {
-        return ended(thread, &domain);
+        ended(thread, &domain);
+        return None;
     }
     let (cause, code) = match vector {
         0 => (cause::DIVIDE, 0),
@@ -297,12 +310,7 @@ pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
         ip: thread.registers(|r| r.rip),
     };
     tell(&how);
-    if domain.in_window {
-        return foreign::exception(thread, vector);
-    }
-    if !own::deliver(thread, &domain, &how) {
-        end_program(thread, how);
-    }
+    Some((domain, how))
 }
 
 /// The scheduler hears of it, whoever deals with it (CUBIX-15, 41): of the thread, the address, the text and the right that was missing.
@@ -311,14 +319,22 @@ fn tell(how: &Exit) {
     seat::note(Event { kind: event::EXCEPTION, detail, thread: how.thread, a: how.address, b });
 }
 
-/// A machine check while a program was executed. The memory that failed is not taken out of use.
-pub fn machine(thread: &Arc<Thread>) {
+/// A machine check while a program was executed. Its text hears of it like of any exception, if it can go on; otherwise nothing that was
+/// interrupted can be mended, and it ends. The memory that failed is not taken out of use.
+pub fn machine(thread: &Arc<Thread>, stopped: Stopped) {
     let found = machine_check::take(|bank, status, address| {
         log::warn!("machine check: bank {bank} status {status:#x} address {:#x}", address.unwrap_or(0));
     });
     match found {
         machine_check::Found::Nothing => {}
-        machine_check::Found::Program(status) => exception(thread, machine_check::VECTOR, status),
+        machine_check::Found::Program { status, restartable: true } if stopped == Stopped::Outside => {
+            exception(thread, machine_check::VECTOR, status)
+        }
+        machine_check::Found::Program { status, .. } => {
+            if let Some((_, how)) = told(thread, machine_check::VECTOR, status) {
+                end_program(thread, how);
+            }
+        }
         machine_check::Found::Machine(status) => panic!("machine check: status {status:#x}"),
     }
 }

@@ -76,7 +76,7 @@ fn serve(here: &Processor, trap: Trap) -> Resume {
     let thread = here.current();
     let stopped = thread.inner.lock().entered();
     match trap {
-        Trap::Exception { vector: machine_check::VECTOR, .. } => fault::machine(&thread),
+        Trap::Exception { vector: machine_check::VECTOR, .. } => fault::machine(&thread, stopped),
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call { .. } => unreachable!("a call is served elsewhere"),

@@ -10,6 +10,8 @@ const CAPABILITIES: u32 = 0x179;
 const STATUS: u32 = 0x17a;
 const CONTROL: u32 = 0x17b;
 const HAS_CONTROL: u64 = 1 << 8;
+/// Of the status: what was interrupted can go on.
+const RESTARTABLE: u64 = 1;
 /// Registers of the first bank, four for each: control, status, address, more.
 const BANKS: u32 = 0x400;
 /// In a bank's status: it says something, of what was not corrected, it is not all, and the processor's own state is lost.
@@ -52,8 +54,9 @@ pub(crate) fn set_up() {
 pub enum Found {
     /// All was corrected, or it is another processor's.
     Nothing,
-    /// What the program did is wrong; everything else is as it was. The bank's status.
-    Program(u64),
+    /// What the program did is wrong; everything else is as it was. The bank's status, and whether the program can go on at the
+    /// instruction that was interrupted.
+    Program { status: u64, restartable: bool },
     /// Nobody knows what is still right.
     Machine(u64),
 }
@@ -63,7 +66,9 @@ pub fn take(mut each: impl FnMut(u32, u64, Option<u64>)) -> Found {
     if !PRESENT.load(Ordering::Relaxed) {
         return Found::Nothing;
     }
-    let mut found = Found::Nothing;
+    // SAFETY: the register exists.
+    let restartable = unsafe { rdmsr(STATUS) } & RESTARTABLE != 0;
+    let mut found = if restartable { Found::Nothing } else { Found::Program { status: 0, restartable } };
     for bank in 0..banks() {
         let register = BANKS + 4 * bank;
         // SAFETY: as in `set_up`; a bank that says it has an address has the register for it.
@@ -77,7 +82,7 @@ pub fn take(mut each: impl FnMut(u32, u64, Option<u64>)) -> Found {
             continue;
         }
         each(bank, status, address);
-        found = found.with(status);
+        found = found.with(status, restartable);
     }
     // SAFETY: the register exists; while it is not zero, a second machine check switches the processor off.
     unsafe { wrmsr(STATUS, 0) };
@@ -85,12 +90,12 @@ pub fn take(mut each: impl FnMut(u32, u64, Option<u64>)) -> Found {
 }
 
 impl Found {
-    fn with(self, status: u64) -> Found {
+    fn with(self, status: u64, restartable: bool) -> Found {
         match self {
             Found::Machine(_) => self,
             _ if status & UNCORRECTED == 0 => self,
             _ if status & (LOST | OVERFLOWN) != 0 => Found::Machine(status),
-            _ => Found::Program(status),
+            _ => Found::Program { status, restartable },
         }
     }
 }

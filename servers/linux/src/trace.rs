@@ -50,6 +50,7 @@ pub fn fault(frame: &Frame) -> (u64, String) {
         1 | 3 => (linux::SIGTRAP, "breakpoint"),
         6 => (linux::SIGILL, "illegal instruction"),
         17 => (linux::SIGBUS, "unaligned access"),
+        18 => (linux::SIGBUS, "memory that has failed"),
         _ => (linux::SIGSEGV, "segmentation fault"),
     };
     let _ = writeln!(line, "{name}: exception {address} ip {ip:#x}");

@@ -52,7 +52,7 @@ pub struct Kind {
 
 const FAULT: Kind = Kind { raise: page, reason: reason::EXCEPTION, address: 0, cause: 0, said: "", code: 0 };
 
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     Kind { raise: page, reason: reason::FAULT, address: 8, cause: cause::NO_SECTION, said: "no section", ..FAULT },
     Kind { raise: divide, address: 0, cause: cause::DIVIDE, said: "division by zero", ..FAULT },
     Kind { raise: step, address: 1, cause: cause::STEP, said: "single step", ..FAULT },
@@ -87,6 +87,8 @@ pub const KINDS: [Kind; 17] = [
     // No instruction of 64-bit programs raises them: their vectors are asked for, which supervisor mode may.
     Kind { raise: bound_by_hand, address: 5, cause: cause::EXCEPTION, said: "processor exception 5", ..FAULT },
     Kind { raise: device_by_hand, address: 7, cause: cause::EXCEPTION, said: "processor exception 7", ..FAULT },
+    // Nothing that a program does raises it: the host does, meanwhile. The code is what the host says of it.
+    Kind { raise: long, address: 18, cause: cause::MACHINE, said: "machine check", code: 0xb4 << 56, ..FAULT },
 ];
 
 const PRIVILEGED: u64 = 6;
@@ -144,6 +146,7 @@ raises! {
     bound: ".byte 0x62, 0x00";
     bound_by_hand: "int 5";
     device_by_hand: "int 7";
+    long: "2:" "pause" "jmp 2b";
 }
 
 /// An access by way of `rbp`, which is one to the stack, where no address can be.

@@ -124,7 +124,7 @@ pub fn cases() -> Vec<Case> {
         .file("etc/placement", "check\n")
         .err_any()
         .spread(),
-        function("a_machine_check_ends_the_program", machine_check),
+        function("a_machine_check_is_heard_or_ends_the_program", machine_check),
         sh(
             "eight_processors",
             "check deaths thousand_faults_under_load hundred_deaths_under_load a_server_survives_its_callers_memory \
@@ -143,7 +143,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// QEMU's monitor says that memory which a program uses has failed. The program ends, the machine goes on.
+/// QEMU's monitor says that memory which a program uses has failed. A program with an entry hears of it and goes on, if the processor says that
+/// it can; otherwise it ends, as one without does. The machine goes on.
 fn machine_check(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let mut session = Session::start(lab, &["--cpus", "1"])?;
     session.keys("spin\r")?;
@@ -163,5 +164,14 @@ fn machine_check(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.expect("abc")?;
     session.keys("\x15")?;
     session.line("echo $?", &["139"])?;
+    // It was interrupted, and can go on; it cannot.
+    for (state, status) in [("0x5", "0"), ("0x4", "139")] {
+        session.keys("check as raise 17 1\r")?;
+        session.expect("check as raise 17 1")?;
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        session.keys(&format!("\x1dcmce 0 1 0xb400000000000000 {state} 0x1000 0x0\n\x1dc"))?;
+        session.expect("machine check: bank 1")?;
+        session.line("echo $?", &[status])?;
+    }
     session.power_off().map(drop)
 }
