@@ -4,8 +4,10 @@ use crate::case::{Case, checks, sh};
 use crate::variant::{PLACEMENT, PLACEMENTS, Placement};
 
 /// What the system is tried with in each placement besides the tests of files, of the shell and of schedulers, which run there, too
-/// ([`Case::placed`]): messages, and threads that a scheduler outside switches.
-const SERVED: &str = "place; check posts round_trips questions several_posts; sched use ageing && place && check passing there_and_back \
+/// ([`Case::placed`]): messages, servers by gate and by post, processes, the clock, and threads that a scheduler outside switches.
+const SERVED: &str = "place; check posts round_trips questions several_posts; check services the_client_chooses every_server_by_both_ways \
+    streams_by_their_posts futures_of_several_servers; check processes an_end_is_told_once any_child_and_groups started_by_message \
+    groups_end_together; check clock a_moment_is_waited_for moments_by_message; sched use ageing && place && check passing there_and_back \
     no_wake_up_is_lost_between_processors killed_while_put_aside preempted_in_between; sched use none; place";
 
 /// Nothing failed of many checks, and each text is where it was put, in the end as in the beginning; the scheduler's while it decides.
@@ -18,7 +20,7 @@ fn all_well(text: &str, (class, texts): Placement) -> bool {
         });
         rows.count() == if name == "sched-fast" { 1 } else { 3 }
     };
-    ok == 7 && !text.contains("FAILED") && texts.lines().filter_map(|line| line.split(' ').next()).all(is_there)
+    ok == 17 && !text.contains("FAILED") && texts.lines().filter_map(|line| line.split(' ').next()).all(is_there)
 }
 
 pub fn cases() -> Vec<Case> {

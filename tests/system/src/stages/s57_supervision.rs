@@ -56,7 +56,8 @@ pub fn cases() -> Vec<Case> {
             ),
         // What waits in the console's way to the host is not lost, nor mixed up.
         sh("console_in_the_middle", "check as bytes out 200000 > big; cat big; servers restart console; cat big; cat big")
-            .out(counted(200_000).repeat(3)),
+            .out(counted(200_000).repeat(3))
+        .placed(),
         sh(
             "linux_programs",
             "busybox echo one; busybox sleep 1000 & sleep 0.5; servers kill linux; sleep 0.1; jobs; busybox echo two; echo $?",
