@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use syn::visit::{self, Visit};
 
 use crate::tree;
@@ -60,7 +60,7 @@ pub fn find(root: &Path) -> Result<Vec<Kept>> {
     for (place, module) in &modules.0 {
         for (name, types) in &module.statics {
             kept.insert(Kept { file: module.file.clone(), name: name.clone(), fields: Vec::new() });
-            open.extend(modules.resolve_all(place, types));
+            open.extend(modules.resolve_all(place, types)?);
         }
     }
     let mut seen = BTreeSet::new();
@@ -70,7 +70,9 @@ pub fn find(root: &Path) -> Result<Vec<Kept>> {
         }
         let module = &modules.0[&place];
         let item = &module.items[&name];
-        item.fields.iter().for_each(|(_, types)| open.extend(modules.resolve_all(&place, types)));
+        for (_, types) in &item.fields {
+            open.extend(modules.resolve_all(&place, types)?);
+        }
         if !item.is_alias {
             let fields = item.fields.iter().map(|(field, _)| field.clone()).collect();
             kept.insert(Kept { file: module.file.clone(), name, fields });
@@ -135,8 +137,29 @@ impl Modules {
         self.0.insert(place, module);
     }
 
-    fn resolve_all(&self, place: &Place, types: &[Name]) -> Vec<(Place, String)> {
-        types.iter().filter_map(|name| self.resolve(place, name, 0)).collect()
+    /// Those of these names that are of ours. One that may be and is not found is an error: nothing is left out unseen.
+    fn resolve_all(&self, place: &Place, types: &[Name]) -> Result<Vec<(Place, String)>> {
+        let mut found = Vec::new();
+        for name in types {
+            match self.resolve(place, name, 0) {
+                Some(one) => found.push(one),
+                None if self.is_of_others(place, name) => {}
+                None => bail!("{}: it cannot be told which {} that is", self.0[place].file, name.parts.join("::")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a name that was not found is none of ours: nothing is called so, or it is used of another crate.
+    fn is_of_others(&self, place: &Place, name: &Name) -> bool {
+        let (Some(first), Some(last)) = (name.parts.first(), name.parts.last()) else { return true };
+        if !self.0.values().any(|module| module.items.contains_key(last)) {
+            return true;
+        }
+        let from = self.0[place].uses.get(first).and_then(|used| used.parts.first());
+        from.or((name.parts.len() > 1).then_some(first)).is_some_and(|from| {
+            !["crate", "self", "super"].contains(&from.as_str()) && !self.0.contains_key(&vec![from.clone()])
+        })
     }
 
     /// Where what a module calls so is, if it is one of ours. `deep`: by how many other names so far.

@@ -40,6 +40,10 @@ fn statics_are_found_and_what_they_hold() {
         "kernel/src/two.rs Other No Yes",
     ];
     assert_eq!(found(&tree), all);
+    // What may be ours and is not found is not passed over.
+    let lost = tree.write("kernel/src/two.rs", "pub enum Other { No, Yes(Box<Line>) }\n");
+    assert!(kept::find(lost.root()).unwrap_err().to_string().contains("which Line that is"));
+    let tree = lost.write("kernel/src/two.rs", "pub enum Other { No, Yes(Box<::queue::Line>) }\npub struct Unused;\n");
     // A new static, a new structure, a new field: each is found.
     let tree = tree.write(
         "core/line/src/line.rs",
