@@ -1,7 +1,7 @@
 //! Where threads sleep that have called the scheduler by EPC: who wakes one that sleeps on the same processor needs no kernel.
 
 use crate::THREADS;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) const WORDS: usize = 2 * THREADS;
 /// How far from its place a thread may be.

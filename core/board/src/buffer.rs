@@ -1,7 +1,7 @@
 //! The event buffer of the initial version (CUBIX-51): the fast level asks with what has happened, the high level answers
 //! with a thread. All else the high level keeps to itself.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 const SENT: usize = 0;
 const TAKEN: usize = 1;

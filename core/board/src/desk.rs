@@ -1,7 +1,7 @@
 //! What the two levels say to each other on one processor. Words that the fast one writes, and words that the high one does.
 
 use crate::queue::Ready;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 // Written by the fast level.
 const TURN: usize = 0;

@@ -13,6 +13,7 @@ mod names;
 mod proposal;
 mod quantum;
 mod queue;
+mod sync;
 mod terms;
 mod wishes;
 
@@ -28,7 +29,7 @@ pub use queue::{Latest, Queue, Ready};
 pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 pub use wishes::Wishes;
 
-use core::sync::atomic::AtomicU64;
+use sync::AtomicU64;
 
 /// Levels of priority; 0 is the highest.
 pub const LEVELS: usize = 32;
@@ -46,6 +47,9 @@ const PER_PROCESSOR: usize = DESK + buffer::WORDS + mail::WORDS + queue::WORDS;
 const BEDS: usize = names::WORDS + proposal::WORDS;
 const FIRST: usize = BEDS + beds::WORDS;
 const ALL: usize = FIRST + PROCESSORS * PER_PROCESSOR;
+
+/// What the section with the board is called that is the high level's alone.
+pub const PRIVATE: &str = "sched private";
 
 /// Bytes of a board.
 pub const LEN: u64 = ALL as u64 * 8;
@@ -69,7 +73,7 @@ impl<'a> Board<'a> {
     /// As it was at the beginning, for the first so many processors: before anybody else uses it.
     pub fn clear(&self, processors: usize) {
         let used = &self.0[..words(processors).min(self.0.len())];
-        used.iter().for_each(|word| word.store(0, core::sync::atomic::Ordering::Relaxed));
+        used.iter().for_each(|word| word.store(0, sync::Ordering::Relaxed));
     }
 
     /// Priorities by thread.
@@ -160,6 +164,9 @@ mod tests;
 #[cfg(test)]
 #[path = "tests/balance.rs"]
 mod tests_balance;
+#[cfg(test)]
+#[path = "tests/race.rs"]
+mod tests_race;
 #[cfg(test)]
 #[path = "tests/terms.rs"]
 mod tests_terms;

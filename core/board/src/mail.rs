@@ -1,7 +1,7 @@
 //! Ready threads that the fast level of one processor leaves to that of another: many put in, one takes out, nobody waits.
 
 use crate::queue::Ready;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 const IN: usize = 0;
 const OUT: usize = 1;

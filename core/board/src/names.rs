@@ -1,15 +1,50 @@
 //! What is known by thread: a table with open addressing, which threads enter once.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::terms::{Agreed, ENTRY, Terms};
-use crate::{THREADS, USUAL};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::{LEVELS, THREADS, USUAL};
 
-const NAMES: usize = 2 * THREADS;
+const NAMES: usize = THREADS;
 /// How often somebody has agreed on something, or ended who had.
 const CHANGES: usize = NAMES + THREADS * ENTRY;
 pub(crate) const WORDS: usize = CHANGES + 1;
 /// How far from its place a thread may be.
 const NEAR: usize = 16;
+
+/// Who has a place, at which level, and whether it has agreed on something: one word, since the high levels of all processors change places at
+/// once, and none may change what is another thread's by then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name(u64);
+
+impl Name {
+    const NOBODY: Name = Name(0);
+    const LEVEL: u64 = 0x7f;
+    const AGREED: u64 = 0x80;
+    const THREAD: u32 = 8;
+
+    fn new(thread: u64, level: u64, agreed: bool) -> Name {
+        Name(thread << Self::THREAD | level.min(LEVELS as u64 - 1) | if agreed { Self::AGREED } else { 0 })
+    }
+
+    #[inline]
+    fn thread(self) -> u64 {
+        self.0 >> Self::THREAD
+    }
+
+    #[inline]
+    fn level(self) -> u64 {
+        self.0 & Self::LEVEL
+    }
+
+    fn has_agreed(self) -> bool {
+        self.0 & Self::AGREED != 0
+    }
+
+    /// Whether somebody else may have the place: nothing is known there that is not so of everybody.
+    fn is_free(self) -> bool {
+        self == Self::NOBODY || self.level() == USUAL && !self.has_agreed()
+    }
+}
 
 /// Priorities that were set, and what else was agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +62,18 @@ impl<'a> Priorities<'a> {
     }
 
     #[inline]
-    fn at(&self, thread: u64) -> Option<usize> {
-        Self::places(thread).find(|at| self.0[2 * at].load(Ordering::Acquire) == thread)
+    fn name(&self, at: usize) -> Name {
+        Name(self.0[at].load(Ordering::Acquire))
+    }
+
+    /// Whether a place was still as it was said to be, and now is otherwise.
+    fn change(&self, at: usize, old: Name, new: Name) -> bool {
+        self.0[at].compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn at(&self, thread: u64) -> Option<(usize, Name)> {
+        Self::places(thread).map(|at| (at, self.name(at))).find(|(_, name)| name.thread() == thread)
     }
 
     fn entry(&self, at: usize) -> Agreed<'a> {
@@ -37,15 +82,14 @@ impl<'a> Priorities<'a> {
 
     #[inline]
     pub(crate) fn find(&self, thread: u64) -> Place<'a> {
-        let at = self.at(thread);
-        let level = at.map_or(USUAL, |at| self.0[2 * at + 1].load(Ordering::Relaxed));
-        Place { level, agreed: at.map(|at| self.entry(at)) }
+        let found = self.at(thread);
+        Place { level: found.map_or(USUAL, |(_, name)| name.level()), agreed: found.map(|(at, _)| self.entry(at)) }
     }
 
     /// The level of a thread.
     #[inline]
     pub fn of(&self, thread: u64) -> u64 {
-        self.at(thread).map_or(USUAL, |at| self.0[2 * at + 1].load(Ordering::Relaxed))
+        self.at(thread).map_or(USUAL, |(_, name)| name.level())
     }
 
     /// What a thread has agreed on.
@@ -58,34 +102,41 @@ impl<'a> Priorities<'a> {
     /// agreed on nothing.
     #[inline]
     pub fn set(&self, thread: u64, level: u64) -> bool {
-        self.enter(thread, level).is_some()
+        self.enter(thread, |name| Name::new(thread, level, name.has_agreed())).is_some()
     }
 
-    fn enter(&self, thread: u64, level: u64) -> Option<usize> {
-        let word = |at: usize| &self.0[2 * at];
-        let free = |at: usize, there: u64| {
-            there == 0 || self.0[2 * at + 1].load(Ordering::Relaxed) == USUAL && self.entry(at).terms() == Terms::Usual
-        };
-        let take =
-            |at: usize, old: u64| word(at).compare_exchange(old, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        let found = self.at(thread).or_else(|| {
-            let at = Self::places(thread).find(|at| {
-                let there = word(*at).load(Ordering::Acquire);
-                free(*at, there) && take(*at, there)
-            })?;
-            self.entry(at).agree(Terms::Usual, 0);
-            Some(at)
-        })?;
-        self.0[2 * found + 1].store(level, Ordering::Release);
-        Some(found)
+    /// Makes something else of what is said of a thread, or of nobody; where that is.
+    fn enter(&self, thread: u64, change: impl Fn(Name) -> Name) -> Option<usize> {
+        if thread == 0 || Name::new(thread, 0, false).thread() != thread {
+            return None;
+        }
+        loop {
+            let (at, there, name) = match self.at(thread) {
+                Some((at, there)) => (at, there, there),
+                None => {
+                    let mut places = Self::places(thread).map(|at| (at, self.name(at)));
+                    let (at, there) = places.find(|(_, there)| there.is_free())?;
+                    (at, there, Name::NOBODY)
+                }
+            };
+            if self.change(at, there, change(name)) {
+                return Some(at);
+            }
+        }
     }
 
     /// A thread has agreed on this, at this level, and runs on these processors (bits; 0: all). Whether there was room.
     pub fn agree(&self, thread: u64, level: u64, terms: Terms, homes: u64) -> bool {
-        let at = self.enter(thread, level);
-        let agreed = at.inspect(|at| self.entry(*at).agree(terms, homes)).is_some();
+        // While its words are written nobody else takes the place.
+        let at = self.enter(thread, |_| Name::new(thread, level, true));
+        if let Some(at) = at {
+            self.entry(at).agree(terms, homes);
+            if terms == Terms::Usual {
+                self.enter(thread, |_| Name::new(thread, level, false));
+            }
+        }
         self.0[CHANGES].fetch_add(1, Ordering::AcqRel);
-        agreed
+        at.is_some()
     }
 
     /// Another number than before if [`Self::all`] may say something else.
@@ -97,21 +148,22 @@ impl<'a> Priorities<'a> {
     pub fn all(self) -> impl Iterator<Item = (u64, u64, Agreed<'a>)> {
         let table = self;
         (0..THREADS).filter_map(move |at| {
-            let thread = table.0[2 * at].load(Ordering::Acquire);
-            let agreed = table.entry(at);
-            let level = table.0[2 * at + 1].load(Ordering::Relaxed);
-            (thread != 0 && agreed.terms() != Terms::Usual).then_some((thread, level, agreed))
+            let (name, agreed) = (table.name(at), table.entry(at));
+            let is_one = name.has_agreed() && agreed.terms() != Terms::Usual;
+            is_one.then(|| (name.thread(), name.level(), agreed))
         })
     }
 
     /// The thread has ended: its place is free.
     pub fn forget(&self, thread: u64) {
-        if let Some(at) = self.at(thread) {
-            let had = self.entry(at).terms() != Terms::Usual;
-            self.entry(at).agree(Terms::Usual, 0);
-            self.0[2 * at + 1].store(USUAL, Ordering::Relaxed);
-            self.0[2 * at].store(0, Ordering::Release);
-            self.0[CHANGES].fetch_add(had.into(), Ordering::AcqRel);
+        while let Some((at, name)) = self.at(thread) {
+            if name.has_agreed() {
+                self.entry(at).agree(Terms::Usual, 0);
+            }
+            if self.change(at, name, Name::NOBODY) {
+                self.0[CHANGES].fetch_add(name.has_agreed().into(), Ordering::AcqRel);
+                return;
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What an application proposes to the policy, and the answer: one at a time. A scheduler's keeper writes the proposal and
 //! has the policy called; the policy answers.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::terms::Terms;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What the policy knows, as bits by kind; bit 0: it is there.
 const KNOWN: usize = 0;

@@ -1,10 +1,10 @@
 //! The ready threads of one processor, by level and within it by key. One writer, its fast scheduler; others may look, and what they see of a
 //! thread is one consistent pair or nothing.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::terms::Position;
 use crate::{LEVELS, THREADS};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 // Words: count, free, clock, map of levels; head and tail of each level; then the nodes. Nodes are numbered from 1 on.
 const COUNT: usize = 0;

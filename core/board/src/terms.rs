@@ -2,8 +2,8 @@
 //! thread stands in the queue, how long it may go on, on which processors.
 
 use crate::names::Place;
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Board, QUANTUM_NS, USUAL};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What a thread has agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

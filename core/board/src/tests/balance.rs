@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::terms::Position;
-use core::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 fn words() -> Vec<AtomicU64> {
