@@ -19,6 +19,9 @@ pub struct Report {
 
 /// Behind a unit: of one of many rounds that were made at a stretch.
 const AVERAGE: &str = "-on-average";
+/// Behind a unit: what 99 of a hundred rounds do not exceed, if there are so many.
+const LATE: &str = "-p99";
+const MANY: usize = 100;
 /// So long the rate of the ticks is measured at least: the clock has steps.
 const LEAST_NS: u64 = 20_000_000;
 
@@ -59,19 +62,27 @@ impl Report {
 
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
-        self.figure(case, self.unit, rounds.ticks.summary());
+        self.length(case, rounds.ticks.summary());
         self.steps_and_counts(case, rounds, steps, 1);
     }
 
     /// Rounds whose length is all that is known here.
     pub fn samples(&self, case: Case, ticks: &Samples) {
-        self.figure(case, self.unit, ticks.summary());
+        self.length(case, ticks.summary());
     }
 
     /// Rounds of `calls` calls that are under way together: what one of them comes to, of all that was counted.
     pub fn posted(&self, case: Case, rounds: &Rounds, calls: u64) {
-        self.figure(case, self.unit, rounds.ticks.summary().part(calls));
+        self.length(case, rounds.ticks.summary().part(calls));
         self.steps_and_counts(case, rounds, &[], calls);
+    }
+
+    /// How long rounds were that were looked at one by one; where that is time and there are many, how long one of a hundred is, too.
+    fn length(&self, case: Case, summary: Summary) {
+        self.figure(case, self.unit, summary);
+        if self.began.is_some() && summary.n >= MANY {
+            self.figure(case, &format!("{}{LATE}", self.unit), Summary::of(summary.late, summary.n));
+        }
     }
 
     fn steps_and_counts(&self, case: Case, rounds: &Rounds, steps: &[&str], calls: u64) {
@@ -90,8 +101,7 @@ impl Report {
 
     /// What the longest round took.
     pub fn longest(&self, case: Case, rounds: &Rounds) {
-        let Summary { greatest, .. } = rounds.ticks.summary();
-        let longest = Summary { median: greatest, least: greatest, greatest, n: 1 };
+        let longest = Summary::of(rounds.ticks.summary().greatest, 1);
         self.figure(case, &format!("{}-at-most", self.unit), longest);
     }
 
@@ -100,26 +110,23 @@ impl Report {
         if !self.json {
             return println!("{name:<24} {times:>8} times, {bound:<40} at most {ticks:>9}");
         }
-        let longest = Summary { median: ticks, least: ticks, greatest: ticks, n: times as usize };
+        let longest = Summary::of(ticks, times as usize);
         self.figure(Case { case: name, way: bound, bytes: 0 }, &format!("{}-at-most", self.unit), longest);
     }
 
     /// What one of `n` operations comes to that took so many ticks of all processors together.
     pub fn per_operation(&self, case: Case, ticks: u64, n: u64) {
-        let value = ticks / n.max(1);
-        self.figure(case, self.unit, Summary { median: value, least: value, greatest: value, n: n as usize });
+        self.figure(case, self.unit, Summary::of(ticks / n.max(1), n as usize));
     }
 
     /// What one of `n` rounds comes to that were made at a stretch, with whatever came between them.
     pub fn average(&self, case: Case, ticks: u64, n: u64) {
-        let value = ticks / n.max(1);
-        let summary = Summary { median: value, least: value, greatest: value, n: n as usize };
-        self.figure(case, &format!("{}{AVERAGE}", self.unit), summary);
+        self.figure(case, &format!("{}{AVERAGE}", self.unit), Summary::of(ticks / n.max(1), n as usize));
     }
 
     /// Something that was counted over all rounds.
     pub fn count(&self, case: Case, unit: &str, value: u64) {
-        self.figure(case, unit, Summary { median: value, least: value, greatest: value, n: 1 });
+        self.figure(case, unit, Summary::of(value, 1));
     }
 
     /// Ticks in the unit that is told.
@@ -148,7 +155,7 @@ impl Report {
             return;
         }
         let summary = if unit.starts_with(self.unit) { self.told(summary) } else { summary };
-        let Summary { median: value, least: min, greatest: max, n } = summary;
+        let Summary { median: value, least: min, greatest: max, n, .. } = summary;
         let (bench, cpus) = (self.bench, self.cpus);
         if self.json {
             println!(

@@ -11,6 +11,8 @@ pub struct Summary {
     pub median: u64,
     pub least: u64,
     pub greatest: u64,
+    /// What 99 of a hundred do not exceed.
+    pub late: u64,
     pub n: usize,
 }
 
@@ -37,12 +39,23 @@ impl Samples {
         all.sort_unstable();
         match all.as_slice() {
             [] => Summary::default(),
-            all => Summary { median: all[all.len() / 2], least: all[0], greatest: all[all.len() - 1], n: all.len() },
+            all => Summary {
+                median: all[all.len() / 2],
+                least: all[0],
+                greatest: all[all.len() - 1],
+                late: all[(all.len() * 99).div_ceil(100) - 1],
+                n: all.len(),
+            },
         }
     }
 }
 
 impl Summary {
+    /// Of one number that says something about `n` of them.
+    pub const fn of(value: u64, n: usize) -> Summary {
+        Summary { median: value, least: value, greatest: value, late: value, n }
+    }
+
     /// What one of `n` equal parts comes to.
     pub fn part(self, n: u64) -> Summary {
         self.map(|sum| (sum + n / 2) / n)
@@ -50,7 +63,8 @@ impl Summary {
 
     /// The same in another unit.
     pub fn map(self, to: impl Fn(u64) -> u64) -> Summary {
-        Summary { median: to(self.median), least: to(self.least), greatest: to(self.greatest), n: self.n }
+        let Summary { median, least, greatest, late, n } = self;
+        Summary { median: to(median), least: to(least), greatest: to(greatest), late: to(late), n }
     }
 }
 
@@ -63,9 +77,19 @@ mod tests {
         let mut samples = Samples::new(3);
         assert_eq!(samples.summary(), Summary::default());
         [9, 1, 5].into_iter().for_each(|n| samples.add(n));
-        assert_eq!(samples.summary(), Summary { median: 5, least: 1, greatest: 9, n: 3 });
-        assert_eq!(samples.summary().part(2), Summary { median: 3, least: 1, greatest: 5, n: 3 });
+        assert_eq!(samples.summary(), Summary { median: 5, least: 1, greatest: 9, late: 9, n: 3 });
+        assert_eq!(samples.summary().part(2), Summary { median: 3, least: 1, greatest: 5, late: 5, n: 3 });
         assert_eq!(samples.sum(), 15);
-        assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, n: 3 });
+        assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, late: 5, n: 3 });
+    }
+
+    #[test]
+    fn one_of_a_hundred_is_later() {
+        let late = |count: u64| {
+            let mut samples = Samples::new(0);
+            (1..=count).rev().for_each(|n| samples.add(n));
+            samples.summary().late
+        };
+        assert_eq!([1, 2, 99, 100, 101, 200].map(late), [1, 2, 99, 99, 100, 198]);
     }
 }

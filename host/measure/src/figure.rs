@@ -38,9 +38,15 @@ pub enum Source {
 pub const MUSUBI: &str = "musubi";
 
 /// Behind the name of a case: several calls or messages are under way before an answer is collected. A round is then so many of
-/// them; its length is told as what one comes to, what else was counted as it was.
+/// them; its length, and what else was counted, are told as what one comes to.
 pub const ASYNC: &str = "-async";
 pub const ASYNC_CALLS: u64 = 8;
+
+/// Of what was counted in a round of a case: what one of its calls comes to, rounded.
+pub fn of_one_call(case: &str, counted: u64) -> u64 {
+    let calls = if case.ends_with(ASYNC) { ASYNC_CALLS } else { 1 };
+    (counted + calls / 2) / calls
+}
 
 /// Units of what a round takes.
 pub mod unit {
@@ -53,6 +59,8 @@ pub mod unit {
     pub const AVERAGE: &str = "-on-average";
     pub const MICROSECONDS: &str = "microseconds";
     pub const NANOSECONDS: &str = "nanoseconds";
+    /// What 99 of a hundred rounds do not exceed.
+    pub const LATE: &str = "nanoseconds-p99";
 }
 
 /// Units of what else is counted in a round.
@@ -113,7 +121,12 @@ impl Figure {
     /// Whether it says what a whole round takes.
     pub fn is_total(&self) -> bool {
         self.case_and_step().1.is_none()
-            && !count::ALL.iter().chain(&count::OF_MANY).chain(&count::PLAIN).any(|unit| *unit == self.unit)
+            && !count::ALL
+                .iter()
+                .chain(&count::OF_MANY)
+                .chain(&count::PLAIN)
+                .chain(&[unit::LATE])
+                .any(|u| *u == self.unit)
     }
 
     /// Whether each of its rounds could be seen from outside.

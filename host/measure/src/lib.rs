@@ -15,7 +15,7 @@ mod untold;
 mod ways;
 
 pub use benches::{BENCHES, Bench};
-pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
+pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, of_one_call, unit};
 pub use ours::{Ours, Setup};
 pub use paper::Paper;
 pub use peer::Peer;

@@ -1,7 +1,7 @@
 //! Our own figures: the guest's, and what was counted from outside while it measured.
 
 use crate::benches::Bench;
-use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, count, unit};
+use crate::figure::{ASYNC, Figure, MUSUBI, count, of_one_call, unit};
 use crate::itc;
 use crate::locks;
 use crate::steps;
@@ -99,8 +99,11 @@ impl Ours {
         let ratios: Vec<Figure> = figures.iter().filter(|f| at_once && f.unit == count::PERMILLE).cloned().collect();
         let average = format!("{}{}", unit::NANOSECONDS, unit::AVERAGE);
         let is_time = |figure: &Figure| figure.unit == unit::NANOSECONDS || figure.unit == average;
-        figures.retain(|figure| figure.is_total() && is_time(figure));
-        figures.iter_mut().for_each(|figure| figure.unit = unit::NANOSECONDS.into());
+        figures.retain(|figure| figure.is_total() && is_time(figure) || figure.unit == unit::LATE);
+        figures
+            .iter_mut()
+            .filter(|figure| figure.unit == average)
+            .for_each(|figure| figure.unit = unit::NANOSECONDS.into());
         ensure!(!figures.is_empty(), "the guest's bench told no wall time");
         figures.extend(ratios.into_iter().map(|ratio| Figure { unit: count::BY_WALL.into(), ..ratio }));
         Ok(figures)
@@ -225,9 +228,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         }
         for (unit, costly) in SEEN {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
-            // As the guest does: what one call comes to.
-            let calls = if figure.case.ends_with(ASYNC) { ASYNC_CALLS } else { 1 };
-            let [value, min, max] = [value, min, max].map(|counted| (counted + calls / 2) / calls);
+            // As the guest does.
+            let [value, min, max] = [value, min, max].map(|counted| of_one_call(&figure.case, counted));
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
         }
     }

@@ -2,6 +2,7 @@
 
 mod by_size;
 mod compared;
+mod counts;
 pub(crate) mod handlers;
 mod k1;
 mod message;
@@ -141,26 +142,6 @@ impl Table<'_> {
         rows.extend(plain.map(|own| [self.words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
         rows
     }
-
-    fn counts(&self, units: &[&str]) -> Vec<Vec<String>> {
-        let mut rows =
-            vec![self.head().into_iter().chain(units.iter().map(|unit| unit.to_string())).collect::<Vec<_>>()];
-        for own in self.shown() {
-            let counted = |unit: &str| {
-                let same = |f: &&Figure| f.system == MUSUBI && f.unit == unit && f.case == own.case;
-                self.figures
-                    .iter()
-                    .filter(same)
-                    .find(|f| f.way == own.way && f.bytes == own.bytes && f.cpus == own.cpus)
-            };
-            let mut row = self.words(own);
-            row.extend(units.iter().map(|unit| counted(unit).map_or(NOTHING.into(), |f| f.value.to_string())));
-            if units.iter().any(|unit| counted(unit).is_some()) {
-                rows.push(row);
-            }
-        }
-        rows
-    }
 }
 
 /// A published figure with its system.
@@ -246,13 +227,20 @@ impl fmt::Display for Table<'_> {
             columns(f, &steps)?;
         }
         writeln!(f, "\nWhat else a round takes, counted (of {ASYNC}: one of its {ASYNC_CALLS} calls):")?;
-        columns(f, &self.counts(&count::ALL))?;
+        columns(f, &counts::rows(self, &count::ALL))?;
+        if counts::has_peers(self, &count::ALL) {
+            let mark = by_size::MARK;
+            writeln!(
+                f,
+                "{NOTHING}: not counted there, or not to be told of most rounds. {mark}: under the default policy."
+            )?;
+        }
         let messages = message::rows(self);
         if messages.len() > 1 {
             writeln!(f, "\nOf that, one message:")?;
             columns(f, &messages)?;
         }
-        let of_many = self.counts(&count::OF_MANY);
+        let of_many = counts::rows(self, &count::OF_MANY);
         if of_many.len() > 1 {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
             columns(f, &of_many)?;

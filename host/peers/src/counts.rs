@@ -1,7 +1,7 @@
 //! What else a round took, counted from outside by `host/plugin`.
 
 use anyhow::{Context, Result, ensure};
-use measure::{Figure, count};
+use measure::{Figure, count, of_one_call};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -55,7 +55,8 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             (count::LOCKED, Costly::Locked),
             (count::COPIED, Costly::Copied),
         ] {
-            let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
+            let counted = |round: &Round| of_one_call(&figure.case, round.count(costly));
+            let (value, min, max) = case.summary(counted).context("no rounds")?;
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
         }
     }
@@ -70,7 +71,8 @@ fn entries(figure: &Figure, case: &Case) -> Option<Figure> {
     if told.len() * 2 <= case.len() {
         return None;
     }
-    let entries = |round: &Round| round.steps.iter().flatten().filter(|(region, _)| *region == KERNEL).count() as u64;
+    let all = |round: &Round| round.steps.iter().flatten().filter(|(region, _)| *region == KERNEL).count() as u64;
+    let entries = |round: &Round| of_one_call(&figure.case, all(round));
     let (value, min, max) = told.summary(entries)?;
     Some(Figure { unit: count::ENTRIES.into(), value, min, max, n: told.len(), ..figure.clone() })
 }
@@ -112,6 +114,18 @@ mod tests {
             ]
         };
         assert_eq!(told, [of("NullProc"), of("no-such-call")].concat());
+    }
+
+    /// As their length is, and as ours are.
+    #[test]
+    fn counts_of_messages_under_way_together_are_of_one() {
+        let mut together = case(200);
+        let steps: Vec<_> = (0..20).flat_map(|_| [(KERNEL, 400), (5, 10)]).collect();
+        (together.rounds[0].1.steps, together.rounds[0].1.counts[Costly::Copied as usize]) = (Some(steps), 8 * 64);
+        let all = join(vec![figure("NullProc-async", 200)], &[together]).unwrap();
+        let of = |unit| all.iter().find(|figure| figure.unit == unit).map(|figure| figure.value);
+        let counted = [unit::INSTRUCTIONS, count::ENTRIES, count::VIEWS, count::COPIED].map(of);
+        assert_eq!(counted, [Some(9000), Some(3), Some(0), Some(64)]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn applies(table: &Table) -> bool {
 }
 
 /// The cases, in the order in which they were measured.
-fn cases<'t>(table: &'t Table) -> Vec<&'t str> {
+pub fn cases<'t>(table: &'t Table) -> Vec<&'t str> {
     let mut cases: Vec<&str> = Vec::new();
     for figure in table.totals() {
         if !cases.contains(&figure.case.as_str()) {
@@ -80,11 +80,11 @@ fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
 }
 
 /// Systems and their ways of a case, ours first, each once.
-fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
+pub fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
     let mut ways: Vec<(&str, &str)> = Vec::new();
     for system in [MUSUBI].into_iter().chain(Peer::SYSTEMS) {
         for figure in table.figures.iter().filter(|f| f.is_total() && f.case == case && f.system == system) {
-            let way = (figure.system.as_str(), figure.way.strip_suffix(OTHER).unwrap_or(&figure.way));
+            let way = (figure.system.as_str(), way_and_mark(figure).0);
             if !ways.contains(&way) {
                 ways.push(way);
             }
@@ -94,15 +94,20 @@ fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
 }
 
 /// The figure of a way, under whichever policy it is least. (Without data it is the same case whatever size is said.)
-fn figure<'t>(table: &'t Table, case: &str, system: &str, way: &str, bytes: u64) -> Option<&'t Figure> {
-    let is_way = |f: &&Figure| f.way.strip_suffix(OTHER).unwrap_or(&f.way) == way && f.is_total();
+pub fn figure<'t>(table: &'t Table, case: &str, system: &str, way: &str, bytes: u64) -> Option<&'t Figure> {
+    let is_way = |f: &&Figure| way_and_mark(f).0 == way && f.is_total();
     let same = |f: &&Figure| f.source == Source::Measured && f.system == system && f.case == case && f.bytes == bytes;
     table.figures.iter().filter(same).filter(is_way).min_by_key(|f| f.value)
 }
 
+/// A figure's way, whatever the policy, and the mark if it is not the usual one.
+pub fn way_and_mark(figure: &Figure) -> (&str, &'static str) {
+    figure.way.strip_suffix(OTHER).map_or((&figure.way, ""), |way| (way, MARK))
+}
+
 fn cell(table: &Table, case: &str, system: &str, way: &str, bytes: u64) -> String {
     let Some(figure) = figure(table, case, system, way, bytes) else { return NOTHING.into() };
-    format!("{}{}", figure.value, if figure.way.ends_with(OTHER) { MARK } else { "" })
+    format!("{}{}", figure.value, way_and_mark(figure).1)
 }
 
 fn ratio(peer: &Figure, own: &Figure) -> String {

@@ -118,6 +118,31 @@ fn sizes_are_columns_and_every_way_has_its_row() {
     assert_eq!(counted.lines().filter(|line| line.starts_with("ArgNoRtn")).count(), 1, "{text}");
 }
 
+/// By each way, of the size that is shown; where nothing is counted there is no row.
+#[test]
+fn what_was_counted_of_a_peer_stands_behind_ours() {
+    let mut figures = ours();
+    figures.push(figure(MUSUBI, "ArgNoRtn", 64, "epc-s", "instructions", 1000));
+    let theirs = |way, bytes, value, entries| {
+        let of = |unit, value| figure("linux-best", "ArgNoRtn", bytes, way, unit, value);
+        [of("instructions", value), of(count::ENTRIES, entries), of(count::COPIED, 2 * bytes)]
+    };
+    figures.extend(theirs("pipe", 64, 9000, 5));
+    figures.extend(theirs("pipe", 8192, 9000, 6));
+    figures.extend(theirs("pipe-other", 8192, 8000, 4));
+    figures.push(figure("linux-default", "ArgNoRtn", 8192, "udp", "instructions", 30000));
+    figures.push(figure(MUSUBI, "ArgNoRtn", 8192, "epc-s", count::COPIED, 7));
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
+    let counted: Vec<Vec<&str>> =
+        text[text.find("What else").unwrap()..].lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(counted[0][..5], ["case", "bytes", "way", "system", "kernel-entries"], "{text}");
+    assert_eq!(counted[1][..6], ["NullProc", "0", "epc-s", MUSUBI, "2", "-"], "{text}");
+    assert_eq!(counted[2][..4], ["ArgNoRtn", "8192", "epc-s", MUSUBI], "{text}");
+    assert_eq!(counted[3][..6], ["ArgNoRtn", "8192", "pipe*", "linux-best", "4", "-"], "{text}");
+    assert_eq!((counted[2][10], counted[3][10]), ("7", "16384"), "{text}");
+    assert!(counted[4][0] == "-:" && text.contains("*: under the default policy"), "{text}");
+}
+
 #[test]
 fn another_unit_is_not_compared() {
     let mut figures = ours();
@@ -222,12 +247,13 @@ fn wall_time_stands_apart_and_says_what_it_is() {
     let mut wall = Vec::new();
     for (bytes, value) in [(64, 900), (8192, 1000)] {
         wall.push(Figure { min: value - 1, ..figure(MUSUBI, "ArgNoRtn", bytes, "epc-s", "nanoseconds", value) });
+        wall.push(figure(MUSUBI, "ArgNoRtn", bytes, "epc-s", unit::LATE, 2 * value));
         wall.push(figure("linux-best", "ArgNoRtn", bytes, "pipe", "nanoseconds", 4 * value));
     }
     let table = |wall| Table { bench: &BENCH, figures: &ours(), papers: &[], wall }.to_string();
     let text = table(&wall);
     let cells = row(&text, "Wall time, nanoseconds of this host", "ArgNoRtn");
-    assert_eq!(cells, ["ArgNoRtn", "8192", "epc-s", "1000", "999", "4000", "(pipe)", "4.0", "-", "-"]);
+    assert_eq!(cells, ["ArgNoRtn", "8192", "epc-s", "1000", "999", "2000", "4000", "(pipe)", "4.0", "-", "-"]);
     // Neither mixes with what is counted.
     assert_eq!(row(&text, "sizes:", "ArgNoRtn")[3], "1000");
     assert!(text.contains("compares with nothing but this run"), "{text}");

@@ -1,13 +1,13 @@
 //! Wall time, beside what was counted.
 
 use super::{NOTHING, Table, columns};
-use crate::figure::count;
+use crate::figure::{Figure, count, unit};
 use crate::peer::Peer;
 use std::fmt;
 
 const ABOUT: &str = "\
-Wall time, nanoseconds of this host: the median of the rounds in two machines that were booted by turns with the peer's, and the
-least. It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
+Wall time, nanoseconds of this host: the median of the rounds in two machines that were booted by turns with the peer's, the
+least, and what 99 of a hundred rounds did not exceed where there were so many (a peer's samples are few, and of many rounds each). It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
 empties the emulated TLB, which takes microseconds, and on a processor does not; and what else the host does disturbs it.";
 
 const AT_ONCE: &str = "\
@@ -17,12 +17,14 @@ else does on this host:";
 /// A row for each case and way, of several sizes one; the peer by the fastest of its ways.
 fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut head = table.head();
-    head.extend(["musubi", "least"].map(String::from));
+    head.extend(["musubi", "least", "p99"].map(String::from));
     head.extend(Peer::SYSTEMS.iter().flat_map(|system| [system.to_string(), "ratio".into()]));
     let mut rows = vec![head];
     for own in table.shown() {
         let mut row = table.words(own);
         row.extend([own.value, own.min].map(|n| n.to_string()));
+        let is_late = |f: &&Figure| f.unit == unit::LATE && f.is_about(own) && f.way == own.way && f.cpus == own.cpus;
+        row.push(table.figures.iter().find(is_late).map_or(NOTHING.into(), |late| late.value.to_string()));
         for system in Peer::SYSTEMS {
             let peer = table.peer(own, system);
             row.push(peer.map_or(NOTHING.into(), |peer| format!("{} ({})", peer.value, peer.way)));

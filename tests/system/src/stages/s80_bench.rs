@@ -400,9 +400,16 @@ fn wall_time_has_every_case(runs: &Runs) -> Result<()> {
     };
     let (timed, counted) = (words(runs.wall()?), words(&runs.of("calls")?.figures));
     ensure!(timed == counted, "timed: {timed:?}, counted: {counted:?}");
-    let good = |f: &&Figure| f.unit == unit::NANOSECONDS && f.value > 0 && f.min <= f.value && f.value <= f.max;
+    let is_time = |f: &Figure| f.unit == unit::NANOSECONDS || f.unit == unit::LATE;
+    let good = |f: &&Figure| is_time(f) && f.value > 0 && f.min <= f.value && f.value <= f.max;
     let bad = runs.wall()?.iter().find(|figure| !good(figure));
     ensure!(bad.is_none(), "no time: {}", bad.map(Figure::line).unwrap_or_default());
+    // What 99 of a hundred do not exceed lies between the median and the greatest.
+    for total in runs.wall()?.iter().filter(|figure| figure.is_total()) {
+        let is_its = |f: &&Figure| f.unit == unit::LATE && f.is_about(total) && f.way == total.way;
+        let late = runs.wall()?.iter().find(is_its).with_context(|| format!("no p99 of {}", total.line()))?;
+        ensure!((total.value..=total.max).contains(&late.value), "{} of {}", late.line(), total.line());
+    }
     Ok(())
 }
 
