@@ -9,8 +9,8 @@ use board::{Board, Buffer, Chosen, Desk, Ready};
 use musubi::abi::sched::{Event, event};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
-use musubi::rt::{task, thread, time};
-use musubi::{Error, Start};
+use musubi::rt::{guard, probe, section, task, thread, time};
+use musubi::{Error, Start, ended};
 
 musubi::program!(run);
 
@@ -36,12 +36,22 @@ fn run(_: &Start) -> i32 {
         while !board.has_high(processors) {
             time::sleep_ns(1_000_000);
         }
+        if !is_kept_out() {
+            return Err(Error::Refused);
+        }
         for processor in 1..processors {
             thread::spawn(move || thread::exit(serve(board, processor, processors).word()), 0)?;
         }
         Ok(serve(board, 0, processors))
     });
     task::exit(begun.unwrap_or_else(|e| e).word() as i32)
+}
+
+/// What is known of threads is the high level's alone (CUBIX-50). That is tried before this level sits down, which it does not do where it could
+/// read that.
+fn is_kept_out() -> bool {
+    let theirs = section::list().find(|section| ended::text(&section.name) == board::PRIVATE);
+    theirs.is_some_and(|theirs| guard::run(|| probe::read(theirs.base)) == Err(Error::Faulted))
 }
 
 fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {

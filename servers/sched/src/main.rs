@@ -77,7 +77,7 @@ static SERVICE: Service = Service {
 
 fn run(_: &Start) -> i32 {
     let begun = board_named(b"sched board").and_then(|board| {
-        let private = board_named(b"sched private")?;
+        let private = board_named(::board::PRIVATE.as_bytes())?;
         {
             let mut state = SERVICE.state.lock();
             (state.board, state.private, state.wish) = (board, private, chosen()?);

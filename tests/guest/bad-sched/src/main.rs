@@ -6,7 +6,7 @@ extern crate alloc;
 
 mod torn;
 
-use board::{Board, Desk};
+use board::{Board, Ready, USUAL};
 use core::sync::atomic::Ordering;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::GRANULE;
@@ -25,39 +25,50 @@ const GOOD: u32 = 60;
 
 fn run(start: &Start) -> i32 {
     let mode: &'static str = start.words().next().unwrap_or("loop");
+    let board = match board() {
+        Ok(board) => board,
+        Err(error) => return error.word() as i32,
+    };
     for processor in 1..task::processors().count() as u64 {
-        let _ = thread::spawn(move || thread::exit(serve(processor, mode).word()), 0);
+        let _ = thread::spawn(move || thread::exit(serve(board, processor, mode).word()), 0);
     }
-    serve(0, mode).word() as i32
+    serve(board, 0, mode).word() as i32
 }
 
-fn serve(processor: u64, mode: &str) -> Error {
-    match decide(processor, mode) {
+fn board() -> Result<Board<'static>, Error> {
+    let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
+    Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)
+}
+
+fn serve(board: Board<'static>, processor: u64, mode: &str) -> Error {
+    match decide(board, processor, mode) {
         Ok(()) => Error::NotFound,
         Err(error) => error,
     }
 }
 
-/// In turn, by a list of its own.
-fn decide(processor: u64, mode: &str) -> Result<(), Error> {
-    let desk = if mode == "strange" { Some(desk(processor)?) } else { None };
+/// In turn; who is ready stands on the board, where it is to be seen when this has failed.
+fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error> {
+    let (queue, desk) = (board.queue(processor as usize), board.desk(processor as usize));
     if processor == 0 && mode.starts_with("passing") {
         torn::offer(mode)?;
     }
     let ring = sched::words(stub::scheduler_set(&Trap, processor)?)?;
-    let mut ready = alloc::collections::VecDeque::with_capacity(4096);
     let mut head = 0;
     stub::thread_next(&Trap, 0, 0, u64::MAX)?;
     for decision in 0.. {
         let tail = ring[0].load(Ordering::Acquire) >> 32;
         while head != tail {
             let at = RING_FIRST as usize / 8 + (head % u64::from(EVENTS)) as usize * size_of::<Event>() / 8;
-            if let Some(desk) = desk {
+            if mode == "strange" {
                 // As it would be with a kernel that has kinds of events which this level does not know.
                 desk.saw(ring[at].load(Ordering::Relaxed) as u32 + 100);
             }
             if ring[at].load(Ordering::Relaxed) as u32 == event::READY {
-                ready.push_back((ring[at + 1].load(Ordering::Relaxed), ring[at + 2].load(Ordering::Relaxed)));
+                let [thread, turn] = [1, 2].map(|word| ring[at + word].load(Ordering::Relaxed));
+                if !queue.push(Ready { thread, turn }, USUAL) {
+                    return Err(Error::TooBig);
+                }
             }
             if mode == "hears" {
                 hear([0, 1, 2, 3].map(|word| ring[at + word].load(Ordering::Relaxed)));
@@ -67,19 +78,20 @@ fn decide(processor: u64, mode: &str) -> Result<(), Error> {
         // Nobody writes the other half of this word while the scheduler decides; if somebody did, it would be read again.
         ring[0].store(tail << 32 | head, Ordering::Release);
         if decision >= GOOD {
-            match misbehave(mode, ring, ready.front().copied()) {
+            let next = queue.first(USUAL as usize).map(|(next, _)| next);
+            match misbehave(mode, ring, next) {
                 // What has happened meanwhile is to be read first: again.
                 Err(Error::Busy) => continue,
                 other => other?,
             }
         }
-        let answer = match ready.pop_front() {
-            Some((thread, turn)) => (stub::thread_next(&Trap, thread, turn, 5_000_000), Some((thread, turn))),
+        let answer = match queue.pop() {
+            Some((next, place)) => (stub::thread_next(&Trap, next.thread, next.turn, 5_000_000), Some((next, place))),
             None => (stub::thread_next(&Trap, 0, 0, 20_000_000), None),
         };
         match answer {
             (Ok(_) | Err(Error::Changed), _) => {}
-            (Err(Error::Busy), again) => again.into_iter().for_each(|one| ready.push_front(one)),
+            (Err(Error::Busy), again) => _ = again.map(|(next, place)| queue.put(next, place)),
             (Err(error), _) => return Err(error),
         }
     }
@@ -97,13 +109,7 @@ fn hear([kind, _, address, b]: [u64; 4]) {
     task::exit(if is_right { 10 } else { 11 });
 }
 
-fn desk(processor: u64) -> Result<Desk<'static>, Error> {
-    let client = musubi::names::lookup("sched").and_then(SchedClient::bind)?;
-    let board = Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)?;
-    Ok(board.desk(processor as usize))
-}
-
-fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u64, u64)>) -> Result<(), Error> {
+fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<Ready>) -> Result<(), Error> {
     match mode {
         // It does what it should, here.
         "strange" | "hears" | "passing-fault" | "passing-loop" => Ok(()),
@@ -112,7 +118,7 @@ fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<(u
         },
         "wrong" => stub::thread_next(&Trap, 1 << 60, 1, u64::MAX).map(drop),
         "turn" => match next {
-            Some((thread, turn)) => stub::thread_next(&Trap, thread, turn + 1000, u64::MAX).map(drop),
+            Some(Ready { thread, turn }) => stub::thread_next(&Trap, thread, turn + 1000, u64::MAX).map(drop),
             None => Ok(()),
         },
         "fault" => {

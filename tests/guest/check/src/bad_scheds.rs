@@ -12,8 +12,8 @@ use musubi::abi::sched::reason;
 use musubi::abi::task::exit;
 use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
-use musubi::names;
-use musubi::rt::{guard, probe, sched, task, thread, time};
+use musubi::rt::{guard, probe, sched, section, task, thread, time};
+use musubi::{ended, names};
 
 pub const CHECKS: &[Check] = &[
     ("bad_loop", || bad("loop", reason::SLOW)),
@@ -26,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("faults_when_it_is_called", || torn("passing-fault", reason::ENDED)),
     ("loops_when_it_is_called", || torn("passing-loop", reason::SLOW)),
     ("private_data_are_refused", private_data_are_refused),
+    ("the_initial_version_keeps_them_apart", the_initial_version_keeps_them_apart),
     ("refused_accesses_are_told", refused_accesses_are_told),
     ("a_high_level_that_fails", a_high_level_that_fails),
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
@@ -48,6 +49,22 @@ fn private_data_are_refused() -> Outcome {
         }
     }
     Err(format!("no refusal in the log: {log:?}"))
+}
+
+/// The initial version as it is: its fast level tries to read these data before it sits down, and does not where that is not refused. Nor may
+/// anybody else.
+fn the_initial_version_keeps_them_apart() -> Outcome {
+    let chooser = client()?;
+    chooser.choose("initial").map_err(doing("initial"))?;
+    let (told, log) = (lines(0)?, lines(1)?);
+    let theirs = section::list().find(|section| ended::text(&section.name) == "sched private");
+    let theirs = theirs.ok_or("there are no such data")?.base;
+    let (asked, read) = (chooser.private(), guard::run(|| probe::read(theirs)));
+    chooser.choose("none").map_err(doing("none"))?;
+    holds!(told.first().is_some_and(|line| line.starts_with("initial (")), "who decides: {told:?}");
+    holds!(!log.iter().any(|line| line.contains(" initial: ")), "it has failed before: {log:?}");
+    same!((asked, read), (Err(Error::Denied), Err(Error::Faulted)), "for who is no level of it");
+    Ok(())
 }
 
 /// CUBIX-15, 41: of an access that is refused the scheduler hears which thread and text tried it, where, and the right that was missing; of a program that ends
@@ -104,17 +121,11 @@ fn a_high_level_that_fails() -> Outcome {
         let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
         let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
         let failed = if how.is_empty() { "does not answer" } else { "has failed" };
-        let why = format!("last failure: {name}: the high level {failed}{how}");
+        let why = format!("{name}: the high level {failed}{how}");
         // On a host that does not run all processors at once the fast level may be found too slow now and then.
-        let queue = |line: &String| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ");
-        loop {
-            let told = lines(0)?;
-            let says_why = told.iter().any(|line| line.starts_with(&why));
-            let again = gone() >= before + 2 * task::processors().count() as u64;
-            if again && says_why && told.iter().any(queue) {
-                break;
-            }
-            holds!(time::now_ns() < until, "{name} was not started again, or no {why:?} and queues in {told:?}");
+        let again = || gone() >= before + 2 * task::processors().count() as u64;
+        while !again() || !is_kept(&why)? {
+            holds!(time::now_ns() < until, "{name} was not started again, or no {why:?} and queues in {:?}", lines(0)?);
             load.all_run()?;
             time::sleep_ns(5_000_000);
         }
@@ -124,8 +135,16 @@ fn a_high_level_that_fails() -> Outcome {
     load.stop()
 }
 
+/// Whether `sched` shows how a scheduler has failed, and who was in its queues then.
+fn is_kept(how: &str) -> Result<bool, String> {
+    let told = lines(0)?;
+    let has_failed =
+        told.iter().any(|line| line.strip_prefix("last failure: ").is_some_and(|line| line.starts_with(how)));
+    Ok(has_failed && told.iter().any(|line| line.starts_with("last failure:   cpu ") && line.contains(" level 16: ")))
+}
+
 /// A scheduler that goes wrong is put out, for the right reason; everybody gets on, it is started again, and how it ended can
-/// be read.
+/// be read, and who was in its queues.
 fn bad(mode: &str, why: u64) -> Outcome {
     let load = Load::start(8)?;
     let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
@@ -136,9 +155,9 @@ fn bad(mode: &str, why: u64) -> Outcome {
     let _ = chooser.choose(&name);
     let until = time::now_ns() + 60_000_000_000;
     let mut last = before;
-    let mut times = 0;
+    let (mut times, mut kept) = (0, false);
     let mut reasons = Vec::new();
-    while times < 2 && time::now_ns() < until {
+    while (times < 2 || !kept) && time::now_ns() < until {
         let now = gone();
         if now > last {
             times += 1;
@@ -148,12 +167,15 @@ fn bad(mode: &str, why: u64) -> Outcome {
             holds!(slow < 10, "it decided for {slow} ms");
             load.all_run()?;
         }
+        kept |= is_kept(&format!("{name}: the fast level has failed: "))?;
         time::sleep_ns(5_000_000);
     }
+    let told = lines(0)?;
     chooser.choose("none").map_err(doing("none"))?;
     load.all_run()?;
     load.stop()?;
     holds!(times >= 2, "it was put out {times} times: not started again");
+    holds!(kept, "neither how it failed nor who was in its queues is shown: {told:?}");
     holds!(reasons.contains(&why), "the reasons: {reasons:?}, without {why}");
     let log = lines(1)?;
     holds!(log.iter().any(|line| line.contains(&name)), "the log does not say so: {log:?}");
