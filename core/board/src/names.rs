@@ -105,6 +105,15 @@ impl<'a> Priorities<'a> {
         self.enter(thread, |name| Name::new(thread, level, name.has_agreed())).is_some()
     }
 
+    /// Sets the level that a thread wishes for, but none above `highest`; who stands there has that by what it has agreed on, and keeps it.
+    pub fn wish(&self, thread: u64, level: u64, highest: u64) {
+        self.enter(thread, |name| match name {
+            Name::NOBODY => Name::new(thread, level.max(highest), false),
+            _ if name.level() < highest => name,
+            _ => Name::new(thread, level.max(highest), name.has_agreed()),
+        });
+    }
+
     /// Makes something else of what is said of a thread, or of nobody; where that is.
     fn enter(&self, thread: u64, change: impl Fn(Name) -> Name) -> Option<usize> {
         if thread == 0 || Name::new(thread, 0, false).thread() != thread {
@@ -125,14 +134,16 @@ impl<'a> Priorities<'a> {
         }
     }
 
-    /// A thread has agreed on this, at this level, and runs on these processors (bits; 0: all). Whether there was room.
-    pub fn agree(&self, thread: u64, level: u64, terms: Terms, homes: u64) -> bool {
+    /// A thread has agreed on this, at this level (`None`: the one that it has), and runs on these processors (bits; 0: all). Whether there was room.
+    pub fn agree(&self, thread: u64, level: Option<u64>, terms: Terms, homes: u64) -> bool {
+        let as_it_was = |name: Name| if name == Name::NOBODY { USUAL } else { name.level() };
+        let with = |name, agreed| Name::new(thread, level.unwrap_or_else(|| as_it_was(name)), agreed);
         // While its words are written nobody else takes the place.
-        let at = self.enter(thread, |_| Name::new(thread, level, true));
+        let at = self.enter(thread, |name| with(name, true));
         if let Some(at) = at {
             self.entry(at).agree(terms, homes);
             if terms == Terms::Usual {
-                self.enter(thread, |_| Name::new(thread, level, false));
+                self.enter(thread, |name| with(name, false));
             }
         }
         self.0[CHANGES].fetch_add(1, Ordering::AcqRel);

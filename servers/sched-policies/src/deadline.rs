@@ -51,7 +51,7 @@ fn admit(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
     let fits = |processor: &usize| promised(board, *processor, thread) + part(terms) <= PROMISED_MAX;
     match (0..processors).find(fits) {
         None => Error::Busy.word(),
-        Some(home) if board.priorities().agree(thread, LEVEL, terms, 1 << home) => 0,
+        Some(home) if board.priorities().agree(thread, Some(LEVEL), terms, 1 << home) => 0,
         Some(_) => Error::TooBig.word(),
     }
 }

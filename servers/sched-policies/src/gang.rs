@@ -33,9 +33,8 @@ impl Policy for Gang {
     const KNOWS: &'static [Terms] = &[Terms::Job { job: 0 }];
 
     fn decide(&mut self, board: Board<'_>, thread: u64, terms: Terms) -> u64 {
-        let level = board.priorities().of(thread);
         match terms {
-            Terms::Job { .. } if board.priorities().agree(thread, level, terms, 0) => {
+            Terms::Job { .. } if board.priorities().agree(thread, None, terms, 0) => {
                 self.divide(board);
                 0
             }

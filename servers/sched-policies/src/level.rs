@@ -54,11 +54,8 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
         if desk.is_wanted() {
             let asked = desk.begin();
             while let Some(asked) = desk.receive() {
-                // Who has a level from the policy keeps it: what he has agreed on holds there.
-                if board.priorities().of(asked.thread) >= P::HIGHEST {
-                    board.priorities().set(asked.thread, asked.level.max(P::HIGHEST));
-                    lives(board, asked.thread);
-                }
+                board.priorities().wish(asked.thread, asked.level, P::HIGHEST);
+                lives(board, asked.thread);
             }
             board.proposals().decide(|thread, terms| match policy.decide(board, thread, terms) {
                 0 if !lives(board, thread) => Error::NotFound.word(),

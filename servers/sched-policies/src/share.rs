@@ -41,8 +41,7 @@ fn run(_: &Start) -> i32 {
 /// 0, or why not.
 fn decide(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
     let Terms::Share { weight: 1..=WEIGHT_MAX } = terms else { return Error::BadArgument.word() };
-    let level = board.priorities().of(thread);
-    let is_agreed = board.priorities().agree(thread, level, terms, 1 << home(board, thread));
+    let is_agreed = board.priorities().agree(thread, None, terms, 1 << home(board, thread));
     if is_agreed { 0 } else { Error::TooBig.word() }
 }
 

@@ -88,7 +88,7 @@ fn who_has_a_home_stays() {
     let board = Board::new(&words).unwrap();
     board.set_weight(10);
     let home = Terms::Share { weight: 5 };
-    assert!(board.priorities().agree(1, 7, home, 1 << 0));
+    assert!(board.priorities().agree(1, Some(7), home, 1 << 0));
     for thread in [2, 3, 1] {
         board.queue(0).put(Ready { thread, turn: 1 }, LEVEL);
     }
@@ -97,7 +97,7 @@ fn who_has_a_home_stays() {
     let words = self::words();
     let board = Board::new(&words).unwrap();
     board.set_weight(10);
-    assert!(board.priorities().agree(1, 7, home, 1 << 0));
+    assert!(board.priorities().agree(1, Some(7), home, 1 << 0));
     board.queue(0).put(Ready { thread: 1, turn: 1 }, LEVEL);
     board.queue(0).put(Ready { thread: 2, turn: 1 }, Position { level: 9, ..LEVEL });
     assert_eq!(board.spare_for(1, 2), Some(Ready { thread: 2, turn: 1 }));

@@ -33,7 +33,7 @@ impl Machine {
         let words = (0..crate::words(2)).map(|_| AtomicU64::new(0)).collect();
         let machine = Arc::new(Machine { words, turns: Mutex::default() });
         let board = machine.board();
-        assert!(board.priorities().agree(STAYS, USUAL, Terms::Job { job: 1 }, 1 << 1));
+        assert!(board.priorities().agree(STAYS, Some(USUAL), Terms::Job { job: 1 }, 1 << 1));
         board.proposals().note_terms();
         machine
     }

@@ -61,7 +61,7 @@ proptest! {
         let all: Vec<u64> = weights.iter().copied().chain([usual]).collect();
         for (thread, weight) in (1..).zip(&weights) {
             let terms = Terms::Share { weight: *weight };
-            prop_assert!(processor.board.priorities().agree(thread, USUAL, terms, 0));
+            prop_assert!(processor.board.priorities().agree(thread, Some(USUAL), terms, 0));
         }
         (1..=all.len() as u64).for_each(|thread| processor.ready(thread, Why::Came));
         let mut had = vec![0u64; all.len()];
@@ -97,7 +97,7 @@ proptest! {
             tasks.iter().map(|(period, part)| (period * MS, (period * MS * part / whole).max(1))).collect();
         for (thread, (period, budget)) in (1..).zip(&tasks) {
             let terms = Terms::Periodic { period: *period, deadline: *period, budget: *budget };
-            prop_assert!(processor.board.priorities().agree(thread, 1, terms, 0));
+            prop_assert!(processor.board.priorities().agree(thread, Some(1), terms, 0));
         }
         if with_usual {
             processor.ready(99, Why::Came);
@@ -146,7 +146,7 @@ fn threads_are_left_where_they_belong() {
     let words = words();
     let board = Board::new(&words).unwrap();
     board.proposals().note_terms();
-    assert!(board.priorities().agree(7, USUAL, Terms::Job { job: 1 }, 0b1100));
+    assert!(board.priorities().agree(7, Some(USUAL), Terms::Job { job: 1 }, 0b1100));
     let [here, there] = [0, 2].map(|processor| Order::new(board, processor, now));
     assert_eq!((here.elsewhere(7), there.elsewhere(7), here.elsewhere(8)), (Some(2), None, None));
     assert!(board.queue(2).push(Ready { thread: 1, turn: 1 }, 3));
@@ -170,13 +170,15 @@ fn who_has_agreed_keeps_its_place_in_the_table() {
     let words = words();
     let table = Board::new(&words).unwrap().priorities();
     let (a, b) = (5, 5 + THREADS as u64);
-    assert!(table.agree(a, USUAL, Terms::Share { weight: 3 }, 0) && table.set(b, USUAL));
+    assert!(table.agree(a, Some(USUAL), Terms::Share { weight: 3 }, 0) && table.set(b, USUAL));
     assert_eq!(table.agreed(a).unwrap().terms(), Terms::Share { weight: 3 });
     assert_eq!(table.agreed(b).unwrap().terms(), Terms::Usual);
     assert_eq!(table.all().map(|(thread, ..)| thread).collect::<Vec<_>>(), [a]);
     // Sixteen near each other, and no more.
-    assert!((0..16).filter(|n| table.agree(5 + (n + 2) * THREADS as u64, 9, Terms::Job { job: 1 }, 0)).count() >= 14);
-    assert!(!table.agree(5 + 99 * THREADS as u64, 9, Terms::Job { job: 1 }, 0));
+    assert!(
+        (0..16).filter(|n| table.agree(5 + (n + 2) * THREADS as u64, Some(9), Terms::Job { job: 1 }, 0)).count() >= 14
+    );
+    assert!(!table.agree(5 + 99 * THREADS as u64, Some(9), Terms::Job { job: 1 }, 0));
 }
 
 #[test]
