@@ -11,12 +11,12 @@ use crate::seat::NO_SEAT;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait;
-use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, head, number, of_head};
+use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of_head};
 use abi::section::kind;
 use abi::{Error, Rights};
 use ::acl::Subject;
 use ::post::{
-    Back, Body, By, Caller, Config, Hands, Holder, Letter, Permit, Pool, Question, Reserve, Sender, Step,
+    Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, Sender, Step,
     Woken,
 };
 use alloc::sync::Arc;
@@ -213,8 +213,8 @@ impl Hands for Registered<'_> {
         copied(WORDS);
     }
 
-    fn show(&mut self, post: u32, letter: &Letter) {
-        show(self.frame, post, letter);
+    fn show(&mut self, _: Lies, letter: &Letter) {
+        show(self.frame, letter);
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
@@ -222,19 +222,10 @@ impl Hands for Registered<'_> {
     }
 }
 
-/// A message to where its receiver finds it.
-#[inline]
-fn show(frame: &mut Frame, post: u32, letter: &Letter) {
+/// A message to where the kernel proper has its receiver's registers.
+fn show(frame: &mut Frame, letter: &Letter) {
     copied(WORDS);
-    frame.words = letter.words();
-    let from = letter.from();
-    frame.rdi = match letter.back() {
-        Back::Nowhere => 0,
-        Back::Post(post) => address(from.node(), post.into()),
-        Back::Question(question) => question.word(),
-    };
-    say(frame, &from);
-    frame.rdx = head(letter.op() as u32, letter.lend(), post);
+    frame.take(letter.registers());
 }
 
 /// Who has sent the message.
@@ -254,9 +245,8 @@ fn fail(frame: &mut Frame, error: Error) {
 }
 
 /// What a wait that is over has ended with, in registers. `None`: it is not over.
-#[inline]
 fn collect(receiver: u32, frame: &mut Frame) -> Option<()> {
-    if let Err(error) = pool().collect_into(receiver, |post, letter| show(frame, post, letter))? {
+    if let Err(error) = pool().collect_into(receiver, |letter| show(frame, letter))? {
         fail(frame, error);
     }
     Some(())

@@ -1,16 +1,19 @@
 //! Messages: what programs write into them, what the kernel adds, and the words that keep them meanwhile.
 
+#[cfg(doc)]
+use crate::pool::Pool;
 use crate::pool::{By, Received, Woken};
 use crate::receive::{Called, Step};
 use crate::sync::Ordering;
 use crate::sync::owned::AtomicU64;
+use abi::post::{address, head, number, of_head};
 use abi::{Error, Rights};
 use acl::Subject;
 
 /// What a sender writes: the same as a call carries (K1-48). It travels in registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Body {
-    /// Which operation of the interface it is about.
+    /// Which operation of the interface it is about: 32 bits of it travel.
     pub op: u64,
     pub words: [u64; 6],
     /// What is lent with it: bit `i` lends for reading what word `i` points to, with the length in word `i + 1`; bit
@@ -141,6 +144,16 @@ impl Envelope {
             (post, _) => Back::Post(post),
         }
     }
+
+    /// The same as programs see it; 0: none is expected.
+    #[inline]
+    fn back_word(&self) -> u64 {
+        match self.back() {
+            Back::Nowhere => 0,
+            Back::Post(post) => address(self.from.node(), post.into()),
+            Back::Question(question) => question.word(),
+        }
+    }
 }
 
 /// What a caller sends, and where it finds what comes. Nothing of it is copied on the way that need not be.
@@ -156,8 +169,8 @@ pub trait Hands {
     fn wake(&mut self, woken: Woken);
     /// What is in them was written down, where it lies until it is received.
     fn written(&self) {}
-    /// A message that was there, and its post.
-    fn show(&mut self, post: u32, letter: &Letter);
+    /// A message that was there, and where it lies ([`Pool::letter`]).
+    fn show(&mut self, lies: Lies, letter: &Letter);
     /// The list of this post has changed in the middle of the call: whether it lets the caller receive there. No lock is held.
     ///
     /// # Errors
@@ -211,8 +224,8 @@ impl Hands for Own<'_> {
         self.woken = Some(woken);
     }
 
-    fn show(&mut self, post: u32, letter: &Letter) {
-        self.came = Some((post, letter.read()));
+    fn show(&mut self, _: Lies, letter: &Letter) {
+        self.came = Some((letter.post(), letter.read()));
     }
 
     /// Whoever has these asks for the permits again.
@@ -228,14 +241,32 @@ pub(crate) fn is_well_formed(lend: u16) -> bool {
     lend == 0 || lend & !(READ | WRITE) == 0 && marks & marks << 1 == 0
 }
 
-/// The words of a message that is kept.
+/// Where a message lies that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lies {
+    /// In this slot, which belongs to the processor again.
+    Slot(u32),
+    /// In the record of who has received it.
+    Record(u32),
+}
+
+/// Registers of a message that is received (`abi::post`), in this order: `rbx rbp r10 r8 r9 r12 r13 r14 r15 rdi rsi rdx rax`.
+pub const REGISTERS: usize = 13;
+
+// Of these: the sender's thread and place, the first word, the sender's task, where the answer goes, the sender's user, the head. The last
+// one is 0: no error.
+const THREAD: usize = 0;
+const PLACE: usize = 1;
+const WORDS: usize = 2;
+const TASK: usize = 8;
+const BACK: usize = 9;
+const USER: usize = 10;
+const HEAD: usize = 11;
+
+/// A message that is kept, as its receiver is to have it: whoever goes on with it loads its registers from here, so it is copied no more.
 #[derive(Debug, Default)]
 pub struct Letter {
-    op: AtomicU64,
-    words: [AtomicU64; 6],
-    /// What is lent, and above it the post for the answer.
-    meta: AtomicU64,
-    from: [AtomicU64; 4],
+    registers: [AtomicU64; REGISTERS],
     question: AtomicU64,
 }
 
@@ -251,54 +282,51 @@ fn get(word: &AtomicU64) -> u64 {
 }
 
 impl Letter {
+    /// What is in these hands, sent to `post` (0: it is an answer).
     #[inline]
-    pub(crate) fn write(&self, envelope: &Envelope, hands: &impl Hands) {
-        let Envelope { from: Sender { thread, task, user, place }, back, question } = *envelope;
-        set(&self.op, hands.op());
+    pub(crate) fn write(&self, post: u32, envelope: &Envelope, hands: &impl Hands) {
+        let Envelope { from: Sender { thread, task, user, place }, .. } = *envelope;
+        let to = &self.registers;
         let words = hands.words();
-        (0..6).for_each(|i| set(&self.words[i], words[i]));
-        set(&self.meta, u64::from(hands.lend()) | u64::from(back) << 32);
-        let from = [thread, task, user, place];
-        (0..4).for_each(|i| set(&self.from[i], from[i]));
-        set(&self.question, question.map_or(0, Question::word));
+        (0..6).for_each(|i| set(&to[WORDS + i], words[i]));
+        set(&to[HEAD], head(hands.op() as u32, hands.lend(), post));
+        set(&to[BACK], envelope.back_word());
+        [(THREAD, thread), (PLACE, place), (TASK, task), (USER, user)]
+            .into_iter()
+            .for_each(|(at, word)| set(&to[at], word));
+        set(&self.question, envelope.question.map_or(0, Question::word));
         hands.written();
     }
 
-    /// The same words here, with another count in the first one.
+    /// The same words here.
     pub(crate) fn copy(&self, of: &Letter) {
-        let pairs = [(&self.op, &of.op), (&self.meta, &of.meta), (&self.question, &of.question)];
-        let more = self.words.iter().zip(&of.words).chain(self.from.iter().zip(&of.from));
-        pairs.into_iter().chain(more).for_each(|(to, from)| set(to, get(from)));
+        let all = self.registers.iter().zip(&of.registers).chain([(&self.question, &of.question)]);
+        all.for_each(|(to, from)| set(to, get(from)));
     }
 
-    /// The operation.
+    /// As it is received.
     #[inline]
-    pub fn op(&self) -> u64 {
-        get(&self.op)
+    pub fn registers(&self) -> &[AtomicU64; REGISTERS] {
+        &self.registers
     }
 
+    /// The post that it was sent to; 0: it is an answer.
     #[inline]
-    pub fn words(&self) -> [u64; 6] {
-        let [a, b, c, d, e, f] = &self.words;
-        [get(a), get(b), get(c), get(d), get(e), get(f)]
+    pub fn post(&self) -> u32 {
+        of_head(get(&self.registers[HEAD])).2
     }
 
-    /// What is lent.
-    #[inline]
-    pub fn lend(&self) -> u16 {
-        get(&self.meta) as u16
-    }
-
-    #[inline]
     pub fn from(&self) -> Sender {
-        let [thread, task, user, place] = &self.from;
-        Sender { thread: get(thread), task: get(task), user: get(user), place: get(place) }
+        let [thread, place, task, user] = [THREAD, PLACE, TASK, USER].map(|at| get(&self.registers[at]));
+        Sender { thread, task, user, place }
     }
 
-    #[inline]
     pub fn back(&self) -> Back {
-        let back = (get(&self.meta) >> 32) as u32;
-        Envelope { from: Sender::default(), back, question: self.question() }.back()
+        match get(&self.registers[BACK]) {
+            0 => Back::Nowhere,
+            word => Question::from_word(word)
+                .map_or_else(|| number(self.from().node(), word).map_or(Back::Nowhere, Back::Post), Back::Question),
+        }
     }
 
     #[inline]
@@ -307,7 +335,8 @@ impl Letter {
     }
 
     pub fn body(&self) -> Body {
-        Body { op: self.op(), words: self.words(), lend: self.lend() }
+        let (op, lend, _) = of_head(get(&self.registers[HEAD]));
+        Body { op: op.into(), words: core::array::from_fn(|i| get(&self.registers[WORDS + i])), lend }
     }
 
     pub fn read(&self) -> Message {
@@ -316,10 +345,11 @@ impl Letter {
 
     /// Of a message that comes again and again: how often it came, in its first word.
     pub(crate) fn count_up(&self) {
-        set(&self.words[0], get(&self.words[0]).saturating_add(1));
+        let count = &self.registers[WORDS];
+        set(count, get(count).saturating_add(1));
     }
 
     pub(crate) fn forget_count(&self) {
-        set(&self.words[0], 0);
+        set(&self.registers[WORDS], 0);
     }
 }

@@ -19,8 +19,8 @@ const LAST: u32 = 3;
 pub(crate) enum Popped {
     /// It is in this slot, which is to be given back ([`Pool::done_with`]).
     Slot(u32),
-    /// It was a notice's, and is in the record's letter of who takes it.
-    Kept,
+    /// It was a notice's, and is in the record's letter of who takes it: this one.
+    Record(u32),
 }
 
 /// A slot that is bound to a post.
@@ -52,7 +52,7 @@ impl Pool {
         let slot = self.slots.take(by.processor);
         let this = self.slots.at(slot);
         let body = Body { op, ..Body::default() };
-        this.letter.write(&Envelope { from, back: 0, question: None }, &Own::new(&body));
+        this.letter.write(to.post, &Envelope { from, back: 0, question: None }, &Own::new(&body));
         this.account.store(by.account, Ordering::Relaxed);
         this.notice.store(FREE, Ordering::Relaxed);
         Ok(Notice { slot, post: to.post, born: queues.born.load(Ordering::Relaxed) })
@@ -119,7 +119,7 @@ impl Pool {
                 self.receiver(receiver).letter.copy(&this.letter);
                 this.letter.forget_count();
                 this.notice.store(FREE, Ordering::Relaxed);
-                Some(Popped::Kept)
+                Some(Popped::Record(receiver))
             }
             _ => Some(Popped::Slot(slot)),
         }

@@ -421,16 +421,16 @@ impl Pool {
     /// What a woken thread's wait has ended with. Only for itself.
     pub fn collect(&self, receiver: u32) -> Option<Received> {
         let mut came = None;
-        let outcome = self.collect_into(receiver, |post, letter| came = Some((post, letter.read())))?;
+        let outcome = self.collect_into(receiver, |letter| came = Some((letter.post(), letter.read())))?;
         Some(came.map_or_else(
             || Received::Ended(outcome.err().unwrap_or(Error::Changed)),
             |(post, message)| Received::Message(post, message),
         ))
     }
 
-    /// The same; a message is shown to `into`.
+    /// The same; a message is shown to `into`. It lies there until the thread is given the next one.
     #[inline]
-    pub fn collect_into(&self, receiver: u32, into: impl FnOnce(u32, &Letter)) -> Option<Result<(), Error>> {
+    pub fn collect_into<'a>(&'a self, receiver: u32, into: impl FnOnce(&'a Letter)) -> Option<Result<(), Error>> {
         self.receiver(receiver).collect(into)
     }
 

@@ -275,7 +275,7 @@ impl Pool {
         let queues = post.queues();
         match self.pop(&queues, 0) {
             Some(Popped::Slot(slot)) => return Some(Left::Message(slot)),
-            Some(Popped::Kept) => return Some(Left::Nobody),
+            Some(Popped::Record(_)) => return Some(Left::Nobody),
             None => {}
         }
         let id = get(&queues.head);

@@ -94,7 +94,7 @@ impl Pool {
             self.give(taken, 0, (by, 0, None), true, hands);
             return Step::Waits(ticket);
         }
-        self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket, at.post), hands)
+        self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket), hands)
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear

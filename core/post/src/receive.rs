@@ -1,7 +1,7 @@
 //! Receiving, and sending and receiving in one step.
 
 use crate::lock::{Held, Queues};
-use crate::message::{Body, Envelope, Hands, Own, Question, is_well_formed};
+use crate::message::{Body, Envelope, Hands, Letter, Lies, Own, Question, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
 use crate::post::{Post, Taken};
@@ -95,7 +95,7 @@ impl Pool {
                 over => {
                     // It is in the queues of those before this one.
                     (0..place).for_each(|place| self.leave(by.receiver(), place));
-                    return self.over(me, over, by, ticket, permit.post, hands);
+                    return self.over(me, over, by, ticket, hands);
                 }
             }
         }
@@ -111,7 +111,7 @@ impl Pool {
                 self.pop(&queues, by.receiver())
             };
             if let Some(popped) = popped {
-                return Ok(self.take(popped, permit.post, by, hands));
+                return Ok(self.take(popped, by, hands));
             }
         }
         Ok(Step::Ended(Error::TimedOut))
@@ -219,35 +219,41 @@ impl Pool {
     /// What a wait has come to that is over.
     #[cold]
     #[inline(never)]
-    fn over(
-        &self,
-        me: &Receiver,
-        registered: Registered,
-        by: impl By,
-        ticket: u32,
-        at: u32,
-        hands: &mut impl Hands,
-    ) -> Step {
+    fn over(&self, me: &Receiver, registered: Registered, by: impl By, ticket: u32, hands: &mut impl Hands) -> Step {
         me.rest(ticket);
         match registered {
             Registered::Waits | Registered::Taken => Step::Waits(ticket),
             Registered::Refused(error) => Step::Ended(error),
-            Registered::Came(popped) => self.take(popped, at, by, hands),
+            Registered::Came(popped) => self.take(popped, by, hands),
         }
     }
 
     /// Reads a message and gives its slot back.
-    fn take(&self, popped: Popped, post: u32, by: impl By, hands: &mut impl Hands) -> Step {
+    fn take(&self, popped: Popped, by: impl By, hands: &mut impl Hands) -> Step {
         match popped {
             Popped::Slot(slot) => {
-                let letter = &self.slots.at(slot).letter;
-                hands.show(post, letter);
+                let lies = Lies::Slot(slot);
+                let letter = self.letter(lies);
+                hands.show(lies, letter);
                 self.note_holder(letter.question(), Holder { receiver: by.receiver(), domain: by.domain() });
                 self.done_with(slot, by.processor());
             }
-            Popped::Kept => hands.show(post, &self.receiver(by.receiver()).letter),
+            Popped::Record(receiver) => {
+                let lies = Lies::Record(receiver);
+                hands.show(lies, self.letter(lies));
+            }
         }
         Step::Came
+    }
+
+    /// A message that was received ([`Hands::show`]). It lies there until the next one is written down there: into a slot by the processor that has
+    /// received it, which keeps that for itself ([`crate::slots::Slots::give`]), or for the same thread.
+    #[inline]
+    pub fn letter(&self, lies: Lies) -> &Letter {
+        match lies {
+            Lies::Slot(slot) => &self.slots.at(slot).letter,
+            Lies::Record(receiver) => &self.receiver(receiver).letter,
+        }
     }
 
     /// Sends a message and receives the next one at a post, in one step (K1-28). A receiver that has waited there is not woken
@@ -286,7 +292,7 @@ impl Pool {
         };
         let arrived = self.register(me, by, ticket, 0, (at, there), hands);
         if !arrived.is_wait() {
-            return self.give_and_take(sent, to.post, (by, at.post, true), (me, arrived, ticket, at.post), hands);
+            return self.give_and_take(sent, to.post, (by, at.post, true), (me, arrived, ticket), hands);
         }
         if let Some(taken) = sent {
             self.give(taken, to.post, (by, at.post, Some(Question { asker: by.receiver(), ticket })), true, hands);
@@ -302,14 +308,14 @@ impl Pool {
         sent: Option<Taken>,
         to: u32,
         (by, back, asks): (impl By, u32, bool),
-        (me, arrived, ticket, at): (&Receiver, Registered, u32, u32),
+        (me, arrived, ticket): (&Receiver, Registered, u32),
         hands: &mut impl Hands,
     ) -> Step {
         let question = asks.then_some(Question { asker: by.receiver(), ticket });
         if let Some(taken) = sent {
             self.give(taken, to, (by, back, question), false, hands);
         }
-        self.over(me, arrived, by, ticket, at, hands)
+        self.over(me, arrived, by, ticket, hands)
     }
 
     /// Asks: sends a question, and waits for nothing but its answer ([`Pool::answer`]).

@@ -79,8 +79,7 @@ pub(crate) struct Receiver {
     /// How many of the places this wait uses, or is about to.
     pub count: AtomicU32,
     pub places: [Place; SEVERAL_MAX],
-    /// What it was given: where it came from and the message, or an error's word.
-    from: owned::AtomicU32,
+    /// What it was given: a message, or an error's word.
     error: owned::AtomicU64,
     pub letter: Letter,
     /// What it asks, if memory goes with it; whether there is such, and whether somebody has used that.
@@ -106,7 +105,7 @@ impl Receiver {
 
     /// What is asked in this wait is kept, because memory is lent with it.
     pub fn lend(&self, envelope: &Envelope, original: u64, hands: &impl Hands) {
-        self.asked.write(envelope, hands);
+        self.asked.write(0, envelope, hands);
         self.original.store(original, Ordering::Relaxed);
         self.loan.store(LENDS, Ordering::Release);
     }
@@ -158,8 +157,7 @@ impl Receiver {
     /// Of a wait that was claimed: what it ends with.
     #[inline]
     pub fn leave_message(&self, post: u32, envelope: &Envelope, hands: &impl Hands) {
-        self.letter.write(envelope, hands);
-        self.from.store(post, Ordering::Relaxed);
+        self.letter.write(post, envelope, hands);
         self.error.store(0, Ordering::Release);
     }
 
@@ -169,7 +167,7 @@ impl Receiver {
 
     /// Its thread takes what was left; `None`: nothing has come.
     #[inline]
-    pub fn collect(&self, into: impl FnOnce(u32, &Letter)) -> Option<Result<(), abi::Error>> {
+    pub fn collect<'a>(&'a self, into: impl FnOnce(&'a Letter)) -> Option<Result<(), abi::Error>> {
         let now = self.state.load(Ordering::SeqCst);
         if now & 0xff != Phase::Taken as u64 {
             return None;
@@ -177,8 +175,7 @@ impl Receiver {
         let outcome = match abi::Error::from_word(self.error.load(Ordering::Acquire)) {
             Some(error) => Err(error),
             None => {
-                let post = self.from.load(Ordering::Relaxed);
-                into(post, &self.letter);
+                into(&self.letter);
                 Ok(())
             }
         };

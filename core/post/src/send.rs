@@ -99,18 +99,24 @@ impl Pool {
         let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {
             let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
-            self.queue(&queues, by, &Envelope { from: by.sender(), back, question }, hands)?;
+            self.queue(&queues, (to.post, by), &Envelope { from: by.sender(), back, question }, hands)?;
         }
         Ok(handed)
     }
 
     #[cold]
     #[inline(never)]
-    fn queue(&self, queues: &Queues, by: impl By, envelope: &Envelope, hands: &impl Hands) -> Result<(), Error> {
+    fn queue(
+        &self,
+        queues: &Queues,
+        (to, by): (u32, impl By),
+        envelope: &Envelope,
+        hands: &impl Hands,
+    ) -> Result<(), Error> {
         self.accounts.charge(by.account())?;
         let slot = self.slots.take(by.processor());
         let this = self.slots.at(slot);
-        this.letter.write(envelope, hands);
+        this.letter.write(to, envelope, hands);
         this.account.store(by.account(), Ordering::Relaxed);
         this.notice.store(PLAIN, Ordering::Relaxed);
         self.push(queues, slot);

@@ -88,16 +88,15 @@ impl Slots {
         first
     }
 
-    /// Gives one back. To be done before its account is told.
+    /// Gives one back. To be done before its account is told. It is the next one that this processor takes, and until then nobody writes into it.
     pub fn give(&self, processor: usize, number: u32) {
         let kept = &self.kept[processor];
-        set(&self.at(number).next, get(&kept.first));
-        set(&kept.first, number);
-        let count = get(&kept.count) + 1;
-        set(&kept.count, count);
-        if count == KEPT_MAX {
+        if get(&kept.count) == KEPT_MAX {
             self.share(kept);
         }
+        set(&self.at(number).next, get(&kept.first));
+        set(&kept.first, number);
+        set(&kept.count, get(&kept.count) + 1);
     }
 
     /// A processor that keeps too many shares a batch.

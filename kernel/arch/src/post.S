@@ -68,22 +68,24 @@ post_on:
     ask_kernel kernel_post
 .globl post_done
 post_done:
-    cmp $2, %rax
+    cmp $3, %rax
     ja post_to
-    je post_kernel
+    je post_took
     cmp $1, %rax
+    ja post_kernel
     je post_back
     take_message                                    # nothing has been done: the kernel proper does it
     pop %rcx
     pop %r11
     pop %rsp
     jmp syscall_slow
-post_to:                                            # rax = the card of the one that comes; of the frame all but the end is its own
+post_to:                                            # rax = the card of the one that comes; the stack begins with its registers
     mov %rax, %r8
     movabs $ALIAS + HEAD_PAGE, %r9
     movabs $DELTA, %r10
     take_up REST_DOMAIN
     scrub
+post_on_from_there:                                 # rsp may be where a message is kept: nothing is pushed
     mov REST_RIP(%r8), %rcx
     mov REST_SP(%r8), %r8
     mov %r8, %gs:SCRATCH
@@ -91,6 +93,10 @@ post_to:                                            # rax = the card of the one 
     mov $0x202, %r11d
     mov %gs:SCRATCH, %rsp
     go_back
+post_took:                                          # the caller goes on, with a message that was kept; it has said where when it called
+    tell STAYS
+    mov %gs:BEARER, %r8
+    jmp post_on_from_there
 post_back:
     tell STAYS
     take_message

@@ -11,7 +11,7 @@ use crate::pass::{Card, get, link, set};
 use crate::percpu::{self, Block, block};
 use core::arch::asm;
 use core::mem::offset_of;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A message in registers, as `post.S` pushes them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +31,20 @@ pub struct Frame {
     rsp: u64,
 }
 
+/// Registers of a message, up to where its thread goes on.
+const REGISTERS: usize = offset_of!(Frame, rip) / size_of::<u64>();
+
+/// A message that is kept: the same registers, in the order of a [`Frame`].
+#[derive(Clone, Copy)]
+pub struct Kept(&'static [AtomicU64; REGISTERS]);
+
+impl Kept {
+    #[inline(always)]
+    pub fn new(registers: &'static [AtomicU64; REGISTERS]) -> Kept {
+        Kept(registers)
+    }
+}
+
 /// What becomes of a message on the short way.
 #[derive(Clone, Copy)]
 pub enum Way {
@@ -38,8 +52,10 @@ pub enum Way {
     Refused,
     /// Its thread goes on, with what is in the frame.
     Back,
-    /// Its thread rests, and this one goes on with what is in the frame.
-    To(Next),
+    /// The same, with the registers of a message that was there.
+    Took(Kept),
+    /// Its thread rests, and this one goes on, with the registers of a message that was kept for it or with what is in the frame.
+    To(Next, Option<Kept>),
     /// The kernel proper does what is left ([`Trap::Posted`]).
     Kernel,
 }
@@ -64,6 +80,13 @@ impl Frame {
     pub fn bare(&self) -> Frame {
         let Frame { rip, rflags, rsp, .. } = *self;
         Frame { rip, rflags, rsp, ..Frame::default() }
+    }
+
+    /// Takes over the registers of a message that is kept.
+    pub fn take(&mut self, kept: &[AtomicU64; REGISTERS]) {
+        let [rbx, rbp, words @ .., r15, rdi, rsi, rdx, rax] = kept.each_ref().map(get);
+        let Frame { rip, rflags, rsp, .. } = *self;
+        *self = Frame { rbx, rbp, words, r15, rdi, rsi, rdx, rax, rip, rflags, rsp };
     }
 
     /// Gives it to a thread that goes on where it has called.
@@ -199,21 +222,21 @@ impl Way {
     /// needs there, and that would be a good part of a message.
     #[inline(always)]
     pub fn go(self, frame: &mut Frame) -> ! {
-        // SAFETY: that is where `post.S` has called from with the stack pointer at the frame, and it expects no other register. Nothing
-        // that would have to be dropped is left.
+        let frame = core::ptr::from_mut(frame).cast_const().cast();
+        let from = |kept: Option<Kept>| kept.map_or(frame, |Kept(registers)| registers.as_ptr());
+        let (word, stack) = match self {
+            Way::Refused => (0, frame),
+            Way::Back => (1, frame),
+            Way::Kernel => (2, frame),
+            Way::Took(kept) => (3, from(Some(kept))),
+            Way::To(Next(card), kept) => (core::ptr::from_ref(card) as u64, from(kept)),
+        };
+        // SAFETY: that is where `post.S` has called from with the stack pointer at the frame, and it expects no other register but this: the way,
+        // or the card of the one that goes on. For the last two it only takes the registers of a message off the stack, whose other end it does
+        // not look at, and pushes nothing; those of one that is kept are there as long as the system runs. Nothing that would have to be
+        // dropped is left.
         unsafe {
-            asm!("mov rsp, {}", "jmp post_done", in(reg) core::ptr::from_mut(frame), in("rax") self.word(), options(noreturn));
-        }
-    }
-
-    /// As `post.S` has it: 0 refused, 1 back, 2 the kernel proper, else the card of the one that goes on.
-    #[inline(always)]
-    fn word(self) -> u64 {
-        match self {
-            Way::Refused => 0,
-            Way::Back => 1,
-            Way::Kernel => 2,
-            Way::To(Next(card)) => core::ptr::from_ref(card) as u64,
+            asm!("mov rsp, {}", "jmp post_done", in(reg) stack, in("rax") word, options(noreturn));
         }
     }
 }

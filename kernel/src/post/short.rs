@@ -1,7 +1,7 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, WORDS, collect, fail, may_receive, pool, say, show, wake};
+use super::{Part, WORDS, fail, may_receive, pool, say, show, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
@@ -9,14 +9,14 @@ use crate::sched;
 use crate::seat;
 use crate::thread::Thread;
 use crate::watch;
-use ::post::{By, Hands, Known, Letter, Question, Step, Woken};
+use ::post::{By, Hands, Known, Letter, Lies, Question, Step, Woken};
 use ::sched::{Phase, QUANTUM_NS, place};
 use abi::post::{head, of_head};
 use abi::sched::{Event, event};
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::pass::{Card, card};
-use arch::post::{Frame, Next, Way};
+use arch::post::{Frame, Kept, Next, Way};
 use arch::time;
 use core::sync::atomic::Ordering;
 
@@ -35,6 +35,15 @@ struct Carrier<'a> {
     at: u64,
     next: Option<Next>,
     woken: Option<Woken>,
+    /// Where the message lies that was there.
+    came: Option<Lies>,
+}
+
+impl<'a> Carrier<'a> {
+    fn new(frame: &'a mut Frame, at: u64) -> Carrier<'a> {
+        let head = frame.r15;
+        Carrier { frame, head, at, next: None, woken: None, came: None }
+    }
 }
 
 impl Hands for Carrier<'_> {
@@ -79,8 +88,9 @@ impl Hands for Carrier<'_> {
         copied(WORDS);
     }
 
-    fn show(&mut self, post: u32, letter: &Letter) {
-        show(self.frame, post, letter);
+    /// Its registers are loaded from there, if the caller goes on by the short way.
+    fn show(&mut self, lies: Lies, _: &Letter) {
+        self.came = Some(lies);
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
@@ -116,8 +126,8 @@ pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
 /// The sender goes on, with all that it had in registers.
 #[inline(never)]
 fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    let Frame { rdi: to, rsi: back, r15: head, .. } = *frame;
-    let mut hands = Carrier { frame, head, at: 0, next: None, woken: None };
+    let Frame { rdi: to, rsi: back, .. } = *frame;
+    let mut hands = Carrier::new(frame, 0);
     let sent = pool().known(own.record(), domain, arch::percpu::index()).and_then(|by| {
         let to = by.permit(to, Rights::CALL)?;
         let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
@@ -174,13 +184,12 @@ fn make(
     let processor = arch::percpu::index();
     let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
     own.rest(processor);
-    let head = frame.r15;
-    let mut hands = Carrier { frame, head, at, next: None, woken: None };
+    let mut hands = Carrier::new(frame, at);
     let step = call(&by, &mut hands);
     let way = match hands.next {
         Some(next) => {
             own.has_lain_down();
-            Way::To(next)
+            Way::To(next, None)
         }
         None => slowly(&mut hands, own, step, processor),
     };
@@ -215,12 +224,15 @@ fn put_by(woken: &Woken) -> bool {
 
 /// Who was put by here goes on, on a turn of its own, with what it was sent. If it may not by the short way, that is the kernel proper's.
 #[inline(always)]
-fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Option<Next> {
+fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Option<Way> {
     let next = card(woken.card).and_then(|card| card.next(woken.thread, processor))?;
     watch::runs(processor, woken.thread, true);
+    let mut kept = None;
     // There is something: that is why it was put by.
-    let _ = collect(woken.receiver, frame);
-    Some(next)
+    if let Some(Err(error)) = pool().collect_into(woken.receiver, |letter| kept = Some(Kept::new(letter.registers()))) {
+        fail(frame, error);
+    }
+    Some(Way::To(next, kept))
 }
 
 /// Who was put by here is made ready like anybody else. First thing on every entry, once it is written down what has run here.
@@ -252,14 +264,14 @@ pub fn get_put_by(here: &Processor) -> bool {
 #[cold]
 #[inline(never)]
 fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize) -> Way {
-    let Carrier { frame, woken, .. } = hands;
+    let Carrier { frame, woken, came, .. } = hands;
     match step {
         Some(Step::Waits(_)) => {
             own.has_lain_down();
             if woken.is_none() {
                 *woken = here().put_by.take_any().map(|record| pool().woken(record));
-                if let Some(next) = woken.and_then(|woken| go_on(frame, &woken, processor)) {
-                    return Way::To(next);
+                if let Some(way) = woken.and_then(|woken| go_on(frame, &woken, processor)) {
+                    return way;
                 }
             }
         }
@@ -268,11 +280,21 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
             own.rise();
             return Way::Refused;
         }
-        Some(came) => {
+        Some(Step::Ended(error)) => {
             own.rise();
-            if let Step::Ended(error) = came {
-                fail(frame, error);
+            fail(frame, error);
+            return leave(*woken);
+        }
+        Some(Step::Came) => {
+            own.rise();
+            let letter = came.map(|lies| pool().letter(lies));
+            if woken.is_none()
+                && let Some(letter) = letter
+            {
+                return Way::Took(Kept::new(letter.registers()));
             }
+            // The kernel proper keeps its registers.
+            letter.into_iter().for_each(|letter| show(frame, letter));
             return leave(*woken);
         }
     }

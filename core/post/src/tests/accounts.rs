@@ -232,12 +232,15 @@ fn whoever_may_have_a_slot_finds_one() {
                         assert_eq!(had.len(), EACH as usize);
                         for slot in &had {
                             // Nobody else has it: a mark stays.
-                            slots.at(*slot).letter.write(&NOBODY, &Own::new(&body(processor as u64 * 10 + round)));
+                            slots.at(*slot).letter.write(0, &NOBODY, &Own::new(&body(processor as u64 * 10 + round)));
                         }
                         thread::yield_now();
                         for slot in had {
                             assert_eq!(slots.at(slot).letter.body(), body(processor as u64 * 10 + round));
                             slots.give(processor, slot);
+                            // Who has received the message goes on with it from there, until this processor takes a slot.
+                            thread::yield_now();
+                            assert_eq!(slots.at(slot).letter.body(), body(processor as u64 * 10 + round));
                         }
                     }
                 })

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::Envelope;
-use crate::{By, Called, Hands, Holder, Letter, Message, Question, Step, Woken};
+use crate::{By, Called, Hands, Holder, Letter, Lies, Message, Question, Step, Woken};
 use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread::{self, JoinHandle};
@@ -223,8 +223,8 @@ impl Hands for Carrying<'_> {
         self.woken = Some(woken);
     }
 
-    fn show(&mut self, post: u32, letter: &Letter) {
-        self.came = Some((post, letter.read()));
+    fn show(&mut self, _: Lies, letter: &Letter) {
+        self.came = Some((letter.post(), letter.read()));
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {

@@ -204,7 +204,7 @@ impl Both {
             Received::Ended(error) => Outcome::Ended(error),
             Received::Message(post, message) => {
                 let from = message.from.thread as usize;
-                let is_notice = message.body.op > 1 << 32;
+                let is_notice = message.body.op > 1 << 31;
                 let back = if let Back::Post(back) = message.back { back } else { 0 };
                 if let Back::Question(question) = message.back {
                     self.questions[from] = Some(question);
@@ -333,11 +333,11 @@ impl Both {
             Step::Bind(who, post) => {
                 if self.notice.is_none() && self.model.posts[post as usize].is_some() {
                     let by = self.all[who];
-                    let bound = self.pool.bind(&self.permit(post).unwrap(), &by.by(), (1 << 32) + op, by.sender);
+                    let bound = self.pool.bind(&self.permit(post).unwrap(), &by.by(), (1 << 31) + op, by.sender);
                     assert_eq!(bound.is_ok(), self.charge(who));
                     if let Ok(notice) = bound {
                         self.notice = Some(notice);
-                        self.model.notice = Some((Some(post), who, (1 << 32) + op));
+                        self.model.notice = Some((Some(post), who, (1 << 31) + op));
                     }
                 }
             }
