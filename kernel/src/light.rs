@@ -35,7 +35,7 @@ pub(crate) use of_caller;
 /// The running thread, and the domain that it is in.
 #[inline(always)]
 pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
-    let local = here().local.lock();
+    let local = here().local.hold();
     let thread = local.current.as_ref().expect("user code runs on a thread");
     let inner = &mut *thread.inner.lock();
     inner.sync();
@@ -139,7 +139,7 @@ extern "C" fn page_validate(address: u64, len: u64, _: u64, _: u64, _: u64, _: u
 fn validity<const VALID: bool>(address: u64, len: u64) -> Answer {
     let me = here();
     let again = {
-        let local = me.local.lock();
+        let local = me.local.hold();
         let thread = local.current.as_ref().expect("user code runs on a thread");
         let inner = &mut *thread.inner.lock();
         inner.sync();

@@ -53,7 +53,7 @@ fn settle_lap(here: &Processor, lap: Lap) {
                 unpark(&thread);
             }
         } else if is_bearer {
-            let mut local = here.local.lock();
+            let mut local = here.local.hold();
             local.switched_at = arch::pass::since();
             thread.runs_since(local.switched_at);
             local.current = Some(thread.clone());

@@ -158,7 +158,7 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
     if !ANY.load(Ordering::Relaxed) {
         return Some(false);
     }
-    let yields = here.local.lock().yields;
+    let yields = here.local.hold().yields;
     let text = {
         let inner = thread.inner.lock();
         inner.domain.supervisor.then(|| inner.domain.text.clone()).filter(|text| text.place.is_nsys())
@@ -170,7 +170,7 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
     };
     let group = text.place.group.lock().clone().filter(|_| !seat::is_schedulers(&text));
     let same = {
-        let stay = here.stay.lock();
+        let stay = here.stay.hold();
         let same = |inside: &Inside| Arc::ptr_eq(&inside.thread, thread) && Arc::ptr_eq(&inside.text, &text);
         stay.inside.as_ref().is_some_and(same)
     };
@@ -179,9 +179,9 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         if !comes_into(thread, group.as_ref()) {
             return None;
         }
-        here.stay.lock().inside = Some(Inside { thread: thread.clone(), text: text.clone(), group });
+        here.stay.hold().inside = Some(Inside { thread: thread.clone(), text: text.clone(), group });
     }
-    let over = here.stay.lock().watch.sees(thread.number, time::now());
+    let over = here.stay.hold().watch.sees(thread.number, time::now());
     if over && text.place.placement.lose() {
         log::warn!("class: text {:#x} is not NSys any more: it does not come to a switch point", text.base);
         lets_go(here);
@@ -223,7 +223,7 @@ pub fn lets_go(here: &Processor) {
         return;
     }
     let (inside, ran) = {
-        let stay = &mut *here.stay.lock();
+        let stay = &mut *here.stay.hold();
         (stay.inside.take(), stay.watch.ends(time::now()))
     };
     if let Some(Inside { thread, text, group }) = inside {
@@ -244,7 +244,7 @@ pub fn leave_group(thread: &Thread) {
 
 /// When the running thread is looked at next, if it is in an NSys text; then all its ways into the kernel are full ones.
 pub fn looks_at(here: &Processor) -> Option<u64> {
-    if !ANY.load(Ordering::Relaxed) || here.stay.lock().inside.is_none() {
+    if !ANY.load(Ordering::Relaxed) || here.stay.hold().inside.is_none() {
         return None;
     }
     here.attend();

@@ -11,6 +11,7 @@ use ::sched::{PutBy, Roll, Timers};
 use abi::layout::PAGE;
 use abi::trace::kind;
 use alloc::sync::Arc;
+use arch::only::Only;
 use arch::percpu::Counters;
 use arch::shown::TOLD;
 use arch::{apic, cpu, time};
@@ -53,7 +54,7 @@ pub struct Processor {
     pub apic: u32,
     /// There is no other one.
     pub alone: bool,
-    pub local: Mutex<Local>,
+    pub local: Only<Local>,
     /// Ready threads, each with the turn that it is here for.
     pub queue: Roll<(Arc<Thread>, u64)>,
     /// Who decides instead of the round robin.
@@ -78,7 +79,7 @@ pub struct Processor {
     /// Where programs read them, too.
     pub counters: &'static Counters,
     /// The running thread, while it is not preempted (place.rs).
-    pub stay: Mutex<Stay>,
+    pub stay: Only<Stay>,
     /// What has happened here, if somebody wants to know.
     pub trace: Trace,
 }
@@ -89,7 +90,7 @@ impl Processor {
             index,
             apic,
             alone,
-            local: Mutex::default(),
+            local: Only::new(index, Local::default()),
             queue: Roll::default(),
             office: Office::default(),
             timers: Mutex::new(Timers::new()),
@@ -103,7 +104,7 @@ impl Processor {
             stale: AtomicBool::new(false),
             absent: AtomicU64::new(0),
             counters: arch::percpu::counters(index),
-            stay: Mutex::default(),
+            stay: Only::new(index, Stay::default()),
             trace: Trace::default(),
         }
     }
@@ -180,7 +181,7 @@ impl Processor {
 
     /// The thread that entered the kernel here.
     pub fn current(&self) -> Arc<Thread> {
-        self.local.lock().current.clone().expect("user code runs on a thread")
+        self.local.hold().current.clone().expect("user code runs on a thread")
     }
 
     /// First thing on every entry: from now on this processor counts as having acknowledged invalidations.

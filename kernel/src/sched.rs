@@ -70,7 +70,7 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
 /// The running thread gives way by itself.
 pub fn give_way(_: Saved<'_>) {
     let here = here();
-    here.local.lock().yields = true;
+    here.local.hold().yields = true;
     here.make_room();
 }
 
@@ -82,7 +82,7 @@ pub fn lend(thread: Saved<'_>, to: &Arc<Thread>, turn: u64) -> bool {
         if to.wait.lock().life.claim(turn, here.index).is_err() {
             return false;
         }
-        here.local.lock().handed = Some(to.clone());
+        here.local.hold().handed = Some(to.clone());
         here.attend();
     }
     give_way(thread);
@@ -157,7 +157,7 @@ pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
     let here = here();
     if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
         change(thread.inner.lock().area.registers_mut());
-        here.local.lock().handed = Some(thread.clone());
+        here.local.hold().handed = Some(thread.clone());
         trace::note(kind::HAND_OVER, thread.number, 0);
         here.attend();
     }
@@ -196,7 +196,7 @@ pub fn tick() {
     let now = time::now();
     here.alarm_over();
     let beat = {
-        let mut local = here.local.lock();
+        let mut local = here.local.hold();
         let beat = (now >= local.beat).then(|| now < local.beat + BEAT_NS / 2);
         if beat.is_some() {
             local.beat = now + BEAT_NS;
@@ -215,7 +215,7 @@ pub fn tick() {
         line::is_busy(here);
     }
     if here.office.is_taken() {
-        let current = here.local.lock().current.clone();
+        let current = here.local.hold().current.clone();
         if let Some(on_time) = beat {
             here.office.beat(current.as_ref(), on_time);
         }
@@ -228,7 +228,7 @@ pub fn tick() {
         } else if let Some(thread) = current.filter(|_| !decides) {
             here.office.look(&thread, now);
         }
-    } else if now >= here.local.lock().quantum_end && !here.queue.is_empty() {
+    } else if now >= here.local.hold().quantum_end && !here.queue.is_empty() {
         here.make_room();
     }
 }
@@ -237,11 +237,11 @@ pub fn tick() {
 pub fn leave() -> Resume {
     let here = here();
     if !here.must_attend() {
-        return go_on(here, &mut here.local.lock());
+        return go_on(here, &mut here.local.hold());
     }
     loop {
         here.attending();
-        let current = here.local.lock().current.clone();
+        let current = here.local.hold().current.clone();
         if let Some(thread) = &current {
             if !thread.card.is_parked() && thread.may_end() {
                 thread.end(abi::Error::Killed.word());
@@ -288,13 +288,13 @@ pub fn leave() -> Resume {
                 return go(here, thread);
             }
         }
-        let handed = here.local.lock().handed.take();
+        let handed = here.local.hold().handed.take();
         if let Some(next) = handed {
             // Where nobody has run it is a turn of its own; else it runs on as long as the one that has handed on would have.
-            let until = current.is_some().then(|| here.local.lock().quantum_end);
+            let until = current.is_some().then(|| here.local.hold().quantum_end);
             switch(here, current, running, Some(next), until.is_none());
             if let Some(until) = until {
-                here.local.lock().quantum_end = until;
+                here.local.hold().quantum_end = until;
             }
             continue;
         }
@@ -307,7 +307,7 @@ pub fn leave() -> Resume {
         match (current, next) {
             // Nobody else is ready: a thread that gives way goes on.
             (Some(thread), None) if running => {
-                here.local.lock().yields = false;
+                here.local.hold().yields = false;
                 return go(here, &thread);
             }
             (current, Some(next)) => switch(here, current, running, Some(next), true),
@@ -348,13 +348,13 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
     let now = time::now();
     let before = old.as_ref().map_or(0, |old| old.number);
     if let Some(old) = &old {
-        account(old, here.local.lock().switched_at);
+        account(old, here.local.hold().switched_at);
         old.inner.lock().area.save_vector_state();
         let turn = if gives_way { old.wait.lock().life.ready() } else { None };
         let yields;
         {
             // Its root stays loaded until the next one is, and it may end elsewhere before.
-            let mut local = here.local.lock();
+            let mut local = here.local.hold();
             let inner = old.inner.lock();
             old.shows_where(&inner);
             local.keep = Some(inner.domain.clone());
@@ -389,7 +389,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         new.processor.store(here.index, Ordering::Relaxed);
         new.inner.lock().area.restore_vector_state();
         new.card.card().bear();
-        let mut local = here.local.lock();
+        let mut local = here.local.hold();
         new.runs_since(now);
         new.shows(state::RUNNING);
         local.current = Some(new);
@@ -414,7 +414,7 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     }
     let also = if here.office.is_taken() {
         let limit = if here.office.is_holder(here, thread) {
-            here.local.lock().beat
+            here.local.hold().beat
         } else if here.is_to_make_room() {
             here.office.spares_until(now)
         } else {
@@ -427,7 +427,7 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let watched = place::looks_at(here);
     set_alarm(here, [also, watched].into_iter().flatten().min());
     trace::leaves(here, thread);
-    go_on(here, &mut here.local.lock())
+    go_on(here, &mut here.local.hold())
 }
 
 /// Leaves the kernel as the running thread: its view, its segment bases, its registers.
@@ -456,7 +456,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
 fn set_alarm(here: &Processor, also: Option<u64>) {
     let timer = here.timers.lock().next();
     let turn_ends = || {
-        let local = here.local.lock();
+        let local = here.local.hold();
         local.current.is_some().then_some(local.quantum_end)
     };
     let quantum = if here.queue.is_empty() { None } else { turn_ends() };

@@ -247,7 +247,7 @@ fn do_leave(here: &Processor, thread: &Arc<Thread>) {
 #[inline(always)]
 pub fn switches(here: &Processor, old: u64, own_turn: bool) {
     if percpu::is_traced() {
-        let new = here.local.lock().current.clone();
+        let new = here.local.hold().current.clone();
         if let Some(pen) = &mut *here.trace.0.lock() {
             pen.is_now(new.as_ref());
             pen.put(kind::SWITCH, old, own_turn.into());

@@ -22,6 +22,7 @@ pub mod ioapic;
 pub mod light;
 pub mod log_out;
 pub mod machine_check;
+pub mod only;
 pub mod pass;
 pub mod pci;
 pub mod percpu;

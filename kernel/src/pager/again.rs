@@ -163,7 +163,7 @@ pub fn again(error: u64, address: u64) -> Option<Resume> {
     }
     let here = here();
     let resume = {
-        let local = here.local.lock();
+        let local = here.local.hold();
         let thread = local.current.as_ref()?;
         let inner = &mut *thread.inner.lock();
         let mut asked = inner.asked.take()?;
@@ -280,7 +280,7 @@ pub fn back(status: u64, value: u64) -> Option<Resume> {
     if status != 0 || value > answer::VALID {
         return None;
     }
-    let local = here().local.lock();
+    let local = here().local.hold();
     let thread = local.current.as_ref()?;
     let inner = &mut *thread.inner.lock();
     let mut asked = inner.asked.take()?;

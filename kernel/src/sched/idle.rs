@@ -50,7 +50,7 @@ pub(super) fn idle(here: &Processor) {
     let since = time::now();
     arch::gate::load_root(arch::tables::kernel_root());
     pass::settle(here);
-    here.local.lock().keep = None;
+    here.local.hold().keep = None;
     here.set_idle(true);
     line::idles(here);
     trace::idles(here);
