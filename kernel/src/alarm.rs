@@ -26,7 +26,7 @@ pub fn set(domain: &Domain, at: u64) -> Result<u64, Error> {
     }
     let mut set = SET.lock();
     if let Some((processor, key)) = set.take() {
-        machine().processors[processor].timers.lock().cancel(key);
+        machine().processors[processor].timers(|timers| timers.cancel(key));
     }
     *set = (at != u64::MAX).then(|| sched::at(at, Timeout::Alarm));
     Ok(0)

@@ -10,7 +10,6 @@ use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::Section;
 use crate::thread::Thread;
-use crate::wait;
 use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of_head};
 use abi::section::kind;
 use abi::{Error, Rights};
@@ -28,6 +27,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
 mod had;
+pub mod limit;
 pub mod loan;
 pub mod notice;
 mod purse;
@@ -137,6 +137,7 @@ pub fn sits(thread: &Thread) {
 
 /// A thread has ended.
 pub fn thread_ended(thread: &Thread) {
+    limit::forget(thread);
     let record = thread.part.record.swap(0, Ordering::SeqCst);
     if record != 0 {
         pool().close_receiver(record, wake);
@@ -365,9 +366,13 @@ fn run(
     let ticket = short::begin_wait(thread);
     let mut frame = thread.registers(Frame::of);
     let mut hands = Registered { frame: &mut frame, woken: None };
-    let step = with(&thread, d, &posts, |by, permits| match call(by, permits, timeout != 0, &mut hands) {
-        Step::Refused(error) => Err(error),
-        step => Ok(step),
+    let until = arch::time::now().checked_add(timeout).filter(|_| timeout != 0);
+    let step = with(&thread, d, &posts, |by, permits| {
+        until.inspect(|until| pool().limit(by.receiver, *until));
+        match call(by, permits, timeout != 0, &mut hands) {
+            Step::Refused(error) => Err(error),
+            step => Ok(step),
+        }
     });
     let woken = hands.woken;
     let (waits, error) = match step {
@@ -387,7 +392,7 @@ fn run(
     }
     if waits {
         thread.shows_posts(pool().places(thread.part.record()));
-        wait::set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
+        limit::arm(&thread);
         // Whoever has said so before found no wait yet.
         if thread.is_killed() {
             sched::wake(&thread, ticket, Err(Error::Killed));

@@ -59,7 +59,9 @@ pub struct Processor {
     pub queue: Roll<(Arc<Thread>, u64)>,
     /// Who decides instead of the round robin.
     pub office: Office,
-    pub timers: Mutex<Timers<Timeout>>,
+    timers: Mutex<Timers<Timeout>>,
+    /// When the first of them is due, written by whoever has the lock; [`u64::MAX`]: there is none.
+    next_timer: AtomicU64,
     /// When the timer comes, if it was set; [`u64::MAX`]: it was not. Only the processor itself sets it.
     alarm: AtomicU64,
     /// Record of the thread whose wait the short way of a message has ended here, for the kernel proper to do the rest; 0: nobody's.
@@ -94,6 +96,7 @@ impl Processor {
             queue: Roll::default(),
             office: Office::default(),
             timers: Mutex::new(Timers::new()),
+            next_timer: AtomicU64::new(u64::MAX),
             alarm: AtomicU64::new(u64::MAX),
             posted: AtomicU32::new(0),
             put_by: PutBy::default(),
@@ -159,6 +162,19 @@ impl Processor {
     pub fn is_free(&self) -> bool {
         let is_idle = || self.idle.load(Ordering::SeqCst);
         is_idle() && self.online.load(Ordering::Relaxed) && self.queue.is_empty() && is_idle()
+    }
+
+    /// Does something with what is to happen here at some moment.
+    pub fn timers<T>(&self, what: impl FnOnce(&mut Timers<Timeout>) -> T) -> T {
+        let mut timers = self.timers.lock();
+        let done = what(&mut timers);
+        self.next_timer.store(timers.next().unwrap_or(u64::MAX), Ordering::Relaxed);
+        done
+    }
+
+    /// When the first of that is due.
+    pub fn next_timer(&self) -> Option<u64> {
+        Some(self.next_timer.load(Ordering::Relaxed)).filter(|at| *at != u64::MAX)
     }
 
     /// When the timer comes.

@@ -20,7 +20,7 @@ use crate::saved::Saved;
 use crate::seat::{self, Next};
 use crate::secret;
 use crate::task::account;
-use crate::thread::{Thread, answer, seen};
+use crate::thread::{Thread, Wait, answer, seen};
 use crate::trace;
 use crate::watch;
 use abi::trace::kind;
@@ -94,18 +94,9 @@ pub fn begin_wait(thread: Saved<'_>) -> u64 {
     begin_wait_as(thread, |_| {})
 }
 
-/// The same; `note` is told the ticket before anybody can find the thread waiting.
-pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(u64)) -> u64 {
-    here().attend();
-    let ticket = {
-        let mut wait = thread.wait.lock();
-        wait.life.wait();
-        wait.ticket += 1;
-        thread.shows_posts([0; 2]);
-        thread.shows(state::WAITING);
-        note(wait.ticket);
-        wait.ticket
-    };
+/// The same; `note` has the wait before anybody can find the thread in it.
+pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(&mut Wait)) -> u64 {
+    let ticket = begin_wait_that_is_looked_at(thread, note);
     // Only now: who kills the thread or ends the text from here on finds it waiting, and wakes it.
     if thread.domain().text.is_dead() {
         at(0, Timeout::Grace(Arc::clone(&thread)));
@@ -118,6 +109,19 @@ pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(u64)) -> u64 {
         }
     }
     ticket
+}
+
+/// The same for one who then looks himself whether the thread was killed or its text has ended, and wakes it: who does either from here on finds it
+/// waiting.
+pub fn begin_wait_that_is_looked_at(thread: Saved<'_>, note: impl FnOnce(&mut Wait)) -> u64 {
+    here().attend();
+    let mut wait = thread.wait.lock();
+    wait.life.wait();
+    wait.ticket += 1;
+    thread.shows_posts([0; 2]);
+    thread.shows(state::WAITING);
+    note(&mut wait);
+    wait.ticket
 }
 
 /// Makes a waiting thread ready with the result of its call. Whether it was waiting for this.
@@ -182,7 +186,7 @@ fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Op
     thread.card.rise();
     if let Some((processor, key)) = wait.timer.take() {
         // Its time-out would stay until it is due, which may be never.
-        machine().processors[processor].timers.lock().cancel(key);
+        machine().processors[processor].timers(|timers| timers.cancel(key));
     }
     Some(left)
 }
@@ -349,20 +353,20 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
     let before = old.as_ref().map_or(0, |old| old.number);
     if let Some(old) = &old {
         account(old, here.local.hold().switched_at);
-        old.inner.lock().area.save_vector_state();
         let turn = if gives_way { old.wait.lock().life.ready() } else { None };
-        let yields;
+        let (yields, in_post);
         {
-            // Its root stays loaded until the next one is, and it may end elsewhere before.
             let mut local = here.local.hold();
-            let inner = old.inner.lock();
+            let mut inner = old.inner.lock();
+            inner.area.save_vector_state();
             old.shows_where(&inner);
+            in_post = post::short::lay_down(old, &inner);
+            // Its root stays loaded until the next one is, and it may end elsewhere before.
             local.keep = Some(inner.domain.clone());
             drop(inner);
             local.current = None;
             yields = core::mem::take(&mut local.yields);
         }
-        let in_post = post::short::lay_down(old);
         place::lets_go(here);
         if !old.card.is_parked() {
             // Before another one can take it up: whoever reads who runs sees no thread in two places.
@@ -454,7 +458,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
 
 /// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.
 fn set_alarm(here: &Processor, also: Option<u64>) {
-    let timer = here.timers.lock().next();
+    let timer = here.next_timer();
     let turn_ends = || {
         let local = here.local.hold();
         local.current.is_some().then_some(local.quantum_end)

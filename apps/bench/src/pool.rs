@@ -7,10 +7,11 @@ use crate::rounds::Plan;
 use crate::{clock, service};
 use alloc::format;
 use alloc::string::String;
+use musubi::abi::post::number;
 use musubi::command::{Child, Command};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::post::{self, FOR_EVER, Post};
-use musubi::rt::time;
+use musubi::rt::{info, task, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// Rounds, as in the paper.
@@ -20,6 +21,10 @@ const TICK: usize = 26;
 /// Bytes of a message.
 pub const BYTES: usize = 48;
 const OP: u32 = 7;
+/// A limit of time that no wait comes to, in nanoseconds.
+const LIMIT: u64 = 60_000_000_000;
+/// Rounds with a processor that has nothing to do: that it hears of a message takes long where processors take turns.
+const IDLE_ROUNDS: usize = 500;
 
 /// What a message carries.
 type Words = [u64; 6];
@@ -82,6 +87,11 @@ fn queued(report: &Report, posts: &Posts) -> Result<(), String> {
 
 fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
     by_posts(report, posts, true)?;
+    let Posts { there, back, .. } = *posts;
+    play(report, posts, "limited", false, |words| there.send_and_receive(OP, words, back, LIMIT).map(|m| m.words))?;
+    if task::processors().count() > 1 {
+        beside_idle(report, posts)?;
+    }
     let tasks = posts.all();
     let me = Rendezvous { tasks: &tasks, me: PLAYER };
     play(report, posts, "rendezvous", true, |words| me.send_and_receive(PARTNER, OP, words))
@@ -103,6 +113,33 @@ fn by_posts(report: &Report, posts: &Posts, at_length: bool) -> Result<(), Strin
         there.send(OP, words, None)?;
         back.receive(FOR_EVER).map(|m| m.words)
     })
+}
+
+/// Plain messages, whose sender goes on with something else: so a processor that has nothing to do takes whoever they wake.
+fn beside_idle(report: &Report, posts: &Posts) -> Result<(), String> {
+    let Posts { there, back, .. } = *posts;
+    let about = info::all().map_err(|e| format!("the info section: {e}"))?;
+    let number = number(task::identity().node, back.0).ok_or("a post without a number")?;
+    let partner = posts.partner("woken")?;
+    let mut failed = Ok(());
+    let mut words = [1, 2, 3, 4, 5, 6];
+    let mut round = || {
+        let came = there.send(OP, words, None).and_then(|()| {
+            while about.messages(number.into()) == 0 {
+                core::hint::spin_loop();
+            }
+            back.receive(FOR_EVER)
+        });
+        match came {
+            Ok(came) => words = came.words,
+            Err(error) => failed = Err(error),
+        }
+    };
+    round();
+    let each = Plan::new(IDLE_ROUNDS).measure(&mut round);
+    report.case(Case { case: "ping-pong", way: "idle", bytes: BYTES }, &each, &[]);
+    end(partner)?;
+    failed.map_err(|e| format!("a round beside an idle processor: {e}"))
 }
 
 fn play(
@@ -174,6 +211,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
     }
     let played = match way {
         "pool" => by_pool(&posts),
+        "limited" => by_pool_within(&posts, LIMIT),
         "question" => by_question(&posts),
         "woken" => by_plain_sends(&posts),
         "rendezvous" => by_rendezvous(&posts),
@@ -190,10 +228,14 @@ fn one_more(words: Words) -> Words {
     words.map(|word| word + 1)
 }
 
-fn by_pool(&[there, back, _]: &[Post; 3]) -> Result<(), Error> {
-    let mut message = there.receive(FOR_EVER)?;
+fn by_pool(posts: &[Post; 3]) -> Result<(), Error> {
+    by_pool_within(posts, FOR_EVER)
+}
+
+fn by_pool_within(&[there, back, _]: &[Post; 3], limit: u64) -> Result<(), Error> {
+    let mut message = there.receive(limit)?;
     loop {
-        message = back.send_and_receive(OP, one_more(message.words), there, FOR_EVER)?;
+        message = back.send_and_receive(OP, one_more(message.words), there, limit)?;
     }
 }
 

@@ -128,6 +128,18 @@ impl Known<'_> {
         self.permit(name, needed).filter(|permit| self.pool.is_good(permit)).map(|permit| permit.post)
     }
 
+    /// [`Pool::limit`]. Whether the timer that is set is early enough.
+    #[inline]
+    pub fn limit(&self, until: u64) -> bool {
+        self.me.limit(until)
+    }
+
+    /// Whether it still is.
+    #[inline]
+    pub fn has_timer(&self, until: u64) -> bool {
+        self.me.has_timer(until)
+    }
+
     /// [`Pool::send`] of what is in these hands, where whoever is to be woken is left.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ extern crate alloc;
 mod account;
 mod face;
 mod free;
+mod limit;
 mod lock;
 mod message;
 mod notice;
@@ -22,6 +23,7 @@ mod sync;
 
 pub use account::Share;
 pub use face::Known;
+pub use limit::Rung;
 pub use message::{Back, Body, Hands, Letter, Lies, Message, Question, REGISTERS, Range, Sender};
 pub use notice::Notice;
 pub use part::{Reserve, Whose};

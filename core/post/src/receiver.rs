@@ -1,6 +1,7 @@
 //! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
 
 use crate::face::{FACES, Face};
+use crate::limit::Limit;
 use crate::message::{Body, Envelope, Hands, Letter, Question};
 use crate::pool::Woken;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
@@ -86,15 +87,22 @@ pub(crate) struct Receiver {
     asked: Letter,
     original: owned::AtomicU64,
     loan: AtomicU32,
+    pub limit: Limit,
     /// Of a record that is free.
     pub next: AtomicU32,
 }
 
 impl Receiver {
+    /// Of the wait that begins next.
+    #[inline(always)]
+    pub fn next_ticket(&self) -> u32 {
+        ((self.state.load(Ordering::Relaxed) >> 8) as u32).wrapping_add(1)
+    }
+
     /// A wait begins. Only its own thread says so.
     #[inline(always)]
     pub fn begin(&self, domain: u32) -> u32 {
-        let ticket = ((self.state.load(Ordering::Relaxed) >> 8) as u32).wrapping_add(1);
+        let ticket = self.next_ticket();
         self.domain.store(domain, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.loan.store(0, Ordering::Relaxed);

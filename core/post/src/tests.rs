@@ -4,6 +4,7 @@ mod accounts;
 mod all;
 mod deaths;
 mod depths;
+mod limit;
 mod lock;
 mod machine;
 mod model;

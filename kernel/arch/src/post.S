@@ -58,8 +58,8 @@
 post_on:
     cmpl $0, %gs:ATTENTION
     jne syscall_slow
-    cmp $-1, %rdx                                   # a limit of time is for the kernel proper
-    jne syscall_slow
+    cmp $-1, %rdx                                   # a limit of time is kept
+    jne limited_on
     mov %gs:BEARER, %rdx                            # its card: where it goes on, if it rests
     mov %rcx, REST_RIP(%rdx)
     mov %rsp, REST_SP(%rdx)
@@ -110,6 +110,7 @@ plain_on:                                           # a message alone, or a wait
     jne syscall_slow
 1:  cmpl $0, %gs:ATTENTION
     jne syscall_slow
+limited_on:
     mov %rsp, %gs:SCRATCH
     mov %gs:STACK, %rsp
     put_frame %gs:SCRATCH, %rdx                     # window code may have made this call, and keeps all of it

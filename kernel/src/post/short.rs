@@ -1,13 +1,13 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, WORDS, fail, may_receive, pool, say, show, wake};
+use super::{Part, WORDS, fail, limit, may_receive, pool, say, show, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
-use crate::thread::Thread;
+use crate::thread::{Inner, Thread};
 use crate::watch;
 use ::post::{By, Hands, Known, Letter, Lies, Question, Step, Woken};
 use ::sched::{Phase, QUANTUM_NS, place};
@@ -106,19 +106,24 @@ const HEAD_POST: u64 = head(0, 0, u16::MAX as u32);
 #[inline(always)]
 pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     match (frame.rax, frame.rsi) {
-        (CALL, 1..) => send_and_receive(frame, domain, own),
-        (CALL, 0) => ask(frame, domain, own),
-        (ANSWER, 1..) => answer_and_receive(frame, domain, own),
+        (CALL, 1..) => send_and_receive::<false>(frame, domain, own),
+        (CALL, 0) => ask::<false>(frame, domain, own),
+        (ANSWER, 1..) => answer_and_receive::<false>(frame, domain, own),
         _ => Way::Refused.go(frame),
     }
 }
 
-/// The same for what is sent or received alone. For ever or not at all: any other limit of time is a timer's.
+/// The same for what is sent or received alone, and for waits with a limit of time.
 #[inline(always)]
 pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     match (frame.rax, frame.rsi, frame.rdx) {
         (SEND, _, _) => send(frame, domain, own),
-        (RECEIVE, 1, 0 | u64::MAX) => receive(frame, domain, own),
+        (RECEIVE, 1, 0 | u64::MAX) => receive::<false>(frame, domain, own),
+        (RECEIVE, 1, _) => receive::<true>(frame, domain, own),
+        (_, _, 0) => Way::Refused.go(frame),
+        (CALL, 1.., _) => send_and_receive::<true>(frame, domain, own),
+        (CALL, 0, _) => ask::<true>(frame, domain, own),
+        (ANSWER, 1.., _) => answer_and_receive::<true>(frame, domain, own),
         _ => Way::Refused.go(frame),
     }
 }
@@ -143,38 +148,38 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
 }
 
 #[inline(never)]
-fn receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+fn receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: at, rdx: timeout, .. } = *frame;
-    make(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
+    make::<LIMITED>(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
 }
 
 #[inline(never)]
-fn send_and_receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+fn send_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: to, rsi: at, .. } = *frame;
-    make(frame, domain, own, at, |by, hands| {
+    make::<LIMITED>(frame, domain, own, at, |by, hands| {
         let (to, at) = (by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?);
         Some(by.send_and_receive(to, at, hands))
     })
 }
 
 #[inline(never)]
-fn ask(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+fn ask<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let to = frame.rdi;
-    make(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
+    make::<LIMITED>(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
 }
 
 #[inline(never)]
-fn answer_and_receive(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+fn answer_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: question, rsi: at, .. } = *frame;
-    make(frame, domain, own, at, |by, hands| {
+    make::<LIMITED>(frame, domain, own, at, |by, hands| {
         let (question, at) = (Question::from_word(question)?, by.permit(at, Rights::READ)?);
         Some(by.answer_and_receive(question, at, hands))
     })
 }
 
-/// What all of them do. `call` does nothing if it is `None`.
+/// What all of them do. `call` does nothing if it is `None`. A limit of time is `rdx`; where the thread's timer is to be set for it, the kernel proper does that.
 #[inline(always)]
-fn make(
+fn make<const LIMITED: bool>(
     frame: &mut Frame,
     domain: u32,
     own: &'static Card,
@@ -183,17 +188,24 @@ fn make(
 ) -> ! {
     let processor = arch::percpu::index();
     let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
+    let until = if LIMITED { time::now().checked_add(frame.rdx) } else { None };
+    if until.is_some_and(|until| !by.limit(until)) {
+        Way::Refused.go(frame);
+    }
     own.rest(processor);
     let mut hands = Carrier::new(frame, at);
     let step = call(&by, &mut hands);
-    let way = match hands.next {
-        Some(next) => {
-            own.has_lain_down();
-            Way::To(next, None)
-        }
-        None => slowly(&mut hands, own, step, processor),
-    };
-    way.go(hands.frame)
+    if let (Some(until), Some(Step::Waits(_))) = (until, &step)
+        && !by.has_timer(until)
+    {
+        // It has come just now, and it was too early: who settles has it set anew, soon.
+        here().set_alarm(Some(time::now()));
+    }
+    if let Some(next) = hands.next {
+        own.has_lain_down();
+        Way::To(next, None).go(hands.frame)
+    }
+    slowly(&mut hands, own, step, processor).go(hands.frame)
 }
 
 /// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
@@ -352,11 +364,10 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         inner.sync();
         inner.domain.clone()
     };
-    let ticket = begin_wait(Saved::at_rest(thread));
-    thread.shows_posts(pool().places(thread.part.record()));
-    let posted = {
-        // Under the lock under which [`is_to_settle`] looks.
-        let mut wait = thread.wait.lock();
+    let mut posted = false;
+    // Under the lock under which [`is_to_settle`] looks.
+    let ticket = sched::begin_wait_that_is_looked_at(Saved::at_rest(thread), |wait| {
+        thread.part.wait.store(wait.ticket, Ordering::SeqCst);
         if is_last {
             // It has not been let go of here yet; see `lay_down`.
             card.rise();
@@ -365,11 +376,13 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
             card.lie();
             thread.due.keep_from_short(card);
         }
-        core::mem::take(&mut wait.posted)
-    };
+        posted = core::mem::take(&mut wait.posted);
+        thread.shows_posts(pool().places(thread.part.record()));
+    });
     if !is_last && here.office.is_taken() {
         seat::note(Event { kind: event::CALL, thread: thread.number, a: CALL, ..Event::default() });
     }
+    limit::arm(thread);
     if posted {
         wake(pool().woken(thread.part.record()));
     } else if thread.is_killed() {
@@ -381,7 +394,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
 
 /// Begins a wait of the thread's in the pool: whoever finds it waiting finds that, too.
 pub fn begin_wait(thread: Saved<'_>) -> u64 {
-    sched::begin_wait_as(thread, |ticket| thread.part.wait.store(ticket, Ordering::SeqCst))
+    sched::begin_wait_as(thread, |wait| thread.part.wait.store(wait.ticket, Ordering::SeqCst))
 }
 
 /// Whether a thread whose wait is over rests on a processor that has not written that down: it will make the thread ready then.
@@ -403,13 +416,12 @@ pub fn is_to_settle(thread: &Thread) -> bool {
 }
 
 /// A wait in the pool of a thread that its processor is about to let go of, if whoever ends it may have the thread go on
-/// on the short way: it has no limit of time, and keeps no secret.
-pub fn lay_down(thread: &Thread) -> Option<u64> {
+/// on the short way: it keeps no secret.
+pub fn lay_down(thread: &Thread, inner: &Inner) -> Option<u64> {
     let ticket = thread.part.wait.load(Ordering::SeqCst);
     if ticket == 0 {
         return None;
     }
-    let inner = thread.inner.lock();
     if inner.domain.is_secret() || inner.domain.text.place.is_nsys() {
         return None;
     }
@@ -420,7 +432,7 @@ pub fn lay_down(thread: &Thread) -> Option<u64> {
 /// It was let go of.
 pub fn lies(thread: &Thread, ticket: u64) {
     let wait = thread.wait.lock();
-    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket && wait.timer.is_none() {
+    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
         thread.card.lie();
         thread.due.keep_from_short(&thread.card);
     }

@@ -4,6 +4,7 @@ use crate::alarm;
 use crate::fault;
 use crate::gate::Binding;
 use crate::pager;
+use crate::post::limit;
 use crate::processor::{Processor, here};
 use crate::thread::Thread;
 use abi::Error;
@@ -13,6 +14,8 @@ use alloc::sync::{Arc, Weak};
 /// What a timer does.
 pub enum Timeout {
     Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
+    /// The thread's waits for messages, set for this moment: see [`crate::post::limit`].
+    Message(Arc<Thread>, u64),
     /// A killed thread's callee has had its time.
     Grace(Arc<Thread>),
     /// A text has had a while for a fault, or for a call of one that has ended.
@@ -28,7 +31,7 @@ pub enum Timeout {
 /// Something to happen at `deadline` (ns since boot), on this processor.
 pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
     let here = here();
-    let key = here.timers.lock().add(deadline, what);
+    let key = here.timers(|timers| timers.add(deadline, what));
     here.attend();
     (here.index, key)
 }
@@ -44,11 +47,12 @@ pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<
 /// Whatever is due on this processor.
 pub fn expire(here: &Processor, now: u64) {
     loop {
-        let expired = here.timers.lock().expired(now);
+        let expired = here.timers(|timers| timers.expired(now));
         match expired {
             Some(Timeout::Wake { thread, ticket, result }) => {
                 super::wake(&thread, ticket, result);
             }
+            Some(Timeout::Message(thread, until)) => limit::rings(&thread, until, now),
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
             Some(Timeout::Lent(binding, task)) => binding.upgrade().into_iter().for_each(|binding| binding.is_due(task)),

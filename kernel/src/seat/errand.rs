@@ -98,7 +98,7 @@ fn recall(thread: &Arc<Thread>, errand: &Errand) {
 fn end_wait(here: &Processor, thread: &Thread) {
     let mut wait = thread.wait.lock();
     if let Some((processor, key)) = wait.timer.take() {
-        crate::machine::machine().processors[processor].timers.lock().cancel(key);
+        crate::machine::machine().processors[processor].timers(|timers| timers.cancel(key));
     }
     if wait.life.resume(here.index) {
         thread.shows(abi::task::state::RUNNING);
