@@ -29,14 +29,37 @@ pub const CHECKS: &[Check] = &[("a_crowd_takes_all_there_is", a_crowd)];
 
 const CROWD: usize = 12;
 /// Of the memory that they and this program share: a word that lets them begin, and for each what it was refused with (bits by the
-/// errors' words), how much it has taken, and how often it has tried everything in vain since.
-const WORDS: u64 = 3;
+/// errors' words) of each kind, how much it has taken, and how often it has tried everything in vain since.
+const WORDS: u64 = KINDS.len() as u64 + 2;
 /// Tries in vain of each until all there is counts as taken.
 const VAIN: u64 = 3;
 /// Longer than this nothing takes.
 const PATIENCE_NS: u64 = 240_000_000_000;
 /// Bytes that may be fewer afterwards: tables of servers that have grown for so many programs.
 const GROWN: u64 = 2 << 20;
+
+// What there is to take.
+const PAGES: usize = 0;
+const SECTIONS: usize = 1;
+const THREADS: usize = 2;
+const POSTS: usize = 3;
+const MESSAGES: usize = 4;
+const TASKS: usize = 5;
+const FILES: usize = 6;
+/// Of each kind what it is called, the error with which somebody is refused in the end, and with which others somebody may be: a thread needs a stack, which is a
+/// section and has pages; of pages, and of the kernel's heap, the machine may be short before anybody has all that he may have; and a
+/// server whose heap finds no memory ends (docs/caveats.md, used-up memory). What is queued has its room from the beginning.
+const KINDS: [(&str, Error, &[Error]); 7] = [
+    ("pages", Error::MemoryQuota, &[Error::NoMemory]),
+    ("sections", Error::SectionQuota, &[Error::NoMemory]),
+    ("threads", Error::ThreadQuota, &[Error::SectionQuota, Error::MemoryQuota, Error::NoMemory]),
+    ("posts", Error::PostQuota, &[Error::NoMemory]),
+    ("messages", Error::MessageQuota, &[]),
+    ("tasks", Error::TaskQuota, &[Error::NoMemory]),
+    ("files", Error::Quota, &[Error::NoMemory, Error::Dead]),
+];
+const TAKEN: usize = KINDS.len();
+const VAINLY: usize = TAKEN + 1;
 
 /// What a refusal for want of something may be. (`Quota` is a server's.)
 fn is_want(error: Error) -> bool {
@@ -51,24 +74,19 @@ fn a_crowd() -> Outcome {
     all_at_once(&probe)?;
     let before = at_rest()?;
     let sections = sections_of_all();
-    let mut refused = all_at_once(&probe)?;
+    let refused = all_at_once(&probe)?;
     afterwards(&before).map_err(|why| format!("{why}; others: {:?}", others(&sections, &sections_of_all())))?;
     probe.servers()?;
-    // What they were refused with: all that there is to be short of, and nothing else.
-    for error in [Error::ThreadQuota, Error::TaskQuota, Error::PostQuota, Error::MessageQuota, Error::SectionQuota] {
-        let one_of = [error, Error::NoMemory, Error::MemoryQuota, Error::Quota];
-        holds!(one_of.iter().any(|error| refused & bit(*error) != 0), "nobody was refused with {error}: {refused:x}");
-        refused &= !bit(error);
+    for ((kind, own, others), refused) in KINDS.iter().zip(refused) {
+        holds!(refused & bit(*own) != 0, "{kind}: nobody was refused with {own:?}, but {refused:x} (bits by errors)");
+        let wrong = others.iter().fold(refused & !bit(*own), |left, error| left & !bit(*error));
+        same!(wrong, 0, "{kind}: other refusals (bits by errors)");
     }
-    refused &= !(bit(Error::NoMemory) | bit(Error::Quota) | bit(Error::MemoryQuota) | bit(Error::SpaceQuota));
-    // A server whose heap finds no memory ends (docs/caveats.md, used-up memory).
-    refused &= !bit(Error::Dead);
-    same!(refused, 0, "other refusals (bits by their words)");
     Ok(())
 }
 
-/// A crowd comes, takes all, is looked at, and goes. What it was refused with.
-fn all_at_once(probe: &Probe) -> Result<u64, String> {
+/// A crowd comes, takes all, is looked at, and goes. What it was refused with, of each kind.
+fn all_at_once(probe: &Probe) -> Result<[u64; KINDS.len()], String> {
     let shared = data(PAGE).map_err(doing("create"))?;
     section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let mut crowd = Vec::with_capacity(CROWD);
@@ -88,23 +106,28 @@ fn all_at_once(probe: &Probe) -> Result<u64, String> {
     shared.delete().map_err(doing("delete"))?;
     outcome.and(ended).and(removed).map_err(|why| format!("{why}; refused with, taken: {report:x?}"))?;
     eprintln!("refused with (bits by errors), taken: {report:x?}");
-    Ok(report.iter().fold(0, |all, (errors, _)| all | errors))
+    Ok(report.iter().fold([0; KINDS.len()], |all, (errors, _)| core::array::from_fn(|kind| all[kind] | errors[kind])))
 }
 
 fn bit(error: Error) -> u64 {
     1 << error.word().min(63)
 }
 
-fn told(shared: &Section, n: usize) -> (u64, u64) {
-    let at = shared.base() + 8 * (1 + n as u64 * WORDS);
-    (load(at), load(at + 8))
+/// Where one of them tells something: its errors of each kind, what it has taken, what was in vain.
+fn at(shared: u64, n: u64, what: usize) -> u64 {
+    shared + 8 * (1 + n * WORDS + what as u64)
+}
+
+fn told(shared: &Section, n: usize) -> ([u64; KINDS.len()], u64) {
+    let read = |what| load(at(shared.base(), n as u64, what));
+    (core::array::from_fn(read), read(TAKEN))
 }
 
 /// Waits until each has tried everything in vain. One may end: its stack or its heap found no memory.
 fn full(shared: &Section, crowd: &[Child]) -> Outcome {
     let until = time::now_ns() + PATIENCE_NS;
     for (n, child) in crowd.iter().enumerate() {
-        let vain = shared.base() + 8 * (1 + n as u64 * WORDS) + 16;
+        let vain = at(shared.base(), n as u64, VAINLY);
         while load(vain) < VAIN && task::info(child.task).is_some() {
             holds!(time::now_ns() < until, "number {n} of the crowd has not done yet");
             time::sleep_ns(5_000_000);
@@ -201,8 +224,7 @@ impl Probe {
 
 /// One of the crowd: takes of everything by turns, as long as there is any, and keeps it.
 pub fn one(shared: u64, n: u64) -> i32 {
-    let at = shared + 8 * (1 + n * WORDS);
-    let (errors, taken, vain) = (word(at), word(at + 8), word(at + 16));
+    let (taken, vain) = (word(at(shared, n, TAKEN)), word(at(shared, n, VAINLY)));
     let Ok(room) = Section::create(task::memory().map_or(64 << 20, |memory| memory.total), 0, kind::DATA, 0) else {
         return 1;
     };
@@ -216,31 +238,31 @@ pub fn one(shared: u64, n: u64) -> i32 {
     }
     loop {
         let mut some = false;
-        let mut take = |took: Result<(), Error>| {
+        let mut take = |kind: usize, took: Result<(), Error>| {
             match took {
                 Ok(()) => {
                     some = true;
                     taken.fetch_add(1, Ordering::SeqCst);
                 }
-                Err(error) => _ = errors.fetch_or(bit(error), Ordering::SeqCst),
+                Err(error) => _ = word(at(shared, n, kind)).fetch_or(bit(error), Ordering::SeqCst),
             }
             took.is_ok()
         };
         // By the kernel's own store: what is refused is an error, not a fault.
         let page = |at: u64| stub::identity(&Trap, room.base() + at * PAGE).map(drop);
         (0..64).any(|_| {
-            let took = take(page(pages));
+            let took = take(PAGES, page(pages));
             pages += u64::from(took);
             !took
         });
-        (0..8).any(|_| !take(Section::create(PAGE, PAGE, kind::DATA, 0).map(drop)));
-        (0..2).any(|_| !take(thread::spawn(|| thread::park(), 0).map(drop)));
-        (0..4).any(|_| !take(Post::any().map(drop)));
-        (0..2).any(|_| !take(post.send_copies(&Body { op: 1, words: [n; 6] }, 64).map(drop)));
-        take(task::create(&Limits::default(), user, b"one of many").map(drop));
+        (0..8).any(|_| !take(SECTIONS, Section::create(PAGE, PAGE, kind::DATA, 0).map(drop)));
+        (0..2).any(|_| !take(THREADS, thread::spawn(|| thread::park(), 0).map(drop)));
+        (0..4).any(|_| !take(POSTS, Post::any().map(drop)));
+        (0..2).any(|_| !take(MESSAGES, post.send_copies(&Body { op: 1, words: [n; 6] }, 64).map(drop)));
+        take(TASKS, task::create(&Limits::default(), user, b"one of many").map(drop));
         if let Some(file) = &file {
             (0..8).any(|_| {
-                let took = take(file.write_all(written, &block));
+                let took = take(FILES, file.write_all(written, &block));
                 written += if took { block.len() as u64 } else { 0 };
                 !took
             });
