@@ -23,7 +23,7 @@ use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::ledger::ledger_serve;
 use musubi::interfaces::loader::LoaderClient;
-use musubi::interfaces::power::power_serve;
+use musubi::interfaces::power::power_serve_by;
 use musubi::interfaces::ready::ready_serve;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::servers_serve_by;
@@ -81,10 +81,11 @@ impl System {
         let client = LOADER.get_or_try(|| LoaderClient::bind(loader)).map_err(doing("loader"))?;
         let ready = ready_serve(&BOOK).map_err(doing("gates"))?;
         let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
-        let power = power_serve(&SWITCH).map_err(doing("gates"))?;
-        let ways = Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"))?;
-        let servers = servers_serve_by(&SUPERVISOR, ways).map_err(doing("gates"))?;
-        ready.admit(&ANYBODY).and_then(|()| servers.admit(&ANYBODY)).map_err(doing("acl"))?;
+        let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"));
+        // The machine is switched off once: nobody waits behind another one.
+        let power = power_serve_by(&SWITCH, by_post()?.receivers(1)).map_err(doing("gates"))?;
+        let servers = servers_serve_by(&SUPERVISOR, by_post()?).map_err(doing("gates"))?;
+        [&ready, &power, &servers].into_iter().try_for_each(|gates| gates.admit(&ANYBODY)).map_err(doing("acl"))?;
         thread::spawn(|| SUPERVISOR.end_them(), 0).map_err(doing("thread"))?;
         let devices = gate(start, "DEVICES")?;
         let mut has_console = false;

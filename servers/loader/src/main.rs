@@ -16,10 +16,12 @@ use alloc::format;
 use alloc::vec::Vec;
 use manifest::Manifest;
 use musubi::Start;
-use musubi::interfaces::devices::devices_serve;
+use musubi::interfaces::devices::devices_serve_by;
 use musubi::interfaces::loader::loader_serve;
 use musubi::interfaces::pack::pack_serve;
 use musubi::interfaces::request::Request;
+use musubi::rt::post::Post;
+use musubi::rt::serve::Ways;
 use musubi::rt::{self, Gates, Once, gate::ANYBODY, task, thread};
 
 musubi::program!(run);
@@ -56,8 +58,9 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
 
     let loader = loader_serve(service).map_err(text("gates"))?;
     let pack = pack_serve(table).map_err(text("gates"))?;
-    let devices = devices_serve(devices).map_err(text("gates"))?;
-    loader.admit(&ANYBODY).map_err(text("acl"))?;
+    let post = Post::any().map_err(text("a post"))?;
+    let devices = devices_serve_by(devices, Ways::default().post(post)).map_err(text("gates"))?;
+    loader.admit(&ANYBODY).and_then(|()| devices.admit(&ANYBODY)).map_err(text("acl"))?;
 
     if let Some((_, lines)) = table.find(PLACEMENT) {
         service.placements.read(lines)?;

@@ -1,19 +1,21 @@
 //! The system's own servers.
 
-use super::answers;
+use super::{answers, result_of};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::vec::Vec;
 use musubi::command::Command;
 use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
+use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::power::PowerClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
-use musubi::rt::later::Answer;
+use musubi::rt::later::{Answer, Later};
 use musubi::rt::{section, time};
 use musubi::{Error, Rights, names};
 
@@ -52,6 +54,24 @@ pub fn every_server_by_both_ways() -> Outcome {
         keyboard.listen(u64::MAX),
         "a way that is not there"
     );
+    let devices = DevicesClient::bind(gate("devices")?).map_err(doing("bind"))?;
+    let posts = devices.by_post(&answers).map_err(doing("devices"))?;
+    same!(
+        posts.route(u64::MAX, u64::MAX).map_err(doing("sending"))?.wait(),
+        devices.route(u64::MAX, u64::MAX),
+        "an interrupt that is not there"
+    );
+    same!(
+        posts.trace(u64::MAX).map_err(doing("sending"))?.wait(),
+        Err(Error::BadArgument),
+        "what no trace is asked for"
+    );
+    let power = PowerClient::bind(gate("power")?).map_err(doing("bind"))?;
+    let methods = PowerClient::INTERFACE.methods.len() as u64;
+    // (The machine is not to be switched off.)
+    let posts = Later::by_post(power.bound(), &answers, methods, PowerClient::IDENTITY).map_err(doing("power"))?;
+    let none = posts.begin(methods, [0; 6], []).map_err(doing("sending"))?.wait().and_then(result_of);
+    same!(none, Err(Error::BadArgument), "a method of the switch that is not there");
     Ok(())
 }
 
