@@ -377,8 +377,8 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
             thread.due.keep_from_short(card);
         }
         posted = core::mem::take(&mut wait.posted);
-        thread.shows_posts(pool().places(thread.part.record()));
     });
+    thread.shows_posts(pool().places(thread.part.record()));
     if !is_last && here.office.is_taken() {
         seat::note(Event { kind: event::CALL, thread: thread.number, a: CALL, ..Event::default() });
     }
