@@ -98,15 +98,21 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
     Ok(())
 }
 
-/// Ends with status 10 when a refused access to the page at [`REFUSED`] is told as it should be, with 11 if otherwise.
-fn hear([kind, _, address, b]: [u64; 4]) {
+/// Ends when it hears of a refused access to the page at [`REFUSED`], with status 10 if all is as it should be and the thread is still there, with 13 if it is
+/// not and its text can be gone, too; with 12 if something is told otherwise. (11 would say that the high level does not answer.)
+fn hear([kind, thread, address, b]: [u64; 4]) {
     if kind as u32 != event::EXCEPTION || address != REFUSED {
         return;
     }
     let (text, right) = (b & !(GRANULE - 1), b % GRANULE);
-    let is_right =
-        kind >> 32 == cause::NO_SECTION && right == Rights::READ.bits().into() && section::owner(text).is_ok();
-    task::exit(if is_right { 10 } else { 11 });
+    let is_right = thread != 0 && kind >> 32 == cause::NO_SECTION && right == Rights::READ.bits().into();
+    // First: a program's text is there as long as its threads are.
+    let has_text = section::owner(text).is_ok();
+    task::exit(match (is_right, thread::info(thread)) {
+        (true, Some(_)) if has_text => 10,
+        (true, None) => 13,
+        _ => 12,
+    });
 }
 
 fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<Ready>) -> Result<(), Error> {
