@@ -96,13 +96,14 @@ fn all_at_once(probe: &Probe) -> Result<[u64; KINDS.len()], String> {
     }
     store(shared.base(), 1);
     let outcome = full(&shared, &crowd).and_then(|()| probe.servers()).and_then(|()| probe.a_program());
+    // What somebody is told while he is ended is another thing.
+    let report = (0..CROWD).map(|n| told(&shared, n)).collect::<Vec<_>>();
     let ended = crowd.iter().try_for_each(end);
     // What is in files stays.
     let removed = (0..CROWD).try_for_each(|n| match files::remove(format!("/tmp/crowd{n}").as_bytes()) {
         Err(Error::NotFound) => Ok(()),
         other => other.map_err(doing("remove")),
     });
-    let report = (0..CROWD).map(|n| told(&shared, n)).collect::<Vec<_>>();
     shared.delete().map_err(doing("delete"))?;
     outcome.and(ended).and(removed).map_err(|why| format!("{why}; refused with, taken: {report:x?}"))?;
     eprintln!("refused with (bits by errors), taken: {report:x?}");
