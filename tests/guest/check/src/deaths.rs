@@ -227,26 +227,29 @@ fn a_callee_is_told() -> Outcome {
     Ok(())
 }
 
-/// Callees that fault, callers that are killed inside, programs that end with a caller inside: exit, killed, text deleted. What is
+/// All mixed: callees that fault and that end their thread, callers that are killed inside, programs that end with a caller inside, in each way. What is
 /// lost with a death is lost ten thousand times; what only grows to its size has it long before.
 fn ten_thousand() -> Outcome {
     const PARTS: usize = 10;
-    const FAULTS: u64 = 500;
-    const CALLERS: u64 = 480;
-    const PROGRAMS: u64 = 20;
+    const PROGRAMS: u64 = 30;
+    const CALLS: u64 = 16;
+    const CALLERS: u64 = 245;
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let peer = Peer::start()?;
     let mut all: Vec<Memory> = Vec::with_capacity(PARTS);
     let mut held: Vec<Held> = Vec::with_capacity(PARTS);
     for part in 0..PARTS {
-        for n in 0..FAULTS {
-            same!(peer.call(op::FAULT, &[]), Err(Error::Faulted), "part {part}, fault {n}");
-        }
-        // By a program of its own: what a killed thread leaves in its heap goes with it.
-        let line = format!("check as killed-callers {} {} {CALLERS}", peer.gate, flags.base());
-        same!(status_of(&line)?, 0, "part {part}: callers");
         for n in 0..PROGRAMS {
+            for call in 0..CALLS {
+                let (what, told) = [(op::FAULT, Error::Faulted), (op::THREAD_EXIT, Error::Dead)][call as usize % 2];
+                same!(peer.call(what, &[1]), Err(told), "part {part}, call {call} before program {n}");
+            }
+            if n % 15 == 0 {
+                // By a program of its own: what a killed thread leaves in its heap goes with it.
+                let line = format!("check as killed-callers {} {} {CALLERS}", peer.gate, flags.base());
+                same!(status_of(&line)?, 0, "part {part}: callers");
+            }
             one_program(n, flags.base()).map_err(|why| format!("part {part}, program {n}: {why}"))?;
         }
         // In the first one everything grows that has to.
@@ -333,19 +336,19 @@ fn one_program(n: u64, flags: u64) -> Outcome {
     let own = Box::into_raw(Box::new(Peer::start()?));
     // SAFETY: it is taken back below, when the thread that uses it has been joined.
     let peer: &'static Peer = unsafe { &*own };
-    match n % 4 {
-        0 | 1 => {
-            let (thread, outcome) = in_call(peer, op::LOOP, flags, 0)?;
-            if n % 4 == 0 {
-                peer.child.kill().map_err(doing("kill"))?;
-            } else {
-                // Its own thread deletes its text, and it is no more.
-                let _ = peer.call(op::OWN, &[own::DELETE_TEXT, 0]);
-            }
-            thread.join().map_err(doing("join"))?;
-            same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that goes");
+    if n % 4 == 2 {
+        same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits");
+    } else {
+        let what = if n % 4 == 3 { op::SLEEP } else { op::LOOP };
+        let (thread, outcome) = in_call(peer, what, flags, u64::MAX / 2)?;
+        if n % 4 == 1 {
+            // Its own thread deletes its text, and it is no more.
+            let _ = peer.call(op::OWN, &[own::DELETE_TEXT, 0]);
+        } else {
+            peer.child.kill().map_err(doing("kill"))?;
         }
-        _ => same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits"),
+        thread.join().map_err(doing("join"))?;
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that goes");
     }
     let _ = peer.child.kill();
     peer.child.wait_for(20_000_000_000).map_err(doing("wait"))?;
