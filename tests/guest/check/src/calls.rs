@@ -2,6 +2,7 @@
 
 mod depth;
 mod grades;
+pub mod hears;
 mod stacks;
 
 use crate::memory::{data, load, store};

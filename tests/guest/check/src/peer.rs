@@ -122,6 +122,8 @@ pub mod op {
     pub const RAISE: u64 = 45;
     /// Stores to more pages of its own than it may have.
     pub const HOARD: u64 = 46;
+    /// Stores the ticks at `w0` and does `w1` with `w2`...
+    pub const STAMPED: u64 = 47;
 }
 
 /// What only the program's own thread may do.
@@ -154,7 +156,7 @@ fn value(result: Result<u64, Error>) -> Values {
 }
 
 impl Skeleton for Ops {
-    fn dispatch(&self, caller: &Caller, _: u64, w: &[u64; 6]) -> Values {
+    fn dispatch(&self, caller: &Caller, gate: u64, w: &[u64; 6]) -> Values {
         let [what, w @ ..] = *w;
         match what {
             attacks::op::FIRST.. => attacks::serve(caller, what, &w),
@@ -201,6 +203,10 @@ impl Skeleton for Ops {
             op::EXIT => task::exit(w[0] as i32),
             op::THREAD_EXIT => thread::exit(w[0]),
             op::HOARD => value(works::hoard()),
+            op::STAMPED => {
+                store(w[0], time::ticks());
+                self.dispatch(caller, gate, &[w[1], w[2], w[3], w[4], 0, 0])
+            }
             op::LOOP => {
                 store(w[0], 1);
                 loop {

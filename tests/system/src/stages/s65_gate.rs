@@ -138,6 +138,7 @@ pub fn cases() -> Vec<Case> {
                 "counted_plain_calls",
                 "counted_hand_overs",
                 "counted_passing_on",
+                "callers_hear_in_bounded_time",
             ],
         )
         .icount()

@@ -37,6 +37,7 @@ pub const EXACT: &[Check] = &[
     ("counted_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
     ("counted_hand_overs", hand_overs),
     ("counted_passing_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+    ("callers_hear_in_bounded_time", crate::calls::hears::in_bounded_time),
 ];
 
 const SLEEPERS: u64 = 40;
