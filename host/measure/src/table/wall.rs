@@ -7,7 +7,8 @@ use std::fmt;
 
 const ABOUT: &str = "\
 Wall time, nanoseconds of this host: the median of the rounds in two machines that were booted by turns with the peer's, the
-least, and what 99 of a hundred rounds did not exceed where there were so many (a peer's samples are few, and of many rounds each). It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
+least, and what 99 of a hundred rounds did not exceed where there were so many (a peer's samples are few, and of many rounds
+each). It compares with nothing but this run: under QEMU's translator a change of the address space or of the key register
 empties the emulated TLB, which takes microseconds, and on a processor does not; and what else the host does disturbs it.";
 
 const AT_ONCE: &str = "\
