@@ -12,6 +12,7 @@ use musubi::abi::calls::number;
 use musubi::abi::trace::{Event, kind};
 use musubi::command::{Child, Command};
 use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::trace::Trace;
 use musubi::rt::{task, time};
 use musubi::{Error, Rights, trace};
 
@@ -144,36 +145,39 @@ fn part(there: Post, back: Post, other: &Child) -> Outcome {
 /// processor and leaves the kernel (4, 6, 7), and the same from B to A (9, 12, 13). Between them nobody is woken, and no other processor does
 /// anything at all (5, 8, 10, 11).
 fn step_by_step() -> Outcome {
-    const STEPS: u64 = 20;
     let (there, back, other) = partner()?;
-    let mut seen = String::new();
-    let mut found = false;
+    let mut found = Ok(());
     for _ in 0..TRIES {
         let traced = trace::on().map_err(doing("tracing"))?;
-        // A plain message wakes whoever is idle; from then on it is handed over.
-        let b = round(there, back, &other, 0)?;
-        let mut readers = traced.from_now();
-        (1..=STEPS).try_for_each(|n| round(there, back, &other, n).map(drop))?;
-        let events: Vec<(usize, Event)> = readers
-            .iter_mut()
-            .enumerate()
-            .flat_map(|(processor, reader)| core::iter::from_fn(|| reader.take()).map(move |event| (processor, event)))
-            .collect();
+        let events = traced_rounds(&traced, there, back, &other);
         trace::off().map_err(doing("tracing no more"))?;
-        match steps(&events, task::identity().thread, b, STEPS) {
-            Ok(()) => found = true,
-            Err(why) => seen = why,
-        }
-        if found {
+        let (events, b) = events?;
+        found = steps(&events, task::identity().thread, b);
+        if found.is_ok() {
             break;
         }
     }
-    holds!(found, "in {TRIES} tries there was always something else; in the last one {seen}");
+    found.map_err(|why| format!("in {TRIES} tries there was always something else; in the last one {why}"))?;
     part(there, back, &other)
 }
 
-/// Whether the events are those of so many rounds between thread `a` and thread `b`, and nothing else.
-fn steps(events: &[(usize, Event)], a: u64, b: u64, rounds: u64) -> Outcome {
+/// Rounds that are looked at one by one.
+const STEPS: u64 = 20;
+
+/// What is recorded of so many rounds, by processor, and with whom they were played.
+fn traced_rounds(traced: &Trace, there: Post, back: Post, other: &Child) -> Result<(Vec<(usize, Event)>, u64), String> {
+    // A plain message wakes whoever is idle; from then on it is handed over.
+    let b = round(there, back, other, 0)?;
+    let mut readers = traced.from_now();
+    (1..=STEPS).try_for_each(|n| round(there, back, other, n).map(drop))?;
+    let all = readers.iter_mut().enumerate();
+    let events =
+        all.flat_map(|(processor, reader)| core::iter::from_fn(|| reader.take()).map(move |event| (processor, event)));
+    Ok((events.collect(), b))
+}
+
+/// Whether the events are those of rounds between thread `a` and thread `b`, and nothing else.
+fn steps(events: &[(usize, Event)], a: u64, b: u64) -> Outcome {
     let call = number("post_call");
     let is_a_call = |(_, e): &(usize, Event)| e.kind == kind::ENTER && e.handler == call;
     let from = events.iter().position(is_a_call).ok_or("nobody sends")?;
@@ -186,7 +190,7 @@ fn steps(events: &[(usize, Event)], a: u64, b: u64, rounds: u64) -> Outcome {
     }
     let here: Vec<&Event> = events.iter().filter(|one| one.0 == first.0).map(|one| &one.1).collect();
     let mut here = here.into_iter().skip_while(|e| !(e.kind == kind::ENTER && e.handler == call));
-    for n in 0..2 * rounds {
+    for n in 0..2 * STEPS {
         let (from, to) = if n % 2 == 0 { (a, b) } else { (b, a) };
         let wanted: [(&str, &dyn Fn(&Event) -> bool); 4] = [
             ("enters", &|e| e.kind == kind::ENTER && e.handler == call && e.thread == from),

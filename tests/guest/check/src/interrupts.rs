@@ -5,6 +5,7 @@ use crate::sched::{Load, choose, leak, with};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::interfaces::keyboard::{KeyboardClient, way};
 use musubi::rt::{interrupt, sched, task, thread, time};
@@ -74,10 +75,14 @@ fn the_scheduler_calls() -> Outcome {
     with("ageing", || {
         keyboard.listen(way::CALL).map_err(doing("listen"))?;
         until_bound(&keyboard)?;
-        // On a busy host the driver's thread may look by itself just then.
-        let called =
-            (0..5).map(|_| calls(&keyboard, PROBES)).find(|called| !called.as_ref().is_ok_and(|n| *n < PROBES));
-        holds!(called.transpose()?.is_some(), "the scheduler called less often than interrupts came");
+        // On a busy host the driver's thread may look by itself just then; and where there are several processors one may come to another while the
+        // last one is still being dealt with: then the thread is woken, too.
+        let least = if task::processors().count() == 1 { PROBES } else { PROBES * 9 / 10 };
+        let mut called = Vec::new();
+        while called.len() < 5 && called.last().is_none_or(|n| *n < least) {
+            called.push(calls(&keyboard, PROBES)?);
+        }
+        holds!(called.last() >= Some(&least), "of {PROBES} interrupts each time the scheduler called for {called:?}");
         if task::processors().count() == 1 {
             // To the scheduler and back, and no thread of the driver's. Others may run meanwhile: the least counts.
             let each = (0..5).map(|_| {
