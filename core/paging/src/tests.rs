@@ -52,6 +52,23 @@ fn a_hidden_entry_names_no_memory() {
 }
 
 #[test]
+fn what_is_empty_is_passed_over_at_once() {
+    let mut memory = memory();
+    let mut tables = Tables::new(&mut memory).unwrap();
+    for at in [0x1000, 40 * GIB + MIB2 + 0x5000] {
+        tables.map(&mut memory, at, 0x1000, R).unwrap();
+    }
+    let before = memory.touched.get();
+    let over = |from: u64, most| tables.pass_over(&memory, from, 64 * GIB - from, most);
+    assert_eq!(over(0, 5000), 0);
+    assert_eq!(over(MIB2, 5000), 40 * GIB + MIB2, "a table of pages is not looked into");
+    assert_eq!(over(40 * GIB + 2 * MIB2, 5000), 64 * GIB);
+    // Of one table of tables, and of those above it.
+    assert!(memory.touched.get() - before < 3 * 600);
+    assert_eq!(over(MIB2, 101), 100 * MIB2, "so many were looked at");
+}
+
+#[test]
 fn few_pages_are_taken_out_and_their_table_stays() {
     let mut memory = memory();
     let mut tables = Tables::new(&mut memory).unwrap();

@@ -90,6 +90,32 @@ impl Tables {
     pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
         Range::new(base, len).map_or(Touched::default(), |range| write_protect(mem, self.root, ROOT, 0, range))
     }
+
+    /// Passes over what is empty: the first address in `[base, base + len)` at which there may be anything, or the end. Entries of tables of
+    /// pages are not looked at, and of the others no more than `most`: where that was not enough there may be nothing.
+    pub fn pass_over(&self, mem: &impl TableMem, base: u64, len: u64, mut most: usize) -> u64 {
+        let found = Range::new(base, len).and_then(|range| {
+            let found = first_used(mem, self.root, ROOT, 0, range, &mut most)?;
+            Some(base + found.saturating_sub(base & TRANSLATED))
+        });
+        found.unwrap_or(base.saturating_add(len))
+    }
+}
+
+fn first_used(mem: &impl TableMem, table: u64, level: u32, first: u64, range: Range, most: &mut usize) -> Option<u64> {
+    for (at, first) in range.entries(first, level) {
+        let entry = read(mem, table, at);
+        if *most == 0 || entry.maps(level) || level == 2 && entry != Entry::EMPTY || entry.is_hidden() {
+            return Some(first.max(range.first));
+        }
+        *most -= 1;
+        if entry.present()
+            && let Some(found) = first_used(mem, entry.frame(), level - 1, first, range, most)
+        {
+            return Some(found);
+        }
+    }
+    None
 }
 
 fn unmap(mem: &mut impl TableMem, table: u64, level: u32, first: u64, range: Range, keep: bool, out: &mut Unmapped) {

@@ -211,6 +211,11 @@ impl ViewTables {
         self.tables.as_mut().expect("live tables").show(&mut Mem, base, len);
     }
 
+    /// The first address in a range at which there may be anything, or its end; so many entries are looked at.
+    pub fn pass_over(&self, base: u64, len: u64, most: usize) -> u64 {
+        self.tables.as_ref().expect("live tables").pass_over(&Mem, base, len, most)
+    }
+
     /// Takes the right to write from a range.
     pub fn write_protect(&mut self, base: u64, len: u64, table: impl FnMut() -> Option<Frame>) -> Touched {
         self.tables.as_mut().expect("live tables").write_protect(&mut Given(table), base, len)

@@ -126,16 +126,35 @@ pub const AT_ONCE: u64 = 32;
 /// What a table maps.
 const TABLE: u64 = 512 * PAGE;
 
+/// So many entries are looked at for where anything is mapped, which is no more work than a table.
+const LOOKED_AT: usize = 512;
+
 impl Change {
-    /// How far it goes in a stretch in which there is `room`, from `from` on, and how much of the room that takes.
-    fn goes(self, from: u64, end: u64, room: u64) -> (u64, u64) {
+    /// Where it goes on in a stretch in which there is `room`, from `from` on; how far; and how much of the room that takes.
+    fn goes(self, mapping: &Mapping, from: u64, end: u64, room: u64) -> (u64, u64, u64) {
         match self {
             // However much is mapped: tables go as a whole.
-            Change::Unmap => (end, 1),
+            Change::Unmap => (from, end, 1),
             Change::WriteProtect => {
-                let to = end.min(from + room * TABLE);
-                (to, (to - from).div_ceil(TABLE).max(1))
+                let from = mapping.pass_over(from, end);
+                let to = end.min(from + (room - 1) * TABLE);
+                (from, to, 1 + (to - from).div_ceil(TABLE))
             }
+        }
+    }
+}
+
+impl Mapping {
+    /// From where on in `[offset, end)` of the section there may be anything in this view.
+    fn pass_over(&self, offset: u64, end: u64) -> u64 {
+        let (from, to) = (offset.max(self.offset), end.min(self.offset + self.len));
+        match self.view.upgrade() {
+            Some(view) if from < to => {
+                let at = self.at + (from - self.offset);
+                let found = view.tables.lock().pass_over(at, to - from, LOOKED_AT) - at;
+                if found < to - from { from + found } else { end }
+            }
+            _ => end,
         }
     }
 }
@@ -158,8 +177,8 @@ pub fn change_all<'a>(section: &'a Section, mut state: MutexGuard<'a, State>, le
             (left, from) = (state.mapped.len(), 0);
         }
         while left > 0 && room > 0 {
-            let (to, taken) = what.goes(from, len, room);
-            change_one(&state.mapped[left - 1], from, to, what, &mut stale);
+            let (at, to, taken) = what.goes(&state.mapped[left - 1], from, len, room);
+            change_one(&state.mapped[left - 1], at, to, what, &mut stale);
             room -= taken;
             (left, from) = if to < len { (left, to) } else { (left - 1, 0) };
         }
