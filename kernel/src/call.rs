@@ -376,15 +376,16 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
 
 /// The first one above `after` that the program is told of. How many others there are is theirs to choose.
 fn section_list(d: &Domain, after: u64, out: u64) -> Result<u64, Error> {
-    let (mut at, mut skipped) = (after, 0u32);
+    let (mut at, mut stretch) = (after, sched::Stretch::default());
     loop {
         let (base, section) = machine().sections.after(at).ok_or(Error::NotFound)?;
         if let Some(info) = section.info_in_list(d) {
             return claim::write_record(d, out, &info).map(|_| base);
         }
+        let steps = section.state.lock().steps();
         drop(section);
-        (at, skipped) = (base, skipped + 1);
-        if skipped.is_multiple_of(16) {
+        at = base;
+        if stretch.is_over_after(steps) {
             sched::breathe();
         }
     }

@@ -4,7 +4,8 @@
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for_page;
 use crate::pager;
-use crate::processor;
+use crate::processor::{self, here};
+use crate::sched::{self, Stretch};
 use crate::section::{Section, State};
 use crate::view::{self, Change, Stale};
 use abi::layout::{PAGE, WINDOW_END};
@@ -203,12 +204,14 @@ pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<
     Ok(bytes)
 }
 
-/// Whether each of the domains may do all of `rights` in a whole range.
+/// Whether each of the domains may do all of `rights` in a whole range, which may consist of as many sections as a program likes: they are gone
+/// through in stretches. Call without locks.
 pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     // Above the windows all see the same.
     let together = address >= WINDOW_END && !domains.iter().any(|domain| domain.in_window);
-    let all_may = |seen_by: &Domain, domains: &[&Domain]| {
+    let mut stretch = Stretch::default();
+    let mut all_may = |seen_by: &Domain, domains: &[&Domain]| {
         let mut at = address;
         while at < end {
             let Some(place) = seen_by.locate(at) else { return false };
@@ -225,6 +228,11 @@ pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool 
             }
             // On to the end of the mapping or of the section, whichever comes first.
             at = (place.at + place.len).min(at + (state.len - place.offset));
+            let steps = state.steps() * domains.len();
+            drop(state);
+            if stretch.is_over_after(steps) {
+                here().away_from_user(sched::breathe);
+            }
         }
         true
     };

@@ -72,7 +72,7 @@ pub fn set_up() {
     let processors = machine().processors.len();
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
     let reserve = Reserve { posts: posts / 4, messages: count / 4, receivers: count / 4, accounts: count / 4 };
-    let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors };
+    let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors, rest: sched::breathe };
     let depths = if TOLD { DEPTHS.0.as_flattened() } else { &[] };
     POOL.call_once(|| Pool::showing(config, depths));
 }

@@ -4,7 +4,7 @@
 mod idle;
 mod timeout;
 
-pub use idle::{breathe, in_stretches};
+pub use idle::{Stretch, breathe, in_stretches};
 use idle::idle;
 pub use timeout::{Timeout, at, wake_at};
 

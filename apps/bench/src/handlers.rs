@@ -1,7 +1,8 @@
 //! The longest time that each way into the kernel takes with interrupts off at a stretch (SSS-24): each call of the table is made, those with a
 //! bound at their bound, and the trace says how long each has taken at most.
 
-use crate::report::Report;
+use crate::bars::{bar, bound};
+use crate::report::{Longest, Report};
 use crate::short;
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::{Entry, Kernel, TABLE};
 use musubi::abi::gate::GATES_MAX;
-use musubi::abi::layout::PAGE;
+use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::post::{MANY_MAX, SEVERAL_MAX};
 use musubi::abi::rights::{ACL_MAX, principal};
 use musubi::abi::section::{kind, real};
@@ -40,33 +41,11 @@ const EVERYBODY: AclEntry = AclEntry { principal: principal::ANY, rights: Rights
 /// So long others may take.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// What a call does at most; `-`: it does not depend on how much there is of anything.
-const BOUNDS: &[(&str, &str)] = &[
-    ("section_delete", "512 pages a stretch"),
-    ("section_resize", "512 pages a stretch"),
-    ("section_clone", "512 pages a stretch"),
-    ("section_info", "8192 pages a stretch; 2048 here"),
-    ("section_seal", "512 pages a stretch"),
-    ("page_alloc", "512 pages"),
-    ("page_free", "512 pages"),
-    ("page_invalidate", "512 pages"),
-    ("page_validate", "512 pages"),
-    ("acl_set", "1024 entries"),
-    ("acl_read", "1024 entries"),
-    ("gate_create", "256 gates"),
-    ("gate_bind", "64 pages of arguments"),
-    ("post_send_many", "64 messages"),
-    ("post_receive", "8 posts"),
-    ("post_free", "what waits there: 64 messages here"),
-    ("wake", "16 threads a stretch"),
-    ("thread_exit", "16 threads a stretch"),
-    ("task_kill", "16 threads or a section a stretch"),
-    ("task_exit", "16 threads or a section a stretch"),
-    ("wait", "16 threads or a section a stretch, of others that end"),
-    ("may", "sections in the range"),
-    ("port_write_bytes", "64 KiB; not reached here"),
-    ("trace_set", "130 pages, the first time: before it is on"),
-];
+/// Sections in a row, which are asked about at once; and entries of the list of every fourth.
+const ROW: u64 = 96;
+const ENTRIES: u64 = 256;
+/// Messages that lie at a post.
+const LYING: u64 = 3 * MANY_MAX;
 
 pub fn run(report: &Report) -> Result<(), String> {
     let said = |what: &'static str| move |e: Error| format!("{what}: {e}");
@@ -83,8 +62,8 @@ pub fn run(report: &Report) -> Result<(), String> {
     }
     for (by, longest, times) in seen {
         let name = format!("{}", Handler(by));
-        let bound = BOUNDS.iter().find(|bound| bound.0 == name).map_or("-", |bound| bound.1);
-        report.handler(&name, bound, longest, times);
+        let bar = bar(&name).ok_or_else(|| format!("nobody has said how long this may take: {name}"))?;
+        report.handler(&name, bound(&name), Longest { ticks: longest, usual: longest, times, bar });
     }
     short::run(report)
 }
@@ -97,6 +76,7 @@ fn say<T>(what: &'static str, done: Result<T, Error>) -> Result<T, (&'static str
 
 fn everything() -> Done {
     memory()?;
+    rows()?;
     huge()?;
     texts()?;
     lists()?;
@@ -129,6 +109,9 @@ fn memory() -> Done {
     for _ in 0..2 {
         let clone = say("cloning", Section::clone_of(base, 0, 0, 0))?;
         touch(clone.base(), 64);
+        // So that each page has to be looked at by itself.
+        (0..PAGES / 512).for_each(|part| probe::write(clone.base() + part * 512 * PAGE));
+        say("looking at a clone", section::info(clone.base()))?;
         say("deleting a clone", clone.delete())?;
     }
     say("making shorter", pages.resize(PAGE))?;
@@ -141,6 +124,30 @@ fn memory() -> Done {
     say("taking a page", pager::take_page(two.base() + PAGE, two.base())).map(drop).or_else(absent)?;
     say("asking", Ok(section::may(two.base(), 2 * PAGE, Rights::READ, section::Who::Own)))?;
     say("deleting", two.delete())
+}
+
+/// So many sections beside each other that they are looked through in stretches, some with long lists.
+fn rows() -> Done {
+    let entry = |n| AclEntry { principal: principal::THREAD, rights: Rights::READ.bits(), id: 1 << 40 | n, text: 0 };
+    let first = say("room", Section::create_at(GRANULE, GRANULE, kind::DATA, 0, 0, ROW * GRANULE))?;
+    let base = first.base();
+    let place = |n| Section::create_at(GRANULE, GRANULE, kind::DATA, 0, base + n * GRANULE, 0);
+    let row: Vec<Section> = (1..ROW).map(|n| say("a section beside it", place(n))).collect::<Result<_, _>>()?;
+    let all: Vec<Section> = [first].into_iter().chain(row).collect();
+    let may = |rights| section::may(base, ROW * GRANULE, rights, section::Who::Own);
+    for n in 0..ENTRIES {
+        all.iter().step_by(4).try_for_each(|one| say("an entry", section::grant(one.base(), &entry(n))))?;
+    }
+    for (rights, expected) in [(Rights::READ | Rights::WRITE, true), (Rights::EXECUTE, false)] {
+        if may(rights) != expected {
+            return Err(("asking about a row", Error::Faulted));
+        }
+    }
+    // All that there are.
+    if section::list().count() < ROW as usize {
+        return Err(("all sections", Error::NotFound));
+    }
+    all.into_iter().try_for_each(|one| say("deleting", one.delete()))
 }
 
 /// A page of 1 GiB that is split in all its parts, where the machine has such pages: made a clone of, given back, and had again where its tables are in the way.
@@ -227,7 +234,33 @@ fn posts() -> Done {
         say("many messages", last.send_copies(&Body { op: 1, words: [7; 6] }, MANY_MAX))?;
         say("receiving", post::receive_of(&all, 0))?;
     }
-    all.into_iter().try_for_each(|one| say("freeing", one.free(true)))
+    for _ in 0..LYING / MANY_MAX {
+        say("many messages", all[0].send_copies(&Body { op: 1, words: [7; 6] }, MANY_MAX))?;
+    }
+    all.into_iter().try_for_each(|one| say("freeing", one.free(true)))?;
+    askers()
+}
+
+/// Many that wait at a post, and many that have asked there: it is given back, and before its list changes.
+fn askers() -> Done {
+    let [waits, asks] = [say("a post", Post::any())?, say("a post", Post::any())?];
+    let entry = |rights: Rights| AclEntry { principal: principal::THREAD, rights: rights.bits(), id: 1, text: 0 };
+    let mut crowd = Vec::new();
+    for n in 0..CROWD * 2 {
+        let body = move || match n % 2 {
+            0 => drop(waits.receive(PATIENCE_NS)),
+            _ => drop(asks.ask(1, [7; 6], PATIENCE_NS)),
+        };
+        crowd.push(say("a thread", thread::spawn(body, 0))?);
+    }
+    time::sleep_ns(20_000_000);
+    for post in [waits, asks] {
+        say("an entry", section::grant(post.0, &entry(Rights::READ)))?;
+        say("taking it away", section::grant(post.0, &entry(Rights::empty())))?;
+        say("freeing", post.free(true))?;
+    }
+    crowd.into_iter().for_each(|one| _ = one.join());
+    Ok(())
 }
 
 /// Many that wait for a word, and for a thread's end.

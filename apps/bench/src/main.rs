@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod bars;
 mod calls;
 mod clock;
 mod entry;

@@ -1,5 +1,6 @@
 //! What is printed: lines for people, or a JSON object a line for programs.
 
+use crate::bars::bar;
 use crate::rounds::{COUNTED, Rounds};
 use crate::samples::{Samples, Summary};
 use alloc::format;
@@ -32,6 +33,15 @@ pub struct Case<'a> {
     pub way: &'a str,
     /// Of data that are passed.
     pub bytes: usize,
+}
+
+/// How long a way into the kernel has taken at most, and mostly, of so many times; and how long it may.
+#[derive(Clone, Copy)]
+pub struct Longest {
+    pub ticks: u64,
+    pub usual: u64,
+    pub times: u64,
+    pub bar: u64,
 }
 
 impl Report {
@@ -105,13 +115,24 @@ impl Report {
         self.figure(case, &format!("{}-at-most", self.unit), longest);
     }
 
-    /// The longest that a way into the kernel has taken of so many times, and what bounds it.
-    pub fn handler(&self, name: &str, bound: &str, ticks: u64, times: u64) {
+    /// The longest that a way into the kernel has taken, and what bounds it.
+    pub fn handler(&self, name: &str, bound: &str, longest: Longest) {
+        let Longest { ticks, usual, times, bar } = longest;
         if !self.json {
-            return println!("{name:<24} {times:>8} times, {bound:<40} at most {ticks:>9}");
+            return println!(
+                "{name:<24} {times:>8} times, {bound:<40} at most {ticks:>9}, mostly {usual:>9} of {bar:>9}"
+            );
         }
-        let longest = Summary::of(ticks, times as usize);
-        self.figure(Case { case: name, way: bound, bytes: 0 }, &format!("{}-at-most", self.unit), longest);
+        let of = Case { case: name, way: bound, bytes: 0 };
+        self.figure(of, &format!("{}-at-most", self.unit), Summary::of(ticks, times as usize));
+        self.bar(of, bar);
+    }
+
+    /// What such a way is held to, in instructions.
+    fn bar(&self, of: Case, bar: u64) {
+        if self.unit == "instructions" {
+            self.figure(of, "instructions-bar", Summary::of(bar, 1));
+        }
     }
 
     /// What one of `n` operations comes to that took so many ticks of all processors together.
@@ -145,12 +166,10 @@ impl Report {
         let Case { case, way, bytes } = of;
         if self.longest && !self.json {
             if unit == self.unit && !case.contains('/') {
-                self.handler(
-                    &format!("{case} by {way}"),
-                    "a round, by a short way",
-                    summary.greatest,
-                    summary.n as u64,
-                );
+                let Summary { median: usual, greatest: ticks, n, .. } = summary;
+                let name = format!("{case} by {way}");
+                let bar = bar(&name).unwrap_or(0);
+                self.handler(&name, "a round, by a short way", Longest { ticks, usual, times: n as u64, bar });
             }
             return;
         }
@@ -163,6 +182,12 @@ impl Report {
                  \"cpus\":{cpus},\"unit\":\"{unit}\",\"value\":{value},\"min\":{min},\"max\":{max},\"n\":{n},\
                  \"source\":\"measured\"}}"
             );
+            if self.longest
+                && unit == self.unit
+                && let Some(bar) = bar(&format!("{case} by {way}"))
+            {
+                self.bar(of, bar);
+            }
         } else if (unit == self.unit || unit.ends_with(AVERAGE)) && !case.contains('/') {
             println!("{case} of {bytes} bytes by {way}: {value} {unit} (least {min}, most {max}, {n} rounds)");
         } else {

@@ -209,9 +209,9 @@ impl Pool {
         }
     }
 
-    /// Whose account it is has changed for who executes this text.
+    /// Whose account it is has changed for who executes this text. All are looked through, in stretches.
     pub fn forget_text(&self, text: u64) {
-        let faces = self.records().flat_map(|(_, record)| &record.faces);
+        let faces = self.records_in_stretches().flat_map(|(_, record)| &record.faces);
         faces.filter(|face| face.sender().text() == text).for_each(Face::forget);
     }
 

@@ -28,6 +28,8 @@ pub struct Config {
     pub accounts: u32,
     pub reserve: Reserve,
     pub processors: usize,
+    /// What is done between two stretches where many are dealt with. Who calls something that says so holds no locks.
+    pub rest: fn(),
 }
 
 /// Who calls, from where.
@@ -178,7 +180,11 @@ pub struct Pool {
     /// Posts in use, and where the next search begins.
     used: AtomicU32,
     cursor: AtomicU32,
+    rest: fn(),
 }
+
+/// So many messages, records or posts are dealt with in a stretch.
+const AT_ONCE: u32 = if cfg!(test) { 2 } else { 16 };
 
 impl Pool {
     pub fn new(config: Config) -> Pool {
@@ -187,7 +193,7 @@ impl Pool {
 
     /// The same; how many messages wait in each post is written to `depths` (SSS-1).
     pub fn showing(config: Config, depths: &'static [owned::AtomicU64]) -> Pool {
-        let Config { posts, messages, receivers, accounts, reserve, processors } = config;
+        let Config { posts, messages, receivers, accounts, reserve, processors, rest } = config;
         let persons_receivers = Part::new(receivers.saturating_sub(reserve.receivers));
         let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
@@ -204,6 +210,7 @@ impl Pool {
             accounts: Accounts::new((accounts, reserve.accounts), (messages, reserve.messages)),
             used: AtomicU32::new(0),
             cursor: AtomicU32::new(KNOWN_MAX),
+            rest,
         }
     }
 
@@ -237,13 +244,14 @@ impl Pool {
         }
     }
 
-    /// Gets any post (K1-20): one that has been free for long.
+    /// Gets any post (K1-20): one that has been free for long. It is looked for in stretches.
     ///
     /// # Errors
     /// `NoMemory` if none is free, or what is left is the system's.
     pub fn get_any(&self, whose: Whose) -> Result<u32, Error> {
         let count = (self.posts.len() as u32 - 1).saturating_sub(KNOWN_MAX);
-        for _ in 0..count {
+        for n in 1..=count {
+            self.rest_after(n);
             let at = self.cursor.fetch_add(1, Ordering::Relaxed).wrapping_sub(KNOWN_MAX) % count;
             let number = KNOWN_MAX + 1 + at;
             if self.posts[number as usize].is_used() {
@@ -257,7 +265,8 @@ impl Pool {
         Err(Error::NoMemory)
     }
 
-    /// Gives a post back (K1-21, 22): with `force`, whoever waits there or has asked there hears `NotFound`.
+    /// Gives a post back (K1-21, 22): with `force`, whoever waits there or has asked there hears `NotFound`, however many they are, in
+    /// stretches.
     ///
     /// # Errors
     /// `NotFound`: nobody has it; `Busy`: without `force`, and it holds messages or receivers.
@@ -265,10 +274,12 @@ impl Pool {
         let post = self.post(number)?;
         self.shut(post, force)?;
         // From here on nobody comes in. What is there is taken out one by one, each woken without the lock.
-        while let Some(left) = self.take_out(post) {
+        for n in 1.. {
+            let Some(left) = self.take_out(post) else { break };
             if let Some(woken) = self.turn_away(left, processor) {
                 wake(woken);
             }
+            self.rest_after(n);
         }
         self.persons_posts.give(post.end());
         self.used.fetch_sub(1, Ordering::Relaxed);
@@ -310,14 +321,14 @@ impl Pool {
 
     /// The access list of a post has changed so that somebody may have lost a right. When this returns no permit is good any more,
     /// and of those who have waited there since before nobody waits whom `may`, which looks at the list, refuses: the wait has
-    /// ended with that error, without a message. The others notice nothing.
+    /// ended with that error, without a message. The others notice nothing. They are looked through in stretches.
     pub fn changed(&self, post: u32, may: impl Fn(Holder) -> Result<(), Error>, mut wake: impl FnMut(Woken)) {
         let Ok(there) = self.post(post) else { return };
         if !there.renew() {
             return;
         }
         // First the ticket, then all else: what is of a later wait does not end that.
-        for (number, record) in self.records() {
+        for (number, record) in self.records_in_stretches() {
             let Some(ticket) = record.waits().filter(|_| record.is_at(post)) else { continue };
             if let Err(error) = may(record.holder(number))
                 && let Some(woken) = self.interrupt(number, ticket, error)
@@ -370,6 +381,18 @@ impl Pool {
     /// All records that were ever used.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Receiver)> {
         (1..=self.most_receivers.load(Ordering::SeqCst)).map(|number| (number, self.receiver(number)))
+    }
+
+    /// The same in stretches.
+    pub(crate) fn records_in_stretches(&self) -> impl Iterator<Item = (u32, &Receiver)> {
+        self.records().inspect(|(number, _)| self.rest_after(*number))
+    }
+
+    /// Whoever waits for this processor is let in after every so many of many.
+    fn rest_after(&self, n: u32) {
+        if n.is_multiple_of(AT_ONCE) {
+            (self.rest)();
+        }
     }
 
     /// The thread has ended. It waits for nothing any more, and whoever asked it hears `Dead`.

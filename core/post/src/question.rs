@@ -98,9 +98,9 @@ impl Pool {
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
-    /// `Dead`. To be asked after it is certain that those receive nothing any more.
+    /// `Dead`. To be asked after it is certain that those receive nothing any more. All are looked through, in stretches.
     pub fn holders_gone(&self, is_gone: impl Fn(Holder) -> bool, mut wake: impl FnMut(Woken)) {
-        for (number, asker) in self.records() {
+        for (number, asker) in self.records_in_stretches() {
             let Some(ticket) = asker.waits() else { continue };
             if asker.held(ticket).is_some_and(&is_gone)
                 && let Some(woken) = self.interrupt(number, ticket, Error::Dead)

@@ -87,8 +87,10 @@ pub mod count {
     pub const OF_MANY: [&str; 6] =
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 9] =
-        ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message", TOLD, TELLING];
+    pub const PLAIN: [&str; 10] =
+        ["switches", "rounds", PERMILLE, BY_SHARE, BY_WALL, "messages", "per-message", TOLD, TELLING, BAR];
+    /// How long a way into the kernel may take.
+    pub const BAR: &str = "instructions-bar";
     /// Other processors that were interrupted, and had to forget something.
     /// How much longer it takes than on a kernel that tells programs nothing, in thousandths.
     pub const TELLING: &str = "permille-for-info";

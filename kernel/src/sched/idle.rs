@@ -32,16 +32,33 @@ pub fn breathe() {
     });
 }
 
-/// How many of many are dealt with until interrupts are let in.
-const STRETCH: usize = 16;
+/// How much of something long was done since interrupts were let in.
+#[derive(Default)]
+pub struct Stretch(usize);
+
+impl Stretch {
+    /// So many steps are done until interrupts are let in.
+    const STEPS: usize = 16;
+
+    /// So many more were done: whether those are enough, and it is time to [`breathe`].
+    pub fn is_over_after(&mut self, steps: usize) -> bool {
+        self.0 += steps;
+        let is_over = self.0 >= Stretch::STEPS;
+        if is_over {
+            self.0 = 0;
+        }
+        is_over
+    }
+}
 
 /// Does something with each, however many they are, and breathes in between. No locks may be held.
 pub fn in_stretches<T>(all: impl IntoIterator<Item = T>, mut does: impl FnMut(T)) {
-    for (n, one) in all.into_iter().enumerate() {
-        if n > 0 && n.is_multiple_of(STRETCH) {
+    let mut stretch = Stretch::default();
+    for one in all {
+        does(one);
+        if stretch.is_over_after(1) {
             breathe();
         }
-        does(one);
     }
 }
 

@@ -14,9 +14,16 @@ use core::sync::atomic::Ordering;
 use pages::Survey;
 
 /// Of a long section so many times 512 pages are counted with interrupts off.
-const CHUNKS_AT_ONCE: usize = 16;
+const CHUNKS_AT_ONCE: usize = 4;
+/// Entries of a list.
+const ENTRIES_A_STEP: usize = 128;
 
 impl State {
+    /// How many steps of a [`Stretch`](sched::Stretch) it is to look up somebody's rights here: lists are as long as their owners want.
+    pub fn steps(&self) -> usize {
+        1 + self.acl.entries().len() / ENTRIES_A_STEP
+    }
+
     /// Programs read what it is now. Of what is seldom changed; nothing is done for accesses.
     pub fn show(&self, section: &Section) {
         let slot = &self.shown.section;

@@ -31,8 +31,15 @@ fn many(test: impl Fn() + Send + Sync + Copy + 'static) {
 
 /// As little as is needed: what is made takes steps, too.
 fn pool() -> Arc<Pool> {
-    let config =
-        Config { posts: 2, messages: 2, receivers: 2, accounts: 1, reserve: Reserve::default(), processors: 3 };
+    let config = Config {
+        posts: 2,
+        messages: 2,
+        receivers: 2,
+        accounts: 1,
+        reserve: Reserve::default(),
+        processors: 3,
+        rest: || (),
+    };
     let pool = Pool::new(config);
     pool.get(1, SYSTEM).unwrap();
     Arc::new(pool)

@@ -1,7 +1,7 @@
 //! The longest stretch of each way into the kernel, the longest first.
 
 use super::columns;
-use crate::figure::{Figure, MUSUBI};
+use crate::figure::{Figure, MUSUBI, count};
 use std::fmt;
 
 /// The benchmark.
@@ -20,14 +20,20 @@ pub fn short(total: &Figure, steps: &[Figure]) -> Option<Figure> {
 pub fn show(figures: &[Figure], f: &mut fmt::Formatter) -> fmt::Result {
     let mut own: Vec<&Figure> = figures.iter().filter(|one| one.system == MUSUBI && one.unit.ends_with(UNIT)).collect();
     own.sort_by_key(|one| (std::cmp::Reverse(one.value), one.case.clone()));
-    let mut rows = vec![["case", "longest", "times", "way"].map(String::from).to_vec()];
+    // Of a short way its whole round is held to it.
+    let bar = |of: &Figure| {
+        let mut bars = figures.iter().filter(|one| one.unit == count::BAR && one.case == of.case);
+        bars.find(|one| of.way.ends_with(&one.way)).map_or_else(|| "-".into(), |one| one.value.to_string())
+    };
+    let mut rows = vec![["case", "longest", "bar", "times", "way"].map(String::from).to_vec()];
     rows.extend(
-        own.iter().map(|one| vec![one.case.clone(), one.value.to_string(), one.n.to_string(), one.way.clone()]),
+        own.iter()
+            .map(|one| vec![one.case.clone(), one.value.to_string(), bar(one), one.n.to_string(), one.way.clone()]),
     );
     writeln!(
         f,
         "handlers: the longest that each way into the kernel takes with interrupts off at a stretch\n\
-         In instructions, counted by QEMU (TCG, -icount): exact, and not time. `way`: what bounds it.\n"
+         In instructions, counted by QEMU (TCG, -icount): exact, and not time. `bar`: how long it may take. `way`: what bounds it.\n"
     )?;
     columns(f, &rows)
 }
