@@ -69,8 +69,10 @@ pub trait Files {
     /// a name, until it is closed or its task has ended.
     fn open(&self, caller: &Caller, path: &[u8], how: u64, record: &mut [u8; RECORD]) -> Result<u64, Error>;
     /// Closes what the calling thread's task has opened.
+    #[when_short]
     fn close(&self, caller: &Caller, open: u64) -> Result<(), Error>;
     /// Copies from the offset `at`. Value: how many bytes, 0 at the end.
+    #[when_short]
     fn read(&self, caller: &Caller, open: u64, at: u64, buffer: &mut [u8]) -> Result<u64, Error>;
     /// Writes at the offset `at` ([`END`]: at the end). Value: how many bytes (fewer where the quota ends).
     fn write(&self, caller: &Caller, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error>;
@@ -78,9 +80,11 @@ pub trait Files {
     fn resize(&self, caller: &Caller, open: u64, len: u64) -> Result<(), Error>;
     /// Writes the [`FileInfo`] of what is open.
     #[repeat]
+    #[when_short]
     fn status(&self, caller: &Caller, open: u64, record: &mut [u8; RECORD]) -> Result<(), Error>;
     /// Writes the [`FileInfo`] of what a path leads to.
     #[repeat]
+    #[when_short]
     fn look(&self, caller: &Caller, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error>;
     /// Writes as many entries of a directory as fit, from the first behind the name `after`. Value: bytes; 0 at the end.
     #[repeat]
@@ -88,8 +92,10 @@ pub trait Files {
     /// Makes a directory.
     fn make_directory(&self, caller: &Caller, path: &[u8], mode: u64) -> Result<(), Error>;
     /// Takes a file's name away.
+    #[when_short]
     fn remove(&self, caller: &Caller, path: &[u8]) -> Result<(), Error>;
     /// Takes an empty directory away.
+    #[when_short]
     fn remove_directory(&self, caller: &Caller, path: &[u8]) -> Result<(), Error>;
     /// Gives a file or directory another path, in the place of what is there.
     fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Error>;
@@ -104,5 +110,6 @@ pub trait Files {
     fn streams(&self) -> u64;
     /// Frames that the files of the calling thread's person take.
     #[repeat]
+    #[when_short]
     fn used(&self, caller: &Caller) -> Result<u64, Error>;
 }

@@ -7,5 +7,6 @@ use rt::Error;
 pub trait Interrupt {
     /// The interrupt of the device at `section` has come, or may have. Whether the driver's thread is to do the rest. It runs on the
     /// scheduler's thread: it must not wait, and is ended if it takes more than about four milliseconds. `Busy`: it is being done already.
+    #[when_short]
     fn arrived(&self, section: u64) -> Result<bool, Error>;
 }

@@ -20,8 +20,10 @@ pub trait Ledger {
     fn keep(&self, caller: &Caller, key: &str, record: &[u8]) -> Result<(), Error>;
     /// What was kept by this key is not needed any more.
     #[repeat]
+    #[when_short]
     fn forget(&self, caller: &Caller, key: &str) -> Result<(), Error>;
     /// Writes the first key behind `after` (by its bytes), a NUL, and the record. Value: their length. `NotFound` at the end.
     #[repeat]
+    #[when_short]
     fn next(&self, caller: &Caller, after: &str, entry: &mut [u8]) -> Result<u64, Error>;
 }

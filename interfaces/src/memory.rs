@@ -18,6 +18,7 @@ pub trait Memory {
     /// Waits until so many pages are free beside what is kept, or nobody gives any back. Value: how many pages are, at most as many as are
     /// wanted. They are nobody's: who takes them first has them.
     #[repeat]
+    #[when_short]
     fn want(&self, caller: &Caller, pages: u64) -> Result<u64, Error>;
     /// Bytes that are kept free if possible, and pages that were given back so far.
     #[repeat]
@@ -31,5 +32,6 @@ pub trait Memory {
 #[interface]
 pub trait GiveBack {
     /// Gives up to so many pages back, within [`TIME_NS`]. Value: how many it has given.
+    #[when_short]
     fn give_back(&self, pages: u64) -> Result<u64, Error>;
 }

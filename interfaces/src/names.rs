@@ -15,6 +15,7 @@ pub trait Names {
     fn publish(&self, caller: &Caller, name: &str, gate: u64) -> Result<(), Error>;
     /// The entry address that a name stands for. `NotFound` if nobody published it, or whoever did has ended.
     #[repeat]
+    #[when_short]
     fn lookup(&self, name: &str) -> Result<u64, Error>;
     /// Whether the name stands for its gate also while nobody answers there, since whoever does is being restarted where he stood
     /// (docs/decisions/0011). Nobody else may have the name then. Value: the task that has published it
@@ -22,8 +23,10 @@ pub trait Names {
     #[repeat]
     fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error>;
     /// Takes a name back.
+    #[when_short]
     fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error>;
     /// Writes the name with the number `index` (from 0, by alphabet) to `name`. Value: its length. `NotFound` at the end.
     #[repeat]
+    #[when_short]
     fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error>;
 }

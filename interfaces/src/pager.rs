@@ -9,5 +9,6 @@ pub trait Pager {
     /// `rt::pager::miss`). This runs on that thread, which makes its access once more when the page is valid: by this pager, or by
     /// the kernel, if the answer (of `rt::pager::answer`) says so. `NotSupported`: it is somebody else's affair. Any other error is one
     /// of the access.
+    #[when_short]
     fn fault(&self, section: u64, offset: u64, right: u64, miss: u64) -> Result<u64, Error>;
 }

@@ -7,11 +7,15 @@ use rt::{Caller, Error};
 #[interface]
 pub trait Passing {
     /// Sleeps until somebody wakes the calling thread. `Changed`: it was woken by something else, and may sleep again.
+    #[when_short]
     fn sleep(&self, caller: &Caller) -> Result<(), Error>;
     /// Wakes a thread. One that does not sleep will not the next time.
+    #[when_short]
     fn wake_up(&self, caller: &Caller, thread: u64) -> Result<(), Error>;
     /// Both in one: the processor goes from the calling thread to the one that is woken.
+    #[when_short]
     fn pass(&self, caller: &Caller, thread: u64) -> Result<(), Error>;
     /// How often threads have called one of the others, on all processors.
+    #[when_short]
     fn entered(&self) -> Result<u64, Error>;
 }

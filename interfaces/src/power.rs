@@ -7,5 +7,6 @@ use rt::{Caller, Error};
 pub trait Power {
     /// Switches the machine off.
     #[repeat]
+    #[when_short]
     fn off(&self, caller: &Caller, code: u64) -> Result<(), Error>;
 }

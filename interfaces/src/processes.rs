@@ -52,15 +52,19 @@ pub trait Processes {
     /// group; or the process itself, of the same user. By a message `timeout` is 0 or for ever (`u64::MAX`): the answer comes when it
     /// comes. `NotFound`: there is nobody to wait for.
     #[repeat]
+    #[when_short]
     fn wait(&self, caller: &Caller, whom: u64, timeout: u64) -> Result<u64, Error>;
     /// Writes what is known of a process as a [`ProcessInfo`]. How it has ended is told to the same user's.
     #[repeat]
+    #[when_short]
     fn status(&self, caller: &Caller, task: u64, record: &mut [u8; RECORD]) -> Result<(), Error>;
     /// A child that has ended need not be known any more.
     #[repeat]
+    #[when_short]
     fn forget(&self, caller: &Caller, task: u64) -> Result<(), Error>;
     /// Ends somebody of the same user's. Value: how many processes. `NotFound`: nobody was there.
     #[repeat]
+    #[when_short]
     fn kill(&self, caller: &Caller, whom: u64) -> Result<u64, Error>;
     /// Brings the caller or a child of it (by its number) into a group ([`group::NEW`], or one of the same user's). Value: the group.
     /// `Killed`: it is being ended, or who brings it, and then so is it.
@@ -68,6 +72,7 @@ pub trait Processes {
     fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error>;
     /// Writes the first process with a number above `after` as `status` does. Value: its number. `NotFound` at the end.
     #[repeat]
+    #[when_short]
     fn next(&self, caller: &Caller, after: u64, record: &mut [u8; RECORD]) -> Result<u64, Error>;
     /// Sets what a process may use from now on, as encoded [`Limits`] (0: as before): for those that it descends from, at most what they
     /// may use themselves.

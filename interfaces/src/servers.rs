@@ -57,6 +57,7 @@ pub const TEXT_MAX: usize = 512;
 pub trait Servers {
     /// Writes what is known of the server number `index`, and its name and last reason. Value: length of that text. `NotFound` at the end.
     #[repeat]
+    #[when_short]
     fn status(&self, index: u64, record: &mut [u8; RECORD], text: &mut [u8]) -> Result<u64, Error>;
     /// One of [`act`], for the system and the person at the machine. Waits until it is done. `NotFound`: there is no such server;
     /// `Refused`: the machine is of no use without it; `Dead`: it was given up, or stopped meanwhile.
@@ -68,5 +69,6 @@ pub trait Servers {
     /// Waits until the server in whose text this gate lies is there, if it is being restarted. `NotFound`: there is none; `Dead`: it was
     /// stopped or given up.
     #[repeat]
+    #[when_short]
     fn wait(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
 }

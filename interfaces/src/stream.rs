@@ -10,8 +10,10 @@ pub trait Stream {
     fn write(&self, caller: &Caller, id: u64, bytes: &[u8]) -> Result<u64, Error>;
     /// Reads into `buffer`, waiting until there is something. Value: how many; 0 at the end. What was read is taken out, so this is not
     /// repeated for a caller whose server ends in the middle: he hears `Dead`.
+    #[when_short]
     fn read(&self, caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error>;
     /// Ends this side of the stream, where that means something: a pipe's reader sees its end.
+    #[when_short]
     fn close(&self, caller: &Caller, id: u64) -> Result<(), Error>;
     /// Whether a person sits at the other end.
     #[repeat]

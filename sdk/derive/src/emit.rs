@@ -425,10 +425,13 @@ fn arm(index: u64, method: &Method) -> TokenStream {
         };
     }
     let question = method.fallible.then(|| quote!(?));
+    // What cannot fail is not refused for want of memory either.
+    let spare = (method.fallible && !method.when_short).then(|| quote!(::rt::spare::ready()?;));
     quote! {
         #[allow(clippy::let_unit_value)]
         #index => {
             let __run = || -> ::core::result::Result<u64, ::rt::Error> {
+                #spare
                 #(#decode)*
                 let __value = self.0.#name(#caller #(#pass),*) #question;
                 ::core::result::Result::Ok(::rt::gate::Word::into_word(__value))

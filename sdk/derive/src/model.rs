@@ -23,6 +23,8 @@ pub struct Method {
     pub fallible: bool,
     /// Doing it twice is doing it once.
     pub repeat: bool,
+    /// It is begun also where memory is short (`rt::spare`), without asking.
+    pub when_short: bool,
 }
 
 pub struct Argument {
@@ -81,6 +83,8 @@ impl Errors {
 
 /// Marks a method that may be repeated.
 const REPEAT: &str = "repeat";
+/// Marks one that gives memory back, or needs next to none.
+const WHEN_SHORT: &str = "when_short";
 
 pub fn read(mut declared: ItemTrait) -> Result<Interface> {
     let mut errors = Errors(None);
@@ -103,10 +107,10 @@ pub fn read(mut declared: ItemTrait) -> Result<Interface> {
     if methods.len() > 256 {
         errors.at(&declared.ident, "at most 256 methods: a text exports no more gates");
     }
-    // The mark is for us alone.
+    // The marks are for us alone.
     for item in &mut declared.items {
         if let TraitItem::Fn(function) = item {
-            function.attrs.retain(|a| !a.path().is_ident(REPEAT));
+            function.attrs.retain(|a| ![REPEAT, WHEN_SHORT].iter().any(|mark| a.path().is_ident(mark)));
         }
     }
     match errors.0 {
@@ -174,22 +178,30 @@ fn method(function: &TraitItemFn) -> Result<Method> {
              take only `u64` and `i64`",
         );
     }
-    let mut marks = function.attrs.iter().filter(|a| a.path().is_ident(REPEAT));
-    let mark = marks.next();
-    if let Some(mark) = mark.filter(|a| !matches!(a.meta, Meta::Path(_))) {
-        errors.at(mark, "`#[repeat]` takes no arguments");
+    let repeat = is_marked(function, REPEAT, &mut errors);
+    let when_short = is_marked(function, WHEN_SHORT, &mut errors);
+    if when_short && !fallible {
+        errors.at(&signature.output, "a method that is refused nothing needs no `#[when_short]`: it is always begun");
     }
-    if let Some(second) = marks.next() {
-        errors.at(second, "`#[repeat]` says it once");
-    }
-    let repeat = mark.is_some();
     match errors.0 {
         Some(e) => Err(e),
         None => {
             let docs = function.attrs.iter().filter(|a| a.path().is_ident("doc")).cloned().collect();
-            Ok(Method { name: signature.ident.clone(), docs, caller, arguments, result, fallible, repeat })
+            Ok(Method { name: signature.ident.clone(), docs, caller, arguments, result, fallible, repeat, when_short })
         }
     }
+}
+
+fn is_marked(function: &TraitItemFn, name: &str, errors: &mut Errors) -> bool {
+    let mut marks = function.attrs.iter().filter(|a| a.path().is_ident(name));
+    let mark = marks.next();
+    if let Some(mark) = mark.filter(|a| !matches!(a.meta, Meta::Path(_))) {
+        errors.at(mark, &format!("`#[{name}]` takes no arguments"));
+    }
+    if let Some(second) = marks.next() {
+        errors.at(second, &format!("`#[{name}]` says it once"));
+    }
+    mark.is_some()
 }
 
 fn is_caller(ty: &Type) -> bool {

@@ -114,6 +114,7 @@ impl Gates {
     pub fn export_by<S: Skeleton + 'static, const METHODS: u64>(skeleton: S, ways: Ways) -> Result<Gates, Error> {
         // On a thread of this program: a caller's may not change who may come in.
         crate::guard::prepare()?;
+        crate::spare::keep()?;
         let offered: &'static _ = Box::leak(Box::new(Offered::<S, METHODS>::new(skeleton, &ways)));
         let gates = Gates::export_of(offered, METHODS + 1, 0)?;
         offered.open()?;

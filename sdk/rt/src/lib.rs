@@ -49,6 +49,7 @@ pub mod sched;
 pub mod section;
 pub mod serve;
 pub mod service;
+pub mod spare;
 mod start;
 pub mod sync;
 pub mod task;

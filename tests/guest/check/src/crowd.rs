@@ -47,8 +47,8 @@ const MESSAGES: usize = 4;
 const TASKS: usize = 5;
 const FILES: usize = 6;
 /// Of each kind what it is called, the error with which somebody is refused in the end, and with which others somebody may be: a thread needs a stack, which is a
-/// section and has pages; of pages, and of the kernel's heap, the machine may be short before anybody has all that he may have; and a
-/// server whose heap finds no memory ends (docs/caveats.md, used-up memory). What is queued has its room from the beginning.
+/// section and has pages; of pages, and of the kernel's heap, the machine may be short before anybody has all that he may have. What is
+/// queued has its room from the beginning.
 const KINDS: [(&str, Error, &[Error]); 7] = [
     ("pages", Error::MemoryQuota, &[Error::NoMemory]),
     ("sections", Error::SectionQuota, &[Error::NoMemory]),
@@ -56,7 +56,7 @@ const KINDS: [(&str, Error, &[Error]); 7] = [
     ("posts", Error::PostQuota, &[Error::NoMemory]),
     ("messages", Error::MessageQuota, &[]),
     ("tasks", Error::TaskQuota, &[Error::NoMemory]),
-    ("files", Error::Quota, &[Error::NoMemory, Error::Dead]),
+    ("files", Error::Quota, &[Error::NoMemory]),
 ];
 const TAKEN: usize = KINDS.len();
 const VAINLY: usize = TAKEN + 1;

@@ -2,6 +2,7 @@
 //! each request is answered or its sender hears why not.
 
 mod floods;
+mod short;
 mod system;
 mod wild;
 
@@ -27,6 +28,7 @@ use musubi::rt::serve::Count;
 use musubi::rt::{Answers, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights, names};
 
+pub use short::role as keeper;
 pub use system::every_server_by_both_ways;
 
 pub const CHECKS: &[Check] = &[
@@ -42,6 +44,7 @@ pub const CHECKS: &[Check] = &[
     ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
+    ("a_server_without_memory_refuses", short::a_server_without_memory_refuses),
     ("a_server_that_ends", a_server_that_ends),
     ("the_next_server_goes_on", the_next_server_goes_on),
     ("clients_that_end_harm_nobody", clients_that_end_harm_nobody),

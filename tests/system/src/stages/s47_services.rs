@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
                 "a_file_that_may_not_be_read",
                 "of_another_interface",
                 "a_method_that_faults",
+                "a_server_without_memory_refuses",
                 "a_server_that_ends",
                 "the_next_server_goes_on",
                 "clients_that_end_harm_nobody",
