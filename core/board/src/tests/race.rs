@@ -13,6 +13,8 @@ const STAYS: u64 = NUMBERS[2];
 const TURNS: usize = 3;
 /// Decisions of a processor while the other one decides, too.
 const DECISIONS: u64 = 5;
+/// What the policy of these levels lets a thread wish for at most.
+const HIGHEST: u64 = 1;
 /// Which thread wishes for which level, on which processor, before which of its decisions.
 const WISHES: [(usize, u64, u64, u64); 4] = [(0, 1, 7, 3), (1, 1, NUMBERS[1], 5), (1, 2, STAYS, 17), (0, 3, 7, 4)];
 
@@ -139,7 +141,7 @@ fn answer(board: Board<'_>, here: usize) -> bool {
     if is_wanted {
         let asked = desk.begin();
         while let Some(Asked { thread, level }) = desk.receive() {
-            assert!(board.priorities().set(thread, level));
+            board.priorities().wish(thread, level, HIGHEST);
         }
         if board.queue(here).first(USUAL as usize).is_some() {
             desk.raise(1 << USUAL, 0);
