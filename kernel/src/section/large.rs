@@ -72,6 +72,12 @@ impl State {
         huge.or_else(|| self.begin(section, page, MIB2).and_then(|first| large(first, MIB2, row)))
     }
 
+    /// Whether a page that is there may be stored to without that anybody is told: it is shared with no clone, nor as its pager has it.
+    #[inline]
+    pub fn writable(&self, page: u64) -> bool {
+        self.pages.writable(page) && !self.paged.clean.has(page)
+    }
+
     /// Where a page of `size` would begin that this one is part of, if the processor can have one there.
     fn begin(&self, section: &Section, page: u64, size: u64) -> Option<u64> {
         let first = (section.base / PAGE + page) / size * size;

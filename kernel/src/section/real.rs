@@ -80,7 +80,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let (mut state, pages) = open(&section, by, address, len)?;
     let count = pages.end - pages.start;
     state.give_up_making();
-    let State { mapped, pages: map, owner, charged, .. } = &mut *state;
+    let State { mapped, pages: map, owner, charged, paged, .. } = &mut *state;
     let (offset, len) = (pages.start * PAGE, count * PAGE);
     let mut stale = match Tables::covers_table(section.base + offset, len) {
         true => {
@@ -97,6 +97,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
             stale.frames.push(frame);
         }
     });
+    paged.clean.take(pages.start, count);
     if freed > 0 {
         let paid = freed.min(*charged);
         *charged -= paid;
@@ -150,7 +151,7 @@ fn show_again(section: &Section, state: &State, by: &Domain, mut pages: Range<u6
                 return true;
             }
             let Some(frame) = state.pages.get(page) else { return false };
-            let prot = Prot { key, ..while_shared(prot, state.pages.writable(page)) };
+            let prot = Prot { key, ..while_shared(prot, state.writable(page)) };
             view.enter(section.base + page * PAGE, frame, prot)
         })
     };
@@ -206,7 +207,7 @@ fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64
         let mut page = pages.start;
         while page < pages.end {
             let piece = larges.iter().flatten().find(|large| large.pages().contains(&page));
-            let piece = piece.copied().unwrap_or_else(|| Large { first: page, size: PAGE, writable: state_now.pages.writable(page) });
+            let piece = piece.copied().unwrap_or_else(|| Large { first: page, size: PAGE, writable: state_now.writable(page) });
             page = piece.pages().end;
             if state_now.invalid.has(piece.first) {
                 continue;

@@ -11,6 +11,7 @@ use abi::pager::{page, supply as flag};
 use abi::section::kind;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
+use crate::task::Task;
 use arch::frames::Frame;
 use quota::Resource;
 use spin::MutexGuard;
@@ -34,6 +35,12 @@ impl Named {
     /// Its section's lock, for who has the rights, while the section is one of data and as long as that.
     fn lock(&self, by: &Domain, rights: Rights) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.section.lock_for(by, rights)?;
+        self.check(&state)?;
+        Ok(state)
+    }
+
+    /// That a page may come there and go: the section is one of data, as long as that, and does not become something else.
+    fn check(&self, state: &State) -> Result<(), Error> {
         if self.section.kind() != kind::DATA {
             return Err(Error::NotSupported);
         }
@@ -43,24 +50,28 @@ impl Named {
         if state.sealing || state.cloning || state.replacing > 0 {
             return Err(Error::Busy);
         }
-        Ok(state)
+        Ok(())
+    }
+
+    /// The lock once more, for who has the rights still, while the section is what it was when that was paid.
+    fn lock_again(&self, by: &Domain, rights: Rights, paid: &Paid) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.lock(by, rights)?;
+        if paid.is_by(&state.owner) { Ok(state) } else { Err(Error::Busy) }
     }
 
     /// Takes the page out; nobody can reach it when what is returned was flushed.
-    fn take(&self, state: &mut State) -> Option<(Arc<Frame>, Stale)> {
+    fn take(&self, state: &mut State) -> Option<(Given, Stale)> {
         let frame = state.pages.take_one(self.page)?;
         let stale = view::change(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
-        if state.charged > 0 {
-            state.charged -= 1;
-            state.owner.release(Resource::Frames, 1);
-            state.show_charged();
-        }
+        let paid = (state.charged > 0).then(|| Paid(Some(state.owner.clone())));
+        state.charged -= u64::from(paid.is_some());
+        state.show_charged();
         state.paged.clean.take(self.page, 1);
-        Some((frame, stale))
+        Some((Given { frame, paid }, stale))
     }
 
-    /// Puts a page there that was paid for. What was there goes when what is returned was flushed.
-    fn put(&self, state: &mut State, frame: Arc<Frame>) -> Stale {
+    /// Puts a page there. What was there goes when what is returned was flushed.
+    fn put(&self, state: &mut State, frame: Arc<Frame>, paid: Paid) -> Stale {
         let old = state.pages.supply(self.page, frame);
         let mut stale = Stale::default();
         match old {
@@ -68,14 +79,61 @@ impl Named {
                 stale = view::change(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
                 stale.frames.push(old);
                 // There was one to be paid for already.
-                state.owner.release(Resource::Frames, 1);
+                drop(paid);
             }
-            None => state.charged += 1,
+            None => state.charged += paid.spend(),
         }
         state.invalid.take(self.page, 1);
         state.show_charged();
         stale
     }
+
+    /// It could not go where it was to go: it is where it was, unless something else is there, or its section is not what it was (H6: no page
+    /// comes to a text that nobody has looked through), or its owner may not have it any more.
+    fn give_back(&self, given: Given) {
+        let mut state = self.section.state.lock();
+        if state.deleted || self.check(&state).is_err() || state.pages.get(self.page).is_some() {
+            return;
+        }
+        let paid = given.paid.filter(|paid| paid.is_by(&state.owner)).map_or_else(|| Paid::by(&state.owner), Ok);
+        if let Ok(paid) = paid {
+            let stale = self.put(&mut state, given.frame, paid);
+            drop(state);
+            stale.flush();
+        }
+    }
+}
+
+/// A frame that a task has paid for, and has back unless it is spent.
+struct Paid(Option<Arc<Task>>);
+
+impl Paid {
+    fn by(owner: &Arc<Task>) -> Result<Paid, Error> {
+        owner.charge(Resource::Frames, 1)?;
+        Ok(Paid(Some(owner.clone())))
+    }
+
+    fn is_by(&self, owner: &Arc<Task>) -> bool {
+        self.0.as_ref().is_some_and(|payer| Arc::ptr_eq(payer, owner))
+    }
+
+    /// From now on a section counts it.
+    fn spend(mut self) -> u64 {
+        self.0 = None;
+        1
+    }
+}
+
+impl Drop for Paid {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|payer| payer.release(Resource::Frames, 1));
+    }
+}
+
+/// A page on its way, and if it was taken out what its section's owner has paid for it: he goes on paying until it is somewhere else.
+struct Given {
+    frame: Arc<Frame>,
+    paid: Option<Paid>,
 }
 
 /// `page_supply`.
@@ -110,33 +168,30 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
     if Arc::ptr_eq(&source.section, &to.section) {
         return Err(Error::BadArgument);
     }
-    {
+    let paid = {
         let mut state = to.lock(by, Rights::CHANGE_ACL)?;
         if !is_free(&state) {
             return Err(Error::Exists);
         }
-        state.owner.charge(Resource::Frames, 1)?;
-        let marked = mark(&mut state, to.page, clean);
-        marked.inspect_err(|_| state.owner.release(Resource::Frames, 1))?;
-    }
-    let undo = |state: &mut State| {
-        state.owner.release(Resource::Frames, 1);
-        state.paged.clean.take(to.page, 1);
+        let paid = Paid::by(&state.owner)?;
+        mark(&mut state, to.page, clean)?;
+        paid
     };
+    let undo = || to.section.state.lock().paged.clean.take(to.page, 1);
     let copy = flags & flag::COPY != 0;
-    let given = give(by, &source, copy).inspect_err(|_| undo(&mut to.section.state.lock()))?;
-    let mut state = match to.lock(by, Rights::CHANGE_ACL) {
+    let given = give(by, &source, copy).inspect_err(|_| undo())?;
+    let mut state = match to.lock_again(by, Rights::CHANGE_ACL, &paid) {
         Ok(state) if is_free(&state) => state,
         other => {
             let error = other.err().unwrap_or(Error::Exists);
-            undo(&mut to.section.state.lock());
+            undo();
             if !copy {
-                give_back(&source, given);
+                source.give_back(given);
             }
             return Err(error);
         }
     };
-    let stale = to.put(&mut state, given);
+    let stale = to.put(&mut state, given.frame, paid);
     drop(state);
     stale.flush();
     Ok(0)
@@ -155,31 +210,21 @@ fn mark(state: &mut State, page: u64, clean: bool) -> Result<(), Error> {
 }
 
 /// A page out of its section, or one more reference to it: nobody can store to it any more.
-fn give(by: &Domain, source: &Named, copy: bool) -> Result<Arc<Frame>, Error> {
+fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     let rights = if copy { Rights::READ } else { Rights::READ | Rights::WRITE };
     let mut state = source.lock(by, rights)?;
     if state.misses(source.page).is_some() {
         return Err(Error::Absent);
     }
-    let (frame, stale) = if copy {
+    let (given, stale) = if copy {
         let frame = state.pages.share(source.page).ok_or(Error::Absent)?;
-        (frame, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
+        (Given { frame, paid: None }, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
     } else {
         source.take(&mut state).ok_or(Error::Absent)?
     };
     drop(state);
     stale.flush();
-    Ok(frame)
-}
-
-/// It could not go where it was to go: it is where it was, unless something else is there or the owner may not have it any more.
-fn give_back(source: &Named, frame: Arc<Frame>) {
-    let mut state = source.section.state.lock();
-    if !state.deleted && source.page < state.len / PAGE && state.pages.get(source.page).is_none() && state.owner.charge(Resource::Frames, 1).is_ok() {
-        let stale = source.put(&mut state, frame);
-        drop(state);
-        stale.flush();
-    }
+    Ok(given)
 }
 
 /// `page_take`. Value: one of `abi::pager::page`.
@@ -193,48 +238,43 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
     if target.as_ref().is_some_and(|target| Arc::ptr_eq(&target.section, &source.section)) {
         return Err(Error::BadArgument);
     }
-    if let Some(target) = &target {
-        let state = target.lock(by, Rights::READ | Rights::WRITE)?;
-        if state.paged.pager.is_some() {
-            return Err(Error::NotSupported);
-        }
-        state.owner.charge(Resource::Frames, 1)?;
-    }
-    let undo = || target.iter().for_each(|target| target.section.state.lock().owner.release(Resource::Frames, 1));
-    let taken = source.lock(by, Rights::CHANGE_ACL).map(|mut state| {
+    let reserve = |target: &Named| Paid::by(&without_pager(target.lock(by, Rights::READ | Rights::WRITE))?.owner);
+    let paid = target.as_ref().map(reserve).transpose()?;
+    let (was, taken) = {
+        let mut state = source.lock(by, Rights::CHANGE_ACL)?;
         let dirty = !state.paged.clean.has(source.page);
         if state.pages.get(source.page).is_none() {
-            return (page::ABSENT, None);
+            return Ok(page::ABSENT);
         }
         if target.is_none() && dirty {
             // Nobody would have it any more.
-            return (page::DIRTY, None);
+            return Ok(page::DIRTY);
         }
         let taken = source.take(&mut state);
         state.invalid.take(source.page, 1);
         (if dirty { page::DIRTY } else { page::CLEAN }, taken)
-    });
-    let (was, taken) = taken.inspect_err(|_| undo())?;
-    let Some((frame, stale)) = taken else {
-        undo();
-        return Ok(was);
     };
-    let Some(target) = target.as_ref() else {
-        let mut stale = stale;
-        stale.frames.push(frame);
+    let Some((given, mut stale)) = taken else { return Ok(page::ABSENT) };
+    let (Some(target), Some(paid)) = (target.as_ref(), paid) else {
+        stale.frames.push(given.frame);
         stale.flush();
         return Ok(was);
     };
     stale.flush();
-    let mut state = target.section.state.lock();
-    if state.deleted || target.page >= state.len / PAGE {
-        state.owner.release(Resource::Frames, 1);
-        drop(state);
-        give_back(&source, frame);
-        return Err(Error::Busy);
-    }
-    let stale = target.put(&mut state, frame);
+    let mut state = match without_pager(target.lock_again(by, Rights::READ | Rights::WRITE, &paid)) {
+        Ok(state) => state,
+        Err(error) => {
+            source.give_back(given);
+            return Err(error);
+        }
+    };
+    let stale = target.put(&mut state, given.frame, paid);
     drop(state);
     stale.flush();
     Ok(was)
+}
+
+/// Only a section without a pager: another one's pages come from that alone.
+fn without_pager(state: Result<MutexGuard<State>, Error>) -> Result<MutexGuard<State>, Error> {
+    state.and_then(|state| if state.paged.pager.is_some() { Err(Error::NotSupported) } else { Ok(state) })
 }

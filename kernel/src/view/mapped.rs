@@ -103,11 +103,14 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
 /// The same in one. Whether its registration counts.
 fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mut Stale) -> bool {
     let Some(view) = mapping.view.upgrade() else { return false };
-    if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
-        // Emptied, if not forgotten: `register`.
+    let mut wait = || {
         if view.owed.taken(false) {
             stale.join(Stale { processors: view.users(), ..Stale::default() });
         }
+    };
+    if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
+        // Emptied, if not forgotten: `register`.
+        wait();
         return false;
     }
     let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
@@ -117,6 +120,9 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
             Change::Unmap => view.forget(at, to - from),
             Change::WriteProtect => view.write_protect(at, to - from),
         });
+    } else {
+        // What was passed over is empty, but processors may remember what somebody has taken out and not flushed yet.
+        wait();
     }
     true
 }

@@ -64,6 +64,7 @@ pub fn cases() -> Vec<Case> {
                 "keys_opened_by_unclear_code",
                 "keys_restored_from_memory",
                 "code_changed_while_it_is_sealed",
+                "code_that_comes_while_it_is_sealed",
                 "hidden_instructions_are_found",
                 "reasons_of_the_callee_are_told",
             ],

@@ -11,17 +11,20 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::abi::calls::stub;
 use musubi::abi::gate::{Binding, GATE_BASE, grade, why};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::task::{Limits, exit};
-use musubi::rt::{Bound, section, task, thread, time};
+use musubi::rt::{Bound, Trap, section, task, thread, time};
 use musubi::{AclEntry, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("keys_opened_by_unclear_code", opened_by_unclear_code),
     ("keys_restored_from_memory", restored_from_memory),
     ("code_changed_while_it_is_sealed", changed_while_sealed),
+    ("code_that_comes_while_it_is_sealed", taken_while_sealed),
     ("hidden_instructions_are_found", hidden_instructions),
     ("reasons_of_the_callee_are_told", reasons_of_the_callee),
 ];
@@ -141,6 +144,62 @@ fn changed_while_sealed() -> Outcome {
         same!(scene.victim.call(op::GET, &[]), Ok(secret), "the secret in round {round}");
     }
     scene.victim.end()
+}
+
+/// So often a page is on its way into a section when that becomes a text.
+const ON_ITS_WAY: u64 = 150;
+/// Pages of their own that keep whoever takes the page waiting in between.
+const BESIDE: u64 = 256;
+
+/// Who looks where a page is to go, and waits for the page, puts it into something else by then. A text that has it is one that was looked
+/// through with it; and the page is in one of the two, or else its own program's race has cost it its own page.
+fn taken_while_sealed() -> Outcome {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    STOP.store(false, Ordering::Relaxed);
+    let source = data((BESIDE + 1) * PAGE).map_err(doing("create"))?.base();
+    let page = source + BESIDE * PAGE;
+    let mut bytes = open_all()[6..].to_vec();
+    bytes.resize(8, 0x90);
+    let code = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let beside = thread::spawn(
+        move || {
+            while !STOP.load(Ordering::Relaxed) {
+                let _ =
+                    (stub::page_alloc(&Trap, source, BESIDE * PAGE, 0), stub::page_free(&Trap, source, BESIDE * PAGE));
+            }
+        },
+        0,
+    )
+    .map_err(doing("a thread"))?;
+    let (mut went, mut late) = (0, 0);
+    for round in 0..ON_ITS_WAY {
+        let text = data(2 * PAGE).map_err(doing("create"))?;
+        let to = text.base() + PAGE;
+        store(page, code);
+        let take = move || {
+            let _ = stub::page_take(&Trap, page, to);
+        };
+        let taker = thread::spawn(take, 0).map_err(doing("a thread"))?;
+        time::sleep_ns(1000 * (round * 37 % 211));
+        let text = text.seal().map_err(doing("seal"))?;
+        taker.join().map_err(doing("join"))?;
+        if load(to) == code {
+            went += 1;
+            same!(
+                section::info(text).map_err(doing("section"))?.unclear,
+                to,
+                "round {round}: the unclear page of what has it"
+            );
+        } else {
+            late += 1;
+            same!(load(page), code, "round {round}: what was not taken");
+        }
+        section::delete(text).map_err(doing("delete"))?;
+    }
+    STOP.store(true, Ordering::Relaxed);
+    beside.join().map_err(doing("join"))?;
+    musubi::println!("{went} went, {late} were late");
+    section::delete(source).map_err(doing("delete"))
 }
 
 /// A program of its own that has these bytes at this offset of its text, and begins with `code`; others have these rights to it.

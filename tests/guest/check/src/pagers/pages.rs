@@ -82,6 +82,18 @@ pub fn clean() -> Outcome {
         stub::section_info(&Trap, base, base).map_err(doing("info"))?;
         same!(pager::take_page(base, from), Ok(Was::Dirty), "one that the kernel has stored to");
         same!(load(from), base, "what it has stored");
+        // Mapped by a call, without an access that asks: what is stored then is noticed all the same.
+        pager::supply_page(base, from, supply::CLEAN).map_err(doing("supply"))?;
+        musubi::rt::section::alloc(base, PAGE).map_err(doing("alloc"))?;
+        store(base + 8, round);
+        same!(pager::drop_clean(base), Ok(Was::Dirty), "one that was mapped by a call, and stored to");
+        same!((load(base), load(base + 8)), (base, round), "what is in it");
+        same!(pager::take_page(base, from), Ok(Was::Dirty), "it is taken");
+        // What takes the place of a clean page is no clean one.
+        pager::supply_page(base, from, supply::CLEAN).map_err(doing("supply"))?;
+        musubi::rt::section::free(base, PAGE).map_err(doing("free"))?;
+        musubi::rt::section::alloc(base, PAGE).map_err(doing("alloc"))?;
+        same!(pager::take_page(base, from), Ok(Was::Dirty), "a page that was not supplied");
     }
     scratch.delete().map_err(doing("delete"))?;
     section.delete().map_err(doing("delete"))
