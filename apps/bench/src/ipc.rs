@@ -20,7 +20,7 @@ use musubi::rt::later::Answer;
 
 /// What it is called, and the scheduler that is asked for.
 const WAYS: [(&str, &str); 2] = [("itc-improved", "ageing"), ("itc-initial", "initial")];
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 40;
 /// Calls posted before the first answer is collected: a round of an asynchronous case.
 const POSTED: usize = 8;
 
@@ -42,7 +42,7 @@ pub fn nulls(report: &Report) -> Result<(), String> {
         by_each(&WAYS, |way| {
             let client = MeasureClient::bind_itc(gate, 0);
             let null = |client: MeasureClient| {
-                Way { report, way, client: &client, asked: &client, rounds: ROUNDS }.null()?;
+                Way { report, way, client: &client, asked: &client, rounds: report.enough(ROUNDS) }.null()?;
                 client.unbind()
             };
             client.and_then(null).map_err(|e| format!("{e}"))
@@ -113,7 +113,8 @@ fn pictures(
         picture[..bytes].fill(0);
         let by = (&*table).try_into().map_err(|_| Error::BadArgument)?;
         let (mut outcome, mut times) = (Ok(()), 0u8);
-        let plan = if bytes < LONGEST { Plan::new(ROUNDS) } else { Plan::new(LONG_ROUNDS).warm(LONG_ROUNDS) };
+        let plan =
+            if bytes < LONGEST { Plan::new(report.enough(ROUNDS)) } else { Plan::new(LONG_ROUNDS).warm(LONG_ROUNDS) };
         let rounds = plan.measure(|| {
             outcome = outcome.and(client.map(&mut picture[..bytes], by));
             times = times.wrapping_add(1);
@@ -135,7 +136,7 @@ fn itc(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
 fn waited(report: &Report, gate: u64, way: &str, client: MeasureClient) -> Result<(), Error> {
     let asked = MeasureClient::bind_with_args(gate, 0)?;
     let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
-    let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
+    let bench = Way { report, way, client: &client, asked: &asked, rounds: report.enough(ROUNDS) };
     bench.null()?;
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], &mut data, &mut result)?;
     drop((data, result));
@@ -148,7 +149,7 @@ const ASYNCHRONOUS: u64 = (POSTED as u64 + 1) * LONGEST as u64;
 
 fn lines(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
     let (client, asked) = (MeasureClient::bind_itc(gate, ASYNCHRONOUS)?, MeasureClient::bind_with_args(gate, 0)?);
-    let bench = Way { report, way, client: &client, asked: &asked, rounds: ROUNDS };
+    let bench = Way { report, way, client: &client, asked: &asked, rounds: report.enough(ROUNDS) };
     asynchronous(&bench, client.later())?;
     asked.unbind()?;
     client.unbind()
@@ -157,7 +158,7 @@ fn lines(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
 /// By messages, under the kernel's own round robin.
 fn posts(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
     let (client, answers) = (MeasureClient::bind_with_args(gate, ASYNCHRONOUS)?, Answers::new()?);
-    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
+    let bench = Way { report, way, client: &client, asked: &client, rounds: report.enough(ROUNDS) };
     let later = client.by_post(&answers)?;
     asynchronous(&bench, later)?;
     client.unbind()?;

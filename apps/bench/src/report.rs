@@ -70,6 +70,11 @@ impl Report {
         Report { longest: true, ..*self }
     }
 
+    /// So many rounds, or if time is told at least as many as it takes to say how long one of a hundred is.
+    pub fn enough(&self, rounds: usize) -> usize {
+        if self.began.is_some() { rounds.max(MANY) } else { rounds }
+    }
+
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
         self.length(case, rounds.ticks.summary());

@@ -14,7 +14,8 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
     let (bench, parts) = (args.bench(), parts(workspace)?);
     let plugin = workspace.host_library("musubi-plugin")?;
     let untold = bench.untold.then(|| workspace.untold_kernel()).transpose()?;
-    let setup = Setup { parts: &parts, plugin: &plugin, untold: untold.as_deref(), kvm: args.kvm, pku: !args.no_pku };
+    let setup =
+        Setup { parts: &parts, plugin: Some(&plugin), untold: untold.as_deref(), kvm: args.kvm, pku: !args.no_pku };
     let ours = Ours::measure(&setup, &bench)?;
     ours.notes.iter().for_each(|note| say(note));
     let papers = Paper::all()?;

@@ -30,8 +30,8 @@ const SEEN: [(&str, Costly); 5] = [
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub parts: &'a Parts,
-    /// The plugin of `host/plugin`, built.
-    pub plugin: &'a Path,
+    /// The plugin of `host/plugin`, built. Without it nothing is counted from outside, and a run takes half as long.
+    pub plugin: Option<&'a Path>,
     /// The kernel that tells programs nothing, for benchmarks that want it.
     pub untold: Option<&'a Path>,
     /// A real processor, and its cycles instead of counted instructions.
@@ -115,12 +115,13 @@ impl Ours {
             notes.push(format!("{OUTSIDE} are counted in translated code only, not with --kvm"));
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
-        if bench.cpus > 1 && bench.also_cpus.is_empty() {
-            // What it prints are no rounds between marks.
+        // What one on several processors alone prints are no rounds between marks.
+        let plugin = setup.plugin.filter(|_| bench.cpus == 1 || !bench.also_cpus.is_empty());
+        let Some(plugin) = plugin else {
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
-        }
+        };
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
-        symlink(setup.plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
+        symlink(plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
         let (out, locks) = (dir.path().join("tally"), dir.path().join("locks"));
         fs::write(&locks, locks::find(&fs::read(&setup.parts.kernel)?)?.to_string())?;
         // QEMU takes a comma for the end, and two for a comma.

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use tally::{Costly, Locks, Mark, Recorder, WAYS};
 
@@ -52,6 +52,8 @@ static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static COUNTS: [AtomicU64; Costly::ALL.len()] = [const { AtomicU64::new(0) }; Costly::ALL.len()];
 /// Where the block that is being executed lies.
 static REGION: AtomicU64 = AtomicU64::new(0);
+/// Between the marks of a round, where steps are told apart.
+static IN_ROUND: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 static PLAN: OnceLock<Plan> = OnceLock::new();
 
@@ -155,7 +157,12 @@ extern "C" fn translated(_: u64, block: *mut Block) {
 /// A block begins.
 extern "C" fn entered(_: c_uint, data: *mut c_void) {
     let region = data as u64;
-    if REGION.swap(region, Ordering::Relaxed) != region
+    // Only where there is one processor: nobody else stores there in between, and to exchange takes many times as long.
+    if REGION.load(Ordering::Relaxed) == region {
+        return;
+    }
+    REGION.store(region, Ordering::Relaxed);
+    if IN_ROUND.load(Ordering::Relaxed)
         && let Some(state) = &mut *state()
     {
         state.recorder.crossed(region, INSTRUCTIONS.load(Ordering::Relaxed));
@@ -167,7 +174,9 @@ extern "C" fn marked(_: c_uint, data: *mut c_void) {
     let Some(state) = &mut *state() else { return };
     let counts = std::array::from_fn(|at| COUNTS[at].load(Ordering::Relaxed));
     let (region, now) = (REGION.load(Ordering::Relaxed), INSTRUCTIONS.load(Ordering::Relaxed));
-    if let Some(case) = state.recorder.mark(Mark::ALL[data as usize], region, now, counts)
+    let mark = Mark::ALL[data as usize];
+    IN_ROUND.store(matches!(mark, Mark::RoundBegins), Ordering::Relaxed);
+    if let Some(case) = state.recorder.mark(mark, region, now, counts)
         && let Err(error) = write!(state.out, "{case}")
     {
         eprintln!("plugin: {error}");

@@ -100,6 +100,8 @@ pub fn clean() -> Outcome {
 }
 
 pub fn paid() -> Outcome {
+    // What children of the checks before have had comes back to this task when they are taken apart, which is after their end.
+    crate::deaths::settled()?;
     let used = || task::info(musubi::start().task()).map(|info| info.used.frames).ok_or("no task");
     let section = data(64 * PAGE).map_err(doing("create"))?;
     let scratch = data(64 * PAGE).map_err(doing("scratch"))?;
