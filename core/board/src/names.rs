@@ -165,6 +165,13 @@ impl<'a> Priorities<'a> {
         })
     }
 
+    /// The levels of those that have agreed on nothing, where they are not the usual one.
+    pub fn levels(self) -> impl Iterator<Item = (u64, u64)> {
+        let table = self;
+        let names = (0..THREADS).map(move |at| table.name(at));
+        names.filter(|name| !name.is_free() && !name.has_agreed()).map(|name| (name.thread(), name.level()))
+    }
+
     /// The thread has ended: its place is free.
     pub fn forget(&self, thread: u64) {
         while let Some((at, name)) = self.at(thread) {

@@ -11,7 +11,7 @@ mod terms;
 use ::board::Terms;
 use alloc::string::String;
 use alloc::vec::Vec;
-use levels::Levels;
+use levels::{Levels, board_at};
 use log::Log;
 use musubi::abi::section::{flag, kind};
 use musubi::interfaces::sched::{Sched, sched_serve_by};
@@ -19,7 +19,7 @@ use musubi::ledger::Ledger;
 use musubi::rt::serve::{Ways, away};
 use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, thread, time};
 use musubi::{Caller, Error, Start, servers};
-use terms::Carrier;
+use terms::{Carrier, Left};
 
 musubi::program!(run);
 
@@ -47,6 +47,7 @@ struct State {
     log: Log,
     /// How the last one failed, and its queues as they were then.
     failure: Vec<String>,
+    left: Left,
 }
 
 struct Service {
@@ -68,6 +69,7 @@ static SERVICE: Service = Service {
         failed: None,
         log: Log::new(),
         failure: Vec::new(),
+        left: Left::nothing(),
     }),
     changed: Condition::new(),
     proposing: Mutex::new(()),
@@ -83,6 +85,7 @@ fn run(_: &Start) -> i32 {
             (state.board, state.private, state.wish) = (board, private, chosen()?);
         }
         thread::spawn(|| SERVICE.carrier.serve(), 0)?;
+        thread::spawn(|| SERVICE.renew(), 0)?;
         let gates = sched_serve_by(&SERVICE, Ways::default().post(servers::post()?))?;
         gates.admit(&ANYBODY)?;
         musubi::names::publish("sched", &gates)
@@ -127,7 +130,7 @@ impl Service {
             if state.levels.is_some() || !wanted {
                 let _ = self.changed.wait(&mut state, timeout);
             }
-            let State { wish, levels, board, private, failed, log, failure } = &mut *state;
+            let State { wish, levels, board, private, failed, log, failure, left } = &mut *state;
             if let Some(running) = levels.take_if(|levels| levels.name != *wish) {
                 running.stop();
                 log.add(alloc::format!(
@@ -151,12 +154,15 @@ impl Service {
                     .collect();
                 failure.iter().for_each(|line| log.add(line.clone()));
                 running.stop();
+                board_at(*board).into_iter().for_each(|board| left.gather(board));
                 rest = pause;
                 pause = (pause * 2).min(PAUSE_MAX_NS);
             }
             if last != *wish {
                 last = wish.clone();
                 pause = PAUSE_NS;
+                // It was agreed on with another policy.
+                *left = Left::nothing();
             }
             if levels.is_none() && !wish.is_empty() && failed.is_none() && rest == 0 {
                 match Levels::start(wish, [*board, *private]) {

@@ -2,7 +2,10 @@
 
 use crate::Service;
 use crate::levels::board_at;
-use board::Terms;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec::Vec;
+use board::{Board, Terms};
 use musubi::abi::task::USER_SYSTEM;
 use musubi::rt::{Condition, Mutex, sched, task, thread, time};
 use musubi::{Caller, Error};
@@ -17,7 +20,7 @@ impl Service {
         may_speak_for(caller, thread)?;
         let until = time::now_ns() + PATIENCE_NS;
         loop {
-            match self.propose_to_levels(thread, terms, until) {
+            match self.propose_to_levels(thread, (terms, false), until) {
                 Err(Error::NotSupported) if self.is_to_come(terms) => wait(until)?,
                 outcome => return outcome,
             }
@@ -32,7 +35,8 @@ impl Service {
         !state.wish.is_empty() && state.failed.is_none() && !refuses
     }
 
-    fn propose_to_levels(&self, thread: u64, terms: Terms, until: u64) -> Result<(), Error> {
+    /// `is_old`: the thread had them of a scheduler that has failed; it keeps what it has agreed on with the next one by itself.
+    fn propose_to_levels(&self, thread: u64, (terms, is_old): (Terms, bool), until: u64) -> Result<(), Error> {
         let base = {
             let state = self.state.lock();
             state.levels.as_ref().ok_or(Error::NotSupported)?;
@@ -46,6 +50,9 @@ impl Service {
             return Err(Error::NotSupported);
         }
         let _one = self.proposing.lock();
+        if is_old && board.priorities().agreed(thread).is_some_and(|agreed| agreed.terms() != Terms::Usual) {
+            return Ok(());
+        }
         let number = board.proposals().propose(thread, terms);
         let mut asked = self.carrier.call(until);
         while asked.is_ok() && board.proposals().answer(number).is_none() {
@@ -59,6 +66,98 @@ impl Service {
                 asked
             }
         }
+    }
+}
+
+/// What threads had of a scheduler that has failed, until the next one of its name has been asked for it: who was promised something does not
+/// have to notice.
+#[derive(Default)]
+pub struct Left {
+    terms: Vec<(u64, Terms)>,
+    levels: Vec<(u64, u64)>,
+}
+
+impl Left {
+    pub const fn nothing() -> Left {
+        Left { terms: Vec::new(), levels: Vec::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.terms.is_empty() && self.levels.is_empty()
+    }
+
+    /// What stands on the board is left, and of what was left before whatever does not stand there.
+    pub fn gather(&mut self, board: Board) {
+        let priorities = board.priorities();
+        let terms = priorities.all().map(|(thread, _, agreed)| (thread, agreed.terms())).collect();
+        let before = core::mem::replace(self, Left { terms, levels: priorities.levels().collect() });
+        self.join(before);
+    }
+
+    /// And what was left earlier, of threads that nothing is known of by now.
+    fn join(&mut self, before: Left) {
+        let known: BTreeSet<u64> =
+            self.terms.iter().map(|one| one.0).chain(self.levels.iter().map(|one| one.0)).collect();
+        self.terms.extend(before.terms.into_iter().filter(|one| !known.contains(&one.0)));
+        self.levels.extend(before.levels.into_iter().filter(|one| !known.contains(&one.0)));
+    }
+}
+
+impl Service {
+    /// What a thread of this server does: whatever threads had of a scheduler that has failed, they are to have of the next one of its name.
+    pub fn renew(&self) -> ! {
+        loop {
+            let (mut left, name) = {
+                let mut state = self.state.lock();
+                while state.left.is_empty() || state.levels.is_none() {
+                    let _ = self.changed.wait(&mut state, u64::MAX);
+                }
+                (core::mem::take(&mut state.left), state.wish.clone())
+            };
+            let (all, until) = (left.terms.len(), time::now_ns() + PATIENCE_NS);
+            let again = if self.is_begun(until) { self.agree_anew(&mut left, until) } else { 0 };
+            if left.terms.is_empty() && self.is_begun(until) {
+                // (Who has ended meanwhile has no priority any more.)
+                left.levels.drain(..).for_each(|(thread, level)| drop(sched::set_priority(thread, level).ok()));
+            }
+            let mut state = self.state.lock();
+            if again > 0 {
+                state.log.add(format!("{again} of {all} agreements with the one before hold again"));
+            }
+            if state.wish == name && state.failed.is_none() {
+                state.left.join(left);
+            }
+        }
+    }
+
+    /// Whether the scheduler decides, by then.
+    fn is_begun(&self, until: u64) -> bool {
+        loop {
+            match &self.state.lock().levels {
+                None => return false,
+                Some(levels) if levels.decide() => return true,
+                Some(_) => {}
+            }
+            if wait(until).is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Proposes what was agreed on with the scheduler before, as far as this one answers; the rest stays. How many agreements there are again.
+    fn agree_anew(&self, left: &mut Left, until: u64) -> usize {
+        let mut again = 0;
+        while let Some(&(thread, terms)) = left.terms.last() {
+            match self.propose_to_levels(thread, (terms, true), until) {
+                Ok(()) => again += 1,
+                // It has failed, too.
+                Err(Error::NotSupported | Error::TimedOut) if self.is_to_come(terms) => break,
+                // The thread has ended, or another one has what it had.
+                Err(_) => {}
+            }
+            left.terms.pop();
+        }
+        again
     }
 }
 

@@ -3,7 +3,9 @@
 mod each;
 mod turns;
 
-use each::{deadlines_on_each_processor, shares_on_each_processor, terms_outlast_wishes};
+use each::{
+    deadlines_on_each_processor, shares_on_each_processor, terms_outlast_wishes, terms_outlive_their_scheduler,
+};
 
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, choose, client, leak, lines, with};
@@ -28,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("jobs_have_their_processors", jobs_have_their_processors),
     ("terms_need_their_policy", terms_need_their_policy),
     ("terms_outlast_wishes", terms_outlast_wishes),
+    ("terms_outlive_their_scheduler", terms_outlive_their_scheduler),
     ("the_highest_priority_stops_nobody", the_highest_priority_stops_nobody),
     ("every_policy_under_load", every_policy_under_load),
     ("deadlines_are_met", deadlines_are_met),

@@ -122,6 +122,7 @@ pub fn cases() -> Vec<Case> {
                 "deadlines_are_admitted",
                 "terms_need_their_policy",
                 "terms_outlast_wishes",
+                "terms_outlive_their_scheduler",
                 "the_highest_priority_stops_nobody",
                 "every_policy_under_load",
             ],

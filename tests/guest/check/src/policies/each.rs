@@ -1,6 +1,6 @@
 //! Shares and deadlines where there are several processors: each keeps what was agreed on with it.
 
-use super::{Busy, MS, compute, iterations_per_ms, patient, said};
+use super::{Busy, MS, compute, iterations_per_ms, lines, patient, said};
 use crate::report::{Outcome, doing};
 use crate::sched::{client, leak, with};
 use crate::{holds, same};
@@ -143,5 +143,44 @@ pub fn terms_outlast_wishes() -> Outcome {
         threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))?;
         same!(levels?, [1; THREADS], "levels of threads with terms");
         Ok(())
+    })
+}
+
+/// A scheduler that ends is started again, and what it was agreed on with holds again without that anybody asks: terms and priorities.
+pub fn terms_outlive_their_scheduler() -> Outcome {
+    const THREADS: usize = 3;
+    with("deadline", || {
+        let sched = client()?;
+        let ends = leak(AtomicBool::new(false));
+        let body = move || {
+            while !ends.load(Ordering::SeqCst) {
+                time::sleep_ns(MS);
+            }
+        };
+        let threads = (0..=THREADS).map(|_| thread::spawn(body, 0).map_err(doing("thread")));
+        let threads = threads.collect::<Result<Vec<_>, _>>()?;
+        let (with_terms, other) = threads.split_at(THREADS);
+        for one in with_terms {
+            let ask = || sched.periodic(one.number(), 100 * MS, 100 * MS, MS);
+            patient(ask).map_err(doing("periodic"))?;
+        }
+        set_priority(other[0].number(), 20).map_err(doing("priority"))?;
+        let levels =
+            || -> Result<Vec<u64>, String> { with_terms.iter().map(|one| said(one.number(), "level ")).collect() };
+        same!(levels()?, [1; THREADS], "levels of threads with terms");
+        for round in 0..3 {
+            let line = lines(0)?.into_iter().next().unwrap_or_default();
+            let high = line.split("high level: task ").nth(1).and_then(|rest| rest.trim_end_matches(')').parse().ok());
+            let high = high.ok_or_else(|| format!("no high level in {line}"))?;
+            task::kill(high).map_err(doing("kill"))?;
+            let until = time::now_ns() + 20_000 * MS;
+            let holds = || levels().is_ok_and(|levels| levels == [1; THREADS]);
+            while task::info(high).is_some() || !holds() {
+                holds!(time::now_ns() < until, "round {round}: {:?} are the levels of threads with terms", levels());
+                time::sleep_ns(MS);
+            }
+        }
+        ends.store(true, Ordering::SeqCst);
+        threads.into_iter().try_for_each(|one| one.join().map(drop).map_err(doing("join")))
     })
 }
