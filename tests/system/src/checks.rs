@@ -1,4 +1,4 @@
-//! What the guest program `check` says: `ok NAME` or `FAILED NAME: why`, a line for each check.
+//! What the guest program `check` says: `ok NAME`, `FAILED NAME: why` or `skipped NAME: why`, a line for each check.
 
 use crate::lab::Failure;
 use machine::Finished;
@@ -11,7 +11,7 @@ pub fn judge(group: &'static str, line: &str, names: &[&'static str], finished: 
     let out = String::from_utf8_lossy(&finished.out);
     let err = String::from_utf8_lossy(&finished.err);
     let mut found: Vec<Found> = names.iter().map(|name| (*name, of(&out, &err, name))).collect();
-    let bad = found.iter().any(|(_, result)| result.is_err());
+    let bad = found.iter().any(|(_, result)| result.as_ref().is_err_and(Failure::is_failed));
     let strangers: Vec<&str> = out.lines().filter(|line| !names.iter().any(|name| is_about(line, name))).collect();
     let status = finished.outcome.status();
     let mut complaints = Vec::new();
@@ -46,20 +46,25 @@ pub fn complete(group: &'static str, names: &[&'static str], mut found: Vec<Foun
 }
 
 fn is_about(line: &str, name: &str) -> bool {
-    line.strip_prefix("ok ") == Some(name) || why(line, name).is_some()
+    line.strip_prefix("ok ") == Some(name) || ["FAILED ", "skipped "].iter().any(|word| why(line, word, name).is_some())
 }
 
-fn why<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    line.strip_prefix("FAILED ")?.strip_prefix(name)?.strip_prefix(": ")
+fn why<'a>(line: &'a str, word: &str, name: &str) -> Option<&'a str> {
+    line.strip_prefix(word)?.strip_prefix(name)?.strip_prefix(": ")
 }
 
-/// A check has passed if it says so, once, and does not say anything else. Why it failed is on the error stream.
+/// A check has passed if it says so, once, and does not say anything else. Why it failed is on the error stream. One that has found that this
+/// machine has nothing that it could try has not passed.
 fn of(out: &str, err: &str, name: &str) -> Result<(), Failure> {
     let said = || err.lines().take(20).map(|line| format!("\n{line}")).collect::<String>();
     let about: Vec<&str> = out.lines().filter(|line| is_about(line, name)).collect();
     match about.as_slice() {
         [] => Err(Failure::Failed("the machine ended before it, or it said nothing".into())),
-        [line] => why(line, name).map_or(Ok(()), |why| Err(Failure::Failed(format!("{why}{}", said())))),
+        [line] => match (why(line, "FAILED ", name), why(line, "skipped ", name)) {
+            (Some(why), _) => Err(Failure::Failed(format!("{why}{}", said()))),
+            (_, Some(why)) => Err(Failure::Skipped(why.into())),
+            _ => Ok(()),
+        },
         several => Err(Failure::Failed(several.join("\n"))),
     }
 }
@@ -92,6 +97,13 @@ mod tests {
         assert_eq!(judged("ok a\n", 1), [true, false, true]);
         assert_eq!(judged("ok a\n", 0), [true, false, false]);
         assert_eq!(judged("ok a\nok ab\n", 125), [true, true, false]);
+    }
+
+    #[test]
+    fn what_was_not_tried_has_not_passed() {
+        assert_eq!(judged("skipped a: no keys\nok ab\n", 0), [false, true, true]);
+        assert_eq!(judged("skipped a: no keys\nok ab\n", 1), [false, true, false]);
+        assert!(matches!(of("skipped a: no keys\n", "", "a"), Err(Failure::Skipped(why)) if why == "no keys"));
     }
 
     #[test]

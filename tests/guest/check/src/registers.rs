@@ -1,6 +1,7 @@
 //! Registers across calls: what a callee finds in them, what a caller gets back, and that neither sees what the other had
 //! in the rest.
 
+use crate::attacks;
 use crate::memory::data;
 use crate::peer::{Peer, nine, op};
 use crate::raw::{AVX, CALLERS, COOKIE, FCW, MXCSR, PLAIN, SPOILT, Seen, filled_call, find_avx, kind};
@@ -121,7 +122,8 @@ fn across(way: Way, kind: u64) -> Outcome {
     let who = task::identity();
     if way == Way::Direct && !task::processors().all(|p| p.features & feature::PKU != 0) {
         // Without keys the page of the gate is not to be written: that way is not offered.
-        return peer.end();
+        peer.end()?;
+        return attacks::without_keys();
     }
     let once = || one_call(way, &bound, gate, room, &who);
     if way == Way::Direct {

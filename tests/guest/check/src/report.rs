@@ -72,30 +72,47 @@ pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> 
     }
 }
 
+/// Why a check has tried nothing: what it is about is not there on this machine.
+pub const NO_KEYS: &str = "there are no protection keys";
+pub const ONE_PROCESSOR: &str = "there is one processor";
+const SKIPS: [&str; 2] = [NO_KEYS, ONE_PROCESSOR];
+/// The status that says the first of these, and the next ones the others.
+const FIRST_SKIP: i32 = 40;
+
+/// What such a check says. One of those above.
+pub fn skipped(why: &str) -> Outcome {
+    Err(String::from(why))
+}
+
 /// Runs the named checks of a group (all, if none are named), each in a task of its own: one that ends its task, or
 /// hangs, has failed, and the others have not. Value: the exit status.
 pub fn run(group: &Group, names: &[&str]) -> i32 {
     let all: Vec<&str> = group.checks.iter().map(|c| c.0).collect();
     let mut bad = false;
     for name in if names.is_empty() { all.as_slice() } else { names } {
-        if let Err(why) = run_apart(group.name, name) {
-            println!("FAILED {name}: {why}");
-            bad = true;
-        } else {
-            println!("ok {name}");
+        match run_apart(group.name, name) {
+            Ok(None) => println!("ok {name}"),
+            Ok(Some(why)) => println!("skipped {name}: {why}"),
+            Err(why) => {
+                println!("FAILED {name}: {why}");
+                bad = true;
+            }
         }
     }
     i32::from(bad)
 }
 
-/// A check says why it failed on the error stream, where a panic is printed, too; its status says whether.
-fn run_apart(group: &str, name: &str) -> Outcome {
+/// A check says why it failed on the error stream, where a panic is printed, too; its status says whether, or why it was skipped.
+fn run_apart(group: &str, name: &str) -> Result<Option<&'static str>, String> {
     let words = ["check", "one", group, name];
     let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("not started"))?;
     match child.wait_for(PATIENCE_NS) {
         Ok(exit) => match (ended::status(&exit), ended::describe(&exit, ended::section_name)) {
-            (0, _) => Ok(()),
-            (status, how) => Err(format!("status {status} {how}; see the error stream")),
+            (0, _) => Ok(None),
+            (status, how) => match SKIPS.get(status.wrapping_sub(FIRST_SKIP) as usize) {
+                Some(why) => Ok(Some(why)),
+                None => Err(format!("status {status} {how}; see the error stream")),
+            },
         },
         Err(Error::TimedOut) => {
             let _ = child.kill();
@@ -114,9 +131,12 @@ pub fn run_here(group: &Group, name: &str) -> i32 {
     };
     match body() {
         Ok(()) => 0,
-        Err(why) => {
-            eprintln!("{name}: {why}");
-            1
-        }
+        Err(why) => match SKIPS.iter().position(|skip| *skip == why) {
+            Some(n) => FIRST_SKIP + n as i32,
+            None => {
+                eprintln!("{name}: {why}");
+                1
+            }
+        },
     }
 }

@@ -171,10 +171,11 @@ pub fn cases() -> Vec<Case> {
             "ok more_servers_than_keys",
             "ok key_of_another_kept_open",
             "ok grade_changes_during_calls",
-            "ok code_that_may_be_fetched_no_longer",
+            // Without keys this one and the last but two are skipped.
+            " code_that_may_be_fetched_no_longer",
             "ok text_goes_while_threads_cross",
             "ok killed_between_programs",
-            "ok stopped_in_calls_by_the_gate",
+            " stopped_in_calls_by_the_gate",
             "ok stopped_in_calls_in_calls",
             "ok lent_memory_on_a_strangers_thread",
         ]),

@@ -3,7 +3,7 @@
 //! H3, H4). Without keys the kernel makes all calls, and only one of these can be tried.
 
 use super::asm::{Registers, TARGET, TOUCHED, VICTIM, call_and_use, hostile, landing, open_all, through};
-use super::{EARNED, IN_STATE, SECRET, Scene, ask, earn, has_keys, jumps, op, record};
+use super::{EARNED, IN_STATE, SECRET, Scene, ask, earn, has_keys, jumps, op, record, without_keys};
 use crate::peer::{self, Peer};
 use crate::raw::kind;
 use crate::report::{Check, Outcome, doing};
@@ -52,7 +52,8 @@ pub fn jump_back(gate: u64, place: u64) -> u64 {
 fn left_above() -> Outcome {
     let scene = Scene::set()?;
     if !has_keys(&scene.victim.bound) {
-        return scene.end();
+        scene.end()?;
+        return without_keys();
     }
     let attacker = Peer::start()?;
     earn(&scene.victim)?;
@@ -75,7 +76,8 @@ fn anothers_record() -> Outcome {
     let (server, victim) = (Peer::start()?, Peer::start()?);
     if !has_keys(&server.bound) {
         server.end()?;
-        return victim.end();
+        victim.end()?;
+        return without_keys();
     }
     let [entry, to_server] = ask(&server, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("the server's record"))?;
     let [_, to_victim] = ask(&victim, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("the victim's record"))?;
@@ -154,7 +156,8 @@ pub fn push(gate: u64) -> i32 {
 fn key_is_shut() -> Outcome {
     let peer = Peer::start()?;
     if !has_keys(&peer.bound) {
-        return peer.end();
+        peer.end()?;
+        return without_keys();
     }
     earn(&peer)?;
     let [_, told] = ask(&peer, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("the record"))?;

@@ -18,14 +18,15 @@ pub mod strangers;
 pub mod sweep;
 
 use crate::peer::Peer;
-use crate::report::{Outcome, doing};
-use crate::same;
+use crate::report::{NO_KEYS, Outcome, doing, skipped};
+use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::calls::Kernel;
 use musubi::abi::gate::{DONE, DOORSTEP, GATE_BASE, Record, grade};
+use musubi::abi::info::feature;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
 use musubi::rt::{Bound, Trap, plain_call, probe, task, thread};
@@ -185,6 +186,13 @@ fn doors() -> [u64; 3] {
 
 fn has_keys(bound: &Bound) -> bool {
     bound.binding().grade == grade::EPC_H
+}
+
+/// What a check says that is about the gate where [`has_keys`] says that there is none.
+pub fn without_keys() -> Outcome {
+    let has_none = task::processors().all(|p| p.features & feature::PKU == 0);
+    holds!(has_none, "there are protection keys, and a binding is not by the gate");
+    skipped(NO_KEYS)
 }
 
 /// Calls that the kernel has made, on whatever processor.

@@ -2,7 +2,7 @@
 //! anywhere).
 
 use super::asm::{TOUCHED, VICTIM};
-use super::{Scene, ask, has_keys, on_threads, op};
+use super::{Scene, ask, has_keys, on_threads, op, without_keys};
 use crate::memory::{data, load, store};
 use crate::peer::{self, Peer, own};
 use crate::report::{Check, Outcome, doing};
@@ -194,7 +194,8 @@ pub fn touch(gate: u64, code: u64, shut: u64) -> i32 {
 fn fetched_no_longer() -> Outcome {
     let scene = Scene::set()?;
     if !has_keys(&scene.victim.bound) {
-        return scene.end();
+        scene.end()?;
+        return without_keys();
     }
     // A function that does nothing but return, in the victim's text as in this one.
     let offset = nothing as *const () as u64 - musubi::start().text();

@@ -1,7 +1,7 @@
 //! Returning without a call, twice, by another door than one came, to addresses that are none (pitfalls: H1, H2, H4, H12).
 
 use super::asm::{RETURN_AT, STACK, VICTIM, disorderly_return, landing, through};
-use super::{Scene, ask, ask_plainly, doors, earn, has_keys, op};
+use super::{Scene, ask, ask_plainly, doors, earn, has_keys, op, without_keys};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer};
 use crate::raw::{Seen, kind};
@@ -197,7 +197,8 @@ fn changed_meanwhile() -> Outcome {
     let scene: &'static Scene = Box::leak(Box::new(Scene::set()?));
     if !has_keys(&scene.victim.bound) {
         // By the kernel the address stays on the caller's stack, and is taken from there by the caller himself.
-        return scene.victim.child.kill().map_err(doing("kill"));
+        scene.victim.child.kill().map_err(doing("kill"))?;
+        return without_keys();
     }
     let flags = data(PAGE).map_err(doing("create"))?.base();
     section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;

@@ -108,7 +108,8 @@ fn stirred(mut what: impl FnMut(u64) -> Outcome) -> Outcome {
 fn registers(way: Way, kind: u64) -> Outcome {
     let (peer, gate, bound, room) = stage(kind)?;
     if way == Way::Direct && !super::has_keys(&bound) {
-        return peer.end();
+        peer.end()?;
+        return super::without_keys();
     }
     let who = task::identity();
     stirred(|_| one_call(way, &bound, gate, room, &who))?;
@@ -186,7 +187,8 @@ fn instructions(from: &str, to: &str) -> usize {
 fn each_instruction() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::DUMP_AND_DONE)?;
     if !super::has_keys(&bound) {
-        return peer.end();
+        peer.end()?;
+        return super::without_keys();
     }
     let who = task::identity();
     let all = [("in_open", "in_trap"), ("out_open", "out_trap")].map(|(from, to)| instructions(from, to));
