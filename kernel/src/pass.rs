@@ -11,6 +11,7 @@ use crate::thread::Thread;
 use ::sched::Phase;
 use abi::Error;
 use abi::refusal::Object;
+use abi::sched::ready as why;
 use abi::task::state;
 use alloc::sync::Arc;
 use arch::pass::{Lap, take_lap};
@@ -125,7 +126,11 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     if let Some(named) = &named {
         named.card.card().remember();
     }
-    here.office.name(named, ns);
+    if let Some(lost) = here.office.name(named, ns) {
+        // The one in the seat has ended on another processor since the thread was claimed, which has not found it among the ready.
+        let turn = lost.wait.lock().life.ready();
+        turn.into_iter().for_each(|turn| sched::announce(here, lost.clone(), turn, why::FOUND));
+    }
     let card = thread.card.card();
     {
         let inner = thread.inner.lock();

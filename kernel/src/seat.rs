@@ -163,9 +163,12 @@ impl Office {
         spared
     }
 
-    /// The processor goes on with this thread, or asks the one in the seat.
-    pub fn name(&self, named: Option<Arc<Thread>>, ns: u64) {
+    /// The processor goes on with this thread, or asks the one in the seat. Gives it back if nobody sits there (any more).
+    pub fn name(&self, named: Option<Arc<Thread>>, ns: u64) -> Option<Arc<Thread>> {
         let mut inner = self.inner.lock();
+        if inner.seat.holder().is_none() {
+            return named;
+        }
         inner.rests = false;
         inner.named = named;
         if ns != 0 {
@@ -173,6 +176,7 @@ impl Office {
             inner.until = now.saturating_add(ns);
             inner.spared.elsewhere(now);
         }
+        None
     }
 
     /// The scheduler has something to read, or is to be put out.

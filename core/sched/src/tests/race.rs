@@ -9,6 +9,8 @@ use shuttle::thread;
 struct Machine {
     life: Mutex<Life>,
     seat: Mutex<(Seat<()>, Vec<u64>)>,
+    /// Whether the thread has been named and is not here yet. Under the seat's lock.
+    named: Mutex<bool>,
     queue: Mutex<Vec<u64>>,
     runs: Mutex<u32>,
 }
@@ -27,8 +29,14 @@ impl Machine {
     }
 
     fn dismiss(&self) {
-        if self.seat.lock().unwrap().0.dismiss(Reason::Slow, 0).is_none() {
-            return;
+        {
+            let mut seat = self.seat.lock().unwrap();
+            if seat.0.dismiss(Reason::Slow, 0).is_none() {
+                return;
+            }
+            if std::mem::take(&mut *self.named.lock().unwrap()) {
+                self.life.lock().unwrap().ready();
+            }
         }
         let life = *self.life.lock().unwrap();
         if life.phase() == Phase::Ready {
@@ -39,10 +47,43 @@ impl Machine {
     /// One turn of the thread, by whoever gets it; then it waits.
     fn run(&self, turn: u64) {
         if self.life.lock().unwrap().claim(turn, 0).is_ok() {
-            let mut runs = self.runs.lock().unwrap();
-            *runs += 1;
-            drop(runs);
-            assert!(self.life.lock().unwrap().wait());
+            self.has_run();
+        }
+    }
+
+    fn has_run(&self) {
+        let mut runs = self.runs.lock().unwrap();
+        *runs += 1;
+        drop(runs);
+        assert!(self.life.lock().unwrap().wait());
+    }
+
+    /// A thread that does not sit in the seat passes the processor on: who sits there may be put out by another processor
+    /// meanwhile.
+    fn passes(&self) {
+        let known: Vec<u64> = self.seat.lock().unwrap().1.drain(..).collect();
+        for turn in known {
+            if self.life.lock().unwrap().claim(turn, 0).is_err() {
+                continue;
+            }
+            let seat = self.seat.lock().unwrap();
+            if seat.0.holder().is_some() {
+                *self.named.lock().unwrap() = true;
+                continue;
+            }
+            drop(seat);
+            let turn = self.life.lock().unwrap().ready().unwrap();
+            self.queue.lock().unwrap().push(turn);
+        }
+        self.goes_on();
+    }
+
+    /// The processor goes on with whom it was told.
+    fn goes_on(&self) {
+        let seat = self.seat.lock().unwrap();
+        if seat.0.holder().is_some() && std::mem::take(&mut *self.named.lock().unwrap()) {
+            drop(seat);
+            self.has_run();
         }
     }
 
@@ -69,7 +110,7 @@ fn every_wake_up_runs_once_while_a_scheduler_is_put_out() {
         let all = [
             also(Machine::wake),
             also(Machine::scheduler),
-            also(Machine::scheduler),
+            also(Machine::passes),
             also(Machine::dismiss),
             also(Machine::round_robin),
         ];
