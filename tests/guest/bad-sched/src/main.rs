@@ -4,22 +4,20 @@
 
 extern crate alloc;
 
+mod names;
+mod told;
 mod torn;
 
 use board::{Board, Ready, USUAL};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
-use musubi::abi::layout::GRANULE;
 use musubi::abi::sched::{EVENTS, Event, RING_FIRST, event};
-use musubi::abi::task::cause;
 use musubi::interfaces::sched::SchedClient;
-use musubi::rt::{Trap, probe, sched, section, task, thread, time};
-use musubi::{Error, Rights, Start};
+use musubi::rt::{Trap, probe, sched, task, thread, time};
+use musubi::{Error, Start};
 
 musubi::program!(run);
 
-/// What programs of the test read, and must not.
-const REFUSED: u64 = 4096;
 /// Decisions before it goes wrong.
 const GOOD: u32 = 60;
 
@@ -53,6 +51,7 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
     if processor == 0 && mode.starts_with("passing") {
         torn::offer(mode)?;
     }
+    let expected = if mode == "hears" { told::expected()? } else { &[] };
     let ring = sched::words(stub::scheduler_set(&Trap, processor)?)?;
     let mut head = 0;
     stub::thread_next(&Trap, 0, 0, u64::MAX)?;
@@ -71,7 +70,7 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
                 }
             }
             if mode == "hears" {
-                hear([0, 1, 2, 3].map(|word| ring[at + word].load(Ordering::Relaxed)));
+                told::hear(expected, [0, 1, 2, 3].map(|word| ring[at + word].load(Ordering::Relaxed)));
             }
             head += 1;
         }
@@ -79,14 +78,17 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
         ring[0].store(tail << 32 | head, Ordering::Release);
         if decision >= GOOD {
             let next = queue.first(USUAL as usize).map(|(next, _)| next);
-            match misbehave(mode, ring, next) {
+            match misbehave(mode, processor, ring, next) {
                 // What has happened meanwhile is to be read first: again.
                 Err(Error::Busy) => continue,
                 other => other?,
             }
         }
         let answer = match queue.pop() {
-            Some((next, place)) => (stub::thread_next(&Trap, next.thread, next.turn, 5_000_000), Some((next, place))),
+            Some((next, place)) => {
+                names::remember(processor, next);
+                (stub::thread_next(&Trap, next.thread, next.turn, 5_000_000), Some((next, place)))
+            }
             None => (stub::thread_next(&Trap, 0, 0, 20_000_000), None),
         };
         match answer {
@@ -98,24 +100,7 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
     Ok(())
 }
 
-/// Ends when it hears of a refused access to the page at [`REFUSED`], with status 10 if all is as it should be and the thread is still there, with 13 if it is
-/// not and its text can be gone, too; with 12 if something is told otherwise. (11 would say that the high level does not answer.)
-fn hear([kind, thread, address, b]: [u64; 4]) {
-    if kind as u32 != event::EXCEPTION || address != REFUSED {
-        return;
-    }
-    let (text, right) = (b & !(GRANULE - 1), b % GRANULE);
-    let is_right = thread != 0 && kind >> 32 == cause::NO_SECTION && right == Rights::READ.bits().into();
-    // First: a program's text is there as long as its threads are.
-    let has_text = section::owner(text).is_ok();
-    task::exit(match (is_right, thread::info(thread)) {
-        (true, Some(_)) if has_text => 10,
-        (true, None) => 13,
-        _ => 12,
-    });
-}
-
-fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<Ready>) -> Result<(), Error> {
+fn misbehave(mode: &str, processor: u64, ring: &[AtomicU64], next: Option<Ready>) -> Result<(), Error> {
     match mode {
         // It does what it should, here.
         "strange" | "hears" | "passing-fault" | "passing-loop" => Ok(()),
@@ -131,6 +116,7 @@ fn misbehave(mode: &str, ring: &[core::sync::atomic::AtomicU64], next: Option<Re
             probe::read(0x1000);
             Ok(())
         }
+        "waits" | "elsewhere" => names::unavailable(processor, mode == "waits"),
         "wait" => {
             time::sleep_ns(1_000_000_000);
             Ok(())

@@ -1,5 +1,9 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
+mod told;
+
+pub use told::access;
+
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{Load, client, leak, lines};
 use crate::{holds, same};
@@ -9,8 +13,6 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::sched::reason;
-use musubi::abi::task::exit;
-use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
 use musubi::rt::{guard, probe, sched, section, task, thread, time};
 use musubi::{ended, names};
@@ -27,7 +29,9 @@ pub const CHECKS: &[Check] = &[
     ("loops_when_it_is_called", || torn("passing-loop", reason::SLOW)),
     ("private_data_are_refused", private_data_are_refused),
     ("the_initial_version_keeps_them_apart", the_initial_version_keeps_them_apart),
-    ("refused_accesses_are_told", refused_accesses_are_told),
+    ("refused_accesses_are_told", told::refused_accesses),
+    ("threads_that_wait_are_refused", || told::refused_names("waits")),
+    ("threads_that_run_elsewhere_are_refused", || told::refused_names("elsewhere")),
     ("a_high_level_that_fails", a_high_level_that_fails),
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
     ("replaced_within_10_ms", replaced_within_10_ms),
@@ -67,47 +71,12 @@ fn the_initial_version_keeps_them_apart() -> Outcome {
     Ok(())
 }
 
-/// CUBIX-15, 41: of an access that is refused the scheduler hears which thread and text tried it, where, and the right that was missing; of a program that ends
-/// by it, and of one that mends it itself.
-fn refused_accesses_are_told() -> Outcome {
-    let chooser = client()?;
-    let said = |status: u32| -> Result<usize, String> {
-        let line = format!("bad hears: the fast level has failed: it ended with status {status}");
-        Ok(lines(1)?.iter().filter(|one| one.contains(&line)).count())
-    };
-    let ends = || -> Outcome {
-        let reads = Command::new(b"bin/check").args(["check", "as", "peek", "4096"]).spawn().map_err(doing("peek"))?;
-        same!(
-            reads.wait().map_err(doing("peek"))?.kind,
-            exit::FAULT,
-            "how a program ends that reads what is not there"
-        );
-        Ok(())
-    };
-    let mends = || -> Outcome {
-        same!(guard::run(|| probe::read(4096)), Err(Error::Faulted), "who mends it");
-        Ok(())
-    };
-    // Whoever ends may be gone when it is heard of.
-    let heard = |has_ended: bool| Ok::<_, String>(said(10)? + if has_ended { said(13)? } else { 0 });
-    for (provoke, has_ended) in [(&ends as &dyn Fn() -> Outcome, true), (&mends, false)] {
-        let (before, until) = (heard(has_ended)?, time::now_ns() + 60_000_000_000);
-        for round in 0.. {
-            if heard(has_ended)? > before {
-                break;
-            }
-            holds!(time::now_ns() < until, "the scheduler hears nothing: {:?}", lines(1)?);
-            if round % 100 == 0 {
-                // It may be gone again before all seats are taken, and on a busy host it may be given up.
-                let _ = chooser.choose("bad hears");
-            }
-            provoke()?;
-            time::sleep_ns(5_000_000);
-        }
-        chooser.choose("none").map_err(doing("none"))?;
-    }
-    same!(said(12)?, 0, "accesses that were told otherwise");
-    Ok(())
+/// How often it stands in the log that the fast level of such a bad one has ended with this status.
+fn said(mode: &str, status: u64) -> Result<usize, String> {
+    let line = format!("bad {mode}: the fast level has failed: it ended with status {status}");
+    let is_it =
+        |one: &String| one.split_once(&line).is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    Ok(lines(1)?.iter().filter(|one| is_it(one)).count())
 }
 
 /// The high level fails, the fast one being as it should: both are started again, everybody gets on, and `sched` shows why
@@ -307,16 +276,17 @@ fn replaced_within_10_ms() -> Outcome {
     Ok(())
 }
 
-/// In such a machine: a high level that loops or sleeps is given up by the fast one, in both versions, less than 10 ms from when it was
+/// In such a machine: a high level that loops, sleeps, faults or ends is given up by the fast one, in both versions, less than 10 ms from when it was
 /// called and others were kept waiting for what it does; and in spite of interrupts.
 fn given_up_within_10_ms() -> Outcome {
     holds!(time::ticks_are_instructions(), "the clock does not count instructions");
-    for name in ["late loop", "late sleep", "mute loop", "mute sleep"] {
+    let modes = ["loop", "sleep", "fault", "end"];
+    for name in ["late", "mute"].iter().flat_map(|kind| modes.map(|mode| format!("{kind} {mode}"))) {
         // Some of them wake up more often than the high level is looked at.
         let load = Load::start(4)?;
         let chooser = client()?;
         // It may be gone again before all seats are taken.
-        let _ = chooser.choose(name);
+        let _ = chooser.choose(&name);
         let until = time::now_ns() + 30_000_000_000;
         let after = " the high level was given up after ";
         let waited = loop {

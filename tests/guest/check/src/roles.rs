@@ -2,7 +2,7 @@
 
 use crate::memory::{CODE_42, store};
 use crate::peer::op;
-use crate::{faults, files, fuzz, itc, lines, locks, quota};
+use crate::{bad_scheds, faults, files, fuzz, itc, lines, locks, quota};
 use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
 use musubi::command::Command;
@@ -28,6 +28,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             probe::write(at(0));
             WENT_THROUGH
         }
+        "access" => bad_scheds::access(at(0), at(1), at(2), at(3), at(4)),
         // Jumps to an address where there is nothing to execute.
         "jump" => {
             probe::execute(at(0));

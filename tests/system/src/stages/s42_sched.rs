@@ -49,6 +49,8 @@ pub fn cases() -> Vec<Case> {
                 "bad_ring",
                 "bad_end",
                 "refused_accesses_are_told",
+                "threads_that_wait_are_refused",
+                "threads_that_run_elsewhere_are_refused",
                 "faults_when_it_is_called",
                 "loops_when_it_is_called",
                 "private_data_are_refused",
