@@ -288,9 +288,13 @@ impl Queue<'_> {
         (self.highest()? as usize..LEVELS).find_map(|level| self.all(level).filter(is_spare).last())
     }
 
-    /// The first of those who may, by level.
-    pub fn first_of(&self, may: impl Fn(u64) -> bool) -> Option<Ready> {
-        (self.highest()? as usize..LEVELS).find_map(|level| self.all(level).find(|ready| may(ready.thread)))
+    /// The first of those who may, by level, `N` at most: a turn that was taken elsewhere stays behind, and may be the very first.
+    pub fn first_of<const N: usize>(&self, may: impl Fn(u64) -> bool) -> [Option<Ready>; N] {
+        let levels = self.highest().map_or(LEVELS, |level| level as usize)..LEVELS;
+        let all = levels.flat_map(|level| self.all(level)).filter(|ready| may(ready.thread));
+        let mut found = [None; N];
+        found.iter_mut().zip(all).for_each(|(slot, ready)| *slot = Some(ready));
+        found
     }
 
     /// Files everybody anew, by the level that `level_of` a thread says; the order within a level stays. Who was raised stays raised: or

@@ -20,6 +20,8 @@ const QUANTUM_NS: u64 = 10_000_000;
 const QUANTUM: Limit = Limit::Ns(QUANTUM_NS);
 /// How long a processor without work waits before it looks at the others' queues again.
 const LOOK: Limit = Limit::Ns(2_000_000);
+/// How many of another processor's threads it tries to have: turns that are past may stand first there, as long as that one is busy.
+const TRIES: usize = 4;
 /// How long the high level is let alone, and how often the processor looks whether it is there.
 const THINK_MS: u64 = 2;
 const ABSENT_MS: u64 = 1;
@@ -412,8 +414,7 @@ impl Level {
         for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
             let queue = self.board.queue(other);
             any |= !queue.is_empty();
-            let found = queue.first_of(|thread| shares || self.may_have(thread));
-            if let Some(first) = found {
+            for first in queue.first_of::<TRIES>(|thread| shares || self.may_have(thread)).into_iter().flatten() {
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);

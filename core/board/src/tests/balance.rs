@@ -103,7 +103,14 @@ fn who_has_a_home_stays() {
     assert_eq!(board.spare_for(1, 2), Some(Ready { thread: 2, turn: 1 }));
     assert_eq!(board.spare_for(0, 2), None);
     // So does who looks for anybody at all.
-    assert_eq!(board.queue(0).first_of(|thread| thread != 1), Some(Ready { thread: 2, turn: 1 }));
-    assert_eq!(board.queue(0).first_of(|_| true), Some(Ready { thread: 1, turn: 1 }));
-    assert_eq!(board.queue(0).first_of(|_| false), None);
+    let (one, two) = (Ready { thread: 1, turn: 1 }, Ready { thread: 2, turn: 1 });
+    let first_of = |may: fn(u64) -> bool| board.queue(0).first_of::<3>(may).into_iter().flatten().collect::<Vec<_>>();
+    assert_eq!(first_of(|thread| thread != 1), [two]);
+    assert_eq!(first_of(|_| true), [one, two]);
+    assert_eq!(first_of(|_| false), []);
+    // Behind a turn that is past stands who may be had.
+    board.queue(0).put(Ready { thread: 1, turn: 2 }, LEVEL);
+    assert_eq!(first_of(|_| true), [one, Ready { thread: 1, turn: 2 }, two]);
+    assert_eq!(board.queue(0).first_of::<1>(|_| true), [Some(one)]);
+    assert_eq!(board.queue(1).first_of::<1>(|_| true), [None]);
 }

@@ -122,7 +122,7 @@ impl Level {
             }
         }
         let may_have = |thread| self.order().elsewhere(thread).is_none();
-        board.queue(1 - self.here).first_of(may_have).is_some_and(|ready| self.run(ready))
+        board.queue(1 - self.here).first_of::<2>(may_have).into_iter().flatten().any(|ready| self.run(ready))
     }
 
     fn run(&self, ready: Ready) -> bool {
