@@ -135,7 +135,8 @@ impl Inner {
         if let Some((domain, _)) = self.gate.lead(frame.record) {
             self.gate.set_sp(domain, frame.sp);
         }
-        self.gate.forget_frame(depth);
+        // What lies above it is over, too, and not to be taken for more than that.
+        (depth..=DEPTH_MAX.min(depth + 1)).for_each(|at| self.gate.forget_frame(at));
         self.gate.set_top(depth - 1);
         self.forget_handled(depth - 1);
         let more = if self.more.last().is_some_and(|(at, _)| *at == depth) {

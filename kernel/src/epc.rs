@@ -350,18 +350,6 @@ pub fn give_back(thread: &Arc<Thread>, values: [u64; 2]) {
     leave(thread, Ok(values));
 }
 
-/// The gate has gone back through a frame that only the kernel can return through: as if it had not.
-pub fn give_back_again(thread: &Arc<Thread>) {
-    let values = {
-        let inner = &mut *thread.inner.lock();
-        inner.gate.set_top(inner.depth() + 1);
-        inner.sync();
-        let r = inner.area.registers();
-        [r.rdi, r.rsi]
-    };
-    leave(thread, Ok(values));
-}
-
 /// Ends the current call with an error; the caller's caller if that one has died, too. Whether there was a call.
 pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     let domain = {

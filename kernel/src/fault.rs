@@ -91,6 +91,8 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
             (Stopped::Out, Some(at)) if arch::gate::is_state(at) && inner.depth() > 0 => None,
             // The register was not what the table says now, or the program steps: it goes on.
             (_, None) if inner.vector == 6 && has(feature::PKU) || inner.vector == 1 => return,
+            // Only the kernel can return through this frame.
+            (Stopped::KernelFrame, None) => None,
             _ => Some(inner.domain.clone()),
         }
     };
@@ -98,9 +100,6 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
         let values = thread.registers(|r| [r.rdi, r.rsi]);
         return epc::give_back(thread, values);
     };
-    if stopped == Stopped::KernelFrame && address.is_none() {
-        return epc::give_back_again(thread);
-    }
     let gate = Denial { cause: cause::DENIED, section: abi::gate::GATE_BASE, right: Rights::WRITE, detail: 0 };
     stop(thread, &domain, address.unwrap_or(abi::gate::GATE_BASE), gate);
 }

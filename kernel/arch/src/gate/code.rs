@@ -68,7 +68,7 @@ pub enum Stopped {
     Out,
     /// The crossing is made; what is left begins anew.
     Made,
-    /// It was about to go on in the caller of a frame that only the kernel can return through; the frame is off the stack.
+    /// It was about to go on in the caller of a frame that only the kernel can return through; the frame is back on the stack.
     KernelFrame,
     /// It tried to return where there was no call.
     NoCall,
@@ -124,12 +124,15 @@ impl Gate {
             registers.rip = p.in_open;
             Stopped::In
         } else if within(p.out_clean..p.out_end) || (rip & BY_KERNEL != 0 && rip == above) {
-            // Some processors fault at the jump, some at its target. Whoever takes a call back clears its frame, so one
-            // above the top is marked like this only between the two.
-            (registers.rip, registers.rbx) = (p.out_clean, word(self.head) + FRAME_LEN);
-            if (rip == p.out_jump || rip == above) && above & BY_KERNEL != 0 {
-                Stopped::KernelFrame
+            if above & BY_KERNEL != 0 {
+                // The gate has taken off what only the kernel can return through. Back with it, whatever has stopped the thread here:
+                // nobody else would know that the call is not over, and the mark would be left above the top. So one is there only
+                // between the gate's commit and the jump, which cannot be made: some processors fault at it, some at its target.
+                self.set_top(depth + 1);
+                (registers.rip, registers.rsp) = (p.out_open, self.frame(depth + 1).sp);
+                if rip == p.out_jump || rip == above { Stopped::KernelFrame } else { Stopped::Out }
             } else {
+                (registers.rip, registers.rbx) = (p.out_clean, word(self.head) + FRAME_LEN);
                 Stopped::Made
             }
         } else if within(p.out_open..p.out_end) {

@@ -133,6 +133,7 @@ pub fn cases() -> Vec<Case> {
             "sweep_exactly",
             "check sweep_exactly",
             &[
+                "late_at_each_instruction_of_the_way_back",
                 "stopped_at_each_instruction_of_the_gate",
                 "counted_calls_in_calls",
                 "counted_calls_by_the_kernel",

@@ -7,6 +7,7 @@ pub mod code;
 pub mod deputies;
 pub mod frames;
 pub mod jumps;
+mod late;
 pub mod loans;
 pub mod races;
 pub mod returns;
@@ -65,6 +66,8 @@ pub mod op {
     pub const COUNT_IN_SECRET: u64 = 77;
     /// Calls the gates at `w0` and jumps into the gate's way back, to get at the word at `w1`: [`super::frames::jump_back`].
     pub const JUMP_BACK: u64 = 78;
+    /// From now on this text's faults go where a call of the gates at `w0` is made when their time is over: [`super::late`].
+    pub const LATE: u64 = 79;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -86,6 +89,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::PLACE => SECRET.as_ptr() as u64,
         op::JUMP => jumps::jump(w[0], w[1], w[2], u64::from(record.register)),
         op::JUMP_BACK => frames::jump_back(w[0], w[1]),
+        op::LATE => return Values::of(late::prepare(w[0], w[1])),
         op::REGISTER => u64::from(record.register),
         op::KERNEL => {
             // SAFETY: the check has put six words there that this program may read.

@@ -31,6 +31,7 @@ pub const CHECKS: &[Check] = &[
 
 /// Where counted instructions make it exact.
 pub const EXACT: &[Check] = &[
+    ("late_at_each_instruction_of_the_way_back", super::late::late_on_the_way_back),
     ("stopped_at_each_instruction_of_the_gate", each_instruction),
     ("counted_calls_in_calls", nested),
     ("counted_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),
@@ -175,8 +176,19 @@ fn stops() -> [u64; STOPS] {
     task::processors().fold([0; STOPS], |all, p| core::array::from_fn(|n| all[n] | p.stops[n]))
 }
 
+/// At how many places of the gate somebody was stopped, on the way there and on the way back, which begins in the second half of its code.
+fn stopped() -> [usize; 2] {
+    let stops = stops();
+    let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum();
+    [count(&stops[..4]), count(&stops[4..])]
+}
+
+pub fn stopped_on_the_way_back() -> usize {
+    stopped()[1]
+}
+
 /// Instructions between two labels of the gate's source.
-fn instructions(from: &str, to: &str) -> usize {
+pub fn instructions(from: &str, to: &str) -> usize {
     const SOURCE: &str = include_str!("../../../../../kernel/arch/src/gate.S");
     let label = |line: &str, name: &str| line.starts_with(&format!("{name}:"));
     let between = SOURCE.lines().skip_while(|line| !label(line, from)).take_while(|line| !label(line, to));
@@ -193,17 +205,11 @@ fn each_instruction() -> Outcome {
     let who = task::identity();
     let all = [("in_open", "in_trap"), ("out_open", "out_trap")].map(|(from, to)| instructions(from, to));
     holds!(all.iter().all(|count| *count > 20), "the gate's source is not what was expected: {all:?}");
-    // The way back begins in the second half of its code.
-    let seen = || {
-        let stops = stops();
-        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-        [count(&stops[..4]), count(&stops[4..])]
-    };
     for _ in 0..ROUNDS_MAX {
         stirred(|_| one_call(Way::Direct, &bound, gate, room, &who))?;
-        if seen().iter().zip(&all).all(|(seen, all)| seen >= all) {
+        if stopped().iter().zip(&all).all(|(seen, all)| seen >= all) {
             return peer.end();
         }
     }
-    Err(format!("stopped at {:?} places of {all:?}: {:x?}", seen(), stops()))
+    Err(format!("stopped at {:?} places of {all:?}: {:x?}", stopped(), stops()))
 }
