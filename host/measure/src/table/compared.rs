@@ -1,4 +1,4 @@
-//! The comparisons of the papers (K1-M2 to M4, CUBIX-M7), from their figures and from ours.
+//! The comparisons of the papers (K1-M2 to M4, CUBIX-M7, SSS-M2), from their figures and from ours.
 
 use super::NOTHING;
 use crate::figure::{Figure, MUSUBI};
@@ -14,7 +14,15 @@ pub const WITH: &str = "ping-pong-with-clock";
 /// The paper's table of its schedulers.
 const CUBIX: &str = "cubix386-sched";
 const SWITCHES: [Which; 2] = [(CUBIX, "switch", "itc-initial", 1), (CUBIX, "switch", "itc-improved", 1)];
-const ROWS: [Row; 5] = [
+/// Of the same function.
+const TASKID: &str = "get_taskid";
+const SSS: &str = "sss-core";
+const ROWS: [Row; 6] = [
+    (
+        "SSS-M2: get_taskid by the full entry to by the light one",
+        [(MUSUBI, TASKID, "full", 1), (MUSUBI, TASKID, "light", 1)],
+        [(SSS, TASKID, "full", 1), (SSS, TASKID, "light", 1)],
+    ),
     (
         "K1-M2: posts to rendezvous",
         [(MUSUBI, "ping-pong", "pool", 1), (MUSUBI, "ping-pong", "rendezvous", 1)],

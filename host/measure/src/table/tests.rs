@@ -209,6 +209,24 @@ fn the_papers_comparisons_stand_beside_ours() {
 }
 
 #[test]
+fn light_stands_beside_full() {
+    let papers = Paper::all().unwrap();
+    let mut figures: Vec<Figure> = [("light", 65), ("full", 326), ("foreign", 1700)]
+        .map(|(way, value)| figure(MUSUBI, "get_taskid", 0, way, "instructions", value))
+        .into();
+    let ours = figures.clone();
+    papers.iter().for_each(|paper| figures.extend(paper.beside(&ours).unwrap()));
+    let bench = Bench { name: "entry", ..BENCH };
+    let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
+    let cells = row(&text, "What the papers compare", "SSS-M2");
+    assert_eq!(cells[cells.len() - 2..], ["5.02", "6.43"], "{text}");
+    // Not without both.
+    figures.retain(|figure| figure.way != "full");
+    let text = Table { bench: &bench, figures: &figures, papers: &papers, wall: &[] }.to_string();
+    assert!(!text.contains("SSS-M2"), "{text}");
+}
+
+#[test]
 fn the_papers_schedulers_stand_beside_ours() {
     let papers = Paper::all().unwrap();
     let mut figures = Vec::new();
