@@ -67,10 +67,30 @@ impl<T> Table<T> {
         self.shards.iter().filter_map(first).min_by_key(|(number, _)| *number)
     }
 
-    /// All objects there are now, in no order.
-    pub fn all(&self) -> Vec<Arc<T>> {
-        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    /// All objects, in no order: those that come or go meanwhile are among them or not. Nothing is locked in between.
+    pub fn all(&self) -> impl Iterator<Item = Arc<T>> {
+        let mut place = Reached::default();
+        core::iter::from_fn(move || self.next(&mut place))
     }
+
+    /// The next of them all.
+    pub fn next(&self, place: &mut Reached) -> Option<Arc<T>> {
+        loop {
+            let shard = self.shards.get(place.shard)?;
+            if let Some((number, object)) = shard.lock().range(place.after + 1..).next() {
+                place.after = *number;
+                return Some(object.clone());
+            }
+            *place = Reached { shard: place.shard + 1, after: 0 };
+        }
+    }
+}
+
+/// How far somebody has gone through a table.
+#[derive(Clone, Copy, Default)]
+pub struct Reached {
+    shard: usize,
+    after: u64,
 }
 
 pub struct Machine {

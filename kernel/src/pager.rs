@@ -5,7 +5,7 @@ mod again;
 mod limit;
 
 pub use again::{Asked, again, back};
-pub use limit::{Standing, attend, look};
+pub use limit::{Round, Standing, attend, look};
 
 use crate::aside;
 use crate::call::own_section;
@@ -327,9 +327,12 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
     }
     let kind = if invalid { miss::INVALID } else { miss::ABSENT };
     let no_room = missed.denial(cause::PAGER, why::NO_ROOM);
-    let inner = &mut *thread.inner.lock();
-    let area = Area::spare(&mut inner.areas);
-    enter(thread, inner, kind, Served { area, pager, missed, who, key, outer: 0 }).map_err(|served| {
+    let entered = {
+        let inner = &mut *thread.inner.lock();
+        let area = Area::spare(&mut inner.areas);
+        enter(thread, inner, kind, Served { area, pager, missed, who, key, outer: 0 })
+    };
+    entered.map_err(|served| {
         release(&served);
         no_room
     })
@@ -445,9 +448,7 @@ pub fn release(served: &Served) -> bool {
         let mut state = served.missed.section.state.lock();
         (state.misses(key.page).is_none(), state.paged.transit.answered(key))
     };
-    for (thread, ticket) in waiters {
-        sched::wake_with(&thread, ticket, |_| {});
-    }
+    sched::in_stretches(waiters, |(thread, ticket)| _ = sched::wake_with(&thread, ticket, |_| {}));
     is_there
 }
 

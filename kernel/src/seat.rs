@@ -420,7 +420,7 @@ fn dismiss(p: &Processor, why: Reason) {
         wait.life.ready();
         thread.processor.store(p.index, Ordering::SeqCst);
     }
-    for thread in machine().threads.all() {
+    sched::in_stretches(machine().threads.all(), |thread| {
         let turn = {
             let wait = thread.wait.lock();
             (wait.life.phase() == Phase::Ready).then_some(wait.life.turn())
@@ -431,7 +431,7 @@ fn dismiss(p: &Processor, why: Reason) {
             // Somebody else may have sat down meanwhile.
             sched::announce(p, thread, turn, ready::FOUND);
         }
-    }
+    });
     {
         let mut inner = p.office.inner.lock();
         inner.seat.handed_over(when, time::now());

@@ -17,7 +17,7 @@ use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
-use crate::window::Window;
+use crate::window::{self, Window};
 use crate::trace;
 use abi::info::layout::life;
 use abi::trace::kind;
@@ -339,7 +339,7 @@ impl Task {
             // However many it has.
             sched::breathe();
         }
-        *self.window.lock() = Window::default();
+        window::clear(self);
         {
             let mut pager = self.pager.lock();
             self.is_paged.store(false, Ordering::SeqCst);
@@ -417,7 +417,7 @@ pub static ENDS: Bell = Bell::new();
 /// Ends what a task that has just finished has made and not started: nobody is left who could. Somebody else may be doing that; the task's
 /// end is told when it is done, whoever does it.
 fn sweep(task: &Arc<Task>) {
-    for other in machine().tasks.all() {
+    sched::in_stretches(machine().tasks.all(), |other| {
         if other.creator == task.number && !other.has_started() {
             {
                 let mut maker = other.maker.lock();
@@ -428,7 +428,7 @@ fn sweep(task: &Arc<Task>) {
             }
             other.exit_with(exit::KILLED, 0);
         }
-    }
+    });
 }
 
 /// Whether a task has finished, or is forgotten already.

@@ -124,8 +124,7 @@ pub struct Thread {
     pub watches: Watches,
     /// Somebody watches it, or did.
     pub watched: AtomicBool,
-    /// The list of word waits that may hold this thread.
-    pub word_bucket: AtomicUsize,
+    pub at_word: wait::AtWord,
     pub time_ns: AtomicU64,
     /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
     pub running_since: AtomicU64,
@@ -226,7 +225,7 @@ impl Thread {
             part: post::Part::default(),
             watches: Watches::default(),
             watched: AtomicBool::new(false),
-            word_bucket: AtomicUsize::new(0),
+            at_word: wait::AtWord::default(),
             time_ns: AtomicU64::new(0),
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),

@@ -7,17 +7,15 @@ use crate::saved::Saved;
 use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
-use ::sched::Phase;
-use alloc::collections::VecDeque;
+use ::sched::{Crowd, Phase};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
 use spin::Mutex;
 
 /// Threads that wait for one event of one object; each repeats its call when woken.
 #[derive(Default)]
-pub struct Waiters(Mutex<Vec<(Arc<Thread>, u64)>>);
+pub struct Waiters(Mutex<Crowd<(Arc<Thread>, u64)>>);
 
 impl Waiters {
     /// The thread waits until [`Waiters::wake_all`] or the time-out, unless `done` already holds.
@@ -27,10 +25,9 @@ impl Waiters {
             drop(list);
             return thread.answer(Err(Error::TimedOut));
         }
-        // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
-        list.retain(|(other, ticket)| other.is_in_wait(*ticket));
         let ticket = sched::begin_wait(thread);
-        list.push((Arc::clone(&thread), ticket));
+        // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
+        list.join((Arc::clone(&thread), ticket), |(other, ticket)| !other.is_in_wait(*ticket));
         drop(list);
         // The event may have come before we were on the list.
         if thread.is_killed() || (timeout != 0 && done()) {
@@ -42,7 +39,7 @@ impl Waiters {
 
     /// However many wait: interrupts are let in between. Call without locks.
     pub fn wake_all(&self) {
-        let list = core::mem::take(&mut *self.0.lock());
+        let list = self.0.lock().disband();
         sched::in_stretches(list, |(thread, ticket)| _ = sched::wake_to_repeat(&thread, ticket));
     }
 }
@@ -101,25 +98,30 @@ type Key = (u64, u64);
 const BUCKETS: usize = 64;
 
 struct Waiter {
-    key: Key,
     thread: Arc<Thread>,
     ticket: u64,
 }
 
-static WORDS: [Mutex<VecDeque<Waiter>>; BUCKETS] = [const { Mutex::new(VecDeque::new()) }; BUCKETS];
-
-fn number(key: Key) -> usize {
-    (key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS
+/// Threads that wait for words, in order of their coming.
+struct Bucket {
+    waiters: BTreeMap<(Key, u64), Waiter>,
+    came: u64,
 }
 
-fn bucket(key: Key) -> &'static Mutex<VecDeque<Waiter>> {
-    &WORDS[number(key)]
+static WORDS: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(Bucket { waiters: BTreeMap::new(), came: 0 }) }; BUCKETS];
+
+fn bucket(key: Key) -> &'static Mutex<Bucket> {
+    &WORDS[(key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS]
 }
 
-/// A thread has ended, or waits elsewhere from now on: no list keeps it for a wait that is over.
+/// Of a thread: where it is found while it waits for a word, and perhaps afterwards.
+pub type AtWord = Mutex<Option<(Key, u64)>>;
+
+/// A thread has ended, or waits elsewhere from now on: no list keeps it for a wait that is over (a time-out, a kill).
 pub fn forget(thread: &Thread) {
-    let bucket = &WORDS[thread.word_bucket.load(Ordering::Relaxed)];
-    bucket.lock().retain(|w| w.thread.number != thread.number);
+    let place = thread.at_word.lock().take();
+    let gone = place.and_then(|place| bucket(place.0).lock().waiters.remove(&place));
+    drop(gone);
 }
 
 /// `wait`: sleeps while the word holds `expected`. The word is read under the bucket's lock, which a waker takes after
@@ -130,9 +132,7 @@ pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, 
         Err(error) => return thread.answer(Err(error)),
     };
     let key = word.key();
-    if thread.word_bucket.load(Ordering::Relaxed) != number(key) {
-        forget(&thread);
-    }
+    forget(&thread);
     let mut list = bucket(key).lock();
     let value = match word.load(domain) {
         Ok(value) => value,
@@ -144,11 +144,11 @@ pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, 
     if timeout == 0 {
         return thread.answer(Err(Error::TimedOut));
     }
-    // Waits that were ended by something else than a wake-up: time-outs, kills.
-    list.retain(|w| w.thread.is_in_wait(w.ticket));
     let ticket = sched::begin_wait(thread);
-    list.push_back(Waiter { key, thread: Arc::clone(&thread), ticket });
-    thread.word_bucket.store(number(key), Ordering::Relaxed);
+    list.came += 1;
+    let place = (key, list.came);
+    list.waiters.insert(place, Waiter { thread: Arc::clone(&thread), ticket });
+    *thread.at_word.lock() = Some(place);
     drop(list);
     set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));
     if thread.is_killed() && thread.may_end() {
@@ -165,9 +165,8 @@ pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error
             return None;
         }
         let mut list = bucket(key).lock();
-        // Entries of waits that are over (time-outs, kills) are swept on the way.
-        list.retain(|w| w.thread.is_in_wait(w.ticket));
-        list.iter().position(|w| w.key == key).and_then(|i| list.remove(i))
+        let place = *list.waiters.range((key, 0)..=(key, u64::MAX)).next()?.0;
+        list.waiters.remove(&place)
     };
     let wake = |waiter: Waiter| woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0))));
     sched::in_stretches(core::iter::from_fn(next), wake);

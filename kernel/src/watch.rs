@@ -3,6 +3,7 @@
 
 use crate::info;
 use crate::machine::machine;
+use crate::sched;
 use crate::thread::Thread;
 use crate::wait;
 use ::sched::Phase;
@@ -86,11 +87,11 @@ pub fn ended(thread: &Thread) {
         *ends += 1;
         info::running().0[RUNNING_ENDS as usize / 8].store(*ends, Ordering::Release);
     }
-    for other in machine().threads.all() {
+    sched::in_stretches(machine().threads.all(), |other| {
         if other.watches.forget(thread.number) {
             wait::rouse(&other);
         }
-    }
+    });
 }
 
 static ENDS: Mutex<u64> = Mutex::new(0);

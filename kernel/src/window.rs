@@ -3,6 +3,7 @@
 
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for;
+use crate::sched;
 use crate::section::Section;
 use crate::task::Task;
 use crate::view::{Stale, View};
@@ -10,6 +11,8 @@ use abi::layout::{PAGE, WINDOW_END};
 use abi::{Error, Rights};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::ops::Range;
+use ::sched::Crowd;
 use rangemap::RangeMap;
 
 /// One mapping. `delta` = section offset minus window address: the same in every part when a mapping is cut.
@@ -31,7 +34,7 @@ impl Eq for Alias {}
 pub struct Window {
     aliases: RangeMap<u64, Alias>,
     /// Views that may hold pages of this window.
-    views: Vec<Weak<View>>,
+    views: Crowd<Weak<View>>,
 }
 
 /// Most mappings in one window.
@@ -52,21 +55,67 @@ impl Window {
 
     /// A view of a thread of this task: it will be told when mappings go.
     pub fn register(&mut self, view: &Arc<View>) {
-        self.views.retain(|v| v.strong_count() > 0);
-        self.views.push(Arc::downgrade(view));
-    }
-
-    fn forget(&self, address: u64, len: u64) -> Stale {
-        let mut stale = Stale::default();
-        for view in self.views.iter().filter_map(Weak::upgrade) {
-            stale.join(view.forget(address, len));
-        }
-        stale
+        self.views.join(Arc::downgrade(view), |other| other.strong_count() == 0);
     }
 }
 
+/// So many mappings, or views, are dealt with at a stretch.
+const AT_ONCE: usize = 16;
+
+/// Does something with the mappings of a range, some at a time, as long as it says to go on. Whether it did to the end. Call without locks.
+fn in_parts(task: &Task, range: &Range<u64>, mut does: impl FnMut(&mut RangeMap<u64, Alias>, Range<u64>) -> bool) -> bool {
+    let mut from = range.start;
+    loop {
+        let to = {
+            let aliases = &mut task.window.lock().aliases;
+            let last = aliases.overlapping(from..range.end).nth(AT_ONCE - 1);
+            let to = last.map_or(range.end, |(part, _)| part.end.min(range.end));
+            if !does(aliases, from..to) {
+                return false;
+            }
+            to
+        };
+        if to == range.end {
+            return true;
+        }
+        from = to;
+        sched::breathe();
+    }
+}
+
+/// The mappings of a range have changed: no view has what they were. Whoever enters a page in a view looks afterwards whether it is still that.
+/// Call without locks.
+fn forget(task: &Task, range: &Range<u64>) {
+    let mut end = usize::MAX;
+    loop {
+        let mut stale = Stale::default();
+        {
+            let window = task.window.lock();
+            let (views, begin) = window.views.before(end, AT_ONCE);
+            let live = views.iter().filter_map(Weak::upgrade);
+            live.for_each(|view| stale.join(view.forget(range.start, range.end - range.start)));
+            end = begin;
+        }
+        stale.flush();
+        if end == 0 {
+            return;
+        }
+        sched::breathe();
+    }
+}
+
+/// The task has ended.
+pub fn clear(task: &Task) {
+    in_parts(task, &(0..WINDOW_END), |aliases, part| {
+        aliases.remove(part);
+        true
+    });
+    let views = task.window.lock().views.disband();
+    sched::in_stretches(views, drop);
+}
+
 /// A page-aligned, non-empty range inside the window.
-fn range(address: u64, len: u64) -> Result<core::ops::Range<u64>, Error> {
+fn range(address: u64, len: u64) -> Result<Range<u64>, Error> {
     let len = abi::layout::pages_up(len).ok_or(Error::BadAddress)?;
     let end = address.checked_add(len).ok_or(Error::BadAddress)?;
     if !address.is_multiple_of(PAGE) || len == 0 || end > WINDOW_END {
@@ -97,45 +146,46 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     }
     section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
     let alias = Alias { delta: offset.wrapping_sub(range.start), section, protection };
-    let mut window = task.window.lock();
-    if window.aliases.len() >= ALIASES_MAX {
+    if task.window.lock().aliases.len() >= ALIASES_MAX {
         return Err(Error::TooBig);
     }
-    window.aliases.insert(range.clone(), alias);
-    let stale = window.forget(range.start, range.end - range.start);
-    drop(window);
-    stale.flush();
+    in_parts(task, &range, |aliases, part| {
+        aliases.insert(part, alias.clone());
+        true
+    });
+    forget(task, &range);
     Ok(address)
 }
 
+/// Takes mappings out. Of many, whoever looks meanwhile finds a part gone.
 pub fn unmap(domain: &Domain, task: &Arc<Task>, address: u64, len: u64) -> Result<u64, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
-    let mut window = task.window.lock();
-    window.aliases.remove(range.clone());
-    let stale = window.forget(range.start, range.end - range.start);
-    drop(window);
-    stale.flush();
+    in_parts(task, &range, |aliases, part| {
+        aliases.remove(part);
+        true
+    });
+    forget(task, &range);
     Ok(0)
 }
 
+/// Changes what mappings may be used for, if all of the range is mapped.
 pub fn protect(domain: &Domain, task: &Arc<Task>, address: u64, len: u64, bits: u64) -> Result<u64, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
     spare_heap_for(task)?;
-    let mut window = task.window.lock();
-    if window.aliases.gaps(&range).next().is_some() {
+    if !in_parts(task, &range, |aliases, part| aliases.gaps(&part).next().is_none()) {
         return Err(Error::NotFound);
     }
-    let parts: Vec<_> = window
-        .aliases
-        .overlapping(range.clone())
-        .map(|(part, alias)| (part.start.max(range.start)..part.end.min(range.end), Alias { protection, ..alias.clone() }))
-        .collect();
-    parts.into_iter().for_each(|(part, alias)| window.aliases.insert(part, alias));
-    let stale = window.forget(range.start, range.end - range.start);
-    drop(window);
-    stale.flush();
+    in_parts(task, &range, |aliases, part| {
+        let changed: Vec<_> = aliases
+            .overlapping(part.clone())
+            .map(|(one, alias)| (one.start.max(part.start)..one.end.min(part.end), Alias { protection, ..alias.clone() }))
+            .collect();
+        changed.into_iter().for_each(|(one, alias)| aliases.insert(one, alias));
+        true
+    });
+    forget(task, &range);
     Ok(0)
 }

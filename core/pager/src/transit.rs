@@ -2,6 +2,7 @@
 //! was, and look anew. Everything here is done under the section's lock.
 
 use alloc::vec::Vec;
+use sched::Crowd;
 
 /// A page, and whose pager is asked for it: a task's (its number), or the section's (0). Two tasks ask their own ones at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Key {
 
 struct Question<W> {
     key: Key,
-    waiters: Vec<W>,
+    waiters: Crowd<W>,
 }
 
 /// What is on its way. It is as long as there are threads that ask, and those are paid for.
@@ -55,7 +56,7 @@ impl<W> Transit<W> {
         let first = !self.is_asked(key);
         if first {
             self.spread();
-            self.asked.push(Question { key, waiters: Vec::new() });
+            self.asked.push(Question { key, waiters: Crowd::new() });
         }
         first
     }
@@ -63,7 +64,7 @@ impl<W> Transit<W> {
     /// The only question becomes one of many.
     fn spread(&mut self) {
         if let Some(key) = self.only.take() {
-            self.asked.push(Question { key, waiters: Vec::new() });
+            self.asked.push(Question { key, waiters: Crowd::new() });
         }
     }
 
@@ -76,8 +77,7 @@ impl<W> Transit<W> {
         self.spread();
         match self.asked.iter_mut().find(|question| question.key == key) {
             Some(question) => {
-                question.waiters.retain(|other| !over(other));
-                question.waiters.push(waiter);
+                question.waiters.join(waiter, over);
                 Ok(())
             }
             None => Err(waiter),
@@ -91,7 +91,7 @@ impl<W> Transit<W> {
             return Vec::new();
         }
         match self.asked.iter().position(|question| question.key == key) {
-            Some(at) => self.asked.swap_remove(at).waiters,
+            Some(at) => self.asked.swap_remove(at).waiters.disband(),
             None => Vec::new(),
         }
     }

@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod class;
+mod crowd;
 mod exclusion;
 mod home;
 mod life;
@@ -20,6 +21,7 @@ mod watch;
 mod wish;
 
 pub use class::{Class, InUse, Placement};
+pub use crowd::Crowd;
 pub use exclusion::Exclusion;
 pub use home::Home;
 pub use life::{Life, Phase, Refused};

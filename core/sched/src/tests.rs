@@ -88,6 +88,45 @@ fn tick() -> impl Strategy<Value = Tick> {
 }
 
 proptest! {
+    /// Of a crowd in which some leave, those who stay are all found, each once, however it is gone through; and it stays short.
+    #[test]
+    fn a_crowd_forgets_only_who_has_left(stays in prop::collection::vec(any::<bool>(), 0..300), most in 1..20usize) {
+        let mut crowd = Crowd::new();
+        for (n, stays) in stays.iter().enumerate() {
+            crowd.join((n, *stays), |other| !other.1);
+        }
+        let wanted: Vec<usize> = (0..stays.len()).filter(|n| stays[*n]).collect();
+        prop_assert!(crowd.len() <= 2 * wanted.len() + 2 * Crowd::<()>::LOOKS);
+        let (mut found, mut end) = (Vec::new(), usize::MAX);
+        while end != 0 {
+            let (part, begin) = crowd.before(end, most);
+            prop_assert!(part.len() <= most);
+            found.extend(part.iter().filter(|one| one.1).map(|one| one.0));
+            end = begin;
+            // Others come meanwhile, and who has left is forgotten.
+            crowd.join((usize::MAX, false), |other| !other.1);
+        }
+        found.sort_unstable();
+        found.dedup();
+        prop_assert_eq!(&found, &wanted);
+        let mut all: Vec<usize> = crowd.disband().into_iter().filter(|one| one.1).map(|one| one.0).collect();
+        all.sort_unstable();
+        prop_assert_eq!(all, wanted);
+        prop_assert!(crowd.is_empty());
+    }
+
+    #[test]
+    /// However many wait, who joins looks at two.
+    fn joining_a_crowd_looks_at_two(there in 0..1000usize) {
+        let mut crowd = Crowd::new();
+        (0..there).for_each(|n| crowd.join(n, |_| false));
+        let looks = core::cell::Cell::new(0);
+        crowd.join(there, |_| { looks.set(looks.get() + 1); false });
+        prop_assert_eq!(looks.get(), there.min(Crowd::<()>::LOOKS));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     /// Each timer either expires once, not before its time and in the order of deadlines, or was cancelled once.

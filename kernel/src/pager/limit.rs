@@ -1,7 +1,7 @@
 //! A pager that does not come back is taken off the thread (SSS-57): not while it calls somebody else, whose affair that is.
 
 use crate::epc;
-use crate::machine::machine;
+use crate::machine::{Reached, machine};
 use crate::processor::{Processor, here};
 use crate::sched::{self, Timeout};
 use crate::thread::Thread;
@@ -53,15 +53,30 @@ impl Standing {
 #[inline(never)]
 fn await_look() {
     if !AWAITED.swap(true, Ordering::SeqCst) {
-        sched::at(arch::time::now() + TIME_NS, Timeout::Pagers);
+        sched::at(arch::time::now() + TIME_NS, Timeout::Pagers(Round::default()));
     }
 }
 
+/// All threads are looked at once, some at a time.
+#[derive(Default)]
+pub struct Round {
+    /// [`LOOKS`], when it has begun.
+    looks: Option<u64>,
+    reached: Reached,
+}
+
+/// Threads that are looked at in one interrupt.
+const AT_ONCE: usize = 64;
+
 /// Looks at all of them: between one and two times the limit after its call a pager is over its time.
-pub fn look() {
-    let looks = LOOKS.fetch_add(1, Ordering::SeqCst) + 1;
-    AWAITED.store(false, Ordering::SeqCst);
-    for thread in machine().threads.all() {
+pub fn look(mut round: Round) {
+    let looks = *round.looks.get_or_insert_with(|| {
+        let looks = LOOKS.fetch_add(1, Ordering::SeqCst) + 1;
+        AWAITED.store(false, Ordering::SeqCst);
+        looks
+    });
+    for _ in 0..AT_ONCE {
+        let Some(thread) = machine().threads.next(&mut round.reached) else { return };
         let since = thread.served.since.load(Ordering::SeqCst);
         if since == 0 {
             continue;
@@ -71,6 +86,7 @@ pub fn look() {
             overdue(&thread);
         }
     }
+    sched::at(arch::time::now(), Timeout::Pagers(round));
 }
 
 /// Has it looked at, wherever it is. If its pager waits, it waits no longer.

@@ -25,7 +25,7 @@ pub enum Timeout {
     /// See [`alarm`].
     Alarm,
     /// Whether pagers take too long.
-    Pagers,
+    Pagers(pager::Round),
 }
 
 /// Something to happen at `deadline` (ns since boot), on this processor.
@@ -44,9 +44,12 @@ pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<
     }
 }
 
-/// Whatever is due on this processor.
+/// So much is dealt with in one interrupt at most.
+const AT_ONCE: usize = 16;
+
+/// What is due on this processor; of much a part, and the timer comes again at once for the rest.
 pub fn expire(here: &Processor, now: u64) {
-    loop {
+    for _ in 0..AT_ONCE {
         let expired = here.timers(|timers| timers.expired(now));
         match expired {
             Some(Timeout::Wake { thread, ticket, result }) => {
@@ -57,8 +60,12 @@ pub fn expire(here: &Processor, now: u64) {
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
             Some(Timeout::Lent(binding, task)) => binding.upgrade().into_iter().for_each(|binding| binding.is_due(task)),
             Some(Timeout::Alarm) => alarm::ring(),
-            Some(Timeout::Pagers) => pager::look(),
-            None => break,
+            Some(Timeout::Pagers(round)) => pager::look(round),
+            None => return,
         }
+    }
+    if here.next_timer().is_some_and(|next| next <= now) {
+        // Also in the middle of a long call, whose way out would set it late.
+        here.set_alarm(Some(now));
     }
 }
