@@ -12,6 +12,7 @@ pub mod manifests;
 pub mod names;
 pub mod reading;
 pub mod segments;
+pub mod shown;
 pub mod sizes;
 pub mod source;
 pub mod tree;

@@ -35,6 +35,11 @@ fn the_gate_needs_no_segments() {
 }
 
 #[test]
+fn what_is_shown_is_read_and_not_asked_for() {
+    hold(house::shown::check(&root()));
+}
+
+#[test]
 fn reading_order_is_complete() {
     hold(house::reading::check(&root()));
 }

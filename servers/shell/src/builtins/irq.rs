@@ -16,10 +16,7 @@ use musubi::{Error, why};
 pub fn irq(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let rest: Vec<&str> = words[1..].iter().map(|word| text(word)).collect();
     let done = match rest.as_slice() {
-        [] => {
-            table(io);
-            Ok(())
-        }
+        [] => table(io).map_err(|e| format!("{}", why(e))),
         [line, "--to", to] => {
             let processor =
                 if *to == "any" { Some(u64::MAX) } else { number(to.as_bytes()).filter(|n| *n != u64::MAX) };
@@ -49,10 +46,10 @@ fn route(line: u64, processor: u64) -> Result<(), Error> {
     done
 }
 
-fn table(io: &mut Io) {
+fn table(io: &mut Io) -> Result<(), Error> {
     let titles = ["irq", "to", "came", "to idle", "to busy", "longest", "how", "driver"];
     let mut table = Table::new(&titles, &[0, 1, 2, 3, 4, 5]);
-    let Ok(known) = Known::look() else { return };
+    let known = Known::look()?;
     let (tasks, own) = (known.tasks(), known.own_tasks());
     for line in known.all.interrupts() {
         let to = match (line.processor, line.pinned) {
@@ -82,4 +79,5 @@ fn table(io: &mut Io) {
     }
     table.print(io);
     say!(io, "to: !: by irq N --to CPU. to busy: though another processor was idle. longest: in the kernel, for one");
+    Ok(())
 }

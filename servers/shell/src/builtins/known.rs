@@ -1,6 +1,9 @@
 //! What the kernel lets this shell's user read, put together (docs/decisions/0017): no kernel call is made for it.
 
+use crate::io::Io;
+use crate::say;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
@@ -18,6 +21,13 @@ impl Known {
     /// As for `rt::info::all`.
     pub fn look() -> Result<Known, Error> {
         Ok(Known { all: info::all()?, own: info::of_users(identity().user) })
+    }
+
+    /// Says so if this user has no section of his own, in which what is for him alone would stand.
+    pub fn says_what_is_missing(&self, io: &mut Io) {
+        if let Some(missing) = missing(!self.own.is_empty(), identity().user) {
+            say!(io, "{missing}");
+        }
     }
 
     /// All tasks, in the order of their numbers.
@@ -80,6 +90,13 @@ impl Known {
     }
 }
 
+/// What a user hears who came when all sections of users were given.
+fn missing(has_own: bool, user: u64) -> Option<String> {
+    (!has_own).then(|| {
+        format!("user {user} has no info section, as so many others have one: of his programs only what everybody may read is shown")
+    })
+}
+
 /// A task's name: the system's have one for everybody, a user's own have theirs in the user's section. Others': `-`.
 pub fn name(task: &Task, own: Option<&OwnTask>) -> String {
     let name = musubi::ended::text(own.map_or(&task.name, |own| &own.name));
@@ -100,4 +117,15 @@ pub fn times(tasks: &[Task], threads: &[ThreadNow], all: &Info) -> BTreeMap<u64,
         times.entry(thread.task).and_modify(|time| *time += besides);
     }
     times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn who_has_no_section_is_told() {
+        assert_eq!(missing(true, 5), None);
+        assert!(missing(false, 1017).is_some_and(|text| text.contains("user 1017 has no info section")));
+    }
 }

@@ -63,6 +63,7 @@ fn memory(io: &mut Io) -> Result<(), Error> {
         ]);
     }
     table.print(io);
+    known.says_what_is_missing(io);
     Ok(())
 }
 
@@ -100,6 +101,7 @@ fn keys(io: &mut Io) -> Result<(), Error> {
             table.row([task, format!("{}", at + FIRST_KEY), uses, heat, entries, text, name]);
         }
     }
+    known.says_what_is_missing(io);
     if all.is_empty() {
         say!(io, "no task has protection keys");
         return Ok(());

@@ -32,6 +32,7 @@ pub fn posts(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
         ]);
     }
     table.print(io);
+    known.says_what_is_missing(io);
     0
 }
 

@@ -25,7 +25,12 @@ pub fn ps(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         [_, word] if word == b"-g" => groups,
         _ => return misused(words, io),
     };
-    match Known::look().and_then(|known| show(&known, io)) {
+    let shown = Known::look().and_then(|known| {
+        show(&known, io)?;
+        known.says_what_is_missing(io);
+        Ok(())
+    });
+    match shown {
         Ok(()) => 0,
         Err(e) => {
             io.complain("ps", format_args!("{}", why(e)));
