@@ -75,7 +75,8 @@ pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> 
 /// Why a check has tried nothing: what it is about is not there on this machine.
 pub const NO_KEYS: &str = "there are no protection keys";
 pub const ONE_PROCESSOR: &str = "there is one processor";
-const SKIPS: [&str; 2] = [NO_KEYS, ONE_PROCESSOR];
+pub const SEVERAL_PROCESSORS: &str = "there are several processors";
+const SKIPS: [&str; 3] = [NO_KEYS, ONE_PROCESSOR, SEVERAL_PROCESSORS];
 /// The status that says the first of these, and the next ones the others.
 const FIRST_SKIP: i32 = 40;
 
