@@ -43,6 +43,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     large(report, &everybody)?;
     touch(shown.base(), most);
     measure(report, "light", shown.base());
+    in_turn(report, shown.base())?;
     let first = viewer(seen, shown.base(), most)?;
     measure(report, "light-2-views", shown.base());
     let second = viewer(seen, shown.base(), most)?;
@@ -50,6 +51,22 @@ pub fn run(report: &Report) -> Result<(), String> {
     pool::end(first)?;
     pool::end(second)?;
     seen.free(true).map_err(|e| format!("freeing: {e}"))
+}
+
+/// A thread keeps the section whose pages it has last made invalid: what it takes where there are two in turn.
+fn in_turn(report: &Report, base: u64) -> Result<(), String> {
+    let other = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
+    touch(other.base(), PAGE);
+    let both = [base, other.base()];
+    let done = |outcome: Result<(), _>| outcome.expect("a page of an own section");
+    let valid = || both.into_iter().for_each(|base| done(validate(base, PAGE)));
+    let mut turn = 0;
+    let rounds = Plan::new(ROUNDS).first(&valid).measure(|| {
+        turn = 1 - turn;
+        done(invalidate(both[turn], PAGE));
+    });
+    report.case(Case { case: "page_invalidate", way: "light-two-in-turn", bytes: PAGE as usize }, &rounds, &[]);
+    other.delete().map_err(|e| format!("deleting: {e}"))
 }
 
 /// The same while threads of this program execute on one further processor and on two, which have to forget what is made invalid.

@@ -71,6 +71,7 @@ pub fn run(report: &Report) -> Result<(), String> {
         let first = || invalidate(base, PAGE).expect("a page of an own section");
         report.case(way(name), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
     }
+    in_turn(report, [with(pager_serve(&Validates), 0)?, with(pager_serve(&Validates), 0)?]);
     let scratch = made(PAGE)?.base();
     let supplies = Box::leak(Box::new(Supplies(AtomicU64::new(scratch))));
     let mut section = with(pager_serve(supplies), 0)?;
@@ -78,6 +79,30 @@ pub fn run(report: &Report) -> Result<(), String> {
     let first = || _ = take_page(base, scratch).expect("a page that was supplied");
     report.case(way("supply"), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
     Ok(())
+}
+
+/// A thread keeps whom it has asked last. What it takes where two sections are missed in turn, and where loads and stores are.
+fn in_turn(report: &Report, mut two: [Section; 2]) {
+    let way = |way| Case { case: "round-trip", way, bytes: 0 };
+    let bases = [two[0].base(), two[1].base()];
+    let first = || bases.into_iter().for_each(|base| invalidate(base, PAGE).expect("a page of an own section"));
+    let plan = Plan::new(ROUNDS).first(&first);
+    let mut turn = 0;
+    let rounds = plan.measure(|| {
+        turn = 1 - turn;
+        touch(&mut two[turn]);
+    });
+    report.case(way("validate-two-in-turn"), &rounds, &[]);
+    let mut stores = false;
+    let rounds = plan.measure(|| {
+        stores = !stores;
+        if stores {
+            touch(&mut two[0]);
+        } else {
+            core::hint::black_box(two[0].bytes()[0]);
+        }
+    });
+    report.case(way("validate-load-then-store"), &rounds, &[]);
 }
 
 /// One store.
