@@ -118,7 +118,9 @@ impl Service {
             let again = if self.is_begun(until) { self.agree_anew(&mut left, until) } else { 0 };
             if left.terms.is_empty() && self.is_begun(until) {
                 // (Who has ended meanwhile has no priority any more.)
-                left.levels.drain(..).for_each(|(thread, level)| drop(sched::set_priority(thread, level).ok()));
+                for (thread, level) in left.levels.drain(..) {
+                    let _ = sched::set_priority(thread, level);
+                }
             }
             let mut state = self.state.lock();
             if again > 0 {
