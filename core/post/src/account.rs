@@ -149,7 +149,7 @@ impl Accounts {
     /// One message more, of this account and of all that it is a part of.
     ///
     /// # Errors
-    /// `MessageQuota`, and nothing was charged.
+    /// `MessageQuota`, and nothing was charged: also for one that nobody has any more, which a caller may still know in that moment.
     pub fn charge(&self, number: u32) -> Result<(), Error> {
         if number == 0 {
             return Err(Error::MessageQuota);
@@ -159,7 +159,7 @@ impl Accounts {
             let account = self.at(at);
             let limit = u64::from(account.limit.load(Ordering::Relaxed));
             // (A retired one has more than any limit.)
-            let more = |use_: u64| (use_ % HOLD < limit).then_some(use_ + 1);
+            let more = |use_: u64| (use_ >= HOLD && use_ % HOLD < limit).then_some(use_ + 1);
             if account.use_.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_err() {
                 self.release_below(number, at);
                 return Err(Error::MessageQuota);

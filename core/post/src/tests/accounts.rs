@@ -280,3 +280,29 @@ fn accounts_are_exact_on_several_processors() {
     };
     shuttle::check_random(body, 2000);
 }
+
+/// Who still knows an account charges it in the moment in which its task is over: it is freed once, whichever comes first.
+#[test]
+fn a_closed_account_pays_for_nothing() {
+    let body = || {
+        let accounts = Arc::new(Accounts::new((2, 0), (4, 0)));
+        let one = accounts.open(Share::User, 2).unwrap();
+        let sender = {
+            let accounts = accounts.clone();
+            thread::spawn(move || {
+                let charged = accounts.charge(one).is_ok();
+                thread::yield_now();
+                if charged {
+                    accounts.release(one);
+                }
+            })
+        };
+        accounts.close(one);
+        sender.join().unwrap();
+        assert_eq!(accounts.charge(one), Err(Error::MessageQuota), "nobody has it");
+        let both: BTreeSet<u32> = (0..2).map(|_| accounts.open(Share::User, 2).unwrap()).collect();
+        assert_eq!(both.len(), 2, "none is had twice");
+        assert_eq!(accounts.open(Share::User, 0), Err(Error::NoMemory));
+    };
+    shuttle::check_random(body, 2000);
+}
