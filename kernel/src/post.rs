@@ -381,6 +381,7 @@ fn run(
         Ok(Step::Ended(error) | Step::Refused(error)) | Err(error) => (false, Some(error)),
     };
     if !waits {
+        pool().no_limit(thread.part.record());
         if let Some(error) = error {
             fail(&mut frame, error);
         }

@@ -9,7 +9,7 @@ use abi::Error;
 /// Of the record of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Limit {
-    /// When a wait is to end, and which; only its own thread says so.
+    /// When a wait is to end, 0: there is none such, and which; only its own thread says so.
     until: owned::AtomicU64,
     ticket: owned::AtomicU32,
     /// When the timer comes; 0: it is not set.
@@ -37,6 +37,11 @@ impl Receiver {
         self.has_timer(until)
     }
 
+    /// There was no wait: what was said of it holds for none that begins later.
+    pub(crate) fn no_limit(&self) {
+        self.limit.until.store(0, Ordering::Relaxed);
+    }
+
     /// Whether the timer comes until then. To be asked once more when it waits: it may have come between the two.
     #[inline]
     pub(crate) fn has_timer(&self, until: u64) -> bool {
@@ -47,7 +52,8 @@ impl Receiver {
     fn limited(&self) -> Option<(u32, u64)> {
         let ticket = self.waits()?;
         let is_of_this = self.limit.ticket.load(Ordering::Relaxed) == ticket;
-        is_of_this.then(|| (ticket, self.limit.until.load(Ordering::Relaxed)))
+        let until = self.limit.until.load(Ordering::Relaxed);
+        (is_of_this && until != 0).then_some((ticket, until))
     }
 }
 
@@ -55,6 +61,12 @@ impl Pool {
     /// The next wait of the thread with this record ends at `until` at the latest.
     pub fn limit(&self, receiver: u32, until: u64) {
         self.receiver(receiver).limit(until);
+    }
+
+    /// The call for whose wait the thread with this record said a limit was refused, or has come to something without a wait: the next one has a limit
+    /// of its own, or none.
+    pub fn no_limit(&self, receiver: u32) {
+        self.receiver(receiver).no_limit();
     }
 
     /// What the timer is to be set for, if the thread is in a wait before whose end it does not come.

@@ -401,6 +401,7 @@ impl Pool {
         let receiver = self.receiver(number);
         receiver.thread.store(0, Ordering::Relaxed);
         self.timer_is_set(number, 0);
+        receiver.no_limit();
         receiver.faces.iter().for_each(Face::forget);
         let whose = Whose::of(receiver.is_person.load(Ordering::Relaxed) != 0);
         self.free_receivers.put(number, &receiver.next);

@@ -190,6 +190,7 @@ fn make<const LIMITED: bool>(
     let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
     let until = if LIMITED { time::now().checked_add(frame.rdx) } else { None };
     if until.is_some_and(|until| !by.limit(until)) {
+        pool().no_limit(own.record());
         Way::Refused.go(frame);
     }
     own.rest(processor);
@@ -289,6 +290,7 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
         }
         // Of what is refused nothing was done: the kernel proper says why.
         None | Some(Step::Refused(_)) => {
+            pool().no_limit(own.record());
             own.rise();
             return Way::Refused;
         }

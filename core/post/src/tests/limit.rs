@@ -108,3 +108,34 @@ fn a_timer_that_comes_between_two_waits_is_set_again() {
 fn a_timer_ends_no_wait_for_ever() {
     comes_between(None);
 }
+
+/// A limit that was said for a call that is refused is none of the wait that begins next, for ever.
+#[test]
+fn the_limit_of_a_refused_call_is_no_later_waits() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let b = Who::new(&pool, 2, account(&pool, 3));
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        pool.limit(b.receiver, SOON);
+        assert_eq!(pool.receive(&[post, post], &b.by(), true), Err(Error::BadArgument));
+        pool.no_limit(b.receiver);
+        assert!(receive(&pool, &b, post, None));
+        assert_eq!((pool.timer_wanted(b.receiver), pool.rings(b.receiver, LATER)), (None, Rung::Nothing));
+    });
+}
+
+/// Nor is it one of the thread's that has the record next.
+#[test]
+fn a_limit_is_no_other_threads() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let b = Who::new(&pool, 2, account(&pool, 3));
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        pool.limit(b.receiver, SOON);
+        pool.close_receiver(b.receiver, |_| unreachable!("nobody has asked it"));
+        let c = Who::new(&pool, 3, b.account);
+        assert_eq!(c.receiver, b.receiver, "the last one given back is had first");
+        assert!(receive(&pool, &c, post, None));
+        assert_eq!((pool.timer_wanted(c.receiver), pool.rings(c.receiver, LATER)), (None, Rung::Nothing));
+    });
+}

@@ -34,6 +34,7 @@ pub fn cases() -> Vec<Case> {
                 "a_receive_leaves_the_message_only",
                 "messages_of_many_say_who_sent_them",
                 "a_limit_is_the_same_each_time",
+                "a_limit_of_what_was_refused_is_over",
                 "a_killed_receiver_takes_nothing",
                 "a_list_that_changes_is_asked_again",
                 "whatever_its_sender_does",

@@ -13,8 +13,8 @@ use musubi::abi::calls::number;
 use musubi::abi::post::head;
 use musubi::abi::refusal::Object;
 use musubi::abi::rights::principal;
-use musubi::rt::post::{FOR_EVER, Post};
-use musubi::rt::{task, thread};
+use musubi::rt::post::{FOR_EVER, Message, Post, answer_and_receive, receive_of};
+use musubi::rt::{task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// Registers before a call, and afterwards.
@@ -28,6 +28,8 @@ struct Registers {
     vector: [u64; 2],
     mxcsr: u64,
 }
+
+const MS: u64 = 1_000_000;
 
 const RAX: usize = 0;
 const RDX: usize = 1;
@@ -293,4 +295,35 @@ pub fn a_list_that_changes_is_asked_again() -> Outcome {
     }
     holds!(post.receive(0) == Err(Error::TimedOut), "something is left");
     post.free(false).and_then(|()| answers.free(false)).map_err(doing("freeing"))
+}
+
+/// The limit of a call that is refused is none of the next wait, whichever way the call took: the timer is set early enough for the short one.
+pub fn a_limit_of_what_was_refused_is_over() -> Outcome {
+    let gone = post()?;
+    gone.free(false).map_err(doing("freeing"))?;
+    let post = post()?;
+    let refused: [(&str, fn(Post, Post) -> Result<Message, Error>, Error); 4] = [
+        ("one post twice", |post, _| receive_of(&[post, post], 60 * MS), Error::BadArgument),
+        ("the post is gone", |post, gone| gone.send_and_receive(1, WORDS, post, 60 * MS), Error::NotFound),
+        ("the asker is gone", |post, _| answer_and_receive(1 << 32 | 1, 1, WORDS, post, 60 * MS), Error::NotFound),
+        (
+            "nothing to lend",
+            |post, _| post.send_and_receive_lending(1, WORDS, 1 << 5, post, 60 * MS),
+            Error::BadArgument,
+        ),
+    ];
+    for (what, call, error) in refused {
+        let sender = move || {
+            for (n, ms) in [5, 120].into_iter().enumerate() {
+                time::sleep_ns(ms * MS);
+                let _ = post.send(n as u32, WORDS, None);
+            }
+        };
+        let sender = thread::spawn(sender, 0).map_err(doing("starting"))?;
+        same!(post.receive(50 * MS).map(|message| message.op), Ok(0), "before that: {what}");
+        same!(call(post, gone).map(|message| message.op), Err(error), "{what}");
+        same!(post.receive(FOR_EVER).map(|message| message.op), Ok(1), "after that: {what}");
+        sender.join().map_err(doing("joining"))?;
+    }
+    post.free(false).map_err(doing("freeing"))
 }
