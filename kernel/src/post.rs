@@ -336,18 +336,20 @@ pub fn answer_question(thread: Saved<'_>, d: &Domain, question: u64, at: u64, ti
             0
         }));
     }
-    run(thread, d, Ok([(at, Rights::READ)].into()), timeout, |by, permits, waits, hands| match waits {
-        true => pool().answer_and_receive_with(question, &permits[0], by, hands),
-        false => {
+    let mut answered = false;
+    run(thread, d, Ok([(at, Rights::READ)].into()), timeout, |by, permits, waits, hands| {
+        if waits {
+            return pool().answer_and_receive_with(question, &permits[0], by, hands);
+        }
+        // If the list changes meanwhile, this is done once more, and the answer was given.
+        if !answered {
             match pool().answer(question, by, &body) {
                 Ok(woken) => hands.wake(woken),
                 Err(error) => return Step::Refused(error),
             }
-            match pool().receive_with(permits, by, false, hands) {
-                Step::Refused(error) => Step::Ended(error),
-                step => step,
-            }
+            answered = true;
         }
+        pool().receive_with(permits, by, false, hands)
     });
 }
 

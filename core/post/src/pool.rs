@@ -270,10 +270,25 @@ impl Pool {
     ///
     /// # Errors
     /// `NotFound`: nobody has it; `Busy`: without `force`, and it holds messages or receivers.
-    pub fn free(&self, number: u32, force: bool, processor: usize, mut wake: impl FnMut(Woken)) -> Result<(), Error> {
-        let post = self.post(number)?;
-        self.shut(post, force)?;
-        // From here on nobody comes in. What is there is taken out one by one, each woken without the lock.
+    pub fn free(&self, number: u32, force: bool, processor: usize, wake: impl FnMut(Woken)) -> Result<(), Error> {
+        self.shut(number, force)?;
+        self.empty(number, processor, wake);
+        Ok(())
+    }
+
+    /// The first half of that: nobody comes in any more, and nobody gets the number before the second ([`Pool::empty`]), which whoever has
+    /// done this owes.
+    ///
+    /// # Errors
+    /// As [`Pool::free`].
+    pub fn shut(&self, number: u32, force: bool) -> Result<(), Error> {
+        self.shut_post(self.post(number)?, force)
+    }
+
+    /// The second half of [`Pool::free`].
+    pub fn empty(&self, number: u32, processor: usize, mut wake: impl FnMut(Woken)) {
+        let Ok(post) = self.post(number) else { return };
+        // What is there is taken out one by one, each woken without the lock.
         for n in 1.. {
             let Some(left) = self.take_out(post) else { break };
             if let Some(woken) = self.turn_away(left, processor) {
@@ -283,7 +298,6 @@ impl Pool {
         }
         self.persons_posts.give(post.end());
         self.used.fetch_sub(1, Ordering::Relaxed);
-        Ok(())
     }
 
     /// How many messages and how many receivers are queued at a post.

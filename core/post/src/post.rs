@@ -246,7 +246,7 @@ impl Pool {
     }
 
     /// From now on nobody comes into the post.
-    pub(crate) fn shut(&self, post: &Post, force: bool) -> Result<(), Error> {
+    pub(crate) fn shut_post(&self, post: &Post, force: bool) -> Result<(), Error> {
         let queues = post.queues();
         if queues.epoch() & OPEN == 0 {
             return Err(Error::NotFound);

@@ -14,6 +14,9 @@ use abi::{AclEntry, Error, Rights};
 use ::post::Whose;
 use core::sync::atomic::Ordering;
 
+/// So many numbers are tried whose names are still on their way out.
+const TRIES: u32 = 8;
+
 /// For whom what this user's programs have is had.
 pub fn whose(user: u64) -> Whose {
     Whose::of(user != USER_SYSTEM)
@@ -24,12 +27,27 @@ pub fn get(d: &Domain, wanted: u64) -> Result<u64, Error> {
     let owner = d.text.owner();
     spare_heap_for(&owner)?;
     let whose = whose(owner.user);
-    let number = match wanted {
-        ANY => pool().get_any(whose)?,
-        1..=KNOWN_MAX if d.text.owner().user != USER_SYSTEM => return Err(d.subject.refused(abi::refusal::Object::System)),
-        1..POSTS_MAX => pool().get(wanted as u32, whose)?,
-        _ => return Err(Error::NotFound),
-    };
+    match wanted {
+        ANY => get_any(d, whose),
+        1..=KNOWN_MAX if owner.user != USER_SYSTEM => Err(d.subject.refused(abi::refusal::Object::System)),
+        1..POSTS_MAX => create(d, pool().get(wanted as u32, whose)?),
+        _ => Err(Error::NotFound),
+    }
+}
+
+/// Where the post that was had last under this number is still on its way out, another number is as good.
+fn get_any(d: &Domain, whose: Whose) -> Result<u64, Error> {
+    for _ in 0..TRIES {
+        match create(d, pool().get_any(whose)?) {
+            Err(Error::Exists) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Error::NoMemory)
+}
+
+/// The section that a post is to programs.
+fn create(d: &Domain, number: u32) -> Result<u64, Error> {
     let rights = Rights::READ | Rights::CALL | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let at = address(machine().node, number.into());
@@ -57,14 +75,16 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
     if !section.post.swap(false, Ordering::SeqCst) {
         return Err(Error::NotFound);
     }
-    pool().free(number, false, here().index, wake).inspect_err(|_| {
+    pool().shut(number, false).inspect_err(|_| {
         section.post.store(true, Ordering::SeqCst);
         // Who has deleted it meanwhile did not find it there.
         if section.state.lock().deleted {
             deleted(&section);
         }
     })?;
+    // First the name, then the number: who gets that finds the name free.
     section.delete();
+    pool().empty(number, here().index, wake);
     Ok(0)
 }
 

@@ -33,3 +33,21 @@ fn others_are_let_in_between() {
         assert_eq!(rests(&|| assert_eq!(pool.get_any(SYSTEM), Ok(3))), 0);
     });
 }
+
+/// Whoever gives a post back in two steps has its number until the second one.
+#[test]
+fn a_number_is_had_again_only_after_the_second_step() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let who = Who::new(&pool, 1, account(&pool, 3));
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        assert_eq!(pool.send(&post, &who.by(), &body(1), 0), Ok(None));
+        assert_eq!(pool.shut(1, false), Err(Error::Busy));
+        assert!(pool.receive(&[post], &who.by(), false).is_ok());
+        assert_eq!(pool.shut(1, false), Ok(()));
+        assert_eq!(pool.send(&post, &who.by(), &body(2), 0), Err(Error::NotFound));
+        assert_eq!((pool.get(1, SYSTEM), pool.shut(1, true)), (Err(Error::Exists), NOT_FOUND.map(drop)));
+        pool.empty(1, 0, |_| ());
+        assert_eq!((pool.posts_used(), pool.get(1, SYSTEM)), (0, Ok(1)));
+    });
+}
