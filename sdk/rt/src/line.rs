@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use crate::gate::Skeleton;
 use crate::itc::{self, Limit, Partners, Putter, Taker, Wake, lane_words};
 use crate::request::{self, ANSWER, CALL, values_of};
+use crate::serve::Shares;
 use crate::sync::Mutex;
 use crate::{Caller, guard, section, task, thread};
 
@@ -168,13 +169,13 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct Lines {
     max: usize,
-    /// The tasks that have lines, each as often as it has.
-    tasks: Mutex<Vec<u64>>,
+    /// Who has lines: one user has at most `max`, and that leaves room for others.
+    shares: Mutex<Shares>,
 }
 
 impl Lines {
     pub(crate) fn new(max: usize) -> Self {
-        Lines { max, tasks: Mutex::new(Vec::new()) }
+        Lines { max, shares: Mutex::new(Shares::new(LINES_PER_TASK, 2 * max)) }
     }
 
     /// On the client's thread. Value: the thread that serves the line with the first `count` of these methods.
@@ -190,12 +191,8 @@ impl Lines {
         if caller.args_base == 0 || caller.args_len < LINE_LEN {
             return Err(Error::BadArgument);
         }
-        {
-            let mut tasks = self.tasks.lock();
-            if tasks.len() >= self.max || tasks.iter().filter(|task| **task == caller.task).count() >= LINES_PER_TASK {
-                return Err(Error::Busy);
-            }
-            tasks.push(caller.task);
+        if !self.shares.lock().take(caller.task, caller.user) {
+            return Err(Error::Busy);
         }
         let (mut of, client) = (*caller, task::identity().thread);
         let base = caller.args_base;
@@ -205,18 +202,11 @@ impl Lines {
         let served = thread::spawn(
             move || {
                 serve(methods, count, &of, base, client);
-                self.forget(of.task);
+                self.shares.lock().give(of.task);
             },
             0,
         );
-        served.map(|thread| thread.number()).inspect_err(|_| self.forget(caller.task))
-    }
-
-    fn forget(&self, task: u64) {
-        let mut tasks = self.tasks.lock();
-        if let Some(at) = tasks.iter().position(|one| *one == task) {
-            tasks.swap_remove(at);
-        }
+        served.map(|thread| thread.number()).inspect_err(|_| self.shares.lock().give(caller.task))
     }
 }
 

@@ -8,7 +8,6 @@
 use abi::gate::{Record, record};
 use abi::{AclEntry, Error, Rights};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
@@ -22,11 +21,13 @@ use crate::{Caller, guard, section, task, thread};
 
 mod away;
 mod deferred;
+mod kept;
 mod shares;
 use away::Staff;
-pub use away::{Away, away};
+pub use away::{Away, LOOK_NS, away};
 pub use deferred::{Deferred, defer};
-pub use shares::Shares;
+use kept::Kept;
+pub use shares::{Seldom, Shares};
 
 /// What the gate behind the methods is asked for.
 pub mod opener {
@@ -38,7 +39,7 @@ pub mod opener {
 /// How a server may be called, besides by its gates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ways {
-    /// Callers that may have a line (ITC) at a time.
+    /// Callers of one user's that may have a line (ITC) at a time; all together may have twice as many.
     pub lines: usize,
     /// Where requests come. Whoever owns it decides what becomes of them when this server has ended.
     pub post: Option<Post>,
@@ -151,8 +152,6 @@ impl Reply {
 
 /// A word for where an answer goes has this bit if it is a question.
 const QUESTION: u64 = 1 << 63;
-/// Answers that are kept for one post.
-const KEPT_EACH: usize = 64;
 /// While some are kept, it is tried again so often, with so many at a time.
 const AGAIN_NS: u64 = 1_000_000;
 const AT_A_TIME: usize = 16;
@@ -164,7 +163,7 @@ struct Office {
     counts: [AtomicU64; COUNTS],
     /// Answers for which there is no room in the pool now: what lies uncollected at its askers' posts is charged to this program. One
     /// who waits needs no room, so each of those who do gets theirs, whatever the others leave lying.
-    kept: Mutex<VecDeque<Reply>>,
+    kept: Mutex<Kept>,
     kept_len: AtomicU32,
     /// Somebody sends what is kept, though no receiver has anything to do.
     sending: AtomicBool,
@@ -221,9 +220,7 @@ impl Office {
     /// Whether a request is here: received, or answered in vain so far.
     fn knows(&self, back: u64, head: u32) -> bool {
         let has = |work: &Work| work.back.load(Ordering::SeqCst) == back && work.head.load(Ordering::SeqCst) == head;
-        self.at_work.iter().any(has)
-            || self.deferred.lock().contains(&(back, head))
-            || self.kept.lock().iter().any(|one| (one.back, one.head) == (back, head))
+        self.at_work.iter().any(has) || self.deferred.lock().contains(&(back, head)) || self.kept.lock().has(back, head)
     }
 
     fn count(&self, what: Count) {
@@ -309,12 +306,11 @@ impl Office {
     }
 
     fn keep(&self, reply: Reply) {
+        // Whose post it is, and that one's user.
+        let task = section::owner(reply.back).unwrap_or(0);
+        let user = task::info(task).map_or(0, |info| info.user);
         let mut kept = self.kept.lock();
-        if kept.iter().filter(|one| one.back == reply.back).count() >= KEPT_EACH {
-            return self.count(Count::Lost);
-        }
-        self.count(Count::Kept);
-        kept.push_back(reply);
+        self.count(if kept.add(reply, task, user) { Count::Kept } else { Count::Lost });
         self.kept_len.store(kept.len() as u32, Ordering::Relaxed);
     }
 
@@ -323,15 +319,20 @@ impl Office {
     fn try_again(&self) -> u64 {
         let mut kept = self.kept.lock();
         for _ in 0..kept.len().min(AT_A_TIME) {
-            let Some(reply) = kept.pop_front() else { break };
-            match Post(reply.back).send(reply.head, reply.words(), None) {
-                Ok(()) => {}
-                Err(Error::MessageQuota) => kept.push_back(reply),
-                Err(_) => self.count(Count::Lost),
+            let sent = kept.first().map(|reply| Post(reply.back).send(reply.head, reply.words(), None));
+            match sent {
+                None => break,
+                Some(Err(Error::MessageQuota)) => kept.put_last(),
+                Some(sent) => {
+                    kept.remove_first();
+                    if sent.is_err() {
+                        self.count(Count::Lost);
+                    }
+                }
             }
         }
         self.kept_len.store(kept.len() as u32, Ordering::Relaxed);
-        if kept.is_empty() { FOR_EVER } else { AGAIN_NS }
+        if kept.len() == 0 { FOR_EVER } else { AGAIN_NS }
     }
 }
 

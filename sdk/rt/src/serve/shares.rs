@@ -54,9 +54,40 @@ impl Shares {
     }
 }
 
+/// What costs a look at everything, at most every so many ns, whoever asks for it how often.
+#[derive(Debug)]
+pub struct Seldom {
+    every_ns: u64,
+    next: u64,
+}
+
+impl Seldom {
+    #[must_use]
+    pub const fn new(every_ns: u64) -> Seldom {
+        Seldom { every_ns, next: 0 }
+    }
+
+    /// Whether it is time again. Then it is not for a while.
+    #[must_use]
+    pub fn may(&mut self, now: u64) -> bool {
+        let is_time = now >= self.next;
+        if is_time {
+            self.next = now.saturating_add(self.every_ns);
+        }
+        is_time
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_time_every_so_often() {
+        let mut seldom = Seldom::new(10);
+        let times: std::vec::Vec<u64> = (100..=125).filter(|now| seldom.may(*now)).collect();
+        assert_eq!(times, [100, 110, 120]);
+    }
 
     #[test]
     fn nobody_takes_what_others_need() {
