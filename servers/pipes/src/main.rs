@@ -11,31 +11,45 @@ use alloc::sync::Arc;
 use alloc::vec;
 use musubi::interfaces::pipes::{Pipes, pipes_serve_by};
 use musubi::interfaces::stream::{Stream, stream_serve_by};
-use musubi::rt::serve::{Ways, away};
-use musubi::rt::{Condition, Mutex, Once, fault, random, section, thread};
+use musubi::rt::serve::{LOOK_NS, Seldom, Shares, Ways, away};
+use musubi::rt::{Condition, Mutex, Once, fault, random, section, task, thread, time};
 use musubi::{Caller, Error, Start, servers};
-use ring::Ring;
+use ring::{Ring, Users};
 
 musubi::program!(run);
 
-/// Pipes of all programs together.
-const MAX: usize = 256;
+/// Pipes of one task, and of all together: nobody's half of what is left is ever another one's (`Shares`).
+const EACH: usize = 128;
+const MOST: usize = 256;
+/// How often it is looked for those that nobody needs any more, at most.
+const SWEEP_NS: u64 = 20_000_000;
 /// Most bytes moved while the lock is held.
 const PART: usize = 4096;
 
 struct Pipe {
     ring: Mutex<Ring>,
     changed: Condition,
-    /// The text that made it.
+    /// The text that made it, and the task.
     maker: u64,
+    task: u64,
+}
+
+/// All of them.
+struct Table {
+    all: BTreeMap<u64, Arc<Pipe>>,
+    shares: Shares,
+    sweep: Seldom,
 }
 
 struct Service {
-    pipes: Mutex<BTreeMap<u64, Arc<Pipe>>>,
+    pipes: Mutex<Table>,
     streams: Once<u64>,
 }
 
-static SERVICE: Service = Service { pipes: Mutex::new(BTreeMap::new()), streams: Once::new() };
+static SERVICE: Service = Service {
+    pipes: Mutex::new(Table { all: BTreeMap::new(), shares: Shares::new(EACH, MOST), sweep: Seldom::new(SWEEP_NS) }),
+    streams: Once::new(),
+};
 
 fn run(_: &Start) -> i32 {
     let offered = servers::stream_post().and_then(|post| {
@@ -51,15 +65,45 @@ fn run(_: &Start) -> i32 {
 
 impl Service {
     fn pipe(&self, id: u64) -> Result<Arc<Pipe>, Error> {
-        self.pipes.lock().get(&(id / 2)).cloned().ok_or(Error::NotFound)
+        self.pipes.lock().all.get(&(id / 2)).cloned().ok_or(Error::NotFound)
     }
 }
 
+impl Table {
+    /// Those whose makers have ended, and that nobody uses who is left, are no more.
+    fn sweep(&mut self) {
+        let Table { all, shares, .. } = self;
+        all.retain(|_, pipe| {
+            let is_needed = pipe.has_maker() || pipe.is_used();
+            if !is_needed {
+                shares.give(pipe.task);
+            }
+            is_needed
+        });
+    }
+}
+
+/// Whether a task is there.
+fn lives(task: u64) -> bool {
+    task::info(task).is_some()
+}
+
 impl Pipe {
-    /// Does something as soon as it can be done.
+    /// Whether somebody is left who closes its ends.
+    fn has_maker(&self) -> bool {
+        section::info(self.maker).is_ok_and(|info| info.base == self.maker)
+    }
+
+    fn is_used(&self) -> bool {
+        let ring = self.ring.lock();
+        ring.readers.any(lives) || ring.writers.any(lives)
+    }
+
+    /// Does something as soon as it can be done, at the end whose users `end` tells.
     fn wait_until<T>(
         &self,
         caller: &Caller,
+        end: fn(&mut Ring) -> &mut Users,
         mut what: impl FnMut(&mut Ring) -> Option<Result<T, Error>>,
     ) -> Result<T, Error> {
         let mut what = |ring: &mut Ring| {
@@ -67,8 +111,12 @@ impl Pipe {
             self.changed.notify_all();
             Some(done)
         };
-        if let Some(done) = what(&mut self.ring.lock()) {
-            return done;
+        {
+            let mut ring = self.ring.lock();
+            end(&mut ring).note(caller.task, lives);
+            if let Some(done) = what(&mut ring) {
+                return done;
+            }
         }
         // Who is waited for may be behind the same post.
         let away = away(caller)?;
@@ -77,8 +125,13 @@ impl Pipe {
             if let Some(done) = what(&mut ring) {
                 return done;
             }
-            match self.changed.wait(&mut ring, away.patience_ns()) {
-                Err(Error::TimedOut) => away.goes_on()?,
+            match self.changed.wait(&mut ring, away.patience_ns().min(LOOK_NS)) {
+                Err(Error::TimedOut) => {
+                    away.goes_on()?;
+                    if !self.has_maker() {
+                        ring.has_no_maker(lives);
+                    }
+                }
                 waited => waited?,
             }
         }
@@ -88,23 +141,24 @@ impl Pipe {
 impl Pipes for Service {
     fn make(&self, caller: &Caller) -> Result<u64, Error> {
         let mut pipes = self.pipes.lock();
-        if pipes.len() >= MAX {
-            pipes.retain(|_, pipe| section::info(pipe.maker).is_ok_and(|info| info.base == pipe.maker));
-            if pipes.len() >= MAX {
-                return Err(Error::Quota);
-            }
+        if pipes.sweep.may(time::now_ns()) {
+            pipes.sweep();
+        }
+        if !pipes.shares.take(caller.task, caller.user) {
+            return Err(Error::Quota);
         }
         // Who knows a pipe's number may use it, so it is not to be guessed.
         let number = loop {
             let mut random = [0; 8];
             random::fill(&mut random);
             let number = u64::from_le_bytes(random) >> 2;
-            if !pipes.contains_key(&number) {
+            if !pipes.all.contains_key(&number) {
                 break number;
             }
         };
-        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker: caller.text };
-        pipes.insert(number, Arc::new(pipe));
+        let (maker, task) = (caller.text, caller.task);
+        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task };
+        pipes.all.insert(number, Arc::new(pipe));
         Ok(number * 2)
     }
 
@@ -121,13 +175,17 @@ impl Stream for Service {
         let pipe = self.pipe(id)?;
         // Copied before the lock is taken: the caller's memory may go away at any moment.
         let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
-        pipe.wait_until(caller, |ring| {
-            if ring.no_reader {
-                return Some(Err(Error::Dead));
-            }
-            let n = ring.push(&part);
-            (n > 0 || part.is_empty()).then_some(Ok(n as u64))
-        })
+        pipe.wait_until(
+            caller,
+            |ring| &mut ring.writers,
+            |ring| {
+                if ring.no_reader {
+                    return Some(Err(Error::Dead));
+                }
+                let n = ring.push(&part);
+                (n > 0 || part.is_empty()).then_some(Ok(n as u64))
+            },
+        )
     }
 
     fn read(&self, caller: &Caller, id: u64, buffer: &mut [u8]) -> Result<u64, Error> {
@@ -136,10 +194,14 @@ impl Stream for Service {
         }
         let pipe = self.pipe(id)?;
         let mut part = vec![0; buffer.len().min(PART)];
-        let n = pipe.wait_until(caller, |ring| {
-            let n = ring.pop(&mut part);
-            (n > 0 || ring.no_writer || part.is_empty()).then_some(Ok(n))
-        })?;
+        let n = pipe.wait_until(
+            caller,
+            |ring| &mut ring.readers,
+            |ring| {
+                let n = ring.pop(&mut part);
+                (n > 0 || ring.no_writer || part.is_empty()).then_some(Ok(n))
+            },
+        )?;
         fault::copy_out(buffer, &part[..n])?;
         Ok(n as u64)
     }
@@ -160,7 +222,10 @@ impl Stream for Service {
             ring.no_reader && ring.no_writer
         };
         if over {
-            self.pipes.lock().remove(&(id / 2));
+            let mut pipes = self.pipes.lock();
+            if pipes.all.remove(&(id / 2)).is_some() {
+                pipes.shares.give(pipe.task);
+            }
         }
         Ok(())
     }

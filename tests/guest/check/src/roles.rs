@@ -93,6 +93,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
+        "pipe-maker" => crate::services::pipes::maker(at(0)),
         "keeper" => crate::services::keeper(words.first().copied().unwrap_or("")),
         "status" => at(0) as i32,
         "clock-waits" => crate::clock::waits(at(0)),

@@ -2,6 +2,7 @@
 //! each request is answered or its sender hears why not.
 
 mod floods;
+pub mod pipes;
 mod short;
 mod system;
 mod wild;
@@ -40,6 +41,8 @@ pub const CHECKS: &[Check] = &[
     ("the_sender_is_told", the_sender_is_told),
     ("every_server_by_both_ways", system::every_server_by_both_ways),
     ("streams_by_their_posts", system::streams_by_their_posts),
+    ("a_pipe_ends_with_its_users", pipes::a_pipe_ends_with_its_users),
+    ("no_program_has_all_pipes", pipes::no_program_has_all_pipes),
     ("every_skeleton_refuses", wild::every_skeleton_refuses),
     ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
     ("of_another_interface", of_another_interface),

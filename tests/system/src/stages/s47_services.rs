@@ -16,6 +16,8 @@ pub fn cases() -> Vec<Case> {
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
                 "the_sender_is_told",
+                "a_pipe_ends_with_its_users",
+                "no_program_has_all_pipes",
                 "every_skeleton_refuses",
                 "a_file_that_may_not_be_read",
                 "of_another_interface",
