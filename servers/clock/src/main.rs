@@ -91,12 +91,19 @@ impl Clock for Service {
         }
         if let Some(request) = defer(caller)? {
             let mut alarms = self.alarms.lock();
-            if !alarms.take_room(caller.task, caller.user, |task| task::info(task).is_some()) {
-                drop(alarms);
-                request.answer(Err(Error::Quota));
-            } else if alarms.add(at, caller.task, request) {
-                self.set(at);
-            }
+            let (room, dead) = alarms.take_room(caller.task, caller.user, now, |task| task::info(task).is_some());
+            let refused = if room {
+                if alarms.add(at, caller.task, request) {
+                    self.set(at);
+                }
+                None
+            } else {
+                Some(request)
+            };
+            // Not with the lock in hand.
+            drop(alarms);
+            drop(dead);
+            refused.into_iter().for_each(|request| request.answer(Err(Error::Quota)));
             return Ok(0);
         }
         loop {
