@@ -148,21 +148,27 @@ impl Supervisor {
 
     /// Ends what somebody wants ended, and has the loader place what is no server: those who ask do so on their own threads, which may not.
     pub fn end_them(&self) -> ! {
-        let mut all = self.all.lock();
         loop {
-            let orders = core::mem::take(&mut *self.orders.lock());
+            let (orders, kill) = {
+                let mut all = self.all.lock();
+                loop {
+                    // Whoever wants something says so with the lock in hand.
+                    let orders = core::mem::take(&mut *self.orders.lock());
+                    let kill = all.iter_mut().map(|one| core::mem::take(&mut one.kill)).find(|task| *task != 0);
+                    if kill.is_some() || !orders.is_empty() {
+                        break (orders, kill);
+                    }
+                    let _ = self.changed.wait(&mut all, u64::MAX);
+                }
+            };
+            if let Some(task) = kill {
+                let _ = task::kill(task);
+            }
             for (name, class, exclusion) in orders {
                 let _ = crate::loader().and_then(|loader| loader.place_as(name, class, exclusion));
+                let _all = self.all.lock();
                 self.carried_out.fetch_add(1, Ordering::SeqCst);
                 self.changed.notify_all();
-            }
-            match all.iter_mut().map(|one| core::mem::take(&mut one.kill)).find(|task| *task != 0) {
-                Some(task) => {
-                    drop(all);
-                    let _ = task::kill(task);
-                    all = self.all.lock();
-                }
-                None => drop(self.changed.wait(&mut all, u64::MAX)),
             }
         }
     }
@@ -329,10 +335,9 @@ impl Tender {
             }
         });
         if let Err(why) = self.await_ready(child) {
-            // One that does not become ready is none.
-            if task::kill(child.task).is_ok() {
-                let _ = end_of(child, u64::MAX);
-            }
+            // One that does not become ready is none. (It may have ended by itself meanwhile: its end is taken all the same, unless it was.)
+            let _ = task::kill(child.task);
+            let _ = end_of(child, u64::MAX);
             return Err(why);
         }
         let now = time::now_ns();

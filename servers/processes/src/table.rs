@@ -9,6 +9,9 @@ use musubi::interfaces::processes::{ProcessInfo, group, whom};
 
 /// Ends that are remembered of one parent's children, for when it asks.
 const ENDED_MAX: usize = 64;
+/// Processes that one parent is starting at a time. A thread that was killed in the middle of it never says what became of its own: the oldest
+/// makes room.
+const STARTS_MAX: usize = 256;
 /// With fewer ends than this nobody looks whether their parents are there.
 const FEW: usize = 256;
 
@@ -153,6 +156,12 @@ impl Table {
             return Err(Error::Killed);
         }
         let group = self.group_for(by, wanted)?;
+        let of_parent = || self.starts.iter().filter(|one| one.parent == by.task && !one.left);
+        if of_parent().count() >= STARTS_MAX
+            && let Some(oldest) = of_parent().map(|one| one.ticket).min()
+        {
+            self.cancel(oldest);
+        }
         self.tickets += 1;
         self.starts.push(Start { ticket: self.tickets, parent: by.task, group, doomed: false, left: false });
         Ok(self.tickets)

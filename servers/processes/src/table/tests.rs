@@ -286,3 +286,16 @@ fn what_is_not_needed_goes_first() {
     assert_eq!(write_down(&mut table, &mut book, 0), Ok(()));
     assert_eq!(book, table.all);
 }
+
+/// Threads of one that are killed while they start somebody never say what became of it.
+#[test]
+fn starts_that_nobody_ends_do_not_gather() {
+    let mut table = Table::new();
+    let other = table.begin(OTHER, group::NEW).unwrap();
+    let all: Vec<u64> = (0..10 * STARTS_MAX).map(|_| table.begin(SHELL, group::NEW).unwrap()).collect();
+    assert_eq!(table.starts.len(), STARTS_MAX + 1);
+    let (first, last) = (all[0], all[all.len() - 1]);
+    assert_eq!(table.enter(first, 20, SHELL.user, name()), Err(Error::Dead), "the oldest made room");
+    assert_eq!(table.enter(last, 21, SHELL.user, name()), Ok(false));
+    assert_eq!(table.enter(other, 22, OTHER.user, name()), Ok(false), "another one's has nothing to do with it");
+}
