@@ -13,10 +13,11 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
+use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::memory::{GiveBackLater, Memory, PART, TIME_NS, memory_serve_by};
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
-use musubi::rt::serve::{Ways, away};
+use musubi::rt::serve::{Shares, Ways, away};
 use musubi::rt::{Answers, Condition, Mutex, section, task, thread};
 use musubi::{AclEntry, Caller, Error, Rights, Start, servers};
 use round::{Round, Said};
@@ -67,6 +68,7 @@ struct Service {
     state: Mutex<State>,
     over: Condition,
     asked: Condition,
+    total: u64,
     low: u64,
     high: u64,
     first: AtomicU64,
@@ -87,6 +89,7 @@ fn begin() -> Result<(), Error> {
         state: Mutex::new(State::default()),
         over: Condition::new(),
         asked: Condition::new(),
+        total,
         low: total / LOW_PART,
         high: total / HIGH_PART,
         first: AtomicU64::new(0),
@@ -131,6 +134,14 @@ impl Pager {
         let is_there = section::info(post).is_ok_and(|post| post.owner == task);
         (is_there && record.len() == RECORD).then(|| Pager::new(task, text, Post(post)))
     }
+}
+
+/// Whether one more may register: no user's programs have more of the room than they leave to others.
+fn has_room(pagers: &[Pager], task: u64) -> bool {
+    let user = |task| task::info(task).map_or(USER_SYSTEM, |info| info.user);
+    let mut shares = Shares::new(1, MOST);
+    pagers.iter().for_each(|pager| _ = shares.take(pager.task, user(pager.task)));
+    shares.take(task, user(task))
 }
 
 impl Service {
@@ -267,7 +278,7 @@ impl Memory for Service {
         if state.pagers.len() >= MOST {
             self.forget_the_dead(state);
         }
-        if state.pagers.len() >= MOST {
+        if state.pagers.len() >= MOST || !has_room(&state.pagers, text.owner) {
             return Err(Error::Busy);
         }
         let pager = Pager::new(text.owner, text.original, Post(post));
@@ -277,7 +288,9 @@ impl Memory for Service {
     }
 
     fn want(&self, caller: &Caller, pages: u64) -> Result<u64, Error> {
-        let bytes = pages.checked_mul(PAGE).ok_or(Error::TooBig)?;
+        let bytes = pages.checked_mul(PAGE).ok_or(Error::TooBig)?.min(self.total);
+        // More than all of it is not worth a wish.
+        let pages = bytes / PAGE;
         let there = || free().saturating_sub(self.low).min(bytes) / PAGE;
         if there() >= pages {
             return Ok(pages);

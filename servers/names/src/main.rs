@@ -62,9 +62,9 @@ fn owner(gate: u64) -> Option<u64> {
     (info.gate_count > 0 || info.gates == gate).then_some(info.owner)
 }
 
-/// Whether a task is the system's.
-fn is_system(task: u64) -> bool {
-    task::info(task).is_some_and(|info| info.user == USER_SYSTEM)
+/// Whose a task is.
+fn user(task: u64) -> Option<u64> {
+    task::info(task).map(|info| info.user)
 }
 
 impl Service {
@@ -97,7 +97,7 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let entry = table.publish(name.clone(), gate, of, owner, is_system);
+        let entry = table.publish(name.clone(), gate, of, owner, user);
         self.forget(&mut table)?;
         let entry = entry?;
         // In one step with the table: who publishes next is written down next.

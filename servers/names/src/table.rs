@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
+use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::NAME_MAX;
 
 /// More names than any system of programs needs, so that none can use up the memory.
@@ -42,6 +43,22 @@ impl Table {
         self.full = (2 * self.entries.len()).clamp(FEW, MAX);
     }
 
+    /// Whether there is room for one more of this task's: a person's programs have no more names than they leave to others. (Below half of all
+    /// they never have.)
+    fn has_room(&self, task: u64, user: impl Fn(u64) -> Option<u64>) -> bool {
+        let left = MAX.saturating_sub(self.entries.len());
+        if left > MAX / 2 {
+            return true;
+        }
+        let own = user(task);
+        if own == Some(USER_SYSTEM) {
+            return left > 0;
+        }
+        let mut is_own = BTreeMap::new();
+        let of_own = |one: &&Entry| *is_own.entry(one.task).or_insert_with(|| user(one.task) == own);
+        self.entries.values().filter(of_own).count() < left
+    }
+
     /// Gives `name` to `gate` of `task`, unless another task that is still there has it. One of the system's gets it from a person's: or
     /// whoever is faster could keep the system from offering a service, and offer it himself.
     pub fn publish(
@@ -50,8 +67,9 @@ impl Table {
         gate: u64,
         task: u64,
         owner: impl Fn(u64) -> Option<u64>,
-        is_system: impl Fn(u64) -> bool,
+        user: impl Fn(u64) -> Option<u64>,
     ) -> Result<Entry, Error> {
+        let is_system = |task| user(task) == Some(USER_SYSTEM);
         let proper = !name.is_empty() && name.chars().all(|c| !c.is_control() && !c.is_whitespace());
         if !proper {
             return Err(Error::BadArgument);
@@ -66,9 +84,9 @@ impl Table {
             Some(entry) if entry.task != task && entry.alive(&owner) && (!is_system(task) || is_system(entry.task)) => {
                 return Err(Error::Exists);
             }
-            None if self.entries.len() >= self.full => {
+            None if self.entries.len() >= self.full || !self.has_room(task, &user) => {
                 self.sweep(&owner);
-                if self.entries.len() >= MAX {
+                if !self.has_room(task, &user) {
                     return Err(Error::Quota);
                 }
             }
@@ -138,6 +156,8 @@ impl Entry {
 mod tests {
     use super::*;
 
+    const PERSON: u64 = USER_SYSTEM + 1;
+
     fn entry(gate: u64, task: u64) -> Entry {
         Entry { gate, task, stands: false }
     }
@@ -150,14 +170,18 @@ mod tests {
         task: u64,
         owner: impl Fn(u64) -> Option<u64>,
     ) -> Result<Entry, Error> {
-        table.publish(name, gate, task, owner, |_| false)
+        table.publish(name, gate, task, owner, |_| Some(PERSON))
     }
 
     #[test]
     fn the_system_gets_a_name_from_a_person() {
         let mut table = Table::new();
         let alive = |gate: u64| Some(gate / 100);
-        let mut by = |task: u64| table.publish("passing".into(), 100 * task, task, alive, |task| task < 10);
+        let mut by = |task: u64| {
+            table.publish("passing".into(), 100 * task, task, alive, |task| {
+                Some(if task < 10 { USER_SYSTEM } else { PERSON })
+            })
+        };
         assert_eq!(by(20), Ok(entry(2000, 20)));
         assert_eq!(by(21), Err(Error::Exists), "a person's program from another's");
         assert_eq!(by(3), Ok(entry(300, 3)));
@@ -229,11 +253,24 @@ mod tests {
                 asked.set(asked.get() + 1);
                 Some(gate)
             };
-            assert_eq!(publish(&mut table, alloc::format!("{n}"), n, n, alive), Ok(entry(n, n)));
+            let system = |_| Some(USER_SYSTEM);
+            assert_eq!(table.publish(alloc::format!("{n}"), n, n, alive, system), Ok(entry(n, n)));
         }
         assert!(*asked.get_mut() < 2 * MAX, "each name is looked at a few times");
         assert_eq!(publish(&mut table, "more".into(), 1, 1, Some), Err(Error::Quota));
         assert_eq!(publish(&mut table, "more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(entry(1, 1)));
+    }
+
+    #[test]
+    fn a_person_leaves_names_to_others() {
+        let mut table = Table::new();
+        let mut most = |task: u64, user: u64| {
+            let user = |of: u64| Some(if of == task { user } else { PERSON });
+            (0..MAX).take_while(|n| table.publish(alloc::format!("{task}-{n}"), task, task, Some, user).is_ok()).count()
+        };
+        assert_eq!([most(10, PERSON), most(11, PERSON)], [MAX / 2, 0]);
+        assert_eq!(most(12, PERSON + 1), MAX / 4);
+        assert_eq!(most(13, USER_SYSTEM), MAX / 4);
     }
 
     #[test]
