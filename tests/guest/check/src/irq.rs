@@ -72,7 +72,21 @@ fn whoever_decides() -> Outcome {
     with("initial", || where_one_is_idle(PROBES, way::CALL))
 }
 
+/// Where the host keeps processors from going to sleep, it is tried again.
+const TRIES: u32 = 4;
+
 fn where_one_is_idle(count: u64, by: u64) -> Outcome {
+    let mut tried = Ok(());
+    for _ in 0..TRIES {
+        tried = nearly_all_to_idle_ones(count, by);
+        if tried.is_ok() {
+            break;
+        }
+    }
+    tried
+}
+
+fn nearly_all_to_idle_ones(count: u64, by: u64) -> Outcome {
     let (keyboard, processors) = (keyboard()?, task::processors().count());
     let [came, idle, missed] = beside(processors.saturating_sub(2), || {
         let before = line()?;
@@ -90,8 +104,8 @@ fn where_one_is_idle(count: u64, by: u64) -> Outcome {
         100 * missed <= idle + missed,
         "{idle} came to an idle processor, {missed} to a busy one though another was idle"
     );
-    // With a single one nobody is idle when one comes; with several it is as many as are not busy.
-    holds!(processors == 1 || 2 * idle >= came, "of {came} that came {idle} came to an idle processor");
+    // With a single one nobody is idle when one comes.
+    holds!(processors == 1 || 100 * idle >= 99 * came, "of {came} that came {idle} came to an idle processor");
     Ok(())
 }
 

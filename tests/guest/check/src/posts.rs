@@ -115,10 +115,13 @@ fn receivers_wait_and_are_woken() -> Outcome {
     static SUM: AtomicU64 = AtomicU64::new(0);
     static HERE: AtomicU64 = AtomicU64::new(0);
     let post = post()?;
+    let words = |op: u32| WORDS.map(|word| word ^ u64::from(op) << 8);
     let receive = move || {
         HERE.fetch_add(1, Ordering::SeqCst);
         for _ in 0..2 {
-            let op = post.receive(FOR_EVER).map_or(1 << 32, |message| u64::from(message.op));
+            // The words go with the number.
+            let whole = |message: Message| (message.words == words(message.op)).then_some(u64::from(message.op));
+            let op = post.receive(FOR_EVER).ok().and_then(whole).unwrap_or(1 << 32);
             SUM.fetch_add(op, Ordering::SeqCst);
         }
     };
@@ -126,8 +129,8 @@ fn receivers_wait_and_are_woken() -> Outcome {
     let all = all.map_err(doing("starting"))?;
     until(&HERE, 3);
     same!(post.free(false), Err(Error::Busy), "freeing one with receivers");
-    same!(post.send_copies(&Body { op: 1, words: WORDS }, 3), Ok(3), "one for each");
-    let more: Vec<Body> = (0..3).map(|n| Body { op: 10 << n, words: WORDS }).collect();
+    same!(post.send_copies(&Body { op: 1, words: words(1) }, 3), Ok(3), "one for each");
+    let more: Vec<Body> = (0..3).map(|n| Body { op: 10 << n, words: words(10 << n) }).collect();
     same!(post.send_many(&more), Ok(3), "three of them");
     for one in all {
         one.join().map_err(doing("joining"))?;

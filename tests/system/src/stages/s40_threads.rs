@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
                 "48 x 48 by 2 threads on 2 processors: ",
                 "48 x 48 by 7 threads on 2 processors: ",
             ])
+            .out_check(each_product_is_right)
             .err_has(&["usage: matrix [SIZE [THREADS]]"])
             .status(2),
         checks(
@@ -87,4 +88,21 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread(),
     ]
+}
+
+/// The sum of each line is that of the product, by however many threads.
+fn each_product_is_right(out: &str) -> bool {
+    const SIZE: usize = 48;
+    let filled = |seed: u32| -> Vec<u32> {
+        let next = |last: &u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+        std::iter::successors(Some(seed), next).take(SIZE * SIZE).collect()
+    };
+    let (a, b) = (filled(3), filled(5));
+    let cell = |at: usize| {
+        let (row, column) = (at / SIZE, at % SIZE);
+        (0..SIZE).fold(0u32, |sum, n| sum.wrapping_add(a[row * SIZE + n].wrapping_mul(b[n * SIZE + column])))
+    };
+    let sum = (0..SIZE * SIZE).fold(0u32, |sum, at| sum.rotate_left(5) ^ cell(at));
+    let right = format!("checksum {sum:08x}");
+    out.lines().filter(|line| line.ends_with(&right)).count() == 3
 }

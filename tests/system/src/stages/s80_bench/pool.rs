@@ -51,6 +51,14 @@ pub fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
             ensure!(each * 100 <= alone * 105, "{way}: {each} on average with {cpus} processors, {alone} with one");
         }
     }
+    // What is left in a post, and what is waited for for a while.
+    for (case, way) in [("queued", "pool"), ("ping-pong", "limited")] {
+        let alone = value(runs, case, way, 1, unit::INSTRUCTIONS)?;
+        for cpus in MACHINES {
+            let each = value(runs, case, way, cpus, unit::INSTRUCTIONS)?;
+            ensure!(each * 100 <= alone * 105, "{case} by {way}: {each} with {cpus} processors, {alone} with one");
+        }
+    }
     Ok(())
 }
 
@@ -120,7 +128,7 @@ pub fn messages_beside_rendezvous(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// K1-M3: every one of the messages is sent, and paid for.
+/// K1-M3: every one of the messages has come to the clock's server, which counts them, and is paid for.
 pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
     for cpus in MACHINES {
         for way in BOTH_WAYS {
