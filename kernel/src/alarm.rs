@@ -24,11 +24,12 @@ pub fn set(domain: &Domain, at: u64) -> Result<u64, Error> {
     if !BELL.is_of(domain) {
         return Err(domain.subject.refused(Object::System));
     }
-    let mut set = SET.lock();
-    if let Some((processor, key)) = set.take() {
+    let new = (at != u64::MAX).then(|| sched::at(at, Timeout::Alarm));
+    // One lock at a time. Of several that set it at once the last one's stays.
+    let old = core::mem::replace(&mut *SET.lock(), new);
+    if let Some((processor, key)) = old {
         machine().processors[processor].timers(|timers| timers.cancel(key));
     }
-    *set = (at != u64::MAX).then(|| sched::at(at, Timeout::Alarm));
     Ok(0)
 }
 

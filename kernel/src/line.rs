@@ -38,7 +38,7 @@ struct Line {
     /// Called by the scheduler of the processor that the interrupt comes to.
     handler: Mutex<Option<Handler>>,
     /// Sent, where nobody calls that one.
-    notice: Mutex<Option<Bound>>,
+    notice: Mutex<Option<Arc<Bound>>>,
     /// Its number on the ISA bus, plus one; 0: nobody has asked for it.
     isa: AtomicU64,
     section: AtomicU64,
@@ -98,19 +98,16 @@ pub fn bind(domain: &Domain, base: u64, gate: u64) -> Result<u64, Error> {
 /// `irq_post`.
 pub fn send_to(thread: &Arc<Thread>, domain: &Domain, base: u64, post: u64, op: u64) -> Result<u64, Error> {
     let line = of(domain, base)?;
-    if op > u64::from(u32::MAX) {
-        return Err(Error::BadArgument);
-    }
-    let notice = if post == 0 { None } else { Some(notice::bind(thread, domain, post, op, base)?) };
-    let mut bound = line.notice.lock();
-    if line.is_handler_of_another(domain) || bound.as_ref().is_some_and(|bound| bound.is_of_another(domain)) {
-        drop(bound);
-        notice.into_iter().for_each(notice::unbind);
-        return Err(Error::Busy);
-    }
-    let old = core::mem::replace(&mut *bound, notice.map(|notice| Bound { notice, text: domain.text.clone() }));
-    drop(bound);
-    old.into_iter().for_each(|old| notice::unbind(old.notice));
+    let new = Bound::new(thread, domain, post, op, base)?;
+    let is_handled = line.is_handler_of_another(domain);
+    let old = {
+        let mut bound = line.notice.lock();
+        if is_handled || bound.as_ref().is_some_and(|bound| bound.is_of_another(domain)) {
+            return Err(Error::Busy);
+        }
+        core::mem::replace(&mut *bound, new)
+    };
+    drop(old);
     line.aim();
     if domain.text.is_dead() {
         // It may have been looked for before.
@@ -172,8 +169,8 @@ pub fn seats_changed() {
 pub fn text_ended(text: &Section) {
     for line in lines() {
         let gone = line.notice.lock().take_if(|bound| core::ptr::eq(&*bound.text, text));
-        if let Some(bound) = gone {
-            notice::unbind(bound.notice);
+        if gone.is_some() {
+            drop(gone);
             line.aim();
         }
     }
@@ -246,7 +243,8 @@ impl Line {
 
     /// An interrupt has one handler, as long as that lives.
     fn is_of_another(&self, domain: &Domain) -> bool {
-        self.is_handler_of_another(domain) || self.notice.lock().as_ref().is_some_and(|bound| bound.is_of_another(domain))
+        let bound = self.notice.lock().clone();
+        self.is_handler_of_another(domain) || bound.is_some_and(|bound| bound.is_of_another(domain))
     }
 
     fn is_handler_of_another(&self, domain: &Domain) -> bool {
@@ -312,20 +310,14 @@ impl Line {
 
     /// What its post is told of counts there; without a post nobody wants to know.
     fn wake(&self) {
-        let mut bound = self.notice.lock();
-        match bound.as_ref().map(|bound| notice::notify(&bound.notice)) {
-            Some(Ok(woken)) => {
-                drop(bound);
-                woken.into_iter().for_each(post::wake);
-            }
-            Some(Err(_)) => {
-                // That post is gone.
-                let gone = bound.take();
-                drop(bound);
-                gone.into_iter().for_each(|bound| notice::unbind(bound.notice));
+        let bound = self.notice.lock().clone();
+        let Some(bound) = bound else { return };
+        match bound.notify() {
+            Ok(woken) => woken.into_iter().for_each(post::wake),
+            Err(_) => {
+                drop(notice::take(&self.notice, &bound));
                 self.aim();
             }
-            None => {}
         }
     }
 }

@@ -137,8 +137,7 @@ pub fn sits(thread: &Thread) {
 
 /// A thread has ended.
 pub fn thread_ended(thread: &Thread) {
-    limit::forget(thread);
-    let record = thread.part.record.swap(0, Ordering::SeqCst);
+    let record = limit::forget(thread);
     if record != 0 {
         pool().close_receiver(record, wake);
     }

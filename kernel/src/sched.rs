@@ -178,13 +178,16 @@ pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Regi
 
 /// Ends a wait, if the thread is still in it, in one of the ways to do so.
 fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>) -> Option<T> {
-    let mut wait = thread.wait.lock();
-    if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
-        return None;
-    }
-    let left = how(&mut wait.life)?;
-    thread.card.rise();
-    if let Some((processor, key)) = wait.timer.take() {
+    let (left, timer) = {
+        let mut wait = thread.wait.lock();
+        if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
+            return None;
+        }
+        let left = how(&mut wait.life)?;
+        thread.card.rise();
+        (left, wait.timer.take())
+    };
+    if let Some((processor, key)) = timer {
         // Its time-out would stay until it is due, which may be never.
         machine().processors[processor].timers(|timers| timers.cancel(key));
     }

@@ -3,8 +3,9 @@
 use super::{pool, wake};
 use crate::machine::machine;
 use crate::sched::{Timeout, at};
-use crate::thread::{Thread, Wait};
+use crate::thread::Thread;
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use ::post::Rung;
 use ::sched::Key;
 
@@ -20,45 +21,52 @@ impl Set {
 /// If the thread waits, and its timer comes only after the end of that, it is set anew.
 pub fn arm(thread: &Arc<Thread>) {
     let record = thread.part.record();
-    if pool().timer_wanted(record).is_none() {
-        return;
-    }
-    let mut wait = thread.wait.lock();
     if let Some(until) = pool().timer_wanted(record) {
-        set(thread, &mut wait, record, until);
+        set(thread, record, until);
     }
 }
 
-fn set(thread: &Arc<Thread>, wait: &mut Wait, record: u32, until: u64) {
+/// One lock at a time: what the thread has is exchanged under its own, and what is not needed is cancelled then. Of several that are set at once the
+/// last one stays, and it is the one that the pool knows.
+fn set(thread: &Arc<Thread>, record: u32, until: u64) {
     let (processor, key) = at(until, Timeout::Message(thread.clone(), until));
-    if let Some(before) = wait.limit.replace(Set(processor, key, until)) {
-        before.cancel();
-    }
-    pool().timer_is_set(record, until);
+    let new = Set(processor, key, until);
+    let unused = {
+        let mut wait = thread.wait.lock();
+        // (The record is another thread's as soon as this one has ended.)
+        if thread.part.record() == record {
+            pool().timer_is_set(record, until);
+            wait.limit.replace(new)
+        } else {
+            Some(new)
+        }
+    };
+    unused.inspect(Set::cancel);
 }
 
 /// The timer that was set for `until` has come, at `now`.
 pub fn rings(thread: &Arc<Thread>, until: u64, now: u64) {
-    let rung = {
+    let record = {
         let mut wait = thread.wait.lock();
         // It may have been set anew since.
         if wait.limit.take_if(|set| set.2 == until).is_none() {
             return;
         }
-        let record = thread.part.record();
-        let rung = pool().rings(record, now);
-        if let Rung::Later(until) = rung {
-            set(thread, &mut wait, record, until);
-        }
-        rung
+        thread.part.record()
     };
-    if let Rung::Over(woken) = rung {
-        wake(woken);
+    match pool().rings(record, now) {
+        Rung::Later(until) => set(thread, record, until),
+        Rung::Over(woken) => wake(woken),
+        Rung::Nothing => {}
     }
 }
 
-/// The thread has ended.
-pub fn forget(thread: &Thread) {
-    let set = thread.wait.lock().limit.take();
+/// The thread has ended: it has no timer any more, and no record. Value: the one that it had; 0: none.
+pub fn forget(thread: &Thread) -> u32 {
+    let (set, record) = {
+        let mut wait = thread.wait.lock();
+        (wait.limit.take(), thread.part.record.swap(0, Ordering::SeqCst))
+    };
     set.inspect(Set::cancel);
+    record
 }

@@ -8,41 +8,59 @@ use crate::section::Section;
 use crate::thread::Thread;
 use abi::task::USER_SYSTEM;
 use abi::{Error, Rights};
-use ::post::{Caller, Notice, Sender, Woken};
+use ::post::{Caller, Notice, Permit, Sender, Woken};
 use alloc::sync::Arc;
 use spin::Mutex;
 
-/// Binds a message of the device behind section `from` to a post; the owner of the executing text pays for its slot.
-pub fn bind(thread: &Thread, d: &Domain, post: u64, op: u64, from: u64) -> Result<Notice, Error> {
-    let account = account(&d.text.owner())?;
-    let from = Sender { thread: 0, task: 0, user: USER_SYSTEM, place: from | machine().node };
-    with(thread, d, &[(post, Rights::READ)], |by, permits| pool().bind(&permits[0], &Caller { account, ..*by }, op, from))
-}
-
-/// It has come. Who is to be woken for it.
-pub fn notify(notice: &Notice) -> Result<Option<Woken>, Error> {
-    pool().notify(notice)
-}
-
-pub fn unbind(notice: Notice) {
-    pool().unbind(notice, here().index);
-}
-
-/// The message that an event is to a post.
+/// The message that an event is to a post, from when it is made until nobody knows it any more: who has the event takes it in hand without a lock.
 pub struct Bound {
-    pub notice: Notice,
+    notice: Option<Notice>,
     /// Whose it is.
     pub text: Arc<Section>,
 }
 
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.notice.take().into_iter().for_each(|notice| pool().unbind(notice, here().index));
+    }
+}
+
 impl Bound {
+    /// A message of the device behind section `from` to a post, 0: none; the owner of the executing text pays for its slot.
+    pub fn new(thread: &Thread, d: &Domain, post: u64, op: u64, from: u64) -> Result<Option<Arc<Bound>>, Error> {
+        if op > u64::from(u32::MAX) {
+            return Err(Error::BadArgument);
+        }
+        if post == 0 {
+            return Ok(None);
+        }
+        let account = account(&d.text.owner())?;
+        let from = Sender { thread: 0, task: 0, user: USER_SYSTEM, place: from | machine().node };
+        let bind = |by: &Caller, permits: &[Permit]| pool().bind(&permits[0], &Caller { account, ..*by }, op, from);
+        let notice = with(thread, d, &[(post, Rights::READ)], bind)?;
+        Ok(Some(Arc::new(Bound { notice: Some(notice), text: d.text.clone() })))
+    }
+
+    /// It has come. Who is to be woken for it.
+    ///
+    /// # Errors
+    /// `NotFound`: that post is gone.
+    pub fn notify(&self) -> Result<Option<Woken>, Error> {
+        self.notice.as_ref().map_or(Err(Error::NotFound), |notice| pool().notify(notice))
+    }
+
     pub fn is_of_another(&self, domain: &Domain) -> bool {
         !core::ptr::eq(&*self.text, &*domain.text) && !self.text.is_dead()
     }
 }
 
+/// Takes out what is bound there if it is this one.
+pub fn take(place: &Mutex<Option<Arc<Bound>>>, one: &Arc<Bound>) -> Option<Arc<Bound>> {
+    place.lock().take_if(|bound| Arc::ptr_eq(bound, one))
+}
+
 /// An event of the kernel's own that a program may hear of.
-pub struct Bell(Mutex<Option<Bound>>);
+pub struct Bell(Mutex<Option<Arc<Bound>>>);
 
 impl Bell {
     pub const fn new() -> Bell {
@@ -56,19 +74,15 @@ impl Bell {
 
     /// From now on it is a message to that post; once at once, so that nothing that came before is overlooked.
     pub fn bind(&self, thread: &Thread, domain: &Domain, post: u64, op: u64) -> Result<u64, Error> {
-        if op > u64::from(u32::MAX) {
-            return Err(Error::BadArgument);
-        }
-        let notice = if post == 0 { None } else { Some(bind(thread, domain, post, op, 0)?) };
-        let mut bound = self.0.lock();
-        if bound.as_ref().is_some_and(|bound| bound.is_of_another(domain)) {
-            drop(bound);
-            notice.into_iter().for_each(unbind);
-            return Err(Error::Busy);
-        }
-        let old = core::mem::replace(&mut *bound, notice.map(|notice| Bound { notice, text: domain.text.clone() }));
-        drop(bound);
-        old.into_iter().for_each(|old| unbind(old.notice));
+        let new = Bound::new(thread, domain, post, op, 0)?;
+        let old = {
+            let mut bound = self.0.lock();
+            if bound.as_ref().is_some_and(|bound| bound.is_of_another(domain)) {
+                return Err(Error::Busy);
+            }
+            core::mem::replace(&mut *bound, new)
+        };
+        drop(old);
         if domain.text.is_dead() {
             // It may have been looked for before.
             self.text_ended(&domain.text);
@@ -79,25 +93,17 @@ impl Bell {
 
     /// It has come.
     pub fn ring(&self) {
-        let mut bound = self.0.lock();
-        match bound.as_ref().map(|bound| notify(&bound.notice)) {
-            Some(Ok(woken)) => {
-                drop(bound);
-                woken.into_iter().for_each(super::wake);
-            }
-            Some(Err(_)) => {
-                // That post is gone.
-                let gone = bound.take();
-                drop(bound);
-                gone.into_iter().for_each(|bound| unbind(bound.notice));
-            }
-            None => {}
+        let bound = self.0.lock().clone();
+        let Some(bound) = bound else { return };
+        match bound.notify() {
+            Ok(woken) => woken.into_iter().for_each(super::wake),
+            Err(_) => drop(take(&self.0, &bound)),
         }
     }
 
     /// Who has bound it hears of it no more.
     pub fn text_ended(&self, text: &Section) {
         let gone = self.0.lock().take_if(|bound| core::ptr::eq(&*bound.text, text));
-        gone.into_iter().for_each(|bound| unbind(bound.notice));
+        drop(gone);
     }
 }

@@ -3,6 +3,7 @@
 use crate::alarm;
 use crate::fault;
 use crate::gate::Binding;
+use crate::machine::machine;
 use crate::pager;
 use crate::post::limit;
 use crate::processor::{Processor, here};
@@ -38,9 +39,14 @@ pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
 
 /// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
 pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
-    let mut wait = thread.wait.lock();
-    if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
-        wait.timer = Some(at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result }));
+    let new = at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result });
+    let unused = {
+        let mut wait = thread.wait.lock();
+        let waits = wait.life.phase() == Phase::Waiting && wait.ticket == ticket;
+        if waits { wait.timer.replace(new) } else { Some(new) }
+    };
+    if let Some((processor, key)) = unused {
+        machine().processors[processor].timers(|timers| timers.cancel(key));
     }
 }
 
