@@ -22,6 +22,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("post_get", "16 posts a stretch"),
     ("post_free", "16 messages or threads a stretch"),
     ("wake", "16 threads a stretch"),
+    ("thread_create", "the threads of its task, looked through"),
     ("thread_exit", "16 threads a stretch"),
     ("task_kill", "16 threads or a section a stretch"),
     ("task_exit", "16 threads or a section a stretch"),
@@ -211,12 +212,12 @@ const BARS: &[(u64, &[&str])] = &[
             "task_start",
         ],
     ),
-    (128_000, &["section_info", "task_exit", "thread_create", "wake"]),
+    (128_000, &["section_info", "task_exit", "wake"]),
     (
         256_000,
         &["acl_set", "page_free", "page_free by light", "section_delete", "section_resize", "task_kill", "thread_exit"],
     ),
-    (512_000, &["page_alloc", "page_alloc by light", "section_clone", "section_seal", "wait"]),
+    (512_000, &["page_alloc", "page_alloc by light", "section_clone", "section_seal", "thread_create", "wait"]),
 ];
 
 /// Ways, by how their names begin, that come of themselves: not all of them in each run.

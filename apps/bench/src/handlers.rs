@@ -21,7 +21,7 @@ use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::post::{self, Body, Post};
 use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::trace::Trace;
-use musubi::rt::{Bound, Gates, Section, Trap, pager, probe, sync, thread, time};
+use musubi::rt::{Bound, Gates, Section, Trap, pager, probe, sync, task, thread, time};
 use musubi::{AclEntry, Error, Rights, trace};
 
 /// Pages of the sections: more than a call does at a stretch, which is the bound.
@@ -32,6 +32,8 @@ const HUGE: u64 = 1 << 30;
 const PART: u64 = 2 << 20;
 /// Threads that wait for the same.
 const CROWD: usize = 48;
+/// Threads that wait at a post where they may no more.
+const WAITING: usize = 500;
 /// Threads that have called a program that is killed.
 const CALLERS: usize = 96;
 /// Sections of the program that is killed.
@@ -260,6 +262,28 @@ fn askers() -> Done {
         say("freeing", post.free(true))?;
     }
     crowd.into_iter().for_each(|one| _ = one.join());
+    turned_away()
+}
+
+/// Many that wait where they may no more: each of them is woken, by whoever changes the list and by whoever gives the post back.
+fn turned_away() -> Done {
+    let me = task::identity();
+    let rights = Rights::CALL | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: me.task, text: me.text };
+    for by_list in [true, false] {
+        let post = say("a post", Post::any())?;
+        let wait = || thread::spawn(move || _ = post.receive(PATIENCE_NS), 0);
+        let crowd: Vec<_> = (0..WAITING).map(|_| say("a thread", wait())).collect::<Result<_, _>>()?;
+        time::sleep_ns(50_000_000);
+        if by_list {
+            say("taking the right to wait", section::grant(post.0, &entry))?;
+            crowd.into_iter().for_each(|one| _ = one.join());
+            say("freeing", post.free(false))?;
+        } else {
+            say("freeing", post.free(true))?;
+            crowd.into_iter().for_each(|one| _ = one.join());
+        }
+    }
     Ok(())
 }
 
