@@ -105,7 +105,9 @@ fn nearly_all_to_idle_ones(count: u64, by: u64) -> Outcome {
         "{idle} came to an idle processor, {missed} to a busy one though another was idle"
     );
     // With a single one nobody is idle when one comes.
-    holds!(processors == 1 || 100 * idle >= 99 * came, "of {came} that came {idle} came to an idle processor");
+    // (A scheduler that is asked runs now and then where nobody else does.)
+    let least = if by == way::POST { 99 } else { 90 };
+    holds!(processors == 1 || 100 * idle >= least * came, "of {came} that came {idle} came to an idle processor");
     Ok(())
 }
 
