@@ -160,12 +160,14 @@ pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, 
 pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error> {
     let key = claim::word(domain, address, Rights::WRITE)?.key();
     let woken = Cell::new(0);
+    // Who begins to wait from now on is not meant: he might be back again and again before all others were woken.
+    let came = bucket(key).lock().came;
     let next = || {
         if woken.get() >= count {
             return None;
         }
         let mut list = bucket(key).lock();
-        let place = *list.waiters.range((key, 0)..=(key, u64::MAX)).next()?.0;
+        let place = *list.waiters.range((key, 0)..=(key, came)).next()?.0;
         list.waiters.remove(&place)
     };
     let wake = |waiter: Waiter| woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0))));

@@ -66,6 +66,7 @@ fn in_turn(report: &Report, base: u64) -> Result<(), String> {
         done(invalidate(both[turn], PAGE));
     });
     report.case(Case { case: "page_invalidate", way: "light-two-in-turn", bytes: PAGE as usize }, &rounds, &[]);
+    valid();
     other.delete().map_err(|e| format!("deleting: {e}"))
 }
 

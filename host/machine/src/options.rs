@@ -92,9 +92,9 @@ impl Options {
         // What the kernel keeps for each processor.
         let processors = (3 * u64::from(self.cpus())).div_ceil(2);
         match self.via {
-            Via::Kernel | Via::Bios => pack + 21 + processors,
+            Via::Kernel | Via::Bios => pack + 24 + processors,
             // GRUB under UEFI loads the pack and then moves it.
-            Via::Uefi => 2 * pack + 68 + processors,
+            Via::Uefi => 2 * pack + 71 + processors,
         }
     }
 }
@@ -128,10 +128,10 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least() {
         let check = |mem: &str, via, pack| Options { mem: mem.into(), via, ..Options::default() }.check_memory(pack);
         let said = check("1", Via::Kernel, 3 * MIB - 1).unwrap_err().to_string();
-        assert!(said.starts_with("--mem 1 is too little: 27M is the least") && said.contains("3M)"), "{said}");
-        assert!(check("27M", Via::Kernel, 3 * MIB).is_ok() && check("26M", Via::Kernel, 3 * MIB).is_err());
+        assert!(said.starts_with("--mem 1 is too little: 30M is the least") && said.contains("3M)"), "{said}");
+        assert!(check("30M", Via::Kernel, 3 * MIB).is_ok() && check("29M", Via::Kernel, 3 * MIB).is_err());
         assert!(check("1G", Via::Kernel, 1000 * MIB).is_ok() && check("1G", Via::Bios, 1001 * MIB).is_err());
-        assert!(check("73m", Via::Uefi, MIB).is_ok() && check("73", Via::Uefi, MIB + 1).is_err());
+        assert!(check("76m", Via::Uefi, MIB).is_ok() && check("76", Via::Uefi, MIB + 1).is_err());
     }
 
     #[test]

@@ -82,7 +82,8 @@ pub fn look(mut round: Round) {
             continue;
         }
         await_look();
-        if looks - since >= 2 {
+        // (Another round may have begun meanwhile, and a pager been called since.)
+        if looks.saturating_sub(since) >= 2 {
             overdue(&thread);
         }
     }

@@ -26,22 +26,29 @@ pub fn arm(thread: &Arc<Thread>) {
     }
 }
 
-/// One lock at a time: what the thread has is exchanged under its own, and what is not needed is cancelled then. Of several that are set at once the
-/// last one stays, and it is the one that the pool knows.
-fn set(thread: &Arc<Thread>, record: u32, until: u64) {
-    let (processor, key) = at(until, Timeout::Message(thread.clone(), until));
-    let new = Set(processor, key, until);
-    let unused = {
-        let mut wait = thread.wait.lock();
-        // (The record is another thread's as soon as this one has ended.)
-        if thread.part.record() == record {
-            pool().timer_is_set(record, until);
-            wait.limit.replace(new)
-        } else {
-            Some(new)
+/// One lock at a time: what the thread has is exchanged under its own, and what is not needed is cancelled then. By that time it may be in another
+/// wait, for which somebody has set an earlier one: only what is wanted still takes its place.
+fn set(thread: &Arc<Thread>, record: u32, mut until: u64) {
+    loop {
+        let (processor, key) = at(until, Timeout::Message(thread.clone(), until));
+        let new = Set(processor, key, until);
+        let (unused, wanted) = {
+            let mut wait = thread.wait.lock();
+            // (The record is another thread's as soon as this one has ended.)
+            let wanted = if thread.part.record() == record { pool().timer_wanted(record) } else { None };
+            if wanted == Some(until) {
+                pool().timer_is_set(record, until);
+                (wait.limit.replace(new), None)
+            } else {
+                (Some(new), wanted)
+            }
+        };
+        unused.inspect(Set::cancel);
+        match wanted {
+            Some(other) => until = other,
+            None => return,
         }
-    };
-    unused.inspect(Set::cancel);
+    }
 }
 
 /// The timer that was set for `until` has come, at `now`.

@@ -30,6 +30,11 @@ pub fn breathe() {
         cpu::let_interrupts_in();
         serve_noted(here());
     });
+    let here = here();
+    if here.alarm().is_none() {
+        // The timer has come, and the way out, which sets it again, may be far away.
+        here.set_alarm(here.next_timer().map(|next| next.max(time::now())));
+    }
 }
 
 /// How much of something long was done since interrupts were let in.

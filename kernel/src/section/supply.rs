@@ -11,6 +11,7 @@ use abi::pager::{page, supply as flag};
 use abi::section::kind;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
+use crate::sched;
 use crate::task::Task;
 use arch::frames::Frame;
 use quota::Resource;
@@ -67,7 +68,9 @@ impl Named {
         state.charged -= u64::from(paid.is_some());
         state.show_charged();
         state.paged.clean.take(self.page, 1);
-        Some((Given { frame, paid }, stale))
+        let was_invalid = state.invalid.has(self.page);
+        state.invalid.take(self.page, 1);
+        Some((Given { frame, paid, was_invalid }, stale))
     }
 
     /// Puts a page there. What was there goes when what is returned was flushed.
@@ -91,13 +94,24 @@ impl Named {
     /// It could not go where it was to go: it is where it was, unless something else is there, or its section is not what it was (H6: no page
     /// comes to a text that nobody has looked through), or its owner may not have it any more.
     fn give_back(&self, given: Given) {
-        let mut state = self.section.state.lock();
-        if state.deleted || self.check(&state).is_err() || state.pages.get(self.page).is_some() {
-            return;
-        }
+        let mut state = loop {
+            let state = self.section.state.lock();
+            match self.check(&state) {
+                // For a while.
+                Err(Error::Busy) if !state.sealing && !state.deleted => {}
+                Ok(()) if !state.deleted && state.pages.get(self.page).is_none() => break state,
+                _ => return,
+            }
+            drop(state);
+            sched::breathe();
+        };
         let paid = given.paid.filter(|paid| paid.is_by(&state.owner)).map_or_else(|| Paid::by(&state.owner), Ok);
         if let Ok(paid) = paid {
             let stale = self.put(&mut state, given.frame, paid);
+            if given.was_invalid {
+                // (Room for the mark is there since it was made.)
+                state.invalid.put(self.page, 1);
+            }
             drop(state);
             stale.flush();
         }
@@ -134,6 +148,7 @@ impl Drop for Paid {
 struct Given {
     frame: Arc<Frame>,
     paid: Option<Paid>,
+    was_invalid: bool,
 }
 
 /// `page_supply`.
@@ -174,17 +189,19 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
             return Err(Error::Exists);
         }
         let paid = Paid::by(&state.owner)?;
-        mark(&mut state, to.page, clean)?;
+        if clean && state.paged.clean.pieces_for(to.page, 1) > 0 {
+            // Room for the mark is paid for and made; it is set when the page is there.
+            mark(&mut state, to.page, true)?;
+            state.paged.clean.take(to.page, 1);
+        }
         paid
     };
-    let undo = || to.section.state.lock().paged.clean.take(to.page, 1);
     let copy = flags & flag::COPY != 0;
-    let given = give(by, &source, copy).inspect_err(|_| undo())?;
+    let given = give(by, &source, copy)?;
     let mut state = match to.lock_again(by, Rights::CHANGE_ACL, &paid) {
         Ok(state) if is_free(&state) => state,
         other => {
             let error = other.err().unwrap_or(Error::Exists);
-            undo();
             if !copy {
                 source.give_back(given);
             }
@@ -192,6 +209,11 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
         }
     };
     let stale = to.put(&mut state, given.frame, paid);
+    if clean {
+        state.paged.clean.put(to.page, 1);
+    } else {
+        state.paged.clean.take(to.page, 1);
+    }
     drop(state);
     stale.flush();
     Ok(0)
@@ -218,7 +240,7 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     }
     let (given, stale) = if copy {
         let frame = state.pages.share(source.page).ok_or(Error::Absent)?;
-        (Given { frame, paid: None }, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
+        (Given { frame, paid: None, was_invalid: false }, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
     } else {
         source.take(&mut state).ok_or(Error::Absent)?
     };
@@ -251,7 +273,6 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
             return Ok(page::DIRTY);
         }
         let taken = source.take(&mut state);
-        state.invalid.take(source.page, 1);
         (if dirty { page::DIRTY } else { page::CLEAN }, taken)
     };
     let Some((given, mut stale)) = taken else { return Ok(page::ABSENT) };

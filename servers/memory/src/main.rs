@@ -275,7 +275,7 @@ impl Memory for Service {
         let state = &mut *self.state.lock();
         // One for each program.
         state.pagers.retain(|pager| pager.task != text.owner);
-        if state.pagers.len() >= MOST {
+        if state.pagers.len() >= MOST || !has_room(&state.pagers, text.owner) {
             self.forget_the_dead(state);
         }
         if state.pagers.len() >= MOST || !has_room(&state.pagers, text.owner) {

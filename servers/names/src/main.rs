@@ -11,7 +11,7 @@ use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
 use musubi::ledger::Ledger;
-use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, task, thread};
+use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, task, thread, time};
 use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
 use table::{Entry, Table};
@@ -97,7 +97,10 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let entry = table.publish(name.clone(), gate, of, owner, user);
+        let mut entry = table.publish(name.clone(), gate, of, owner, user);
+        if entry == Err(Error::Quota) && table.makes_room(time::now_ns(), owner) {
+            entry = table.publish(name.clone(), gate, of, owner, user);
+        }
         self.forget(&mut table)?;
         let entry = entry?;
         // In one step with the table: who publishes next is written down next.

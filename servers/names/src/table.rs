@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::NAME_MAX;
+use musubi::rt::serve::Seldom;
 
 /// More names than any system of programs needs, so that none can use up the memory.
 const MAX: usize = 4096;
@@ -21,6 +22,8 @@ pub struct Entry {
 
 /// With fewer names than this nobody looks for dead ones among them.
 const FEW: usize = 16;
+/// So often dead ones are looked for at most because somebody is refused.
+const LOOK_NS: u64 = 20_000_000;
 
 pub struct Table {
     entries: BTreeMap<String, Entry>,
@@ -28,11 +31,13 @@ pub struct Table {
     full: usize,
     /// Names that nobody has any more.
     gone: Vec<String>,
+    /// When they were looked for last because somebody was refused.
+    looked: Seldom,
 }
 
 impl Table {
     pub const fn new() -> Table {
-        Table { entries: BTreeMap::new(), full: FEW, gone: Vec::new() }
+        Table { entries: BTreeMap::new(), full: FEW, gone: Vec::new(), looked: Seldom::new(LOOK_NS) }
     }
 
     /// Throws the dead out. The next time is when there are twice as many names as now live, so that the dead are never
@@ -84,17 +89,28 @@ impl Table {
             Some(entry) if entry.task != task && entry.alive(&owner) && (!is_system(task) || is_system(entry.task)) => {
                 return Err(Error::Exists);
             }
-            None if self.entries.len() >= self.full || !self.has_room(task, &user) => {
-                self.sweep(&owner);
+            Some(_) => {}
+            None => {
+                if self.entries.len() >= self.full {
+                    self.sweep(&owner);
+                }
                 if !self.has_room(task, &user) {
                     return Err(Error::Quota);
                 }
             }
-            _ => {}
         }
         let entry = Entry { gate, task, stands };
         self.entries.insert(name, entry);
         Ok(entry)
+    }
+
+    /// Somebody was refused: the dead are thrown out, if that was not done just now. Whether it was, and he may find room.
+    pub fn makes_room(&mut self, now: u64, owner: impl Fn(u64) -> Option<u64>) -> bool {
+        let may = self.looked.may(now);
+        if may {
+            self.sweep(owner);
+        }
+        may
     }
 
     /// As it was known before.

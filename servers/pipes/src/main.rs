@@ -39,6 +39,8 @@ struct Table {
     all: BTreeMap<u64, Arc<Pipe>>,
     shares: Shares,
     sweep: Seldom,
+    /// The same, because somebody was refused.
+    short: Seldom,
 }
 
 struct Service {
@@ -47,7 +49,12 @@ struct Service {
 }
 
 static SERVICE: Service = Service {
-    pipes: Mutex::new(Table { all: BTreeMap::new(), shares: Shares::new(EACH, MOST), sweep: Seldom::new(SWEEP_NS) }),
+    pipes: Mutex::new(Table {
+        all: BTreeMap::new(),
+        shares: Shares::new(EACH, MOST),
+        sweep: Seldom::new(SWEEP_NS),
+        short: Seldom::new(SWEEP_NS),
+    }),
     streams: Once::new(),
 };
 
@@ -144,7 +151,12 @@ impl Pipes for Service {
         if pipes.sweep.may(time::now_ns()) {
             pipes.sweep();
         }
-        if !pipes.shares.take(caller.task, caller.user) {
+        let mut has_room = pipes.shares.take(caller.task, caller.user);
+        if !has_room && pipes.short.may(time::now_ns()) {
+            pipes.sweep();
+            has_room = pipes.shares.take(caller.task, caller.user);
+        }
+        if !has_room {
             return Err(Error::Quota);
         }
         // Who knows a pipe's number may use it, so it is not to be guessed.

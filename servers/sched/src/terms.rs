@@ -112,33 +112,36 @@ impl Service {
                 while state.left.is_empty() || state.levels.is_none() {
                     let _ = self.changed.wait(&mut state, u64::MAX);
                 }
-                (core::mem::take(&mut state.left), state.wish.clone())
+                let name = state.levels.as_ref().map(|levels| levels.name.clone()).unwrap_or_default();
+                (core::mem::take(&mut state.left), name)
             };
             let (all, until) = (left.terms.len(), time::now_ns() + PATIENCE_NS);
-            let again = if self.is_begun(until) { self.agree_anew(&mut left, until) } else { 0 };
-            if left.terms.is_empty() && self.is_begun(until) {
-                // (Who has ended meanwhile has no priority any more.)
-                for (thread, level) in left.levels.drain(..) {
-                    let _ = sched::set_priority(thread, level);
-                }
+            let mut again = 0;
+            if self.is_begun(&name, until) {
+                self.wish_anew(&mut left);
+                again = self.agree_anew(&name, &mut left, until);
             }
             let mut state = self.state.lock();
             if again > 0 {
                 state.log.add(format!("{again} of {all} agreements with the one before hold again"));
             }
-            if state.wish == name && state.failed.is_none() {
+            if state.wish == name {
                 state.left.join(left);
             }
         }
     }
 
-    /// Whether the scheduler decides, by then.
-    fn is_begun(&self, until: u64) -> bool {
+    /// Whether the scheduler of that name decides, by then.
+    fn is_begun(&self, name: &str, until: u64) -> bool {
         loop {
-            match &self.state.lock().levels {
-                None => return false,
-                Some(levels) if levels.decide() => return true,
-                Some(_) => {}
+            {
+                let state = self.state.lock();
+                match &state.levels {
+                    Some(levels) if levels.name != name || state.wish != name => return false,
+                    Some(levels) if levels.decide() => return true,
+                    Some(_) => {}
+                    None => return false,
+                }
             }
             if wait(until).is_err() {
                 return false;
@@ -146,10 +149,21 @@ impl Service {
         }
     }
 
+    /// Asks for the priorities that there were, but of whom somebody has asked for another one since. (Who has ended has none.)
+    fn wish_anew(&self, left: &mut Left) {
+        let board = board_at(self.state.lock().board);
+        let is_new = |thread| board.is_none_or(|board| board.priorities().of(thread) != board::USUAL);
+        for (thread, level) in left.levels.drain(..).filter(|one| !is_new(one.0)) {
+            let _ = sched::set_priority(thread, level);
+        }
+    }
+
     /// Proposes what was agreed on with the scheduler before, as far as this one answers; the rest stays. How many agreements there are again.
-    fn agree_anew(&self, left: &mut Left, until: u64) -> usize {
+    fn agree_anew(&self, name: &str, left: &mut Left, until: u64) -> usize {
         let mut again = 0;
-        while let Some(&(thread, terms)) = left.terms.last() {
+        while let Some(&(thread, terms)) = left.terms.last()
+            && self.is_begun(name, until)
+        {
             match self.propose_to_levels(thread, (terms, true), until) {
                 Ok(()) => again += 1,
                 // It has failed, too.

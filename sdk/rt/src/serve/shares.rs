@@ -24,6 +24,8 @@ impl Shares {
     /// Takes room for one more of this task's. Whether there was.
     #[must_use]
     pub fn take(&mut self, task: u64, user: u64) -> bool {
+        // Whose it was when it had the first: of one that is ending somebody may say otherwise.
+        let user = self.tasks.get(&task).map_or(user, |one| one.0);
         let of_task = self.tasks.get(&task).map_or(0, |one| one.1);
         let of_user = self.users.get(&user).copied().unwrap_or(0);
         // What is left then is no less than what this user has.
@@ -100,6 +102,14 @@ mod tests {
         (0..8).for_each(|n| (0..4).for_each(|_| shares.give(1000 + n)));
         assert_eq!(shares.all, 30);
         assert_eq!(taken(&mut shares, 6), 17);
+    }
+
+    #[test]
+    fn whose_a_task_is_does_not_change_in_between() {
+        let mut shares = Shares::new(4, 64);
+        assert!(shares.take(1, 7) && shares.take(1, 0));
+        (0..2).for_each(|_| shares.give(1));
+        assert!(shares.tasks.is_empty() && shares.users.is_empty() && shares.all == 0);
     }
 
     #[test]

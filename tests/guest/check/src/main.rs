@@ -48,6 +48,7 @@ mod registers;
 mod report;
 mod revoke;
 mod roles;
+mod rouse;
 mod sched;
 mod sections;
 mod services;
@@ -72,6 +73,7 @@ const GROUPS: &[Group] = &[
     Group { name: "acl", checks: acl::CHECKS },
     Group { name: "refusals", checks: refusals::CHECKS },
     Group { name: "revoke", checks: revoke::CHECKS },
+    Group { name: "rouse", checks: rouse::CHECKS },
     Group { name: "quota", checks: quota::CHECKS },
     Group { name: "exhaustion", checks: exhaustion::CHECKS },
     Group { name: "crowd", checks: crowd::CHECKS },

@@ -87,6 +87,8 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(240)
         .spread(),
+        // K1-33: where the clock counts instructions.
+        checks("rouse", "check rouse", &["an_idle_processor_is_roused_in_time"]).cpus(4).icount().timeout(120),
     ]
 }
 
