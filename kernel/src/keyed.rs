@@ -41,9 +41,9 @@ pub struct TaskView {
 
 struct Inside {
     keys: Keys,
-    threads: Vec<Weak<Thread>>,
+    threads: Those<Thread>,
     /// Domains that run in this view.
-    members: Vec<Weak<Domain>>,
+    members: Those<Domain>,
     /// Texts whose pages it may map for execution.
     texts: Vec<Weak<Section>>,
     /// Counts what is added to `members` and `texts`.
@@ -92,6 +92,41 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     Class::of(&entries, &domain.subject, own)
 }
 
+/// Whoever there is of something, for as long as somebody has it.
+struct Those<T> {
+    all: Vec<Weak<T>>,
+    /// Where it is looked next for one that is no more.
+    next: usize,
+}
+
+impl<T> Those<T> {
+    /// So many are looked at for each that comes: many may have gone at once, and what is freed here takes its time.
+    const LOOKED_AT: usize = 8;
+
+    const fn new() -> Those<T> {
+        Those { all: Vec::new(), next: 0 }
+    }
+
+    fn add(&mut self, one: &Arc<T>) {
+        for _ in 0..Self::LOOKED_AT.min(self.all.len()) {
+            self.next %= self.all.len();
+            if self.all[self.next].strong_count() > 0 {
+                self.next += 1;
+            } else {
+                self.all.swap_remove(self.next);
+                if self.all.is_empty() {
+                    break;
+                }
+            }
+        }
+        self.all.push(Arc::downgrade(one));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Arc<T>> {
+        self.all.iter().filter_map(Weak::upgrade)
+    }
+}
+
 impl TaskView {
     /// `None` on machines without keys.
     pub fn new(task: &Arc<Task>) -> Result<Option<Arc<TaskView>>, Error> {
@@ -100,8 +135,8 @@ impl TaskView {
         }
         let state = Inside {
             keys: Keys::new(),
-            threads: Vec::new(),
-            members: Vec::new(),
+            threads: Those::new(),
+            members: Those::new(),
             texts: Vec::new(),
             admitted: 0,
         };
@@ -110,30 +145,29 @@ impl TaskView {
     }
 
     pub fn add_thread(&self, thread: &Arc<Thread>) {
-        let mut state = self.state.lock();
-        state.threads.retain(|thread| thread.strong_count() > 0);
-        state.threads.push(Arc::downgrade(thread));
+        self.state.lock().threads.add(thread);
     }
 
-    /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches.
+    /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches. Call without locks.
     pub fn admit(&self, domain: &Arc<Domain>) -> bool {
         if !domain.text.is_clear() || domain.supervisor {
             return false;
         }
         loop {
             let mut state = self.state.lock();
-            state.members.retain(|member| member.strong_count() > 0);
             state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
             let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
-            let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).collect();
+            let members: Vec<Arc<Domain>> = state.members.iter().collect();
             let seen = state.admitted;
             drop(state);
             // Their rights are asked for without the lock: sections are locked before views.
             let executes = |domain: &Domain, text: &Section| {
                 core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
             };
-            let all_may = texts.iter().all(|text| executes(domain, text))
-                && members.iter().filter(|member| member.is_member()).all(|member| executes(member, &domain.text));
+            let mut all_may = texts.iter().all(|text| executes(domain, text));
+            // In its own text each may be.
+            let others = members.iter().filter(|member| !Arc::ptr_eq(&member.text, &domain.text));
+            sched::in_stretches(others, |member| all_may &= !member.is_member() || executes(member, &domain.text));
             if !all_may {
                 return false;
             }
@@ -143,7 +177,7 @@ impl TaskView {
             }
             domain.joins.store(true, Ordering::SeqCst);
             if !members.iter().any(|member| Arc::ptr_eq(member, domain)) {
-                state.members.push(Arc::downgrade(domain));
+                state.members.add(domain);
             }
             if !texts.iter().any(|text| Arc::ptr_eq(text, &domain.text)) {
                 state.texts.push(Arc::downgrade(&domain.text));
@@ -295,7 +329,7 @@ impl TaskView {
     }
 
     fn threads(&self) -> Vec<Arc<Thread>> {
-        self.state.lock().threads.iter().filter_map(Weak::upgrade).collect()
+        self.state.lock().threads.iter().collect()
     }
 
     /// What is counted of the keys is read as it is now.
@@ -361,7 +395,7 @@ impl Inside {
         let member_may = |member: &Arc<Domain>| {
             !member.is_member() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
         };
-        let may = section.is_clear() && self.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
+        let may = section.is_clear() && self.members.iter().all(|member| member_may(&member));
         if may && !known {
             self.texts.push(Arc::downgrade(section));
             self.admitted += 1;

@@ -276,16 +276,12 @@ impl Task {
             return;
         }
         self.shown.set(word!(Task, life), life::ENDING);
-        for section in self.own_sections() {
-            section.end_text();
-        }
+        sched::in_stretches(self.own_sections(), |section| section.end_text());
         let threads: Vec<_> = self.threads.lock().values().cloned().collect();
         if threads.is_empty() {
             self.finish();
         }
-        for thread in threads {
-            thread.kill();
-        }
+        sched::in_stretches(threads, |thread| thread.kill());
     }
 
     /// Ends it from a line of its own that is short: its exit code.
@@ -293,11 +289,21 @@ impl Task {
         self.end(Exit { kind, code, ..Exit::default() });
     }
 
-    fn own_sections(&self) -> Vec<Arc<Section>> {
-        let bases: Vec<u64> = self.sections.lock().iter().copied().collect();
-        let found = bases.into_iter().filter_map(|base| Section::named(base).ok());
-        // Given away meanwhile, or another one that has come to lie there.
-        found.filter(|section| core::ptr::eq(&*section.owner(), self)).collect()
+    /// Found one by one, so that others are let in between, however many there are.
+    fn own_sections(&self) -> impl Iterator<Item = Arc<Section>> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            loop {
+                let base = self.sections.lock().range(from..).next().copied()?;
+                from = base + 1;
+                // Given away meanwhile, or another one that has come to lie there.
+                if let Ok(section) = Section::named(base)
+                    && core::ptr::eq(&*section.owner(), self)
+                {
+                    return Some(section);
+                }
+            }
+        })
     }
 
     /// Keeps the exit code of a thread for who joins it later.
@@ -357,7 +363,7 @@ impl Task {
             self.purse.retire();
         }
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
-        self.own_sections().iter().for_each(|section| section.delete());
+        self.own_sections().for_each(|section| section.delete());
         if self.creator == 0 {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
