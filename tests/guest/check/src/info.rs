@@ -1,24 +1,25 @@
 //! The info sections (SSS-1, 12, 76): what is read there is true, whole, one's own, and written by the kernel alone.
 
+mod load;
+
 use crate::memory::data;
 use crate::peer::{Peer, op};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role as run_role;
 use crate::{holds, same};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use musubi::Rights;
 use musubi::abi::calls::stub;
 use musubi::abi::info::feature;
-use musubi::abi::info::layout::{Head, Key, MAGIC, Section as Record, VERSION, life, table};
-use musubi::abi::layout::{GRANULE, PAGE, SPACE_BASE, SPACE_END};
+use musubi::abi::info::layout::{Head, Key, MAGIC, VERSION, life, table};
+use musubi::abi::layout::PAGE;
 use musubi::abi::post::SEVERAL_MAX;
 use musubi::abi::rights::{AclEntry, principal};
-use musubi::abi::section::kind;
 use musubi::abi::task::{USER_SYSTEM, cause, exit, state};
 use musubi::command::Command;
 use musubi::rt::info::{self, Info};
@@ -27,7 +28,7 @@ use musubi::rt::{Trap, section, task, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("info_has_a_head", head),
-    ("no_record_is_torn_under_load", whole),
+    ("no_record_is_torn_under_load", load::whole),
     ("info_is_written_by_the_kernel_alone", written),
     ("another_users_info_is_closed", closed),
     ("info_says_what_calls_say", the_same),
@@ -64,90 +65,6 @@ fn head() -> Outcome {
     };
     check(all()?.head(), u64::MAX, &[0, 1, 2, 3, 4, 5, 6, 11])?;
     check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10, 12])
-}
-
-/// Threads and sections come and go while this one reads.
-fn whole() -> Outcome {
-    const READS: u64 = 1_000_000;
-    let over = Arc::new(AtomicBool::new(false));
-    let load = |over: Arc<AtomicBool>, seed: u64| {
-        move || {
-            let mut n = seed;
-            while !over.load(Ordering::Relaxed) {
-                n += 1;
-                // Of each its name says how much is reserved.
-                let pages = n % 7 + 1;
-                if let Ok(made) = section::Section::create(PAGE, pages * GRANULE, kind::DATA, 0) {
-                    let _ = section::name(made.base(), format!("torn {pages}").as_bytes());
-                    let _ = section::name(made.base(), format!("torn {pages} again").as_bytes());
-                    let _ = made.delete();
-                }
-                if let Ok(other) = thread::spawn(|| {}, 0) {
-                    let _ = other.join();
-                }
-            }
-        }
-    };
-    let mut loads = Vec::new();
-    for seed in 0..3 {
-        loads.push(thread::spawn(load(over.clone(), seed), 0).map_err(doing("a thread"))?);
-    }
-    let seen = read_on(READS);
-    over.store(true, Ordering::Relaxed);
-    for load in loads {
-        load.join().map_err(doing("join"))?;
-    }
-    let (named, came) = seen?;
-    holds!(named > 0 && came > 8, "{named} names seen and {came} threads: there was no load");
-    Ok(())
-}
-
-fn read_on(reads: u64) -> Result<(u64, usize), String> {
-    let (all, own) = (all()?, own()?);
-    let processors = all.processors().count() as u64;
-    let me = task::identity().task;
-    let mut times: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    let mut tasks: BTreeMap<u64, u64> = BTreeMap::new();
-    let (mut done, mut named) = (0, 0);
-    while done < reads {
-        for one in all.threads() {
-            done += 1;
-            holds!(one.task != 0 && one.state & 0xff <= state::ENDED, "{one:?}");
-            holds!(one.state >> 8 < processors, "thread {} on processor {}", one.number, one.state >> 8);
-            let (task, time) = times.entry(one.number).or_insert((one.task, 0));
-            holds!(*task == one.task && one.time >= *time, "thread {}: was {task}, {time}: {one:?}", one.number);
-            *time = one.time;
-        }
-        for one in all.tasks() {
-            done += 1;
-            holds!(one.life <= life::ENDING && one.payer != one.number, "{one:?}");
-            let time = tasks.entry(one.number).or_insert(0);
-            holds!(one.time >= *time, "task {} had run for {time}: {one:?}", one.number);
-            *time = one.time;
-        }
-        for one in own.sections() {
-            done += 1;
-            holds!(is_right(&one), "{one:?}");
-            let name = musubi::ended::text(&one.name);
-            if let Some(pages) = name.strip_prefix("torn ").filter(|_| one.owner == me) {
-                named += 1;
-                let pages = pages.trim_end_matches(" again");
-                same!(pages, format!("{}", one.reserve / GRANULE).as_str(), "the name of {:#x}", one.base);
-            }
-        }
-    }
-    Ok((named, times.len()))
-}
-
-fn is_right(one: &Record) -> bool {
-    let inside = |at: u64| (SPACE_BASE..SPACE_END).contains(&at);
-    one.owner != 0
-        && one.reserve % GRANULE == 0
-        && one.base % GRANULE == 0
-        && inside(one.base)
-        && inside(one.base + one.reserve - 1)
-        && one.len <= one.reserve
-        && one.kind & 0xff <= kind::POST
 }
 
 fn written() -> Outcome {
