@@ -31,6 +31,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "who_may_be_placed",
                 "supervisor_mode_is_what_it_says",
+                "supervisor_mode_has_what_lists_give",
                 "user_mode_is_what_it_says",
                 "wild_texts_in_supervisor_mode_end",
                 "a_loop_in_supervisor_mode_is_preempted",
