@@ -28,14 +28,29 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Rounds of the program, after some to warm up and less what measuring takes by itself.
 pub fn getpid(warm: u32, rounds: u32) -> Result<Samples, String> {
-    let outcome = run(warm, rounds);
-    let removed = [PROGRAM, SAMPLES].map(files::remove);
-    let samples = outcome?;
-    removed.into_iter().collect::<Result<Vec<()>, _>>().map_err(|e| format!("removing: {e}"))?;
-    Ok(samples)
+    let bytes = printed(warm, rounds)?;
+    let mut words = bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+    let (mut alone, mut all) = (Samples::new(rounds as usize), Samples::new(rounds as usize));
+    words.by_ref().take(rounds as usize).for_each(|ticks| alone.add(ticks));
+    words.for_each(|ticks| all.add(ticks));
+    Ok(all.less(alone.summary().median))
 }
 
-fn run(warm: u32, rounds: u32) -> Result<Samples, String> {
+/// The program makes so many calls, of which none is counted.
+pub fn calls(times: u32) -> Result<(), String> {
+    printed(times, 0).map(drop)
+}
+
+/// What the program has printed.
+fn printed(warm: u32, rounds: u32) -> Result<Vec<u8>, String> {
+    let outcome = run(warm, rounds);
+    let removed = [PROGRAM, SAMPLES].map(files::remove);
+    let bytes = outcome?;
+    removed.into_iter().collect::<Result<Vec<()>, _>>().map_err(|e| format!("removing: {e}"))?;
+    Ok(bytes)
+}
+
+fn run(warm: u32, rounds: u32) -> Result<Vec<u8>, String> {
     let said = |what: &'static str| move |e| format!("{what}: {e}");
     let file = File::create(PROGRAM).map_err(said("a program"))?;
     file.write_all(0, &program(warm, rounds)).map_err(said("a program"))?;
@@ -56,11 +71,7 @@ fn run(warm: u32, rounds: u32) -> Result<Samples, String> {
             n => have += n,
         }
     }
-    let mut words = bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
-    let (mut alone, mut all) = (Samples::new(rounds as usize), Samples::new(rounds as usize));
-    words.by_ref().take(rounds as usize).for_each(|ticks| alone.add(ticks));
-    words.for_each(|ticks| all.add(ticks));
-    Ok(all.less(alone.summary().median))
+    Ok(bytes)
 }
 
 /// Its file: a text, and room for samples.
@@ -98,18 +109,11 @@ fn code(warm: u32, rounds: u32) -> Vec<u8> {
         load(0xb8, WRITE),
     ];
     let end = [load(0xbf, 0), load(0xb8, EXIT_GROUP)];
-    [
-        repeat(DATA, rounds, &[]),
-        repeat(middle, warm, &call),
-        mark::bytes(mark::CASE_BEGINS).to_vec(),
-        repeat(middle, rounds, &call),
-        mark::bytes(mark::CASE_ENDS).to_vec(),
-        print.concat(),
-        SYSCALL.to_vec(),
-        end.concat(),
-        SYSCALL.to_vec(),
-    ]
-    .concat()
+    let mark = |at| mark::bytes(at).to_vec();
+    let count = [mark(mark::CASE_BEGINS), repeat(middle, rounds, &call), mark(mark::CASE_ENDS)];
+    let (alone, count) = if rounds > 0 { (repeat(DATA, rounds, &[]), count.concat()) } else { Default::default() };
+    [alone, repeat(middle, warm, &call), count, print.concat(), SYSCALL.to_vec(), end.concat(), SYSCALL.to_vec()]
+        .concat()
 }
 
 /// `mov`, of this number into the register that the operation names.

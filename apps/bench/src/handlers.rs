@@ -4,6 +4,7 @@
 use crate::bars::{bar, bound};
 use crate::report::{Longest, Report};
 use crate::short;
+use crate::worst;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,7 +22,7 @@ use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::post::{self, Body, Post};
 use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::trace::Trace;
-use musubi::rt::{Bound, Gates, Section, Trap, pager, probe, sync, task, thread, time};
+use musubi::rt::{Bound, Gates, Section, Trap, probe, sync, task, thread, time};
 use musubi::{AclEntry, Error, Rights, trace};
 
 /// Pages of the sections: more than a call does at a stretch, which is the bound.
@@ -34,6 +35,8 @@ const PART: u64 = 2 << 20;
 const CROWD: usize = 48;
 /// Threads that wait at a post where they may no more.
 const WAITING: usize = 500;
+/// Threads that sleep until the same moment: of each processor's timers many are due at once.
+const SLEEPERS: usize = 400;
 /// Threads that have called a program that is killed.
 const CALLERS: usize = 96;
 /// Sections of the program that is killed.
@@ -54,7 +57,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     let trace = trace::on().map_err(said("the trace"))?;
     let done = everything().inspect_err(|_| _ = trace::off());
     done.map_err(|(what, error)| format!("{what}: {error}"))?;
-    every_other_call(&trace);
+    let refused = every_other_call(&trace).inspect_err(|_| _ = trace::off())?;
     let seen: Vec<(u64, u64, u64)> = trace.handlers().collect();
     trace::off().map_err(said("the trace"))?;
     let missing: Vec<&str> =
@@ -65,7 +68,12 @@ pub fn run(report: &Report) -> Result<(), String> {
     for (by, longest, times) in seen {
         let name = format!("{}", Handler(by));
         let bar = bar(&name).ok_or_else(|| format!("nobody has said how long this may take: {name}"))?;
-        report.handler(&name, bound(&name), Longest { ticks: longest, usual: longest, times, bar });
+        let only_refused = refused.iter().find(|one| one.0 == name).map(|one| one.1);
+        report.handler(
+            &name,
+            only_refused.unwrap_or(bound(&name)),
+            Longest { ticks: longest, usual: longest, times, bar },
+        );
     }
     short::run(report)
 }
@@ -85,8 +93,10 @@ fn everything() -> Done {
     gates()?;
     posts()?;
     crowds()?;
+    sleepers()?;
     programs()?;
-    faults()
+    faults()?;
+    worst::calls()
 }
 
 fn touch(base: u64, pages: u64) {
@@ -119,13 +129,7 @@ fn memory() -> Done {
     say("making shorter", pages.resize(PAGE))?;
     say("making longer", pages.resize(len))?;
     touch(base, PAGES);
-    say("deleting", pages.delete())?;
-    let two = say("a section", Section::create(2 * PAGE, 2 * PAGE, kind::DATA, 0))?;
-    say("a section of zeroes", pager::supply_zeroes(two.base(), 0)).or_else(absent)?;
-    touch(two.base() + PAGE, 1);
-    say("taking a page", pager::take_page(two.base() + PAGE, two.base())).map(drop).or_else(absent)?;
-    say("asking", Ok(section::may(two.base(), 2 * PAGE, Rights::READ, section::Who::Own)))?;
-    say("deleting", two.delete())
+    say("deleting", pages.delete())
 }
 
 /// So many sections beside each other that they are looked through in stretches, some with long lists.
@@ -174,11 +178,6 @@ fn huge() -> Done {
     }
     (0..HUGE / PART).for_each(|at| probe::write(base + at * PART));
     say("deleting 1 GiB", one.delete())
-}
-
-/// Only sections with a pager have absent pages: the call is made all the same.
-fn absent(_: (&'static str, Error)) -> Done {
-    Ok(())
 }
 
 /// Behind a text there is room for its gates.
@@ -324,6 +323,24 @@ fn crowds() -> Done {
     Ok(())
 }
 
+/// Many that sleep until the same moment.
+fn sleepers() -> Done {
+    let until = time::now_ns() + 400_000_000;
+    let late = Arc::new(AtomicU64::new(0));
+    let mut crowd = Vec::new();
+    for _ in 0..SLEEPERS {
+        let late = late.clone();
+        let sleeps = move || match until.checked_sub(time::now_ns()) {
+            Some(ns) => time::sleep_ns(ns),
+            None => _ = late.fetch_add(1, Ordering::SeqCst),
+        };
+        crowd.push(say("a thread", thread::spawn(sleeps, 0))?);
+    }
+    crowd.into_iter().for_each(|one| _ = one.join());
+    // Else they have not slept together.
+    if late.load(Ordering::SeqCst) > 0 { Err(("sleeping together", Error::TimedOut)) } else { Ok(()) }
+}
+
 /// One that ends by itself, and one that has much and is killed.
 fn programs() -> Done {
     let refused = |_| ("a program", Error::Refused);
@@ -401,15 +418,54 @@ fn faults() -> Done {
     say("deleting", one.delete())
 }
 
-/// Each call that nobody has made yet, with nothing: most refuse that, which is a handler's run, too.
-fn every_other_call(trace: &Trace) {
+/// Why a call is measured only as it is refused.
+const FOR_SYSTEM: &str = "only refused: the system's alone";
+const SHORTLY: &str = "only refused: see ping-pong by question";
+const FOR_DRIVERS: &str = "only refused: needs a device";
+
+/// A call, and why.
+type Refused = (&'static str, &'static str);
+/// Those that a person's program is refused, and that none of the system's has made here.
+const REFUSED: &[Refused] = &[
+    ("trace_set", FOR_SYSTEM),
+    ("post_answer", SHORTLY),
+    ("task_wait", FOR_SYSTEM),
+    ("task_ended", FOR_SYSTEM),
+    ("task_forget", FOR_SYSTEM),
+    ("ends_post", FOR_SYSTEM),
+    ("task_limit", FOR_SYSTEM),
+    ("clock_post", FOR_SYSTEM),
+    ("clock_alarm", FOR_SYSTEM),
+    ("scheduler_set", FOR_SYSTEM),
+    ("thread_next", FOR_SYSTEM),
+    ("text_place", FOR_SYSTEM),
+    ("memory_post", FOR_SYSTEM),
+    ("log_write", FOR_SYSTEM),
+    ("power_off", FOR_SYSTEM),
+    ("irq_route", FOR_SYSTEM),
+    ("port_read", FOR_DRIVERS),
+    ("port_write", FOR_DRIVERS),
+    ("port_write_bytes", FOR_DRIVERS),
+    ("irq_post", FOR_DRIVERS),
+    ("irq_bind", FOR_DRIVERS),
+];
+
+/// Each call that nobody has made yet, with nothing: it is refused, which is a handler's run, too. Which were, and why; no others than are said above.
+fn every_other_call(trace: &Trace) -> Result<Vec<Refused>, String> {
     let made: Vec<u64> = trace.handlers().map(|one| one.0).collect();
-    for row in TABLE.iter().filter(|row| !made.contains(&row.number)) {
+    let others: Vec<_> = TABLE.iter().filter(|row| !made.contains(&row.number)).collect();
+    for row in &others {
         let _ = match row.entry {
             Entry::Full => Trap.enter(row.number, [0; 6]),
             Entry::Light | Entry::Mbcf => Trap.enter_light(row.number, [0; 6]),
         };
     }
+    let is_known = |name: &str| REFUSED.iter().any(|one| one.0 == name);
+    let unknown: Vec<&str> = others.iter().map(|row| row.name).filter(|name| !is_known(name)).collect();
+    if !unknown.is_empty() {
+        return Err(format!("only refused: {}", unknown.join(", ")));
+    }
+    Ok(REFUSED.iter().filter(|one| others.iter().any(|row| row.name == one.0)).copied().collect())
 }
 
 const _: () = assert!(handler::COUNT > TABLE.len());

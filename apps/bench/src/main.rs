@@ -29,6 +29,7 @@ mod service;
 mod short;
 mod sizes;
 mod spawn;
+mod worst;
 
 use alloc::string::String;
 use alloc::vec::Vec;
