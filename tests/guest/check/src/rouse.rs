@@ -1,12 +1,11 @@
 //! How long it is until an idle processor that is roused executes whom it was roused for (K1-33). Where the clock counts instructions: of all
 //! processors together, so what the waking one executes meanwhile belongs to it.
 
+use crate::holds;
 use crate::report::{Check, ONE_PROCESSOR, Outcome, doing, skipped};
 use crate::sched::leak;
-use crate::{holds, same};
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use musubi::println;
 use musubi::rt::sync::{wait, wake};
 use musubi::rt::{task, thread, time};
 
@@ -58,9 +57,7 @@ fn roused() -> Outcome {
     }
     waits.join().map_err(doing("join"))?;
     took.sort_unstable();
-    let [usual, late, longest] = [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|at| took[at]);
-    println!("roused {ROUNDS} times: {usual} instructions, 99 of 100 by {late}, all by {longest}");
-    holds!(longest <= BOUND, "{longest} instructions until it ran, and the bound is {BOUND}");
-    same!(took.len(), ROUNDS as usize, "rounds");
+    let [usual, longest] = [took.len() / 2, took.len() - 1].map(|at| took[at]);
+    holds!(longest <= BOUND, "{longest} instructions until it ran (mostly {usual}), and the bound is {BOUND}");
     Ok(())
 }

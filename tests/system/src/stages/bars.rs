@@ -37,7 +37,7 @@ pub fn calls(runs: &Runs) -> Result<()> {
 const DOORS: [(&str, &str, u64); 4] = [
     ("add-word", "mbcf", 900),
     ("write-1024", "mbcf", 2020),
-    ("timer", "interrupt", 1820),
+    ("timer", "interrupt", 1945),
     ("get_taskid", "foreign", 4850),
 ];
 

@@ -171,7 +171,7 @@ fn taken_while_sealed() -> Outcome {
         0,
     )
     .map_err(doing("a thread"))?;
-    let (mut went, mut late) = (0, 0);
+    let (mut went, mut late) = (0u64, 0);
     for round in 0..ON_ITS_WAY {
         let text = data(2 * PAGE).map_err(doing("create"))?;
         let to = text.base() + PAGE;
@@ -198,7 +198,7 @@ fn taken_while_sealed() -> Outcome {
     }
     STOP.store(true, Ordering::Relaxed);
     beside.join().map_err(doing("join"))?;
-    musubi::println!("{went} went, {late} were late");
+    same!(went + late, ON_ITS_WAY, "rounds");
     section::delete(source).map_err(doing("delete"))
 }
 
