@@ -19,6 +19,7 @@ use abi::rights::{ANY_TEXT, principal};
 use abi::section::kind;
 use abi::task::KeyUse;
 use abi::{AclEntry, Error, Rights};
+use ::sched::Crowd;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::cpu::has;
@@ -41,9 +42,9 @@ pub struct TaskView {
 
 struct Inside {
     keys: Keys,
-    threads: Those<Thread>,
+    threads: Crowd<Weak<Thread>>,
     /// Domains that run in this view.
-    members: Those<Domain>,
+    members: Crowd<Weak<Domain>>,
     /// Texts whose pages it may map for execution.
     texts: Vec<Weak<Section>>,
     /// Counts what is added to `members` and `texts`.
@@ -92,39 +93,9 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     Class::of(&entries, &domain.subject, own)
 }
 
-/// Whoever there is of something, for as long as somebody has it.
-struct Those<T> {
-    all: Vec<Weak<T>>,
-    /// Where it is looked next for one that is no more.
-    next: usize,
-}
-
-impl<T> Those<T> {
-    /// So many are looked at for each that comes: many may have gone at once, and what is freed here takes its time.
-    const LOOKED_AT: usize = 8;
-
-    const fn new() -> Those<T> {
-        Those { all: Vec::new(), next: 0 }
-    }
-
-    fn add(&mut self, one: &Arc<T>) {
-        for _ in 0..Self::LOOKED_AT.min(self.all.len()) {
-            self.next %= self.all.len();
-            if self.all[self.next].strong_count() > 0 {
-                self.next += 1;
-            } else {
-                self.all.swap_remove(self.next);
-                if self.all.is_empty() {
-                    break;
-                }
-            }
-        }
-        self.all.push(Arc::downgrade(one));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Arc<T>> {
-        self.all.iter().filter_map(Weak::upgrade)
-    }
+/// Whoever has gone is forgotten, a few at a time: many may have gone at once, and what is freed here takes its time.
+fn add<T>(to: &mut Crowd<Weak<T>>, one: &Arc<T>) {
+    to.join(Arc::downgrade(one), |other| other.strong_count() == 0);
 }
 
 impl TaskView {
@@ -135,8 +106,8 @@ impl TaskView {
         }
         let state = Inside {
             keys: Keys::new(),
-            threads: Those::new(),
-            members: Those::new(),
+            threads: Crowd::new(),
+            members: Crowd::new(),
             texts: Vec::new(),
             admitted: 0,
         };
@@ -145,7 +116,7 @@ impl TaskView {
     }
 
     pub fn add_thread(&self, thread: &Arc<Thread>) {
-        self.state.lock().threads.add(thread);
+        add(&mut self.state.lock().threads, thread);
     }
 
     /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches. Call without locks.
@@ -157,7 +128,7 @@ impl TaskView {
             let mut state = self.state.lock();
             state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
             let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
-            let members: Vec<Arc<Domain>> = state.members.iter().collect();
+            let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).collect();
             let seen = state.admitted;
             drop(state);
             // Their rights are asked for without the lock: sections are locked before views.
@@ -177,7 +148,7 @@ impl TaskView {
             }
             domain.joins.store(true, Ordering::SeqCst);
             if !members.iter().any(|member| Arc::ptr_eq(member, domain)) {
-                state.members.add(domain);
+                add(&mut state.members, domain);
             }
             if !texts.iter().any(|text| Arc::ptr_eq(text, &domain.text)) {
                 state.texts.push(Arc::downgrade(&domain.text));
@@ -329,7 +300,7 @@ impl TaskView {
     }
 
     fn threads(&self) -> Vec<Arc<Thread>> {
-        self.state.lock().threads.iter().collect()
+        self.state.lock().threads.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// What is counted of the keys is read as it is now.
@@ -395,7 +366,7 @@ impl Inside {
         let member_may = |member: &Arc<Domain>| {
             !member.is_member() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
         };
-        let may = section.is_clear() && self.members.iter().all(|member| member_may(&member));
+        let may = section.is_clear() && self.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
         if may && !known {
             self.texts.push(Arc::downgrade(section));
             self.admitted += 1;

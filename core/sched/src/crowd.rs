@@ -54,6 +54,11 @@ impl<T> Crowd<T> {
         (&self.all[begin..end], begin)
     }
 
+    /// All that are remembered.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.all.iter()
+    }
+
     /// How many are remembered.
     pub fn len(&self) -> usize {
         self.all.len()

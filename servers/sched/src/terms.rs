@@ -122,7 +122,7 @@ impl Service {
                 again = self.agree_anew(&name, &mut left, until);
             }
             let mut state = self.state.lock();
-            if again > 0 {
+            if all > left.terms.len() {
                 state.log.add(format!("{again} of {all} agreements with the one before hold again"));
             }
             if state.wish == name {
