@@ -135,6 +135,8 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
             let [without, with] =
                 ["ping-pong-without-clock", "ping-pong-with-clock"].map(|case| average(runs, case, way, cpus));
             let (without, with) = (without?, with?);
+            let alone = average(runs, "ping-pong-with-clock", way, 1)?;
+            ensure!(with * 100 <= alone * 105, "{way}: {with} with {cpus} processors and a clock, {alone} with one");
             let messages = value(runs, "ping-pong-with-clock", way, cpus, "messages")?;
             ensure!(messages == TICKS, "{way} with {cpus} processors: {messages} messages to the clock");
             let each = value(runs, "clock", way, cpus, "per-message")?;
