@@ -15,7 +15,7 @@ pub trait Passing {
     /// Both in one: the processor goes from the calling thread to the one that is woken.
     #[when_short]
     fn pass(&self, caller: &Caller, thread: u64) -> Result<(), Error>;
-    /// How often threads have called one of the others, on all processors.
+    /// How often threads have called one of the others on this processor. Those that the machine has not: `BadArgument`.
     #[when_short]
-    fn entered(&self) -> Result<u64, Error>;
+    fn entered(&self, processor: u64) -> Result<u64, Error>;
 }

@@ -108,7 +108,7 @@ fn domain_of(holder: Holder) -> Option<Arc<Domain>> {
 /// Whoever asked a thread while that executed this text hears of its end. The text is dead already: who is found to hold a question
 /// only afterwards falls out of it next ([`fell_out`]).
 pub fn text_ended(text: &Section) {
-    let is_gone = |holder| domain_of(holder).is_none_or(|domain| domain.text.base == text.base);
+    let is_gone = |holder| domain_of(holder).is_none_or(|domain| core::ptr::eq(&*domain.text, text));
     pool().holders_gone(is_gone, wake);
 }
 

@@ -232,9 +232,8 @@ impl Section {
             return Err(Error::Exists);
         }
         MACHINE.sections.fetch_add(1, Ordering::Relaxed);
-        section.note_name(&new.entry);
-        if new.owner.is_finished() {
-            // The task ended meanwhile and may not have seen this section.
+        if !section.note_name(&new.entry) || new.owner.is_finished() {
+            // The text or the task ended meanwhile and may not have seen this section.
             section.delete();
             return Err(Error::Dead);
         }
@@ -433,8 +432,7 @@ impl Section {
         self.end_text();
         let mut state = self.state.lock();
         self.dead.store(true, Ordering::SeqCst);
-        owner.sections.lock().remove(&self.base);
-        machine().sections.remove(self.base, self.reserve);
+        // What goes by the address alone comes first: as soon as the section is not found there, another one may be.
         for text in state.acl.entries().iter().filter_map(|entry| Section::find(entry.text)) {
             text.named_by.lock().remove(&self.base);
         }
@@ -444,6 +442,8 @@ impl Section {
             self.give_up_keys();
             state = self.state.lock();
         }
+        owner.sections.lock().remove(&self.base);
+        machine().sections.remove(self.base, self.reserve);
         if self.kind() == kind::POST {
             drop(state);
             post::deleted(self);

@@ -186,7 +186,7 @@ impl Section {
     }
 }
 
-/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights.
+/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights. Before it may.
 pub fn forget_text(text: &Section) {
     let names = core::mem::take(&mut *text.named_by.lock());
     for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
@@ -202,7 +202,8 @@ pub fn forget_text(text: &Section) {
     }
 }
 
-/// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time.
+/// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time. The text's
+/// own threads may be gone before all are looked at, and another text lie at its address: who executes that has nothing to do with it.
 fn wake_inside(text: &Section) {
     sched::in_stretches(machine().threads.all(), |thread| {
         fault::text_ended(&thread, text);
@@ -211,7 +212,7 @@ fn wake_inside(text: &Section) {
             (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
         };
         if let Some(ticket) = ticket
-            && thread.domain().text.base == text.base
+            && core::ptr::eq(&*thread.domain().text, text)
         {
             sched::wake(&thread, ticket, Err(Error::Dead));
         }

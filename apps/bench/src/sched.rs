@@ -124,8 +124,8 @@ fn switches_per_itc(ask: impl Pass, other: u64) -> Result<Option<u64>, Error> {
     const PASSES: u64 = 5;
     const STRETCHES: u32 = 1000;
     let state = || {
-        let sums = task::processors().map(|p| (p.interrupts, p.switches));
-        sums.fold((0, ask.entered()), |sum, p| (sum.0 + p.0, sum.1 + p.1))
+        let sums = task::processors().map(|p| (p.interrupts, p.switches + ask.entered(p.index)));
+        sums.fold((0, 0), |sum, p| (sum.0 + p.0, sum.1 + p.1))
     };
     // Side by side each goes on without a switch as often as it happens, and misses the other's turn.
     let is_alone = task::processors().count() == 1;

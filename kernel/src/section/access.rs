@@ -89,10 +89,13 @@ impl Section {
             spare_heap_for(&state.owner)?;
         }
         let plan = state.acl.check_set(entry)?;
+        // One that has ended forgets only those who named it before.
+        if entry.rights != 0 && !self.note_name(entry) {
+            return Err(Error::Dead);
+        }
         let change = state.acl.apply(plan);
-        if entry.rights != 0 {
-            self.note_name(entry);
-        } else if !state.acl.entries().iter().any(|other| other.text == entry.text)
+        if entry.rights == 0
+            && !state.acl.entries().iter().any(|other| other.text == entry.text)
             && let Some(text) = Section::find(entry.text)
         {
             text.named_by.lock().remove(&self.base);
@@ -121,10 +124,12 @@ impl Section {
         }
     }
 
-    /// A text remembers who names it, so that its end finds them.
-    pub(super) fn note_name(&self, entry: &AclEntry) {
-        if let Some(text) = Section::find(entry.text) {
+    /// A text remembers who names it, so that its end finds them. Whether it will: not one that has ended.
+    pub(super) fn note_name(&self, entry: &AclEntry) -> bool {
+        Section::find(entry.text).is_none_or(|text| {
             text.named_by.lock().insert(self.base);
-        }
+            // Who ends it says so first, and looks at these then.
+            !text.is_dead()
+        })
     }
 }

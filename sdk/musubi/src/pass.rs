@@ -24,8 +24,8 @@ pub trait Pass: Copy + Send + 'static {
     /// Those of [`sched::pass`].
     fn pass(self, thread: u64) -> Result<(), Error>;
 
-    /// Changes into the scheduler that were no switches between threads, so far, which the kernel does not count.
-    fn entered(self) -> u64 {
+    /// Changes into the scheduler that were no switches between threads, so far on this processor, which the kernel does not count.
+    fn entered(self, _processor: u64) -> u64 {
         0
     }
 }
@@ -69,7 +69,7 @@ impl Pass for &'static PassingClient {
     }
 
     #[inline]
-    fn entered(self) -> u64 {
-        PassingClient::entered(self).unwrap_or(0)
+    fn entered(self, processor: u64) -> u64 {
+        PassingClient::entered(self, processor).unwrap_or(0)
     }
 }

@@ -119,8 +119,9 @@ impl Service {
 }
 
 impl Passing for Service {
-    fn entered(&self) -> Result<u64, Error> {
-        Ok((0..board::PROCESSORS).map(|processor| self.board.desk(processor).entered()).sum())
+    fn entered(&self, processor: u64) -> Result<u64, Error> {
+        let processor = usize::try_from(processor).ok().filter(|&number| number < board::PROCESSORS);
+        Ok(self.board.desk(processor.ok_or(Error::BadArgument)?).entered())
     }
 
     fn sleep(&self, caller: &Caller) -> Result<(), Error> {

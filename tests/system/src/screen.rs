@@ -32,7 +32,8 @@ impl Screen {
 
     fn monitor(&mut self, command: &str) -> Result<(), Failure> {
         self.session.keys(&format!("{command}\r"))?;
-        self.session.expect("\n(qemu) ")
+        // The machine's own output may come between the end of a line and this.
+        self.session.expect("(qemu) ")
     }
 
     /// Presses keys, one after the other, as QEMU calls them.

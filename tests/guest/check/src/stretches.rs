@@ -69,7 +69,7 @@ fn stretches(me: u64, other: u64, way: impl Pass) -> Result<Vec<u64>, String> {
         let at = before.at.0;
         let state = || {
             let info = task::processors().nth(at as usize).ok_or("no processor")?;
-            Ok::<_, String>((info.interrupts, info.switches + way.entered()))
+            Ok::<_, String>((info.interrupts, info.switches + way.entered(at)))
         };
         let began = state()?;
         for _ in 0..PASSES {
