@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod chatter;
+mod edited;
 mod packages;
 mod stamp;
 
+pub use edited::Edit;
 pub use packages::{Package, Role};
 
 use anyhow::{Context, Result, ensure};
@@ -85,7 +87,7 @@ impl Workspace {
         let packages = self.packages()?;
         let kernel = packages.iter().find(|package| package.name == KERNEL_PACKAGE);
         ensure!(kernel.is_some(), "there is no package {KERNEL_PACKAGE}");
-        self.bare(&["--bins", "--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
+        let kernel = self.build_kernel()?;
 
         let programs: Vec<&Package> = packages.iter().filter(|package| package.role() == Role::Program).collect();
         if !programs.is_empty() {
@@ -95,10 +97,13 @@ impl Workspace {
                 .context("the programs do not build")?;
         }
         let bins = programs.iter().flat_map(|package| &package.bins);
-        Ok(Built {
-            kernel: self.release(KERNEL_TARGET, "kernel"),
-            programs: bins.map(|bin| (bin.clone(), self.release(PROGRAM_TARGET, bin))).collect(),
-        })
+        Ok(Built { kernel, programs: bins.map(|bin| (bin.clone(), self.release(PROGRAM_TARGET, bin))).collect() })
+    }
+
+    /// Builds only the kernel, and returns where it is.
+    pub fn build_kernel(&self) -> Result<PathBuf> {
+        self.bare(&["--bins", "--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
+        Ok(self.release(KERNEL_TARGET, "kernel"))
     }
 
     /// Builds the kernel that writes nothing which only programs read: what that costs is measured against it.

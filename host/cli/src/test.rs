@@ -11,8 +11,8 @@ use std::time::Instant;
 use verdict::{Mark, Results};
 
 const STAGES: [&str; 3] = ["house", "host", "system"];
-/// What `peers` stands for: it runs only when it is named, since it fetches a kernel.
-const PEERS: &str = "system::peers::linux";
+/// What runs only when it is named, and what that stands for: `peers` fetches a kernel, `naive` builds one for each rule.
+const BY_NAME: [(&str, &str); 2] = [("peers", "system::peers::linux"), ("naive", "system::naive")];
 /// So much of why tests failed is said once more at the end.
 const REPORT_LINES: usize = 100;
 const SYSTEM_PACKAGE: &str = "musubi-system-tests";
@@ -23,8 +23,8 @@ const SYSTEM_PACKAGE: &str = "musubi-system-tests";
 pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
     for word in wanted {
         ensure!(
-            STAGES.contains(&stage_of(word)) || word == "bare" || word == "peers",
-            "there is no stage {word}; there are {}, peers, and of system parts like system::s10_boot",
+            STAGES.contains(&stage_of(word)) || word == "bare" || stands_for(word).is_some(),
+            "there is no stage {word}; there are {}, peers, naive, and of system parts like system::s10_boot",
             STAGES.join(", ")
         );
     }
@@ -32,8 +32,7 @@ pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
         ensure!(pku, "bare takes no --no-pku: it is the whole of ./musubi test, which has both");
         return bare(workspace);
     }
-    let wanted: Vec<String> =
-        wanted.iter().map(|word| if word == "peers" { PEERS.into() } else { word.clone() }).collect();
+    let wanted: Vec<String> = wanted.iter().map(|word| stands_for(word).unwrap_or(word).into()).collect();
     let wanted = wanted.as_slice();
     let full = wanted.is_empty();
     let packages = workspace.packages()?;
@@ -73,6 +72,10 @@ pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
     }
     println!("{}", results.summary());
     Ok(u8::from(!results.good()))
+}
+
+fn stands_for(word: &str) -> Option<&'static str> {
+    BY_NAME.iter().find(|(name, _)| *name == word).map(|(_, stage)| *stage)
 }
 
 /// The stage that a word of the command line belongs to.

@@ -13,6 +13,7 @@ pub struct Case {
     matrix: Matrix,
     placed: bool,
     by_name: bool,
+    by_stage: bool,
     times: u32,
     does: Does,
     options: Options,
@@ -107,6 +108,7 @@ impl Case {
             matrix: Matrix::One,
             placed: false,
             by_name: false,
+            by_stage: false,
             times: 1,
             does,
             options: Options::default(),
@@ -140,6 +142,12 @@ impl Case {
     /// Runs only if its full name is asked for.
     pub fn by_name(mut self) -> Self {
         self.by_name = true;
+        self
+    }
+
+    /// Runs only if it or its stage is asked for.
+    pub fn by_stage(mut self) -> Self {
+        self.by_stage = true;
         self
     }
 
@@ -255,6 +263,9 @@ impl Case {
         let full = self.full_name(Variant::default());
         if self.by_name {
             return names.contains(&full);
+        }
+        if self.by_stage {
+            return names.contains(&full) || names.contains(&format!("system::{}", self.stage));
         }
         let begins = |name: &String| {
             full.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

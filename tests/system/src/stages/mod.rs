@@ -5,6 +5,7 @@ mod boot_100;
 mod crashes;
 mod hostile;
 mod itc_figures;
+mod naive;
 mod peers;
 mod s10_boot;
 mod s15_front;
@@ -66,6 +67,7 @@ pub fn all() -> Vec<Case> {
         ("s65_gate", s65_gate::cases()),
         ("s66_mutants", s66_mutants::cases()),
         ("s70_linux", s70_linux::cases()),
+        ("naive", naive::cases()),
         ("peers", peers::cases()),
         ("boot_100", boot_100::cases()),
     ];

@@ -1,0 +1,275 @@
+//! A kernel without one of its rules: a piece of its source is replaced by what a naive implementation would have there, it is built, boots,
+//! makes calls, and the check that is there for the rule fails. One that is missed by no check would be a rule that nobody has tried to
+//! break (docs/book/holes.md). Each takes a build, so they run only as `./musubi test naive`.
+
+use crate::case::{ABOUT_KEYS, Case, function};
+use crate::lab::{Failure, Lab};
+use anyhow::{Context, Result, ensure};
+use build::Edit;
+use machine::{Finished, Options};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A rule, by what it is that is missing.
+struct Rule {
+    /// The hole that it closes (pitfalls), or the requirement.
+    about: &'static str,
+    name: &'static str,
+    edit: Edit,
+    /// Whether it only matters where there are protection keys.
+    of_keys: bool,
+    cpus: u32,
+    group: &'static str,
+    check: &'static str,
+}
+
+static FOLDER: Mutex<()> = Mutex::new(());
+const PATIENCE: Duration = Duration::from_secs(150);
+/// By which the mutant shows that it lacks nothing else.
+const CALLS: &str = "plain_and_bound";
+/// Machines that are started until one tells: what two processors do at once goes well by chance.
+const MACHINES: usize = 3;
+
+const fn rule(
+    about: &'static str,
+    name: &'static str,
+    file: &'static str,
+    [from, to]: [&'static str; 2],
+    [group, check]: [&'static str; 2],
+) -> Rule {
+    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, group, check }
+}
+
+const fn of_keys(rule: Rule) -> Rule {
+    Rule { of_keys: true, ..rule }
+}
+
+const RULES: &[Rule] = &[
+    of_keys(rule(
+        "H3",
+        "who_has_a_key_is_told",
+        "kernel/src/keyed.rs",
+        ["                self.tell(leaving.class());\n                self.clear", "                self.clear"],
+        ["races", "key_of_another_kept_open"],
+    )),
+    rule(
+        "H6",
+        "writers_are_gone_before_the_search",
+        "kernel/src/text.rs",
+        ["        view::leave_all(self);\n        self.look_through();", "        self.look_through();"],
+        ["code", "code_changed_while_it_is_sealed"],
+    ),
+    rule(
+        "H6",
+        "what_comes_late_does_not_come_to_a_text",
+        "kernel/src/section/supply.rs",
+        [
+            "        if self.section.kind() != kind::DATA {\n            return Err(Error::NotSupported);\n        }\n        if self.page",
+            "        if self.page",
+        ],
+        ["code", "code_that_comes_while_it_is_sealed"],
+    ),
+    of_keys(rule(
+        "H6",
+        "unclear_code_has_no_keys",
+        "kernel/src/text.rs",
+        ["if !summary.is_clear() || before", "if before"],
+        ["code", "keys_opened_by_unclear_code"],
+    )),
+    of_keys(rule(
+        "H7",
+        "borders_of_pages_are_searched",
+        "kernel/src/text.rs",
+        [" || before.is_some_and(|before| scan::borders(before, summary))", ""],
+        ["code", "hidden_instructions_are_found"],
+    )),
+    rule(
+        "H8",
+        "a_fault_is_first_its_texts",
+        "kernel/src/fault.rs",
+        [
+            "    if !own::deliver(thread, domain, &how) {",
+            "    if thread.inner.lock().depth() > 0 || !own::deliver(thread, domain, &how) {",
+        ],
+        ["deaths", "a_server_survives_its_callers_memory"],
+    ),
+    rule(
+        "H9",
+        "strangers_page_nothing_in_a_call",
+        "kernel/src/pager.rs",
+        ["    !in_call || Arc::ptr_eq(text, &domain.text)", "    true || Arc::ptr_eq(text, &domain.text)"],
+        ["strangers", "a_clients_pager_beneath_a_server"],
+    ),
+    rule(
+        "H10",
+        "arguments_are_lent_to_one_task",
+        "kernel/src/gate.rs",
+        ["lent(principal::TASK, task, target)", "lent(principal::ANY, 0, target)"],
+        ["loans", "lent_memory_on_a_strangers_thread"],
+    ),
+    rule(
+        "H11",
+        "one_thread_writes_a_stack",
+        "kernel/src/section/access.rs",
+        ["        if may_write && state.stack", "        if false && may_write && state.stack"],
+        ["state", "a_stack_that_others_write"],
+    ),
+    rule(
+        "H12",
+        "a_kill_waits_for_the_callee",
+        "kernel/src/thread/killed.rs",
+        [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
+        ["deaths", "a_killed_caller_waits_its_turn"],
+    ),
+    rule(
+        "H13",
+        "who_waits_lends_its_turn",
+        "kernel/src/sched.rs",
+        [
+            "    let pair = Event { kind: event::REQUEST, detail: op::LEND",
+            "    if to.number > 0 {\n        return false;\n    }\n    let pair = Event { kind: event::REQUEST, detail: op::LEND",
+        ],
+        ["locks", "a_holder_runs_on_the_turn_of_who_waits"],
+    ),
+    rule(
+        "H14",
+        "the_kernel_asks_the_list_of_who_calls",
+        "kernel/src/claim.rs",
+        [
+            "match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window)",
+            "match ::view::decide(Rights::all(), place.section.kind(), access, place.window)",
+        ],
+        ["deputies", "kernel_calls_with_a_callees_memory"],
+    ),
+    rule(
+        "H15",
+        "flags_do_not_reach_the_kernel",
+        "kernel/arch/src/entry.rs",
+        ["cpu::wrmsr(SFMASK, 0x0025_7fd5 & !2);", "cpu::wrmsr(SFMASK, 0x0025_7fd5 & !0x502);"],
+        ["state", "flags_are_not_left_to_the_kernel"],
+    ),
+    of_keys(rule(
+        "H16",
+        "xrstor_has_no_key_register",
+        "kernel/arch/src/cpu.rs",
+        ["XCr0Flags::from_bits_retain(VECTOR_STATE)", "XCr0Flags::from_bits_retain(VECTOR_STATE | 1 << 9)"],
+        ["code", "keys_restored_from_memory"],
+    )),
+    rule(
+        "H16",
+        "a_callee_begins_with_nothing_in_vectors",
+        "kernel/src/epc.rs",
+        ["    fpu::scrub(None);\n    count(&here().counters.epc);", "    count(&here().counters.epc);"],
+        ["state", "state_left_for_the_callee"],
+    ),
+    of_keys(rule(
+        "H17",
+        "a_secret_is_in_no_shared_view",
+        "kernel/src/keyed.rs",
+        [
+            "        if section.is_secret() {\n            domain.secret",
+            "        if section.base == 0 {\n            domain.secret",
+        ],
+        ["secrets", "secret_sections_are_in_no_shared_view"],
+    )),
+    rule(
+        "H17",
+        "branches_are_forgotten",
+        "kernel/src/secret.rs",
+        ["    cpu::forget_branches();\n    count(&here.counters.barriers);", ""],
+        ["secrets", "branches_are_forgotten_around_secrets"],
+    ),
+    rule(
+        "CUBIX-8",
+        "an_original_keeps_its_address",
+        "kernel/src/section.rs",
+        [
+            "                    clone.original_hold.call_once(|| self.original_hold.get().unwrap_or(&self.hold).clone());\n",
+            "",
+        ],
+        ["anew", "nobody_comes_to_lie_where_a_clones_original_was"],
+    ),
+    rule(
+        "CUBIX-11",
+        "a_bindings_number_is_free_when_nothing_leads_there",
+        "kernel/src/gate.rs",
+        ["    binding.target.changed();\n    // Only now", "    // Only now"],
+        ["anew", "who_binds_anew_calls_whom_it_has_bound"],
+    ),
+    rule(
+        "CUBIX-42",
+        "only_who_sits_names_threads",
+        "kernel/src/seat.rs",
+        [
+            "            return refused(d.subject.refused(Object::System));\n        }\n    };\n    if !sits",
+            "            true\n        }\n    };\n    if !sits",
+        ],
+        ["sched", "answers_from_elsewhere_are_refused"],
+    ),
+];
+
+pub fn cases() -> Vec<Case> {
+    RULES.iter().map(|rule| function(rule.name, move |lab, options| is_missed(rule, lab, options)).by_stage()).collect()
+}
+
+fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
+    if rule.of_keys && !options.pku {
+        return Err(Failure::Skipped(ABOUT_KEYS.into()));
+    }
+    let mutant = {
+        // They are built in one folder.
+        let _one = FOLDER.lock().expect("nobody panics with the folder");
+        let path = lab.workspace().edited(&rule.edit)?.build_kernel()?;
+        std::fs::read(&path).with_context(|| path.display().to_string())?
+    };
+    let options = Options { cpus: Some(rule.cpus), ..options.clone() };
+    let line = format!("check calls {CALLS}; check {} {}", rule.group, rule.check);
+    let run = |kernel: &[u8]| lab.exec_with(kernel, &options, &[line.clone().into_bytes()], PATIENCE);
+    let whole = run(&std::fs::read(&lab.parts().kernel).context("the kernel")?)?;
+    ensure_passes(rule, &whole)?;
+    let mut finished = run(&mutant)?;
+    for _ in 1..MACHINES {
+        if is_told(rule, &finished).is_ok() {
+            break;
+        }
+        finished = run(&mutant)?;
+    }
+    Ok(is_told(rule, &finished).with_context(|| format!("{}, by {}\n{}", rule.about, rule.check, finished.tail(20)))?)
+}
+
+fn says(finished: &Finished, word: &str, check: &str) -> bool {
+    let line = format!("{word} {check}");
+    let begins = |said: &str| said.strip_prefix(&line).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+    String::from_utf8_lossy(&finished.out).lines().any(begins)
+}
+
+/// It is not the way of running that it fails by.
+fn ensure_passes(rule: &Rule, finished: &Finished) -> Result<()> {
+    let both = says(finished, "ok", CALLS) && says(finished, "ok", rule.check);
+    ensure!(both, "it fails with the rule, too: {:?}\n{}", finished.outcome, String::from_utf8_lossy(&finished.out));
+    Ok(())
+}
+
+/// Calls are made, and the check has failed, or the machine has at it.
+fn is_told(rule: &Rule, finished: &Finished) -> Result<()> {
+    let (out, err) = (String::from_utf8_lossy(&finished.out), String::from_utf8_lossy(&finished.err));
+    ensure!(says(finished, "ok", CALLS), "not even calls are made: {:?}\n{out}{err}", finished.outcome);
+    ensure!(!says(finished, "ok", rule.check), "nobody tells: {:?}\n{out}{err}", finished.outcome);
+    ensure!(!says(finished, "skipped", rule.check), "it was not tried: {out}{err}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever changes a line that keeps a rule says here which one keeps it now.
+    #[test]
+    fn every_rule_is_where_it_is_said_to_be() {
+        let top = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        for rule in RULES {
+            let text = std::fs::read_to_string(format!("{top}/{}", rule.edit.file)).unwrap();
+            rule.edit.apply(&text).unwrap();
+        }
+    }
+}
