@@ -367,7 +367,7 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
         return Err(Error::BadArgument);
     }
     let entry = first_entry(d, flags)?;
-    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None })?;
+    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None })?.made_by(d)?;
     if flags & flag::SECRET != 0 {
         section.make_secret();
     }
@@ -397,7 +397,7 @@ fn section_clone(d: &Domain, base: u64, flags: u64, at: u64, room: u64) -> Resul
         return Err(Error::BadArgument);
     }
     let entry = first_entry(d, flags)?;
-    section.clone_section(d, flags & flag::AS_DATA != 0, at, room, entry).map(|s| s.base)
+    section.clone_section(d, flags & flag::AS_DATA != 0, at, room, entry)?.made_by(d).map(|clone| clone.base)
 }
 
 fn section_give(d: &Domain, base: u64, task: u64) -> Result<u64, Error> {

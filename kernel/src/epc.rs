@@ -186,6 +186,9 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
 fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -> Result<Arc<Binding>, Error> {
     let caller = inner.domain.clone();
     let binding = caller.text.bindings.lock().get(number as usize).cloned().flatten().ok_or(Error::NotFound)?;
+    if binding.has_ended() {
+        return Err(Error::NotFound);
+    }
     let target = &binding.target;
     let generation = target.callers.generation();
     // Another block of gates may have come to the address meanwhile: that is not what was bound.

@@ -4,7 +4,7 @@
 mod bereft;
 mod own;
 
-pub use bereft::{Bereft, text_ended};
+pub use bereft::{Bereft, fall, text_ended};
 pub use own::{Handled, look_at, set as set_entry};
 
 use crate::claim;

@@ -52,12 +52,13 @@ impl Binding {
         self.ended.load(Ordering::Relaxed)
     }
 
-    pub fn end(&self) {
-        if !self.ended.swap(true, Ordering::SeqCst)
-            && let Some(args) = &self.args
-        {
+    /// Whether it had not ended.
+    pub fn end(&self) -> bool {
+        let ends = !self.ended.swap(true, Ordering::SeqCst);
+        if let (true, Some(args)) = (ends, &self.args) {
             args.delete();
         }
+        ends
     }
 }
 
@@ -139,7 +140,13 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
     if number == bindings.len() {
         bindings.push(None);
     }
-    bindings[number] = Some(binding);
+    bindings[number] = Some(binding.clone());
+    drop(bindings);
+    if text.is_dead() {
+        // Whoever ends it may have looked through its bindings already.
+        binding.end();
+        return Err(Error::Dead);
+    }
     Ok(abi::gate::Binding {
         number: number as u64,
         count: block.count,
@@ -188,7 +195,7 @@ fn make_args(domain: &Domain, task: u64, target: &Section, len: u64) -> Result<A
     let owner = domain.text.owner();
     let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
     section.set_entry(&lent(principal::TASK, task, target)).inspect_err(|_| section.delete())?;
-    if target.is_dead() {
+    if target.is_dead() || domain.text.is_dead() {
         // It may have gone before its name was in this list: the entry would be for whatever comes to lie there.
         section.delete();
         return Err(Error::Dead);
@@ -198,11 +205,18 @@ fn make_args(domain: &Domain, task: u64, target: &Section, len: u64) -> Result<A
 
 /// `gate_unbind`.
 pub fn unbind(domain: &Domain, number: u64) -> Result<u64, Error> {
-    let binding = {
-        let mut bindings = domain.text.bindings.lock();
-        bindings.get_mut(number as usize).and_then(Option::take).ok_or(Error::NotFound)?
-    };
-    binding.end();
+    let bindings = &domain.text.bindings;
+    let binding = bindings.lock().get(number as usize).cloned().flatten().ok_or(Error::NotFound)?;
+    if !binding.end() {
+        return Err(Error::NotFound);
+    }
     binding.target.changed();
+    // Only now another one may have its number: no record leads to where this one did.
+    let mut bindings = bindings.lock();
+    if let Some(place) = bindings.get_mut(number as usize)
+        && place.as_ref().is_some_and(|there| Arc::ptr_eq(there, &binding))
+    {
+        *place = None;
+    }
     Ok(0)
 }

@@ -257,6 +257,10 @@ pub fn leave() -> Resume {
             } else if thread.is_late.load(Ordering::SeqCst) && !thread.card.is_parked() {
                 fault::end_late(thread);
             }
+            if thread.falls.load(Ordering::SeqCst) && !thread.card.is_parked() {
+                fault::fall(thread);
+            }
+            thread.shed();
             pager::attend(thread);
             seen::attend(thread);
             signal::attend(thread);

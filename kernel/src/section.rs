@@ -2,6 +2,7 @@
 //! `core/pages` and the views that show them.
 
 mod access;
+mod end;
 pub mod large;
 pub mod real;
 mod known;
@@ -18,7 +19,7 @@ use crate::place::Place;
 use crate::post;
 use crate::sched;
 use crate::task::Task;
-use crate::text::{self, Caller};
+use crate::text::Caller;
 use crate::view::{self, Change, Mapping, Shown, Stale};
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::refusal::Object;
@@ -38,7 +39,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pages::{Marks, PageMap};
 use quota::Resource;
-use spin::Mutex;
+use spin::{Mutex, Once};
 
 /// What is freed of a section with interrupts off: 512 pages (architecture, section 14, bounded calls).
 const SLICE: u64 = 512 * PAGE;
@@ -120,6 +121,7 @@ pub struct Section {
     charged_reserve: u64,
     pub(crate) kind: AtomicU64,
     pub(crate) original: AtomicU64,
+    original_hold: Once<Arc<Hold>>,
     pub state: Mutex<State>,
     /// Texts: what they export, and what they are bound to.
     pub gates: Mutex<GateTable>,
@@ -127,6 +129,10 @@ pub struct Section {
     /// Texts: sections whose ACL has named this one.
     pub(crate) named_by: Mutex<BTreeSet<u64>>,
     pub(crate) dead: AtomicBool,
+    /// Texts: everybody who had to hear of its end has.
+    pub(crate) over: AtomicBool,
+    /// Nobody finds it any more, though its address is not free yet.
+    going: AtomicBool,
     /// Texts: no instruction in it can write the key register.
     pub(crate) clear: AtomicBool,
     /// Texts: threads that have checked a binding to this one, and the record that says so. What may make that wrong: changes of the
@@ -189,6 +195,7 @@ impl Section {
             charged_reserve,
             kind: AtomicU64::new(new.kind),
             original: AtomicU64::new(base),
+            original_hold: Once::new(),
             state: Mutex::new(State {
                 len,
                 owner: new.owner.clone(),
@@ -214,6 +221,8 @@ impl Section {
             bindings: Mutex::default(),
             named_by: Mutex::default(),
             dead: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            going: AtomicBool::new(false),
             clear: AtomicBool::new(false),
             callers: Callers::default(),
             keyed_in: Mutex::default(),
@@ -224,12 +233,16 @@ impl Section {
             place: Place::default(),
         });
         section.state.lock().show(&section);
-        // First its owner has it: who deletes it, from the moment that it can be found, takes it from there.
-        new.owner.sections.lock().insert(base);
         if machine().sections.insert(base, reserve, section.clone()).is_err() {
-            new.owner.sections.lock().remove(&base);
             undo();
             return Err(Error::Exists);
+        }
+        {
+            // From the moment that it can be found it may be deleted, or given away.
+            let state = section.state.lock();
+            if !state.deleted && Arc::ptr_eq(&state.owner, &new.owner) {
+                new.owner.sections.lock().insert(base);
+            }
         }
         MACHINE.sections.fetch_add(1, Ordering::Relaxed);
         if !section.note_name(&new.entry) || new.owner.is_finished() {
@@ -241,7 +254,7 @@ impl Section {
     }
 
     pub fn find(address: u64) -> Option<Arc<Section>> {
-        machine().sections.find(address)
+        machine().sections.find(address).filter(|section| !section.going.load(Ordering::Acquire))
     }
 
     /// The section whose name is exactly this.
@@ -259,6 +272,11 @@ impl Section {
 
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
+    }
+
+    /// Whether nobody is still to hear of its end, if it is a text.
+    pub fn is_over(&self) -> bool {
+        !self.is_text() || self.over.load(Ordering::SeqCst)
     }
 
     pub fn owner(&self) -> Arc<Task> {
@@ -363,6 +381,8 @@ impl Section {
                 new.name = state.name;
                 clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
                 if kind == kind::TEXT && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
+                    // Lists name clones by that address: nobody else comes to lie there while one of them is.
+                    clone.original_hold.call_once(|| self.original_hold.get().unwrap_or(&self.hold).clone());
                     clone.original.store(self.original(), Ordering::Release);
                 }
                 new.show(&clone);
@@ -410,72 +430,6 @@ impl Section {
             return Err(Error::Dead);
         }
         Ok(())
-    }
-
-    /// Deletes the section for a domain that may: no access is possible any more when this returns.
-    pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
-        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
-        let owner = state.delete();
-        drop(state);
-        owner.into_iter().for_each(|owner| self.dissolve(&owner));
-        Ok(())
-    }
-
-    /// The same on the kernel's own behalf.
-    pub fn delete(&self) {
-        // Of several that delete it one goes on: by now another section may have this address, which must stay.
-        let owner = self.state.lock().delete();
-        owner.into_iter().for_each(|owner| self.dissolve(&owner));
-    }
-
-    fn dissolve(&self, owner: &Arc<Task>) {
-        self.end_text();
-        let mut state = self.state.lock();
-        self.dead.store(true, Ordering::SeqCst);
-        // What goes by the address alone comes first: as soon as the section is not found there, another one may be.
-        for text in state.acl.entries().iter().filter_map(|entry| Section::find(entry.text)) {
-            text.named_by.lock().remove(&self.base);
-        }
-        if self.is_text() {
-            drop(state);
-            text::forget_text(self);
-            self.give_up_keys();
-            state = self.state.lock();
-        }
-        owner.sections.lock().remove(&self.base);
-        machine().sections.remove(self.base, self.reserve);
-        if self.kind() == kind::POST {
-            drop(state);
-            post::deleted(self);
-            state = self.state.lock();
-        }
-        drop(state);
-        view::leave_all(self);
-        state = self.state.lock();
-        while state.len > 0 {
-            let len = state.len.saturating_sub(SLICE);
-            let stale = self.set_len(&mut state, len);
-            drop(state);
-            stale.flush();
-            if len > 0 {
-                sched::breathe();
-            }
-            state = self.state.lock();
-        }
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        view::disown(&mut state.mapped, self.base);
-        owner.release(Resource::Frames, state.charged);
-        state.charged = 0;
-        state.shown.hide();
-        drop(state);
-        owner.release(Resource::Reserve, self.charged_reserve);
-        owner.release(Resource::Sections, 1);
-        MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
-        stale.flush();
-        // What this text was bound to ends with it; argument sections belong to the bound task.
-        let bindings = core::mem::take(&mut *self.bindings.lock());
-        bindings.into_iter().flatten().for_each(|binding| binding.end());
-        owner.unused();
     }
 }
 

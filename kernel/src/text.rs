@@ -7,7 +7,7 @@ use crate::fault;
 use crate::line;
 use crate::machine::machine;
 use crate::post;
-use crate::processor::{self, Scope};
+use crate::processor::{self, Processor, Scope};
 use crate::sched;
 use crate::section::Section;
 use crate::task::ENDS;
@@ -129,8 +129,11 @@ impl Section {
         view::leave_all(self);
         self.look_through();
         let mut state = self.state.lock();
-        self.kind.store(kind::TEXT, Ordering::Release);
         state.sealing = false;
+        if state.deleted {
+            return Err(Error::NotFound);
+        }
+        self.kind.store(kind::TEXT, Ordering::Release);
         state.show(self);
         Ok(())
     }
@@ -177,12 +180,18 @@ impl Section {
         self.changed();
         view::leave_all(self);
         self.give_up_keys();
-        wake_inside(self);
+        let is_inside = wake_inside(self);
         post::text_ended(self);
         line::text_ended(self);
         alarm::text_ended(self);
         pressure::text_ended(self);
         ENDS.text_ended(self);
+        if is_inside {
+            // Who is in it goes on in user code only after looking around.
+            machine().processors.iter().for_each(Processor::look_around);
+            processor::make_forget(u64::MAX, Scope::All);
+        }
+        self.over.store(true, Ordering::SeqCst);
     }
 }
 
@@ -204,9 +213,11 @@ pub fn forget_text(text: &Section) {
 
 /// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time. The text's
 /// own threads may be gone before all are looked at, and another text lie at its address: who executes that has nothing to do with it.
-fn wake_inside(text: &Section) {
+/// Whether there are any.
+fn wake_inside(text: &Section) -> bool {
+    let mut is_inside = false;
     sched::in_stretches(machine().threads.all(), |thread| {
-        fault::text_ended(&thread, text);
+        is_inside |= fault::text_ended(&thread, text);
         let ticket = {
             let wait = thread.wait.lock();
             (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
@@ -217,4 +228,5 @@ fn wake_inside(text: &Section) {
             sched::wake(&thread, ticket, Err(Error::Dead));
         }
     });
+    is_inside
 }

@@ -46,6 +46,8 @@ use spin::Mutex;
 
 /// Stacks that the kernel makes for a callee.
 const CALLEE_STACK: u64 = STACK_DEFAULT;
+/// Domains of texts that have ended that a thread gives up at a time.
+const SHED_MAX: usize = 16;
 
 /// What the thread's lock protects.
 pub struct Inner {
@@ -63,6 +65,8 @@ pub struct Inner {
     pub register: u32,
     /// A domain for every text that the thread has executed, by number; and the numbers, by text.
     pub domains: Vec<Option<Arc<Domain>>>,
+    /// Those that are of no use any more, until the thread leaves the kernel.
+    gone: Vec<Arc<Domain>>,
     pub numbers: BTreeMap<u64, u32>,
     /// The records that lead to a domain, and how far its own records go.
     pub leads: BTreeMap<u32, BTreeSet<u64>>,
@@ -132,6 +136,10 @@ pub struct Thread {
     /// It will be looked at whether a text has dealt with its faults, and calls of texts that have ended are over; one is not, in time.
     pub fault_timer: AtomicBool,
     pub is_late: AtomicBool,
+    /// A text that it is in has ended.
+    pub falls: AtomicBool,
+    /// It has domains that are of no use any more.
+    sheds: AtomicBool,
     /// The processor whose seat it has or has asked for; [`NO_SEAT`].
     pub seat: AtomicUsize,
     /// The priority that was asked for and that no scheduler has heard of yet.
@@ -198,6 +206,7 @@ impl Thread {
                 more: Vec::new(),
                 stacks: Vec::new(),
                 numbers: [(text.base, OWN)].into(),
+                gone: Vec::new(),
                 domains: alloc::vec![None, Some(domain.clone())],
                 leads: [(OWN, [gate.frame(0).record].into())].into(),
                 reach: BTreeMap::new(),
@@ -231,6 +240,8 @@ impl Thread {
             faults: AtomicU64::new(0),
             fault_timer: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
+            falls: AtomicBool::new(false),
+            sheds: AtomicBool::new(false),
             seat: AtomicUsize::new(NO_SEAT),
             wish: Wish::new(),
             served: Standing::default(),
@@ -323,12 +334,12 @@ impl Thread {
         if self.task.user == USER_SYSTEM && text.owner().user != USER_SYSTEM {
             return Err(inner.domain.subject.refused(Object::Section(text.base, Rights::CALL)));
         }
-        // Texts that have ended since: their stacks and views are of no use any more.
-        let ended = |domain: &&Arc<Domain>| domain.text.is_dead() || domain.text.base == text.base;
-        let gone: Vec<u32> = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number).collect();
+        // Texts that have ended since: their stacks and views are of no use any more. Not before everybody has heard who is to hear of that
+        // by the number of the domain.
+        let ended = |domain: &&Arc<Domain>| domain.text.is_dead() && domain.text.is_over() && !inner.is_inside(domain.number);
+        let gone: Vec<u32> = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number).take(SHED_MAX).collect();
         for number in gone {
             if number != OWN
-                && !inner.is_inside(number)
                 && let Some(domain) = inner.drop_domain(number)
             {
                 self.card.leave(number);
@@ -336,16 +347,37 @@ impl Thread {
                 if inner.numbers.get(&domain.text.base) == Some(&number) {
                     inner.numbers.remove(&domain.text.base);
                 }
-                retire(&domain);
+                self.leaves(inner, domain);
             }
         }
         let number = inner.free_number()?;
         let shared = inner.domain_number(OWN)?.task_view.clone().and_then(|keys| Some((self.shared.clone()?, keys)));
         let domain = domain::make(&self.task, self.number, number, text, shared, Some(CALLEE_STACK))?;
         show(&domain, &inner.gate);
-        inner.add_domain(self, number, domain.clone()).inspect_err(|_| retire(&domain))?;
+        if let Err(error) = inner.add_domain(self, number, domain.clone()) {
+            self.leaves(inner, domain);
+            return Err(error);
+        }
         inner.numbers.insert(text.base, number);
         Ok(domain)
+    }
+
+    /// A domain is of no use any more. What it has goes when the thread leaves the kernel: others are let in meanwhile, who may want its lock.
+    fn leaves(&self, inner: &mut Inner, domain: Arc<Domain>) {
+        inner.gone.push(domain);
+        self.sheds.store(true, Ordering::SeqCst);
+        here().attend();
+    }
+
+    /// Gives back what such domains have. Call without locks.
+    pub fn shed(&self) {
+        if self.sheds.load(Ordering::SeqCst) {
+            self.sheds.store(false, Ordering::SeqCst);
+            while let Some(domain) = { self.inner.lock().gone.pop() } {
+                retire(&domain);
+                sched::breathe();
+            }
+        }
     }
 
     /// Whether it still waits, and for what it began to wait for with this ticket.
@@ -372,7 +404,7 @@ impl Thread {
         trace::note(kind::THREAD_END, self.number, code);
         seat::ended(self);
         let mut left = Vec::new();
-        let domains = {
+        let (domains, gone) = {
             let mut inner = self.inner.lock();
             while let Some((_, more)) = inner.pop() {
                 left.extend(more);
@@ -381,8 +413,11 @@ impl Thread {
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
             inner.leads.clear();
-            core::mem::take(&mut inner.domains)
+            let gone = core::mem::take(&mut inner.gone);
+            (core::mem::take(&mut inner.domains), gone)
         };
+        gone.iter().for_each(retire);
+        drop(gone);
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
         drop(left);
         domains.iter().flatten().for_each(retire);

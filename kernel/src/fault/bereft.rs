@@ -2,11 +2,13 @@
 //! do that it has called. They have the time that a killed caller's callee has (docs/decisions/0004).
 
 use super::own::{self, Time};
+use crate::domain::Domain;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_SYSTEM_NS, USER_SYSTEM};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
 /// Calls of a thread whose text has ended, outermost first.
 #[derive(Default)]
@@ -61,14 +63,18 @@ pub fn is_in_system(thread: &Thread) -> bool {
 }
 
 /// A text has ended. If the thread is in calls of it, what these have called has its time from now on. (Who is on top of the stack falls
-/// out by itself; nobody waits for a thread's own program, which is not called.)
-pub fn text_ended(thread: &Arc<Thread>, text: &Section) {
+/// out by itself; nobody waits for a thread's own program, which is not called.) Whether it is in any.
+pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
     if !inner.numbers.contains_key(&text.base) {
-        return;
+        return false;
     }
     let began = Time::of(thread);
+    let is_inside = (1..=inner.depth()).any(|depth| is_ended(inner, depth, text));
+    if is_inside {
+        thread.falls.store(true, Ordering::SeqCst);
+    }
     for depth in 1..inner.depth() {
         if is_ended(inner, depth, text) && inner.bereft.0.iter().all(|call| call.depth != depth) {
             inner.bereft.0.push(Call { depth, began, is_late: false });
@@ -78,9 +84,36 @@ pub fn text_ended(thread: &Arc<Thread>, text: &Section) {
     if !inner.bereft.0.is_empty() {
         own::look_later(thread, began.now);
     }
+    is_inside
+}
+
+/// A thread that is in calls of texts that have ended is about to go on in user code: not in one of these, where another text may lie by
+/// then; and not by the gate, when what they have called returns.
+pub fn fall(thread: &Arc<Thread>) {
+    if own::waits(thread).is_some() {
+        // When it goes on.
+        return;
+    }
+    thread.falls.store(false, Ordering::SeqCst);
+    let domain = thread.domain();
+    let is_on_top = thread.inner.lock().depth() > 0 && domain.text.is_dead();
+    if is_on_top {
+        super::ended(thread, &domain);
+    }
+    let inner = &mut *thread.inner.lock();
+    for depth in 1..inner.depth() {
+        if domain_at(inner, depth).is_some_and(|domain| domain.text.is_dead()) {
+            inner.leave_by_kernel(depth + 1);
+        }
+    }
 }
 
 fn is_ended(inner: &Inner, depth: usize, text: &Section) -> bool {
+    domain_at(inner, depth).is_some_and(|domain| core::ptr::eq(&*domain.text, text))
+}
+
+/// Where the call of this depth is executed.
+fn domain_at(inner: &Inner, depth: usize) -> Option<Arc<Domain>> {
     let record = inner.gate.record(inner.gate.frame(depth).record);
-    record.and_then(|record| inner.domain_number(record.domain).ok()).is_some_and(|domain| core::ptr::eq(&*domain.text, text))
+    record.and_then(|record| inner.domain_number(record.domain).ok())
 }

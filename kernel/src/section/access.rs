@@ -3,7 +3,7 @@
 
 use super::{Section, StackOf, State};
 use crate::domain::Domain;
-use crate::machine::spare_heap_for;
+use crate::machine::{machine, spare_heap_for};
 use crate::post;
 use crate::view::{self, Change, Stale};
 use abi::rights::principal;
@@ -126,7 +126,7 @@ impl Section {
 
     /// A text remembers who names it, so that its end finds them. Whether it will: not one that has ended.
     pub(super) fn note_name(&self, entry: &AclEntry) -> bool {
-        Section::find(entry.text).is_none_or(|text| {
+        machine().sections.find(entry.text).is_none_or(|text| {
             text.named_by.lock().insert(self.base);
             // Who ends it says so first, and looks at these then.
             !text.is_dead()

@@ -5,6 +5,7 @@ extern crate alloc;
 
 mod acl;
 mod alternate;
+mod anew;
 mod attacks;
 mod bad_scheds;
 mod calls;
@@ -78,6 +79,7 @@ const GROUPS: &[Group] = &[
     Group { name: "exhaustion", checks: exhaustion::CHECKS },
     Group { name: "crowd", checks: crowd::CHECKS },
     Group { name: "fuzz", checks: fuzz::CHECKS },
+    Group { name: "anew", checks: anew::CHECKS },
     Group { name: "calls", checks: calls::CHECKS },
     Group { name: "light", checks: light::CHECKS },
     Group { name: "mbcf", checks: mbcf::CHECKS },

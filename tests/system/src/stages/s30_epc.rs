@@ -46,6 +46,17 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread(),
         checks(
+            "anew",
+            "check anew",
+            &[
+                "who_binds_anew_calls_whom_it_has_bound",
+                "nobody_comes_to_lie_where_a_clones_original_was",
+                "an_address_that_is_taken_stays_its_owners",
+            ],
+        )
+        .timeout(240)
+        .spread(),
+        checks(
             "lending",
             "check lending",
             &["what_does_not_fit_is_refused_at_once", "many_threads_share_one_argument_section"],

@@ -60,13 +60,11 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
         if section::grant(base, &everything).is_err() {
             return 5;
         }
-        let mut open = open_all();
-        open.resize(16, 0x90);
-        let words = [0, 8].map(|n| u64::from_le_bytes(open[n..n + 8].try_into().unwrap_or_default()));
+        let words = opening();
         let nops = [0x9090_9090_9090_9090; 2];
         let write = move || {
             for round in 0u64.. {
-                let now = if round % 4 == 3 { nops } else { words };
+                let now = if round % 2 == 1 { nops } else { words };
                 let wrote = |n: usize| writer.call(peer::op::POKE, &[start + 8 * n as u64, now[n]]).is_ok();
                 if !(wrote(0) && wrote(1)) {
                     return;
@@ -74,10 +72,21 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
             }
         };
         let Ok(_) = thread::spawn(write, 0) else { return 5 };
-        musubi::rt::time::sleep_ns(20_000 * (secret % 97));
+        // At some moment while it writes.
+        while load(start) != words[0] {
+            thread::yield_now();
+        }
+        time::sleep_ns(20_000 * (secret % 97));
     }
     if code.seal().is_err() {
         return 6;
+    }
+    if aim == CHANGED && section::info(base).is_ok_and(|info| info.unclear == 0) {
+        // It counts as harmless: as soon as it is not, it is run.
+        let until = time::now_ns() + CHANGES_NS;
+        while [load(start), load(start + 8)] != opening() && time::now_ns() < until {
+            core::hint::spin_loop();
+        }
     }
     let area = Box::new([[0u64; 8]; 64]);
     let words = area.as_ptr() as u64 & !63;
@@ -130,6 +139,16 @@ fn restored_from_memory() -> Outcome {
     let scene = Scene::set()?;
     attack(&scene, BY_XRSTOR, 0)?;
     scene.end()
+}
+
+/// How long a text that counts as harmless is watched.
+const CHANGES_NS: u64 = 3_000_000;
+
+/// The code that opens all keys, as it is stored.
+fn opening() -> [u64; 2] {
+    let mut open = open_all();
+    open.resize(16, 0x90);
+    [0, 8].map(|n| u64::from_le_bytes(open[n..n + 8].try_into().unwrap_or_default()))
 }
 
 /// Who looks at the code first and makes it unwritable afterwards has looked at something else.

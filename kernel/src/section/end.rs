@@ -1,0 +1,104 @@
+//! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
+
+use super::{SLICE, Section};
+use crate::domain::Domain;
+use crate::machine::machine;
+use crate::sched;
+use crate::task::Task;
+use crate::view::{self, Change};
+use crate::{post, text};
+use abi::section::kind;
+use abi::{Error, Rights};
+use alloc::sync::Arc;
+use arch::cpu;
+use arch::shown::MACHINE;
+use core::sync::atomic::Ordering;
+use quota::Resource;
+
+impl Section {
+    /// Deletes the section for a domain that may: no access is possible any more when this returns.
+    pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        let owner = state.delete();
+        drop(state);
+        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+        Ok(())
+    }
+
+    /// The section that this domain has just made, whose list names its text: not if that has ended meanwhile, and may have looked for who
+    /// names it before.
+    ///
+    /// # Errors
+    /// `Dead`.
+    pub fn made_by(self: Arc<Section>, by: &Domain) -> Result<Arc<Section>, Error> {
+        if by.text.is_dead() {
+            self.delete();
+            return Err(Error::Dead);
+        }
+        Ok(self)
+    }
+
+    /// Deletes it on the kernel's own behalf.
+    pub fn delete(&self) {
+        // Of several that delete it one goes on: by now another section may have this address, which must stay.
+        let owner = self.state.lock().delete();
+        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+    }
+
+    fn dissolve(&self, owner: &Arc<Task>) {
+        // Whoever ends its task may be at that, too, on another processor.
+        loop {
+            self.end_text();
+            if self.is_over() {
+                break;
+            }
+            sched::breathe();
+            cpu::relax();
+        }
+        let mut state = self.state.lock();
+        self.dead.store(true, Ordering::SeqCst);
+        self.going.store(true, Ordering::SeqCst);
+        for text in state.acl.entries().iter().filter_map(|entry| Section::find(entry.text)) {
+            text.named_by.lock().remove(&self.base);
+        }
+        if self.is_text() {
+            drop(state);
+            text::forget_text(self);
+            self.give_up_keys();
+        } else {
+            drop(state);
+        }
+        view::leave_all(self);
+        state = self.state.lock();
+        while state.len > 0 {
+            let len = state.len.saturating_sub(SLICE);
+            let stale = self.set_len(&mut state, len);
+            drop(state);
+            stale.flush();
+            if len > 0 {
+                sched::breathe();
+            }
+            state = self.state.lock();
+        }
+        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
+        view::disown(&mut state.mapped, self.base);
+        owner.release(Resource::Frames, state.charged);
+        state.charged = 0;
+        state.shown.hide();
+        drop(state);
+        stale.flush();
+        owner.sections.lock().remove(&self.base);
+        machine().sections.remove(self.base, self.reserve);
+        if self.kind() == kind::POST {
+            // First the name, then the number: who gets that finds the name free.
+            post::deleted(self);
+        }
+        owner.release(Resource::Reserve, self.charged_reserve);
+        owner.release(Resource::Sections, 1);
+        MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
+        // What this text was bound to ends with it; argument sections belong to the bound task.
+        let bindings = core::mem::take(&mut *self.bindings.lock());
+        bindings.into_iter().flatten().for_each(|binding| _ = binding.end());
+        owner.unused();
+    }
+}
