@@ -6,7 +6,7 @@ mod timeout;
 
 pub use idle::{Stretch, breathe, in_stretches};
 use idle::idle;
-pub use timeout::{Timeout, at, wake_at};
+pub use timeout::{Timeout, at, grace_until, wake_at};
 
 use crate::fault;
 use crate::line;
@@ -99,13 +99,13 @@ pub fn begin_wait_as(thread: Saved<'_>, note: impl FnOnce(&mut Wait)) -> u64 {
     let ticket = begin_wait_that_is_looked_at(thread, note);
     // Only now: who kills the thread or ends the text from here on finds it waiting, and wakes it.
     if thread.domain().text.is_dead() {
-        at(0, Timeout::Grace(Arc::clone(&thread)));
+        grace_until(0, &thread, ticket);
     } else if thread.is_killed() {
         // A killed thread that waits inside a callee waits no longer than its callee's time. Without one yet: whoever kills it finds it
         // waiting.
         let deadline = thread.kill_deadline();
         if deadline != u64::MAX {
-            at(deadline, Timeout::Grace(Arc::clone(&thread)));
+            grace_until(deadline, &thread, ticket);
         }
     }
     ticket
@@ -178,17 +178,17 @@ pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Regi
 
 /// Ends a wait, if the thread is still in it, in one of the ways to do so.
 fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>) -> Option<T> {
-    let (left, timer) = {
+    let (left, timers) = {
         let mut wait = thread.wait.lock();
         if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
             return None;
         }
         let left = how(&mut wait.life)?;
         thread.card.rise();
-        (left, wait.timer.take())
+        (left, [wait.timer.take(), wait.grace.take()])
     };
-    if let Some((processor, key)) = timer {
-        // Its time-out would stay until it is due, which may be never.
+    for (processor, key) in timers.into_iter().flatten() {
+        // It would stay until it is due, which may be never.
         machine().processors[processor].timers(|timers| timers.cancel(key));
     }
     Some(left)

@@ -97,6 +97,8 @@ pub struct Wait {
     pub ticket: u64,
     /// Its time-out, and the processor that keeps it.
     pub timer: Option<(usize, ::sched::Key)>,
+    /// Likewise what ends it when the callee of a killed thread has had its time.
+    pub grace: Option<(usize, ::sched::Key)>,
     /// The timer of its waits for messages.
     pub limit: Option<post::limit::Set>,
     /// The wait that `call_scheduler` may end; 0: none. And whether one was ended before it began.
@@ -222,7 +224,7 @@ impl Thread {
                 last: None,
                 asked: None,
             }),
-            wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, limit: None, asleep: 0, woken: false, posted: false }),
+            wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, grace: None, limit: None, asleep: 0, woken: false, posted: false }),
             on_processor: AtomicBool::new(false),
             processor: AtomicUsize::new(here().index),
             killed: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use crate::machine::machine;
 use crate::pager;
 use crate::post::limit;
 use crate::processor::{Processor, here};
-use crate::thread::Thread;
+use crate::thread::{Thread, Wait};
 use abi::Error;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
@@ -40,10 +40,22 @@ pub fn at(deadline: u64, what: Timeout) -> (usize, ::sched::Key) {
 /// Ends this wait of the thread with `result` at `deadline`, unless it is over already.
 pub fn wake_at(deadline: u64, thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) {
     let new = at(deadline, Timeout::Wake { thread: thread.clone(), ticket, result });
+    keep(thread, ticket, new, |wait| &mut wait.timer);
+}
+
+/// The callee of a thread that is killed, or a text that has ended, has its time until `deadline`; this wait lasts no longer. Gone with the
+/// wait: one who waits again and again has one such timer.
+pub fn grace_until(deadline: u64, thread: &Arc<Thread>, ticket: u64) {
+    let new = at(deadline, Timeout::Grace(thread.clone()));
+    keep(thread, ticket, new, |wait| &mut wait.grace);
+}
+
+/// A timer stays as long as the wait that it was set for, in its place there.
+fn keep(thread: &Thread, ticket: u64, new: (usize, ::sched::Key), place: impl FnOnce(&mut Wait) -> &mut Option<(usize, ::sched::Key)>) {
     let unused = {
         let mut wait = thread.wait.lock();
         let waits = wait.life.phase() == Phase::Waiting && wait.ticket == ticket;
-        if waits { wait.timer.replace(new) } else { Some(new) }
+        if waits { place(&mut wait).replace(new) } else { Some(new) }
     };
     if let Some((processor, key)) = unused {
         machine().processors[processor].timers(|timers| timers.cancel(key));

@@ -4,7 +4,7 @@ use super::{Inner, Thread};
 use crate::machine::machine;
 use crate::pass;
 use crate::processor::Processor;
-use crate::sched::{self, Timeout};
+use crate::sched;
 use abi::Error;
 use abi::gate::attention;
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, USER_SYSTEM};
@@ -50,7 +50,7 @@ impl Thread {
         match ticket {
             Some(ticket) => {
                 if !self.in_own_text(&mut self.inner.lock()) {
-                    sched::at(deadline, Timeout::Grace(self.clone()));
+                    sched::grace_until(deadline, self, ticket);
                 }
                 // Its callee hears of it at once, and may come back early.
                 if !sched::wake(self, ticket, Err(Error::Killed)) {

@@ -19,6 +19,7 @@ mod faults;
 mod files;
 mod floods;
 mod fuzz;
+mod grace;
 mod hand_over;
 mod info;
 mod interrupts;
@@ -95,6 +96,7 @@ const GROUPS: &[Group] = &[
     Group { name: "lending", checks: lending::CHECKS },
     Group { name: "registers", checks: registers::CHECKS },
     Group { name: "deaths", checks: deaths::CHECKS },
+    Group { name: "grace", checks: grace::CHECKS },
     Group { name: "faults", checks: faults::CHECKS },
     Group { name: "exceptions", checks: exceptions::CHECKS },
     Group { name: "locks", checks: locks::CHECKS },

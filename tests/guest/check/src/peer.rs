@@ -124,6 +124,8 @@ pub mod op {
     pub const HOARD: u64 = 46;
     /// Stores the ticks at `w0` and does `w1` with `w2`...
     pub const STAMPED: u64 = 47;
+    /// Stores 1 at `w0`; when its caller is killed, sleeps up to `w1` times, stores how often at `w0` + 8 and 2 at `w0`.
+    pub const NAP: u64 = 48;
 }
 
 /// What only the program's own thread may do.
@@ -295,6 +297,7 @@ impl Skeleton for Ops {
                     other => value(other),
                 }
             }
+            op::NAP => works::nap(w[0], w[1]),
             op::HEED => works::heed(&PAIR, w[0], w[1], (0, 0)),
             op::HEED_AND_COUNT => works::heed(&PAIR, w[0], w[1], (w[2], w[3])),
             op::PANIC => panic!("as it was asked to"),

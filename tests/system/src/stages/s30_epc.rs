@@ -149,6 +149,13 @@ pub fn cases() -> Vec<Case> {
             "ok a_server_survives_its_callers_memory",
             "ok a_callee_is_told_of_its_callers_end",
         ]),
+        checks(
+            "grace",
+            "check grace",
+            &["a_killed_callers_waits_leave_nothing"],
+        )
+        .spread()
+        .timeout(300),
         checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
         checks("two_ways_at_once", "check deaths", &["an_end_is_told_when_it_is_over"]).cpus(2).timeout(400),
     ]

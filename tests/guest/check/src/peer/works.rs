@@ -4,11 +4,12 @@ use crate::memory::{load, store, word};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
+use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{self as sections, kind};
 use musubi::rt::gate::Values;
 use musubi::rt::itc::Here;
-use musubi::rt::{Mutex, fault, probe, section, task, thread, time};
+use musubi::rt::{Mutex, Trap, fault, probe, section, task, thread, time};
 
 pub static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
@@ -68,6 +69,19 @@ pub fn heed(pair: &[AtomicU64; 2], flag: u64, value: u64, (at, len): (u64, u64))
     }
     (at..at + len).step_by(PAGE as usize).for_each(|page| store(page, load(page) + 1));
     pair[1].store(value, Ordering::SeqCst);
+    store(flag, 2);
+    Values(0, 0)
+}
+
+/// Each of these waits is over at once; in half of the time that the callee has, at most.
+pub fn nap(flag: u64, count: u64) -> Values {
+    store(flag, 1);
+    while !thread::is_killed() {
+        core::hint::spin_loop();
+    }
+    let until = time::now_ns() + 500_000_000;
+    let waits = (0..count).take_while(|_| time::now_ns() < until);
+    store(flag + 8, waits.filter(|_| stub::sleep(&Trap, 1_000_000_000) == Err(Error::Killed)).count() as u64);
     store(flag, 2);
     Values(0, 0)
 }
