@@ -250,6 +250,7 @@ pub fn leave() -> Resume {
         here.attending();
         let current = here.local.hold().current.clone();
         if let Some(thread) = &current {
+            thread.leave_callbacks();
             if !thread.card.is_parked() && thread.may_end() {
                 thread.end(abi::Error::Killed.word());
                 // The next one may end, too: of a task that was killed, all do.
@@ -417,7 +418,8 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
 /// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let now = time::now();
-    let grace = thread.is_killed().then(|| now + thread.grace_left(now)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));
+    // A killed one may be back, or in a callback, without the kernel.
+    let grace = thread.is_killed().then(|| now + thread.grace_left(now).min(BEAT_NS)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));
     let grace = grace.or_else(|| thread.due.looks_in().map(|ns| now + ns));
     if grace.is_some() {
         // On each way out from now on: the callee may have returned.

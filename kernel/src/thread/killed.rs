@@ -1,9 +1,10 @@
 //! Threads that are to end, and how long their callees may take.
 
 use super::{Inner, Thread};
+use crate::epc;
 use crate::machine::machine;
 use crate::pass;
-use crate::processor::Processor;
+use crate::processor::{Processor, here};
 use crate::sched;
 use abi::Error;
 use abi::gate::attention;
@@ -11,6 +12,16 @@ use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_T
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use ::sched::Phase;
+
+/// Where a thread is, for who would end it.
+#[derive(PartialEq)]
+enum Place {
+    /// In its own task's text, and in nobody else's call.
+    Own,
+    /// There, but called by somebody whom it has called: that one is in the middle of something.
+    Callback,
+    Callee,
+}
 
 impl Thread {
     pub fn kill_deadline(&self) -> u64 {
@@ -63,9 +74,53 @@ impl Thread {
         }
     }
 
-    fn in_own_text(&self, inner: &mut Inner) -> bool {
+    fn place(&self, inner: &mut Inner) -> Place {
         inner.sync();
-        inner.depth() == 0 || inner.domain.text.owner().number == self.task.number
+        let depth = inner.depth();
+        if depth == 0 {
+            return Place::Own;
+        }
+        if inner.domain.text.owner().number != self.task.number {
+            return Place::Callee;
+        }
+        // Who has ended has nothing left to put in order.
+        let is_others = |depth: usize| {
+            let lead = inner.gate.lead(inner.gate.frame(depth).record);
+            let domain = lead.and_then(|(number, _)| inner.domain_number(number).ok());
+            domain.is_some_and(|domain| !domain.text.is_dead() && domain.text.owner().number != self.task.number)
+        };
+        if (1..depth).any(is_others) { Place::Callback } else { Place::Own }
+    }
+
+    fn in_own_text(&self, inner: &mut Inner) -> bool {
+        self.place(inner) == Place::Own
+    }
+
+    /// On the way out of the kernel, of the running thread: if it is killed, what a callee of its has called of its own program ends at once, and
+    /// the callee has its time.
+    pub fn leave_callbacks(self: &Arc<Thread>) {
+        if !self.is_killed() || self.card.is_parked() {
+            return;
+        }
+        while self.place(&mut self.inner.lock()) == Place::Callback {
+            let waits = {
+                let wait = self.wait.lock();
+                match wait.life.phase() {
+                    Phase::Waiting => Some(wait.ticket),
+                    _ if wait.life.runs_at(here().index) => None,
+                    // Later, then.
+                    _ => return,
+                }
+            };
+            if let Some(ticket) = waits {
+                sched::wake(self, ticket, Err(Error::Killed));
+                return;
+            }
+            let error = if self.domain().text.is_dead() { Error::Dead } else { Error::Killed };
+            if !epc::unwind(self, error) {
+                return;
+            }
+        }
     }
 
     /// Whether a killed thread is where it may be ended.

@@ -1,18 +1,22 @@
 //! What a killed caller leaves behind in those whom it has called, and these in the kernel.
 
 use crate::memory::{await_word, data, load, store};
-use crate::peer::{Peer, op};
+use crate::peer::{self, Peer, op};
 use crate::report::{Check, Outcome, doing};
 use crate::sched::leak;
 use crate::sections::everybody;
 use crate::{holds, same};
+use alloc::format;
 use alloc::string::String;
 use musubi::abi::layout::PAGE;
-use musubi::rt::{section, task, thread};
+use musubi::abi::task::exit;
+use musubi::command::Command;
+use musubi::rt::{Bound, section, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("a_killed_callers_waits_leave_nothing", waits_leave_nothing),
+    ("a_callee_has_its_time_when_its_callback_ends", callbacks_end),
 ];
 
 fn flags() -> Result<u64, String> {
@@ -49,4 +53,56 @@ fn waits_leave_nothing() -> Outcome {
     // A timer has more than twice as many. Where a wait takes long there are few, and the heap grows by that much for other reasons.
     holds!(grown < 16 * waits.max(1024), "the kernel's heap grew by {grown} bytes in {waits} waits that are over");
     peer.child.kill().map_err(doing("kill"))
+}
+
+/// A program calls another one, which calls it back in the middle of an update, and the thread or the program is killed there, or ends: the
+/// other one hears of it, and puts its data in order (pitfalls, H12).
+fn callbacks_end() -> Outcome {
+    let (peer, flag) = (leak(Peer::start()?), flags()?);
+    let own = peer::export().map_err(doing("gates"))?;
+    let gate = own.address();
+    for (n, what, how) in [(1, op::LOOP, "a thread that runs"), (2, op::SLEEP, "a thread that waits")] {
+        [flag, flag + 8].into_iter().for_each(|word| store(word, 0));
+        let call = move || {
+            let _ = peer.call(op::CALL_BACK, &[n, gate, what, flag]);
+            thread::park();
+        };
+        let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
+        await_word(flag);
+        time::sleep_ns(3_000_000);
+        caller.kill().map_err(doing("kill"))?;
+        same!(caller.join(), Ok(Error::Killed.word()), "{how}: how it ended");
+        same!(peer.pair(op::PAIR), Ok([n, n]), "{how}: the pair afterwards");
+        same!(load(flag + 8), Error::Killed.word(), "{how}: what the callee heard");
+    }
+    let ways = [
+        (3, op::LOOP, "a program that runs"),
+        (4, op::SLEEP, "a program that waits"),
+        (5, op::EXIT, "a program that exits"),
+    ];
+    for (n, what, how) in ways {
+        [flag, flag + 8].into_iter().for_each(|word| store(word, 0));
+        let [gate, n_word, what_word, flag_word] = [peer.gate, n, what, flag].map(|word| format!("{word:#x}"));
+        let words = ["check", "as", "call-back", &gate, &n_word, &what_word, &flag_word];
+        let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("child"))?;
+        if what != op::EXIT {
+            await_word(flag);
+            time::sleep_ns(3_000_000);
+            child.kill().map_err(doing("kill"))?;
+        }
+        let ended = child.wait_for(20_000_000_000).map_err(doing("wait"))?;
+        same!(ended.kind == exit::KILLED, what != op::EXIT, "{how}: how it ended: {}", ended.kind);
+        same!(peer.pair(op::PAIR), Ok([n, n]), "{how}: the pair afterwards");
+        same!(load(flag + 8), Error::Dead.word(), "{how}: what the callee heard");
+    }
+    peer.child.kill().map_err(doing("kill"))
+}
+
+/// Has the peer at `gate` call this program back.
+pub fn call_back(gate: u64, n: u64, what: u64, flag: u64) -> i32 {
+    let own = peer::export();
+    match own.and_then(|own| Bound::bind(gate, 0)?.call(0, [op::CALL_BACK, n, own.address(), what, flag, 0])) {
+        Ok(_) => 0,
+        Err(e) => 100 + e.word() as i32,
+    }
 }

@@ -126,6 +126,9 @@ pub mod op {
     pub const STAMPED: u64 = 47;
     /// Stores 1 at `w0`; when its caller is killed, sleeps up to `w1` times, stores how often at `w0` + 8 and 2 at `w0`.
     pub const NAP: u64 = 48;
+    /// Writes `w0` to the first half of a pair, makes a plain call of the gate at `w1` with op `w2` and the word `w3`, stores what that says
+    /// at `w3` + 8, writes the second half.
+    pub const CALL_BACK: u64 = 49;
 }
 
 /// What only the program's own thread may do.
@@ -298,6 +301,7 @@ impl Skeleton for Ops {
                 }
             }
             op::NAP => works::nap(w[0], w[1]),
+            op::CALL_BACK => works::call_back(&PAIR, w[0], w[1], [w[2], w[3]]),
             op::HEED => works::heed(&PAIR, w[0], w[1], (0, 0)),
             op::HEED_AND_COUNT => works::heed(&PAIR, w[0], w[1], (w[2], w[3])),
             op::PANIC => panic!("as it was asked to"),
@@ -317,6 +321,13 @@ fn ask(what: u64, with: u64) -> Result<u64, Error> {
         let _ = sync::wait(&ASKED, 1, 1_000_000);
     }
     Ok(WHAT[2].load(Ordering::SeqCst))
+}
+
+/// The gates, of whatever program, for anybody.
+pub fn export() -> Result<Gates, Error> {
+    let gates = Gates::export(Ops, 1)?;
+    gates.admit(&ANYBODY)?;
+    Ok(gates)
 }
 
 /// The program.

@@ -43,7 +43,9 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             Ok(_) => 0,
             Err(e) => 100 + e.word() as i32,
         },
-        // The same with 64 pages of arguments, of which it says where they are.
+        // The same, and the peer calls back.
+        "call-back" => crate::grace::call_back(at(0), at(1), at(2), at(3)),
+        // A call with 64 pages of arguments, of which it says where they are.
         "call-with-arguments" => match Bound::bind(at(0), 64 * PAGE).and_then(|b| {
             let args = b.binding().args;
             b.call(0, [at(1), at(2), at(3), args, 64 * PAGE, 0])

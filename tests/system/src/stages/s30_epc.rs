@@ -152,7 +152,7 @@ pub fn cases() -> Vec<Case> {
         checks(
             "grace",
             "check grace",
-            &["a_killed_callers_waits_leave_nothing"],
+            &["a_killed_callers_waits_leave_nothing", "a_callee_has_its_time_when_its_callback_ends"],
         )
         .spread()
         .timeout(300),

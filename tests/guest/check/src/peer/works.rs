@@ -7,9 +7,10 @@ use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{self as sections, kind};
+use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
 use musubi::rt::itc::Here;
-use musubi::rt::{Mutex, Trap, fault, probe, section, task, thread, time};
+use musubi::rt::{Mutex, Trap, fault, plain_call, probe, section, task, thread, time};
 
 pub static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
@@ -83,6 +84,15 @@ pub fn nap(flag: u64, count: u64) -> Values {
     let waits = (0..count).take_while(|_| time::now_ns() < until);
     store(flag + 8, waits.filter(|_| stub::sleep(&Trap, 1_000_000_000) == Err(Error::Killed)).count() as u64);
     store(flag, 2);
+    Values(0, 0)
+}
+
+/// The first half of a pair, a call that may not come back in time, the second half.
+pub fn call_back(pair: &[AtomicU64; 2], value: u64, gate: u64, [what, flag]: [u64; 2]) -> Values {
+    pair[0].store(value, Ordering::SeqCst);
+    let said = plain_call(gate, [what, flag, u64::MAX / 2, 0, 0, 0]).and_then(result_of);
+    store(flag + 8, said.map_or_else(Error::word, |_| 0));
+    pair[1].store(value, Ordering::SeqCst);
     Values(0, 0)
 }
 
