@@ -263,9 +263,9 @@ pub struct Word {
 }
 
 impl Word {
-    /// The same for everyone who means this word.
+    /// The same for everyone who means this word, and for nobody who means one that comes to lie there later.
     pub fn key(&self) -> (u64, u64) {
-        (self.section.base, self.offset)
+        (self.section.serial, self.offset)
     }
 
     /// Its value now.

@@ -21,6 +21,7 @@ use crate::sched;
 use crate::task::Task;
 use crate::text::Caller;
 use crate::view::{self, Change, Mapping, Shown, Stale};
+use crate::wait;
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
 use abi::refusal::Object;
 use abi::section::{NAME_LEN, kind};
@@ -116,6 +117,8 @@ impl State {
 
 pub struct Section {
     pub base: u64,
+    /// As `base`, but of no other section ever.
+    pub serial: u64,
     pub reserve: u64,
     pub(crate) hold: Arc<Hold>,
     charged_reserve: u64,
@@ -190,6 +193,7 @@ impl Section {
         let base = if new.at == 0 { hold.0.base } else { new.at };
         let section = Arc::new(Section {
             base,
+            serial: wait::serial(),
             reserve,
             hold,
             charged_reserve,

@@ -11,6 +11,7 @@ use ::sched::{Crowd, Phase};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
 
 /// Threads that wait for one event of one object; each repeats its call when woken.
@@ -93,7 +94,13 @@ pub fn rouse(thread: &Arc<Thread>) -> bool {
     ticket.is_some_and(|ticket| sched::wake(thread, ticket, Ok(0)))
 }
 
-/// A word of memory, by the section it lies in: the same word for everyone.
+/// For the next section that is made.
+pub fn serial() -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    MADE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A word of memory, by the section it lies in, which may have gone by now: the same word for everyone.
 type Key = (u64, u64);
 const BUCKETS: usize = 64;
 
@@ -111,7 +118,7 @@ struct Bucket {
 static WORDS: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(Bucket { waiters: BTreeMap::new(), came: 0 }) }; BUCKETS];
 
 fn bucket(key: Key) -> &'static Mutex<Bucket> {
-    &WORDS[(key.0 >> 21 ^ key.1 >> 2) as usize % BUCKETS]
+    &WORDS[(key.0 ^ key.1 >> 2) as usize % BUCKETS]
 }
 
 /// Of a thread: where it is found while it waits for a word, and perhaps afterwards.

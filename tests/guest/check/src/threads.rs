@@ -10,12 +10,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::info::feature;
-use musubi::abi::layout::PAGE;
+use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::refusal::Object;
+use musubi::abi::section::kind;
 use musubi::abi::task::{exit, state};
 use musubi::command::Command;
 use musubi::rt::sync::{wait, wake};
-use musubi::rt::{Condition, Mutex, Trap, task, thread, time};
+use musubi::rt::{Condition, Mutex, Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -38,6 +39,7 @@ pub const CHECKS: &[Check] = &[
     ("task_ends_while_others_are_busy", ends_while_busy),
     ("killed_while_waiting", killed_while_waiting),
     ("timers_do_not_pile_up", timers_do_not_pile_up),
+    ("a_wait_is_of_no_later_section", a_wait_is_of_no_later_section),
     ("clocks_go_forward", clocks),
     ("a_task_is_looked_at_while_its_views_grow", looked_at_while_it_grows),
 ];
@@ -422,6 +424,26 @@ fn timers_do_not_pile_up() -> Outcome {
     wake(word, 1);
     waiter.join().map_err(doing("join"))?;
     holds!(grown < 64 << 10, "the kernel's heap grew by {grown} bytes in 4000 waits that are over");
+    Ok(())
+}
+
+/// Who waits for a word of a section that is deleted waits for no word of the next one that comes to lie there.
+fn a_wait_is_of_no_later_section() -> Outcome {
+    let create =
+        |at, room| section::Section::create_at(PAGE, PAGE, kind::DATA, 0, at, room).map_err(doing("a section"));
+    // Whoever has room beside a section says where in it the others are to lie.
+    let beside = create(0, GRANULE)?;
+    let at = beside.base() + GRANULE;
+    let section = create(at, 0)?;
+    let waiter = thread::spawn(move || _ = stub::wait(&Trap, at, 0, u64::MAX), 0).map_err(doing("thread"))?;
+    while !task::threads().any(|t| t.thread == waiter.number() && t.state == state::WAITING) {
+        thread::yield_now();
+    }
+    section.delete().map_err(doing("delete"))?;
+    let _next = create(at, 0)?;
+    same!(stub::wake(&Trap, at, u64::MAX), Ok(0), "who waits for a word of the new section");
+    waiter.kill().map_err(doing("kill"))?;
+    same!(waiter.join(), Ok(Error::Killed.word()), "how the other one ended");
     Ok(())
 }
 

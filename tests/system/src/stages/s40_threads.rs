@@ -81,6 +81,7 @@ pub fn cases() -> Vec<Case> {
                 "task_ends_while_others_are_busy",
                 "killed_while_waiting",
                 "timers_do_not_pile_up",
+                "a_wait_is_of_no_later_section",
                 "clocks_go_forward",
                 "a_task_is_looked_at_while_its_views_grow",
             ],
