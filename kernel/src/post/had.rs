@@ -53,7 +53,10 @@ fn create(d: &Domain, number: u32) -> Result<u64, Error> {
     let at = address(machine().node, number.into());
     let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None };
     Section::create(new).map(|section| section.base).map_err(|error| {
-        let _ = pool().free(number, true, here().index, wake);
+        // `Dead`: it was made and is deleted again, and so the number is free, or another one's by now.
+        if error != Error::Dead {
+            let _ = pool().free(number, true, here().index, wake);
+        }
         match error {
             // To its maker it is a post.
             Error::SectionQuota | Error::SpaceQuota => Error::PostQuota,
