@@ -30,6 +30,8 @@ const NONE: usize = usize::MAX;
 #[derive(Clone, Copy)]
 struct Handler {
     gate: u64,
+    /// The serial number of the text that it was bound by: another one may come to have its gate's address.
+    text: u64,
     /// The device's section.
     section: u64,
 }
@@ -88,8 +90,12 @@ pub fn bind(domain: &Domain, base: u64, gate: u64) -> Result<u64, Error> {
     if line.is_of_another(domain) {
         return Err(Error::Busy);
     }
-    *line.handler.lock() = (gate != 0).then_some(Handler { gate, section: base });
+    *line.handler.lock() = (gate != 0).then_some(Handler { gate, text: domain.text.serial, section: base });
     line.aim();
+    if domain.text.is_dead() {
+        // It may have been looked for before.
+        text_ended(&domain.text);
+    }
     // As if one had come: so the scheduler gets to know the handler, and one that did come is not overlooked.
     line.serve(line.vector());
     Ok(u64::from(line.vector()))
@@ -165,11 +171,12 @@ pub fn seats_changed() {
     }
 }
 
-/// A text has ended: its interrupts are messages no more.
+/// A text has ended: its interrupts are messages no more, and nobody calls it for them.
 pub fn text_ended(text: &Section) {
     for line in lines() {
         let gone = line.notice.lock().take_if(|bound| core::ptr::eq(&*bound.text, text));
-        if gone.is_some() {
+        let called = line.handler.lock().take_if(|handler| handler.text == text.serial);
+        if gone.is_some() || called.is_some() {
             drop(gone);
             line.aim();
         }
@@ -249,7 +256,8 @@ impl Line {
 
     fn is_handler_of_another(&self, domain: &Domain) -> bool {
         let handler = *self.handler.lock();
-        handler.and_then(|h| gate::find_gate(h.gate)).is_some_and(|(text, ..)| !core::ptr::eq(&*text, &*domain.text))
+        let lives = |h: &Handler| gate::find_gate(h.gate).is_some_and(|(text, ..)| text.serial == h.text);
+        handler.filter(|h| h.text != domain.text.serial).is_some_and(|h| lives(&h))
     }
 
     /// Who is called, as long as a scheduler sits where they come to.

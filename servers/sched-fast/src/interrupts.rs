@@ -57,12 +57,15 @@ pub fn serve(event: &Event, calls: bool) -> bool {
                 Err(Error::TimedOut) if known.strikes + 1 < STRIKES => {
                     (known.strikes, late) = (known.strikes + 1, true)
                 }
+                Err(Error::Dead) => {
+                    // The kernel has forgotten it, too. It may have been started again: then what is told of is the gate of the new one.
+                    forget(line, bound.take(), Error::Dead);
+                    line.wanted.store(gate, Ordering::Release);
+                    wish();
+                }
                 Err(why) => {
                     // It is not to be called again, unless the driver binds it anew.
-                    let failed = bound.take();
-                    if let Some(mut last) = line.failed.try_lock() {
-                        *last = failed.map(|bound| (bound, why));
-                    }
+                    forget(line, bound.take(), why);
                     wish();
                     let _ = sched::give_back(vector, gate);
                     return why == Error::TimedOut;
@@ -78,6 +81,13 @@ pub fn serve(event: &Event, calls: bool) -> bool {
         let _ = sched::give_back(vector, 0);
     }
     late
+}
+
+/// Its binding is for the other thread to give back.
+fn forget(line: &Line, failed: Option<Bound>, why: Error) {
+    if let Some(mut last) = line.failed.try_lock() {
+        *last = failed.map(|bound| (bound, why));
+    }
 }
 
 fn wish() {
