@@ -21,7 +21,8 @@ pub fn make(thread: &Thread, level: u64) -> Result<(), Error> {
     }
     // In a flood no lock is taken that the one in the seat needs.
     if !thread.wish.set(level) {
-        return Ok(());
+        // Whoever is about to put it on the shelf may find nobody there any more, and takes this wish back with his own.
+        return if p.office.is_taken() { Ok(()) } else { Err(Error::NotSupported) };
     }
     if !p.office.shelve(thread) {
         thread.wish.take();
