@@ -33,4 +33,6 @@ pub trait Loader {
     fn place_as(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error>;
     /// From now on programs are found by the file server whose gates (interface `files`) are at `gate`. User 0 only.
     fn use_files(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
+    /// From now on Linux programs are run by the personality whose gates (interface `linux`) are at `gate`; 0: by nobody. User 0 only.
+    fn use_linux(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
 }

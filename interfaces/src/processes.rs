@@ -46,7 +46,7 @@ pub const LIMITS: usize = size_of::<Limits>();
 pub trait Processes {
     /// Starts a program as an encoded [`Request`](crate::request::Request) says, as a child of the calling thread's task, in a group
     /// ([`group`], or one of the same user's). Value: its number. If it is refused, `reason` holds one line for people, ended by NUL.
-    /// `Busy`: asked by a message while the sender's own start is under way; as for the others.
+    /// `Busy`: asked by a message while the sender's own start is under way, or so many of the sender's are; as for the others.
     fn spawn(&self, caller: &Caller, request: &[u8], group: u64, reason: &mut [u8]) -> Result<u64, Error>;
     /// Waits at most `timeout` ns until somebody ([`whom`]) has ended. Value: a child that has ended and was not forgotten, of any or of this
     /// group; or the process itself, of the same user. By a message `timeout` is 0 or for ever (`u64::MAX`): the answer comes when it

@@ -6,7 +6,7 @@ mod asked;
 use crate::directory::Directory;
 use crate::ledger::Book;
 use crate::policy::{Policy, Verdict};
-use crate::system::{FILES, NAMES, Server};
+use crate::system::{FILES, LINUX, NAMES, Server};
 use crate::{describe, doing};
 use alloc::format;
 use alloc::string::String;
@@ -291,6 +291,9 @@ impl Tender {
         {
             let _ = names.stand(self.server.name, false);
         }
+        if self.server.name == LINUX {
+            let _ = self.loader.use_linux(0);
+        }
         self.supervisor.enter(self.index, state);
         let mut all = self.supervisor.all.lock();
         while !core::mem::take(&mut all[self.index].hurry) {
@@ -380,6 +383,9 @@ impl Tender {
         }
         if self.server.name == FILES {
             self.loader.use_files(directory.lookup(FILES)?)?;
+        }
+        if self.server.name == LINUX && directory.names().is_some() {
+            self.loader.use_linux(directory.lookup(LINUX)?)?;
         }
         Ok(())
     }

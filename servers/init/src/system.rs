@@ -37,7 +37,7 @@ pub const SERVERS: [Server; 10] = [
         ..server("bin/console", CONSOLE, "nothing is printed but this log, and nothing typed")
     },
     Server { streams: true, ..server("bin/pipes", "pipes", "no pipes between programs") },
-    server("bin/linux", "linux", "no Linux programs"),
+    server("bin/linux", LINUX, "no Linux programs"),
     Server { ledger: true, ..server("bin/sched", "sched", "no scheduler but the kernel's round robin") },
 ];
 
@@ -45,6 +45,8 @@ pub const SERVERS: [Server; 10] = [
 pub const NAMES: &str = "names";
 /// The one that the loader is told of.
 pub const FILES: &str = "files";
+/// The other one that the loader is told of.
+pub const LINUX: &str = "linux";
 /// The one that the shell talks to people by.
 pub const CONSOLE: &str = "console";
 /// Programs that the `sched` server starts.

@@ -40,6 +40,8 @@ pub struct Process {
     pub tree: Arc<Tree>,
     pub map: Mutex<Map>,
     pub descriptors: Mutex<Descriptors>,
+    /// Whether it has its first descriptors.
+    pub looked: AtomicBool,
     pub signals: Mutex<Signals>,
     pub program: Mutex<ProgramName>,
     pub directory: Mutex<Vec<u8>>,

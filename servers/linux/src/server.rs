@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as linux;
 use window::foreign::{After, Personality};
 
@@ -165,7 +165,8 @@ impl<M: Machine> Server<M> {
             text: loaded.text,
             tree: Arc::new(tree),
             map: Mutex::new(loaded.map),
-            descriptors: Mutex::new(self.standard(&spawn.streams)),
+            descriptors: Mutex::default(),
+            looked: AtomicBool::new(false),
             signals: Mutex::default(),
             program: Mutex::new(ProgramName::new(&path, file)),
             directory: Mutex::new(b"/".to_vec()),
@@ -195,6 +196,15 @@ impl<M: Machine> Server<M> {
         }
     }
 
+    /// The first descriptors. What streams are is asked on the program's own thread, when it comes in here first: who starts a program names
+    /// any gate, and a start by message runs on a thread of the system's, which would call another method of any server there.
+    fn look_at_streams(&self, process: &Process) {
+        if !process.looked.load(Ordering::Relaxed) && !process.looked.swap(true, Ordering::Relaxed) {
+            let standard = self.standard(&process.streams);
+            *process.descriptors.lock() = standard;
+        }
+    }
+
     /// Descriptors 0, 1 and 2.
     fn standard(&self, streams: &[StreamRef; 3]) -> Descriptors {
         let mut descriptors = Descriptors::default();
@@ -221,7 +231,10 @@ impl<M: Machine> Server<M> {
         let served = {
             let mut call = Call { server: self, process: &process, frame, since };
             match call.frame.reason {
-                reason::SYSCALL => self.system_call(&mut call),
+                reason::SYSCALL => {
+                    self.look_at_streams(&process);
+                    self.system_call(&mut call)
+                }
                 _ => Err(Stop::End(fault(&call))),
             }
         };

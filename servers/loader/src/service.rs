@@ -13,7 +13,6 @@ use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::loader::{Loader, PLACE, Place};
-use musubi::interfaces::names::NamesService;
 use musubi::interfaces::request::{LEN_MAX, Request};
 use musubi::rt::{Mutex, Once, Section, fault, section};
 use musubi::{Caller, Error};
@@ -26,7 +25,8 @@ pub struct Service {
     files: Once<FilesService>,
     /// Where servers stand that are started again and again, by the base of their texts.
     places: Mutex<Vec<Arc<Stand>>>,
-    /// The personality that was called last; bound as long as anybody uses it.
+    /// Who runs Linux programs, while anybody does. It is not looked up where a request says: starts are asked for on threads of the
+    /// system's, too, and those would call a method of whatever server's gate that is.
     linux: Mutex<Option<Arc<LinuxService>>>,
     pub placements: Placements,
 }
@@ -159,27 +159,13 @@ impl Service {
     }
 
     fn start_linux(&self, request: &Request, section: u64, len: u64) -> Result<u64, Refusal> {
-        let none = |_| Refusal { error: Error::NotSupported, reason: "no service runs Linux programs".into() };
-        let linux = self.personality(request.names).map_err(none)?;
+        let none = || Refusal { error: Error::NotSupported, reason: "no service runs Linux programs".into() };
+        let linux = self.linux.lock().clone().ok_or_else(none)?;
         let mut reason = [0; 256];
         linux.spawn(&request.encode(), section, len, &mut reason).map_err(|error| {
             let len = reason.iter().position(|&b| b == 0).unwrap_or(reason.len());
             Refusal { error, reason: String::from_utf8_lossy(&reason[..len]).into_owned() }
         })
-    }
-
-    fn personality(&self, names: u64) -> Result<Arc<LinuxService>, Error> {
-        if names == 0 {
-            return Err(Error::NotFound);
-        }
-        let gate = NamesService::new_with_args(names, 4096).always().lookup("linux")?;
-        if let Some(known) = self.linux.lock().as_ref().filter(|known| known.service().gate() == gate) {
-            return Ok(known.clone());
-        }
-        // Whoever answers for the name may say another gate each time: what was bound before goes with its last user, without the lock.
-        let new = Arc::new(LinuxService::new(gate).always());
-        let _before = self.linux.lock().replace(new.clone());
-        Ok(new)
     }
 }
 
@@ -202,6 +188,22 @@ impl Loader for Service {
         // It is restarted where it stood: nobody needs to say it again.
         let files = self.files.get_or_try(|| Ok::<_, Error>(FilesService::new(gate).always()))?;
         if files.service().gate() == gate { Ok(()) } else { Err(Error::Exists) }
+    }
+
+    fn use_linux(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
+        }
+        let mut linux = self.linux.lock();
+        let is_known = linux.as_ref().is_some_and(|known| known.service().gate() == gate);
+        // It is restarted where it stood, too. What was bound before goes with its last user, without the lock.
+        let _before = match gate {
+            0 => linux.take(),
+            _ if is_known => None,
+            _ => linux.replace(Arc::new(LinuxService::new(gate).always())),
+        };
+        drop(linux);
+        Ok(())
     }
 
     fn place(&self, caller: &Caller, path: &[u8], place: &mut [u8; PLACE]) -> Result<(), Error> {

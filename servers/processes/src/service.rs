@@ -13,7 +13,7 @@ use musubi::interfaces::processes::{LIMITS, ProcessInfo, Processes, RECORD, whom
 use musubi::interfaces::request::{LEN_MAX, Request};
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
-use musubi::rt::serve::defer;
+use musubi::rt::serve::{away, defer};
 use musubi::rt::{Condition, Mutex, Once, fault, task, time};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
@@ -162,9 +162,12 @@ impl Processes for Service {
             request.payer = caller.task;
         }
         self.await_entry(caller, caller.task)?;
+        // A server that takes part in it may be away for seconds.
+        let away = away(caller)?;
         let ticket = self.table.lock().begin(by(caller), group)?;
         let mut line = [0; 256];
         let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.encode(), &mut line));
+        drop(away);
         let task = match started {
             Ok(task) => task,
             Err(error) => {

@@ -114,6 +114,7 @@ fn copy<M: Machine>(call: &Call<'_, M>, task: u64, begin: Begin) -> Result<(), E
         tree: process.tree.clone(),
         map: Mutex::new(map),
         descriptors: Mutex::new(process.descriptors.lock().clone()),
+        looked: AtomicBool::new(true),
         signals: Mutex::new(process.signals.lock().of_child()),
         program: Mutex::new(process.program.lock().clone()),
         directory: Mutex::new(process.directory.lock().clone()),

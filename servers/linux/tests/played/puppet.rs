@@ -40,7 +40,10 @@ impl<'a> Puppet<'a> {
                 payer: 0,
             })
             .unwrap();
-        Puppet::of(server, task)
+        let mut puppet = Puppet::of(server, task);
+        // With its first call its streams are looked at.
+        puppet.call(linux_raw_sys::general::__NR_getpid.into(), &[]);
+        puppet
     }
 
     /// A program that was started, such as a child.

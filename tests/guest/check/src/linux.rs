@@ -1,22 +1,27 @@
 //! Linux programs that start others and end in every way: nothing of them is left. (They need Debian's busybox in the machine.)
 
 use crate::deaths::settled;
+use crate::processes::END_NS;
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::exit;
-use musubi::command::Command;
-use musubi::interfaces::processes::{group, whom};
-use musubi::processes;
-use musubi::rt::{task, time};
+use musubi::abi::start::StreamRef;
+use musubi::abi::task::{USER_SYSTEM, exit};
+use musubi::command::{Child, Command};
+use musubi::interfaces::processes::{ProcessesClient, group, whom};
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::{Answers, Gates, task, time};
+use musubi::{Caller, names, processes};
 
 pub const CHECKS: &[Check] = &[
     ("nothing_is_left_of_those_who_fork", nothing_is_left),
     ("a_group_ends_with_those_who_were_forked", a_group_ends),
     ("who_cannot_fork_is_told", who_cannot_fork),
+    ("a_start_by_message_calls_nobody_as_the_system", calls_nobody),
 ];
 
 /// How often it is done between looking.
@@ -125,4 +130,45 @@ fn who_cannot_fork() -> Outcome {
     let how = child.wait_for(20_000_000_000).map_err(doing("wait"))?;
     same!((how.kind, how.code), (exit::EXITED, 6), "the next one");
     Ok(())
+}
+
+/// A service of any interface that knows who has called it.
+struct Spy;
+
+/// Calls by the system, and by others.
+static CALLS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+impl Skeleton for Spy {
+    const IDENTITY: u32 = 0;
+
+    fn dispatch(&self, caller: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        CALLS[usize::from(caller.user != USER_SYSTEM)].fetch_add(1, Ordering::SeqCst);
+        Values(0, 0)
+    }
+}
+
+/// A start that is asked for by a message runs on a thread of the system's. What it names as its names and its streams is called on the
+/// program's own thread or not at all: a person's gate, none, or a server's, where the same number is another method (waiting for hours, or
+/// what only the system may have done).
+fn calls_nobody() -> Outcome {
+    let gates = Gates::export(Spy, 8).map_err(doing("gates"))?;
+    gates.admit(&ANYBODY).map_err(doing("acl"))?;
+    let client = names::lookup("processes").and_then(ProcessesClient::bind).map_err(doing("bind"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let posts = client.by_post(&answers).map_err(doing("by_post"))?;
+    let mut reason = client.alloc(256).map_err(doing("room"))?;
+    let known = |name| names::lookup(name).map_err(doing(name));
+    let others = [("the clock's gate", known("clock")?), ("the supervisor's gate", known("servers")?)];
+    for (what, gate) in [("a spy's gate", gates.address()), ("no gate", 8)].into_iter().chain(others) {
+        let spied = StreamRef { gate, id: 0 };
+        let command = (0..3).fold(busybox().arg(b"exit 6").names(gate), |command, n| command.stream(n, spied));
+        let began = time::now_ns();
+        let started = posts.spawn(&command.request(), group::SAME, &mut reason).and_then(|one| one.wait());
+        let child = Child { task: started.map_err(|e| format!("with {what}: {e}"))? };
+        same!(child.wait_for(END_NS).map(|exit| exit.code), Ok(6), "its end, with {what}");
+        holds!(time::now_ns() - began < END_NS / 10, "with {what} it took {} ns", time::now_ns() - began);
+        same!(CALLS[0].load(Ordering::SeqCst), 0, "calls by the system, with {what}");
+    }
+    holds!(CALLS[1].load(Ordering::SeqCst) > 0, "the program has not looked at its streams");
+    gates.close().map_err(doing("close"))
 }

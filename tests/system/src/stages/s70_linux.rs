@@ -48,6 +48,7 @@ pub fn cases() -> Vec<Case> {
                 "nothing_is_left_of_those_who_fork",
                 "a_group_ends_with_those_who_were_forked",
                 "who_cannot_fork_is_told",
+                "a_start_by_message_calls_nobody_as_the_system",
             ],
         )
         .put(BUSYBOX, "/bin/busybox")
