@@ -77,6 +77,13 @@ impl Service {
         self.ledger.get().ok_or(Error::NotFound)?.keep(name, &record)
     }
 
+    /// What cannot be kept is not so: or it would be until the next restart only, though its caller has heard of an error.
+    fn enter(&self, table: &mut Table, name: String, entry: Entry) -> Result<(), Error> {
+        self.keep(&name, &entry)?;
+        table.enter(name, entry);
+        Ok(())
+    }
+
     /// Names that have gone need not be kept.
     fn forget(&self, table: &mut Table) -> Result<(), Error> {
         let ledger = self.ledger.get().ok_or(Error::NotFound)?;
@@ -97,14 +104,13 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let mut entry = table.publish(name.clone(), gate, of, owner, user);
+        let mut entry = table.entry_for(&name, gate, of, owner, user);
         if entry == Err(Error::Quota) && table.makes_room(time::now_ns(), owner) {
-            entry = table.publish(name.clone(), gate, of, owner, user);
+            entry = table.entry_for(&name, gate, of, owner, user);
         }
         self.forget(&mut table)?;
-        let entry = entry?;
         // In one step with the table: who publishes next is written down next.
-        self.keep(&name, &entry)
+        self.enter(&mut table, name, entry?)
     }
 
     fn lookup(&self, name: &str) -> Result<u64, Error> {
@@ -126,8 +132,8 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
-        let entry = table.stand(name, stands)?;
-        self.keep(name, &entry).map(|()| entry.task)
+        let entry = table.standing(name, stands)?;
+        self.enter(&mut table, String::from(name), entry).map(|()| entry.task)
     }
 
     fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error> {
@@ -140,5 +146,25 @@ impl Names for Service {
         let len = found.len().min(name.len()).min(NAME_MAX);
         name[..len].copy_from_slice(&found[..len]);
         Ok(found.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_not_known() {
+        // Nobody keeps anything.
+        let service = Service { table: Mutex::new(Table::new()), ledger: Once::new() };
+        let mut table = Table::new();
+        let alive = |_| Some(7);
+        let new = table.entry_for("pipes", 1, 7, alive, |_| Some(USER_SYSTEM));
+        assert!(service.enter(&mut table, "pipes".into(), new.unwrap()).is_err());
+        assert_eq!(table.lookup("pipes", alive), None);
+        table.enter("pipes".into(), new.unwrap());
+        let stands = table.standing("pipes", true).unwrap();
+        assert!(service.enter(&mut table, "pipes".into(), stands).is_err());
+        assert_eq!(table.lookup("pipes", |_| None), None, "it does not stand");
     }
 }

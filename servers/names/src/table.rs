@@ -64,11 +64,11 @@ impl Table {
         self.entries.values().filter(of_own).count() < left
     }
 
-    /// Gives `name` to `gate` of `task`, unless another task that is still there has it. One of the system's gets it from a person's: or
-    /// whoever is faster could keep the system from offering a service, and offer it himself.
-    pub fn publish(
+    /// What `name` is to stand for if it is given to `gate` of `task`, unless another task that is still there has it. One of the system's gets
+    /// it from a person's: or whoever is faster could keep the system from offering a service, and offer it himself. Nothing is given yet.
+    pub fn entry_for(
         &mut self,
-        name: String,
+        name: &str,
         gate: u64,
         task: u64,
         owner: impl Fn(u64) -> Option<u64>,
@@ -83,7 +83,7 @@ impl Table {
             return Err(Error::TooBig);
         }
         let mut stands = false;
-        match self.entries.get(&name) {
+        match self.entries.get(name) {
             // The next one where it stood is the only one that may have it.
             Some(entry) if entry.stands && entry.gate == gate && owner(gate) == Some(task) => stands = true,
             Some(entry) if entry.task != task && entry.alive(&owner) && (!is_system(task) || is_system(entry.task)) => {
@@ -99,9 +99,12 @@ impl Table {
                 }
             }
         }
-        let entry = Entry { gate, task, stands };
+        Ok(Entry { gate, task, stands })
+    }
+
+    /// From now on the name stands for that.
+    pub fn enter(&mut self, name: String, entry: Entry) {
         self.entries.insert(name, entry);
-        Ok(entry)
     }
 
     /// Somebody was refused: the dead are thrown out, if that was not done just now. Whether it was, and he may find room.
@@ -119,11 +122,9 @@ impl Table {
         self.full = self.full.max(self.entries.len()).min(MAX);
     }
 
-    /// Whether a name stands from now on.
-    pub fn stand(&mut self, name: &str, stands: bool) -> Result<Entry, Error> {
-        let entry = self.entries.get_mut(name).ok_or(Error::NotFound)?;
-        entry.stands = stands;
-        Ok(*entry)
+    /// What a name is to stand for if it stands, or does not, from now on.
+    pub fn standing(&self, name: &str, stands: bool) -> Result<Entry, Error> {
+        self.entries.get(name).map(|entry| Entry { stands, ..*entry }).ok_or(Error::NotFound)
     }
 
     pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
@@ -176,6 +177,27 @@ mod tests {
 
     fn entry(gate: u64, task: u64) -> Entry {
         Entry { gate, task, stands: false }
+    }
+
+    impl Table {
+        fn publish(
+            &mut self,
+            name: String,
+            gate: u64,
+            task: u64,
+            owner: impl Fn(u64) -> Option<u64>,
+            user: impl Fn(u64) -> Option<u64>,
+        ) -> Result<Entry, Error> {
+            let entry = self.entry_for(&name, gate, task, owner, user)?;
+            self.enter(name, entry);
+            Ok(entry)
+        }
+
+        fn stand(&mut self, name: &str, stands: bool) -> Result<Entry, Error> {
+            let entry = self.standing(name, stands)?;
+            self.enter(name.into(), entry);
+            Ok(entry)
+        }
     }
 
     /// By tasks of whom none is the system's.
