@@ -3,7 +3,8 @@
 //! Nobody tells the sender of a plain message that its receiver has ended. So a wait that takes long goes on as one that began with a
 //! message to the server ([`request::WATCH`]), asking for one request. Whoever has received that has received all before it. If
 //! it ends, so does the wait (docs/decisions/0009); if it knows nothing of the request, it says so: then that went to another one,
-//! who has ended.
+//! who has ended. Of these messages one lies at a server that receives nothing, and one more that is answered as soon as it is received:
+//! before that no further one is sent, for each would be charged to this program's account.
 
 use abi::{AclEntry, Error};
 use alloc::collections::VecDeque;
@@ -24,6 +25,9 @@ const TURN_NS: u64 = 100_000_000;
 const DOUBTS: u32 = 3;
 /// Tags rest: an answer that comes after all is not to be taken for another one's.
 const RESTING: usize = 64;
+/// An answer to what was to be answered as soon as it was received may be lost with a server: after so long another one is sent, and
+/// after twice as long the next.
+const LOST_NS: u64 = 10_000_000_000;
 
 /// A post of this program's, and what is to come there. For one thread at a time.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ struct Request {
     state: State,
     /// How often its server did not know of it.
     doubts: u32,
+    /// What was sent to its server before it: see [`Server`].
+    watches: u32,
 }
 
 impl Request {
@@ -78,9 +84,41 @@ struct Server {
     /// Of which program that is an instance; 0: whoever may send here.
     original: u64,
     under_way: u32,
+    /// How often it was asked for a request, and what of that may lie there.
+    watches: u32,
+    lies: Lies,
+    /// See [`LOST_NS`].
+    lost_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lies {
+    Nothing,
+    /// One that is received without a word.
+    One,
+    /// That, and one that is answered when it is received, sent at that moment.
+    Two(u64),
 }
 
 impl Server {
+    /// What was sent there has been received.
+    fn has_received(&mut self) {
+        (self.lies, self.lost_ns) = (Lies::Nothing, LOST_NS);
+    }
+
+    /// Whether it may be asked for a request now, and whether it is to answer at once.
+    fn may_ask(&mut self, now: u64) -> Option<bool> {
+        match self.lies {
+            Lies::Nothing => Some(false),
+            Lies::One => Some(true),
+            Lies::Two(since) if now.saturating_sub(since) < self.lost_ns => None,
+            Lies::Two(_) => {
+                self.lost_ns = self.lost_ns.saturating_mul(2);
+                Some(true)
+            }
+        }
+    }
+
     /// Whether an answer is from there. Another instance of the program may have taken over.
     fn has_sent(&mut self, text: u64) -> bool {
         if self.text != text {
@@ -96,23 +134,36 @@ impl Server {
 impl Inside {
     fn came(&mut self, message: &Message) {
         let [status, first, second, ..] = message.words;
-        // A server does not know of the request that it was asked for.
-        let unknown = request::of_head(message.op).1 == request::WATCH;
-        let head = if unknown { first as u32 } else { message.op };
+        // Of the request that it was asked for a server says whether it knows of it.
+        let (identity, tag, _) = request::of_head(message.op);
+        let told = tag == request::WATCH;
+        let unknown = told && second != request::KNOWN;
+        let head = if told { first as u32 } else { message.op };
         let tag = request::of_head(head).1;
         let Inside { requests, servers, strangers, .. } = self;
         let found = requests.get_mut(tag as usize).filter(|one| one.head == head && one.is_under_way());
         let Some(one) = found.filter(|one| servers[one.server].has_sent(message.text)) else {
-            // A server may say that it does not know of a request any more, as its answer is on the way, or here.
-            let late = unknown && servers.iter().any(|server| server.text == message.text);
+            // A server may speak of a request whose answer is on the way, or here.
+            let mut late = false;
+            for server in servers.iter_mut().filter(|server| told && server.text == message.text) {
+                late = true;
+                if server.identity == identity {
+                    server.has_received();
+                }
+            }
             *strangers += u64::from(!late);
             return;
         };
-        if !unknown {
+        // What was sent before what it has received it has received, too.
+        let server = &mut servers[one.server];
+        if told || one.watches == server.watches {
+            server.has_received();
+        }
+        if !told {
             self.end(tag, request::values_of([status, first, second]));
-        } else if one.doubts + 1 == DOUBTS {
+        } else if unknown && one.doubts + 1 == DOUBTS {
             self.end(tag, Err(Error::Dead));
-        } else {
+        } else if unknown {
             one.doubts += 1;
         }
     }
@@ -181,7 +232,8 @@ impl Answers {
         let servers = &mut self.inside.borrow_mut().servers;
         let same = |one: &Server| (one.post, one.identity, one.original) == (post, identity, original);
         servers.iter().position(same).unwrap_or_else(|| {
-            servers.push(Server { post, identity, text, original, under_way: 0 });
+            let (watches, lies, lost_ns) = (0, Lies::Nothing, LOST_NS);
+            servers.push(Server { post, identity, text, original, under_way: 0, watches, lies, lost_ns });
             servers.len() - 1
         })
     }
@@ -203,7 +255,7 @@ impl Answers {
         let head = request::head(to.identity, tag, method);
         to.post.send(head, words, Some(self.post))?;
         to.under_way += 1;
-        let request = Request { head, server, state: State::UnderWay, doubts: 0 };
+        let request = Request { head, server, state: State::UnderWay, doubts: 0, watches: to.watches };
         if again {
             free.pop_front();
             requests[tag as usize] = request;
@@ -258,9 +310,10 @@ impl Answers {
         Ok(())
     }
 
-    /// Waits for so long, or for less, asking for one of the requests.
+    /// Waits for so long, or for less, asking for one of the requests if its server has received what it was asked before.
     fn watch(&self, ns: u64) -> Result<(), Error> {
-        let (at, to, asked, identity, several) = {
+        let now = time::now_ns();
+        let (at, to, asked, identity, several, asks) = {
             let inside = &mut *self.inside.borrow_mut();
             let (Some(at), several) = inside.next() else {
                 let message = self.post.receive(ns)?;
@@ -268,12 +321,25 @@ impl Answers {
                 return Ok(());
             };
             let Request { head, server, .. } = inside.requests[at];
-            let to = &inside.servers[server];
-            (server, to.post, head, to.identity, several)
+            let to = &mut inside.servers[server];
+            let asks = to.may_ask(now);
+            (server, to.post, head, to.identity, several, asks)
         };
-        let head = request::head(identity, request::WATCH, 0);
-        let ns = if several { ns.min(TURN_NS) } else { ns };
-        match to.send_and_receive(head, [asked.into(), 0, 0, 0, 0, 0], self.post, ns) {
+        let ns = if several || asks != Some(false) { ns.min(TURN_NS) } else { ns };
+        let outcome = match asks {
+            None => section::info(to.0).and_then(|_| self.post.receive(ns)),
+            Some(at_once) => {
+                let before = self.asks(at, if at_once { Lies::Two(now) } else { Lies::One });
+                let head = request::head(identity, request::WATCH, 0);
+                let outcome = to.send_and_receive(head, [asked.into(), at_once.into(), 0, 0, 0, 0], self.post, ns);
+                if !matches!(outcome, Ok(_) | Err(Error::TimedOut | Error::Killed)) {
+                    // It was not sent, or its receiver has ended.
+                    self.asks(at, before);
+                }
+                outcome
+            }
+        };
+        match outcome {
             Ok(message) => self.came(&message),
             Err(Error::TimedOut) => {}
             Err(error @ Error::Killed) => return Err(error),
@@ -289,6 +355,13 @@ impl Answers {
             }
         }
         Ok(())
+    }
+
+    /// A server is asked for a request: what may lie there then. Value: what did before.
+    fn asks(&self, server: usize, lies: Lies) -> Lies {
+        let to = &mut self.inside.borrow_mut().servers[server];
+        to.watches = to.watches.wrapping_add(1);
+        core::mem::replace(&mut to.lies, lies)
     }
 
     /// Runs something that waits for answers to requests of here, one step after each message.

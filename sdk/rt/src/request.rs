@@ -17,8 +17,10 @@ pub const CALL: usize = 7;
 
 /// Requests that one sender has under way are told apart by numbers below this one.
 pub const TAG_MAX: u32 = 0xfff;
-/// Tag of a message that asks for nothing, and is not answered: its sender waits, and hears if its receiver ends.
+/// Tag of a message that asks for nothing: its sender waits, and hears if its receiver ends. Its first word is the head of a request; it is
+/// answered (with that, and [`KNOWN`] or 0) if the receiver does not know of that, or if the second word is not 0.
 pub const WATCH: u32 = TAG_MAX;
+pub const KNOWN: u64 = 1;
 const TAG_AT: u32 = 8;
 const IDENTITY_AT: u32 = 20;
 /// An identity is below this.

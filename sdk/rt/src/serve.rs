@@ -253,9 +253,11 @@ impl Office {
                 compiler_fence(Ordering::SeqCst);
                 serving.set(false);
                 let Some(outcome) = outcome else {
-                    let asked = message.words[0];
-                    if !self.knows(message.back, asked as u32) {
-                        next.set(Some(reply(Ok(Values(asked, 0)))));
+                    let [asked, at_once, ..] = message.words;
+                    let knows = self.knows(message.back, asked as u32);
+                    if !knows || at_once != 0 {
+                        let known = if knows { request::KNOWN } else { 0 };
+                        next.set(Some(reply(Ok(Values(asked, known)))));
                     }
                     continue;
                 };

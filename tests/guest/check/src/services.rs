@@ -53,6 +53,7 @@ pub const CHECKS: &[Check] = &[
     ("clients_that_end_harm_nobody", clients_that_end_harm_nobody),
     ("who_collects_nothing_harms_nobody", floods::who_collects_nothing_harms_nobody),
     ("a_flood_at_random", floods::a_flood_at_random),
+    ("who_waits_leaves_little_lying", floods::who_waits_leaves_little_lying),
 ];
 
 /// How many milliseconds a peer is given that ends as it is asked to.

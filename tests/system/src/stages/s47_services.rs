@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
                 "clients_that_end_harm_nobody",
                 "who_collects_nothing_harms_nobody",
                 "a_flood_at_random",
+                "who_waits_leaves_little_lying",
             ],
         )
         .timeout(600)

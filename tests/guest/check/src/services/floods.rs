@@ -1,6 +1,6 @@
 //! Who sends anything, and who collects nothing, harm nobody.
 
-use super::{END_NS, answers, ask, by_post, post_of};
+use super::{END_NS, answers, ask, by_post, post_of, send};
 use crate::peer::{Peer, op, six};
 use crate::report::{Outcome, doing};
 use crate::sections::everybody;
@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::interfaces::names::NamesClient;
-use musubi::rt::post::{Body, Post};
+use musubi::rt::later::{Answer, Later};
+use musubi::rt::post::{Body, Message, Post};
 use musubi::rt::request::{self, TAG_MAX, of_head};
 use musubi::rt::serve::Count;
 use musubi::rt::{Answers, task, thread, time};
@@ -148,4 +149,49 @@ pub fn a_flood_at_random() -> Outcome {
     same!(answers.strangers(), 0, "other messages");
     same!(ask(&to, op::ADD, &[0]), Ok(sum), "the sum in the end");
     peer.end()
+}
+
+/// A server that receives nothing for a long time: whoever waits for several of its answers leaves two messages there besides the requests, and
+/// goes on when it is back.
+pub fn who_waits_leaves_little_lying() -> Outcome {
+    const WAIT_NS: u64 = 700_000_000;
+    let post = Post::any().map_err(doing("a post"))?;
+    let answers = answers()?;
+    let to = Later::to(post, &answers, 0);
+    let requests: Result<Vec<_>, _> = (0..2).map(|_| send(&to, op::ADD, &[1])).collect();
+    let mut requests = requests?;
+    // What has come, without requests.
+    let lying = || -> Vec<Message> {
+        let all = core::iter::from_fn(|| post.receive(0).ok());
+        all.filter(|message| of_head(message.op).1 == request::WATCH).collect()
+    };
+    for round in 0..3 {
+        same!(requests[0].wait_for(WAIT_NS), Err(Error::TimedOut), "round {round}: nobody answers");
+        let watches = lying();
+        holds!((1..=2).contains(&watches.len()), "round {round}: {} messages", watches.len());
+        // As a server that is at work on it.
+        for one in watches.iter().filter(|one| one.words[1] != 0) {
+            let known = [0, one.words[0], request::KNOWN, 0, 0, 0];
+            Post(one.back).send(one.op, known, None).map_err(doing("answering"))?;
+        }
+        same!(requests[0].is_ready(), false, "round {round}: an answer");
+    }
+    // As one that knows of nothing.
+    let ended = |requests: &mut Vec<Answer<u64>>| requests.iter_mut().all(Answer::is_ready);
+    let until = time::now_ns() + END_NS;
+    while !ended(&mut requests) {
+        holds!(time::now_ns() < until, "a server that knows nothing is believed in");
+        if let Some(one) = requests.iter_mut().find_map(|one| (!one.is_ready()).then_some(one)) {
+            let _ = one.wait_for(WAIT_NS / 5);
+        }
+        for one in lying() {
+            let unknown = [0, one.words[0], 0, 0, 0, 0];
+            Post(one.back).send(one.op, unknown, None).map_err(doing("answering"))?;
+        }
+    }
+    for one in requests {
+        same!(one.wait(), Err(Error::Dead), "a request");
+    }
+    same!(answers.strangers(), 0, "other messages");
+    post.free(true).map_err(doing("freeing"))
 }
