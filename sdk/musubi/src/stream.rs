@@ -1,8 +1,8 @@
 //! The program's streams, and printing.
 
 use crate::order::Order;
-use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use interfaces::stream::StreamService;
@@ -12,20 +12,44 @@ use rt::{Error, Mutex};
 /// Most bytes passed in one call: several calls fit into one argument section.
 const PART: usize = 8 << 10;
 
-/// One binding per server of streams, made at first use and kept.
-static CLIENTS: Mutex<Vec<(u64, &'static StreamService)>> = Mutex::new(Vec::new());
+/// One binding per server of streams, made at first use and kept as long as it is among those used last.
+static CLIENTS: Mutex<Clients<StreamService>> = Mutex::new(Clients::new());
 
-fn client(gate: u64) -> Result<&'static StreamService, Error> {
+/// So many: each has an argument section, and a program that works for others (the Linux personality) meets gates without an end.
+const MOST: usize = 64;
+
+/// By gate; the one used last comes last.
+struct Clients<T>(Vec<(u64, Arc<T>)>);
+
+impl<T> Clients<T> {
+    const fn new() -> Clients<T> {
+        Clients(Vec::new())
+    }
+
+    /// The one for a gate, and one that has to go for it.
+    fn of(&mut self, gate: u64, make: impl FnOnce(u64) -> T) -> (Arc<T>, Option<Arc<T>>) {
+        let all = &mut self.0;
+        let mut gone = None;
+        match all.iter().position(|one| one.0 == gate) {
+            Some(at) => all[at..].rotate_left(1),
+            None => {
+                if all.len() >= MOST {
+                    gone = Some(all.remove(0).1);
+                }
+                all.push((gate, Arc::new(make(gate))));
+            }
+        }
+        (all[all.len() - 1].1.clone(), gone)
+    }
+}
+
+fn client(gate: u64) -> Result<Arc<StreamService>, Error> {
     if gate == 0 {
         return Err(Error::NotFound);
     }
-    let mut clients = CLIENTS.lock();
-    if let Some(known) = clients.iter().find(|c| c.0 == gate) {
-        return Ok(known.1);
-    }
-    let made: &'static StreamService = Box::leak(Box::new(StreamService::new(gate)));
-    clients.push((gate, made));
-    Ok(made)
+    // Its binding ends with its last user, without the lock.
+    let (client, _gone) = CLIENTS.lock().of(gate, StreamService::new);
+    Ok(client)
 }
 
 /// A stream that can be read or written.
@@ -129,4 +153,25 @@ pub fn print_line(stream: usize, arguments: fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
     text.push('\n');
     write_in_turn(stream, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_bounded_and_those_used_last_stay() {
+        let mut clients = Clients::new();
+        let of = |clients: &mut Clients<u64>, gate: u64| clients.of(gate, |gate| gate);
+        for gate in 1..1000u64 {
+            let (one, gone) = of(&mut clients, gate);
+            assert_eq!((*one, gone.is_some()), (gate, clients.0.len() == MOST && gate > MOST as u64));
+            // It is used all the time.
+            let (first, gone) = of(&mut clients, 1);
+            assert_eq!((*first, gone), (1, None));
+            assert!(clients.0.len() <= MOST);
+        }
+        let (last, gone) = of(&mut clients, 2000);
+        assert_eq!((*last, gone.as_deref()), (2000, Some(&(999 - MOST as u64 + 2))), "the one used longest ago");
+    }
 }

@@ -41,6 +41,7 @@ pub const CHECKS: &[Check] = &[
     ("the_sender_is_told", the_sender_is_told),
     ("every_server_by_both_ways", system::every_server_by_both_ways),
     ("streams_by_their_posts", system::streams_by_their_posts),
+    ("streams_of_many_gates", system::streams_of_many_gates),
     ("a_pipe_ends_with_its_users", pipes::a_pipe_ends_with_its_users),
     ("no_program_has_all_pipes", pipes::no_program_has_all_pipes),
     ("every_skeleton_refuses", wild::every_skeleton_refuses),

@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
                 "the_sender_is_told",
+                "streams_of_many_gates",
                 "a_pipe_ends_with_its_users",
                 "no_program_has_all_pipes",
                 "every_skeleton_refuses",

@@ -1,9 +1,11 @@
 //! The system's own servers.
 
 use super::{answers, result_of};
+use crate::peer::{Peer, op};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::vec::Vec;
+use musubi::abi::start::StreamRef;
 use musubi::command::Command;
 use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
@@ -16,7 +18,8 @@ use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::later::{Answer, Later};
-use musubi::rt::{section, time};
+use musubi::rt::{section, task, time};
+use musubi::stream::Stream;
 use musubi::{Error, Rights, names};
 
 /// One question to each server of the system, by its gate and by its post (K1-5, 9).
@@ -144,4 +147,18 @@ pub fn a_file_that_may_not_be_read() -> Outcome {
     }
     same!(run(0, 0), Err(Error::BadProgram), "an empty file");
     files::remove(PATH).map_err(doing("remove"))
+}
+
+/// A program that meets streams of ever new gates, as the personality does, keeps bindings to some of them only.
+pub fn streams_of_many_gates() -> Outcome {
+    const GATES: u64 = 120;
+    let peer = Peer::start()?;
+    let sections = || task::info(task::identity().task).map_or(0, |info| info.used.sections);
+    let before = sections();
+    for _ in 0..GATES {
+        let gate = peer.call(op::RAW, &[0, 0]).map_err(doing("a gate"))?;
+        same!(Stream(StreamRef { gate, id: 0 }).is_console(), false, "what has no such method");
+    }
+    holds!(sections() < before + GATES - 40, "{} sections more for {GATES} gates", sections() - before);
+    peer.end()
 }
