@@ -13,6 +13,9 @@ pub mod mode {
 
 #[interface]
 pub trait Console {
+    /// From now on only this task's text sets modes and says who is in the foreground, while it lives. User 0 only.
+    #[repeat]
+    fn is_controlled_by(&self, caller: &Caller, task: u64) -> Result<(), Error>;
     /// One of [`mode`].
     #[repeat]
     fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error>;

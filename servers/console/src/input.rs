@@ -4,19 +4,43 @@ use crate::lines::Lines;
 use crate::output::Output;
 use alloc::vec;
 use alloc::vec::Vec;
+use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::console::mode;
 use musubi::processes::{self, ProcessInfo};
 use musubi::rt::serve::away;
-use musubi::rt::{Condition, Mutex, section};
+use musubi::rt::{Condition, Mutex, section, task};
 use musubi::{Caller, Error};
+
+/// Whose text it is that init has named; while that one is not there, it is the first one that sets a mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Controller {
+    task: u64,
+    text: u64,
+}
+
+impl Controller {
+    /// Whether this text, which is that task's, is it, or is from now on; `owner` says whose a text is, while it is there.
+    fn may(&mut self, text: u64, owner: impl Fn(u64) -> Option<u64>, lives: impl Fn(u64) -> bool) -> bool {
+        if self.task != 0 && lives(self.task) {
+            return owner(text) == Some(self.task);
+        }
+        if self.text != text {
+            if self.text != 0 && owner(self.text).is_some() {
+                return false;
+            }
+            self.text = text;
+        }
+        true
+    }
+}
 
 pub struct Input {
     lines: Mutex<Lines>,
     arrived: Condition,
     /// Those that `^C` ends.
     foreground: Mutex<Vec<u64>>,
-    /// The text that sets modes: the first that did, while it lives.
-    controller: Mutex<u64>,
+    /// The text that sets modes.
+    controller: Mutex<Controller>,
     at_end: bool,
 }
 
@@ -27,7 +51,7 @@ impl Input {
             lines: Mutex::new(Lines::new()),
             arrived: Condition::new(),
             foreground: Mutex::new(Vec::new()),
-            controller: Mutex::new(0),
+            controller: Mutex::default(),
             at_end,
         }
     }
@@ -99,15 +123,36 @@ impl Input {
         Ok(())
     }
 
-    fn control(&self, caller: &Caller) -> Result<(), Error> {
-        let mut controller = self.controller.lock();
-        if *controller != caller.text {
-            let lives = *controller != 0 && section::info(*controller).is_ok_and(|info| info.base == *controller);
-            if lives {
-                return Err(Error::Denied);
-            }
-            *controller = caller.text;
+    /// Whoever was faster than the one that init names loses it to that one.
+    pub fn is_controlled_by(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM {
+            return Err(Error::Denied);
         }
+        *self.controller.lock() = Controller { task, text: 0 };
         Ok(())
+    }
+
+    fn control(&self, caller: &Caller) -> Result<(), Error> {
+        let owner = |text| section::info(text).ok().filter(|info| info.base == text).map(|info| info.owner);
+        let may = self.controller.lock().may(caller.text, owner, |task| task::info(task).is_some());
+        if may { Ok(()) } else { Err(Error::Denied) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_named_is_the_only_one() {
+        // The text 10 * n is the task n's.
+        let owner = |text: u64| Some(text / 10);
+        let mut controller = Controller::default();
+        assert!(controller.may(30, owner, |_| true) && !controller.may(40, owner, |_| true), "the first one");
+        assert!(controller.may(40, |text| (text == 40).then_some(4), |_| true), "the next one");
+        controller = Controller { task: 7, text: 0 };
+        assert!(!controller.may(40, owner, |_| true) && controller.may(70, owner, |_| true));
+        assert!(controller.may(40, owner, |task| task != 7), "when it has ended");
+        assert!(!controller.may(40, owner, |_| true), "nothing of that stays");
     }
 }

@@ -109,6 +109,10 @@ impl Stream for Service {
 }
 
 impl Console for Service {
+    fn is_controlled_by(&self, caller: &Caller, task: u64) -> Result<(), Error> {
+        self.input.is_controlled_by(caller, task)
+    }
+
     fn set_mode(&self, caller: &Caller, mode: u64) -> Result<(), Error> {
         self.input.set_mode(caller, mode)
     }

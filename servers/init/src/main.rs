@@ -170,7 +170,9 @@ impl System {
             command = command.stream(id, stream.unwrap_or_default());
         }
         let all = core::iter::once(&b"shell"[..]).chain(args.iter().copied());
-        command.args(all).spawn_by(self.loader).map_err(|e| format!("{}: {e}", system::SHELL))
+        let shell = command.args(all).spawn_by(self.loader).map_err(|e| format!("{}: {e}", system::SHELL))?;
+        SUPERVISOR.console_is_for(shell.task);
+        Ok(shell)
     }
 
     /// Runs the command line of `./musubi exec`: one word is a line for the shell, several are the words of one command.

@@ -6,7 +6,7 @@ mod asked;
 use crate::directory::Directory;
 use crate::ledger::Book;
 use crate::policy::{Policy, Verdict};
-use crate::system::{FILES, LINUX, NAMES, Server};
+use crate::system::{CONSOLE, FILES, LINUX, NAMES, Server};
 use crate::{describe, doing};
 use alloc::format;
 use alloc::string::String;
@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
+use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::ledger;
 use musubi::interfaces::loader::{LoaderClient, PLACE, Place};
 use musubi::interfaces::ready;
@@ -37,6 +38,8 @@ pub struct Supervisor {
     orders: Mutex<Vec<(&'static str, u64, u64)>>,
     ordered: AtomicU64,
     carried_out: AtomicU64,
+    /// The task of the shell that the console is for.
+    shell: AtomicU64,
     pub directory: Directory,
     book: &'static Book,
 }
@@ -87,6 +90,7 @@ impl Supervisor {
             orders: Mutex::new(Vec::new()),
             ordered: AtomicU64::new(0),
             carried_out: AtomicU64::new(0),
+            shell: AtomicU64::new(0),
             directory: Directory::new(),
             book,
         }
@@ -170,6 +174,22 @@ impl Supervisor {
                 self.carried_out.fetch_add(1, Ordering::SeqCst);
                 self.changed.notify_all();
             }
+        }
+    }
+
+    /// A shell has been started. The console is told, and the next console will be.
+    pub fn console_is_for(&self, shell: u64) {
+        self.shell.store(shell, Ordering::SeqCst);
+        self.tell_console();
+    }
+
+    /// Without a console there is nobody to be told.
+    fn tell_console(&self) {
+        let shell = self.shell.load(Ordering::SeqCst);
+        let told = self.directory.lookup(CONSOLE).and_then(|gate| ConsoleClient::bind_with_args(gate, 0));
+        if let (Ok(console), true) = (told, shell != 0) {
+            let _ = console.is_controlled_by(shell);
+            let _ = console.unbind();
         }
     }
 
@@ -383,6 +403,9 @@ impl Tender {
         }
         if self.server.name == FILES {
             self.loader.use_files(directory.lookup(FILES)?)?;
+        }
+        if self.server.name == CONSOLE {
+            self.supervisor.tell_console();
         }
         if self.server.name == LINUX && directory.names().is_some() {
             self.loader.use_linux(directory.lookup(LINUX)?)?;

@@ -15,13 +15,14 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::command::Command;
 use musubi::ended;
 use musubi::files::{self, File};
+use musubi::interfaces::console::{ConsoleService, mode};
 use musubi::interfaces::counter::CounterClient;
 use musubi::interfaces::files::how;
 use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
 use musubi::interfaces::stream::StreamService;
-use musubi::rt::{Answers, Bound, section, thread, time};
+use musubi::rt::{Answers, Bound, section, task, thread, time};
 use musubi::servers::{self, Server, acts as act, state};
 use musubi::{Error, names};
 
@@ -38,6 +39,7 @@ pub const CHECKS: &[Check] = &[
     ("what_is_needed_is_not_given_up", needed),
     ("files_are_lost_and_said_to_be", files_are_lost),
     ("drivers_and_personality", drivers),
+    ("the_next_console_is_the_shells", next_console),
     ("what_cannot_be_asked_for", refused),
     ("who_stays_bound_keeps_nothing", stays_bound),
     ("a_fault_in_one_leaves_the_others", apart::a_fault_in_one),
@@ -315,6 +317,20 @@ fn drivers() -> Outcome {
     })?;
     have("sched", act::RESTART)?;
     holds!(crate::sched::lines(0)?[0].starts_with("none"), "a scheduler that nobody has chosen");
+    Ok(())
+}
+
+/// Whoever is faster than the shell does not get what `^C` ends, and raw keys.
+fn next_console() -> Outcome {
+    let console = ConsoleService::new_with_args(gate("console")?, 4096);
+    for round in 0..3 {
+        have("console", act::RESTART)?;
+        for _ in 0..20 {
+            same!(console.set_mode(mode::RAW), Err(Error::Denied), "the mode, round {round}");
+            same!(console.foreground(0), Err(Error::Denied), "the foreground, round {round}");
+        }
+        same!(console.is_controlled_by(task::identity().task), Err(Error::Denied), "saying so oneself");
+    }
     Ok(())
 }
 

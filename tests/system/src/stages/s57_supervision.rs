@@ -26,6 +26,7 @@ pub fn cases() -> Vec<Case> {
                 "what_is_needed_is_not_given_up",
                 "files_are_lost_and_said_to_be",
                 "drivers_and_personality",
+                "the_next_console_is_the_shells",
                 "what_cannot_be_asked_for",
                 "who_stays_bound_keeps_nothing",
                 "a_fault_in_one_leaves_the_others",
