@@ -180,7 +180,7 @@ const RULES: &[Rule] = &[
         ["secrets", "branches_are_forgotten_around_secrets"],
     ),
     rule(
-        "CUBIX-8",
+        "CUBIX-9",
         "an_original_keeps_its_address",
         "kernel/src/section.rs",
         [
@@ -197,7 +197,7 @@ const RULES: &[Rule] = &[
         ["anew", "who_binds_anew_calls_whom_it_has_bound"],
     ),
     rule(
-        "CUBIX-42",
+        "CUBIX-58",
         "only_who_sits_names_threads",
         "kernel/src/seat.rs",
         [
