@@ -196,7 +196,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::Dead);
     }
     target.check(&caller, Rights::CALL)?;
-    let callee = thread.domain_for(inner, target)?;
+    let callee = domain_of_callee(thread, inner, target)?;
     let gates = if binding.caller_stack { 0 } else { binding.block.count };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
         return Err(Error::BadArgument);
@@ -216,6 +216,12 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::Changed);
     }
     Ok(binding)
+}
+
+/// `Changed`: there was no room, and will be when the thread has left the kernel, with what texts that have ended have left.
+fn domain_of_callee(thread: &Thread, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
+    let made = thread.domain_for(inner, text);
+    made.map_err(|error| if error.is_quota() && inner.is_to_shed() { Error::Changed } else { error })
 }
 
 /// What the callee is told, and the gate needs.
@@ -285,7 +291,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
 fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block, generation: u64) -> Result<u64, Error> {
     let caller = inner.domain.clone();
     inner.make_plain(thread)?;
-    let callee = thread.domain_for(inner, text)?;
+    let callee = domain_of_callee(thread, inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;
     if !text.entered(thread, record, generation) {
         inner.gate.clear_record(record);

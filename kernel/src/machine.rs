@@ -156,6 +156,24 @@ impl Hold {
     }
 }
 
+/// An address of a text that clones of it are named by: no other section begins there as long as there are any. They pay for what they reserve
+/// themselves, which is more.
+pub struct Kept(u64);
+
+impl Kept {
+    /// Call under the lock of a section that is there or is a clone of what was, so that nobody else can have got there yet.
+    pub fn at(base: u64) -> Kept {
+        machine().slice.lock().keep(base);
+        Kept(base)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        machine().slice.lock().let_go(self.0);
+    }
+}
+
 /// Where the stacks of a node begin.
 pub fn stacks_base(node: u64) -> u64 {
     slice_base(node) + SLICE_LEN - STACKS_LEN

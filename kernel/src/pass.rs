@@ -50,7 +50,7 @@ fn settle_lap(here: &Processor, lap: Lap) {
                 core::mem::take(&mut wait.woken)
             };
             // Looked at only now: who puts the scheduler out has found the thread, or is seen here.
-            if wanted || thread.is_killed() || !here.office.is_taken() {
+            if wanted || thread.is_killed() || thread.falls.load(Ordering::SeqCst) || !here.office.is_taken() {
                 unpark(&thread);
             }
         } else if is_bearer {

@@ -13,7 +13,7 @@ use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::info::user::Places;
 use crate::keyed::TaskView;
-use crate::machine::{Hold, machine, spare_heap_for};
+use crate::machine::{Hold, Kept, machine, spare_heap_for};
 use crate::pager::Paged;
 use crate::place::Place;
 use crate::post;
@@ -124,7 +124,7 @@ pub struct Section {
     charged_reserve: u64,
     pub(crate) kind: AtomicU64,
     pub(crate) original: AtomicU64,
-    original_hold: Once<Arc<Hold>>,
+    kept_original: Once<Kept>,
     pub state: Mutex<State>,
     /// Texts: what they export, and what they are bound to.
     pub gates: Mutex<GateTable>,
@@ -199,7 +199,7 @@ impl Section {
             charged_reserve,
             kind: AtomicU64::new(new.kind),
             original: AtomicU64::new(base),
-            original_hold: Once::new(),
+            kept_original: Once::new(),
             state: Mutex::new(State {
                 len,
                 owner: new.owner.clone(),
@@ -384,9 +384,9 @@ impl Section {
                 new.charged = resident;
                 new.name = state.name;
                 clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
-                if kind == kind::TEXT && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
+                if kind == kind::TEXT && !state.deleted && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
                     // Lists name clones by that address: nobody else comes to lie there while one of them is.
-                    clone.original_hold.call_once(|| self.original_hold.get().unwrap_or(&self.hold).clone());
+                    clone.kept_original.call_once(|| Kept::at(self.original()));
                     clone.original.store(self.original(), Ordering::Release);
                 }
                 new.show(&clone);
@@ -441,6 +441,9 @@ impl Section {
 fn room_at(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error> {
     if !at.is_multiple_of(GRANULE) {
         return Err(Error::BadAddress);
+    }
+    if machine().slice.lock().is_kept(at) {
+        return Err(Error::Exists);
     }
     let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;
     let sibling = Section::named(sibling)?;

@@ -6,6 +6,7 @@ use crate::domain::Domain;
 use crate::fault;
 use crate::line;
 use crate::machine::machine;
+use crate::pass;
 use crate::post;
 use crate::processor::{self, Processor, Scope};
 use crate::sched;
@@ -217,7 +218,10 @@ pub fn forget_text(text: &Section) {
 fn wake_inside(text: &Section) -> bool {
     let mut is_inside = false;
     sched::in_stretches(machine().threads.all(), |thread| {
-        is_inside |= fault::text_ended(&thread, text);
+        if fault::text_ended(&thread, text) {
+            is_inside = true;
+            pass::unpark(&thread);
+        }
         let ticket = {
             let wait = thread.wait.lock();
             (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)

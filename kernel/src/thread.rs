@@ -167,6 +167,13 @@ pub enum Begin {
     Window { registers: Registers, segments: (u64, u64) },
 }
 
+impl Inner {
+    /// Whether there are domains that are of no use any more, and have not been taken down yet.
+    pub fn is_to_shed(&self) -> bool {
+        !self.gone.is_empty()
+    }
+}
+
 impl Thread {
     /// Makes a thread that waits for [`Thread::start`].
     pub fn create(task: &Arc<Task>, text: &Arc<Section>, begin: Begin) -> Result<Arc<Thread>, Error> {
@@ -369,6 +376,14 @@ impl Thread {
         inner.gone.push(domain);
         self.sheds.store(true, Ordering::SeqCst);
         here().attend();
+    }
+
+    /// A thread that rests does not go on by the short way, where nobody would look, if there is something to look at.
+    pub fn keep_from_short(&self) {
+        self.due.keep_from_short(&self.card);
+        if self.falls.load(Ordering::SeqCst) {
+            self.card.do_not_lie();
+        }
     }
 
     /// Gives back what such domains have. Call without locks.

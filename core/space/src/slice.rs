@@ -29,6 +29,8 @@ pub struct Slice {
     cursor: u64,
     /// Base and end of each range that is taken; they never overlap.
     taken: BTreeMap<u64, u64>,
+    /// Granules that stay taken when the range in which they are is given back: how many want that, and whether it is so.
+    kept: BTreeMap<u64, (u32, bool)>,
 }
 
 impl Slice {
@@ -36,7 +38,7 @@ impl Slice {
     pub fn new(base: u64, len: u64) -> Slice {
         let end = base.saturating_add(len) & !(GRANULE - 1);
         let base = round_up(base, GRANULE).unwrap_or(end).min(end);
-        Slice { base, end, cursor: base, taken: BTreeMap::new() }
+        Slice { base, end, cursor: base, taken: BTreeMap::new(), kept: BTreeMap::new() }
     }
 
     /// Takes `len` bytes, rounded up to whole granules, at an address that has not been taken since the search last
@@ -68,7 +70,33 @@ impl Slice {
         debug_assert!(known, "{extent:x?} was not taken");
         if known {
             self.taken.remove(&extent.base);
+            for (&base, (_, is_alone)) in self.kept.range_mut(extent.base..extent.base + extent.len) {
+                self.taken.insert(base, base + GRANULE);
+                *is_alone = true;
+            }
         }
+    }
+
+    /// The granule at `base`, in a range that is taken, is nobody else's until as many [`Slice::let_go`] as there were of this.
+    pub fn keep(&mut self, base: u64) {
+        self.kept.entry(base).or_default().0 += 1;
+    }
+
+    /// One who has kept the granule at `base` wants it no more.
+    pub fn let_go(&mut self, base: u64) {
+        let Some((count, is_alone)) = self.kept.get_mut(&base) else { return };
+        *count -= 1;
+        if *count == 0 {
+            if *is_alone {
+                self.taken.remove(&base);
+            }
+            self.kept.remove(&base);
+        }
+    }
+
+    /// Whether somebody keeps the granule at `base`.
+    pub fn is_kept(&self, base: u64) -> bool {
+        self.kept.contains_key(&base)
     }
 
     /// The first `unit`-aligned address in `[from, end)` with `len` free bytes after it.

@@ -3,6 +3,7 @@
 
 use super::own::{self, Time};
 use crate::domain::Domain;
+use crate::processor::here;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_SYSTEM_NS, USER_SYSTEM};
@@ -74,6 +75,8 @@ pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
     let is_inside = (1..=inner.depth()).any(|depth| is_ended(inner, depth, text));
     if is_inside {
         thread.falls.store(true, Ordering::SeqCst);
+        // It is woken by the long way only.
+        thread.card.do_not_lie();
     }
     for depth in 1..inner.depth() {
         if is_ended(inner, depth, text) && inner.bereft.0.iter().all(|call| call.depth != depth) {
@@ -90,8 +93,8 @@ pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
 /// A thread that is in calls of texts that have ended is about to go on in user code: not in one of these, where another text may lie by
 /// then; and not by the gate, when what they have called returns.
 pub fn fall(thread: &Arc<Thread>) {
-    if own::waits(thread).is_some() {
-        // When it goes on.
+    if !thread.wait.lock().life.runs_at(here().index) {
+        // When it goes on: until then, whoever has woken it writes what it is told.
         return;
     }
     thread.falls.store(false, Ordering::SeqCst);

@@ -203,7 +203,7 @@ fn hurry(thread: &Arc<Thread>) {
     }
 }
 
-pub(super) fn waits(thread: &Thread) -> Option<u64> {
+fn waits(thread: &Thread) -> Option<u64> {
     let wait = thread.wait.lock();
     (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
 }

@@ -376,7 +376,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
         } else {
             thread.on_processor.store(false, Ordering::Release);
             card.lie();
-            thread.due.keep_from_short(card);
+            thread.keep_from_short();
         }
         posted = core::mem::take(&mut wait.posted);
     });
@@ -436,7 +436,7 @@ pub fn lies(thread: &Thread, ticket: u64) {
     let wait = thread.wait.lock();
     if wait.life.phase() == Phase::Waiting && wait.ticket == ticket {
         thread.card.lie();
-        thread.due.keep_from_short(&thread.card);
+        thread.keep_from_short();
     }
 }
 

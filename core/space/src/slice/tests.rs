@@ -40,6 +40,30 @@ fn what_was_given_back_waits_for_the_next_lap() {
 }
 
 #[test]
+fn what_is_kept_stays_taken_until_nobody_wants_it() {
+    let mut slice = Slice::new(BASE, SMALL * GRANULE);
+    let whole = slice.take(SMALL * GRANULE).unwrap();
+    let kept = BASE + 3 * GRANULE;
+    slice.keep(kept);
+    slice.keep(kept);
+    slice.give(whole);
+    assert!(slice.is_kept(kept));
+    assert_eq!(slice.take_at(kept, GRANULE), None);
+    assert_eq!(slice.take_at(BASE, SMALL * GRANULE), None);
+    slice.let_go(kept);
+    assert_eq!(slice.take_at(kept, GRANULE), None, "somebody wants it still");
+    slice.let_go(kept);
+    assert!(!slice.is_kept(kept));
+    let whole = slice.take_at(BASE, SMALL * GRANULE).unwrap();
+    // Whoever lets go before the range is given back changes nothing.
+    slice.keep(kept);
+    slice.let_go(kept);
+    slice.let_go(kept);
+    slice.give(whole);
+    assert!(slice.take_at(BASE, SMALL * GRANULE).is_some());
+}
+
+#[test]
 fn a_fixed_place_is_taken_whole_or_not_at_all() {
     let mut slice = Slice::new(BASE, SMALL * GRANULE);
     assert!(slice.take_at(BASE + 2 * GRANULE, 2 * GRANULE).is_some());

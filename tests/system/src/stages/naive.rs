@@ -183,10 +183,7 @@ const RULES: &[Rule] = &[
         "CUBIX-9",
         "an_original_keeps_its_address",
         "kernel/src/section.rs",
-        [
-            "                    clone.original_hold.call_once(|| self.original_hold.get().unwrap_or(&self.hold).clone());\n",
-            "",
-        ],
+        ["                    clone.kept_original.call_once(|| Kept::at(self.original()));\n", ""],
         ["anew", "nobody_comes_to_lie_where_a_clones_original_was"],
     ),
     rule(
