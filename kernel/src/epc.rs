@@ -143,7 +143,11 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     let caller = inner.domain.clone();
     let address = records(caller.number) + slot(binding);
     let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
-    let caller_stack = if known { false } else { connect(thread, inner, binding, address)?.caller_stack };
+    let caller_stack = if known {
+        false
+    } else {
+        connect(thread, inner, binding, address).map_err(|error| or_again(inner, error))?.caller_stack
+    };
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let callee = inner.domain_number(record.domain)?;
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
@@ -157,7 +161,7 @@ fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_sta
     let address = records(inner.domain.number) + slot(binding);
     if caller_stack {
         // Its record does not tell of a change.
-        connect(thread, inner, binding, address).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;
+        connect(thread, inner, binding, address).map_err(|why| if why == Error::Busy { Error::Changed } else { or_again(inner, why) })?;
     }
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let r = inner.area.registers();
@@ -196,7 +200,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::Dead);
     }
     target.check(&caller, Rights::CALL)?;
-    let callee = domain_of_callee(thread, inner, target)?;
+    let callee = thread.domain_for(inner, target)?;
     let gates = if binding.caller_stack { 0 } else { binding.block.count };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
         return Err(Error::BadArgument);
@@ -219,9 +223,8 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
 }
 
 /// `Changed`: there was no room, and will be when the thread has left the kernel, with what texts that have ended have left.
-fn domain_of_callee(thread: &Thread, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
-    let made = thread.domain_for(inner, text);
-    made.map_err(|error| if error.is_quota() && inner.is_to_shed() { Error::Changed } else { error })
+fn or_again(inner: &Inner, error: Error) -> Error {
+    if error.is_quota() && inner.is_to_shed() { Error::Changed } else { error }
 }
 
 /// What the callee is told, and the gate needs.
@@ -255,7 +258,8 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         return Ok(());
     }
     text.check(&caller, Rights::CALL)?;
-    let entered = connect_plain(thread, inner, &text, block, generation).and_then(|record| {
+    let record = connect_plain(thread, inner, &text, block, generation).map_err(|error| or_again(inner, error));
+    let entered = record.and_then(|record| {
         let arrival = Arrival {
             record,
             index,
@@ -291,7 +295,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
 fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block, generation: u64) -> Result<u64, Error> {
     let caller = inner.domain.clone();
     inner.make_plain(thread)?;
-    let callee = domain_of_callee(thread, inner, text)?;
+    let callee = thread.domain_for(inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;
     if !text.entered(thread, record, generation) {
         inner.gate.clear_record(record);

@@ -249,6 +249,11 @@ impl Section {
             }
         }
         MACHINE.sections.fetch_add(1, Ordering::Relaxed);
+        if new.at != 0 && !is_post && machine().slice.lock().is_kept(base) {
+            // It was not when the room was looked for.
+            section.delete();
+            return Err(Error::Exists);
+        }
         if !section.note_name(&new.entry) || new.owner.is_finished() {
             // The text or the task ended meanwhile and may not have seen this section.
             section.delete();

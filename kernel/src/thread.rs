@@ -168,9 +168,9 @@ pub enum Begin {
 }
 
 impl Inner {
-    /// Whether there are domains that are of no use any more, and have not been taken down yet.
+    /// Whether there are domains of texts that have ended, and have not been taken down yet.
     pub fn is_to_shed(&self) -> bool {
-        !self.gone.is_empty()
+        self.gone.iter().any(|domain| domain.text.is_dead())
     }
 }
 

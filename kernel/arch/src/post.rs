@@ -200,7 +200,8 @@ impl Card {
     /// It was written down that the thread rests, and all of its state is there. It can go on anywhere.
     pub fn lie(&self) {
         set(&self.last, percpu::index() as u64);
-        self.rests.store(ANYWHERE, Ordering::Release);
+        // Whoever has something for it to look at ([`Card::do_not_lie`]) finds it so, or is found when that is asked next.
+        self.rests.swap(ANYWHERE, Ordering::SeqCst);
     }
 
     /// If that is so, it is not to go on by the short way, though it waits.
