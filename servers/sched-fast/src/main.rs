@@ -29,6 +29,8 @@ const ABSENT_MS: u64 = 1;
 const PATIENCE_MS: u64 = 7;
 /// The same if it is not there: others run in between, and each look comes later than a ms after the one before.
 const ABSENT_PATIENCE_MS: u64 = 6;
+/// One look before that it is given up if by the clock so much is over.
+const LATE_NS: u64 = 8_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {
@@ -200,7 +202,9 @@ impl Level {
             self.since = now.saturating_sub(ms * NS_PER_MS);
         }
         self.waited_ms += ms;
-        if self.waited_ms >= if self.absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS } {
+        let patience = if self.absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS };
+        let is_late = self.waited_ms + ms >= patience && now - self.since >= LATE_NS;
+        if self.waited_ms >= patience || is_late {
             self.desk.give_up(now - self.since, self.absent);
             // So the `sched` server knows that it is not this level that has failed.
             task::exit(Error::TimedOut.word() as i32);

@@ -99,9 +99,9 @@ fn from_elsewhere() -> Outcome {
         task::threads()
             .filter(|one| numbers.contains(&one.thread))
             .for_each(|one| on[one.processor as usize].push(one.thread));
-        let (victim, targets) = on.into_iter().enumerate().max_by_key(|(_, on)| on.len()).ok_or("no processor")?;
-        holds!(targets.len() >= SLEEPERS / processors, "only {} sleepers on processor {victim}", targets.len());
-        let targets: &'static Vec<u64> = leak(targets);
+        let most = on.iter().map(Vec::len).max().unwrap_or(0);
+        holds!(most >= SLEEPERS / processors, "at most {most} sleepers on a processor");
+        let on: &'static Vec<Vec<u64>> = leak(on);
         let (here, requests) = (leak(Here::find().map_err(doing("who runs where"))?), leak(AtomicU64::new(0)));
         let body = move || {
             let me = task::identity().thread;
@@ -109,11 +109,15 @@ fn from_elsewhere() -> Outcome {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                if here.running().nth(victim) == Some(me) {
+                // Always of another processor, wherever it has its turns.
+                let at = here.running().position(|thread| thread == me);
+                let others = on.iter().enumerate().filter(|(processor, _)| Some(*processor) != at).map(|(_, on)| on);
+                let targets = others.max_by_key(|on| on.len()).filter(|on| at.is_some() && !on.is_empty());
+                let Some(targets) = targets else {
                     thread::yield_now();
-                } else if sched::set_priority(targets[n % targets.len()], 15 + n as u64 / targets.len() as u64 % 3)
-                    .is_ok()
-                {
+                    continue;
+                };
+                if sched::set_priority(targets[n % targets.len()], 15 + n as u64 / targets.len() as u64 % 3).is_ok() {
                     requests.fetch_add(1, Ordering::Relaxed);
                 }
             }
