@@ -127,6 +127,10 @@ pub fn store_back(gate: u64) -> i32 {
     for _ in 0..EARNED {
         let Ok([_, at]) = bound.call(0, [op::ENTRY, 0, 0, 0, 0, 0]) else { return 4 };
         if record(at).direct > 0 {
+            // So that its pages are there: for one that is not the kernel would come in between, and set the register.
+            for offset in [0, 255] {
+                probe::read(call_and_use as *const () as u64 + offset);
+            }
             call_and_use(slot(bound.binding().number), IN_STATE, 0);
         }
     }
