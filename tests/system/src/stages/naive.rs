@@ -45,20 +45,6 @@ const fn of_keys(rule: Rule) -> Rule {
 }
 
 const RULES: &[Rule] = &[
-    of_keys(rule(
-        "H3",
-        "who_has_a_key_is_told",
-        "kernel/src/keyed.rs",
-        ["                self.tell(leaving.class());\n                self.clear", "                self.clear"],
-        ["races", "key_of_another_kept_open"],
-    )),
-    rule(
-        "H6",
-        "writers_are_gone_before_the_search",
-        "kernel/src/text.rs",
-        ["        view::leave_all(self);\n        self.look_through();", "        self.look_through();"],
-        ["code", "code_changed_while_it_is_sealed"],
-    ),
     rule(
         "H6",
         "what_comes_late_does_not_come_to_a_text",
@@ -69,13 +55,6 @@ const RULES: &[Rule] = &[
         ],
         ["code", "code_that_comes_while_it_is_sealed"],
     ),
-    of_keys(rule(
-        "H6",
-        "unclear_code_has_no_keys",
-        "kernel/src/text.rs",
-        ["if !summary.is_clear() || before", "if before"],
-        ["code", "keys_opened_by_unclear_code"],
-    )),
     of_keys(rule(
         "H7",
         "borders_of_pages_are_searched",
@@ -115,23 +94,6 @@ const RULES: &[Rule] = &[
         ["state", "a_stack_that_others_write"],
     ),
     rule(
-        "H12",
-        "a_kill_waits_for_the_callee",
-        "kernel/src/thread/killed.rs",
-        [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
-        ["deaths", "a_killed_caller_waits_its_turn"],
-    ),
-    rule(
-        "H13",
-        "who_waits_lends_its_turn",
-        "kernel/src/sched.rs",
-        [
-            "    let pair = Event { kind: event::REQUEST, detail: op::LEND",
-            "    if to.number > 0 {\n        return false;\n    }\n    let pair = Event { kind: event::REQUEST, detail: op::LEND",
-        ],
-        ["locks", "a_holder_runs_on_the_turn_of_who_waits"],
-    ),
-    rule(
         "H14",
         "the_kernel_asks_the_list_of_who_calls",
         "kernel/src/claim.rs",
@@ -140,27 +102,6 @@ const RULES: &[Rule] = &[
             "match ::view::decide(Rights::all(), place.section.kind(), access, place.window)",
         ],
         ["deputies", "kernel_calls_with_a_callees_memory"],
-    ),
-    rule(
-        "H15",
-        "flags_do_not_reach_the_kernel",
-        "kernel/arch/src/entry.rs",
-        ["cpu::wrmsr(SFMASK, 0x0025_7fd5 & !2);", "cpu::wrmsr(SFMASK, 0x0025_7fd5 & !0x502);"],
-        ["state", "flags_are_not_left_to_the_kernel"],
-    ),
-    of_keys(rule(
-        "H16",
-        "xrstor_has_no_key_register",
-        "kernel/arch/src/cpu.rs",
-        ["XCr0Flags::from_bits_retain(VECTOR_STATE)", "XCr0Flags::from_bits_retain(VECTOR_STATE | 1 << 9)"],
-        ["code", "keys_restored_from_memory"],
-    )),
-    rule(
-        "H16",
-        "a_callee_begins_with_nothing_in_vectors",
-        "kernel/src/epc.rs",
-        ["    fpu::scrub(None);\n    count(&here().counters.epc);", "    count(&here().counters.epc);"],
-        ["state", "state_left_for_the_callee"],
     ),
     of_keys(rule(
         "H17",
@@ -192,16 +133,6 @@ const RULES: &[Rule] = &[
         "kernel/src/gate.rs",
         ["    binding.target.changed();\n    // Only now", "    // Only now"],
         ["anew", "who_binds_anew_calls_whom_it_has_bound"],
-    ),
-    rule(
-        "CUBIX-58",
-        "only_who_sits_names_threads",
-        "kernel/src/seat.rs",
-        [
-            "            return refused(d.subject.refused(Object::System));\n        }\n    };\n    if !sits",
-            "            true\n        }\n    };\n    if !sits",
-        ],
-        ["sched", "answers_from_elsewhere_are_refused"],
     ),
 ];
 
