@@ -55,21 +55,19 @@ impl Section {
             sched::breathe();
             cpu::relax();
         }
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         self.dead.store(true, Ordering::SeqCst);
         self.going.store(true, Ordering::SeqCst);
         for text in state.acl.entries().iter().filter_map(|entry| Section::find(entry.text)) {
             text.named_by.lock().remove(&self.base);
         }
+        drop(state);
         if self.is_text() {
-            drop(state);
             text::forget_text(self);
             self.give_up_keys();
-        } else {
-            drop(state);
         }
         view::leave_all(self);
-        state = self.state.lock();
+        let mut state = self.state.lock();
         while state.len > 0 {
             let len = state.len.saturating_sub(SLICE);
             let stale = self.set_len(&mut state, len);

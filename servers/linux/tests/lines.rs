@@ -4,14 +4,12 @@
 
 mod played;
 
-use abi::start::StreamRef;
-use abi::task::Limits;
 use linux_raw_sys::errno::*;
 use linux_raw_sys::general::*;
 use linux_raw_sys::ioctl::{FIONREAD, TIOCGWINSZ};
 use linux_raw_sys::prctl::PR_GET_NAME;
 use personality::calls::{TABLE, to};
-use personality::server::{Server, Spawn};
+use personality::server::Server;
 use played::{HERE, NO_FD, PAGE, PRIVATE, Played, Puppet, RW, Stream, possible};
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -114,19 +112,7 @@ fn a_start_calls_no_stream() {
         return;
     }
     let server = Server::new(Played::with_files());
-    let file = server.machine.file(b"busybox");
-    let spawn = Spawn {
-        path: b"busybox",
-        arguments: &[b"busybox".to_vec()],
-        environment: &[],
-        streams: [0, 1, 2].map(|id| StreamRef { gate: 1, id }),
-        file: file.address,
-        len: file.len,
-        user: 0,
-        limits: Limits::default(),
-        payer: 0,
-    };
-    let task = server.spawn(&spawn).unwrap();
+    let task = Puppet::start(&server);
     let passed = || take(&mut *server.machine.passed.lock().unwrap());
     assert_eq!(passed() & to::STREAMS, 0, "by the start");
     Puppet::of(&server, task).call(Lines::number("GETPID").0, &[]);

@@ -21,13 +21,10 @@ pub struct Puppet<'a> {
 }
 
 impl<'a> Puppet<'a> {
-    pub fn new(server: &'a Server<Played>) -> Puppet<'a> {
-        {
-            let mut streams = server.machine.streams.lock().unwrap();
-            (0..3).for_each(|id| _ = streams.entry(id).or_default());
-        }
+    /// Starts busybox, with gates for streams that are only there if the machine has them. Value: its task.
+    pub fn start(server: &Server<Played>) -> u64 {
         let file = server.machine.file(b"busybox");
-        let task = server
+        server
             .spawn(&Spawn {
                 path: b"busybox",
                 arguments: &[b"busybox".to_vec()],
@@ -39,7 +36,15 @@ impl<'a> Puppet<'a> {
                 limits: Limits::default(),
                 payer: 0,
             })
-            .unwrap();
+            .unwrap()
+    }
+
+    pub fn new(server: &'a Server<Played>) -> Puppet<'a> {
+        {
+            let mut streams = server.machine.streams.lock().unwrap();
+            (0..3).for_each(|id| _ = streams.entry(id).or_default());
+        }
+        let task = Puppet::start(server);
         let mut puppet = Puppet::of(server, task);
         // With its first call its streams are looked at.
         puppet.call(linux_raw_sys::general::__NR_getpid.into(), &[]);

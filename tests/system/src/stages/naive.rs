@@ -18,7 +18,6 @@ struct Rule {
     edit: Edit,
     /// Whether it only matters where there are protection keys.
     of_keys: bool,
-    cpus: u32,
     group: &'static str,
     check: &'static str,
 }
@@ -37,7 +36,7 @@ const fn rule(
     [from, to]: [&'static str; 2],
     [group, check]: [&'static str; 2],
 ) -> Rule {
-    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, group, check }
+    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, group, check }
 }
 
 const fn of_keys(rule: Rule) -> Rule {
@@ -150,7 +149,7 @@ fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
         let path = lab.workspace().edited(&rule.edit)?.build_kernel()?;
         std::fs::read(&path).with_context(|| path.display().to_string())?
     };
-    let options = Options { cpus: Some(rule.cpus), ..options.clone() };
+    let options = Options { cpus: Some(2), ..options.clone() };
     let line = format!("check calls {CALLS}; check {} {}", rule.group, rule.check);
     let run = |kernel: &[u8]| lab.exec_with(kernel, &options, &[line.clone().into_bytes()], PATIENCE);
     let whole = run(&std::fs::read(&lab.parts().kernel).context("the kernel")?)?;
