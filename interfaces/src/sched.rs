@@ -13,8 +13,8 @@ pub trait Sched {
     /// everywhere after 10 s. It is started again whenever it ends, until another one is chosen.
     #[repeat]
     fn choose(&self, caller: &Caller, name: &str) -> Result<(), Error>;
-    /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened; 2: of the
-    /// latest steps between the levels of the initial version). Value: its length.
+    /// Line `index` of what there is to say (`log` 0: of the state; 1: of what has happened; 2: of the latest
+    /// steps between the levels of the initial version; 3: of the latest calls of the high level). Value: its length.
     #[repeat]
     fn line(&self, log: u64, index: u64, line: &mut [u8]) -> Result<u64, Error>;
     /// Proposes that a thread of the caller's user has so many parts of a processor. `NotSupported`: the policy knows no shares.

@@ -26,7 +26,6 @@ use crate::trace;
 use crate::wait;
 use crate::window;
 use abi::calls::Call;
-use abi::gate::PASSED_FOR_WRITING;
 use abi::refusal::Object;
 use abi::rights::principal;
 use abi::section::{NAME_LEN, flag, kind};
@@ -38,7 +37,7 @@ use zerocopy::IntoBytes;
 
 /// Serves a call of the running thread, which has come by the full entry. The answer, if it is one that simply answers: the thread goes on where it
 /// was, with that in its registers.
-pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Error>> {
+pub fn serve(saved: Saved<'_>, d: &Arc<Domain>, call: Call) -> Option<Result<u64, Error>> {
     let thread: &Arc<Thread> = &saved;
     let result = match call {
         // Calls that do not simply answer.
@@ -447,15 +446,6 @@ pub fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who
         _ => return Err(Error::BadArgument),
     };
     Ok(u64::from(claim::may(&[subject.as_deref().unwrap_or(d)], address, len, rights)))
-}
-
-pub fn may_pass(thread: &Thread, d: &Domain, ranges: [(u64, u64); 3]) -> Result<u64, Error> {
-    let caller = thread.inner.lock().caller().ok_or(Error::NotFound)?;
-    let allowed = ranges.into_iter().filter(|range| range.1 > 0).all(|(address, len)| {
-        let rights = if len & PASSED_FOR_WRITING != 0 { Rights::READ | Rights::WRITE } else { Rights::READ };
-        claim::may(&[d, &caller], address, len & !PASSED_FOR_WRITING, rights)
-    });
-    Ok(u64::from(allowed))
 }
 
 fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Error> {

@@ -1,6 +1,8 @@
 //! The only way for the kernel to a program's memory: an address from a program is a claim, checked with that domain's
 //! rights page by page and reached through the kernel's own mapping, never through the program's (pitfalls, H14).
 
+pub mod passed;
+
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for_page;
 use crate::pager;

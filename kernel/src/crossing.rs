@@ -99,9 +99,14 @@ impl Inner {
 
     /// The domain that called the present one.
     pub fn caller(&self) -> Option<Arc<Domain>> {
+        self.caller_here().cloned()
+    }
+
+    #[inline(always)]
+    pub fn caller_here(&self) -> Option<&Arc<Domain>> {
         let below = self.depth().checked_sub(1)?;
         let (domain, _) = self.gate.lead(self.gate.frame(below).record)?;
-        self.domain_number(domain).ok()
+        self.domains.get(domain as usize)?.as_ref()
     }
 
     /// What the frame on top does not hold.

@@ -4,6 +4,7 @@ mod killed;
 pub mod seen;
 mod told;
 
+use crate::claim::passed::Passed;
 use crate::fault::{Bereft, Handled};
 use crate::domain::{self, Domain, retire};
 use crate::crossing::{self, OWN};
@@ -86,6 +87,8 @@ pub struct Inner {
     pub patience: OwnPatience,
     /// The section whose pages it has last made invalid or valid.
     pub last: Option<Last>,
+    /// Of the plain call that last asked about pointers.
+    pub passed: Option<Passed>,
     /// Which pager was last asked for it.
     pub asked: Option<Box<Asked>>,
 }
@@ -229,6 +232,7 @@ impl Thread {
                 areas: Areas::new(),
                 patience: OwnPatience::new(),
                 last: None,
+                passed: None,
                 asked: None,
             }),
             wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, grace: None, limit: None, asleep: 0, woken: false, posted: false }),

@@ -6,7 +6,6 @@ use crate::sync::{AtomicU64, Ordering};
 // Written by the fast level.
 const TURN: usize = 0;
 const ASKED: usize = 1;
-const WHY: usize = 2;
 const WAITED: usize = 3;
 const ABSENT: usize = 4;
 const COUNTS: usize = 8;
@@ -16,6 +15,9 @@ const SENT: usize = 40;
 const SLOTS: usize = 64;
 const SLOT: usize = 2;
 const SLOTS_LEN: u64 = 16;
+const CALLS: usize = 96;
+const CALL: usize = 3;
+const CALLS_KEPT: u64 = 16;
 // Written by the high level.
 const HIGH: usize = 48;
 const DONE: usize = 49;
@@ -37,6 +39,20 @@ pub struct Asked {
     pub thread: u64,
     pub level: u64,
 }
+
+/// Why and when the fast level has called the high one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// One of [`reason`].
+    pub why: u64,
+    /// Whose priority is to change, or whose quantum has ended.
+    pub thread: u64,
+    /// In ns since boot.
+    pub when: u64,
+}
+
+/// Words of a desk.
+pub(crate) const WORDS: usize = CALLS + CALLS_KEPT as usize * CALL;
 
 /// The desk of a processor.
 #[derive(Clone, Copy, Debug)]
@@ -76,11 +92,25 @@ impl Desk<'_> {
         (turn != 0).then(|| Ready { thread: self.high(), turn })
     }
 
-    /// The fast level wants the high one to run, for this reason.
-    pub fn call(&self, reason: u64) {
-        self.set(WHY, self.get(WHY) | 1 << reason);
-        self.set(ASKED, self.get(ASKED) + 1);
-        self.set(COUNTS + reason as usize, self.get(COUNTS + reason as usize) + 1);
+    /// The fast level wants the high one to run.
+    pub fn call(&self, Called { why, thread, when }: Called) {
+        let asked = self.get(ASKED);
+        let at = CALLS + (asked % CALLS_KEPT) as usize * CALL;
+        [why, thread, when].into_iter().zip(at..).for_each(|(word, at)| self.set(at, word));
+        self.set(COUNTS + why as usize, self.get(COUNTS + why as usize) + 1);
+        self.set(ASKED, asked + 1);
+    }
+
+    /// The latest times that it did so, numbered, the oldest first.
+    pub fn latest_calls(&self) -> impl Iterator<Item = (u64, Called)> {
+        let asked = self.get(ASKED);
+        let read = move |number: u64| {
+            let at = CALLS + (number % CALLS_KEPT) as usize * CALL;
+            let called = Called { why: self.get(at), thread: self.get(at + 1), when: self.get(at + 2) };
+            // Another one comes to stand there before it is counted.
+            (self.get(ASKED) < number + CALLS_KEPT).then_some((number, called))
+        };
+        (asked.saturating_sub(CALLS_KEPT)..asked).filter_map(read)
     }
 
     /// The fast level gives the high one up, having waited so long (ns); `absent`: it was not there to be named, in the end.

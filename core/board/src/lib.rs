@@ -19,7 +19,7 @@ mod wishes;
 
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen, Step};
-pub use desk::{Asked, Desk, reason};
+pub use desk::{Asked, Called, Desk, reason};
 pub use lent::{Lent, Loans};
 pub use mail::Mail;
 pub use names::Priorities;
@@ -42,7 +42,7 @@ pub const THREADS: usize = 4096;
 /// How long a thread runs before the next one's turn, in ns, if it has agreed on nothing else.
 pub const QUANTUM_NS: u64 = 10_000_000;
 
-const DESK: usize = 128;
+const DESK: usize = desk::WORDS;
 const PER_PROCESSOR: usize = DESK + buffer::WORDS + mail::WORDS + queue::WORDS;
 const BEDS: usize = names::WORDS + proposal::WORDS;
 const FIRST: usize = BEDS + beds::WORDS;

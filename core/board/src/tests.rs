@@ -124,9 +124,10 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(!desk.is_wanted());
     let asked = |thread| Asked { thread, level: thread % 32 };
     assert!((0..16).all(|thread| desk.send(asked(thread))) && !desk.send(asked(16)));
-    desk.call(reason::PRIORITY);
+    let call = |why, thread| desk.call(Called { why, thread, when: 1000 + thread });
+    call(reason::PRIORITY, 5);
     let begun = desk.begin();
-    desk.call(reason::QUANTUM);
+    call(reason::QUANTUM, 6);
     assert!((0..16).all(|thread| desk.receive() == Some(asked(thread))) && desk.receive().is_none());
     desk.done(begun);
     assert!(desk.is_wanted(), "what came meanwhile");
@@ -135,6 +136,11 @@ fn the_desk_passes_on_what_is_asked() {
     [0, 1, 8, 9, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
     assert_eq!((desk.seen(1), desk.seen(8), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
+    let numbered = |(number, called): (u64, Called)| (number, called.why, called.thread, called.when);
+    assert_eq!(desk.latest_calls().map(numbered).collect::<Vec<_>>(), [(0, 1, 5, 1005), (1, 2, 6, 1006)]);
+    (2..40).for_each(|thread| call(reason::QUANTUM, thread));
+    let of_last = desk.latest_calls().map(|(number, called)| (number, called.thread)).collect::<Vec<_>>();
+    assert_eq!(of_last, (25..40).map(|n| (n, n)).collect::<Vec<_>>(), "the next one may be written already");
     desk.set_high(9);
     assert_eq!(desk.take_high(), None);
     desk.high_is_ready(4);

@@ -7,7 +7,9 @@ extern crate alloc;
 mod interrupts;
 mod passing;
 
-use board::{Asked, Board, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason};
+use board::{
+    Asked, Board, Called, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason,
+};
 use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
@@ -62,9 +64,9 @@ struct Level {
     order: Order<'static>,
     processor: usize,
     processors: usize,
-    /// Who ran last, and whether its quantum has ended.
+    /// Who ran last, and whose quantum has ended.
     running: u64,
-    ended: bool,
+    ended: Option<u64>,
     quanta: Quanta,
     /// A priority is to change: when it has, the queues are not in order any more.
     unsorted: bool,
@@ -93,7 +95,7 @@ impl Level {
     fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
-        let (running, ended, unsorted, strained) = (0, false, false, false);
+        let (running, ended, unsorted, strained) = (0, None, false, false);
         let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
         let (loans, key, latest) = (Loans::default(), 0, Latest::new());
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
@@ -152,7 +154,7 @@ impl Level {
                 } else if self.absent {
                     self.wait(ABSENT_MS);
                 } else {
-                    self.ended = true;
+                    self.ended = Some(self.running);
                     self.quanta.end(event.a);
                 }
                 self.running = 0;
@@ -217,7 +219,7 @@ impl Level {
             && self.desk.send(asked)
         {
             self.waiting.pop();
-            self.desk.call(reason::PRIORITY);
+            self.desk.call(Called { why: reason::PRIORITY, thread: asked.thread, when: time::now_ns() });
             self.unsorted = true;
         }
     }
@@ -229,7 +231,7 @@ impl Level {
         }
         let why = match event.detail {
             // Who was interrupted goes on before others, until its quantum has ended.
-            ready::PREEMPTED if !self.ended && self.has_time(ready.thread) => Why::Interrupted,
+            ready::PREEMPTED if self.ended.is_none() && self.has_time(ready.thread) => Why::Interrupted,
             ready::PREEMPTED | ready::YIELDED => Why::Over,
             _ => Why::Came,
         };
@@ -244,8 +246,10 @@ impl Level {
         if others_wait {
             self.quanta.end(now);
         }
-        self.ended |= !has || others_wait;
-        !self.ended
+        if !has || others_wait {
+            self.ended = Some(thread);
+        }
+        self.ended.is_none()
     }
 
     fn file(&mut self, ready: Ready, why: Why) {
@@ -301,9 +305,9 @@ impl Level {
 
     fn decide(&mut self, seat: &mut Seat) -> Result<(), Error> {
         self.order.rests(false);
-        if core::mem::take(&mut self.ended) {
+        if let Some(thread) = self.ended.take() {
             self.queue.tick();
-            self.desk.call(reason::QUANTUM);
+            self.desk.call(Called { why: reason::QUANTUM, thread, when: time::now_ns() });
             self.share();
         }
         self.send();
@@ -377,7 +381,7 @@ impl Level {
                 let now = time::now_ns();
                 if self.quanta.is_overdue(now) {
                     // For those who wait, if anybody does: when it is decided next.
-                    self.ended = !self.queue.is_empty();
+                    self.ended = Some(self.running).filter(|_| !self.queue.is_empty());
                     self.quanta.end(now);
                 }
                 Limit::Ns(self.quanta.begin(first.thread, position.level, now))

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use board::{Board, Desk, LEVELS, Step, Terms, reason};
+use board::{Board, Called, Desk, LEVELS, Step, Terms, reason};
 use musubi::abi::rights::principal;
 use musubi::abi::sched::reason::WORDS;
 use musubi::abi::sched::{SeatInfo, event};
@@ -190,6 +190,24 @@ pub fn trace(base: u64) -> impl Iterator<Item = String> {
             };
         }
         (line.pop() == Some(',')).then_some(line)
+    })
+}
+
+/// The latest calls of the high level on each processor, and why: the first one's number is how many there were before.
+pub fn calls(base: u64) -> impl Iterator<Item = String> {
+    let processors = sched::seats().count().min(board::PROCESSORS);
+    let all = board_at(base).into_iter().flat_map(move |board| {
+        (0..processors).flat_map(move |processor| {
+            board.desk(processor).latest_calls().map(move |call| (processor, call)).collect::<Vec<_>>()
+        })
+    });
+    all.map(|(processor, (number, Called { why, thread, when }))| {
+        let why = match why {
+            reason::PRIORITY => format!("thread {thread} is to have another priority"),
+            reason::QUANTUM => format!("the quantum of thread {thread} has ended"),
+            other => format!("for no reason ({other})"),
+        };
+        format!("cpu {processor} call {number} at {} us: {why}", when / 1000)
     })
 }
 

@@ -239,7 +239,9 @@ impl Sched for Service {
                     lines.get(index as usize).cloned()
                 }
                 1 => state.log.line(index as usize),
-                _ => levels::trace(state.board).nth(index as usize),
+                2 => levels::trace(state.board).nth(index as usize),
+                3 => levels::calls(state.board).nth(index as usize),
+                _ => return Err(Error::BadArgument),
             }
         };
         let found = found.ok_or(Error::NotFound)?;

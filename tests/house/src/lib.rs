@@ -9,6 +9,7 @@ pub mod kept;
 pub mod ledger_rows;
 pub mod light;
 pub mod manifests;
+pub mod mechanism;
 pub mod names;
 pub mod reading;
 pub mod segments;

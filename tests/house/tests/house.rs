@@ -30,6 +30,11 @@ fn files_are_read_in_one_sitting() {
 }
 
 #[test]
+fn the_mechanism_does_not_choose() {
+    hold(house::mechanism::check(&root()));
+}
+
+#[test]
 fn the_gate_needs_no_segments() {
     hold(house::segments::check(&root()));
 }

@@ -82,7 +82,7 @@ pub const GROUPS: &[Group] = &[
             command("irq", "[N --to CPU|any]", "interrupts: who has them, and which processor they come to", irq::irq),
             command(
                 "sched",
-                "[use NAME | use none | log | trace]",
+                "[use NAME | use none | log | calls | trace]",
                 "who schedules, and what became of it",
                 sched::sched,
             ),

@@ -15,6 +15,7 @@ pub fn sched(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
         [] => tell(0, io),
         ["log"] => tell(1, io),
         ["trace"] => tell(2, io),
+        ["calls"] => tell(3, io),
         ["use", name] => client().and_then(|sched| sched.choose(name)),
         _ => return misused(words, io),
     };

@@ -132,6 +132,7 @@ const GROUPS: &[Group] = &[
     Group { name: "segments", checks: attacks::segments::CHECKS },
     Group { name: "code", checks: attacks::code::CHECKS },
     Group { name: "loans", checks: attacks::loans::CHECKS },
+    Group { name: "passed", checks: attacks::passed::CHECKS },
     Group { name: "deputies", checks: attacks::deputies::CHECKS },
     Group { name: "strangers", checks: attacks::strangers::CHECKS },
     Group { name: "system_deputies", checks: attacks::deputies::OF_THE_SYSTEM },

@@ -18,6 +18,8 @@ struct Rule {
     edit: Edit,
     /// Whether it only matters where there are protection keys.
     of_keys: bool,
+    /// Processors of the machine.
+    cpus: u32,
     group: &'static str,
     check: &'static str,
 }
@@ -36,14 +38,39 @@ const fn rule(
     [from, to]: [&'static str; 2],
     [group, check]: [&'static str; 2],
 ) -> Rule {
-    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, group, check }
+    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, group, check }
 }
 
 const fn of_keys(rule: Rule) -> Rule {
     Rule { of_keys: true, ..rule }
 }
 
+const fn on(cpus: u32, rule: Rule) -> Rule {
+    Rule { cpus, ..rule }
+}
+
 const RULES: &[Rule] = &[
+    of_keys(rule(
+        "H3",
+        "who_has_a_key_open_hears_that_it_is_anothers",
+        "kernel/src/keyed.rs",
+        ["                self.tell(leaving.class());\n                self.clear", "                self.clear"],
+        ["races", "key_of_another_kept_open"],
+    )),
+    of_keys(rule(
+        "H6",
+        "nobody_writes_what_is_looked_through",
+        "kernel/src/text.rs",
+        ["        view::leave_all(self);\n        self.look_through();", "        self.look_through();"],
+        ["code", "code_changed_while_it_is_sealed"],
+    )),
+    of_keys(rule(
+        "H6",
+        "unclear_code_has_no_keys",
+        "kernel/src/text.rs",
+        ["if !summary.is_clear() || before", "if before"],
+        ["code", "keys_opened_by_unclear_code"],
+    )),
     rule(
         "H6",
         "what_comes_late_does_not_come_to_a_text",
@@ -102,6 +129,57 @@ const RULES: &[Rule] = &[
         ],
         ["deputies", "kernel_calls_with_a_callees_memory"],
     ),
+    rule(
+        "H12",
+        "a_kill_waits_for_the_callee",
+        "kernel/src/thread/killed.rs",
+        [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
+        ["grace", "a_callee_has_its_time_when_its_callback_ends"],
+    ),
+    on(
+        1,
+        rule(
+            "H13",
+            "who_waits_lends_its_turn",
+            "kernel/src/sched.rs",
+            [
+                "    let pair = Event { kind: event::REQUEST, detail: op::LEND",
+                "    if to.number > 0 {\n        return false;\n    }\n    let pair = Event { kind: event::REQUEST, detail: op::LEND",
+            ],
+            ["locks", "a_holder_runs_on_the_turn_of_who_waits"],
+        ),
+    ),
+    rule(
+        "H15",
+        "no_step_goes_into_the_kernel",
+        "kernel/arch/src/entry.rs",
+        ["cpu::wrmsr(SFMASK, 0x0025_7fd5 & !2);", "cpu::wrmsr(SFMASK, 0x0025_7fd5 & !0x102);"],
+        ["state", "steps_into_the_kernel"],
+    ),
+    rule(
+        "H15",
+        "no_flag_is_left_by_an_interrupt",
+        "kernel/arch/src/entry.S",
+        [
+            "    push $2                                         # no flag is left: DF, and AC, which would open the program's pages to\n    popf                                            # the kernel and which an interrupt, unlike syscall, leaves as it is\n",
+            "    cld\n",
+        ],
+        ["state", "flags_are_not_left_to_the_kernel"],
+    ),
+    of_keys(rule(
+        "H16",
+        "nothing_restores_the_key_register",
+        "kernel/arch/src/cpu.rs",
+        ["XCr0Flags::from_bits_retain(VECTOR_STATE)", "XCr0Flags::from_bits_retain(VECTOR_STATE | 1 << 9)"],
+        ["code", "keys_restored_from_memory"],
+    )),
+    rule(
+        "H16",
+        "a_callee_begins_with_nothing_in_vectors",
+        "kernel/src/epc.rs",
+        ["    fpu::scrub(None);\n    count(&here().counters.epc);", "    count(&here().counters.epc);"],
+        ["registers", "registers_of_a_bound_call"],
+    ),
     of_keys(rule(
         "H17",
         "a_secret_is_in_no_shared_view",
@@ -133,6 +211,33 @@ const RULES: &[Rule] = &[
         ["    binding.target.changed();\n    // Only now", "    // Only now"],
         ["anew", "who_binds_anew_calls_whom_it_has_bound"],
     ),
+    rule(
+        "CUBIX-58",
+        "only_the_schedulers_text_names_threads",
+        "kernel/src/pass.rs",
+        ["    if !here.office.is_of(&d.text) {", "    if false {"],
+        ["sched", "answers_from_elsewhere_are_refused"],
+    ),
+    rule(
+        "CUBIX-58",
+        "who_waits_is_not_named",
+        "kernel/src/seat.rs",
+        [
+            "Some(other) => other.wait.lock().life.claim(turn, p.index).map(|()| other.clone()),",
+            "Some(other) => {\n            let _ = other.wait.lock().life.claim(turn, p.index);\n            Ok(other.clone())\n        }",
+        ],
+        ["bad_scheds", "threads_that_wait_are_refused"],
+    ),
+    rule(
+        "CUBIX-58",
+        "who_runs_is_not_named",
+        "core/sched/src/life.rs",
+        [
+            "        if self.phase != Phase::Ready || !same {",
+            "        if !matches!(self.phase, Phase::Ready | Phase::Running) || !same {",
+        ],
+        ["sched", "work_is_shared"],
+    ),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -149,7 +254,7 @@ fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
         let path = lab.workspace().edited(&rule.edit)?.build_kernel()?;
         std::fs::read(&path).with_context(|| path.display().to_string())?
     };
-    let options = Options { cpus: Some(2), ..options.clone() };
+    let options = Options { cpus: Some(rule.cpus), ..options.clone() };
     let line = format!("check calls {CALLS}; check {} {}", rule.group, rule.check);
     let run = |kernel: &[u8]| lab.exec_with(kernel, &options, &[line.clone().into_bytes()], PATIENCE);
     let whole = run(&std::fs::read(&lab.parts().kernel).context("the kernel")?)?;

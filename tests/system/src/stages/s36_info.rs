@@ -29,7 +29,10 @@ pub fn cases() -> Vec<Case> {
             text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
         }),
         sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n"),
-        sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -k; mem -s")
-            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free ", "looks"]),
+        sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -s")
+            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free "]),
+        sh("keys_are_shown_where_there_are_any", "mem -k")
+            .out_check(|text| text.contains("looks") != text.contains("no task has protection keys"))
+            .matrix(),
     ]
 }

@@ -31,6 +31,8 @@ pub const CHECKS: &[Check] = &[
 
 /// What unclear code tries with all keys open.
 const AIMS: u64 = 6;
+/// It is sealed: what is written last is what opens all keys.
+static SEALED: AtomicBool = AtomicBool::new(false);
 /// With [`restore`]; and with a second thread that changes the code while it is sealed.
 const BY_XRSTOR: u64 = 10;
 const CHANGED: u64 = 11;
@@ -48,25 +50,27 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
         0 => [&open_all(), LOAD].concat(),
         BY_XRSTOR => [&restore(), LOAD].concat(),
         // The place of what is put in later.
-        CHANGED => [&[0x90; 16], STORE].concat(),
+        CHANGED => [&[0x90; 16], LOAD].concat(),
         _ => [&open_all(), STORE].concat(),
     };
     code.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(&bytes);
     let (base, start) = (code.base(), code.base() + at);
+    // If others might not fetch it, its program would be set apart by that alone, whatever the code holds.
+    let writes = if aim == CHANGED { Rights::WRITE } else { Rights::empty() };
+    if section::grant(base, &everybody(Rights::READ | Rights::EXECUTE | writes)).is_err() {
+        return 5;
+    }
     if aim == CHANGED {
-        let everything = everybody(Rights::READ | Rights::WRITE | Rights::EXECUTE);
         let Ok(writer) = Peer::start() else { return 5 };
         let writer: &'static Peer = Box::leak(Box::new(writer));
-        if section::grant(base, &everything).is_err() {
-            return 5;
-        }
         let words = opening();
         let nops = [0x9090_9090_9090_9090; 2];
         let write = move || {
             for round in 0u64.. {
-                let now = if round % 2 == 1 { nops } else { words };
+                let last = SEALED.load(Ordering::SeqCst);
+                let now = if last || round % 2 == 0 { words } else { nops };
                 let wrote = |n: usize| writer.call(peer::op::POKE, &[start + 8 * n as u64, now[n]]).is_ok();
-                if !(wrote(0) && wrote(1)) {
+                if !(wrote(0) && wrote(1)) || last {
                     return;
                 }
             }
@@ -81,6 +85,7 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
     if code.seal().is_err() {
         return 6;
     }
+    SEALED.store(true, Ordering::SeqCst);
     if aim == CHANGED && section::info(base).is_ok_and(|info| info.unclear == 0) {
         // It counts as harmless: as soon as it is not, it is run.
         let until = time::now_ns() + CHANGES_NS;
@@ -92,7 +97,7 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
     let words = area.as_ptr() as u64 & !63;
     let _ = ask(op::GET);
     match aim {
-        0 => i32::from(run(start, place, 0) == secret) * TOUCHED,
+        0 | CHANGED => i32::from(run(start, place, 0) == secret) * TOUCHED,
         BY_XRSTOR => {
             store(words + 512, 0x200);
             i32::from(run(start, place, words) == secret) * TOUCHED
@@ -101,7 +106,7 @@ pub fn role(gate: u64, aim: u64, at: u64) -> i32 {
             let (to, value) = match aim {
                 1 => (place, 1),
                 // The frame on top: none; the kernel's memory; a frame of one's own making.
-                2 | CHANGED => (HEAD, 0),
+                2 => (HEAD, 0),
                 3 => (HEAD, 0xffff_8000_0000_1000),
                 4 => (HEAD + 0xff0, place),
                 _ => (HEAD + 0xf010, place),
@@ -142,7 +147,7 @@ fn restored_from_memory() -> Outcome {
 }
 
 /// How long a text that counts as harmless is watched.
-const CHANGES_NS: u64 = 3_000_000;
+const CHANGES_NS: u64 = 20_000_000;
 
 /// The code that opens all keys, as it is stored.
 fn opening() -> [u64; 2] {

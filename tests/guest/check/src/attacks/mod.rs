@@ -9,6 +9,7 @@ pub mod frames;
 pub mod jumps;
 mod late;
 pub mod loans;
+pub mod passed;
 pub mod races;
 pub mod returns;
 pub mod secrets;
@@ -30,7 +31,7 @@ use musubi::abi::gate::{DONE, DOORSTEP, GATE_BASE, Record, grade};
 use musubi::abi::info::feature;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
-use musubi::rt::{Bound, Trap, plain_call, probe, task, thread};
+use musubi::rt::{Bound, Trap, plain_call, task, thread};
 
 /// What a peer does besides, for attacks on it and by it.
 pub mod op {
@@ -52,7 +53,7 @@ pub mod op {
     pub const BACK: u64 = 70;
     /// Makes a call of the gates at `w0` by the way `w1` (see [`super::returns::WAYS`]), which goes back by the door `w2`.
     pub const PASS_ON: u64 = 71;
-    /// Waits without the kernel until the word at `w0` is not 0, and loads the word at `w1`.
+    /// Stores its key register at `w2`, waits without the kernel until the word at `w0` is not 0, and loads the word at `w1`.
     pub const SPIN_AND_LOAD: u64 = 72;
     /// Value: where its gates lead to, and a record that it was called by.
     pub const ENTRY: u64 = 73;
@@ -99,13 +100,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::BACK => returns::back(w[0], w[1]),
         op::PASS_ON => return Values::of(returns::pass_on(w[0], w[1], w[2])),
         op::CALL_BACK => return Values::of(returns::call_back(w[0], w[1], w[2], w[3])),
-        op::SPIN_AND_LOAD => {
-            while crate::memory::load(w[0]) == 0 {
-                core::hint::spin_loop();
-            }
-            probe::read(w[1]);
-            crate::memory::load(w[1])
-        }
+        op::SPIN_AND_LOAD => asm::spin_and_load(w[0], w[1], w[2], core::ptr::from_ref(&record.register) as u64),
         op::COUNT_IN_SECRET => return Values::of(secrets::count_in_secret()),
         op::LEND_ON => return loans::lend_on(w[0], w[1]),
         op::ENTRY => return Values(record.entry, core::ptr::from_ref(record) as u64),

@@ -2,8 +2,8 @@
 //! anywhere).
 
 use super::asm::{TOUCHED, VICTIM};
-use super::{Scene, ask, has_keys, on_threads, op, without_keys};
-use crate::memory::{data, load, store};
+use super::{Scene, ask, earn, has_keys, on_threads, op, without_keys};
+use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer, own};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
@@ -93,25 +93,39 @@ fn names_of_nobody() -> Outcome {
     scene.victim.child.kill().map_err(doing("kill"))
 }
 
+/// The register where no class's key is open.
+const NOTHING_OPEN: u64 = 0xffff_fff8;
+
 /// A server waits in user mode, with the key register that it has, until its key has become another's, and loads what is
 /// that one's.
 fn key_kept_open() -> Outcome {
-    let all = servers(SERVERS)?;
+    // Before all servers, so that it has a key: who touches what has none lives apart, with nothing open.
     let flags = data(PAGE).map_err(doing("create"))?.base();
     section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    store(flags, 0);
+    let all = servers(SERVERS)?;
+    let keyed = has_keys(&all[0].victim.bound);
+    if keyed {
+        earn(&all[0].victim)?;
+    }
+    let says = move |n: usize| flags + 8 * n as u64;
     static OUTCOMES: [AtomicU64; SERVERS] = [const { AtomicU64::new(0) }; SERVERS];
     // All are in the first server, and each wants what is another one's: whoever gets that one's key is among them.
     let waiters: Result<Vec<_>, _> = (1..SERVERS)
         .map(|n| {
             let body = move || {
-                let outcome = all[0].victim.call(op::SPIN_AND_LOAD, &[flags, all[n].place]);
+                let outcome = all[0].victim.call(op::SPIN_AND_LOAD, &[flags, all[n].place, says(n)]);
                 OUTCOMES[n].store(outcome.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
             };
             thread::spawn(body, 0)
         })
         .collect();
+    let waiters = waiters.map_err(doing("thread"))?;
+    for n in 1..SERVERS {
+        await_word(says(n));
+        holds!(!keyed || load(says(n)) != NOTHING_OPEN, "waiter {n} has no key open");
+    }
     let before = evicted();
-    let keyed = has_keys(&all[0].victim.bound);
     // All others earn keys; that of the first one is idle.
     for _ in 0..2 {
         for scene in &all[1..] {
@@ -123,7 +137,7 @@ fn key_kept_open() -> Outcome {
     let changed = evicted() - before;
     holds!(!keyed || changed >= 14, "only {changed} keys have changed hands");
     store(flags, 1);
-    for waiter in waiters.map_err(doing("thread"))? {
+    for waiter in waiters {
         waiter.join().map_err(doing("join"))?;
     }
     for outcome in &OUTCOMES[1..] {

@@ -14,6 +14,8 @@ pub struct Load {
     stop: &'static AtomicBool,
     counts: Vec<&'static AtomicU64>,
     threads: Vec<thread::Thread>,
+    /// Of the last one that has found something counted that it has not counted itself, one more; 0: none has.
+    doubled: &'static AtomicU64,
     /// Looks who runs.
     watcher: thread::Thread,
 }
@@ -23,12 +25,19 @@ impl Load {
         let stop: &'static AtomicBool = leak(AtomicBool::new(false));
         let all = info::all().map_err(doing("who runs"))?;
         let watcher = thread::spawn(move || thread::exit(watch(all, stop)), 0).map_err(doing("thread"))?;
-        let mut load = Load { stop, counts: Vec::new(), threads: Vec::new(), watcher };
+        let doubled: &'static AtomicU64 = leak(AtomicU64::new(0));
+        let mut load = Load { stop, counts: Vec::new(), threads: Vec::new(), doubled, watcher };
         for n in 0..count {
             let count: &'static AtomicU64 = leak(AtomicU64::new(0));
             let body = move || {
+                // In a register most of the time, so of a thread that runs twice there are two: each finds what the other one has counted.
+                let mut expected = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let done = count.fetch_add(1, Ordering::Relaxed);
+                    if done != expected {
+                        doubled.store(n as u64 + 1, Ordering::Relaxed);
+                    }
+                    expected = done + 1;
                     match (n % 4, done % 64) {
                         (1, 0) => thread::yield_now(),
                         (2, 0) => time::sleep_ns(200_000),
@@ -80,6 +89,7 @@ impl Load {
         }
         let twice = self.watcher.join().map_err(doing("join"))?;
         same!(twice, 0, "the thread that was seen on two processors at once");
+        same!(self.doubled.load(Ordering::Relaxed), 0, "the thread (and one) that has met another one of itself");
         Ok(())
     }
 }

@@ -11,6 +11,10 @@ use musubi::rt::{sched, task, thread, time};
 /// Time until a change of priority is told, on a busy host.
 const TOLD_NS: u64 = 5_000_000_000;
 
+/// A quantum, and threads that may be in the middle of one, on each processor.
+const QUANTUM_NS: u64 = 10_000_000;
+const BEGUN: u64 = 8;
+
 /// How often the high level was called, over all processors: for a priority, for a quantum.
 pub fn high_calls() -> Result<(u64, u64), String> {
     let mut sum = (0, 0);
@@ -83,14 +87,16 @@ fn is_quiet(policy: &str) -> Outcome {
 fn counted(me: u64) -> Outcome {
     let before = high_calls()?;
     for level in [3, 4, 16] {
-        let had = high_calls()?.0;
+        let (had, asked) = (high_calls()?.0, time::now_ns());
         sched::set_priority(me, level).map_err(doing("priority"))?;
         // It is told at most once in a beat, of the latest wish only.
         let until = time::now_ns() + TOLD_NS;
         while high_calls()?.0 == had && time::now_ns() < until {
             thread::yield_now();
         }
+        is_noted(&format!("thread {me} is to have another priority"), asked)?;
     }
+    let counted_at = time::now_ns();
     let after = high_calls()?;
     same!(after.0 - before.0, 3, "calls of the high level for a priority");
     // It computes for some quanta, and somebody else is ready.
@@ -101,6 +107,7 @@ fn counted(me: u64) -> Outcome {
         }
     };
     let spinner = thread::spawn(spin, 0).map_err(doing("thread"))?;
+    let began = time::now_ns();
     let until = time::now_ns() + 100_000_000;
     while time::now_ns() < until {}
     stop.store(true, Ordering::Relaxed);
@@ -108,6 +115,20 @@ fn counted(me: u64) -> Outcome {
     let last = high_calls()?;
     holds!(last.1 > after.1, "no call of the high level at the end of a quantum");
     same!(last.0, after.0, "calls for a priority, without any");
+    // Each is the end of a whole quantum, of which a part may have been over before.
+    let quanta = task::processors().count() as u64 * ((time::now_ns() - counted_at) / QUANTUM_NS + BEGUN);
+    holds!(last.1 - after.1 <= quanta, "{} calls at the end of {quanta} quanta", last.1 - after.1);
+    is_noted("has ended", began)
+}
+
+/// `sched calls` has a call since then for this reason, and each for one of the two.
+fn is_noted(why: &str, since: u64) -> Outcome {
+    let calls = lines(3)?;
+    let when = |line: &str| line.split_once(" at ")?.1.split(' ').next()?.parse::<u64>().ok();
+    let is_it = |line: &String| line.ends_with(why) && when(line).is_some_and(|us| us >= since / 1000);
+    holds!(calls.iter().any(is_it), "no call since {} us where {why}: {calls:#?}", since / 1000);
+    let unknown = calls.iter().find(|line| line.contains("for no reason"));
+    holds!(unknown.is_none(), "{unknown:?}");
     Ok(())
 }
 
