@@ -34,12 +34,13 @@ pub fn enter(thread: &Thread, inner: &mut Inner, text: &Arc<Section>, block: &Bl
     let record = inner.loose_record(thread, &record_of(&caller, &callee, block, (0, 0), 0))?;
     let left = left_at(inner, &caller, &callee);
     let stack = stack(&callee, left)?;
-    arrive(inner, caller.number, Arrival { record, entry: block.entry, index, left, stack }, words, area, Inner::sync);
+    arrive(inner, caller.number, Arrival { depth, record, entry: block.entry, index, left, stack }, words, area, Inner::sync);
     Ok(depth + 1)
 }
 
-/// How a callee is entered: by which record, where, with which number of a gate, where its stack was left and where it goes on.
+/// How a callee is entered: from how deep, by which record, where, with which number of a gate, where its stack was left and where it goes on.
 pub struct Arrival {
+    pub depth: usize,
     pub record: u64,
     pub entry: u64,
     pub index: u64,
@@ -56,8 +57,7 @@ pub fn left_at(inner: &Inner, caller: &Domain, callee: &Domain) -> u64 {
 /// Enters, everything being found; what the thread has left is in `area` then. `sync` puts down where the thread is.
 #[inline(always)]
 pub fn arrive(inner: &mut Inner, caller: u32, arrival: Arrival, words: [u64; 4], area: &mut Area, sync: impl FnOnce(&mut Inner)) {
-    let Arrival { record, entry, index, left, stack } = arrival;
-    let depth = inner.depth();
+    let Arrival { depth, record, entry, index, left, stack } = arrival;
     inner.gate.set_sp(caller, inner.area.registers().rsp);
     inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: left, record });
     inner.gate.set_top(depth + 1);

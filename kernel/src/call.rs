@@ -37,7 +37,7 @@ use zerocopy::IntoBytes;
 
 /// Serves a call of the running thread, which has come by the full entry. The answer, if it is one that simply answers: the thread goes on where it
 /// was, with that in its registers.
-pub fn serve(saved: Saved<'_>, d: &Arc<Domain>, call: Call) -> Option<Result<u64, Error>> {
+pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Error>> {
     let thread: &Arc<Thread> = &saved;
     let result = match call {
         // Calls that do not simply answer.

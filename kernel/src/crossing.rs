@@ -22,6 +22,8 @@ const LOOSE: u32 = 0;
 const FIRST: u64 = 0;
 /// Loose records of one thread: more than it can be deep in calls, so that one is always free.
 const LOOSE_MAX: u64 = 2 * DEPTH_MAX as u64;
+/// As many as are kept though nobody is in a call by them.
+const LOOSE_KEPT: u64 = 8;
 
 /// The number of a thread's own domain.
 pub const OWN: u32 = 1;
@@ -99,14 +101,9 @@ impl Inner {
 
     /// The domain that called the present one.
     pub fn caller(&self) -> Option<Arc<Domain>> {
-        self.caller_here().cloned()
-    }
-
-    #[inline(always)]
-    pub fn caller_here(&self) -> Option<&Arc<Domain>> {
         let below = self.depth().checked_sub(1)?;
         let (domain, _) = self.gate.lead(self.gate.frame(below).record)?;
-        self.domains.get(domain as usize)?.as_ref()
+        self.domain_number(domain).ok()
     }
 
     /// What the frame on top does not hold.
@@ -177,24 +174,22 @@ impl Inner {
     /// A record for a call without a binding, that no other call under way came by.
     pub fn loose_record(&mut self, thread: &Thread, record: &Record) -> Result<u64, Error> {
         let full = self.complete(records(LOOSE), record);
-        let mut free = None;
-        for number in FIRST + 1..LOOSE_MAX {
-            let address = records(LOOSE) + slot(number);
-            let Some(old) = self.gate.record(address) else {
-                free = free.or(Some(address));
-                break;
-            };
-            if old == full {
-                return Ok(address);
-            }
-            if old.domain == 0 || (free.is_none() && !self.gate.is_in_use(address)) {
-                free = free.or(Some(address));
-                if old.domain == 0 {
+        let all = || (FIRST + 1..LOOSE_MAX).map(|number| records(LOOSE) + slot(number));
+        let mut empty = None;
+        for address in all() {
+            match self.gate.record(address).filter(|old| old.domain != 0) {
+                Some(old) if old == full => return Ok(address),
+                Some(_) => {}
+                None => {
+                    empty = Some(address);
                     break;
                 }
             }
         }
-        let address = free.ok_or(Error::TooBig)?;
+        // Some are kept, so that what is called in turn is found again.
+        let at_hand = empty.filter(|address| *address < records(LOOSE) + slot(FIRST + 1 + LOOSE_KEPT));
+        let unused = || all().take_while(|address| Some(*address) != empty).find(|address| !self.gate.is_in_use(*address));
+        let address = at_hand.or_else(unused).or(empty).ok_or(Error::TooBig)?;
         self.gate.forget_plain(LOOSE, address);
         self.write(thread, address, record)?;
         Ok(address)
@@ -284,7 +279,7 @@ impl Inner {
             self.gate.clear_record(address);
         }
         // What it was found to be allowed the next one of this number may not be.
-        self.last = None;
+        (self.last, self.passed) = (None, None);
         self.asked.take_if(|asked| asked.level().is_none());
         self.domains[number as usize].take()
     }

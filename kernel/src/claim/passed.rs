@@ -19,10 +19,26 @@ const KEPT: usize = 2;
 
 /// What both may do with sections, as long as nothing changes there.
 pub struct Passed {
-    callee: Weak<Domain>,
-    caller: Weak<Domain>,
+    call: Call,
     sections: [Option<Known>; KEPT],
     next: usize,
+}
+
+/// By which records the callee and its caller came to where they are, and the state of the thread's records: while that is the same, so are both.
+#[derive(PartialEq, Eq)]
+struct Call {
+    callee: u64,
+    caller: u64,
+    changes: u64,
+}
+
+impl Call {
+    #[inline(always)]
+    fn on_top(inner: &Inner) -> Option<Call> {
+        let depth = inner.gate.depth();
+        let [callee, caller] = [depth, depth.checked_sub(1)?].map(|depth| inner.gate.frame(depth).record);
+        Some(Call { callee, caller, changes: inner.gate.changes() })
+    }
 }
 
 struct Known {
@@ -54,69 +70,70 @@ impl Known {
     }
 }
 
-impl Passed {
-    #[inline(always)]
-    fn is_of(&self, callee: &Arc<Domain>, caller: &Arc<Domain>) -> bool {
-        self.callee.as_ptr() == Arc::as_ptr(callee) && self.caller.as_ptr() == Arc::as_ptr(caller)
-    }
-}
-
 /// Whether it is known that both may; if not, nothing is.
 #[inline(always)]
 pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
-    let (Some(passed), Some(caller)) = (&inner.passed, inner.caller_here()) else { return false };
-    passed.is_of(&inner.domain, caller)
-        && ranges.iter().all(|(address, len)| {
-            let (len, rights) = asked(*len);
-            len == 0 || passed.sections.iter().flatten().any(|known| known.allows(*address, len, rights))
-        })
+    let Some(passed) = &inner.passed else { return false };
+    if Call::on_top(inner).is_none_or(|call| call != passed.call) {
+        return false;
+    }
+    ranges.iter().all(|(address, len)| {
+        let (len, rights) = asked(*len);
+        len == 0 || passed.sections.iter().flatten().any(|known| known.allows(*address, len, rights))
+    })
 }
 
 /// 1 if a callee and its caller may both read, or also write, what is passed, otherwise 0.
 ///
 /// # Errors
 /// `NotFound`: nobody has called.
-pub fn may_pass(thread: &Thread, callee: &Arc<Domain>, ranges: &Ranges) -> Result<u64, Error> {
-    let caller = thread.inner.lock().caller().ok_or(Error::NotFound)?;
+pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64, Error> {
+    let (caller, call) = {
+        let inner = thread.inner.lock();
+        (inner.caller().ok_or(Error::NotFound)?, Call::on_top(&inner).ok_or(Error::NotFound)?)
+    };
     for (address, len) in ranges {
         let (len, rights) = asked(*len);
         if len > 0 && !may(&[callee, &caller], *address, len, rights) {
             return Ok(0);
         }
     }
-    for (address, len) in ranges.iter().filter(|range| range.1 > 0) {
-        remember(thread, callee, &caller, *address, asked(*len).0);
-    }
+    let mut known = ranges.iter().filter(|range| range.1 > 0).filter_map(|(address, len)| known(callee, &caller, *address, asked(*len).0));
+    let found = [known.next(), known.next(), known.next()].into_iter().flatten();
+    let inner = &mut *thread.inner.lock();
+    let mut passed = match inner.passed.take() {
+        Some(passed) if passed.call == call => passed,
+        _ => Passed { call, sections: [const { None }; KEPT], next: 0 },
+    };
+    found.for_each(|known| passed.keep(known));
+    inner.passed = Some(passed);
     Ok(1)
 }
 
-/// If the whole range lies in one section whose list is all that decides.
-fn remember(thread: &Thread, callee: &Arc<Domain>, caller: &Arc<Domain>, address: u64, len: u64) {
+impl Passed {
+    fn keep(&mut self, known: Known) {
+        let same = self.sections.iter().position(|there| there.as_ref().is_some_and(|there| there.base == known.base));
+        let at = same.unwrap_or(self.next);
+        self.next = (at + 1) % KEPT;
+        self.sections[at] = Some(known);
+    }
+}
+
+/// What both may do, if the whole range lies in one section whose list is all that decides.
+fn known(callee: &Domain, caller: &Domain, address: u64, len: u64) -> Option<Known> {
     if address < WINDOW_END || callee.in_window || caller.in_window {
-        return;
+        return None;
     }
-    let Some(section) = Section::find(address) else { return };
+    let section = Section::find(address)?;
     if address - section.base + len > section.reserve || section.kind() == kind::TEXT {
-        return;
+        return None;
     }
-    let known = {
-        let state = section.state.lock();
-        Known {
-            section: Arc::downgrade(&section),
-            base: section.base,
-            reserve: section.reserve,
-            changes: state.acl.changes(),
-            both_may: state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject),
-        }
-    };
-    let inner = &mut *thread.inner.lock();
-    let mut passed = match inner.passed.take() {
-        Some(passed) if passed.is_of(callee, caller) => passed,
-        _ => Passed { callee: Arc::downgrade(callee), caller: Arc::downgrade(caller), sections: [None, None], next: 0 },
-    };
-    let same = passed.sections.iter().position(|there| there.as_ref().is_some_and(|there| there.base == known.base));
-    let at = same.unwrap_or(passed.next);
-    passed.next = (at + 1) % KEPT;
-    passed.sections[at] = Some(known);
-    inner.passed = Some(passed);
+    let state = section.state.lock();
+    Some(Known {
+        section: Arc::downgrade(&section),
+        base: section.base,
+        reserve: section.reserve,
+        changes: state.acl.changes(),
+        both_may: state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject),
+    })
 }

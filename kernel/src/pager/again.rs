@@ -27,16 +27,21 @@ use arch::entry::page_fault::{FETCH, PRESENT, STORE, USER};
 use arch::gate::{BY_KERNEL, is_gate};
 use core::sync::atomic::Ordering;
 
-/// What the list said of an access.
+/// A section whose pager was asked, and what its list said.
 pub struct Seen {
     section: Weak<Section>,
+    pager: Arc<Pager>,
     base: u64,
     reserve: u64,
     domain: u32,
-    write: bool,
-    /// As a pager is told what is needed.
-    right: u64,
+    /// What a pager is told is needed to load from there and to store there; 0: whoever misses pages may not.
+    needed: [u64; 2],
     may_change: bool,
+    /// The pager may make pages valid.
+    may_validate: bool,
+    /// The record that leads to the pager, and the key register's value by it.
+    record: u64,
+    register: u32,
     /// Of the list, when it was asked.
     changes: u64,
 }
@@ -44,18 +49,15 @@ pub struct Seen {
 /// Whom a thread has last asked, and, while that pager runs, what it was asked for.
 pub struct Asked {
     seen: Seen,
-    pager: Arc<Pager>,
+    /// Another section, where a page of the same program was asked for before that.
+    before: Option<Seen>,
     /// The thread was in a call.
     in_call: bool,
     /// Where the thread is not, and what it runs there with: the pager's domain, or while that runs the one which it serves.
     other: Arc<Domain>,
     area: Area,
-    /// The record that leads to the pager, the key register's value by it, and the records' changes when it was found to.
-    record: u64,
-    register: u32,
+    /// The state of the thread's records when these led there.
     records: u64,
-    /// The pager may make the page valid.
-    may_validate: bool,
     away: Option<Away>,
 }
 
@@ -64,6 +66,7 @@ struct Away {
     depth: usize,
     section: Arc<Section>,
     offset: u64,
+    write: bool,
     /// The page that is in transit for this.
     page: Option<u64>,
     outer: u64,
@@ -86,16 +89,29 @@ impl Asked {
 
     /// The level of the pager that serves the thread now.
     pub fn level(&self) -> Option<u64> {
-        self.away.as_ref().map(|_| self.pager.level)
+        self.away.as_ref().map(|_| self.seen.pager.level)
+    }
+
+    /// The section before this one is meant: now it is that one's turn. The offset there.
+    #[cold]
+    #[inline(never)]
+    fn turns(&mut self, address: u64) -> Option<u64> {
+        let before = self.before.as_mut()?;
+        let offset = address.wrapping_sub(before.base);
+        if offset >= before.reserve || self.away.is_some() {
+            return None;
+        }
+        core::mem::swap(&mut self.seen, before);
+        Some(offset)
     }
 
     /// What the long way keeps of it; the thread has left the call.
     pub fn unfold(self) -> Option<Served> {
-        let Asked { seen, pager, area, away, .. } = self;
-        let Away { section, offset, page, outer, .. } = away?;
+        let Asked { seen: Seen { pager, .. }, area, away, .. } = self;
+        let Away { section, offset, write, page, outer, .. } = away?;
         let key = page.map(of_section);
         let address = section.base + offset;
-        let missed = Missed { section, offset, address, access: seen.access(), call: None };
+        let missed = Missed { section, offset, address, access: if write { Access::Write } else { Access::Read }, call: None };
         Some(Served { area, pager, missed, who: Who::Section, key, outer })
     }
 }
@@ -103,56 +119,64 @@ impl Asked {
 impl Seen {
     /// What is to be remembered of an access by which a page was missed, if the section's list alone allows it.
     pub fn of(domain: &Domain, place: &Place, access: Access, may_change: bool, state: &State) -> Option<Seen> {
-        let write = match access {
-            Access::Read => false,
-            Access::Write => true,
-            Access::Execute => return None,
-        };
-        let is_by_list = state.acl.rights(&domain.subject).contains(access.needs());
+        let rights = state.acl.rights(&domain.subject);
+        let is_by_list = access != Access::Execute && rights.contains(access.needs());
         let section = &place.section;
         // (The fault's address is then that in the section.)
-        (is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor).then(|| Seen {
+        let is_plain = is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor;
+        let pager = state.paged.pager.clone().filter(|_| is_plain)?;
+        Some(Seen {
             section: Arc::downgrade(section),
+            pager,
             base: section.base,
             reserve: section.reserve,
             domain: domain.number,
-            write,
-            right: u64::from(access.right().bits()),
+            needed: [Access::Read, Access::Write].map(|access| if rights.contains(access.needs()) { access.right().bits().into() } else { 0 }),
             may_change,
+            may_validate: false,
+            record: 0,
+            register: 0,
             changes: state.acl.changes(),
         })
     }
-
-    fn access(&self) -> Access {
-        if self.write { Access::Write } else { Access::Read }
-    }
 }
 
+
 /// The thread has just entered a pager for this, unless it waits.
-pub fn remember(thread: &Thread, seen: Seen) {
+pub fn remember(thread: &Thread, mut seen: Seen) {
     let inner = &mut *thread.inner.lock();
     let depth = inner.depth();
     let Some((at, More::Served(served))) = inner.more.last() else { return };
-    if *at != depth || served.who != Who::Section || served.missed.section.base != seen.base {
+    let is_it = served.who == Who::Section && Arc::ptr_eq(&served.pager, &seen.pager) && served.missed.section.base == seen.base;
+    if *at != depth || !is_it {
         return;
     }
     // One that runs is not forgotten.
     if inner.asked.as_ref().is_some_and(|asked| asked.away.is_some()) {
         return;
     }
-    let (pager, record) = (served.pager.clone(), inner.gate.frame(depth).record);
+    let record = inner.gate.frame(depth).record;
     let Some((callee, register)) = inner.gate.lead(record) else { return };
+    (seen.record, seen.register) = (record, register);
     let Ok(other) = inner.domain_number(callee) else { return };
     if other.supervisor {
         return;
     }
-    let may_validate = {
+    seen.may_validate = {
         let state = served.missed.section.state.lock();
         state.acl.changes() == seen.changes && state.acl.rights(&other.subject).contains(Rights::CHANGE_ACL)
     };
     let records = inner.gate.changes();
-    let area = inner.asked.take().map_or_else(|| Area::spare(&mut inner.areas), |old| old.area);
-    inner.asked = Some(Box::new(Asked { seen, pager, in_call: depth > 1, other, area, record, register, records, may_validate, away: None }));
+    let (area, before) = match inner.asked.take() {
+        None => (Area::spare(&mut inner.areas), None),
+        Some(old) => {
+            let is_same = old.records == records && old.seen.domain == seen.domain && Arc::ptr_eq(&old.other, &other);
+            let Asked { seen: last, before, area, .. } = *old;
+            let other = if last.base == seen.base { before } else { Some(last) };
+            (area, other.filter(|_| is_same))
+        }
+    };
+    inner.asked = Some(Box::new(Asked { seen, before, in_call: depth > 1, other, area, records, away: None }));
 }
 
 /// A page fault of the running thread, if it is like the one before. `None`: nothing was done.
@@ -190,11 +214,14 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         return None;
     }
     inner.sync();
-    let (seen, pager, caller, callee) = (&asked.seen, &asked.pager, &*inner.domain, &*asked.other);
-    let offset = address.wrapping_sub(seen.base);
+    let mut offset = address.wrapping_sub(asked.seen.base);
+    if offset >= asked.seen.reserve {
+        offset = asked.turns(address)?;
+    }
+    let (seen, caller, callee) = (&asked.seen, &*inner.domain, &*asked.other);
+    let (pager, needed) = (&seen.pager, seen.needed[usize::from(write)]);
     let depth = inner.seen.0;
-    let same = offset < seen.reserve
-        && write == seen.write
+    let same = needed != 0
         && caller.number == seen.domain
         && depth < DEPTH_MAX
         && (depth > 0) == asked.in_call
@@ -242,13 +269,13 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         }
     };
     thread.has_faulted();
-    let words = [section.base, offset, seen.right, why];
-    let arrival = Arrival { record: asked.record, entry: pager.block.entry, index: pager.index, left, stack };
+    let words = [section.base, offset, needed, why];
+    let arrival = Arrival { depth, record: seen.record, entry: pager.block.entry, index: pager.index, left, stack };
     let (root, caller) = (callee.root(), caller.number);
     let outer = thread.served.begin();
-    asked.away = Some(Away { depth: depth + 1, section, offset, page: transit, outer, register: inner.register, seen: inner.seen, left });
-    let (other, at) = (&mut asked.other, (depth + 1, asked.record));
-    let register = asked.register;
+    asked.away = Some(Away { depth: depth + 1, section, offset, write, page: transit, outer, register: inner.register, seen: inner.seen, left });
+    let (other, at) = (&mut asked.other, (depth + 1, seen.record));
+    let register = seen.register;
     aside::arrive(inner, caller, arrival, words, &mut asked.area, |inner| {
         core::mem::swap(&mut inner.domain, other);
         (inner.register, inner.seen) = (register, at);
@@ -299,8 +326,8 @@ fn put_back(inner: &mut Inner, asked: Box<Asked>) {
 fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: bool) -> Option<Resume> {
     let (away, into) = (asked.away.as_ref()?, &*asked.other);
     let depth = away.depth;
-    let same = inner.seen == (depth, asked.record)
-        && inner.gate.is_at(depth, asked.record)
+    let same = inner.seen == (depth, asked.seen.record)
+        && inner.gate.is_at(depth, asked.seen.record)
         && asked.records == inner.gate.changes()
         && inner.more.is_empty()
         && !inner.domain.is_secret()
@@ -315,7 +342,7 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
     if let Some(page) = away.page {
         let state = &mut *away.section.state.try_lock()?;
         if valid {
-            if !asked.may_validate || state.acl.changes() != asked.seen.changes || state.deleted || away.offset >= state.len {
+            if !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || state.deleted || away.offset >= state.len {
                 return None;
             }
             validate(state, into, asked.seen.base, page);

@@ -46,6 +46,7 @@ pub const CHECKS: &[Check] = &[
     ("valid_as_the_pager_may_make_it", again::valid_by_right),
     ("again_by_pagers_of_pagers", again::nested),
     ("again_and_ended", again::ended),
+    ("again_in_turn", again::in_turn),
     ("again_by_many", again::crowd),
     ("who_is_served_is_seen", again::seen),
     ("pagers_are_counted", counted),

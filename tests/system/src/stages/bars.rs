@@ -160,9 +160,14 @@ fn on_processors(runs: &Runs) -> Result<()> {
 /// SSS-M5: a fault is one entry, and the pager's own calls and its return are the others. 1000 where it only makes the page valid; the other
 /// bars are what must not be lost again.
 pub fn pager(runs: &Runs) -> Result<()> {
-    for (way, most, bar) in
-        [("validate", 2, 1000), ("validate-by-call", 3, 1200), ("validated-before", 2, 1000), ("supply", 4, 4200)]
-    {
+    for (way, most, bar) in [
+        ("validate", 2, 1000),
+        ("validate-by-call", 3, 1200),
+        ("validated-before", 2, 1000),
+        ("supply", 4, 4200),
+        ("validate-load-then-store", 2, 1150),
+        ("validate-two-in-turn", 2, 1250),
+    ] {
         let taken = instructions(runs.of("pager")?, "round-trip", way, 0)?;
         let entries = exact(runs.of("pager")?, "round-trip", way, 0, count::ENTRIES)?;
         ensure!(
@@ -260,7 +265,7 @@ pub fn sizes(runs: &Runs) -> Result<()> {
         }
         // For the first pointer and for the second.
         let bars = match (way, how) {
-            ("plain", _) => Some([1100, 460]),
+            ("plain", _) => Some([380, 150]),
             (_, ASYNC) | ("post", _) => None,
             _ => Some([50, 50]),
         };

@@ -91,6 +91,7 @@ pub fn cases() -> Vec<Case> {
                 "valid_as_the_pager_may_make_it",
                 "again_by_pagers_of_pagers",
                 "again_and_ended",
+                "again_in_turn",
                 "again_by_many",
                 "who_is_served_is_seen",
                 "pagers_are_counted",

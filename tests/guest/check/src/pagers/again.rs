@@ -9,13 +9,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use musubi::Rights;
 use musubi::abi::frame::reason;
 use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::rt::pager::{self, TRIES, answer, flag};
 use musubi::rt::section::{self, invalidate};
-use musubi::rt::{task, thread, time};
+use musubi::rt::{guard, probe, task, thread, time};
+use musubi::{Error, Rights};
 
 impl Own {
     /// From now on it answers this, and does nothing.
@@ -140,6 +140,62 @@ pub fn nested() -> Outcome {
     same!(read(low.base()), Some(1), "afterwards");
     low.delete().map_err(doing("delete"))?;
     high.delete().map_err(doing("delete"))
+}
+
+/// Two sections of one pager are missed in turn, by loads and stores: it is told of the right one, until somebody else is asked for one of them, or one is
+/// gone.
+pub fn in_turn() -> Outcome {
+    let (mut first, mut second) = (data(2 * PAGE).map_err(doing("create"))?, data(2 * PAGE).map_err(doing("create"))?);
+    let (own, gate) = own(Does::Validate)?;
+    for (section, n) in [(&mut first, 1), (&mut second, 3)] {
+        (0..2).for_each(|page| store(section.base() + page * PAGE, n + page));
+        pager::set(section.base(), gate, 1, 0).map_err(doing("pager"))?;
+    }
+    let (one, two) = (first.base(), second.base());
+    let absent = || [one, two].into_iter().try_for_each(|base| invalidate(base, 2 * PAGE)).map_err(doing("invalidate"));
+    for round in 0..6 {
+        absent()?;
+        let when = format!("round {round}");
+        same!((read(one), read(two), own.calls()), (Some(1), Some(3), 2), "{when}");
+        store(one + PAGE, 2);
+        store(two + PAGE, 4);
+        same!((load(one + PAGE), load(two + PAGE), own.calls()), (2, 4, 2), "stores, {when}");
+    }
+    // Another one's by now.
+    let (others, gate) = self::own(Does::Validate)?;
+    pager::set(one, gate, 1, 0).map_err(doing("another pager"))?;
+    for round in 0..3 {
+        absent()?;
+        same!(
+            (read(one), read(two), own.calls(), others.calls()),
+            (Some(1), Some(3), 1, 1),
+            "two pagers, round {round}"
+        );
+    }
+    // It may only be read from now on.
+    let mine = section::acl(two).map_err(doing("acl"))?;
+    for entry in &mine {
+        let rights = entry.rights & !Rights::WRITE.bits();
+        section::grant(two, &musubi::abi::AclEntry { rights, ..*entry }).map_err(doing("give up"))?;
+    }
+    for round in 0..3 {
+        absent()?;
+        let wrote = guard::run(|| probe::write(two));
+        same!((read(one), wrote, read(two)), (Some(1), Err(Error::Faulted), Some(3)), "read only, round {round}");
+        same!((own.calls(), others.calls()), (1, 1), "who was asked, round {round}");
+    }
+    first.delete().map_err(doing("delete"))?;
+    same!(read(one), None, "what is gone");
+    absent_and_read(two, own)?;
+    second.delete().map_err(doing("delete"))
+}
+
+fn absent_and_read(base: u64, own: &Own) -> Outcome {
+    for round in 0..3 {
+        invalidate(base, PAGE).map_err(doing("invalidate"))?;
+        same!((read(base), own.calls()), (Some(3), 1), "after the other one's end, round {round}");
+    }
+    Ok(())
 }
 
 /// Threads that have gone the short way and are killed in their pager, or whose pager takes too long.
