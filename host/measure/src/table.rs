@@ -71,6 +71,14 @@ impl Table<'_> {
         self.figures.iter().filter(same).min_by_key(|figure| figure.value)
     }
 
+    /// What 99 of a hundred of its rounds did not exceed, if that is known.
+    fn late(&self, of: &Figure) -> Option<&Figure> {
+        let is_its = |f: &&Figure| {
+            f.unit == unit::LATE && f.is_about(of) && (&f.system, &f.way, f.cpus) == (&of.system, &of.way, of.cpus)
+        };
+        self.figures.iter().find(is_its)
+    }
+
     /// The published figure for the same case and way. A plain call is the paper's EPC-S, too; by which version of the
     /// scheduler ITC went when sizes were measured, it does not say, and all of its schedulers were called by the kernel.
     fn published(&self, own: &Figure) -> Option<&Figure> {
@@ -230,10 +238,7 @@ impl fmt::Display for Table<'_> {
         columns(f, &counts::rows(self, &count::ALL))?;
         if counts::has_peers(self, &count::ALL) {
             let mark = by_size::MARK;
-            writeln!(
-                f,
-                "{NOTHING}: not counted there, or not to be told of most rounds. {mark}: under the default policy."
-            )?;
+            writeln!(f, "{NOTHING}: not counted there. {mark}: under the default policy.")?;
         }
         let messages = message::rows(self);
         if messages.len() > 1 {

@@ -1,5 +1,5 @@
 //! Cases that are measured with several sizes: a table for each, with a row for each way of each system and a column for each
-//! size.
+//! size; of wall time in the same form.
 
 use super::{NOTHING, Table, paper};
 use crate::figure::{Figure, MUSUBI, Source};
@@ -46,22 +46,55 @@ pub fn tables(table: &Table) -> Vec<Vec<Vec<String>>> {
     cases(table).into_iter().map(|case| rows(table, case)).collect()
 }
 
-fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
-    let sizes = sizes(table, case);
+/// The tables of wall time: what the papers published is no time of this host, and how far rounds differ is told instead.
+pub fn wall_tables(table: &Table) -> Vec<Vec<Vec<String>>> {
+    cases(table).into_iter().map(|case| wall_rows(table, case)).collect()
+}
+
+fn head(sizes: &[u64], last: &[&str]) -> Vec<String> {
     let mut head = vec!["case".to_string(), "way".into(), "system".into()];
     head.extend(sizes.iter().map(u64::to_string));
     head.extend(Peer::SYSTEMS.map(|system| format!("to {system}")));
-    head.push("paper".into());
-    let mut rows = vec![head];
+    head.extend(last.iter().map(|word| word.to_string()));
+    head
+}
+
+/// A row up to the ratios, and the figure that these are of.
+fn row<'t>(
+    table: &'t Table,
+    case: &str,
+    (system, way): (&str, &str),
+    sizes: &[u64],
+) -> (Vec<String>, Option<&'t Figure>) {
+    let mut row = vec![case.to_string(), way.to_string(), system.to_string()];
+    row.extend(sizes.iter().map(|size| cell(table, case, system, way, *size)));
+    let figure = figure(table, case, system, way, shown(sizes));
+    row.extend(Peer::SYSTEMS.map(|of| match figure.filter(|own| own.system == MUSUBI) {
+        Some(own) => table.peer(own, of).map_or(NOTHING.into(), |peer| ratio(peer, own)),
+        None => NOTHING.into(),
+    }));
+    (row, figure)
+}
+
+fn wall_rows(table: &Table, case: &str) -> Vec<Vec<String>> {
+    let sizes = sizes(table, case);
+    let mut rows = vec![head(&sizes, &["least", "p99"])];
+    for way in ways(table, case) {
+        let (mut row, figure) = row(table, case, way, &sizes);
+        row.push(figure.map_or(NOTHING.into(), |figure| figure.min.to_string()));
+        let late = figure.and_then(|figure| table.late(figure));
+        row.push(late.map_or(NOTHING.into(), |late| late.value.to_string()));
+        rows.push(row);
+    }
+    rows
+}
+
+fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
+    let sizes = sizes(table, case);
+    let mut rows = vec![head(&sizes, &["paper"])];
     let mut published = Vec::new();
-    for (system, way) in ways(table, case) {
-        let mut row = vec![case.to_string(), way.to_string(), system.to_string()];
-        row.extend(sizes.iter().map(|size| cell(table, case, system, way, *size)));
-        let own = figure(table, case, system, way, shown(&sizes));
-        row.extend(Peer::SYSTEMS.map(|of| match own.filter(|own| own.system == MUSUBI) {
-            Some(own) => table.peer(own, of).map_or(NOTHING.into(), |peer| ratio(peer, own)),
-            None => NOTHING.into(),
-        }));
+    for way in ways(table, case) {
+        let (mut row, own) = row(table, case, way, &sizes);
         let beside = own.and_then(|own| table.published(own));
         row.push(beside.map_or(NOTHING.into(), paper));
         published.extend(beside);

@@ -269,8 +269,26 @@ fn wall_time_stands_apart_and_says_what_it_is() {
         wall.push(figure("linux-best", "ArgNoRtn", bytes, "pipe", "nanoseconds", 4 * value));
     }
     let table = |wall| Table { bench: &BENCH, figures: &ours(), papers: &[], wall }.to_string();
+    wall.push(figure("linux-best", "ArgNoRtn", 8192, "udp-other", "nanoseconds", 9000));
     let text = table(&wall);
-    let cells = row(&text, "Wall time, nanoseconds of this host", "ArgNoRtn");
+    let part = &text[text.find("Wall time, nanoseconds of this host").unwrap()..];
+    let rows: Vec<String> = part
+        .lines()
+        .filter(|line| line.contains("ArgNoRtn") || line.starts_with("case"))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    // Every way of each system, with each size.
+    let expected = [
+        "case way system 64 8192 to linux-best to linux-default least p99",
+        "ArgNoRtn epc-s musubi 900 1000 4.0 - 999 2000",
+        "ArgNoRtn pipe linux-best 3600 4000 - - 4000 -",
+        "ArgNoRtn udp linux-best - 9000* - - 9000 -",
+    ];
+    assert_eq!(rows, expected, "{text}");
+    // Of one size there is a row for each of ours.
+    let of_one: Vec<Figure> = wall.iter().filter(|figure| figure.bytes == 8192).cloned().collect();
+    let cells = table(&of_one);
+    let cells = row(&cells, "Wall time, nanoseconds of this host", "ArgNoRtn");
     assert_eq!(cells, ["ArgNoRtn", "8192", "epc-s", "1000", "999", "2000", "4000", "(pipe)", "4.0", "-", "-"]);
     // Neither mixes with what is counted.
     assert_eq!(row(&text, "sizes:", "ArgNoRtn")[3], "1000");

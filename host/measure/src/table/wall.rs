@@ -1,7 +1,7 @@
 //! Wall time, beside what was counted.
 
-use super::{NOTHING, Table, columns};
-use crate::figure::{Figure, count, unit};
+use super::{NOTHING, Table, by_size, columns};
+use crate::figure::count;
 use crate::peer::Peer;
 use std::fmt;
 
@@ -15,17 +15,16 @@ const AT_ONCE: &str = "\
 By the same clock, how many times as fast as one thread, in thousandths (1000: no faster), on processors that run at once if nothing
 else does on this host:";
 
-/// A row for each case and way, of several sizes one; the peer by the fastest of its ways.
+/// A row for each case and way; the peer by the fastest of its ways.
 fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut head = table.head();
     head.extend(["musubi", "least", "p99"].map(String::from));
     head.extend(Peer::SYSTEMS.iter().flat_map(|system| [system.to_string(), "ratio".into()]));
     let mut rows = vec![head];
-    for own in table.shown() {
+    for own in table.totals() {
         let mut row = table.words(own);
         row.extend([own.value, own.min].map(|n| n.to_string()));
-        let is_late = |f: &&Figure| f.unit == unit::LATE && f.is_about(own) && f.way == own.way && f.cpus == own.cpus;
-        row.push(table.figures.iter().find(is_late).map_or(NOTHING.into(), |late| late.value.to_string()));
+        row.push(table.late(own).map_or(NOTHING.into(), |late| late.value.to_string()));
         for system in Peer::SYSTEMS {
             let peer = table.peer(own, system);
             row.push(peer.map_or(NOTHING.into(), |peer| format!("{} ({})", peer.value, peer.way)));
@@ -43,7 +42,17 @@ pub fn show(table: &Table, f: &mut fmt::Formatter) -> fmt::Result {
     }
     let wall = Table { figures: table.wall, wall: &[], ..*table };
     writeln!(f, "\n{ABOUT}")?;
-    columns(f, &rows(&wall))?;
+    if by_size::applies(&wall) {
+        writeln!(f, "Numbers at the head are bytes; ratios, the least and p99 are of {} bytes.\n", by_size::PAPERS)?;
+        for (at, table) in by_size::wall_tables(&wall).iter().enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            columns(f, table)?;
+        }
+    } else {
+        columns(f, &rows(&wall))?;
+    }
     let ratios = wall.plain(&[count::BY_WALL]);
     if ratios.len() > 1 {
         writeln!(f, "\n{AT_ONCE}")?;
