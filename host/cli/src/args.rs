@@ -129,7 +129,7 @@ pub struct BenchArgs {
     /// For programs: an object a line
     #[arg(long)]
     pub json: bool,
-    /// Who is measured beside us; without this Linux, if it is to be had, by `ipc` and `pool`, and nobody by the others
+    /// Who is measured beside us; without this Linux by `entry`, `ipc`, `memory`, `pager` and `pool`, and nobody by the others
     #[arg(long, value_enum)]
     pub peer: Option<PeerArg>,
     /// Cycles of a real processor by hardware virtualisation, instead of instructions
@@ -310,6 +310,10 @@ mod tests {
             (&["pool"], Peer::Linux),
             (&["pool", "--kvm"], Peer::None),
             (&["pool", "--peer", "none"], Peer::None),
+            (&["entry"], Peer::Linux),
+            (&["memory"], Peer::Linux),
+            (&["pager"], Peer::Linux),
+            (&["pager", "--kvm"], Peer::None),
         ] {
             assert_eq!(bench(line).unwrap().peer(), peer, "{line:?}");
         }
