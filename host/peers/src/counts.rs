@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use tally::{Case, Costly, KERNEL, Round};
+use tally::{Case, Costly, Round};
 use tempfile::TempDir;
 
 /// The plugin for one machine, and where it writes to.
@@ -47,12 +47,14 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
     for (figure, case) in figures.into_iter().zip(cases) {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         all.push(figure.clone());
-        all.extend(entries(&figure, case));
+        // Linux swaps GS at a switch, too, so swaps do not say how often it is entered.
         for (unit, costly) in [
+            (count::ENTRIES, Costly::Entry),
             (count::VIEWS, Costly::RootWrite),
             (count::KEYS, Costly::KeyWrite),
             (count::FLUSHES, Costly::PageFlush),
             (count::LOCKED, Costly::Locked),
+            (count::COPIES, Costly::Copy),
             (count::COPIED, Costly::Copied),
         ] {
             let counted = |round: &Round| of_one_call(&figure.case, round.count(costly));
@@ -63,24 +65,11 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
     Ok(all)
 }
 
-/// How often control came to the kernel, if most rounds are told step by step. (Linux swaps at a switch, too, so swaps say
-/// nothing here.)
-fn entries(figure: &Figure, case: &Case) -> Option<Figure> {
-    let mut told = case.clone();
-    told.rounds.retain(|(_, round)| round.steps.is_some());
-    if told.len() * 2 <= case.len() {
-        return None;
-    }
-    let all = |round: &Round| round.steps.iter().flatten().filter(|(region, _)| *region == KERNEL).count() as u64;
-    let entries = |round: &Round| of_one_call(&figure.case, all(round));
-    let (value, min, max) = told.summary(entries)?;
-    Some(Figure { unit: count::ENTRIES.into(), value, min, max, n: told.len(), ..figure.clone() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use measure::{Source, unit};
+    use tally::KERNEL;
 
     fn figure(case: &str, n: u64) -> Figure {
         let (bench, system, way) = ("calls".into(), "linux-best".into(), "pipe".into());
@@ -92,8 +81,9 @@ mod tests {
     fn case(n: u64) -> Case {
         let mut counts = [0; Costly::ALL.len()];
         (counts[Costly::Swap as usize], counts[Costly::RootWrite as usize]) = (8, 2);
+        (counts[Costly::Copy as usize], counts[Costly::Entry as usize]) = (4, 2);
         let steps = Some(vec![(5, 100), (KERNEL, 4000), (6, 200), (KERNEL, 4600), (5, 100)]);
-        // A round in which the timer came, and so often that it is not told.
+        // A round of many steps.
         let long = Round { instructions: 90_000, counts, steps: None };
         Case { rounds: vec![(n - 1, Round { instructions: 9000, counts, steps }), (1, long)] }
     }
@@ -110,6 +100,7 @@ mod tests {
                 (case, count::KEYS, 0),
                 (case, count::FLUSHES, 0),
                 (case, count::LOCKED, 0),
+                (case, count::COPIES, 4),
                 (case, count::COPIED, 0),
             ]
         };
@@ -120,20 +111,12 @@ mod tests {
     #[test]
     fn counts_of_messages_under_way_together_are_of_one() {
         let mut together = case(200);
-        let steps: Vec<_> = (0..20).flat_map(|_| [(KERNEL, 400), (5, 10)]).collect();
-        (together.rounds[0].1.steps, together.rounds[0].1.counts[Costly::Copied as usize]) = (Some(steps), 8 * 64);
+        let counts = &mut together.rounds[0].1.counts;
+        (counts[Costly::Entry as usize], counts[Costly::Copied as usize]) = (20, 8 * 64);
         let all = join(vec![figure("NullProc-async", 200)], &[together]).unwrap();
         let of = |unit| all.iter().find(|figure| figure.unit == unit).map(|figure| figure.value);
         let counted = [unit::INSTRUCTIONS, count::ENTRIES, count::VIEWS, count::COPIED].map(of);
         assert_eq!(counted, [Some(9000), Some(3), Some(0), Some(64)]);
-    }
-
-    #[test]
-    fn entries_are_not_guessed() {
-        let mut unknown = case(200);
-        unknown.rounds[0].1.steps = None;
-        let all = join(vec![figure("NullProc", 200)], &[unknown]).unwrap();
-        assert!(all.iter().all(|figure| figure.unit != count::ENTRIES) && all.len() == 6);
     }
 
     #[test]

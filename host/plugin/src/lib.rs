@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
-use tally::{Costly, Locks, Mark, Recorder, WAYS};
+use tally::{Copies, Costly, Locks, Mark, Recorder, WAYS};
 
 /// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
 #[unsafe(no_mangle)]
@@ -29,9 +29,11 @@ pub struct Instruction(());
 
 const NO_REGISTERS: c_int = 0;
 const ADD: c_int = 0;
+const LOADS_AND_STORES: c_int = 3;
 
 type OnBlock = extern "C" fn(id: u64, block: *mut Block);
 type OnExecution = extern "C" fn(processor: c_uint, data: *mut c_void);
+type OnAccess = extern "C" fn(processor: c_uint, access: u32, address: u64, data: *mut c_void);
 
 // SAFETY: declared as QEMU 7.2's qemu-plugin.h does, which Debian does not package.
 unsafe extern "C" {
@@ -39,6 +41,15 @@ unsafe extern "C" {
     fn qemu_plugin_register_vcpu_tb_exec_cb(block: *mut Block, call: OnExecution, flags: c_int, data: *mut c_void);
     fn qemu_plugin_register_vcpu_insn_exec_cb(at: *mut Instruction, call: OnExecution, flags: c_int, data: *mut c_void);
     fn qemu_plugin_register_vcpu_insn_exec_inline(at: *mut Instruction, how: c_int, to: *mut c_void, what: u64);
+    fn qemu_plugin_register_vcpu_mem_cb(
+        at: *mut Instruction,
+        call: OnAccess,
+        flags: c_int,
+        which: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_mem_size_shift(access: u32) -> c_uint;
+    fn qemu_plugin_mem_is_store(access: u32) -> bool;
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
@@ -59,13 +70,14 @@ static PLAN: OnceLock<Plan> = OnceLock::new();
 
 struct State {
     recorder: Recorder,
+    copies: Copies,
     out: File,
 }
 
 /// What is looked at.
 struct Plan {
     locks: Locks,
-    /// Where control is. Of several processors, that would be in several places at once.
+    /// Where control is, how often it comes to the kernel, and what that copies. Of several processors, that would be in several places at once.
     has_steps: bool,
     /// Where the kernel's ways in and out lie, if they are steps of their own.
     ways: std::ops::Range<u64>,
@@ -91,7 +103,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let path = |name| (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix(name));
     match open(path("out="), path("locks=")) {
         Ok((out, locks)) => {
-            *state() = Some(State { recorder: Recorder::default(), out });
+            *state() = Some(State { recorder: Recorder::default(), copies: Copies::default(), out });
             let ways = path("ways=").and_then(range).unwrap_or(0..0);
             PLAN.get_or_init(|| Plan { locks, has_steps: processors == 1, ways });
         }
@@ -144,29 +156,59 @@ extern "C" fn translated(_: u64, block: *mut Block) {
                 qemu_plugin_register_vcpu_insn_exec_cb(at, marked, NO_REGISTERS, mark as usize as *mut c_void);
                 continue;
             }
-            let mut counters = vec![(&INSTRUCTIONS, 1)];
-            let costly = Costly::all_of(bytes, qemu_plugin_insn_vaddr(at), &plan.locks);
-            counters.extend(costly.map(|(costly, so_much)| (&COUNTS[costly as usize], so_much)));
-            for (counter, so_much) in counters {
-                qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), so_much);
+            let address = qemu_plugin_insn_vaddr(at);
+            let costly = Costly::all_of(bytes, address, &plan.locks).map(|costly| &COUNTS[costly as usize]);
+            for counter in [&INSTRUCTIONS].into_iter().chain(costly) {
+                qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), 1);
+            }
+            // Of each turn, since how many there are is not said before; and one that moves nothing is executed, too.
+            if plan.has_steps && Costly::copies(bytes, address) {
+                let nothing = std::ptr::null_mut();
+                qemu_plugin_register_vcpu_mem_cb(at, moved, NO_REGISTERS, LOADS_AND_STORES, nothing);
             }
         }
     }
+}
+
+/// Only where there is one processor: nobody else adds in between.
+fn add(costly: Costly, so_much: u64) {
+    let counter = &COUNTS[costly as usize];
+    counter.store(counter.load(Ordering::Relaxed) + so_much, Ordering::Relaxed);
 }
 
 /// A block begins.
 extern "C" fn entered(_: c_uint, data: *mut c_void) {
     let region = data as u64;
     // Only where there is one processor: nobody else stores there in between, and to exchange takes many times as long.
-    if REGION.load(Ordering::Relaxed) == region {
+    let before = REGION.load(Ordering::Relaxed);
+    if before == region {
         return;
     }
     REGION.store(region, Ordering::Relaxed);
+    if Recorder::enters(before, region) {
+        add(Costly::Entry, 1);
+    }
     if IN_ROUND.load(Ordering::Relaxed)
         && let Some(state) = &mut *state()
     {
         state.recorder.crossed(region, INSTRUCTIONS.load(Ordering::Relaxed));
     }
+}
+
+/// The kernel moves something by a string instruction: it has loaded it, or stores it.
+extern "C" fn moved(_: c_uint, access: u32, address: u64, _: *mut c_void) {
+    if !IN_ROUND.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: plain arithmetic on what QEMU has told of the access.
+    let (length, is_store) = unsafe { (1u64 << qemu_plugin_mem_size_shift(access), qemu_plugin_mem_is_store(access)) };
+    let Some(state) = &mut *state() else { return };
+    if !is_store {
+        return state.copies.load(address);
+    }
+    let begins = state.copies.store(address, length, INSTRUCTIONS.load(Ordering::Relaxed));
+    add(Costly::Copied, length);
+    add(Costly::Copy, begins.into());
 }
 
 /// A mark is executed.

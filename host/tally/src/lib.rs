@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod copies;
 mod instruction;
 mod locks;
 mod record;
 mod recorder;
 
+pub use copies::Copies;
 pub use instruction::{Costly, Mark};
 pub use locks::{Kind, Locks};
 pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, WAYS, read};

@@ -1,7 +1,7 @@
 //! Rounds, from what passes by in the order in which it is executed.
 
 use crate::instruction::Mark;
-use crate::record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX};
+use crate::record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, WAYS};
 
 /// What is under way. All numbers it is given are sums since the machine was started.
 #[derive(Debug, Default)]
@@ -38,6 +38,12 @@ impl Recorder {
     /// Where an address lies: in the kernel's half, or in some granule of the programs'.
     pub fn region(address: u64) -> u64 {
         if address >> 63 == 1 { KERNEL } else { address >> REGION_BITS }
+    }
+
+    /// Whether that is how control comes to the kernel from a program.
+    pub fn enters(from: u64, to: u64) -> bool {
+        let is_kernels = |region| [KERNEL, WAYS].contains(&region);
+        is_kernels(to) && !is_kernels(from)
     }
 
     /// Control has come to another region, after `now` instructions.
@@ -112,6 +118,13 @@ mod tests {
         recorder.mark(Mark::CaseBegins, 1, 7, Counts::default());
         recorder.mark(Mark::RoundEnds, 1, 8, Counts::default());
         assert_eq!(recorder.mark(Mark::CaseEnds, 1, 9, Counts::default()), Some(Case::default()));
+    }
+
+    #[test]
+    fn the_kernel_is_entered_from_programs() {
+        let all = [5, WAYS, KERNEL, WAYS, 5, 6, KERNEL, KERNEL, 5];
+        let entries = all.windows(2).filter(|two| Recorder::enters(two[0], two[1])).count();
+        assert_eq!(entries, 2);
     }
 
     #[test]
