@@ -5,17 +5,20 @@ use crate::case::{Case, several};
 use crate::checks::Found;
 use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, ensure};
+use joined::Joined;
 use machine::{Options, Wish};
 use measure::{Figure, count, unit};
-use peers::{BENCHES, Clock, Report};
+use peers::{Clock, Report};
 use std::process::{Command, Output};
+
+mod joined;
 
 pub fn cases() -> Vec<Case> {
     vec![several("linux", &CHECKS.map(|(name, _)| name), all).by_name()]
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 15] = [
     ("says_what_it_is", says_what_it_is),
     ("every_line_has_its_form", every_line_has_its_form),
     ("a_message_is_two_switches", a_message_is_two_switches),
@@ -24,14 +27,33 @@ const CHECKS: [Check; 9] = [
     ("not_to_wait_is_cheaper", not_to_wait_is_cheaper),
     ("wall_time", wall_time),
     ("stands_beside_ours", stands_beside_ours),
-    ("every_way_stands_beside_ours", every_way_stands_beside_ours),
+    ("every_way_has_both_clocks", |runs| joined::both_clocks(runs.joined("ipc")?)),
+    ("p99_of_ours", |runs| joined::late_rounds(runs.joined("ipc")?)),
+    ("counts_of_ours_and_theirs", |runs| joined::counts(runs.joined("ipc")?)),
+    ("every_way_stands_beside_ours", |runs| joined::for_people(runs.joined("ipc")?)),
+    ("ways_in_stand_beside_ours", |runs| joined::nearest(runs.joined("entry")?, "entry")),
+    ("pages_stand_beside_ours", |runs| joined::nearest(runs.joined("memory")?, "memory")),
+    ("pagers_stand_beside_ours", |runs| joined::nearest(runs.joined("pager")?, "pager")),
 ];
 
+/// Compared with ours in any case, and so measured in one run with it.
+const JOINED: [&str; 4] = ["ipc", "entry", "memory", "pager"];
+/// The other ones of Linux's.
+const ALONE: [&str; 4] = ["calls", "spawn", "sched", "pool"];
+
 struct Runs {
+    /// All that is counted of Linux.
     instructions: Report,
     wall: Report,
     table: Output,
-    ipc: Output,
+    joined: [(&'static str, Result<Joined, String>); JOINED.len()],
+}
+
+impl Runs {
+    fn joined(&self, name: &str) -> Result<&Joined> {
+        let (_, joined) = self.joined.iter().find(|(bench, _)| *bench == name).context("it is not measured here")?;
+        joined.as_ref().map_err(|why| anyhow::anyhow!("{name} cannot be measured: {why}"))
+    }
 }
 
 /// That nothing is missing and nothing is said twice is checked whenever Linux is measured: these fail then.
@@ -39,14 +61,15 @@ fn all(lab: &Lab, _: &Options, _: &[&str]) -> Result<Vec<Found>, Failure> {
     let measure = |benches: &[&str], clock| peers::linux(lab.workspace(), benches, clock, Wish::Tcg, &mut |_| ());
     let mut front = Command::new("sh");
     front.args(["musubi", "bench", "calls", "--peer", "linux"]).current_dir(lab.workspace().top());
-    let mut ipc = Command::new("sh");
-    ipc.args(["musubi", "bench", "ipc", "--peer", "linux"]).current_dir(lab.workspace().top());
-    let runs = Runs {
-        instructions: measure(&BENCHES, Clock::Instructions)?,
+    let mut runs = Runs {
+        instructions: measure(&ALONE, Clock::Instructions)?,
         wall: measure(&["sched"], Clock::Nanoseconds)?,
         table: front.output().context("./musubi bench does not start")?,
-        ipc: ipc.output().context("./musubi bench does not start")?,
+        joined: JOINED.map(|name| (name, Joined::run(lab, name).map_err(|why| format!("{why:#}")))),
     };
+    for (_, joined) in &runs.joined {
+        runs.instructions.figures.extend(joined.iter().flat_map(Joined::theirs));
+    }
     Ok(CHECKS.map(|(name, check)| (name, check(&runs).map_err(Failure::from))).into())
 }
 
@@ -70,7 +93,8 @@ fn says_what_it_is(runs: &Runs) -> Result<()> {
 
 fn every_line_has_its_form(runs: &Runs) -> Result<()> {
     for figure in &runs.instructions.figures {
-        ensure!(BENCHES.contains(&figure.bench.as_str()) && SYSTEMS.contains(&figure.system.as_str()));
+        ensure!(JOINED.into_iter().chain(ALONE).any(|bench| bench == figure.bench), "{}", figure.line());
+        ensure!(SYSTEMS.contains(&figure.system.as_str()), "{}", figure.line());
         ensure!(figure.unit == unit::INSTRUCTIONS || !figure.is_total(), "{}", figure.line());
         ensure!(figure.cpus == 1 && figure.n >= 20, "{}", figure.line());
         ensure!(Figure::read(&figure.line())? == [figure.clone()], "{}", figure.line());
@@ -177,43 +201,6 @@ fn stands_beside_ours(runs: &Runs) -> Result<()> {
     ensure!(numbers.iter().all(|number| number.is_some_and(|number| number > 0.0)), "{row}");
     for system in SYSTEMS {
         ensure!(text.contains(&format!("\n{system}: Linux ")), "which {system} was it?\n{text}");
-    }
-    Ok(())
-}
-
-/// The paper's patterns in one run: ours, each of Linux's ways, and what the papers published.
-fn every_way_stands_beside_ours(runs: &Runs) -> Result<()> {
-    let said = String::from_utf8_lossy(&runs.ipc.stderr);
-    ensure!(runs.ipc.status.success(), "it ended with {}: {said}", runs.ipc.status);
-    let text = str::from_utf8(&runs.ipc.stdout)?;
-    let has = |case: &str, way: &str, system: &str, columns: usize| {
-        let row = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let row: Vec<_> = row.filter(|row| row.len() > 3 && row[..3] == [case, way, system]).collect();
-        let number = |cell: &&str| cell.trim_end_matches('*').parse::<u64>().is_ok_and(|number| number > 0);
-        row.len() == 1 && row[0][3..].iter().take(columns).all(number)
-    };
-    for case in ["NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"] {
-        // A datagram takes no mebibyte.
-        let (all, small) = if case == "NullProc" { (1, 1) } else { (5, 4) };
-        for way in ["epc-h", "epc-s", "plain", "itc-improved", "itc-initial"] {
-            ensure!(has(case, way, "musubi", all), "{case} by {way} is missing in\n{text}");
-        }
-        for way in ["itc-improved", "itc-initial"] {
-            ensure!(has(&format!("{case}-async"), way, "musubi", all), "{case}-async by {way} is missing in\n{text}");
-        }
-        for system in SYSTEMS {
-            for way in ["pipe", "unix", "shm-futex", "udp", "sunrpc-udp", "sunrpc-tcp"] {
-                let columns = if way.contains("udp") { small } else { all };
-                ensure!(has(case, way, system, columns), "{case} by {way} on {system} is missing in\n{text}");
-            }
-            for way in ["pipe", "unix", "shm-futex", "udp"] {
-                let (case, columns) = (format!("{case}-async"), if way == "udp" { small } else { all });
-                ensure!(has(&case, way, system, columns), "{case} by {way} on {system} is missing in\n{text}");
-            }
-        }
-    }
-    for published in ["0.902 ms (cubix386 itc)", "17.100 ms (bsd/386-1.1 sun-rpc-udp)", "3.270 ms (mach-3.0 mig)"] {
-        ensure!(text.contains(published), "{published} is missing in\n{text}");
     }
     Ok(())
 }
