@@ -171,7 +171,7 @@ impl Way<'_> {
             Copied { times: times + by_server, bytes: bytes + bytes_by_server }
         };
         let mut outcome = Ok(());
-        let rounds = if bytes < LONGEST { self.rounds } else { self.rounds / 10 };
+        let rounds = if bytes < LONGEST { self.rounds } else { self.report.enough(self.rounds / 10) };
         // One call that does not count: after the kernel was asked for its counters, a scheduler's short way begins with a long one.
         let first = || {
             let _ = self.client.null();
