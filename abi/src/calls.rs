@@ -354,7 +354,7 @@ calls! {
     0x50 Full port_read PortRead(section, port, width);
     /// Writes an I/O port.
     0x51 Full port_write PortWrite(section, port, width, value);
-    /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written.
+    /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written. To the serial port that the kernel's log shares: as many as there is room for, perhaps 0.
     0x52 Full port_write_bytes PortWriteBytes(section, port, from: read, len);
     /// From now on the device's interrupt is a message to `post` (0: no more) with this operation, whose first word says how often it came; it is sent where no handler is called (`irq_bind`). Once at once, as if one had come. The caller may receive there (`READ`), and the owner of the executing text pays for one slot. It comes from thread 0, with the device's section in the place of a text. Errors: `Busy` while another program that lives has it.
     0x53 Full irq_post IrqPost(section, post, op);

@@ -120,4 +120,8 @@ pub struct Interrupt {
     pub missed: u64,
     /// Longest time that the kernel has spent on one, in ns, from its entry on.
     pub longest_ns: u64,
+    /// Since when its message waits for a thread to run that has received it, in ns since boot (0: none waits), and the longest time that
+    /// one has waited.
+    pub marked: u64,
+    pub longest_mark_ns: u64,
 }

@@ -85,6 +85,9 @@ pub mod ready {
     pub const YIELDED: u32 = 2;
     /// It was ready before the scheduler sat down.
     pub const FOUND: u32 = 3;
+    /// It is new here as in [`WOKEN`], and what has come is a device's interrupt, as a message to its post: what is left to do for the device
+    /// waits for it.
+    pub const CALLED: u32 = 4;
 }
 
 /// What `call_scheduler` does.

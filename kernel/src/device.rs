@@ -2,6 +2,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::sched;
 use crate::section::{Ports, Section};
 use abi::section::kind;
 use abi::{Error, Rights};
@@ -38,12 +39,11 @@ pub fn read(domain: &Domain, base: u64, number: u64, width: u64) -> Result<u64, 
 pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) -> Result<u64, Error> {
     let (_, range) = section(domain, base, Rights::WRITE)?;
     let port = port(&range, number, width)?;
-    ports::write(port, width, value as u32);
-    log_out::written(port, value as u8);
+    log_out::program_sets(port, width, value as u32);
     Ok(0)
 }
 
-/// As many bytes are written in one go: others wait for the port as long.
+/// As many bytes are written in one go: others wait for the port as long, and interrupts.
 const PART: usize = 512;
 
 /// Held while a part of a call's bytes is written, by the number of the port: each part comes whole, also between a program that has
@@ -57,19 +57,25 @@ pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64)
     let len = len.min(BYTES_MAX);
     let mut done = 0;
     while done < len {
+        if done > 0 {
+            sched::breathe();
+        }
         let part = (len - done).min(PART as u64) as usize;
         claim::read(domain, from + done, &mut page[..part])?;
-        {
+        let written = {
             let _writing = WRITING[usize::from(port >> 3) % WRITING.len()].lock();
             // The right may have gone since it was looked at, or its program have ended and the next one begun.
             section.check(domain, Rights::WRITE)?;
             if domain.text.is_dead() {
                 return Err(Error::Dead);
             }
-            ports::write_bytes(port, &page[..part]);
-            log_out::written(port, page[part - 1]);
+            log_out::program_writes(port, &page[..part])
+        };
+        done += written as u64;
+        if written < part {
+            // There is no room: it is waited for outside.
+            break;
         }
-        done += part as u64;
     }
     Ok(done)
 }

@@ -1,6 +1,10 @@
 //! Interrupt lines: who serves them, and which processor they come to (K1-44, 45, CUBIX-U10). What the kernel does itself is bounded: it
 //! tells one scheduler, or leaves one message.
 
+mod mark;
+
+pub use mark::{Called, calls, goes_on, waits};
+
 use crate::device;
 use crate::domain::Domain;
 use crate::gate;
@@ -21,6 +25,7 @@ use alloc::sync::Arc;
 use arch::shown::Page;
 use arch::{apic, ioapic, time};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use mark::Mark;
 use spin::Mutex;
 
 /// In place of a processor: none.
@@ -55,6 +60,8 @@ struct Line {
     idle: &'static AtomicU64,
     missed: &'static AtomicU64,
     longest_ns: &'static AtomicU64,
+    /// What it has left for somebody to do.
+    mark: Mark,
 }
 
 /// Where programs read of the lines.
@@ -114,6 +121,7 @@ pub fn send_to(thread: &Arc<Thread>, domain: &Domain, base: u64, post: u64, op: 
         core::mem::replace(&mut *bound, new)
     };
     drop(old);
+    line.mark.forget();
     line.aim();
     if domain.text.is_dead() {
         // It may have been looked for before.
@@ -178,6 +186,7 @@ pub fn text_ended(text: &Section) {
         let called = line.handler.lock().take_if(|handler| handler.text == text.serial);
         if gone.is_some() || called.is_some() {
             drop(gone);
+            line.mark.forget();
             line.aim();
         }
     }
@@ -239,6 +248,7 @@ impl Line {
             idle: &shown[word!(Interrupt, idle)],
             missed: &shown[word!(Interrupt, missed)],
             longest_ns: &shown[word!(Interrupt, longest_ns)],
+            mark: Mark::new(&shown[word!(Interrupt, marked)], &shown[word!(Interrupt, longest_mark_ns)]),
         }
     }
 
@@ -321,9 +331,14 @@ impl Line {
         let bound = self.notice.lock().clone();
         let Some(bound) = bound else { return };
         match bound.notify() {
-            Ok(woken) => woken.into_iter().for_each(post::wake),
+            Ok(Some(woken)) => {
+                self.mark.handed();
+                post::wake(woken);
+            }
+            Ok(None) => {}
             Err(_) => {
                 drop(notice::take(&self.notice, &bound));
+                self.mark.forget();
                 self.aim();
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::claim;
 use crate::domain::Domain;
+use crate::line;
 use crate::machine::machine;
 use crate::processor::{copied, here};
 use crate::saved::Saved;
@@ -72,7 +73,7 @@ pub fn set_up() {
     let processors = machine().processors.len();
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
     let reserve = Reserve { posts: posts / 4, messages: count / 4, receivers: count / 4, accounts: count / 4 };
-    let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors, rest: sched::breathe };
+    let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors, rest: sched::breathe, waits: line::waits };
     let depths = if TOLD { DEPTHS.0.as_flattened() } else { &[] };
     POOL.call_once(|| Pool::showing(config, depths));
 }
@@ -428,7 +429,14 @@ fn end(woken: Woken, here: bool) {
     if collect(woken.receiver, &mut frame).is_none() {
         return;
     }
-    let change = |registers: &mut Registers| frame.give(registers);
+    // A notice comes from no thread.
+    let called = frame.rax == 0 && frame.rbx == 0;
+    let change = |registers: &mut Registers| {
+        if called {
+            line::calls(&thread, frame.rbp);
+        }
+        frame.give(registers);
+    };
     if here {
         sched::hand_over(&thread, ticket, change);
     } else {

@@ -30,7 +30,7 @@ use abi::task::state;
 use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
 use alloc::sync::Arc;
 use arch::context::{PAGE_FAULT, Registers, Resume};
-use arch::{cpu, time};
+use arch::{cpu, log_out, time};
 use core::sync::atomic::Ordering;
 
 /// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
@@ -54,6 +54,8 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
 pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
     // found it may be running it already.
+    let called = thread.called.is_set();
+    let why = if called { why::CALLED } else { why };
     {
         let wait = thread.wait.lock();
         if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
@@ -62,7 +64,7 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
         }
     }
     let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why);
-    if processor.queue.put((thread, turn), tell, || processor.office.is_taken()) {
+    if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
         processor.make_room();
     }
 }
@@ -401,6 +403,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         new.processor.store(here.index, Ordering::Relaxed);
         new.inner.lock().area.restore_vector_state();
         new.card.card().bear();
+        line::goes_on(&new, now);
         let mut local = here.local.hold();
         new.runs_since(now);
         new.shows(state::RUNNING);
@@ -473,7 +476,7 @@ fn set_alarm(here: &Processor, also: Option<u64>) {
         local.current.is_some().then_some(local.quantum_end)
     };
     let quantum = if here.queue.is_empty() { None } else { turn_ends() };
-    let alarm = [timer, quantum, also].into_iter().flatten().min();
+    let alarm = [timer, quantum, also, log_out::looks_at()].into_iter().flatten().min();
     // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
     let early = here.office.is_taken() && matches!((here.alarm(), alarm), (Some(set), Some(wanted)) if set <= wanted);
     if !early {

@@ -10,6 +10,7 @@ use crate::domain::{self, Domain, retire};
 use crate::crossing::{self, OWN};
 use crate::epc::More;
 use crate::keyed::{self, TaskView};
+use crate::line::Called;
 use crate::info::{self, ThreadSlot, word};
 use crate::info::user::OwnThreadSlot;
 use crate::machine::machine;
@@ -155,6 +156,8 @@ pub struct Thread {
     /// What the short way from thread to thread keeps of it.
     pub card: OwnCard,
     pub seen: seen::Seen,
+    /// The interrupt that has woken it, until it runs.
+    pub called: Called,
     /// The group of texts that it waits to come into, or has.
     pub group: Mutex<Option<Arc<Group>>>,
     /// What programs read of it: everybody's, its user's.
@@ -261,6 +264,7 @@ impl Thread {
             due: Due::default(),
             card: OwnCard::new(number, task.number),
             seen: seen::Seen::default(),
+            called: Called::default(),
             group: Mutex::default(),
             shown: info::thread(number, task.number),
             own: task.about.thread(number, text.base),

@@ -156,7 +156,11 @@ pub struct Interrupt {
     pub longest_ns: u64,
     /// The task whose the text is; fixed.
     pub task: u64,
-    pub unused: [u64; 3],
+    /// Since when its message waits, received by nobody or by a thread that has not run since, in ns since boot; 0: none does. The longest
+    /// that one has, in ns.
+    pub marked: u64,
+    pub longest_mark_ns: u64,
+    pub unused: [u64; 1],
 }
 
 /// A processor's seat; live are `asked`, `named`, `none`, `lost` and `missed`.

@@ -42,7 +42,7 @@ pub struct Asked {
 
 /// Why and when the fast level has called the high one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Called {
+pub struct Call {
     /// One of [`reason`].
     pub why: u64,
     /// Whose priority is to change, or whose quantum has ended.
@@ -93,7 +93,7 @@ impl Desk<'_> {
     }
 
     /// The fast level wants the high one to run.
-    pub fn call(&self, Called { why, thread, when }: Called) {
+    pub fn call(&self, Call { why, thread, when }: Call) {
         let asked = self.get(ASKED);
         let at = CALLS + (asked % CALLS_KEPT) as usize * CALL;
         [why, thread, when].into_iter().zip(at..).for_each(|(word, at)| self.set(at, word));
@@ -102,11 +102,11 @@ impl Desk<'_> {
     }
 
     /// The latest times that it did so, numbered, the oldest first.
-    pub fn latest_calls(&self) -> impl Iterator<Item = (u64, Called)> {
+    pub fn latest_calls(&self) -> impl Iterator<Item = (u64, Call)> {
         let asked = self.get(ASKED);
         let read = move |number: u64| {
             let at = CALLS + (number % CALLS_KEPT) as usize * CALL;
-            let called = Called { why: self.get(at), thread: self.get(at + 1), when: self.get(at + 2) };
+            let called = Call { why: self.get(at), thread: self.get(at + 1), when: self.get(at + 2) };
             // Another one comes to stand there before it is counted.
             (self.get(ASKED) < number + CALLS_KEPT).then_some((number, called))
         };

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod beds;
 mod buffer;
+mod called;
 mod desk;
 mod lent;
 mod mail;
@@ -19,7 +20,8 @@ mod wishes;
 
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen, Step};
-pub use desk::{Asked, Called, Desk, reason};
+pub use called::Called;
+pub use desk::{Asked, Call, Desk, reason};
 pub use lent::{Lent, Loans};
 pub use mail::Mail;
 pub use names::Priorities;
@@ -164,6 +166,9 @@ mod tests;
 #[cfg(test)]
 #[path = "tests/balance.rs"]
 mod tests_balance;
+#[cfg(test)]
+#[path = "tests/called.rs"]
+mod tests_called;
 #[cfg(test)]
 #[path = "tests/race.rs"]
 mod tests_race;

@@ -211,6 +211,12 @@ impl Queue<'_> {
         self.highest().map_or(0, |level| self.get(Self::node(self.get(HEADS + 2 * level as usize)) + KEY))
     }
 
+    /// The first one of the highest level.
+    #[inline]
+    pub fn first_thread(&self) -> Option<u64> {
+        self.highest().map(|level| self.get(Self::node(self.get(HEADS + 2 * level as usize)) + THREAD))
+    }
+
     #[inline]
     fn unlink(&self, level: usize) -> Option<u64> {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);

@@ -237,6 +237,11 @@ impl<'a> Order<'a> {
         if self.board.proposals().has_terms() { self.find(thread).1 } else { None }
     }
 
+    /// Whether it has agreed on something, and so has what that says.
+    pub fn has_agreed(&self, thread: u64) -> bool {
+        self.agreed(thread).is_some()
+    }
+
     /// The processor where it has to run, if not here: the one of those with the fewest ready.
     #[inline]
     pub fn elsewhere(&self, thread: u64) -> Option<usize> {

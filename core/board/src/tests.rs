@@ -124,7 +124,7 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(!desk.is_wanted());
     let asked = |thread| Asked { thread, level: thread % 32 };
     assert!((0..16).all(|thread| desk.send(asked(thread))) && !desk.send(asked(16)));
-    let call = |why, thread| desk.call(Called { why, thread, when: 1000 + thread });
+    let call = |why, thread| desk.call(Call { why, thread, when: 1000 + thread });
     call(reason::PRIORITY, 5);
     let begun = desk.begin();
     call(reason::QUANTUM, 6);
@@ -136,7 +136,7 @@ fn the_desk_passes_on_what_is_asked() {
     [0, 1, 8, 9, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
     assert_eq!((desk.seen(1), desk.seen(8), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
-    let numbered = |(number, called): (u64, Called)| (number, called.why, called.thread, called.when);
+    let numbered = |(number, called): (u64, Call)| (number, called.why, called.thread, called.when);
     assert_eq!(desk.latest_calls().map(numbered).collect::<Vec<_>>(), [(0, 1, 5, 1005), (1, 2, 6, 1006)]);
     (2..40).for_each(|thread| call(reason::QUANTUM, thread));
     let of_last = desk.latest_calls().map(|(number, called)| (number, called.thread)).collect::<Vec<_>>();

@@ -86,6 +86,7 @@ impl Pool {
                 None => {
                     this.notice.store(QUEUED, Ordering::Relaxed);
                     self.push(&queues, notice.slot);
+                    (self.waits)(this.letter.from().place, true);
                 }
             }
             handed.map(|taken| taken.number)
@@ -119,6 +120,7 @@ impl Pool {
                 self.receiver(receiver).letter.copy(&this.letter);
                 this.letter.forget_count();
                 this.notice.store(FREE, Ordering::Relaxed);
+                (self.waits)(this.letter.from().place, false);
                 Some(Popped::Record(receiver))
             }
             _ => Some(Popped::Slot(slot)),

@@ -3,7 +3,7 @@
 use crate::account::{Accounts, Share};
 use crate::face::Face;
 use crate::free::Chain;
-use crate::lock::{Lock, OPEN, get};
+use crate::lock::{Lock, OPEN};
 use crate::message::{Letter, Message, Question, Sender};
 use crate::part::{Part, Reserve, Whose};
 use crate::post::Post;
@@ -30,6 +30,8 @@ pub struct Config {
     pub processors: usize,
     /// What is done between two stretches where many are dealt with. Who calls something that says so holds no locks.
     pub rest: fn(),
+    /// The notice from this place waits to be received from now on, or (`false`) does no more. Under its post's lock.
+    pub waits: fn(u64, bool),
 }
 
 /// Who calls, from where.
@@ -181,6 +183,7 @@ pub struct Pool {
     used: AtomicU32,
     cursor: AtomicU32,
     rest: fn(),
+    pub(crate) waits: fn(u64, bool),
 }
 
 /// So many messages, records or posts are dealt with in a stretch.
@@ -193,7 +196,7 @@ impl Pool {
 
     /// The same; how many messages wait in each post is written to `depths` (SSS-1).
     pub fn showing(config: Config, depths: &'static [owned::AtomicU64]) -> Pool {
-        let Config { posts, messages, receivers, accounts, reserve, processors, rest } = config;
+        let Config { posts, messages, receivers, accounts, reserve, processors, rest, waits } = config;
         let persons_receivers = Part::new(receivers.saturating_sub(reserve.receivers));
         let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
@@ -211,6 +214,7 @@ impl Pool {
             used: AtomicU32::new(0),
             cursor: AtomicU32::new(KNOWN_MAX),
             rest,
+            waits,
         }
     }
 
@@ -298,14 +302,6 @@ impl Pool {
         }
         self.persons_posts.give(post.end());
         self.used.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many messages and how many receivers are queued at a post.
-    pub fn depth(&self, post: u32) -> (u32, u32) {
-        self.post(post).map_or((0, 0), |post| {
-            let queues = post.queues();
-            (get(&queues.messages), get(&queues.waiting))
-        })
     }
 
     /// Posts in use.

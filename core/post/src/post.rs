@@ -195,6 +195,14 @@ impl Pool {
         Some(Taken { number, receiver })
     }
 
+    /// How many messages and how many receivers are queued at a post.
+    pub fn depth(&self, post: u32) -> (u32, u32) {
+        self.post(post).map_or((0, 0), |post| {
+            let queues = post.queues();
+            (get(&queues.messages), get(&queues.waiting))
+        })
+    }
+
     /// The first receiver whose wait nobody else has ended: [`Pool::claimed`].
     pub(crate) fn take_receiver(&self, queues: &Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
         loop {

@@ -17,8 +17,16 @@ use crate::{Body, Caller, Config, Permit, Pool, Received, Reserve, Sender, Share
 use abi::{Error, Rights};
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
-pub(super) const CONFIG: Config =
-    Config { posts: 6, messages: 8, receivers: 8, accounts: 4, reserve: RESERVE, processors: 5, rest: || () };
+pub(super) const CONFIG: Config = Config {
+    posts: 6,
+    messages: 8,
+    receivers: 8,
+    accounts: 4,
+    reserve: RESERVE,
+    processors: 5,
+    rest: || (),
+    waits: |_, _| (),
+};
 const RESERVE: Reserve = Reserve { posts: 0, messages: 2, receivers: 0, accounts: 0 };
 pub(super) const SYSTEM: Whose = Whose::System;
 pub(super) const TEXT: u64 = 0x4000_0000;

@@ -1,23 +1,27 @@
 //! The ready queue of one processor.
 
+use crate::Row;
 use alloc::collections::VecDeque;
 
 /// Threads that are ready to run, in the order of their turns.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     queue: VecDeque<T>,
+    /// Those that an interrupt has called, before the others as [`Row`] says.
+    called: VecDeque<T>,
+    row: Row,
 }
 
 impl<T> Default for Ring<T> {
     fn default() -> Ring<T> {
-        Ring::new()
+        Ring { queue: VecDeque::new(), called: VecDeque::new(), row: Row::default() }
     }
 }
 
 impl<T> Ring<T> {
     /// Nobody is ready.
-    pub const fn new() -> Ring<T> {
-        Ring { queue: VecDeque::new() }
+    pub fn new() -> Ring<T> {
+        Ring::default()
     }
 
     /// Makes ready: its turn comes after all others.
@@ -25,29 +29,37 @@ impl<T> Ring<T> {
         self.queue.push_back(thread);
     }
 
+    /// Makes one ready that an interrupt has called: its turn comes next, after those that were called before it.
+    pub fn push_called(&mut self, thread: T) {
+        self.called.push_back(thread);
+    }
+
     /// Whose turn it is.
     pub fn pop_front(&mut self) -> Option<T> {
-        self.queue.pop_front()
+        let is_called = self.row.is_next(!self.called.is_empty(), !self.queue.is_empty());
+        if is_called { self.called.pop_front() } else { self.queue.pop_front() }
     }
 
     /// What an idle processor may take over: the one that would wait longest here.
     pub fn steal(&mut self) -> Option<T> {
-        self.queue.pop_back()
+        self.queue.pop_back().or_else(|| self.called.pop_back())
     }
 
     /// Takes out the first one that `wanted` says yes to; the order of the others stays.
-    pub fn remove(&mut self, wanted: impl FnMut(&T) -> bool) -> Option<T> {
-        let at = self.queue.iter().position(wanted)?;
-        self.queue.remove(at)
+    pub fn remove(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        [&mut self.called, &mut self.queue].into_iter().find_map(|queue| {
+            let at = queue.iter().position(&mut wanted)?;
+            queue.remove(at)
+        })
     }
 
     /// How many are ready.
     pub fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.called.len()
     }
 
     /// Whether nobody is ready.
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.len() == 0
     }
 }

@@ -27,8 +27,9 @@ impl<T> Default for Roll<T> {
 
 impl<T> Roll<T> {
     /// Lets whoever decides know of a ready thread: `tell` tells the one in the seat, if there is one; `is_taken` says whether there is.
-    /// Whether somebody was told; if not, it is in the queue, and will be told if somebody sits down (invariant 38).
-    pub fn put(&self, thread: T, mut tell: impl FnMut(&T) -> bool, is_taken: impl Fn() -> bool) -> bool {
+    /// Whether somebody was told; if not, it is in the queue, and will be told if somebody sits down (invariant 38). `called`: by an
+    /// interrupt.
+    pub fn put(&self, thread: T, called: bool, mut tell: impl FnMut(&T) -> bool, is_taken: impl Fn() -> bool) -> bool {
         loop {
             if tell(&thread) {
                 return true;
@@ -36,7 +37,11 @@ impl<T> Roll<T> {
             let mut queue = self.queue.lock();
             // Who sits down says so before the queue is emptied.
             if !is_taken() {
-                queue.push_back(thread);
+                if called {
+                    queue.push_called(thread)
+                } else {
+                    queue.push_back(thread)
+                }
                 self.tell_len(&queue);
                 return false;
             }
@@ -121,7 +126,7 @@ mod tests {
     impl Processor {
         fn ready(&self, thread: u32) {
             let tell = |thread: &u32| self.seat.lock().as_mut().map(|known| known.push(*thread)).is_some();
-            self.roll.put(thread, tell, || self.seat.lock().is_some());
+            self.roll.put(thread, thread % 2 == 0, tell, || self.seat.lock().is_some());
         }
 
         fn sit(&self) {

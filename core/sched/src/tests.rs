@@ -6,6 +6,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Turn {
     Ready(usize),
+    Called(usize),
     Run(usize),
     Steal(usize, usize),
     Kill(u32),
@@ -14,7 +15,8 @@ enum Turn {
 fn turn() -> impl Strategy<Value = Turn> {
     prop_oneof![
         3 => (0..4usize).prop_map(Turn::Ready),
-        3 => (0..4usize).prop_map(Turn::Run),
+        2 => (0..4usize).prop_map(Turn::Called),
+        4 => (0..4usize).prop_map(Turn::Run),
         2 => (0..4usize, 0..4usize).prop_map(|(thief, from)| Turn::Steal(thief, from)),
         1 => (0..60u32).prop_map(Turn::Kill),
     ]
@@ -23,51 +25,127 @@ fn turn() -> impl Strategy<Value = Turn> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// Four processors run, steal and kill threads: each thread is in exactly one place, and turns come in order.
+    /// Four processors run, steal and kill threads, some of which interrupts call: each thread is in exactly one place, and turns come in
+    /// order.
     #[test]
     fn no_thread_is_lost_or_twice(turns in prop::collection::vec(turn(), 0..200)) {
         let mut rings: Vec<Ring<u32>> = (0..4).map(|_| Ring::new()).collect();
-        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); 4];
+        let mut lists: Vec<List> = vec![List::default(); 4];
         let mut born = 0;
         for turn in turns {
             match turn {
                 Turn::Ready(at) => {
                     rings[at].push_back(born);
-                    lists[at].push(born);
+                    lists[at].others.push(born);
+                    born += 1;
+                }
+                Turn::Called(at) => {
+                    rings[at].push_called(born);
+                    lists[at].called.push(born);
                     born += 1;
                 }
                 Turn::Run(at) => {
                     // Its quantum ends, and it queues again.
-                    let expected = (!lists[at].is_empty()).then(|| lists[at].remove(0));
+                    let expected = lists[at].next();
                     let thread = rings[at].pop_front();
                     prop_assert_eq!(thread, expected);
                     if let Some(thread) = thread {
                         rings[at].push_back(thread);
-                        lists[at].push(thread);
+                        lists[at].others.push(thread);
                     }
                 }
                 Turn::Steal(thief, from) => {
                     let thread = rings[from].steal();
-                    prop_assert_eq!(thread, lists[from].pop());
+                    let list = &mut lists[from];
+                    prop_assert_eq!(thread, list.others.pop().or_else(|| list.called.pop()));
                     if let Some(thread) = thread {
                         rings[thief].push_back(thread);
-                        lists[thief].push(thread);
+                        lists[thief].others.push(thread);
                     }
                 }
                 Turn::Kill(thread) => {
                     let found: Vec<u32> = rings.iter_mut().filter_map(|ring| ring.remove(|t| *t == thread)).collect();
-                    let there = lists.iter().flatten().filter(|t| **t == thread).count();
+                    let there = lists.iter().flat_map(List::all).filter(|t| **t == thread).count();
                     prop_assert_eq!(found.len(), there);
-                    lists.iter_mut().for_each(|list| list.retain(|t| *t != thread));
+                    for list in &mut lists {
+                        list.called.retain(|t| *t != thread);
+                        list.others.retain(|t| *t != thread);
+                    }
                 }
             }
             for (ring, list) in rings.iter().zip(&lists) {
-                prop_assert_eq!((ring.len(), ring.is_empty()), (list.len(), list.is_empty()));
+                let len = list.all().count();
+                prop_assert_eq!((ring.len(), ring.is_empty()), (len, len == 0));
             }
         }
-        for (mut ring, list) in rings.into_iter().zip(lists) {
-            prop_assert_eq!(std::iter::from_fn(|| ring.pop_front()).collect::<Vec<_>>(), list);
+        for (mut ring, mut list) in rings.into_iter().zip(lists) {
+            let left: Vec<u32> = std::iter::from_fn(|| list.next()).collect();
+            prop_assert_eq!(std::iter::from_fn(|| ring.pop_front()).collect::<Vec<_>>(), left);
         }
+    }
+
+    /// Whatever comes: before one who is called at most those who were called before him have their turns, and of the others one for each
+    /// [`IN_A_ROW`] of these; and of the others one has his turn at the latest after so many who were called.
+    #[test]
+    fn who_is_called_waits_for_few_and_keeps_nobody_waiting(comes in prop::collection::vec((0..8u32, 0..3u32), 1..200)) {
+        let mut ring = Ring::new();
+        // (Called, those before him, turns since.)
+        let mut waiting: Vec<(bool, u32, u32)> = Vec::new();
+        let mut in_a_row = 0;
+        let mut take = |ring: &mut Ring<usize>, waiting: &mut Vec<(bool, u32, u32)>| {
+            let others = waiting.iter().any(|one| !one.0 && one.2 != u32::MAX);
+            let Some(one) = ring.pop_front() else { return Ok(()) };
+            let (called, before, since) = core::mem::replace(&mut waiting[one], (false, 0, u32::MAX));
+            in_a_row = if called && others { in_a_row + 1 } else { 0 };
+            prop_assert!(in_a_row <= IN_A_ROW, "{in_a_row} who were called in a row");
+            let most = before + before / IN_A_ROW + 1;
+            prop_assert!(!called || since <= most, "{since} turns, {before} called before");
+            waiting.iter_mut().filter(|one| one.2 != u32::MAX).for_each(|one| one.2 += 1);
+            Ok(())
+        };
+        for (called, others) in comes {
+            for called in (0..called).map(|_| true).chain((0..others).map(|_| false)) {
+                let before = waiting.iter().filter(|one| one.0 && one.2 != u32::MAX).count() as u32;
+                if called { ring.push_called(waiting.len()) } else { ring.push_back(waiting.len()) }
+                waiting.push((called, before, 0));
+            }
+            (0..3).try_for_each(|_| take(&mut ring, &mut waiting))?;
+        }
+        while !ring.is_empty() {
+            take(&mut ring, &mut waiting)?;
+        }
+        prop_assert!(waiting.iter().all(|one| one.2 == u32::MAX));
+    }
+}
+
+/// A ready queue as two plain lists, and who of them was called how often in a row.
+#[derive(Clone, Debug, Default)]
+struct List {
+    called: Vec<u32>,
+    others: Vec<u32>,
+    in_a_row: u32,
+}
+
+impl List {
+    fn next(&mut self) -> Option<u32> {
+        let from = match (self.called.len(), self.others.len()) {
+            (0, 0) => {
+                self.in_a_row = 0;
+                return None;
+            }
+            (1.., 0) => &mut self.called,
+            (1.., _) if self.in_a_row < IN_A_ROW => &mut self.called,
+            _ => {
+                self.in_a_row = 0;
+                return Some(self.others.remove(0));
+            }
+        };
+        self.in_a_row += 1;
+        Some(from.remove(0))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &u32> {
+        self.called.iter().chain(&self.others)
     }
 }
 

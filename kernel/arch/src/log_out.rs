@@ -44,49 +44,98 @@ impl Write for Raw {
     }
 }
 
+/// The chip takes so many bytes at once when it has sent everything.
+const FIFO_LEN: usize = 16;
+
+fn is_ready() -> bool {
+    crate::ports::read(COM1 + 5, 1) & 0x20 != 0
+}
+
 fn put(byte: u8) {
     for _ in 0..10_000 {
-        if crate::ports::read(COM1 + 5, 1) & 0x20 != 0 {
+        if is_ready() {
             break;
         }
     }
     crate::ports::write(COM1, 1, u32::from(byte));
 }
 
-/// Lines of the log that wait until a program's line on the same port has ended (SSS-73).
+/// Lines of the log on their way to the port, which a program shares (SSS-22, 73): whoever writes there has this lock as long as his bytes
+/// go out. They wait until the program's line has ended, and go out a piece at a time, so that nobody is long in the kernel for them.
 struct Kept {
     /// The last byte that a program has written was no line feed.
     in_line: bool,
+    /// A line of the log has begun, and its rest waits.
+    is_broken: bool,
+    /// A program sets the line's speed: what goes to the port would be that.
+    is_set: bool,
+    /// What waits, round and round: so many bytes from `first` on.
     bytes: [u8; KEPT_MAX],
+    first: usize,
     len: usize,
     /// When the first of them came.
     since: u64,
 }
 
 const KEPT_MAX: usize = 4096;
+/// So many go out at most at a time.
+const PIECE: usize = 256;
 /// So long they wait at most, in ns: a prompt is a line that does not end.
 const PATIENCE_NS: u64 = 300_000_000;
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { in_line: false, bytes: [0; KEPT_MAX], len: 0, since: 0 });
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    in_line: false,
+    is_broken: false,
+    is_set: false,
+    bytes: [0; KEPT_MAX],
+    first: 0,
+    len: 0,
+    since: 0,
+});
 /// For [`look`]: there are some.
 static WAITS: AtomicBool = AtomicBool::new(false);
 
 impl Kept {
-    fn show(&mut self) {
-        if self.in_line && self.len > 0 {
-            let _ = Raw.write_char('\n');
-            self.in_line = false;
-        }
+    /// The next byte goes out, by this. With a program's line before it, that ends first.
+    fn send(&mut self, put: impl Fn(u8)) {
+        let byte = self.bytes[self.first];
+        (self.first, self.len) = ((self.first + 1) % KEPT_MAX, self.len - 1);
         if PRESENT.load(Ordering::Relaxed) {
-            for &byte in &self.bytes[..self.len] {
-                if byte == b'\n' {
-                    put(b'\r');
-                }
-                put(byte);
+            if core::mem::take(&mut self.in_line) {
+                put(b'\r');
+                put(b'\n');
             }
+            if byte == b'\n' {
+                put(b'\r');
+            }
+            put(byte);
         }
-        self.len = 0;
+        self.is_broken = byte != b'\n';
+    }
+
+    /// A piece goes out, as far as the chip takes it without being waited for.
+    fn show(&mut self) {
+        let mut sent = 0;
+        while self.len > 0 && !self.is_set && sent < PIECE && (!PRESENT.load(Ordering::Relaxed) || is_ready()) {
+            // Each byte may be a line feed, and a return before it; and another one's line may end first.
+            let part = self.len.min(FIFO_LEN / 2 - 1);
+            (0..part).for_each(|_| self.send(|byte| crate::ports::write(COM1, 1, u32::from(byte))));
+            sent += part;
+        }
+        WAITS.store(self.len > 0, Ordering::Relaxed);
+    }
+
+    /// Everything goes out, however long that takes.
+    fn finish(&mut self) {
+        while self.len > 0 {
+            self.send(put);
+        }
         WAITS.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a program's line has to be waited for.
+    fn is_held(&self, now: u64) -> bool {
+        self.in_line && now < self.since.saturating_add(PATIENCE_NS)
     }
 }
 
@@ -94,23 +143,55 @@ impl Write for Kept {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             if self.len == KEPT_MAX {
-                self.show();
+                // Nothing is lost; whoever writes more than there is room for waits for as much.
+                self.send(put);
             }
-            self.bytes[self.len] = byte;
+            self.bytes[(self.first + self.len) % KEPT_MAX] = byte;
             self.len += 1;
         }
         Ok(())
     }
 }
 
-/// A program has written this to a port, last.
-pub fn written(port: u16, last: u8) {
-    if port == COM1 {
-        let mut kept = KEPT.lock();
-        kept.in_line = last != b'\n';
-        if !kept.in_line && kept.len > 0 {
-            kept.show();
-        }
+/// A program writes these bytes to a port. Where that is the log's too, a line of the log that has begun goes first, and only what the chip has room
+/// for is written. How many were; who has more tries again.
+pub fn program_writes(port: u16, bytes: &[u8]) -> usize {
+    if port != COM1 {
+        crate::ports::write_bytes(port, bytes);
+        return bytes.len();
+    }
+    let mut kept = KEPT.lock();
+    if kept.is_broken {
+        kept.show();
+    }
+    if !kept.in_line {
+        // What still waits for the chip waits for a line that begins, from now on.
+        kept.since = crate::time::now();
+    }
+    let mut done = 0;
+    while !kept.is_broken && done < bytes.len() && (!PRESENT.load(Ordering::Relaxed) || is_ready()) {
+        let part = &bytes[done..bytes.len().min(done + FIFO_LEN)];
+        crate::ports::write_bytes(port, part);
+        done += part.len();
+        kept.in_line = part.last() != Some(&b'\n');
+    }
+    if !kept.in_line {
+        kept.show();
+    }
+    done
+}
+
+/// The same for one register. Whoever sets the line's speed does so at the port of its bytes.
+pub fn program_sets(port: u16, width: u64, value: u32) {
+    if port & !7 != COM1 {
+        return crate::ports::write(port, width, value);
+    }
+    let mut kept = KEPT.lock();
+    crate::ports::write(port, width, value);
+    match port - COM1 {
+        0 if !kept.is_set => kept.in_line = value as u8 != b'\n',
+        3 => kept.is_set = value & 0x80 != 0,
+        _ => {}
     }
 }
 
@@ -118,16 +199,22 @@ pub fn written(port: u16, last: u8) {
 pub fn look() {
     if WAITS.load(Ordering::Relaxed) {
         let mut kept = KEPT.lock();
-        if crate::time::now() >= kept.since + PATIENCE_NS {
+        if !kept.is_held(crate::time::now()) {
             kept.show();
         }
     }
 }
 
-/// Shows what is kept, if nobody is about to: for a dying kernel.
+/// Something waits: when to look next, in ns.
+pub fn looks_at() -> Option<u64> {
+    const LOOK_NS: u64 = 1_000_000;
+    WAITS.load(Ordering::Relaxed).then(|| crate::time::now() + LOOK_NS)
+}
+
+/// Shows what is kept, if nobody is about to: for a kernel that ends.
 pub(crate) fn last() {
     if let Some(mut kept) = KEPT.try_lock() {
-        kept.show();
+        kept.finish();
     }
 }
 

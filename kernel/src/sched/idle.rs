@@ -9,7 +9,7 @@ use crate::post;
 use crate::processor::{Processor, count, here};
 use crate::trace;
 use crate::trap;
-use arch::{cpu, time};
+use arch::{cpu, log_out, time};
 
 /// Serves the interrupts that were noted while kernel code ran with interrupts on.
 fn serve_noted(here: &Processor) {
@@ -78,6 +78,7 @@ pub(super) fn idle(here: &Processor) {
     trace::idles(here);
     let is_given = loop {
         serve_noted(here);
+        log_out::look();
         lent::look();
         if post::short::get_put_by(here) {
             break true;

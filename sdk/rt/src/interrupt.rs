@@ -21,6 +21,8 @@ pub fn all() -> impl Iterator<Item = Interrupt> {
         idle: line.idle,
         missed: line.missed,
         longest_ns: line.longest_ns,
+        marked: line.marked,
+        longest_mark_ns: line.longest_mark_ns,
     })
 }
 

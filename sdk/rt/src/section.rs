@@ -376,14 +376,25 @@ impl Ports {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn write_bytes(self, port: u64, mut bytes: &[u8]) -> Result<(), Error> {
+    pub fn write_bytes(self, port: u64, bytes: &[u8]) -> Result<(), Error> {
         if ports::write_bytes(self.0, port, bytes).is_some() {
             return Ok(());
         }
+        self.write_shared(port, bytes)
+    }
+
+    /// The same by the kernel, also in supervisor mode: to the serial port, which its log shares.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn write_shared(self, port: u64, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             let part = &bytes[..bytes.len().min(64 << 10)];
             let n = stub::port_write_bytes(&Trap, self.0, port, part.as_ptr() as u64, part.len() as u64)?;
-            bytes = &bytes[(n as usize).clamp(1, part.len())..];
+            bytes = &bytes[(n as usize).min(part.len())..];
+            if n == 0 {
+                crate::thread::yield_now();
+            }
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ pub fn write(ports: Ports, bytes: &[u8]) -> Result<(), Error> {
                 return Err(Error::TimedOut);
             }
         }
-        ports.write_bytes(DATA, part)?;
+        ports.write_shared(DATA, part)?;
     }
     Ok(())
 }

@@ -83,6 +83,8 @@ struct Level {
     strained: bool,
     /// Turns that running threads have given to others.
     loans: Loans,
+    /// Who has a turn before those in the queue.
+    called: Called,
     /// The key of who ran last.
     key: u64,
     /// For when the queue is full of turns that are past.
@@ -97,7 +99,7 @@ impl Level {
         let order = Order::new(board, processor, time::now_ns);
         let (running, ended, unsorted, strained) = (0, None, false, false);
         let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
-        let (loans, key, latest) = (Loans::default(), 0, Latest::new());
+        let (loans, called, key, latest) = (Loans::default(), Called::new(), 0, Latest::new());
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
         let mut level = Level {
             board,
@@ -118,6 +120,7 @@ impl Level {
             finished,
             strained,
             loans,
+            called,
             key,
             latest,
             waiting,
@@ -219,7 +222,7 @@ impl Level {
             && self.desk.send(asked)
         {
             self.waiting.pop();
-            self.desk.call(Called { why: reason::PRIORITY, thread: asked.thread, when: time::now_ns() });
+            self.desk.call(Call { why: reason::PRIORITY, thread: asked.thread, when: time::now_ns() });
             self.unsorted = true;
         }
     }
@@ -233,6 +236,8 @@ impl Level {
             // Who was interrupted goes on before others, until its quantum has ended.
             ready::PREEMPTED if self.ended.is_none() && self.has_time(ready.thread) => Why::Interrupted,
             ready::PREEMPTED | ready::YIELDED => Why::Over,
+            // Whoever has agreed on something has what that says.
+            ready::CALLED if !self.order.has_agreed(ready.thread) && self.called.put(ready) => return,
             _ => Why::Came,
         };
         self.file(ready, why);
@@ -307,7 +312,7 @@ impl Level {
         self.order.rests(false);
         if let Some(thread) = self.ended.take() {
             self.queue.tick();
-            self.desk.call(Called { why: reason::QUANTUM, thread, when: time::now_ns() });
+            self.desk.call(Call { why: reason::QUANTUM, thread, when: time::now_ns() });
             self.share();
         }
         self.send();
@@ -367,6 +372,28 @@ impl Level {
         }
         self.loans.begin(None);
         loop {
+            // Who goes on although he was to begin would have no limit of time.
+            let running = self.running;
+            if let Some(called) = self.called.take(self.queue, running) {
+                self.running = called.thread;
+                self.quanta.taken(called.thread, Position::default());
+                let level = self.board.priorities().of(called.thread);
+                let quantum = Limit::Ns(self.quanta.begin(called.thread, level, time::now_ns()));
+                self.key = 0;
+                match self.name(seat, called, 0, quantum) {
+                    Err(Error::Busy) => {
+                        self.called.undo(called, false);
+                        self.running = running;
+                        return Ok(());
+                    }
+                    answer if had(answer)? => return Ok(()),
+                    _ => {
+                        self.called.undo(called, true);
+                        self.running = running;
+                        continue;
+                    }
+                }
+            }
             let Some((first, position)) = self.queue.pop() else { break };
             if self.leave_elsewhere(first) {
                 continue;
@@ -391,12 +418,14 @@ impl Level {
             match self.name(seat, first, position.key, limit) {
                 Err(Error::Busy) => {
                     self.queue.put(first, position);
+                    self.called.undo(first, false);
+                    self.running = running;
                     return Ok(());
                 }
                 answer if had(answer)? => {
                     return Ok(());
                 }
-                _ => {}
+                _ => self.called.undo(first, true),
             }
         }
         self.steal(seat)

@@ -2,7 +2,7 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use board::{Board, Chosen, LEVELS, Latest, Loans, Position, Quanta, Ready};
+use board::{Board, Called, Chosen, LEVELS, Latest, Loans, Position, Quanta, Ready};
 use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
@@ -44,6 +44,11 @@ struct Policy {
     ended: bool,
     /// Turns that running threads have given to others.
     loans: Loans,
+    /// Who has a turn before those in the queue.
+    called: Called,
+    /// What was chosen last, and who ran before that.
+    chosen: Ready,
+    before: u64,
     /// For when a queue is full of turns that are past.
     latest: Latest,
     quanta: Quanta,
@@ -59,6 +64,9 @@ impl Policy {
             running: 0,
             ended: false,
             loans: Loans::default(),
+            called: Called::new(),
+            chosen: Ready { thread: 0, turn: 0 },
+            before: 0,
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
         }
@@ -86,6 +94,18 @@ impl Policy {
         match kind {
             event::READY => {
                 let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
+                if ready == self.chosen {
+                    // It was not carried out: nobody else has begun to run.
+                    self.running = self.before;
+                    let was_called = self.called.was_taken(ready);
+                    self.called.undo(ready, false);
+                    if was_called {
+                        return;
+                    }
+                }
+                if detail == ready::CALLED && self.called.put(ready) {
+                    return;
+                }
                 let first = detail == ready::PREEMPTED && !self.ended && {
                     let now = time::now_ns();
                     self.ended |= !self.quanta.interrupted(thread, level, now);
@@ -141,6 +161,13 @@ impl Policy {
     }
 
     fn choose(&mut self) -> Chosen {
+        self.before = self.running;
+        let chosen = self.choice();
+        self.chosen = Ready { thread: chosen.thread, turn: chosen.turn };
+        chosen
+    }
+
+    fn choice(&mut self) -> Chosen {
         if core::mem::take(&mut self.ended) {
             self.age();
         }
@@ -151,6 +178,12 @@ impl Policy {
         if let Some(lent) = lent {
             self.running = lent.to.thread;
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
+        }
+        if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), self.running) {
+            let ns = self.begin(thread, self.own.priorities().of(thread));
+            self.quanta.taken(thread, Position::default());
+            self.running = thread;
+            return Chosen { thread, turn, ns };
         }
         if let Some((Ready { thread, turn }, position)) = self.own.queue(self.processor).pop() {
             let ns = if thread == self.running { 0 } else { self.begin(thread, position.level) };

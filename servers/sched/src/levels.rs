@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use board::{Board, Called, Desk, LEVELS, Step, Terms, reason};
+use board::{Board, Call, Desk, LEVELS, Step, Terms, reason};
 use musubi::abi::rights::principal;
 use musubi::abi::sched::reason::WORDS;
 use musubi::abi::sched::{SeatInfo, event};
@@ -201,7 +201,7 @@ pub fn calls(base: u64) -> impl Iterator<Item = String> {
             board.desk(processor).latest_calls().map(move |call| (processor, call)).collect::<Vec<_>>()
         })
     });
-    all.map(|(processor, (number, Called { why, thread, when }))| {
+    all.map(|(processor, (number, Call { why, thread, when }))| {
         let why = match why {
             reason::PRIORITY => format!("thread {thread} is to have another priority"),
             reason::QUANTUM => format!("the quantum of thread {thread} has ended"),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod classes;
 pub mod guest_checks;
 pub mod info;
 pub mod invariants;

@@ -55,6 +55,11 @@ fn invariants_are_numbered_and_owned() {
 }
 
 #[test]
+fn drivers_are_of_no_class() {
+    hold(house::classes::check(&root()));
+}
+
+#[test]
 fn crates_are_furnished() {
     hold(house::manifests::check(&root()));
 }

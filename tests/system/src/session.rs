@@ -100,6 +100,16 @@ impl Session {
         }
     }
 
+    /// How much was shown and waited for.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// What was shown from there to what was waited for last.
+    pub fn shown_since(&self, from: usize) -> &str {
+        &self.shown[from..self.seen]
+    }
+
     /// Types a line, waits for what it prints as lines of their own, and for the next prompt.
     pub fn line(&mut self, line: &str, answers: &[&str]) -> Result<(), Failure> {
         self.keys(&format!("{line}\r"))?;

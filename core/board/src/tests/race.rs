@@ -97,7 +97,7 @@ impl Level {
     fn wish(&mut self, asked: Asked) {
         let desk = self.machine.board().desk(self.here);
         assert!(desk.send(asked));
-        desk.call(Called { why: reason::PRIORITY, thread: 1, when: 2 });
+        desk.call(Call { why: reason::PRIORITY, thread: 1, when: 2 });
         self.unsorted = true;
     }
 

@@ -39,6 +39,7 @@ fn pool() -> Arc<Pool> {
         reserve: Reserve::default(),
         processors: 3,
         rest: || (),
+        waits: |_, _| (),
     };
     let pool = Pool::new(config);
     pool.get(1, SYSTEM).unwrap();

@@ -47,8 +47,8 @@ fn route(line: u64, processor: u64) -> Result<(), Error> {
 }
 
 fn table(io: &mut Io) -> Result<(), Error> {
-    let titles = ["irq", "to", "came", "to idle", "to busy", "longest", "how", "driver"];
-    let mut table = Table::new(&titles, &[0, 1, 2, 3, 4, 5]);
+    let titles = ["irq", "to", "came", "to idle", "to busy", "longest", "mark", "how", "driver"];
+    let mut table = Table::new(&titles, &[0, 1, 2, 3, 4, 5, 6]);
     let known = Known::look()?;
     let (tasks, own) = (known.tasks(), known.own_tasks());
     for line in known.all.interrupts() {
@@ -69,6 +69,7 @@ fn table(io: &mut Io) -> Result<(), Error> {
             format!("{}", line.idle),
             format!("{}", line.missed),
             time(line.longest_ns),
+            time(line.longest_mark_ns),
             how.into(),
             tasks
                 .iter()
@@ -78,6 +79,9 @@ fn table(io: &mut Io) -> Result<(), Error> {
         ]);
     }
     table.print(io);
-    say!(io, "to: !: by irq N --to CPU. to busy: though another processor was idle. longest: in the kernel, for one");
+    say!(
+        io,
+        "to: !: by irq N --to CPU. to busy: though another processor was idle. longest: in the kernel, for one. mark: longest until its driver's thread ran"
+    );
     Ok(())
 }

@@ -27,12 +27,15 @@ pub const CHECKS: &[Check] = &[
 const KEYBOARD: u64 = 1;
 const PROBES: u64 = 600;
 
-fn line() -> Result<Interrupt, alloc::string::String> {
+pub fn line() -> Result<Interrupt, alloc::string::String> {
     interrupt::all().find(|line| line.number == KEYBOARD).ok_or("the keyboard has no interrupt".into())
 }
 
 /// Busy threads that never give way, until `what` is done.
-fn beside<T>(busy: usize, what: impl FnOnce() -> Result<T, alloc::string::String>) -> Result<T, alloc::string::String> {
+pub fn beside<T>(
+    busy: usize,
+    what: impl FnOnce() -> Result<T, alloc::string::String>,
+) -> Result<T, alloc::string::String> {
     let stop: &'static AtomicBool = leak(AtomicBool::new(false));
     let body = move || {
         while !stop.load(Ordering::Relaxed) {

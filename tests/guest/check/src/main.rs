@@ -32,6 +32,7 @@ mod lines;
 mod linux;
 mod locks;
 mod looks;
+mod marks;
 mod mbcf;
 mod memory;
 mod pagers;
@@ -111,6 +112,7 @@ const GROUPS: &[Group] = &[
     Group { name: "bad_scheds", checks: bad_scheds::CHECKS },
     Group { name: "interrupts", checks: interrupts::CHECKS },
     Group { name: "irq", checks: irq::CHECKS },
+    Group { name: "marks", checks: marks::CHECKS },
     Group { name: "bad_drivers", checks: interrupts::BAD },
     Group { name: "policies", checks: policies::CHECKS },
     Group { name: "itc", checks: itc::CHECKS },

@@ -195,6 +195,22 @@ pub fn ten_writers(lines: u64, pieces: u64) -> i32 {
     i32::from(good.count() != 10)
 }
 
+/// The same, while the kernel writes so many lines to the same port.
+pub fn writers_and_the_log(lines: u64, pieces: u64, of_the_log: u64) -> i32 {
+    let says = musubi::rt::thread::spawn(
+        move || {
+            let said = crate::marks::knocks().map(|knocks| knocks.say(0, of_the_log).is_ok());
+            musubi::rt::thread::exit(u64::from(said == Ok(true)));
+        },
+        0,
+    );
+    let status = ten_writers(lines, pieces);
+    match says.and_then(musubi::rt::thread::Thread::join) {
+        Ok(1) => status,
+        _ => 2,
+    }
+}
+
 /// The same by threads of one program.
 pub fn writing_threads(lines: u64, pieces: u64) -> i32 {
     let body = move |number: usize| _ = writer(number as u64, lines, pieces);

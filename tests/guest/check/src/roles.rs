@@ -75,6 +75,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             crate::programs::writer(7, 1, 1)
         }
         "writing-threads" => crate::programs::writing_threads(at(0), at(1)),
+        "writers-and-the-log" => crate::programs::writers_and_the_log(at(0), at(1), at(2)),
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
         "hog" => crate::crowd::hog(at(0)),

@@ -6,6 +6,12 @@ const THREADS: &str = "sched use ageing && check threads preemption no_wakeup_is
                        vectors_survive_preemption general_registers_survive_preemption task_ends_while_others_are_busy \
                        && sched use none";
 
+/// However many are busy on so many processors.
+fn seen_in_time(name: &'static str, cpus: u32) -> Case {
+    let case = sh(name, "check marks seen_in_time").out_has(&["ok seen_in_time"]);
+    case.ours("own-driver", "bin/keyboard").cpus(cpus).icount().timeout(900)
+}
+
 /// What each processor keeps for itself.
 const ON_EACH: [&str; 3] = ["shares_on_each_processor", "deadlines_on_each_processor", "jobs_have_their_processors"];
 
@@ -169,6 +175,11 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(240)
         .spread(),
+        // A driver of no class, and how long its messages wait, by the machine's own clock.
+        checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
+        checks("marks", "check marks", &["seen_in_time"]).ours("own-driver", "bin/keyboard").cpus(1).icount().timeout(900),
+        seen_in_time("marks_on_two", 2),
+        seen_in_time("marks_on_four", 4),
         checks(
             "bad_drivers",
             "check bad_drivers",

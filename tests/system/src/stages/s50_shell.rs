@@ -1,6 +1,6 @@
 //! The shell: its language by command lines, its conversation by a person's keys.
 
-use crate::case::{Case, function, sh, words};
+use crate::case::{Case, File, function, sh, words};
 use crate::lab::{Failure, Lab};
 use crate::screen::Screen;
 use crate::session::{PROMPT, Session};
@@ -207,6 +207,7 @@ pub fn cases() -> Vec<Case> {
             .timeout(200)
             .spread(),
         sh("half_a_line_is_not_lost", "check as half-line; check as half-line; echo on").out("halfhalfon\n"),
+        function("lines_of_programs_and_of_the_log", lines_and_the_log),
         function("lines_on_a_terminal", lines_on_a_terminal),
         function("prompt", prompt),
         function("at_the_screen", at_the_screen),
@@ -385,6 +386,36 @@ fn whole_lines(out: &str, count: usize, pieces: usize) -> bool {
         !first.is_empty() && **line == first.repeat(pieces)
     };
     out.lines().count() == count && out.lines().filter(whole).count() == count
+}
+
+/// SSS-22: ten programs and the kernel write to one port, on four processors. No line is torn, and none is lost.
+fn lines_and_the_log(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    const LINES: usize = 30;
+    const OF_THE_LOG: usize = 200;
+    let driver = lab.folder(&[File::Ours { program: "own-driver", guest: "bin/keyboard" }])?;
+    let put = format!("{}:bin/keyboard", driver.path("bin/keyboard").display());
+    let mut session = Session::start(lab, &["--cpus", "4", "--put", &put])?;
+    session.keys(&format!("check as writers-and-the-log {LINES} 1 {OF_THE_LOG}; echo ended with $?\r"))?;
+    session.expect("$?\u{1b}[K\n")?;
+    let from = session.seen();
+    session.expect("ended with 0\n")?;
+    session.expect(PROMPT)?;
+    let shown = session.shown_since(from);
+    let (log, others): (Vec<&str>, Vec<&str>) = shown.lines().partition(|line| line.starts_with('['));
+    let writers =
+        others.iter().filter(|line| line.starts_with('<') && line.ends_with('>') && line.matches('<').count() == 1);
+    let numbers = log.iter().filter_map(|line| {
+        let (_, said) = line.split_once("] own-driver says line ")?;
+        said.strip_suffix(", and some more of it, so that there is something to be torn")?.parse::<usize>().ok()
+    });
+    let (writers, numbers) = (writers.count(), numbers.collect::<Vec<_>>());
+    let is_whole = writers == 10 * LINES && numbers.iter().copied().eq(0..OF_THE_LOG);
+    ensure_shown(is_whole, &format!("{writers} lines of programs, {} of the log", numbers.len()), shown)?;
+    off(session)
+}
+
+fn ensure_shown(holds: bool, what: &str, shown: &str) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(Failure::Failed(format!("{what}:\n{shown}"))) }
 }
 
 /// What programs write in the middle of a line is there at once, and stays; who else writes does so on a line of his own.

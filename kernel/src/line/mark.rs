@@ -1,0 +1,121 @@
+//! The mark that an interrupt leaves (SSS-28, 29): its message, from when it is sent until a thread runs that has received it. What is left to
+//! do for the device waits as long, so programs read how long that was, and whoever is woken by it has the next turn (`core/sched`, row).
+
+use super::{Line, lines};
+use crate::machine::machine;
+use crate::thread::Thread;
+use arch::time;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Of a line.
+pub struct Mark {
+    /// Since when a message lies in the post, and one has been given to a thread that has not run since, in ns; 0: none.
+    queued: AtomicU64,
+    handed: AtomicU64,
+    /// The earlier of both, and the longest that one lasted, in the record.
+    marked: &'static AtomicU64,
+    longest_ns: &'static AtomicU64,
+}
+
+impl Mark {
+    pub fn new(marked: &'static AtomicU64, longest_ns: &'static AtomicU64) -> Mark {
+        Mark { queued: AtomicU64::new(0), handed: AtomicU64::new(0), marked, longest_ns }
+    }
+
+    /// A thread was given the message.
+    pub fn handed(&self) {
+        let _ = self.handed.compare_exchange(0, time::now(), Ordering::SeqCst, Ordering::SeqCst);
+        self.show();
+    }
+
+    /// Nobody is to see it any more.
+    pub fn forget(&self) {
+        self.queued.store(0, Ordering::SeqCst);
+        self.handed.store(0, Ordering::SeqCst);
+        self.show();
+    }
+
+    fn is_over(&self, since: u64, now: u64) {
+        self.longest_ns.fetch_max(now.saturating_sub(since), Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Whoever changes one of both shows it afterwards, and looks whether that is still so: the last one is right.
+    fn show(&self) {
+        let earlier = || {
+            let both = [&self.queued, &self.handed].map(|since| since.load(Ordering::SeqCst));
+            both.into_iter().filter(|since| *since != 0).min().unwrap_or(0)
+        };
+        loop {
+            let since = earlier();
+            self.marked.store(since, Ordering::SeqCst);
+            if earlier() == since {
+                return;
+            }
+        }
+    }
+}
+
+/// Of a thread: the interrupt that has woken it, and since when its mark lasts. 0: none has, or it has run since.
+#[derive(Default)]
+pub struct Called(AtomicU64);
+
+const LINE_BITS: u32 = 8;
+const _: () = assert!((arch::apic::LINES as u64) < 1 << LINE_BITS);
+
+impl Called {
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+}
+
+/// The line of the device that a message names as its sender.
+fn of_place(place: u64) -> Option<(usize, &'static Line)> {
+    let node = machine().node;
+    lines().iter().enumerate().find(|(_, line)| {
+        let section = line.section.load(Ordering::Relaxed);
+        section != 0 && section | node == place
+    })
+}
+
+/// The message from this place waits in its post, or was received there. Under the post's lock.
+pub fn waits(place: u64, waits: bool) {
+    let Some((_, line)) = of_place(place) else { return };
+    if waits {
+        line.mark.queued.store(time::now(), Ordering::SeqCst);
+        line.mark.show();
+    } else {
+        let (since, now) = (line.mark.queued.swap(0, Ordering::SeqCst), time::now());
+        line.mark.is_over(if since == 0 { now } else { since }, now);
+    }
+}
+
+/// The message from this place has ended the wait of a thread.
+pub fn calls(thread: &Thread, place: u64) {
+    if let Some((index, line)) = of_place(place) {
+        let since = match line.mark.handed.load(Ordering::SeqCst) {
+            0 => time::now(),
+            since => since,
+        };
+        thread.called.0.store(since << LINE_BITS | (index as u64 + 1), Ordering::SeqCst);
+    }
+}
+
+/// The thread runs from now on.
+#[inline]
+pub fn goes_on(thread: &Thread, now: u64) {
+    if thread.called.is_set() {
+        has_seen(thread, now);
+    }
+}
+
+#[cold]
+fn has_seen(thread: &Thread, now: u64) {
+    let called = thread.called.0.swap(0, Ordering::SeqCst);
+    let index = (called & ((1 << LINE_BITS) - 1)) as usize;
+    if let Some(line) = index.checked_sub(1).and_then(|index| lines().get(index)) {
+        line.mark.handed.store(0, Ordering::SeqCst);
+        line.mark.is_over(called >> LINE_BITS, now);
+    }
+}
