@@ -398,7 +398,7 @@ fn lines_and_the_log(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.keys(&format!("check as writers-and-the-log {LINES} 1 {OF_THE_LOG}; echo ended with $?\r"))?;
     session.expect("$?\u{1b}[K\n")?;
     let from = session.seen();
-    session.expect("ended with 0\n")?;
+    session.expect("\nended with 0")?;
     session.expect(PROMPT)?;
     let shown = session.shown_since(from);
     let (log, others): (Vec<&str>, Vec<&str>) = shown.lines().partition(|line| line.starts_with('['));
