@@ -1,26 +1,31 @@
 //! Operations on files by one thread and by several at once, each on files of its own; and beside them on what all share. Counted is what
-//! all processors execute, by the operations of all: it does not grow where nobody waits for anybody.
+//! all processors execute, by the operations of all: it does not grow where nobody pays for anybody. And how long it takes until the last one
+//! is done, with whatever they wait for: by one that counts beside them where processors take turns, else by the clock.
 
+use crate::at_once::at_once;
 use crate::report::{Case, Report};
-use alloc::boxed::Box;
+use crate::stand::{self, Stand};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hint::black_box;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::files::{self, File};
 use musubi::interfaces::files::how;
-use musubi::rt::{section, sync, thread, time};
+use musubi::rt::{section, task, time};
 use musubi::{Error, names};
 
 /// Operations of each thread, and such before it is measured.
-const OPERATIONS: u64 = 1000;
+const OPERATIONS: u64 = 400;
 const WARM: u64 = 50;
 const CLIENTS: [u64; 3] = [1, 2, 4];
 const BYTES: usize = 4096;
 /// Bytes of a thread's file.
 const LEN: u64 = 64 << 10;
 const ROOT: &str = "/tmp/bench";
+/// By the clock what else the host does only slows a run down: the fastest of so many counts.
+const RUNS: usize = 6;
+/// Where somebody else came between: so often it is measured at most.
+const TRIES: usize = 8;
 
 /// One of the threads, with what is its own.
 struct Client {
@@ -41,6 +46,11 @@ const CASES: [(&str, usize, Operation); 7] = [
     ("make-and-remove-in-one-directory", 0, |_, n| make_and_remove(ROOT, n)),
     ("write-to-one-file", BYTES, |client, n| client.shared.write(offset(n), &[n as u8; BYTES]).map(drop)),
 ];
+
+/// Those that are compared by the clock, on files of their own.
+const OWN: [&str; 4] = ["make-and-remove", "open-and-close", "write", "read"];
+/// Operations of each thread that take longer than what a clock is wrong by.
+const LONG: u64 = 10_000;
 
 fn offset(n: u64) -> u64 {
     n * BYTES as u64 % LEN
@@ -63,8 +73,27 @@ fn load(client: &Client, n: u64) -> Result<(), Error> {
 }
 
 pub fn run(report: &Report) -> Result<(), String> {
+    within(|| measure(report))
+}
+
+/// How many thousandths of one thread's work so many do, each with files of its own, by the clock: so often each operation.
+pub fn side_by_side(threads: u64, times: usize, mut tell: impl FnMut(&str, u64)) -> Result<(), String> {
+    within(|| {
+        let (_, clients) = clients()?;
+        for (case, _, operation) in CASES.into_iter().filter(|case| OWN.contains(&case.0)) {
+            let run = |count: u64| together(&clients[..count as usize], LONG, None, operation).map(|took| took.ticks);
+            for _ in 0..times {
+                let (alone, all) = (run(1)?, run(threads)?);
+                tell(case, 1000 * alone * threads / all.max(1));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn within(measure: impl FnOnce() -> Result<(), Error>) -> Result<(), String> {
     names::lookup("files").map_err(|e| format!("files: {e}"))?;
-    let outcome = measure(report);
+    let outcome = measure();
     for path in files::tree(ROOT.as_bytes()).iter().rev() {
         let path = [ROOT.as_bytes(), b"/", path].concat();
         let _ = files::remove(&path).or_else(|_| files::remove_directory(&path));
@@ -74,29 +103,88 @@ pub fn run(report: &Report) -> Result<(), String> {
 }
 
 fn measure(report: &Report) -> Result<(), Error> {
-    files::make_directory(ROOT.as_bytes(), 0o755)?;
-    let most = CLIENTS.into_iter().max().unwrap_or(1);
-    let clients: Result<Vec<Client>, Error> = (0..most).map(Client::new).collect();
-    let clients: &'static [Client] = Vec::leak(clients?);
+    let (most, clients) = clients()?;
+    let counted = time::ticks_are_instructions();
+    let runs = if counted { 1 } else { RUNS };
     for (case, bytes, operation) in CASES {
-        let mut alone = 0;
         for count in CLIENTS {
-            let clients = &clients[..count as usize];
-            // Starting threads and waiting for their ends is no operation.
-            let ticks = together(clients, OPERATIONS, operation)?.saturating_sub(together(clients, 0, operation)?);
-            let way = format!("{count}-thread{}", if count == 1 { "" } else { "s" });
-            report.per_operation(Case { case, way: &way, bytes }, ticks, count * OPERATIONS);
-            if count == 1 {
-                alone = ticks;
-            } else {
-                let gained = 1000 * alone * count / ticks.max(1);
-                report.count(Case { case, way: &way, bytes }, "permille", gained);
-                // Each does as much as every other one: where processors take turns, this is what they would gain side by side.
-                report.count(Case { case, way: &way, bytes }, "permille-by-share", gained * count);
+            let run = |count: u64| Took::of(&clients[..count as usize], None, operation).map(|took| took.ticks);
+            let (mut alone, mut all) = (run(1)?, run(count)?);
+            for _ in 1..runs {
+                alone = alone.min(run(1)?);
+                all = all.min(run(count)?);
+            }
+            let way = way(count);
+            let case = Case { case, way: &way, bytes };
+            report.per_operation(case, all, count * OPERATIONS);
+            if count > 1 {
+                report.count(case, "permille", 1000 * alone * count / all.max(1));
             }
         }
     }
+    if !counted || (stand::places(task::processors().count()) as u64) < most {
+        return Ok(());
+    }
+    // Who prints wakes others, so not before all is known.
+    let mut known = Vec::new();
+    for (case, bytes, operation) in CASES {
+        for count in CLIENTS.into_iter().filter(|count| *count > 1) {
+            known.push((case, bytes, count, beside_one(&clients[..count as usize], operation)?));
+        }
+    }
+    for (case, bytes, count, gained) in known {
+        report.count(Case { case, way: &way(count), bytes }, "permille-side-by-side", gained);
+    }
     Ok(())
+}
+
+/// How many thousandths of what one does all of them do, as if their processors ran at once.
+fn beside_one(clients: &'static [Client], operation: Operation) -> Result<u64, Error> {
+    for _ in 0..TRIES {
+        let stand = Stand::start()?;
+        let run = |count: usize| Took::of(&clients[..count], Some(stand), operation).map(|took| took.beats);
+        let took = run(1).and_then(|alone| Ok((alone, run(clients.len())?)));
+        let is_kept = stand.is_kept();
+        stand.stop()?;
+        let (alone, all) = took?;
+        if is_kept {
+            return Ok(1000 * alone * clients.len() as u64 / all.max(1));
+        }
+    }
+    Err(Error::Busy)
+}
+
+fn clients() -> Result<(u64, &'static [Client]), Error> {
+    files::make_directory(ROOT.as_bytes(), 0o755)?;
+    let most = CLIENTS.into_iter().max().unwrap_or(1);
+    let clients: Result<Vec<Client>, Error> = (0..most).map(Client::new).collect();
+    Ok((most, Vec::leak(clients?)))
+}
+
+fn way(threads: u64) -> String {
+    format!("{threads}-thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// What a run took.
+#[derive(Clone, Copy)]
+struct Took {
+    /// Instructions of all processors; where they run at once, time.
+    ticks: u64,
+    /// Of the one that counts beside them.
+    beats: u64,
+}
+
+impl Took {
+    /// Starting threads and waiting for their ends is no operation.
+    fn of(clients: &'static [Client], stand: Option<&Stand>, operation: Operation) -> Result<Took, Error> {
+        let run = |operations| together(clients, operations, stand, operation);
+        Ok(run(OPERATIONS)?.less(run(0)?))
+    }
+
+    fn less(self, other: Took) -> Took {
+        let less = |one: u64, other: u64| one.saturating_sub(other);
+        Took { ticks: less(self.ticks, other.ticks), beats: less(self.beats, other.beats) }
+    }
 }
 
 impl Client {
@@ -111,38 +199,21 @@ impl Client {
     }
 }
 
-/// Ticks until every client has done so many operations on a thread of its own.
-fn together(clients: &'static [Client], operations: u64, operation: Operation) -> Result<u64, Error> {
-    struct Run {
-        ready: AtomicU32,
-        go: AtomicU32,
-        failed: AtomicU64,
-    }
-    let run: &'static Run =
-        Box::leak(Box::new(Run { ready: AtomicU32::new(0), go: AtomicU32::new(0), failed: AtomicU64::new(0) }));
-    let work = move |client: &'static Client| {
-        let mut outcome = (0..WARM).try_for_each(|n| operation(client, n));
-        run.ready.fetch_add(1, Ordering::SeqCst);
-        while run.go.load(Ordering::SeqCst) == 0 {
-            let _ = sync::wait(&run.go, 0, u64::MAX);
+/// Until every client has done so many operations on a thread of its own.
+fn together(
+    clients: &'static [Client],
+    operations: u64,
+    stand: Option<&Stand>,
+    operation: Operation,
+) -> Result<Took, Error> {
+    let times = move |count: u64| move |number: usize| (0..count).try_for_each(|n| operation(&clients[number], n));
+    let read = || Took { ticks: time::ticks(), beats: stand.map_or(0, Stand::beats) };
+    let [before, after] = match stand {
+        Some(stand) => {
+            stand.run(clients.len(), times(WARM), read)?;
+            stand.run(clients.len(), times(operations), read)?
         }
-        outcome = outcome.and_then(|()| (0..operations).try_for_each(|n| operation(client, n)));
-        if let Err(error) = outcome {
-            run.failed.store(error.word(), Ordering::SeqCst);
-        }
+        None => at_once(clients.len(), times(WARM), times(operations), read)?,
     };
-    let threads: Result<Vec<_>, Error> = clients.iter().map(|client| thread::spawn(move || work(client), 0)).collect();
-    let threads = threads?;
-    while run.ready.load(Ordering::SeqCst) < clients.len() as u32 {
-        time::sleep_ns(1_000_000);
-    }
-    let began = time::ticks();
-    run.go.store(1, Ordering::SeqCst);
-    sync::wake(&run.go, u64::MAX);
-    threads.into_iter().try_for_each(|one| one.join().map(drop))?;
-    let ticks = time::ticks() - began;
-    match run.failed.load(Ordering::SeqCst) {
-        0 => Ok(ticks),
-        word => Err(Error::from_word(word).unwrap_or(Error::Faulted)),
-    }
+    Ok(after.less(before))
 }

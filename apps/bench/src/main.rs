@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod at_once;
 mod bars;
 mod calls;
 mod clock;
@@ -15,6 +16,7 @@ mod info;
 mod ipc;
 mod jobs;
 mod keys;
+mod many;
 mod memory;
 mod pager;
 mod placement;
@@ -27,8 +29,10 @@ mod sched;
 mod server;
 mod service;
 mod short;
+mod side_by_side;
 mod sizes;
 mod spawn;
+mod stand;
 mod worst;
 
 use alloc::string::String;
@@ -65,6 +69,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
+        ["side-by-side"] => return side_by_side::run(),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}
     }

@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{clock, service};
+use crate::{clock, many, service};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -18,9 +18,11 @@ use musubi::{AclEntry, Error, Rights};
 const ROUNDS: usize = 10_000;
 /// Rounds from one tick of the clock to the next, as in the paper: 10 000 took 385 ticks.
 const TICK: usize = 26;
+/// Rounds beside the machine's own clock: several quanta.
+const TICKING_ROUNDS: usize = 5 * ROUNDS;
 /// Bytes of a message.
 pub const BYTES: usize = 48;
-const OP: u32 = 7;
+pub const OP: u32 = 7;
 /// A limit of time that no wait comes to, in nanoseconds.
 const LIMIT: u64 = 60_000_000_000;
 /// Rounds with a processor that has nothing to do: that it hears of a message takes long where processors take turns.
@@ -33,7 +35,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
     let outcome =
         queued(report, &posts).and_then(|()| ping_pong(report, &posts)).and_then(|()| service::run(report, &posts));
-    outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
+    outcome.and(posts.free().map_err(|e| format!("freeing: {e}"))).and_then(|()| many::run(report))
 }
 
 /// Where messages go, where they come back, and where the clock hears. By rendezvous, where the tasks 0, 1 and 2 hear.
@@ -44,7 +46,7 @@ pub struct Posts {
 }
 
 impl Posts {
-    fn new() -> Result<Posts, Error> {
+    pub fn new() -> Result<Posts, Error> {
         let posts = Posts { there: Post::any()?, back: Post::any()?, clock: Post::any()? };
         let everybody = AclEntry { rights: (Rights::CALL | Rights::READ).bits(), ..ANYBODY };
         posts.all().iter().try_for_each(|post| post.allow(&everybody))?;
@@ -55,7 +57,7 @@ impl Posts {
         [self.there, self.back, self.clock]
     }
 
-    fn free(&self) -> Result<(), Error> {
+    pub fn free(&self) -> Result<(), Error> {
         self.all().iter().try_for_each(|post| post.free(true))
     }
 
@@ -172,9 +174,9 @@ fn single(report: &Report, way: &str, mut round: impl FnMut()) -> Result<(), Str
 fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnMut()) -> Result<(), String> {
     single(report, way, &mut round)?;
     // All of them at a stretch, as the paper has it.
-    let began = time::ticks();
+    let (began, began_ns) = (time::ticks(), time::now_ns());
     (0..ROUNDS).for_each(|_| round());
-    let without = time::ticks() - began;
+    let (without, without_ns) = (time::ticks() - began, time::now_ns() - began_ns);
     let clock = clock::Clock::start(posts, way)?;
     let said = |e| format!("a tick: {e}");
     let before = clock.settle().map_err(said)?;
@@ -191,14 +193,27 @@ fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnM
     failed.map_err(said)?;
     // As its server has received them.
     let messages = heard.map_err(said)?.saturating_sub(before);
+    let case = |case| Case { case, way, bytes: BYTES };
+    report.average(case("ping-pong-without-clock"), without, ROUNDS as u64);
+    let tell = |name, of, with: u64, messages: u64, rounds: usize| {
+        report.average(case(name), with, rounds as u64);
+        report.count(case(name), "messages", messages);
+        let more = with.saturating_sub(without * rounds as u64 / ROUNDS as u64);
+        report.count(case(of), "per-message", more / messages.max(1));
+    };
     if messages == 0 {
         return Err(format!("{way}: no message has come to the clock"));
     }
-    let case = |case| Case { case, way, bytes: BYTES };
-    report.average(case("ping-pong-without-clock"), without, ROUNDS as u64);
-    report.average(case("ping-pong-with-clock"), with, ROUNDS as u64);
-    report.count(case("ping-pong-with-clock"), "messages", messages);
-    report.count(case("clock"), "per-message", with.saturating_sub(without) / messages);
+    tell("ping-pong-with-clock", "clock", with, messages, ROUNDS);
+    // And the machine's own clock, as often, whatever the player does.
+    let clock = clock::Clock::beside(posts, TICK as u64 * without_ns / ROUNDS as u64)?;
+    let before = clock.settle().map_err(said)?;
+    let began = time::ticks();
+    (0..TICKING_ROUNDS).for_each(|_| round());
+    let with = time::ticks() - began;
+    let messages = clock.settle().map_err(said)?.saturating_sub(before);
+    clock.stop()?;
+    tell("ping-pong-with-ticks", "ticks", with, messages, TICKING_ROUNDS);
     Ok(())
 }
 
@@ -223,6 +238,8 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
         "rendezvous" => by_rendezvous(&posts),
         _ => match way.split_once('-') {
             Some(("clock", way)) => clock::serve(way, &posts),
+            Some(("ticks", every)) => clock::hear(every, &posts),
+            Some(("crowd", threads)) => many::serve(threads, &posts),
             Some(("service", threads)) => service::serve(threads, &posts),
             _ => return 2,
         },
@@ -230,7 +247,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
     played.err().map_or(0, |error| error.word() as i32)
 }
 
-fn one_more(words: Words) -> Words {
+pub fn one_more(words: Words) -> Words {
     words.map(|word| word + 1)
 }
 

@@ -14,14 +14,16 @@ use musubi::rt::itc::Here;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
-/// Requests of a run, and the steps of each, of some twenty instructions.
+/// Requests of a run, and the steps of each, of some twenty instructions. By the clock more: at the end of a run one may be done with its last while
+/// another one has begun.
 const REQUESTS: u64 = 64;
+const REQUESTS_BY_CLOCK: u64 = 160;
 const STEPS: u64 = 250_000;
 const OP: u32 = 9;
 /// By the clock what else the host does only slows a run down: the fastest of so many counts.
-const RUNS: usize = 12;
+const RUNS: usize = 8;
 /// Requests under way for each thread: by the clock nobody waits for the slower one.
-const AHEAD: u64 = 2;
+const AHEAD: u64 = 4;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     let processors = task::processors().count() as u64;
@@ -41,13 +43,19 @@ pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     let way = format!("{processors}-threads");
     let case = Case { case: "service", way: &way, bytes: BYTES };
     report.average(case, run.ticks, run.requests);
-    let gained = 1000 * alone.ticks * run.requests / (run.ticks * alone.requests).max(1);
+    let gained = run.beside(&alone);
     report.count(case, "permille", gained);
     // Where processors take turns, all of them together execute what is counted. Side by side they would take as long as the one with
     // the most to do.
     let most = run.served.iter().copied().max().unwrap_or(run.requests);
     report.count(case, "permille-by-share", gained * run.requests / most.max(1));
     Ok(())
+}
+
+/// How many times as fast as one thread so many are, one for each processor, by the clock: in thousandths.
+pub fn gained(posts: &Posts, processors: u64) -> Result<u64, String> {
+    let alone = serve_all(posts, 1, processors)?;
+    serve_all(posts, processors, processors).map(|all| all.beside(&alone))
 }
 
 struct Run {
@@ -58,6 +66,11 @@ struct Run {
 }
 
 impl Run {
+    /// How many times as fast as another one, in thousandths.
+    fn beside(&self, other: &Run) -> u64 {
+        1000 * other.ticks * self.requests / (self.ticks * other.requests).max(1)
+    }
+
     fn faster(self, other: Run) -> Run {
         if other.ticks < self.ticks { other } else { self }
     }
@@ -78,7 +91,8 @@ fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> 
         back.receive(FOR_EVER)?;
     }
     // Whole rounds: where processors take turns a thread that has none of the last one would wait for ever for the others'.
-    let all = REQUESTS / threads * threads;
+    let requests = if time::ticks_are_instructions() { REQUESTS } else { REQUESTS_BY_CLOCK };
+    let all = requests / threads * threads;
     let mut run = Run { ticks: 0, requests: all, served: vec![0; processors as usize] };
     let (mut sent, mut done) = (0, 0);
     let began = time::ticks();

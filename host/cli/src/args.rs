@@ -205,6 +205,7 @@ impl MachineArgs {
             mem: self.mem.clone(),
             pku: !self.no_pku,
             icount: self.icount,
+            turn_us: machine::TURN_US,
             wish: match (self.kvm, self.tcg) {
                 (true, _) => Wish::Kvm,
                 (_, true) => Wish::Tcg,

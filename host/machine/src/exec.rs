@@ -70,6 +70,11 @@ enum Event {
 impl Exec<'_> {
     /// Boots, runs, waits for the end. Errors are those of the host; the guest's are in the outcome.
     pub fn finish(&self) -> Result<Finished> {
+        self.finish_telling(None)
+    }
+
+    /// The same; of an output that is kept each line is told as it comes.
+    pub fn finish_telling(&self, progress: Option<&mut dyn FnMut(&str)>) -> Result<Finished> {
         self.options.check()?;
         let dir = rundir::make()?;
         let words = qemu::kernel_words(self.options, self.load.parts.build_id, true);
@@ -81,7 +86,7 @@ impl Exec<'_> {
             words: &words,
             timeout: self.timeout,
         };
-        machine.finish(dir.path(), self.sink, None)
+        machine.finish(dir.path(), self.sink, progress)
     }
 }
 

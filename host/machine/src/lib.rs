@@ -19,7 +19,7 @@ pub use accel::{Accel, Wish};
 pub use exec::{Exec, Finished, Sink};
 pub use image::{check_place as check_image_place, make as make_image};
 pub use load::{Load, Parts};
-pub use options::{Options, Via};
+pub use options::{Options, TURN_US, Via};
 pub use outcome::Outcome;
 pub use peer::Peer;
 pub use put::Put;

@@ -6,6 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 const MIB: u64 = 1 << 20;
 
+/// A turn that is short enough for nobody to wait for long, and long enough for a machine that is not slow.
+pub const TURN_US: u32 = 50;
+
 /// How the machine gets to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Via {
@@ -29,6 +32,8 @@ pub struct Options {
     pub pku: bool,
     /// Instructions are time: runs are exact and repeatable.
     pub icount: bool,
+    /// How long one of several processors goes on before the next one, where instructions are time: us of the machine's.
+    pub turn_us: u32,
     pub wish: Wish,
     /// Servers that are left out, of [`SERVERS`].
     pub without: Vec<String>,
@@ -44,6 +49,7 @@ impl Default for Options {
             mem: "512M".into(),
             pku: true,
             icount: false,
+            turn_us: TURN_US,
             wish: Wish::Any,
             without: Vec::new(),
             append: Vec::new(),

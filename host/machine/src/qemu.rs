@@ -61,9 +61,6 @@ pub(crate) enum Console {
     Log,
 }
 
-/// How long one of several processors goes on before the next one, where instructions are counted, in us of the machine's time.
-const TURN_US: u32 = 50;
-
 /// Copies what the machine writes to, beside the pack and the image.
 pub(crate) fn prepare(options: &Options, dir: &Path) -> Result<()> {
     if options.via == Via::Uefi {
@@ -90,8 +87,9 @@ pub(crate) fn arguments(
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
         if options.cpus() > 1 {
             // Processors take turns until the next of the emulator's timers is due: one that comes often makes them short.
+            let turn = options.turn_us;
             add(&format!(
-                "-netdev hubport,id=turns,hubid=0 -object filter-buffer,id=turn,netdev=turns,interval={TURN_US}"
+                "-netdev hubport,id=turns,hubid=0 -object filter-buffer,id=turn,netdev=turns,interval={turn}"
             ));
         }
     }

@@ -180,6 +180,7 @@ fn run(setup: &Setup, bench: &Bench, clock: Clock, lead: Vec<OsString>) -> Resul
         mem: bench.mem.into(),
         pku: setup.pku,
         icount: clock == Clock::Instructions,
+        turn_us: bench.turn_us(),
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },
         ..Options::default()
     };
