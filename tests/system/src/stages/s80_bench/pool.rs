@@ -22,6 +22,10 @@ const MOST_OF_LIMITED: u64 = 1050;
 const LOCKS: u64 = 2;
 /// Most of one where a processor that has nothing to do is faster than the sender's next wait.
 const LOCKS_BESIDE_IDLE: u64 = 10;
+/// Most of a tick: an interrupt, the kernel's message to the clock, its answer to who waits for it, and what that asks next.
+const MOST_OF_TICK: u64 = 40_000;
+/// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
+const MOST_OF_CROWD: u64 = 140;
 /// Messages to the clock in ten thousand rounds, one in 26.
 const TICKS: u64 = 385;
 
@@ -130,6 +134,7 @@ pub fn messages_beside_rendezvous(runs: &Runs) -> Result<()> {
 
 /// K1-M3: every one of the messages has come to the clock's server, which counts them, and is paid for.
 pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
+    let mut heard = 0;
     for cpus in MACHINES {
         for way in BOTH_WAYS {
             let [without, with] =
@@ -146,6 +151,25 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
                 sum.abs_diff(each * messages) <= 20_000,
                 "{way} with {cpus} processors: {each} a message, {sum} all"
             );
+            // The machine's own clock, at moments of its own.
+            heard += value(runs, "ping-pong-with-ticks", way, cpus, "messages")?;
+            let each = value(runs, "ticks", way, cpus, "per-message")?;
+            ensure!(each <= MOST_OF_TICK, "{way} with {cpus} processors: {each} a tick");
+        }
+    }
+    ensure!(heard > 0, "no tick of the machine's clock");
+    Ok(())
+}
+
+/// K1-30, M4: several pairs at once take for a message what one pair takes. As many senders and receivers at one post take more, since who is first there rests
+/// at another processor each time that the emulator has given the turn to the next one.
+pub fn many_at_once(runs: &Runs) -> Result<()> {
+    let one = average(runs, "pairs", "pool", 2)?;
+    ensure!((150..=MOST / 2).contains(&one), "one pair beside an idle processor: {one} instructions of a message");
+    for (case, most) in [("pairs", 105), ("crowd", MOST_OF_CROWD)] {
+        for cpus in &MACHINES[1..] {
+            let each = average(runs, case, "pool", *cpus)?;
+            ensure!(each * 100 <= one * most, "{case}: {each} with {cpus} processors, {one} of one pair");
         }
     }
     Ok(())
