@@ -8,7 +8,7 @@ mod interrupts;
 mod passing;
 
 use board::{
-    Asked, Board, Called, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason,
+    Asked, Board, Call, Called, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason,
 };
 use musubi::abi::sched::{Event, event, op, ready};
 use musubi::interfaces::sched::SchedClient;
