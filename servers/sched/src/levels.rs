@@ -204,6 +204,7 @@ pub fn calls(base: u64) -> impl Iterator<Item = String> {
     all.map(|(processor, (number, Call { why, thread, when }))| {
         let why = match why {
             reason::PRIORITY => format!("thread {thread} is to have another priority"),
+            reason::QUANTUM if thread == 0 => String::from("a quantum that had begun before it sat down has ended"),
             reason::QUANTUM => format!("the quantum of thread {thread} has ended"),
             other => format!("for no reason ({other})"),
         };
