@@ -34,9 +34,10 @@ pub mod notice;
 mod purse;
 pub mod short;
 
+use had::whose;
 pub use had::{deleted, free, get};
 pub use purse::Purse;
-use purse::{account, whose};
+use purse::account;
 
 const _: () = assert!(::post::KNOWN_MAX as u64 == KNOWN_MAX && ::post::SEVERAL_MAX as u64 == SEVERAL_MAX);
 
@@ -156,7 +157,7 @@ fn with<T>(
     let account = if sends { account(&owner).unwrap_or(0) } else { known() };
     let mut receiver = thread.part.record();
     if receiver == 0 {
-        receiver = pool().open_receiver(thread.number, thread.card.id(), whose(&thread.task)?)?;
+        receiver = pool().open_receiver(thread.number, thread.card.id(), whose(thread.task.user))?;
         thread.part.record.store(receiver, Ordering::SeqCst);
         thread.card.set_record(receiver);
     }
