@@ -236,7 +236,7 @@ const RULES: &[Rule] = &[
             "        if self.phase != Phase::Ready || !same {",
             "        if !matches!(self.phase, Phase::Ready | Phase::Running) || !same {",
         ],
-        ["sched", "work_is_shared"],
+        ["bad_scheds", "threads_that_run_elsewhere_are_refused"],
     ),
 ];
 
