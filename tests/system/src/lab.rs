@@ -124,14 +124,15 @@ impl<'a> Lab<'a> {
         &self,
         kernel: &[u8],
         options: &Options,
+        files: &[File],
         words: &[Vec<u8>],
         timeout: Duration,
     ) -> Result<Finished, Failure> {
-        let folder = self.folder(&[])?;
+        let folder = self.folder(files)?;
         let path = folder.path("kernel");
         write(&path, kernel, false).with_context(|| path.display().to_string())?;
         let parts = Parts::read(&path, self.programs, &manifest(self.workspace))?;
-        run(&parts, &[], options, words, timeout)
+        run(&parts, &folder.puts, options, words, timeout)
     }
 
     /// What the host prints, where a test compares with it.

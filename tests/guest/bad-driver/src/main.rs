@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::Limits;
+use musubi::abi::refusal::Object;
+use musubi::abi::task::{Limits, state};
 use musubi::driver::{Arrivals, Driver};
 use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::keyboard::{Keyboard, keyboard_serve};
@@ -31,6 +32,7 @@ const FAULT: u64 = 13;
 const PASS: u64 = 14;
 const YIELD: u64 = 15;
 const END: u64 = 16;
+const NAME: u64 = 17;
 
 // Ports of the controller, counted from 0x60.
 const DATA: u64 = 0;
@@ -41,6 +43,14 @@ static HOW: AtomicU64 = AtomicU64::new(0);
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static CALLED: AtomicU64 = AtomicU64::new(0);
 static PASSING: Once<PassingClient> = Once::new();
+
+/// Turns of one thread that a handler names; the first one is the first of its life.
+const TURNS: u64 = 100;
+/// Answers in the scheduler's place that a handler has had refused, and what else it has heard, or `Exists` if something has come of one.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+static OTHERWISE: AtomicU64 = AtomicU64::new(0);
+/// While it is 1, threads of this program compute.
+static BUSY: AtomicU32 = AtomicU32::new(0);
 
 /// Handlers: one that has failed is not called again.
 const HANDLERS: usize = 8;
@@ -72,6 +82,9 @@ fn begin() -> Result<(Ports, Arrivals), Error> {
     // By this program's own thread: a caller's may not let anybody in.
     let one = || Driver::begin(ports, move || called(ports));
     let handlers = [one()?, one()?, one()?, one()?, one()?, one()?, one()?, one()?];
+    for _ in 0..=task::processors().count() {
+        thread::spawn(compute, 0)?;
+    }
     let service = Service { ports, handlers, next: AtomicUsize::new(0) };
     let gates = keyboard_serve(alloc::boxed::Box::leak(alloc::boxed::Box::new(service)))?;
     gates.admit(&ANYBODY)?;
@@ -94,14 +107,57 @@ fn called(ports: Ports) -> bool {
         FAULT => {
             probe::read(0x1000);
         }
-        PASS => {
-            let _ = PASSING.get().map(PassingClient::sleep);
-        }
+        // In the scheduler's own text by then, which answers as it does for threads that have called it.
+        PASS => _ = PASSING.get().map(|passing| heard(passing.sleep(), Error::Denied)),
+        NAME => name_others(),
         YIELD => thread::yield_now(),
         END => task::exit(7),
         _ => {}
     }
     first(ports)
+}
+
+/// As long as it is to, and waits in between.
+fn compute() {
+    loop {
+        let _ = sync::wait(&BUSY, 0, u64::MAX);
+        while BUSY.load(Ordering::Relaxed) == 1 {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// An answer in the scheduler's place was heard, which should be this refusal.
+fn heard(answer: Result<(), Error>, refusal: Error) {
+    match answer {
+        Err(error) if error == refusal => _ = REFUSED.fetch_add(1, Ordering::SeqCst),
+        other => OTHERWISE.store(other.err().unwrap_or(Error::Exists).word(), Ordering::SeqCst),
+    }
+}
+
+/// Names threads that are ready, on the thread in the seat: each turn that one can have, and nobody.
+fn name_others() {
+    let me = task::identity();
+    let is_ready = |number| thread::info(number).is_some_and(|info| info.state == state::READY);
+    let Some(here) = thread::info(me.thread).map(|info| info.processor as usize) else { return };
+    let Some(other) = task::threads().find(|other| other.task == me.text_task && is_ready(other.thread)) else {
+        return;
+    };
+    let switches = || task::processors().nth(here).map(|processor| processor.switches);
+    let before = switches();
+    let refusal = Error::no_right(Object::System, me.thread);
+    for turn in 1..=TURNS {
+        heard(stub::thread_next(&Trap, other.thread, turn, u64::MAX).map(drop), refusal);
+    }
+    heard(stub::thread_next(&Trap, 0, 0, u64::MAX).map(drop), refusal);
+    if switches() != before {
+        OTHERWISE.store(Error::Exists.word(), Ordering::SeqCst);
+    }
+    // On another processor it may have got a turn meanwhile.
+    if is_ready(other.thread) {
+        BUSY.store(0, Ordering::SeqCst);
+        HOW.store(0, Ordering::SeqCst);
+    }
 }
 
 fn first(ports: Ports) -> bool {
@@ -119,7 +175,7 @@ impl Keyboard for Service {
 
     /// A new handler, which does this when it is next called. Or, with an address, see [`deputy`].
     fn listen(&self, _: &Caller, how: u64) -> Result<(), Error> {
-        if how > END {
+        if how > NAME {
             return if how % 2 == 0 { deputy(self.ports, how) } else { ask_outside(how - 1) };
         }
         if how == PASS {
@@ -144,7 +200,13 @@ impl Keyboard for Service {
                 return Err(Error::TimedOut);
             }
         }
+        REFUSED.store(0, Ordering::SeqCst);
+        OTHERWISE.store(0, Ordering::SeqCst);
         HOW.store(how, Ordering::SeqCst);
+        if how == NAME {
+            BUSY.store(1, Ordering::SeqCst);
+            sync::wake(&BUSY, u64::MAX);
+        }
         Ok(())
     }
 
@@ -152,8 +214,11 @@ impl Keyboard for Service {
         self.cause()
     }
 
+    /// How many of its answers in the scheduler's place were refused, or what else was heard; `Exists`: something came of one. `Busy`: it has yet to
+    /// name somebody that was ready all the time.
     fn write_time(&self, _: &Caller) -> Result<u64, Error> {
-        Err(Error::NotSupported)
+        result_of([OTHERWISE.load(Ordering::SeqCst), 0])?;
+        if HOW.load(Ordering::SeqCst) == NAME { Err(Error::Busy) } else { Ok(REFUSED.load(Ordering::SeqCst)) }
     }
 
     fn handled(&self) -> (u64, u64) {

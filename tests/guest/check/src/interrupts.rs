@@ -25,7 +25,8 @@ pub const BAD: &[Check] = &[
     ("a_handler_that_sleeps", || bad(11)),
     ("a_handler_that_waits", || bad(12)),
     ("a_handler_that_faults", || bad(13)),
-    ("a_handler_that_calls_the_scheduler", || harmless(14)),
+    ("a_handler_that_calls_the_scheduler", calls_the_scheduler),
+    ("a_handler_that_names_threads", names_threads),
     ("a_handler_that_yields", || harmless(15)),
     ("a_driver_that_ends", a_driver_that_ends),
 ];
@@ -215,6 +216,36 @@ fn harmless(how: u64) -> Outcome {
         // On a busy host the driver's thread may be faster now and then.
         holds!(calls(&keyboard, 30)? >= 5, "the handler is not called any more");
         same!(put_out() - before, 0, "schedulers put out for it");
+        Ok(())
+    })
+}
+
+/// It comes back into the scheduler's text, on the thread in the seat and not as that: what it answers there is refused.
+fn calls_the_scheduler() -> Outcome {
+    harmless(14)?;
+    let refused = keyboard()?.write_time().map_err(doing("answers in the scheduler's place"))?;
+    holds!(refused >= 5, "{refused} answers were refused");
+    Ok(())
+}
+
+/// It says itself which thread is to run, one that is ready: each time the kernel refuses that, nobody is switched to, and the scheduler
+/// keeps its seat (CUBIX-58).
+fn names_threads() -> Outcome {
+    let keyboard = keyboard()?;
+    let seats = || -> Vec<(u64, u64)> { sched::seats().map(|seat| (seat.thread, seat.dismissed)).collect() };
+    with("ageing", || {
+        listen(&keyboard, 17)?;
+        let (before, until) = (seats(), time::now_ns() + 30_000_000_000);
+        let refused = loop {
+            calls(&keyboard, 1)?;
+            match keyboard.write_time() {
+                Err(Error::Busy) => holds!(time::now_ns() < until, "there is nobody to name"),
+                answer => break answer.map_err(doing("names from a handler"))?,
+            }
+        };
+        holds!(refused > 100, "{refused} names were refused");
+        holds!(calls(&keyboard, 30)? >= 5, "the handler is not called any more");
+        same!(seats(), before, "seats");
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 //! makes calls, and the check that is there for the rule fails. One that is missed by no check would be a rule that nobody has tried to
 //! break (docs/book/holes.md). Each takes a build, so they run only as `./musubi test naive`.
 
-use crate::case::{ABOUT_KEYS, Case, function};
+use crate::case::{ABOUT_KEYS, Case, File, function};
 use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, ensure};
 use build::Edit;
@@ -20,6 +20,8 @@ struct Rule {
     of_keys: bool,
     /// Processors of the machine.
     cpus: u32,
+    /// What is in the machine in place of something else.
+    files: &'static [File],
     group: &'static str,
     check: &'static str,
 }
@@ -38,7 +40,7 @@ const fn rule(
     [from, to]: [&'static str; 2],
     [group, check]: [&'static str; 2],
 ) -> Rule {
-    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, group, check }
+    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, files: &[], group, check }
 }
 
 const fn of_keys(rule: Rule) -> Rule {
@@ -47,6 +49,12 @@ const fn of_keys(rule: Rule) -> Rule {
 
 const fn on(cpus: u32, rule: Rule) -> Rule {
     Rule { cpus, ..rule }
+}
+
+/// With a driver that does what one must not in place of the keyboard's.
+const fn by_a_driver(rule: Rule) -> Rule {
+    const BAD: &[File] = &[File::Ours { program: "bad-driver", guest: "bin/keyboard" }];
+    Rule { files: BAD, ..rule }
 }
 
 const RULES: &[Rule] = &[
@@ -238,6 +246,26 @@ const RULES: &[Rule] = &[
         ],
         ["bad_scheds", "threads_that_run_elsewhere_are_refused"],
     ),
+    by_a_driver(rule(
+        "CUBIX-58",
+        "who_sits_decides_in_its_text_only",
+        "kernel/src/seat.rs",
+        [
+            "        core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number && thread.inner.lock().depth() == 0\n",
+            "        holder.thread.number == thread.number\n",
+        ],
+        ["bad_drivers", "a_handler_that_names_threads"],
+    )),
+    by_a_driver(rule(
+        "CUBIX-58",
+        "who_sits_decides_outside_calls_only",
+        "kernel/src/seat.rs",
+        [
+            " && holder.thread.number == thread.number && thread.inner.lock().depth() == 0",
+            " && holder.thread.number == thread.number",
+        ],
+        ["bad_drivers", "a_handler_that_calls_the_scheduler"],
+    )),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -256,7 +284,7 @@ fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
     };
     let options = Options { cpus: Some(rule.cpus), ..options.clone() };
     let line = format!("check calls {CALLS}; check {} {}", rule.group, rule.check);
-    let run = |kernel: &[u8]| lab.exec_with(kernel, &options, &[line.clone().into_bytes()], PATIENCE);
+    let run = |kernel: &[u8]| lab.exec_with(kernel, &options, rule.files, &[line.clone().into_bytes()], PATIENCE);
     let whole = run(&std::fs::read(&lab.parts().kernel).context("the kernel")?)?;
     ensure_passes(rule, &whole)?;
     let mut finished = run(&mutant)?;

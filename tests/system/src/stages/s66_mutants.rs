@@ -93,7 +93,7 @@ fn every_rule(lab: &Lab, _: &Options) -> Result<(), Failure> {
 
 fn run(lab: &Lab, options: &Options, kernel: &[u8], calls: &str, line: &str) -> Result<Finished, Failure> {
     let line = format!("check calls {calls}; {line}");
-    lab.exec_with(kernel, options, &[line.into_bytes()], PATIENCE)
+    lab.exec_with(kernel, options, &[], &[line.into_bytes()], PATIENCE)
 }
 
 fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
