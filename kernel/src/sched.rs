@@ -226,7 +226,7 @@ pub fn tick() {
     if here.office.is_taken() {
         let current = here.local.hold().current.clone();
         if let Some(on_time) = beat {
-            here.office.beat(current.as_ref(), on_time);
+            here.office.beat(current.as_ref(), on_time, now);
         }
         let decides = current.as_ref().is_some_and(|thread| here.office.is_holder(here, thread));
         if !decides && !here.is_to_make_room() && now >= here.office.until() {

@@ -10,6 +10,10 @@ pub const ERRAND_BEATS: u32 = 4;
 /// says that the machine itself was stopped (by its firmware, or by the host of a virtual one), and little about who decides. A
 /// machine that is always late condemns one that loops yet.
 pub(crate) const LATE: u32 = 4;
+/// After so many beats it has thought for too long, too, if so much is over by the clock: where each is a little late but none so late that it weighs less,
+/// it is still less than 10 ms.
+const BEATS_BY_CLOCK: u32 = 6;
+const LONGEST_NS: u64 = 8_200_000;
 
 /// Why a scheduler lost its seat. The numbers are those that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,9 +192,9 @@ impl<T> Seat<T> {
         }
     }
 
-    /// A beat has passed on this processor, and came when it was due (`on_time`) or not; `errand`: the number of the call that the one
-    /// in the seat is in, if it is not in its own text.
-    pub fn beat(&mut self, errand: Option<u64>, on_time: bool) -> Beat {
+    /// A beat has passed on this processor at time `now`, and came when it was due (`on_time`) or not; `errand`: the number of the call that the
+    /// one in the seat is in, if it is not in its own text.
+    pub fn beat(&mut self, errand: Option<u64>, on_time: bool, now: u64) -> Beat {
         let Phase::Deciding(beats) = &mut self.phase else { return Beat::Fine };
         let part = weight(on_time);
         beats.all += part;
@@ -199,7 +203,8 @@ impl<T> Seat<T> {
             (Some(call), _) => Some((call, part)),
             (None, _) => None,
         };
-        if beats.all >= BEATS * LATE {
+        let by_clock = beats.all >= BEATS_BY_CLOCK * LATE && now.saturating_sub(self.asked) >= LONGEST_NS;
+        if by_clock || beats.all >= BEATS * LATE {
             Beat::Late
         } else if beats.errand.is_some_and(|(_, n)| n >= ERRAND_BEATS * LATE) {
             beats.errand = None;

@@ -5,6 +5,9 @@ use crate::seat::{LATE, weight};
 
 /// In one call, from when a thread was first found in it. (A call takes microseconds.)
 const SPARED_BEATS: u32 = 6;
+/// After so many, if so much is over by the clock since it was first found, as for the one in the seat.
+const BEATS_BY_CLOCK: u32 = 4;
+const LONGEST_NS: u64 = 5_200_000;
 /// How often it is looked where the running thread is, in ns: nobody sees it come there. So who does not come back is stopped less than
 /// 10 ms after it came, this and [`SPARED_BEATS`] together.
 const LOOK_NS: u64 = 3 * BEAT_NS;
@@ -17,6 +20,8 @@ pub struct Spared {
     /// In parts.
     beats: u32,
     last: u64,
+    /// When it was first found there without having been elsewhere since.
+    since: u64,
     /// The running thread was there when it was looked, at this time.
     found: bool,
     looked: u64,
@@ -27,13 +32,18 @@ impl Spared {
     /// beats. A beat that comes late counts as little as for the one in the seat.
     pub fn again(&mut self, thread: u64, call: (u64, u64), now: u64) -> bool {
         if (self.thread, self.call) != (thread, call) {
-            *self = Spared { thread, call, beats: 0, last: now, ..*self };
+            *self = Spared { thread, call, beats: 0, last: now, since: now, ..*self };
         } else if now >= self.last + BEAT_NS {
             let on_time = now < self.last + BEAT_NS + BEAT_NS / 2;
             (self.beats, self.last) = (self.beats + weight(on_time), now);
+            if !self.found {
+                // Put aside in this call, it may have been away for long.
+                self.since = now;
+            }
         }
         (self.found, self.looked) = (true, now);
-        self.beats < SPARED_BEATS * LATE
+        let by_clock = self.beats >= BEATS_BY_CLOCK * LATE && now - self.since >= LONGEST_NS;
+        !by_clock && self.beats < SPARED_BEATS * LATE
     }
 
     /// The running thread is not there at time `now`, or is another one from then on.
@@ -111,6 +121,26 @@ mod tests {
     fn a_machine_that_was_stopped_says_little_about_the_call() {
         let mut spared = Spared::default();
         let again = |beat: &u64| spared.again(7, (1, 1), 100 + beat * 10 * BEAT_NS);
+        assert_eq!((0..1000).take_while(again).count(), (LATE * BEATS_BY_CLOCK) as usize);
+        // Put aside there, and found when it goes on, each time.
+        let mut spared = Spared::default();
+        let again = |beat: &u64| {
+            spared.elsewhere(100 + beat * 10 * BEAT_NS);
+            spared.again(7, (1, 1), 101 + beat * 10 * BEAT_NS)
+        };
         assert_eq!((0..1000).take_while(again).count(), (LATE * SPARED_BEATS) as usize);
+    }
+
+    #[test]
+    fn whoever_does_not_come_back_is_stopped_within_10_ms_if_beats_are_a_little_late() {
+        for beat in (BEAT_NS..BEAT_NS * 3 / 2).step_by(7_000) {
+            let mut spared = Spared::default();
+            spared.elsewhere(0);
+            let mut now = 3 * BEAT_NS;
+            while spared.again(7, (1, 1), now) {
+                now += beat;
+            }
+            assert!(now < 10 * BEAT_NS, "{beat}: {now}");
+        }
     }
 }

@@ -22,12 +22,12 @@ impl Office {
         told
     }
 
-    /// A beat on its processor, at which it decides. `current` runs here.
-    pub fn beat(&self, current: Option<&Arc<Thread>>, on_time: bool) {
+    /// A beat on its processor at time `now`, at which it decides. `current` runs here.
+    pub fn beat(&self, current: Option<&Arc<Thread>>, on_time: bool, now: u64) {
         let errand = current.and_then(|thread| self.errand(thread));
         let beat = {
             let mut inner = self.inner.lock();
-            let beat = inner.seat.beat(errand.as_ref().map(|errand| errand.number), on_time);
+            let beat = inner.seat.beat(errand.as_ref().map(|errand| errand.number), on_time, now);
             if beat == Beat::Late {
                 inner.wrong.get_or_insert(Reason::Slow);
             }

@@ -285,11 +285,14 @@ fn positions_go_round() {
 #[test]
 fn who_decides_has_so_many_beats() {
     let mut seat = Seat::new();
-    assert_eq!(seat.beat(None, true), Beat::Fine);
+    assert_eq!(seat.beat(None, true, 0), Beat::Fine);
     seat.sit("a", 5);
-    assert!((0..100).all(|_| seat.beat(None, true) == Beat::Fine), "nobody asked it anything");
+    assert!((0..100).all(|beat| seat.beat(None, true, beat * BEAT_NS) == Beat::Fine), "nobody asked it anything");
     seat.ask(6);
-    assert_eq!((1..).position(|_| seat.beat(None, true) == Beat::Late), Some(BEATS as usize - 1));
+    assert_eq!(
+        (1..).position(|beat| seat.beat(None, true, 6 + beat * BEAT_NS) == Beat::Late),
+        Some(BEATS as usize - 1)
+    );
     assert!(u64::from(BEATS) * BEAT_NS < 10_000_000);
     assert_eq!(seat.dismiss(Reason::Slow, 7), Some("a"));
     let mut last = Last { why: Reason::Slow, when: 7, beats: BEATS, since: 6, took: 0 };
@@ -301,7 +304,7 @@ fn who_decides_has_so_many_beats() {
     last.took = 3;
     assert_eq!(seat.last(), Some(last));
     assert_eq!(seat.dismiss(Reason::Slow, 8), None);
-    assert_eq!(seat.beat(None, true), Beat::Fine);
+    assert_eq!(seat.beat(None, true, 0), Beat::Fine);
 }
 
 /// A host that gives the machine a moment now and then puts nobody out who needs a few of them; who loops ends there, too.
@@ -309,13 +312,35 @@ fn who_decides_has_so_many_beats() {
 fn beats_that_come_late_weigh_little() {
     let mut seat = Seat::new();
     seat.sit("a", 5);
+    let beat = |seat: &mut Seat<_>, at: u32, on_time| seat.beat(None, on_time, u64::from(at) * 2 * BEAT_NS);
     seat.ask(0);
-    assert!((0..2 * BEATS).all(|_| seat.beat(None, false) == Beat::Fine));
-    let more = (1..).position(|_| seat.beat(None, true) == Beat::Late);
-    assert_eq!(more, Some(BEATS as usize / 2), "as if it had been half of that");
+    assert!((0..2 * BEATS).all(|at| beat(&mut seat, at, false) == Beat::Fine));
+    let more = (2 * BEATS..).position(|at| beat(&mut seat, at, true) == Beat::Late);
+    assert_eq!(more, Some(1), "as if it had been a quarter of that: six beats and ten milliseconds");
     seat.ask(0);
-    assert!((0..3 * BEATS).all(|_| seat.beat(None, false) == Beat::Fine));
-    assert!((0..BEATS).any(|_| seat.beat(None, false) == Beat::Late), "a machine that is always late");
+    let late = (0..).position(|at| beat(&mut seat, at, false) == Beat::Late);
+    assert_eq!(late, Some(23), "a machine that is always late");
+}
+
+/// Who loops has less than 10 ms by the clock, if none of the beats is so late that it weighs less.
+#[test]
+fn who_loops_is_stopped_within_10_ms_if_beats_are_a_little_late() {
+    let mut rng = 1_u64;
+    for _ in 0..10_000 {
+        let mut seat = Seat::new();
+        seat.sit("a", 5);
+        seat.ask(0);
+        let (mut now, mut beats) = (0, 0);
+        loop {
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            now += BEAT_NS + (rng >> 33) % (BEAT_NS / 2);
+            beats += 1;
+            if seat.beat(None, true, now) == Beat::Late {
+                break;
+            }
+        }
+        assert!(now < 10 * BEAT_NS && beats >= 6, "{beats} beats, {now} ns");
+    }
 }
 
 #[test]
@@ -323,17 +348,24 @@ fn an_errand_that_takes_too_long_ends_and_the_scheduler_goes_on() {
     let mut seat = Seat::new();
     seat.sit("a", 5);
     seat.ask(0);
-    assert_eq!(seat.beat(Some(1), true), Beat::Fine);
-    let second: Vec<Beat> = (0..ERRAND_BEATS).map(|_| seat.beat(Some(2), true)).collect();
+    assert_eq!(seat.beat(Some(1), true, BEAT_NS), Beat::Fine);
+    let second: Vec<Beat> =
+        (0..ERRAND_BEATS).map(|beat| seat.beat(Some(2), true, u64::from(2 + beat) * BEAT_NS)).collect();
     assert_eq!(second.iter().position(|beat| *beat == Beat::Recall), Some(ERRAND_BEATS as usize - 1), "another call");
-    assert_eq!(seat.beat(None, true), Beat::Fine, "it is back");
+    assert_eq!(seat.beat(None, true, 6 * BEAT_NS), Beat::Fine, "it is back");
     seat.decided(true);
     seat.ask(0);
-    assert_eq!(seat.beat(Some(3), true), Beat::Fine, "beats of an earlier decision do not count");
+    assert_eq!(seat.beat(Some(3), true, BEAT_NS), Beat::Fine, "beats of an earlier decision do not count");
     // One bad driver after the other.
-    let rest: Vec<Beat> = (0..BEATS).map(|at| seat.beat(Some(10 + u64::from(at / ERRAND_BEATS)), true)).collect();
+    let rest =
+        (0..BEATS).map(|at| seat.beat(Some(10 + u64::from(at / ERRAND_BEATS)), true, u64::from(2 + at) * BEAT_NS));
+    let rest: Vec<Beat> = rest.collect();
     assert_eq!(rest.iter().position(|beat| *beat == Beat::Late), Some(BEATS as usize - 2));
     assert!(rest.contains(&Beat::Recall));
+    // Where beats are a little late the call ends first, too.
+    seat.ask(0);
+    let all: Vec<Beat> = (1..10).map(|beat| seat.beat(Some(4), true, beat * BEAT_NS * 149 / 100)).collect();
+    assert_eq!(all.iter().find(|beat| **beat != Beat::Fine), Some(&Beat::Recall));
 }
 
 #[test]
