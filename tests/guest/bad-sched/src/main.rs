@@ -4,11 +4,13 @@
 
 extern crate alloc;
 
+mod calm;
 mod names;
 mod told;
 mod torn;
 
 use board::{Board, Ready, USUAL};
+use calm::calm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::sched::{EVENTS, Event, RING_FIRST, event};
@@ -22,15 +24,17 @@ musubi::program!(run);
 const GOOD: u32 = 60;
 
 fn run(start: &Start) -> i32 {
-    let mode: &'static str = start.words().next().unwrap_or("loop");
+    let mut words = start.words();
+    let mode: &'static str = words.next().unwrap_or("loop");
+    let good = Good { decisions: GOOD, until: calm(words.next()) };
     let board = match board() {
         Ok(board) => board,
         Err(error) => return error.word() as i32,
     };
     for processor in 1..task::processors().count() as u64 {
-        let _ = thread::spawn(move || thread::exit(serve(board, processor, mode).word()), 0);
+        let _ = thread::spawn(move || thread::exit(serve(board, processor, mode, good).word()), 0);
     }
-    serve(board, 0, mode).word() as i32
+    serve(board, 0, mode, good).word() as i32
 }
 
 fn board() -> Result<Board<'static>, Error> {
@@ -38,15 +42,22 @@ fn board() -> Result<Board<'static>, Error> {
     Board::new(sched::words(client.board()?)?).ok_or(Error::BadAddress)
 }
 
-fn serve(board: Board<'static>, processor: u64, mode: &str) -> Error {
-    match decide(board, processor, mode) {
+/// As long as it decides as it should.
+#[derive(Clone, Copy)]
+struct Good {
+    decisions: u32,
+    until: u64,
+}
+
+fn serve(board: Board<'static>, processor: u64, mode: &str, good: Good) -> Error {
+    match decide(board, processor, mode, good) {
         Ok(()) => Error::NotFound,
         Err(error) => error,
     }
 }
 
 /// In turn; who is ready stands on the board, where it is to be seen when this has failed.
-fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error> {
+fn decide(board: Board<'static>, processor: u64, mode: &str, good: Good) -> Result<(), Error> {
     let (queue, desk) = (board.queue(processor as usize), board.desk(processor as usize));
     if processor == 0 && mode.starts_with("passing") {
         torn::offer(mode)?;
@@ -76,7 +87,7 @@ fn decide(board: Board<'static>, processor: u64, mode: &str) -> Result<(), Error
         }
         // Nobody writes the other half of this word while the scheduler decides; if somebody did, it would be read again.
         ring[0].store(tail << 32 | head, Ordering::Release);
-        if decision >= GOOD {
+        if decision >= good.decisions && time::now_ns() >= good.until {
             let next = queue.first(USUAL as usize).map(|(next, _)| next);
             match misbehave(mode, processor, ring, next) {
                 // What has happened meanwhile is to be read first: again.

@@ -1,6 +1,7 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
 mod told;
+mod victims;
 
 pub use told::access;
 
@@ -37,6 +38,7 @@ pub const CHECKS: &[Check] = &[
     ("replaced_within_10_ms", replaced_within_10_ms),
     ("given_up_within_10_ms", given_up_within_10_ms),
     ("stopped_on_its_caller_within_10_ms", stopped_on_its_caller_within_10_ms),
+    ("who_is_ready_goes_on_within_10_ms", victims::go_on),
 ];
 
 /// In the initial version's arrangement, data about threads in the high level's own memory: the fast level, told where they

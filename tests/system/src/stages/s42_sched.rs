@@ -18,6 +18,22 @@ const ON_EACH: [&str; 3] = ["shares_on_each_processor", "deadlines_on_each_proce
 const DEADLINES: &str = "ok deadlines_on_each_processor";
 const JOBS: &str = "ok jobs_have_their_processors";
 
+const IN_SHORT: &str = "check sched two_switches_by_a_scheduler four_switches_in_the_initial_version replaced_under_load \
+                        && check bad_scheds bad_fault && check threads preemption no_wakeup_is_lost mutex_excludes \
+                        && check itc queues_block the_end_of_a_partner_ends_the_wait && check frames";
+
+fn in_short(name: &'static str, cpus: u32) -> Case {
+    sh(name, IN_SHORT).cpus(cpus).timeout(300).out_has(&[
+        "ok two_switches_by_a_scheduler",
+        "ok four_switches_in_the_initial_version",
+        "ok replaced_under_load",
+        "ok bad_fault",
+        "ok mutex_excludes",
+        "ok the_end_of_a_partner_ends_the_wait",
+        "ok callees_stack_is_as_before",
+    ])
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         checks(
@@ -100,6 +116,8 @@ pub fn cases() -> Vec<Case> {
             .cpus(2)
             .timeout(900)
             .icount(),
+        // The same, as somebody notices it who is ready.
+        checks("victims_by_the_clock", "check bad_scheds", &["who_is_ready_goes_on_within_10_ms"]).cpus(1).timeout(900).icount(),
         checks("high_levels_by_the_clock", "check bad_scheds", &["given_up_within_10_ms"]).cpus(2).timeout(900).icount(),
         checks(
             "passing",
@@ -162,6 +180,11 @@ pub fn cases() -> Vec<Case> {
             .cpus(7)
             .timeout(400)
             .out_has(&["ok work_is_shared", "ok deadlines_are_admitted"]),
+        // A little of everything on each number of processors that the others are not on.
+        in_short("in_short_on_three", 3),
+        in_short("in_short_on_five", 5),
+        in_short("in_short_on_six", 6),
+        in_short("in_short_on_seven", 7),
         checks(
             "interrupts",
             "check interrupts",
@@ -189,6 +212,7 @@ pub fn cases() -> Vec<Case> {
                 "a_handler_that_waits",
                 "a_handler_that_faults",
                 "a_handler_that_calls_the_scheduler",
+                "a_handler_that_names_threads",
                 "a_handler_that_yields",
                 "a_driver_that_ends",
             ],
