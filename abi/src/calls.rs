@@ -369,7 +369,7 @@ calls! {
     /// Interrupt `number` (`info::Interrupt`) comes to this processor from now on; `u64::MAX`: to one that is idle, if it is a message to a post. User 0 only.
     0x5a Full irq_route IrqRoute(number, processor);
 
-    /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `NoMemory` (none is left).
+    /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `PostQuota` (what is left is other users'), `NoMemory` (none is left).
     0x60 Full post_get PostGet(number);
     /// Frees a post. `force` 0: only if nothing waits there, else `Busy`; 1: whoever waits there or has asked there hears `NotFound`.
     0x61 Full post_free PostFree(post, force);

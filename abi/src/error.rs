@@ -136,7 +136,7 @@ errors! {
     26 ThreadQuota "quota of threads exceeded";
     /// No more tasks: each counts as a thread of whoever pays for it.
     27 TaskQuota "quota of tasks exceeded";
-    /// No more posts: each counts as a section.
+    /// No more posts: each counts as a section, and is one of those that the user was promised.
     28 PostQuota "quota of posts exceeded";
     /// As many of the sender's messages wait to be received as may.
     29 MessageQuota "quota of waiting messages exceeded";

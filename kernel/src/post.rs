@@ -34,10 +34,9 @@ pub mod notice;
 mod purse;
 pub mod short;
 
-use had::whose;
 pub use had::{deleted, free, get};
 pub use purse::Purse;
-use purse::account;
+use purse::{account, whose};
 
 const _: () = assert!(::post::KNOWN_MAX as u64 == KNOWN_MAX && ::post::SEVERAL_MAX as u64 == SEVERAL_MAX);
 
@@ -157,7 +156,7 @@ fn with<T>(
     let account = if sends { account(&owner).unwrap_or(0) } else { known() };
     let mut receiver = thread.part.record();
     if receiver == 0 {
-        receiver = pool().open_receiver(thread.number, thread.card.id(), whose(thread.task.user))?;
+        receiver = pool().open_receiver(thread.number, thread.card.id(), whose(&thread.task)?)?;
         thread.part.record.store(receiver, Ordering::SeqCst);
         thread.card.set_record(receiver);
     }

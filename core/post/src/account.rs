@@ -1,122 +1,119 @@
-//! Who pays for messages that nobody has received yet: a share of the pool per task, below that of who made it.
+//! Who pays for messages that nobody has received yet: of the system's tasks each has a share of the pool, of a user's all have his together.
+//! A program that another one has started has, with those that it starts itself, half of what that one may have, and every program alone half
+//! of what it may have with those: so none leaves nothing to its user's others.
 
 use crate::free::Chain;
-use crate::part::{Part, Whose};
+use crate::part::{Kind, Users, Whose, half};
+use crate::pool::Pool;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 use abi::Error;
 use alloc::boxed::Box;
 
-/// Who gets a share of his own: the others' come out of their payers'.
+/// Out of what an account is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Of what persons' programs may have all together.
-    User,
-    /// Of the system's: that, and what is reserved.
-    System,
-    /// Of this account's.
+    /// A task of the system's: so many messages are promised to it.
+    System(u32),
+    /// A user's part, of the first programs that he has.
+    User(u32),
+    /// A part of that of this account.
     Of(u32),
 }
 
 /// One task's account.
 #[derive(Debug, Default)]
 struct Account {
-    /// Messages that are charged, and above them who needs the account: its task, and accounts below. At 0 it is free. Between them
-    /// [`RETIRED`].
+    /// Who needs the account: its task, and accounts below; at 0 it is free. Then [`RETIRED`], how many of the messages its own task has
+    /// sent, and how many messages are charged.
     use_: AtomicU64,
     // From here on the same as long as anybody needs it.
     limit: owned::AtomicU32,
+    /// Of the limit, for the messages of its own task.
+    own: owned::AtomicU32,
     payer: owned::AtomicU32,
-    /// It has this much of the pool, and whether that is the users' part.
+    /// So many messages are promised to it, which is the system's.
     promised: owned::AtomicU32,
-    is_user: owned::AtomicU32,
-    /// It counts among those that persons' programs have.
-    is_person: owned::AtomicU32,
+    /// The user that it counts for ([`Whose`]).
+    user: owned::AtomicU32,
     next: AtomicU32,
 }
 
-const HOLD: u64 = 1 << 32;
-/// Nothing is charged any more; what was promised beyond the messages that are left belongs to others already.
-const RETIRED: u64 = 1 << 31;
 /// The messages in the word.
-const MESSAGES: u64 = RETIRED - 1;
+const MESSAGES: u64 = (1 << BITS) - 1;
+const BITS: u32 = 20;
+/// One that its own task has sent.
+const OWN: u64 = (1 << BITS) + 1;
+/// Nothing is charged any more; what was promised beyond the messages that are left belongs to others already.
+const RETIRED: u64 = 1 << (2 * BITS);
+const HOLD: u64 = RETIRED << 1;
+/// More messages than there are for anybody.
+pub(crate) const MESSAGES_MAX: u32 = MESSAGES as u32;
 
 /// All accounts.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     all: Box<[Account]>,
     free: Chain,
-    /// What has been promised: to users, and to all.
-    users: AtomicU32,
-    promised: AtomicU32,
-    users_max: u32,
-    max: u32,
-    /// Accounts that persons' programs have.
-    persons: Part,
-}
-
-/// Adds to a sum that may not exceed `max`.
-fn add_within(sum: &AtomicU32, amount: u32, max: u32) -> bool {
-    let more = |now: u32| now.checked_add(amount).filter(|&sum| sum <= max);
-    sum.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok()
+    pub users: Users,
 }
 
 impl Accounts {
-    /// So many accounts, and messages; and how many of each are the system's alone.
-    pub fn new((count, kept): (u32, u32), (max, reserve): (u32, u32)) -> Accounts {
+    /// So many, of these users and of the system's.
+    pub fn new(count: u32, users: Users) -> Accounts {
         let all: Box<[Account]> = (0..=count).map(|_| Account::default()).collect();
         let free = Chain::default();
         (1..=count).rev().for_each(|number| free.put(number, &all[number as usize].next));
-        let (users, promised) = (AtomicU32::new(0), AtomicU32::new(0));
-        let persons = Part::new(count.saturating_sub(kept));
-        Accounts { all, free, users, promised, users_max: max.saturating_sub(reserve), max, persons }
+        Accounts { all, free, users }
     }
 
     fn at(&self, number: u32) -> &Account {
         &self.all[number as usize]
     }
 
-    /// Opens an account for `limit` messages.
+    /// Opens an account.
     ///
     /// # Errors
-    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left, or for the system only.
-    pub fn open(&self, share: Share, limit: u32) -> Result<u32, Error> {
-        let whose = Whose::of(share != Share::System);
-        self.persons.take(whose)?;
-        self.open_within(share, limit).inspect_err(|_| self.persons.give(whose))
+    /// `MessageQuota`: so much has been promised to others; `NoMemory`: there is no account left, or for others only.
+    pub fn open(&self, share: Share) -> Result<u32, Error> {
+        let whose = match share {
+            Share::System(_) => Whose::System,
+            Share::User(user) => Whose::User(user),
+            Share::Of(payer) => self.whose(payer),
+        };
+        self.users.take(whose, Kind::Accounts)?;
+        self.open_for(share, whose).inspect_err(|_| self.users.give(whose, Kind::Accounts))
     }
 
-    fn open_within(&self, share: Share, limit: u32) -> Result<u32, Error> {
-        let is_user = share == Share::User;
-        let own = if let Share::Of(_) = share { 0 } else { limit };
-        if is_user && !add_within(&self.users, own, self.users_max) {
-            return Err(Error::MessageQuota);
-        }
-        let take_back_users = || {
-            if is_user {
-                self.users.fetch_sub(own, Ordering::AcqRel);
+    fn open_for(&self, share: Share, whose: Whose) -> Result<u32, Error> {
+        let (limit, own, promised, payer) = match share {
+            Share::System(limit) => (limit, limit, limit, 0),
+            Share::User(user) => {
+                let limit = self.users.most(user, Kind::Messages);
+                (limit, half(limit), 0, 0)
+            }
+            Share::Of(payer) => {
+                let limit = half(self.at(payer).limit.load(Ordering::Relaxed));
+                (limit, half(limit), 0, payer)
             }
         };
-        if !add_within(&self.promised, own, self.max) {
-            take_back_users();
-            return Err(Error::MessageQuota);
-        }
-        let Some(number) = self.free.take(|number| &self.at(number).next) else {
-            self.promised.fetch_sub(own, Ordering::AcqRel);
-            take_back_users();
-            return Err(Error::NoMemory);
-        };
+        self.users.promise(promised)?;
+        let number = self.free.take(|number| &self.at(number).next);
+        let number = number.ok_or(Error::NoMemory).inspect_err(|_| self.users.take_back(promised))?;
         let account = self.at(number);
-        let payer = if let Share::Of(payer) = share { payer } else { 0 };
         account.limit.store(limit, Ordering::Relaxed);
+        account.own.store(own, Ordering::Relaxed);
         account.payer.store(payer, Ordering::Relaxed);
-        account.promised.store(own, Ordering::Relaxed);
-        account.is_user.store(u32::from(is_user), Ordering::Relaxed);
-        account.is_person.store(u32::from(share != Share::System), Ordering::Relaxed);
+        account.promised.store(promised, Ordering::Relaxed);
+        account.user.store(whose.word(), Ordering::Relaxed);
         account.use_.store(HOLD, Ordering::Release);
         if payer != 0 {
             self.at(payer).use_.fetch_add(HOLD, Ordering::AcqRel);
         }
         Ok(number)
+    }
+
+    fn whose(&self, number: u32) -> Whose {
+        Whose::of(self.at(number).user.load(Ordering::Relaxed))
     }
 
     /// Its task is over. Messages that it has sent stay, and are paid for until they are received.
@@ -125,25 +122,14 @@ impl Accounts {
     }
 
     /// Its task has ended, though somebody may still know it for long: it sends no more. What it was promised is had by others, but for its
-    /// messages that wait: their parts go as they are received. Not for an account that others are a part of.
+    /// messages that wait: their parts go as they are received. Of the system's, which others are no part of.
     pub fn retire(&self, number: u32) {
         let account = self.at(number);
         let before = account.use_.fetch_or(RETIRED, Ordering::AcqRel);
         if before & RETIRED == 0 {
             let promised = account.promised.load(Ordering::Relaxed);
-            let is_user = account.is_user.load(Ordering::Relaxed) != 0;
-            self.give_back(is_user, promised.saturating_sub((before & MESSAGES) as u32));
+            self.users.take_back(promised.saturating_sub((before & MESSAGES) as u32));
         }
-    }
-
-    fn give_back(&self, is_user: bool, amount: u32) {
-        if amount == 0 {
-            return;
-        }
-        if is_user {
-            self.users.fetch_sub(amount, Ordering::AcqRel);
-        }
-        self.promised.fetch_sub(amount, Ordering::AcqRel);
     }
 
     /// One message more, of this account and of all that it is a part of.
@@ -154,33 +140,39 @@ impl Accounts {
         if number == 0 {
             return Err(Error::MessageQuota);
         }
-        let mut at = number;
+        let (mut at, mut one) = (number, OWN);
         while at != 0 {
             let account = self.at(at);
             let limit = u64::from(account.limit.load(Ordering::Relaxed));
-            // (A retired one has more than any limit.)
-            let more = |use_: u64| (use_ >= HOLD && use_ % HOLD < limit).then_some(use_ + 1);
+            let own = if at == number { u64::from(account.own.load(Ordering::Relaxed)) } else { MESSAGES };
+            let more = |use_: u64| {
+                let is_open = use_ >= HOLD && use_ & RETIRED == 0;
+                let has_room = use_ & MESSAGES < limit && use_ >> BITS & MESSAGES < own;
+                (is_open && has_room).then_some(use_ + one)
+            };
             if account.use_.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_err() {
                 self.release_below(number, at);
                 return Err(Error::MessageQuota);
             }
-            at = account.payer.load(Ordering::Relaxed);
+            (at, one) = (account.payer.load(Ordering::Relaxed), 1);
         }
-        Ok(())
+        self.users.take(self.whose(number), Kind::Messages).inspect_err(|_| self.release_below(number, 0))
     }
 
     /// One message less.
     pub fn release(&self, number: u32) {
+        // As long as that is not said the account is there, and so is its user.
+        self.users.give(self.whose(number), Kind::Messages);
         self.release_below(number, 0);
     }
 
     /// From this account and its payers, up to `end` without that.
     fn release_below(&self, number: u32, end: u32) {
-        let mut at = number;
+        let (mut at, mut one) = (number, OWN);
         while at != end && at != 0 {
             let payer = self.at(at).payer.load(Ordering::Relaxed);
-            self.take_from(at, 1);
-            at = payer;
+            self.take_from(at, one);
+            (at, one) = (payer, 1);
         }
     }
 
@@ -191,21 +183,19 @@ impl Accounts {
             let account = self.at(at);
             let payer = account.payer.load(Ordering::Relaxed);
             let promised = account.promised.load(Ordering::Relaxed);
-            let is_user = account.is_user.load(Ordering::Relaxed) != 0;
-            let whose = Whose::of(account.is_person.load(Ordering::Relaxed) != 0);
+            let whose = self.whose(at);
             let before = account.use_.fetch_sub(amount, Ordering::AcqRel);
             // It may be another one's as soon as nobody needs it: what is given back was looked at before.
-            let back = match before & RETIRED {
+            self.users.take_back(match before & RETIRED {
                 0 if before == amount => promised,
                 0 => 0,
                 _ => u32::from(amount != HOLD && promised > 0),
-            };
-            self.give_back(is_user, back);
+            });
             if before & !RETIRED != amount {
                 return;
             }
             self.free.put(at, &account.next);
-            self.persons.give(whose);
+            self.users.give(whose, Kind::Accounts);
             (at, amount) = (payer, HOLD);
         }
     }
@@ -213,5 +203,50 @@ impl Accounts {
     /// Messages charged to an account.
     pub fn used(&self, number: u32) -> u32 {
         (self.at(number).use_.load(Ordering::Relaxed) & MESSAGES) as u32
+    }
+}
+
+impl Pool {
+    #[inline]
+    pub(crate) fn users(&self) -> &Users {
+        &self.accounts.users
+    }
+
+    /// A task of this user, who is not the system, begins to use the pool; as whose it has anything. The first one of a user is promised his part: an
+    /// eighth of what of everything nobody was promised, and at least eight, as long as there are.
+    ///
+    /// # Errors
+    /// `NoMemory`: as many users as there may be have something (32).
+    pub fn open_user(&self, user: u64) -> Result<u32, Error> {
+        self.users().open(user)
+    }
+
+    /// It uses it no more. What was promised is others' when nothing is left that one of the user's tasks has had.
+    pub fn close_user(&self, number: u32) {
+        self.users().close(number);
+    }
+
+    /// Opens an account.
+    ///
+    /// # Errors
+    /// `MessageQuota`: so much is promised to others; `NoMemory`: there is no account left, or for others only.
+    pub fn open_account(&self, share: Share) -> Result<u32, Error> {
+        self.accounts.open(share)
+    }
+
+    /// Its task is over.
+    pub fn close_account(&self, account: u32) {
+        self.accounts.close(account);
+    }
+
+    /// Its task sends no more, and others may have what it was promised: see [`Pool::close_account`] for when nobody knows it any more.
+    /// Not for one whose account others' are a part of.
+    pub fn retire_account(&self, account: u32) {
+        self.accounts.retire(account);
+    }
+
+    /// Messages that an account pays for.
+    pub fn charged(&self, account: u32) -> u32 {
+        self.accounts.used(account)
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Queues {
     pub number: owned::AtomicU32,
     /// Not 0: being given back. Nobody can get it before that is done.
     pub shutting: owned::AtomicU32,
-    /// Not 0: a person's program has got it.
-    pub is_person: owned::AtomicU32,
+    /// For whom it was had ([`crate::Whose`]).
+    pub user: owned::AtomicU32,
     /// The epoch in which it was got: what is bound to it is bound to that.
     pub born: owned::AtomicU64,
 }

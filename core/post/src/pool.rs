@@ -1,11 +1,11 @@
 //! The pool: posts by number, and who may use them.
 
-use crate::account::{Accounts, Share};
+use crate::account::{Accounts, MESSAGES_MAX};
 use crate::face::Face;
 use crate::free::Chain;
 use crate::lock::{Lock, OPEN};
 use crate::message::{Letter, Message, Question, Sender};
-use crate::part::{Part, Reserve, Whose};
+use crate::part::{Kind, Reserve, Users, Whose};
 use crate::post::Post;
 use crate::receiver::{Holder, RECEIVERS_MAX, Receiver, SEVERAL_MAX};
 use crate::slots::Slots;
@@ -174,9 +174,6 @@ pub struct Pool {
     free_receivers: Chain,
     /// No record above this one was ever used.
     most_receivers: AtomicU32,
-    /// What persons' programs have of the posts and the records.
-    persons_posts: Part,
-    persons_receivers: Part,
     pub(crate) slots: Slots,
     pub(crate) accounts: Accounts,
     /// Posts in use, and where the next search begins.
@@ -197,7 +194,14 @@ impl Pool {
     /// The same; how many messages wait in each post is written to `depths` (SSS-1).
     pub fn showing(config: Config, depths: &'static [owned::AtomicU64]) -> Pool {
         let Config { posts, messages, receivers, accounts, reserve, processors, rest, waits } = config;
-        let persons_receivers = Part::new(receivers.saturating_sub(reserve.receivers));
+        let messages = messages.min(MESSAGES_MAX);
+        // In the order of the kinds.
+        let parts = [
+            posts.saturating_sub(reserve.posts),
+            messages.saturating_sub(reserve.messages),
+            receivers.saturating_sub(reserve.receivers),
+            accounts.saturating_sub(reserve.accounts),
+        ];
         let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
         (1..receivers.len()).rev().for_each(|number| free_receivers.put(number as u32, &receivers[number].next));
@@ -207,10 +211,8 @@ impl Pool {
             receivers,
             free_receivers,
             most_receivers: AtomicU32::new(0),
-            persons_posts: Part::new(posts.saturating_sub(reserve.posts)),
-            persons_receivers,
             slots: Slots::new(messages, processors),
-            accounts: Accounts::new((accounts, reserve.accounts), (messages, reserve.messages)),
+            accounts: Accounts::new(accounts, Users::new(parts, messages)),
             used: AtomicU32::new(0),
             cursor: AtomicU32::new(KNOWN_MAX),
             rest,
@@ -232,18 +234,18 @@ impl Pool {
     /// Gets the post of this number (K1-19).
     ///
     /// # Errors
-    /// `Exists` if somebody has it, `NotFound` if there is no such number, `NoMemory` if what is left is the system's.
+    /// `Exists` if somebody has it, `NotFound` if there is no such number, `PostQuota` if what is left is others'.
     pub fn get(&self, number: u32, whose: Whose) -> Result<u32, Error> {
         if number == 0 {
             return Err(Error::NotFound);
         }
         let post = self.post(number)?;
-        self.persons_posts.take(whose)?;
+        self.users().take(whose, Kind::Posts)?;
         if post.open(whose) {
             self.used.fetch_add(1, Ordering::Relaxed);
             Ok(number)
         } else {
-            self.persons_posts.give(whose);
+            self.users().give(whose, Kind::Posts);
             Err(Error::Exists)
         }
     }
@@ -251,7 +253,7 @@ impl Pool {
     /// Gets any post (K1-20): one that has been free for long. It is looked for in stretches.
     ///
     /// # Errors
-    /// `NoMemory` if none is free, or what is left is the system's.
+    /// `NoMemory` if none is free, `PostQuota` if what is left is others'.
     pub fn get_any(&self, whose: Whose) -> Result<u32, Error> {
         let count = (self.posts.len() as u32 - 1).saturating_sub(KNOWN_MAX);
         for n in 1..=count {
@@ -300,7 +302,7 @@ impl Pool {
             }
             self.rest_after(n);
         }
-        self.persons_posts.give(post.end());
+        self.users().give(post.end(), Kind::Posts);
         self.used.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -357,15 +359,15 @@ impl Pool {
     /// A record for a thread that is going to wait, and the number of what else is kept of it ([`Woken::card`]).
     ///
     /// # Errors
-    /// `NoMemory`: there is none left, or for the system only.
+    /// `NoMemory`: there is none left, or for others only.
     pub fn open_receiver(&self, thread: u64, card: u32, whose: Whose) -> Result<u32, Error> {
-        self.persons_receivers.take(whose)?;
+        self.users().take(whose, Kind::Receivers)?;
         let Some(number) = self.free_receivers.take(|number| &self.receiver(number).next) else {
-            self.persons_receivers.give(whose);
+            self.users().give(whose, Kind::Receivers);
             return Err(Error::NoMemory);
         };
         let receiver = self.receiver(number);
-        receiver.is_person.store(u32::from(whose == Whose::Person), Ordering::Relaxed);
+        receiver.user.store(whose.word(), Ordering::Relaxed);
         receiver.thread.store(thread, Ordering::Relaxed);
         receiver.card.store(card, Ordering::Relaxed);
         self.most_receivers.fetch_max(number, Ordering::SeqCst);
@@ -413,33 +415,9 @@ impl Pool {
         self.timer_is_set(number, 0);
         receiver.no_limit();
         receiver.faces.iter().for_each(Face::forget);
-        let whose = Whose::of(receiver.is_person.load(Ordering::Relaxed) != 0);
+        let whose = Whose::of(receiver.user.load(Ordering::Relaxed));
         self.free_receivers.put(number, &receiver.next);
-        self.persons_receivers.give(whose);
-    }
-
-    /// Opens an account.
-    ///
-    /// # Errors
-    /// `MessageQuota`: so much is promised to others; `NoMemory`: there is no account left.
-    pub fn open_account(&self, share: Share, limit: u32) -> Result<u32, Error> {
-        self.accounts.open(share, limit)
-    }
-
-    /// Its task is over.
-    pub fn close_account(&self, account: u32) {
-        self.accounts.close(account);
-    }
-
-    /// Its task sends no more, and others may have what it was promised: see [`Pool::close_account`] for when nobody knows it any more.
-    /// Not for one whose account others' are a part of.
-    pub fn retire_account(&self, account: u32) {
-        self.accounts.retire(account);
-    }
-
-    /// Messages that an account pays for.
-    pub fn charged(&self, account: u32) -> u32 {
-        self.accounts.used(account)
+        self.users().give(whose, Kind::Receivers);
     }
 
     /// Ends a wait by something else than a message: a time-out, a kill. `None`: it is over, or is about to be.

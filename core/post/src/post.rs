@@ -57,7 +57,7 @@ impl Post {
         let queues = self.queues();
         let is_free = queues.epoch() & OPEN == 0 && get(&queues.shutting) == 0;
         if is_free {
-            set(&queues.is_person, u32::from(whose == Whose::Person));
+            set(&queues.user, whose.word());
             let epoch = queues.epoch() + OPEN;
             queues.set_epoch(epoch);
             queues.born.store(epoch, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Post {
     pub fn end(&self) -> Whose {
         let queues = self.queues();
         set(&queues.shutting, 0);
-        Whose::of(get(&queues.is_person) != 0)
+        Whose::of(get(&queues.user))
     }
 }
 

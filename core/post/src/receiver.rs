@@ -72,8 +72,8 @@ pub(crate) struct Receiver {
     held: AtomicU64,
     pub thread: owned::AtomicU64,
     pub card: owned::AtomicU32,
-    /// Not 0: it is a person's thread.
-    pub is_person: owned::AtomicU32,
+    /// For whom it was had ([`crate::Whose`]).
+    pub user: owned::AtomicU32,
     pub faces: [Face; FACES],
     /// The domain that it waits in.
     domain: owned::AtomicU32,

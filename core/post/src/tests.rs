@@ -12,6 +12,7 @@ mod one;
 mod race;
 mod rests;
 mod rights;
+mod users;
 
 use crate::{Body, Caller, Config, Permit, Pool, Received, Reserve, Sender, Share, Whose};
 use abi::{Error, Rights};
@@ -78,7 +79,7 @@ pub(super) fn op(received: Received) -> (u32, u64) {
 
 /// An account with a small limit.
 pub(super) fn account(pool: &Pool, limit: u32) -> u32 {
-    pool.open_account(Share::User, limit).unwrap()
+    pool.open_account(Share::System(limit)).unwrap()
 }
 
 pub(super) const NOT_FOUND: Result<u32, Error> = Err(Error::NotFound);

@@ -1,6 +1,6 @@
 //! Posts that are got and given back.
 
-use super::{named, pool, wake};
+use super::{named, pool, wake, whose};
 use crate::domain::Domain;
 use crate::machine::{machine, spare_heap_for};
 use crate::processor::here;
@@ -17,20 +17,14 @@ use core::sync::atomic::Ordering;
 /// So many numbers are tried whose names are still on their way out.
 const TRIES: u32 = 8;
 
-/// For whom what this user's programs have is had.
-pub fn whose(user: u64) -> Whose {
-    Whose::of(user != USER_SYSTEM)
-}
-
 /// `post_get`.
 pub fn get(d: &Domain, wanted: u64) -> Result<u64, Error> {
     let owner = d.text.owner();
     spare_heap_for(&owner)?;
-    let whose = whose(owner.user);
     match wanted {
-        ANY => get_any(d, whose),
+        ANY => get_any(d, whose(&owner)?),
         1..=KNOWN_MAX if owner.user != USER_SYSTEM => Err(d.subject.refused(abi::refusal::Object::System)),
-        1..POSTS_MAX => create(d, pool().get(wanted as u32, whose)?),
+        1..POSTS_MAX => create(d, pool().get(wanted as u32, whose(&owner)?)?),
         _ => Err(Error::NotFound),
     }
 }

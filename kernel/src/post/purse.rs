@@ -1,20 +1,23 @@
-//! What a task has to pay with for messages that wait in queues.
+//! What a task has the pool's things for, and pays with for messages that wait in queues.
 
 use super::{HEAP_EACH, pool};
 use crate::task::Task;
 use abi::Error;
 use abi::task::USER_SYSTEM;
-use ::post::Share;
+use ::post::{Share, Whose};
 use spin::Once;
 
-/// A task's account; 0: it could not be had.
+/// Its user's part, and its own account. Each of them is had when it is first needed.
 #[derive(Default)]
-pub struct Purse(Once<u32>);
+pub struct Purse {
+    user: Once<u32>,
+    account: Once<u32>,
+}
 
 impl Purse {
     /// Its task is over: whoever still knows it, a client for one that has not called since, keeps nothing from others.
     pub fn retire(&self) {
-        if let Some(account) = self.0.get() {
+        if let Some(account) = self.account.get() {
             pool().retire_account(*account);
         }
     }
@@ -22,20 +25,31 @@ impl Purse {
 
 impl Drop for Purse {
     fn drop(&mut self) {
-        if let Some(account) = self.0.get() {
+        if let Some(account) = self.account.get() {
             pool().close_account(*account);
+        }
+        if let Some(user) = self.user.get() {
+            pool().close_user(*user);
         }
     }
 }
 
+/// For whom what the programs of `task` have is had.
+pub fn whose(task: &Task) -> Result<Whose, Error> {
+    if task.user == USER_SYSTEM {
+        return Ok(Whose::System);
+    }
+    task.purse.user.try_call_once(|| pool().open_user(task.user)).copied().map(Whose::User)
+}
+
 /// Who pays for what `task` leaves in queues.
 pub fn account(task: &Task) -> Result<u32, Error> {
-    task.purse.0.try_call_once(|| {
-        let all = (arch::heap_usage().0 / HEAP_EACH) as u32;
-        match &task.payer {
-            Some(payer) => pool().open_account(Share::Of(account(payer)?), all / 16),
-            None if task.user == USER_SYSTEM => pool().open_account(Share::System, all / 64),
-            None => pool().open_account(Share::User, all / 16),
-        }
+    task.purse.account.try_call_once(|| {
+        let share = match (&task.payer, whose(task)?) {
+            (Some(payer), _) => Share::Of(account(payer)?),
+            (None, Whose::System) => Share::System((arch::heap_usage().0 / HEAP_EACH) as u32 / 64),
+            (None, Whose::User(user)) => Share::User(user),
+        };
+        pool().open_account(share)
     }).copied()
 }

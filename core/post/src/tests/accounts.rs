@@ -4,6 +4,7 @@ use super::*;
 use crate::account::Accounts;
 use crate::free::Chain;
 use crate::message::{Envelope, Own};
+use crate::part::Users;
 use crate::slots::{BATCH, KEPT_MAX, Slots};
 use crate::sync::{AtomicU32, Ordering};
 use proptest::prelude::*;
@@ -11,94 +12,81 @@ use shuttle::sync::Arc;
 use shuttle::thread;
 use std::collections::BTreeSet;
 
-#[test]
-fn shares_are_promised_within_what_there_is() {
-    alone(|| {
-        let accounts = Accounts::new((5, 0), (10, 4));
-        let first = accounts.open(Share::User, 4).unwrap();
-        assert_eq!(accounts.open(Share::User, 3), Err(Error::MessageQuota), "of the users' six");
-        let system = accounts.open(Share::System, 6).unwrap();
-        assert_eq!(accounts.open(Share::System, 1), Err(Error::MessageQuota), "of ten");
-        accounts.close(first);
-        assert_eq!(accounts.open(Share::User, 5), Err(Error::MessageQuota), "only four are back");
-        let user = accounts.open(Share::User, 4).unwrap();
-        assert!(accounts.open(Share::Of(user), 100).is_ok(), "it comes out of its payer's");
-        accounts.close(system);
-    });
+/// So many accounts, of which a user may have all; of the messages half of what is not kept.
+fn accounts(count: u32, (messages, kept): (u32, u32)) -> Accounts {
+    Accounts::new(count, Users::new([count, messages - kept, count, 2 * count], messages))
 }
 
 #[test]
-fn something_of_everything_is_the_systems() {
+fn shares_are_promised_within_what_there_is() {
     alone(|| {
-        let reserve = Reserve { posts: 2, messages: 2, receivers: 3, accounts: 1 };
-        let pool = Pool::new(Config { reserve, ..CONFIG });
-        // A person's programs take all that they can have, of one thing after the other; then the system still has the rest.
-        let take = |whose| {
-            let posts: Vec<_> = core::iter::from_fn(|| pool.get_any(whose).ok()).collect();
-            let records: Vec<_> = core::iter::from_fn(|| pool.open_receiver(7, 0, whose).ok()).collect();
-            (posts, records)
-        };
-        for _ in 0..2 {
-            assert_eq!(pool.get(1, SYSTEM), Ok(1));
-            assert_eq!(pool.get(2, Whose::Person), Ok(2));
-            let (posts, records) = take(Whose::Person);
-            assert_eq!((posts.len(), records.len()), (3, 5), "of six and eight, one of them taken by number");
-            assert_eq!(pool.get_any(Whose::Person), Err(Error::NoMemory));
-            assert_eq!(pool.get(posts[0], Whose::Person), Err(Error::NoMemory));
-            assert_eq!(pool.open_receiver(8, 0, Whose::Person), Err(Error::NoMemory));
-            let (systems_posts, systems_records) = take(SYSTEM);
-            assert_eq!((systems_posts.len(), systems_records.len()), (1, 3));
-            // What the system gives back is the system's.
-            pool.free(systems_posts[0], true, 0, |_| {}).unwrap();
-            pool.close_receiver(systems_records[0], |_| {});
-            assert_eq!(take(Whose::Person), (vec![], vec![]));
-            // What a person gives back may be had by another one.
-            pool.free(posts[0], true, 0, |_| {}).unwrap();
-            pool.close_receiver(records[0], |_| {});
-            let (again, record) = take(Whose::Person);
-            assert_eq!((again.len(), record.len()), (1, 1));
-            posts[1..].iter().chain(&again).chain(&[1, 2]).for_each(|post| pool.free(*post, true, 0, |_| {}).unwrap());
-            let all = records[1..].iter().chain(&record).chain(&systems_records[1..]);
-            all.for_each(|record| pool.close_receiver(*record, |_| {}));
-        }
-        let accounts: Vec<_> = core::iter::from_fn(|| pool.open_account(Share::User, 1).ok()).collect();
-        assert_eq!(accounts.len(), 3, "of four");
-        assert_eq!(pool.open_account(Share::Of(accounts[0]), 1), Err(Error::NoMemory), "nor a part of one's own");
-        assert!(pool.open_account(Share::System, 1).is_ok());
-        pool.close_account(accounts[0]);
-        assert!(pool.open_account(Share::User, 1).is_ok());
+        let accounts = accounts(5, (10, 4));
+        // The user's is three of six, and the system's what is left.
+        let user = accounts.users.open(7).unwrap();
+        assert_eq!(accounts.open(Share::System(8)), Err(Error::MessageQuota), "of ten");
+        let system = accounts.open(Share::System(7)).unwrap();
+        assert_eq!(accounts.open(Share::System(1)), Err(Error::MessageQuota), "of ten");
+        let first = accounts.open(Share::User(user)).unwrap();
+        assert!(accounts.open(Share::Of(first)).is_ok(), "it comes out of its payer's");
+        accounts.close(system);
+        assert!(accounts.open(Share::System(7)).is_ok());
     });
 }
 
 #[test]
 fn a_child_takes_from_its_payer_and_may_outlive_it() {
     alone(|| {
-        let accounts = Accounts::new((3, 0), (10, 0));
-        let top = accounts.open(Share::User, 3).unwrap();
-        let child = accounts.open(Share::Of(top), 2).unwrap();
-        accounts.charge(child).unwrap();
-        accounts.charge(child).unwrap();
-        assert_eq!(accounts.charge(child), Err(Error::MessageQuota), "its own limit");
-        accounts.charge(top).unwrap();
-        assert_eq!(accounts.charge(top), Err(Error::MessageQuota), "its payer's");
-        assert_eq!((accounts.used(top), accounts.used(child)), (3, 2));
+        let accounts = accounts(4, (16, 0));
+        let user = accounts.users.open(7).unwrap();
+        let top = accounts.open(Share::User(user)).unwrap();
+        let child = accounts.open(Share::Of(top)).unwrap();
+        // Eight are the user's: four a child's with its own, two of these it may send itself.
+        let fill = |of| core::iter::from_fn(|| accounts.charge(of).ok()).count();
+        assert_eq!((fill(child), fill(top)), (2, 4), "its own, and its payer's own");
+        assert_eq!((accounts.used(top), accounts.used(child)), (6, 2));
         accounts.release(child);
-        let other = accounts.open(Share::Of(top), 2).unwrap();
-        accounts.charge(other).unwrap();
-        assert_eq!(accounts.charge(other), Err(Error::MessageQuota), "the payer's");
-        assert_eq!((accounts.used(top), accounts.used(other)), (3, 1), "what was refused was not charged");
-        accounts.close(top);
-        accounts.close(other);
-        accounts.close(child);
-        assert_eq!(accounts.open(Share::System, 10), Err(Error::MessageQuota), "messages are still there");
-        accounts.release(top);
-        accounts.release(other);
+        let other = accounts.open(Share::Of(top)).unwrap();
+        let below = accounts.open(Share::Of(other)).unwrap();
+        assert_eq!((fill(other), fill(below), fill(child)), (2, 1, 0), "the last is the payer's");
+        assert_eq!((accounts.used(top), accounts.used(other)), (8, 3), "what was refused was not charged");
+        accounts.users.close(user);
+        [top, other, child, below].into_iter().for_each(|one| accounts.close(one));
+        assert_eq!(accounts.open(Share::System(9)), Err(Error::MessageQuota), "messages are still there");
+        (0..4).for_each(|_| accounts.release(top));
+        (0..2).for_each(|_| accounts.release(other));
         accounts.release(child);
-        // All three are free, and all that was promised.
-        accounts.open(Share::System, 10).unwrap();
-        accounts.open(Share::System, 0).unwrap();
-        accounts.open(Share::System, 0).unwrap();
-        assert_eq!(accounts.open(Share::System, 0), Err(Error::NoMemory));
+        assert_eq!(accounts.open(Share::System(9)), Err(Error::MessageQuota), "one is");
+        accounts.release(below);
+        // All four are free, and all that was promised.
+        accounts.open(Share::System(16)).unwrap();
+        assert!((0..3).all(|_| accounts.open(Share::System(0)).is_ok()));
+        assert_eq!(accounts.open(Share::System(0)), Err(Error::NoMemory));
+    });
+}
+
+/// Whatever a program sends, its user's others can send, too: the one that has started it, and those that this one has started besides.
+#[test]
+fn no_program_leaves_nothing_to_its_users_others() {
+    alone(|| {
+        let accounts = accounts(6, (32, 0));
+        let user = accounts.users.open(7).unwrap();
+        let top = accounts.open(Share::User(user)).unwrap();
+        let [one, other] = [(); 2].map(|()| accounts.open(Share::Of(top)).unwrap());
+        let below = accounts.open(Share::Of(one)).unwrap();
+        let all = [top, one, other, below];
+        let fill = |of| core::iter::from_fn(|| accounts.charge(of).ok()).count();
+        for greedy in all {
+            let had = fill(greedy);
+            for next in all.into_iter().filter(|next| *next != greedy) {
+                accounts.charge(next).unwrap();
+                accounts.release(next);
+            }
+            (0..had).for_each(|_| accounts.release(greedy));
+        }
+        // Nor does one with all that it has started.
+        let had = (fill(below), fill(one));
+        assert_eq!(had, (2, 4));
+        [top, other].into_iter().for_each(|next| accounts.charge(next).unwrap());
     });
 }
 
@@ -106,34 +94,34 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
 #[test]
 fn who_has_ended_keeps_no_more_than_its_messages() {
     alone(|| {
-        let accounts = Accounts::new((3, 0), (10, 0));
-        let gone = accounts.open(Share::System, 6).unwrap();
+        let accounts = accounts(3, (10, 0));
+        let gone = accounts.open(Share::System(6)).unwrap();
         (0..2).for_each(|_| accounts.charge(gone).unwrap());
-        assert_eq!(accounts.open(Share::System, 5), Err(Error::MessageQuota));
+        assert_eq!(accounts.open(Share::System(5)), Err(Error::MessageQuota));
         accounts.retire(gone);
         accounts.retire(gone);
         assert_eq!(accounts.charge(gone), Err(Error::MessageQuota), "it sends no more");
         assert_eq!(accounts.used(gone), 2);
-        assert_eq!(accounts.open(Share::System, 9), Err(Error::MessageQuota), "two of its messages wait");
-        let next = accounts.open(Share::System, 8).unwrap();
+        assert_eq!(accounts.open(Share::System(9)), Err(Error::MessageQuota), "two of its messages wait");
+        let next = accounts.open(Share::System(8)).unwrap();
         accounts.release(gone);
-        accounts.open(Share::System, 1).unwrap();
+        accounts.open(Share::System(1)).unwrap();
         accounts.close(gone);
-        assert_eq!(accounts.open(Share::System, 1), Err(Error::MessageQuota), "one is left");
+        assert_eq!(accounts.open(Share::System(1)), Err(Error::MessageQuota), "one is left");
         accounts.release(gone);
         accounts.close(next);
         // The same number again, with all that it may.
-        let again = accounts.open(Share::User, 9).unwrap();
+        let again = accounts.open(Share::System(9)).unwrap();
         (0..9).for_each(|_| accounts.charge(again).unwrap());
-        assert_eq!(accounts.open(Share::User, 1), Err(Error::MessageQuota), "of ten, another one has one");
+        assert_eq!(accounts.open(Share::System(1)), Err(Error::MessageQuota), "of ten, another one has one");
     });
 }
 
 #[test]
 fn a_share_comes_back_once_however_its_task_ends() {
     let body = || {
-        let accounts = Arc::new(Accounts::new((2, 0), (3, 0)));
-        let gone = accounts.open(Share::User, 3).unwrap();
+        let accounts = Arc::new(accounts(2, (3, 0)));
+        let gone = accounts.open(Share::System(3)).unwrap();
         accounts.charge(gone).unwrap();
         let sends = thread::spawn({
             let accounts = accounts.clone();
@@ -149,11 +137,11 @@ fn a_share_comes_back_once_however_its_task_ends() {
         accounts.close(gone);
         receives.join().unwrap();
         // All of it, once.
-        let next = accounts.open(Share::User, 3).unwrap();
-        assert_eq!(accounts.open(Share::User, 1), Err(Error::MessageQuota));
+        let next = accounts.open(Share::System(3)).unwrap();
+        assert_eq!(accounts.open(Share::System(1)), Err(Error::MessageQuota));
         (0..3).for_each(|_| accounts.charge(next).unwrap());
-        accounts.open(Share::User, 0).unwrap();
-        assert_eq!(accounts.open(Share::User, 0), Err(Error::NoMemory), "both are in use");
+        accounts.open(Share::System(0)).unwrap();
+        assert_eq!(accounts.open(Share::System(0)), Err(Error::NoMemory), "both are in use");
     };
     shuttle::check_random(body, 3000);
     shuttle::check_pct(body, 3000, 3);
@@ -258,25 +246,28 @@ const NOBODY: Envelope = Envelope { from: Sender { thread: 0, task: 0, user: 0, 
 #[test]
 fn accounts_are_exact_on_several_processors() {
     let body = || {
-        let accounts = Arc::new(Accounts::new((4, 0), (4, 0)));
-        let top = accounts.open(Share::User, 2).unwrap();
+        let accounts = Arc::new(accounts(4, (8, 0)));
+        let user = accounts.users.open(7).unwrap();
+        let top = accounts.open(Share::User(user)).unwrap();
         let all: Vec<_> = (0..3)
             .map(|_| {
                 let accounts = accounts.clone();
-                let child = accounts.open(Share::Of(top), 2).unwrap();
+                // Four are the user's, and two each one's.
+                let child = accounts.open(Share::Of(top)).unwrap();
                 thread::spawn(move || {
                     let charged = (0..2).filter(|_| accounts.charge(child).is_ok()).count();
-                    assert!(accounts.used(top) <= 2);
+                    assert!(accounts.used(top) <= 4 && charged <= 1);
                     (0..charged).for_each(|_| accounts.release(child));
                     accounts.close(child);
                 })
             })
             .collect();
         accounts.close(top);
+        accounts.users.close(user);
         all.into_iter().for_each(|one| one.join().unwrap());
         // Whatever came in between: all four are free again, and all that was promised.
-        accounts.open(Share::User, 4).unwrap();
-        assert!((0..3).all(|_| accounts.open(Share::User, 0).is_ok()));
+        accounts.open(Share::System(8)).unwrap();
+        assert!((0..3).all(|_| accounts.open(Share::System(0)).is_ok()));
     };
     shuttle::check_random(body, 2000);
 }
@@ -285,8 +276,8 @@ fn accounts_are_exact_on_several_processors() {
 #[test]
 fn a_closed_account_pays_for_nothing() {
     let body = || {
-        let accounts = Arc::new(Accounts::new((2, 0), (4, 0)));
-        let one = accounts.open(Share::User, 2).unwrap();
+        let accounts = Arc::new(accounts(2, (4, 0)));
+        let one = accounts.open(Share::System(2)).unwrap();
         let sender = {
             let accounts = accounts.clone();
             thread::spawn(move || {
@@ -300,9 +291,9 @@ fn a_closed_account_pays_for_nothing() {
         accounts.close(one);
         sender.join().unwrap();
         assert_eq!(accounts.charge(one), Err(Error::MessageQuota), "nobody has it");
-        let both: BTreeSet<u32> = (0..2).map(|_| accounts.open(Share::User, 2).unwrap()).collect();
+        let both: BTreeSet<u32> = (0..2).map(|_| accounts.open(Share::System(2)).unwrap()).collect();
         assert_eq!(both.len(), 2, "none is had twice");
-        assert_eq!(accounts.open(Share::User, 0), Err(Error::NoMemory));
+        assert_eq!(accounts.open(Share::System(0)), Err(Error::NoMemory));
     };
     shuttle::check_random(body, 2000);
 }

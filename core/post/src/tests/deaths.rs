@@ -210,7 +210,7 @@ fn messages_outlive_their_sender_and_their_server() {
         machine.pool.close_receiver(sender.receiver, |_| {});
         machine.pool.close_account(paid);
         // A server comes, dies with the first message, and its successor gets the rest.
-        let system = machine.pool.open_account(Share::System, 0).unwrap();
+        let system = machine.pool.open_account(Share::System(0)).unwrap();
         let first = Who::new(&machine.pool, 3, system);
         let Ok(Received::Message(1, message)) = machine.receive(&first, &[post]) else { panic!() };
         assert_eq!((message.body.op, message.from.thread), (5, 1));
@@ -221,6 +221,6 @@ fn messages_outlive_their_sender_and_their_server() {
         machine.wake(machine.pool.answer(question, &second.by(), &body(7)).unwrap());
         assert_eq!(op(machine.end_of_wait(&asker, asked.received)), (0, 7), "it has noticed nothing");
         // Now the account is free, with its share.
-        assert!(machine.pool.open_account(Share::User, 6).is_ok());
+        assert!(machine.pool.open_account(Share::System(8)).is_ok());
     });
 }

@@ -135,7 +135,7 @@ fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
             "nobody pays"
         );
         // Who waits gets a message although nothing may be queued.
-        let none = Who::new(&pool, 300, pool.open_account(Share::Of(a.account), 0).unwrap());
+        let none = Who::new(&pool, 300, account(&pool, 0));
         assert_eq!(pool.send(&post, &none.by(), &body(1), 0), Err(Error::MessageQuota));
         pool.receive(&[post], &b.by(), true).unwrap();
         assert!(pool.send(&post, &none.by(), &body(1), 0).unwrap().is_some());

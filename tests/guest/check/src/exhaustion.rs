@@ -105,7 +105,7 @@ pub fn exhaust(what: &str) -> i32 {
         "memory" => memory(),
         "all" => all(),
         "reserve" => reserve(&[Error::PostQuota, Error::NoMemory]),
-        "all-but-the-reserve" => reserve(&[Error::NoMemory]),
+        "all-but-the-reserve" => reserve(&[Error::PostQuota]),
         _ => Err("there is no such thing".into()),
     };
     match outcome {

@@ -61,6 +61,7 @@ mod texts;
 mod threads;
 mod together;
 mod trace;
+mod two_users;
 mod validity;
 mod waiting;
 mod window;
@@ -119,6 +120,7 @@ const GROUPS: &[Group] = &[
     Group { name: "itc_deaths", checks: itc::MANY },
     Group { name: "lines", checks: lines::CHECKS },
     Group { name: "posts", checks: posts::CHECKS },
+    Group { name: "two_users", checks: two_users::CHECKS },
     Group { name: "hand-over", checks: hand_over::CHECKS },
     Group { name: "services", checks: services::CHECKS },
     Group { name: "supervision", checks: supervision::CHECKS },

@@ -107,7 +107,7 @@ pub fn cases() -> Vec<Case> {
         // Of the whole machine: a small one, and many programs.
         checks("crowd", "check crowd", &["a_crowd_takes_all_there_is"]).cpus(2).mem("128M").timeout(400),
         checks("reserve", "check exhaustion", &["servers_begin_anew_whatever_is_taken"]).timeout(300).spread(),
-        // What is refused there is not a person's quota but the system's part.
+        // What is refused there is not the program's quota of sections but its user's part of the posts.
         sh("reserve_reached", "limit sections=60000 threads=1000 check as exhaust all-but-the-reserve")
             .err("taking posts and threads\n")
             .mem("128M")

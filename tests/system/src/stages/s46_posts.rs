@@ -43,6 +43,14 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(300)
         .spread(),
+        checks("two_programs", "check two_users", &["a_program_leaves_its_users_others_theirs"]).spread(),
+        // A small machine, of which there is not so much to take.
+        sh("a_user_leaves_others_theirs", "limit sections=60000 threads=3000 check as takes-all")
+            .err("taking all there is\ntaking all there is\ntaking all there is\ntaking all there is\n")
+            .ours("other-user", "bin/memory")
+            .mem("128M")
+            .timeout(400)
+            .spread(),
         checks(
             "irq",
             "check irq",
