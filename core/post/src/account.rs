@@ -1,9 +1,9 @@
 //! Who pays for messages that nobody has received yet: of the system's tasks each has a share of the pool, of a user's all have his together.
-//! A program that another one has started has, with those that it starts itself, half of what that one may have, and every program alone half
+//! A program that another one has started has, with those that it starts itself, half of what that one may have, and every program alone three quarters
 //! of what it may have with those: so none leaves nothing to its user's others.
 
 use crate::free::Chain;
-use crate::part::{Kind, Users, Whose, half};
+use crate::part::{Kind, Users, Whose, for_itself, for_started};
 use crate::pool::Pool;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 use abi::Error;
@@ -89,11 +89,11 @@ impl Accounts {
             Share::System(limit) => (limit, limit, limit, 0),
             Share::User(user) => {
                 let limit = self.users.most(user, Kind::Messages);
-                (limit, half(limit), 0, 0)
+                (limit, for_itself(limit), 0, 0)
             }
             Share::Of(payer) => {
-                let limit = half(self.at(payer).limit.load(Ordering::Relaxed));
-                (limit, half(limit), 0, payer)
+                let limit = for_started(self.at(payer).limit.load(Ordering::Relaxed));
+                (limit, for_itself(limit), 0, payer)
             }
         };
         self.users.promise(promised)?;
@@ -212,11 +212,11 @@ impl Pool {
         &self.accounts.users
     }
 
-    /// A task of this user, who is not the system, begins to use the pool; as whose it has anything. The first one of a user is promised his part: an
-    /// eighth of what of everything nobody was promised, and at least eight, as long as there are.
+    /// A task of this user, who is not the system, begins to use the pool; as whose it has anything. The first one of a user is promised his part: a
+    /// quarter of what of everything nobody was promised, and at least eight, as long as there are.
     ///
     /// # Errors
-    /// `NoMemory`: as many users as there may be have something (32).
+    /// `NoMemory`: as many users as there may be have something (16).
     pub fn open_user(&self, user: u64) -> Result<u32, Error> {
         self.users().open(user)
     }

@@ -50,9 +50,9 @@ pub(crate) enum Kind {
 pub(crate) const KINDS: [Kind; 4] = [Kind::Posts, Kind::Messages, Kind::Receivers, Kind::Accounts];
 
 /// Users that have something at the same time.
-pub(crate) const USERS_MAX: u32 = if cfg!(test) { 4 } else { 32 };
+pub(crate) const USERS_MAX: u32 = if cfg!(test) { 4 } else { 16 };
 /// A user is promised this part of what nobody was before him, and at least so many, as long as there are.
-const PART: u32 = if cfg!(test) { 2 } else { 8 };
+const PART: u32 = if cfg!(test) { 2 } else { 4 };
 const LEAST: u32 = if cfg!(test) { 1 } else { 8 };
 
 /// What the next user is promised where so much is left.
@@ -60,9 +60,14 @@ pub(crate) fn next_part(left: u32) -> u32 {
     (left / PART).max(LEAST).min(left)
 }
 
-/// What a program and those that it starts may have of what the one may that has started it; and what it may have of that alone.
-pub(crate) fn half(whole: u32) -> u32 {
+/// What a program that another one has started may have, together with those that it starts, of what that one may have.
+pub(crate) fn for_started(whole: u32) -> u32 {
     (whole / 2).max(LEAST).min(whole)
+}
+
+/// What a program may have by itself of what it may have with those that it starts.
+pub(crate) fn for_itself(whole: u32) -> u32 {
+    (whole / 4 * 3).max(LEAST).max(whole / 2).min(whole)
 }
 
 /// What a user has of something, and may have at most.

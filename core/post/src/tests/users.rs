@@ -83,17 +83,17 @@ fn what_one_takes_is_nobody_elses() {
 /// Users that come one after the other, each while all before him are still there.
 #[test]
 fn as_many_as_there_may_be_get_something() {
-    // As the kernel has it: an eighth each, at least eight, where there are 1536.
-    let (part, least) = (8, 8);
+    // As the kernel has it: a quarter each, at least eight, where there are 1536.
+    let (part, least) = (4, 8);
     let mut left = 1536u32;
-    let parts: Vec<u32> = (0..32)
+    let parts: Vec<u32> = (0..16)
         .map(|_| {
             let one = (left / part).max(least).min(left);
             left -= one;
             one
         })
         .collect();
-    assert_eq!((parts[0], parts[12]), (192, 39));
+    assert_eq!((parts[0], parts[9]), (384, 29));
     assert!(parts.iter().all(|one| *one >= 8), "{parts:?}");
     assert_eq!([0, 1, 2, 9].map(next_part), [0, 1, 1, 4], "and here a half, and one");
 }
