@@ -1,5 +1,5 @@
 //! Who pays for messages that nobody has received yet: of the system's tasks each has a share of the pool, of a user's all have his together.
-//! A program that another one has started has, with those that it starts itself, half of what that one may have, and every program alone three quarters
+//! A program that another one has started has, with those that it starts itself, three quarters of what that one may have, and every program alone half
 //! of what it may have with those: so none leaves nothing to its user's others.
 
 use crate::free::Chain;

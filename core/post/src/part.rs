@@ -62,12 +62,12 @@ pub(crate) fn next_part(left: u32) -> u32 {
 
 /// What a program that another one has started may have, together with those that it starts, of what that one may have.
 pub(crate) fn for_started(whole: u32) -> u32 {
-    (whole / 2).max(LEAST).min(whole)
+    (whole / 4 * 3).max(LEAST).max(whole / 2).min(whole)
 }
 
 /// What a program may have by itself of what it may have with those that it starts.
 pub(crate) fn for_itself(whole: u32) -> u32 {
-    (whole / 4 * 3).max(LEAST).max(whole / 2).min(whole)
+    (whole / 2).max(LEAST).min(whole)
 }
 
 /// What a user has of something, and may have at most.
