@@ -236,6 +236,11 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
             }
             Ok(())
         }
+        Tag::LookAt(_) if domain.task_view.as_ref().is_some_and(|keys| keys.look_at(section)) => Ok(()),
+        Tag::LookAt(class) => {
+            domain.joins.store(false, Ordering::SeqCst);
+            keyed::set_apart(thread, domain, Some(class))
+        }
         Tag::NoKey(class) | Tag::Apart(class) => keyed::set_apart(thread, domain, Some(class)),
     };
     if section.is_secret() {

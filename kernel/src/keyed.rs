@@ -2,6 +2,8 @@
 //! (architecture, section 3). `core/keys` says which class of sections has which key; this tells the gates, the page
 //! tables and the processors. What has no key runs in a view of its own, as everything does on machines without keys.
 
+mod fetched;
+
 use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::EARNING;
@@ -25,6 +27,7 @@ use alloc::vec::Vec;
 use arch::cpu::has;
 use arch::gate::records;
 use core::sync::atomic::Ordering;
+use fetched::{Fetched, May};
 use keys::{Called, Class, KEYS, Key, Keys, Leaving, ON_NO_PAGE, Uses, Want};
 use spin::Mutex;
 
@@ -43,12 +46,7 @@ pub struct TaskView {
 struct Inside {
     keys: Keys,
     threads: Crowd<Weak<Thread>>,
-    /// Domains that run in this view.
-    members: Crowd<Weak<Domain>>,
-    /// Texts whose pages it may map for execution.
-    texts: Vec<Weak<Section>>,
-    /// Counts what is added to `members` and `texts`.
-    admitted: u64,
+    fetched: Fetched,
 }
 
 /// What has become of an access to a page that was not there.
@@ -60,6 +58,8 @@ pub enum Tag {
     NoKey(Class),
     /// Whatever keys there are, the domain has to go on in a view of its own.
     Apart(Class),
+    /// [`TaskView::look_at`] says whether the access is tried again or the domain goes on in a view of its own.
+    LookAt(Class),
 }
 
 /// A key that changes hands.
@@ -107,9 +107,7 @@ impl TaskView {
         let state = Inside {
             keys: Keys::new(),
             threads: Crowd::new(),
-            members: Crowd::new(),
-            texts: Vec::new(),
-            admitted: 0,
+            fetched: Fetched::new(),
         };
         let shown = task.about.keys(task.number);
         Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state), shown })))
@@ -117,52 +115,6 @@ impl TaskView {
 
     pub fn add_thread(&self, thread: &Arc<Thread>) {
         add(&mut self.state.lock().threads, thread);
-    }
-
-    /// Takes a domain in, if nobody in the view could then fetch what he may not execute: keys do not check fetches. Call without locks.
-    pub fn admit(&self, domain: &Arc<Domain>) -> bool {
-        if !domain.text.is_clear() || domain.supervisor {
-            return false;
-        }
-        loop {
-            let mut state = self.state.lock();
-            state.texts.retain(|text| text.upgrade().is_some_and(|text| !text.is_dead()));
-            let texts: Vec<Arc<Section>> = state.texts.iter().filter_map(Weak::upgrade).collect();
-            let members: Vec<Arc<Domain>> = state.members.iter().filter_map(Weak::upgrade).collect();
-            let seen = state.admitted;
-            drop(state);
-            // Their rights are asked for without the lock: sections are locked before views.
-            let executes = |domain: &Domain, text: &Section| {
-                core::ptr::eq(&*domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
-            };
-            let mut all_may = texts.iter().all(|text| executes(domain, text));
-            // In its own text each may be.
-            let others = members.iter().filter(|member| !Arc::ptr_eq(&member.text, &domain.text));
-            sched::in_stretches(others, |member| all_may &= !member.is_member() || executes(member, &domain.text));
-            if !all_may {
-                return false;
-            }
-            let mut state = self.state.lock();
-            if state.admitted != seen {
-                continue;
-            }
-            domain.joins.store(true, Ordering::SeqCst);
-            if !members.iter().any(|member| Arc::ptr_eq(member, domain)) {
-                add(&mut state.members, domain);
-            }
-            if !texts.iter().any(|text| Arc::ptr_eq(text, &domain.text)) {
-                state.texts.push(Arc::downgrade(&domain.text));
-            }
-            state.admitted += 1;
-            drop(state);
-            // From here on nothing is mapped for execution that it may not execute. A right that was taken away before that is
-            // seen now.
-            let still_may = texts.iter().all(|text| executes(domain, text));
-            if !still_may {
-                domain.joins.store(false, Ordering::SeqCst);
-            }
-            return still_may;
-        }
     }
 
     /// Maps pages of a section of data that is no secret as [`TaskView::tag`] does, if this view was the last in which one of the section was mapped and neither its list nor the keys have
@@ -186,9 +138,15 @@ impl TaskView {
             return Tag::Apart(class);
         }
         let mut this = self.state.lock();
-        if section.is_text() && !this.may_be_fetched(section, |member| state.acl.rights(&member.subject)) {
-            domain.joins.store(false, Ordering::SeqCst);
-            return Tag::Apart(class);
+        if section.is_text() {
+            match this.fetched.may_be(section, state) {
+                May::Yes => {}
+                May::LookAt => return Tag::LookAt(class),
+                May::No => {
+                    domain.joins.store(false, Ordering::SeqCst);
+                    return Tag::Apart(class);
+                }
+            }
         }
         match this.keys.find(&class) {
             Want::Has(key) => {
@@ -355,23 +313,6 @@ impl TaskView {
             let records = domains.flat_map(|domain| inner.leading_to(domain.number)).collect();
             inner.refresh(records);
         });
-    }
-}
-
-impl Inside {
-    /// Whether a text's pages may be mapped for execution: all that are in the view may execute it, and it cannot write the
-    /// register.
-    fn may_be_fetched(&mut self, section: &Arc<Section>, rights: impl Fn(&Domain) -> Rights) -> bool {
-        let known = self.texts.iter().any(|text| core::ptr::eq(text.as_ptr(), Arc::as_ptr(section)));
-        let member_may = |member: &Arc<Domain>| {
-            !member.is_member() || Arc::ptr_eq(&member.text, section) || rights(member).contains(Rights::EXECUTE)
-        };
-        let may = section.is_clear() && self.members.iter().filter_map(Weak::upgrade).all(|member| member_may(&member));
-        if may && !known {
-            self.texts.push(Arc::downgrade(section));
-            self.admitted += 1;
-        }
-        may
     }
 }
 

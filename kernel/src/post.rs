@@ -367,6 +367,7 @@ fn run(
     let ticket = short::begin_wait(thread);
     let mut frame = thread.registers(Frame::of);
     let mut hands = Registered { frame: &mut frame, woken: None };
+    let lends = hands.lend() != 0;
     let until = arch::time::now().checked_add(timeout).filter(|_| timeout != 0);
     let step = with(&thread, d, &posts, |by, permits| {
         until.inspect(|until| pool().limit(by.receiver, *until));
@@ -382,9 +383,13 @@ fn run(
         Ok(Step::Ended(error) | Step::Refused(error)) | Err(error) => (false, Some(error)),
     };
     if !waits {
-        pool().no_limit(thread.part.record());
+        let record = thread.part.record();
+        pool().no_limit(record);
         if let Some(error) = error {
             fail(&mut frame, error);
+        }
+        if lends && record != 0 {
+            loan::end(&pool().woken(record));
         }
         sched::end_wait(&thread, ticket, |registers| frame.give(registers));
         forget_wait(&thread, ticket);
@@ -416,9 +421,7 @@ pub fn wake(woken: Woken) {
 
 /// The same; `here`: it gets this processor, from the thread that has sent it something and waits.
 fn end(woken: Woken, here: bool) {
-    if woken.touched {
-        loan::take_back(&woken);
-    }
+    loan::end(&woken);
     let Some(thread) = machine().threads.find(woken.thread) else { return };
     if short::is_to_settle(&thread) {
         return;

@@ -24,9 +24,16 @@ pub fn rights(thread: &Thread, domain: &Domain, section: &Section, state: &State
     }
 }
 
-/// The wait of whoever has lent it is over: when this returns nobody has any of it any more that the list does not give it. Call without
-/// locks.
-pub fn take_back(woken: &Woken) {
+/// The wait of whoever has lent something is over, by whomever it was ended, himself or others: when this returns nobody has any of it any more
+/// that the list does not give it. Call without locks, before he goes on.
+pub fn end(woken: &Woken) {
+    if woken.touched {
+        take_back(woken);
+    }
+}
+
+#[cold]
+fn take_back(woken: &Woken) {
     for range in pool().lent(woken.receiver).lent() {
         let Some(section) = Section::find(range.address) else { continue };
         let from = (range.address - section.base) / PAGE * PAGE;

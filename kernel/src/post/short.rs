@@ -1,7 +1,7 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, WORDS, fail, limit, may_receive, pool, say, show, wake};
+use super::{Part, WORDS, fail, limit, loan, may_receive, pool, say, show, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
@@ -277,6 +277,8 @@ pub fn get_put_by(here: &Processor) -> bool {
 #[cold]
 #[inline(never)]
 fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize) -> Way {
+    // What came was there before the wait had begun in earnest, and who has sent it had used what was lent for it.
+    let is_lent = hands.lend() != 0 && pool().woken(own.record()).touched;
     let Carrier { frame, woken, came, .. } = hands;
     match step {
         Some(Step::Waits(_)) => {
@@ -297,19 +299,20 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
         Some(Step::Ended(error)) => {
             own.rise();
             fail(frame, error);
-            return leave(*woken);
+            return if is_lent { leave_to_kernel(*woken) } else { leave(*woken) };
         }
         Some(Step::Came) => {
             own.rise();
             let letter = came.map(|lies| pool().letter(lies));
             if woken.is_none()
+                && !is_lent
                 && let Some(letter) = letter
             {
                 return Way::Took(Kept::new(letter.registers()));
             }
             // The kernel proper keeps its registers.
             letter.into_iter().for_each(|letter| show(frame, letter));
-            return leave(*woken);
+            return if is_lent { leave_to_kernel(*woken) } else { leave(*woken) };
         }
     }
     leave_to_kernel(*woken)
@@ -330,13 +333,16 @@ fn leave_to_kernel(woken: Option<Woken>) -> Way {
 /// What the short way has left to do, for the running thread, which rests or goes on.
 pub fn finish_short(thread: &Arc<Thread>) {
     let here = here();
-    let record = here.posted.load(Ordering::Relaxed);
-    if record == 0 {
-        return;
+    let rests = || thread.wait.lock().life.phase() == Phase::Waiting;
+    let own = pool().woken(thread.part.record());
+    if own.touched && !rests() {
+        loan::end(&own);
     }
-    here.posted.store(0, Ordering::Relaxed);
-    let rests = thread.wait.lock().life.phase() == Phase::Waiting;
-    super::end(pool().woken(record), rests);
+    let record = here.posted.load(Ordering::Relaxed);
+    if record != 0 {
+        here.posted.store(0, Ordering::Relaxed);
+        super::end(pool().woken(record), rests());
+    }
 }
 
 /// The short way has met this thread here. If it waited, it has gone on.

@@ -228,7 +228,7 @@ fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64
         Some(keys) => match keys.tag(by, section, state_now, view, map) {
             Tag::Again(change) => done.change = Some(change),
             // Without a key for it, the first access says what becomes of the domain.
-            Tag::Mapped | Tag::NoKey(_) | Tag::Apart(_) => {}
+            Tag::Mapped | Tag::NoKey(_) | Tag::Apart(_) | Tag::LookAt(_) => {}
         },
         None => {
             map(0);

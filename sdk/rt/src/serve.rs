@@ -372,8 +372,10 @@ pub(crate) mod lent {
             (self.task, self.text) == (caller.task, caller.text)
         }
 
+        /// All of it: where a longer one was there may be a shorter one by now, and behind that anybody's.
         fn is_there(&self) -> bool {
-            section::owner(self.base) == Ok(self.owner)
+            let now = section::info(self.base);
+            now.is_ok_and(|now| (now.base, now.owner) == (self.base, self.owner) && now.len >= self.len)
         }
     }
 
@@ -385,7 +387,8 @@ pub(crate) mod lent {
         let Ok(owner) = section::owner(base) else { return };
         let one = Lent { task: caller.task, text: caller.text, base, len, owner };
         let mut all = ALL.lock();
-        if all.iter().any(|other| other.is_of(caller) && other.base == base) {
+        if let Some(known) = all.iter_mut().find(|other| other.is_of(caller) && other.base == base) {
+            *known = one;
             return;
         }
         // Those that are gone make room, and then the oldest one of this program's.

@@ -316,6 +316,46 @@ fn a_post_goes_and_a_time_out() {
     });
 }
 
+/// Whoever lends something with a message finds the answer there before its wait has begun in earnest, or is woken by it: what the holder has
+/// touched is forgotten by who ends the wait, and that may be the asker.
+#[test]
+fn a_loan_and_an_answer_that_is_there_already() {
+    const AT: u64 = 0x7000;
+    many(|| {
+        let pool = pool();
+        pool.get(2, SYSTEM).unwrap();
+        let ([me, server], to, back) = (two(&pool), allow(&pool, 1), allow(&pool, 2));
+        let lends = Body { op: 1, words: [AT, 8, 0, 0, 0, 0], lend: 1 };
+        let mapped = Arc::new(shuttle::sync::Mutex::new(false));
+        let end = |woken: Woken, mapped: &shuttle::sync::Mutex<bool>| {
+            if woken.touched {
+                *mapped.lock().unwrap() = false;
+            }
+        };
+        let serves = thread::spawn({
+            let (pool, mapped) = (pool.clone(), mapped.clone());
+            move || {
+                let Ok(Received::Message(..)) = pool.receive(&[to], &server.by(), false) else { return };
+                {
+                    let mut mapped = mapped.lock().unwrap();
+                    *mapped = pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
+                }
+                let woken = pool.send(&back, &server.by(), &body(7), 0).unwrap();
+                woken.into_iter().for_each(|woken| end(woken, &mapped));
+            }
+        });
+        match pool.send_and_receive(&to, &back, &me.by(), &lends).unwrap().received {
+            Received::Waits(ticket) => {
+                let woken = pool.interrupt(me.receiver, ticket, Error::TimedOut);
+                woken.into_iter().for_each(|woken| end(woken, &mapped));
+            }
+            _ => end(pool.woken(me.receiver), &mapped),
+        }
+        serves.join().unwrap();
+        assert!(!*mapped.lock().unwrap(), "it is mapped when the wait is over");
+    });
+}
+
 /// A holder touches what is lent in the moment in which the wait ends, as the kernel does it: under the section's lock it is asked
 /// whether it is lent, and there it is forgotten if it was touched. Nothing stays mapped.
 #[test]
