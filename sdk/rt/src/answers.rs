@@ -8,13 +8,17 @@
 
 use abi::{AclEntry, Error};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
+use crate::later::again::Came;
+use crate::later::way_back::WayBack;
 use crate::post::{FOR_EVER, Message, Post};
 use crate::request;
+use crate::service::{Held, PAUSE_NS, Service};
 use crate::{section, time};
 
 /// After so long a wait it is looked whether the server is there.
@@ -46,6 +50,9 @@ struct Inside {
     /// The request that is to be asked for next.
     turn: usize,
     strangers: u64,
+    /// Requests that are to be sent when their servers are there, and how often one was lost with a server and is sent again.
+    away: u32,
+    again: u64,
 }
 
 #[derive(Debug)]
@@ -71,7 +78,7 @@ enum State {
     UnderWay,
     /// Under way, and nobody wants the answer.
     Forgotten,
-    Came(Result<[u64; 2], Error>),
+    Came(Came),
 }
 
 /// Somebody to whom requests are sent.
@@ -83,6 +90,10 @@ struct Server {
     text: u64,
     /// Of which program that is an instance; 0: whoever may send here.
     original: u64,
+    /// The task that has answered last; 0: none has.
+    task: u64,
+    /// Where it may be bound to, to lend something to the next one; none: nobody knows where its gates are.
+    way_back: Option<Arc<WayBack>>,
     under_way: u32,
     /// How often it was asked for a request, and what of that may lie there.
     watches: u32,
@@ -156,27 +167,28 @@ impl Inside {
         };
         // What was sent before what it has received it has received, too.
         let server = &mut servers[one.server];
+        server.task = message.task;
         if told || one.watches == server.watches {
             server.has_received();
         }
         if !told {
-            self.end(tag, request::values_of([status, first, second]));
+            self.end(tag, Came::Answer(request::values_of([status, first, second]), message.task));
         } else if unknown && one.doubts + 1 == DOUBTS {
-            self.end(tag, Err(Error::Dead));
+            self.end(tag, Came::Lost);
         } else if unknown {
             one.doubts += 1;
         }
     }
 
     /// A request is not under way any more.
-    fn end(&mut self, tag: u32, outcome: Result<[u64; 2], Error>) {
+    fn end(&mut self, tag: u32, came: Came) {
         let one = &mut self.requests[tag as usize];
         self.servers[one.server].under_way -= 1;
         if one.state == State::Forgotten {
             one.state = State::Free;
             self.free.push_back(tag);
         } else {
-            one.state = State::Came(outcome);
+            one.state = State::Came(came);
         }
     }
 
@@ -193,7 +205,7 @@ impl Inside {
     fn lost(&mut self, server: usize) {
         for tag in 0..self.requests.len() {
             if self.requests[tag].server == server && self.requests[tag].is_under_way() {
-                self.end(tag as u32, Err(Error::Dead));
+                self.end(tag as u32, Came::Lost);
             }
         }
     }
@@ -226,16 +238,71 @@ impl Answers {
         self.inside.borrow().strangers
     }
 
+    /// How often a request was lost with its server and is sent again.
+    #[must_use]
+    pub fn sent_again(&self) -> u64 {
+        self.inside.borrow().again
+    }
+
     /// A number for the server that receives at `post`. Answers are believed of texts that are instances of `original` (0: of all
     /// that may send here).
     pub(crate) fn server(&self, post: Post, identity: u32, text: u64, original: u64) -> usize {
         let servers = &mut self.inside.borrow_mut().servers;
         let same = |one: &Server| (one.post, one.identity, one.original) == (post, identity, original);
         servers.iter().position(same).unwrap_or_else(|| {
-            let (watches, lies, lost_ns) = (0, Lies::Nothing, LOST_NS);
-            servers.push(Server { post, identity, text, original, under_way: 0, watches, lies, lost_ns });
+            servers.push(Server {
+                post,
+                identity,
+                text,
+                original,
+                task: 0,
+                way_back: None,
+                under_way: 0,
+                watches: 0,
+                lies: Lies::Nothing,
+                lost_ns: LOST_NS,
+            });
             servers.len() - 1
         })
+    }
+
+    /// Where this server's gates are, what of them is needed to lend so much to the next one, and how many methods there are.
+    pub(crate) fn stands(&self, server: usize, gate: u64, args_len: u64, methods: u64) {
+        let one = &mut self.inside.borrow_mut().servers[server];
+        if one.way_back.as_ref().is_none_or(|way| way.service().args_len() < args_len) {
+            one.way_back = Some(Arc::new(WayBack::new(Service::new(gate, args_len), methods, one.identity)));
+        }
+    }
+
+    /// Its gate, if that is known.
+    pub(crate) fn gate(&self, server: usize) -> Option<u64> {
+        self.inside.borrow().servers[server].way_back.as_ref().map(|way| way.service().gate())
+    }
+
+    /// The task that has answered there last.
+    pub(crate) fn answers_there(&self, server: usize) -> u64 {
+        self.inside.borrow().servers[server].task
+    }
+
+    /// A binding to the server that stands there now.
+    ///
+    /// # Errors
+    /// `NotFound`: it is not there; as `Bound::bind`.
+    pub(crate) fn binding(&self, server: usize) -> Result<Arc<Held>, Error> {
+        let way_back = self.inside.borrow().servers[server].way_back.clone();
+        way_back.ok_or(Error::NotSupported)?.binding()
+    }
+
+    /// A request is to be sent when its server is there; `again`: it was before.
+    pub(crate) fn is_away(&self, again: bool) {
+        let inside = &mut *self.inside.borrow_mut();
+        inside.away += 1;
+        inside.again += u64::from(again);
+    }
+
+    /// It was, or is not to be any more.
+    pub(crate) fn is_back(&self) {
+        self.inside.borrow_mut().away -= 1;
     }
 
     /// Sends a request. Its tag.
@@ -266,13 +333,13 @@ impl Answers {
     }
 
     /// The answer, if it is here: then the tag is nobody's any more.
-    pub(crate) fn take(&self, tag: u32) -> Option<Result<[u64; 2], Error>> {
+    pub(crate) fn take(&self, tag: u32) -> Option<Came> {
         let inside = &mut *self.inside.borrow_mut();
         let request = &mut inside.requests[tag as usize];
-        let State::Came(outcome) = request.state else { return None };
+        let State::Came(came) = request.state else { return None };
         request.state = State::Free;
         inside.free.push_back(tag);
-        Some(outcome)
+        Some(came)
     }
 
     /// Nobody wants the answer.
@@ -375,10 +442,15 @@ impl Answers {
             if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
                 return Ok(value);
             }
-            if self.under_way() == 0 {
+            let is_away = self.inside.borrow().away > 0;
+            if self.under_way() == 0 && !is_away {
                 return Err(Error::NotFound);
             }
-            self.receive(FOR_EVER)?;
+            // Who is to be sent again looks at times whether its server is there.
+            match self.receive(if is_away { time::now_ns() + PAUSE_NS } else { FOR_EVER }) {
+                Err(Error::TimedOut) if is_away => {}
+                outcome => outcome?,
+            }
         }
     }
 }
