@@ -103,7 +103,7 @@ impl<'a> Later<'a> {
             bound.loans().may_lend(&slices)?;
             let request = Request::new(answers, server, method, as_made, Box::new(slices));
             let mut posted = Posted::new(State::Taken, None, true);
-            posted.request = Some((Again::new(again, self.task), request));
+            posted.request = Some(Box::new((Again::new(again, self.task), request)));
             posted.is_away(false);
             posted.is_here(false);
             return Ok(posted);
@@ -126,7 +126,7 @@ impl<'a> Later<'a> {
             let slices: Box<[Slice<'a>]> = if lends { Box::new(slices) } else { Box::default() };
             let lent_to = if lends { self.task } else { 0 };
             let request = Request::new(answers, server, method, if lends { as_made } else { words }, slices);
-            posted.request = Some((Again::new(again, lent_to), request));
+            posted.request = Some(Box::new((Again::new(again, lent_to), request)));
         }
         Ok(posted)
     }
@@ -138,8 +138,8 @@ pub struct Posted<'a> {
     state: State<'a>,
     lends: bool,
     loan: Option<Loan<'a>>,
-    /// What is needed to send it again, if that may come to it.
-    request: Option<(Again, Request<'a>)>,
+    /// What is needed to send it again, if that may come to it. Not in here: a request is passed on by those who make it.
+    request: Option<Box<(Again, Request<'a>)>>,
     _lent: PhantomData<&'a mut [u8]>,
 }
 
@@ -205,14 +205,14 @@ impl<'a> Posted<'a> {
 
     /// What was sent has come to this: it is over, or away.
     fn came(&mut self, came: Came) {
-        let next = match (&mut self.request, came) {
+        let next = match (self.request.as_deref_mut(), came) {
             (Some((again, request)), came) => again.next(came, || stands_there(request.answers, request.server)),
             (None, Came::Answer(outcome, _)) => Next::Over(outcome),
             (None, Came::Lost) => Next::Over(Err(Error::Dead)),
         };
         match next {
             Next::Over(outcome) => {
-                if let (Some((_, request)), Ok(_)) = (&mut self.request, outcome) {
+                if let (Some((_, request)), Ok(_)) = (self.request.as_deref_mut(), outcome) {
                     request.is_answered();
                 }
                 self.state = State::Answered(outcome);
@@ -224,7 +224,7 @@ impl<'a> Posted<'a> {
     /// It is to be sent when its server is there. What was lent to the one before is not any more.
     fn is_away(&mut self, again: bool) {
         drop(self.loan.take());
-        if let Some((_, request)) = &mut self.request {
+        if let Some((_, request)) = self.request.as_deref_mut() {
             request.is_lost();
             request.answers.is_away(again);
             self.state = State::Away(request.answers);
@@ -233,7 +233,9 @@ impl<'a> Posted<'a> {
 
     /// Sends it again if its server is there within so long. Value: whether it was, or is over.
     fn try_again(&mut self, ns: u64) -> bool {
-        let (State::Away(answers), Some((again, request))) = (&self.state, &mut self.request) else { return true };
+        let (State::Away(answers), Some((again, request))) = (&self.state, self.request.as_deref_mut()) else {
+            return true;
+        };
         let answers = *answers;
         let state = match again.try_once(request, ns) {
             Ok(None) => return false,
