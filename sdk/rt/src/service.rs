@@ -198,6 +198,11 @@ pub(crate) fn is_back(gate: u64, ns: u64) -> Result<(), Error> {
     })
 }
 
+/// Whether whoever restarts a server says that it was stopped or given up. What nobody restarts, nobody has given up.
+pub(crate) fn is_given_up(gate: u64) -> bool {
+    WAIT.get().is_some_and(|wait| wait(gate, 0) == Err(Error::Dead))
+}
+
 /// The rest between two tries.
 pub(crate) fn pause() -> Result<(), Error> {
     static NEVER: AtomicU32 = AtomicU32::new(0);

@@ -12,8 +12,9 @@ use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::answers::join_all;
+use musubi::rt::later::Answer;
 use musubi::rt::{Answers, time};
-use musubi::servers::acts as act;
+use musubi::servers::{self, acts as act};
 
 const MS: u64 = 1_000_000;
 
@@ -44,14 +45,60 @@ pub fn asked_by_post() -> Outcome {
     let state = others.state().map_err(doing("sending"))?;
     let all = answers.block_on(async { (join_all([one, two]).await, state.await) }).map_err(doing("futures"))?;
     holds!(all.0.iter().all(Result::is_ok) && all.1.is_ok(), "futures: {all:?}");
-    // There is no other one.
-    let (_, one) = kept(100_000 * MS).map_err(doing("sending"))?;
-    have("clock", act::STOP)?;
-    let told = one.wait();
-    have("clock", act::START)?;
-    same!(told, Err(Error::Dead), "whose server is stopped");
     same!(answers.strangers(), 0, "other messages");
     client.unbind().and(other.unbind()).map_err(doing("unbind"))
+}
+
+/// Whether it has received it, or it lies at its post; and whoever is started after all answers nobody else.
+pub fn stopped() -> Outcome {
+    let client = ClockClient::bind(gate("clock")?).map_err(doing("bind"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let posts = client.by_post(&answers).map_err(doing("by_post"))?;
+    let kept = || posts.wait_until(time::now_ns() + 100_000 * MS);
+    let stopped = || -> Result<_, Error> {
+        let received = kept()?;
+        (0..4).try_for_each(|_| posts.now()?.wait().map(drop))?;
+        servers::act("clock", act::STOP)?;
+        Ok((received, posts.wait_until(0)?))
+    };
+    for how in [whole, in_pieces, together] {
+        let outcome = stopped().map(|(received, lies)| how(&answers, received, lies));
+        have("clock", act::START)?;
+        for (told, which) in outcome.map_err(doing("sending"))?.into_iter().zip(["received", "in the queue"]) {
+            same!(told, Err(Error::Dead), "whose server is stopped, {which}");
+        }
+        for _ in 0..100 {
+            let at = time::now_ns();
+            let now = posts.wait_until(at).and_then(Answer::wait).map_err(doing("the next one"))?;
+            holds!(now >= at, "another one's answer: {now}, not {at}");
+        }
+    }
+    same!(answers.under_way(), 0, "requests under way");
+    same!(answers.strangers(), 0, "other messages");
+    client.unbind().map_err(doing("unbind"))
+}
+
+type Told = [Result<u64, Error>; 2];
+
+fn whole(_: &Answers, one: Answer<u64>, two: Answer<u64>) -> Told {
+    [one.wait(), two.wait()]
+}
+
+/// Never for as long as it takes to be told.
+fn in_pieces(_: &Answers, one: Answer<u64>, two: Answer<u64>) -> Told {
+    [one, two].map(|mut answer| {
+        loop {
+            match answer.wait_for(3 * MS) {
+                Err(Error::TimedOut) => {}
+                told => return told,
+            }
+        }
+    })
+}
+
+fn together(answers: &Answers, one: Answer<u64>, two: Answer<u64>) -> Told {
+    let told = answers.block_on(join_all([one, two])).unwrap_or_default();
+    <[_; 2]>::try_from(told).unwrap_or([Err(Error::BadArgument); 2])
 }
 
 /// What lies in the queue names memory that was lent to the server before.
