@@ -66,9 +66,9 @@ pub trait Servers {
     /// it is restarted there. The levels of a scheduler are, too, the next time that they are started. For the system and the person at
     /// the machine. Errors: as `act`.
     fn place(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error>;
-    /// Waits until the server in whose text this gate lies is there, if it is being restarted. `NotFound`: there is none; `Dead`: it was
-    /// stopped or given up.
+    /// Waits until the server in whose text this gate lies is there, if it is being restarted, for so many ns at most (`u64::MAX`: for
+    /// ever). `NotFound`: there is none; `Dead`: it was stopped or given up; `TimedOut`.
     #[repeat]
     #[when_short]
-    fn wait(&self, caller: &Caller, gate: u64) -> Result<(), Error>;
+    fn wait(&self, caller: &Caller, gate: u64, ns: u64) -> Result<(), Error>;
 }

@@ -293,7 +293,7 @@ fn stub(index: u64, method: &Method) -> TokenStream {
 }
 
 fn later_stub(index: u64, method: &Method) -> TokenStream {
-    let Method { name, docs, .. } = method;
+    let Method { name, docs, repeat, .. } = method;
     let value = value_type(&method.result);
     let Encoded { words, slices } = encode(method);
     let lent = method.arguments.iter().map(|Argument { name, ty, kind }| match kind {
@@ -315,7 +315,7 @@ fn later_stub(index: u64, method: &Method) -> TokenStream {
             &self,
             #(#lent),*
         ) -> ::core::result::Result<::rt::later::Answer<'a, #value>, ::rt::Error> {
-            let __posted = self.0.begin(#index, [#(#words),*], [#(#slices),*])?;
+            let __posted = self.0.begin(#repeat, #index, [#(#words),*], [#(#slices),*])?;
             ::core::result::Result::Ok(::rt::later::Answer::of(__posted, |__values| #answer))
         }
     }

@@ -57,7 +57,7 @@ impl<'a> Ticks<'a> {
     /// Waits for the next tick. Value: how many have come since the one before; more than one, if nobody waited for long.
     ///
     /// # Errors
-    /// `Dead`: the clock ended in the middle, and the next call asks the next clock; what the kernel answers.
+    /// `Dead`: the clock was stopped, and the next call asks the next clock; what the kernel answers.
     pub fn wait(&mut self) -> Result<u64, Error> {
         let coming = match self.coming.take() {
             Some(coming) => coming,

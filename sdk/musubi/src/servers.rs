@@ -18,7 +18,7 @@ fn client() -> Result<&'static ServersClient, Error> {
 }
 
 /// How this program waits for a server whose binding is dead: see `rt::service`.
-pub(crate) static WAIT: rt::service::Wait = |gate| client()?.wait(gate);
+pub(crate) static WAIT: rt::service::Wait = |gate, ns| client()?.wait(gate, ns);
 
 /// The environment variable in which a server finds the post that outlives it.
 pub const POST: &str = "POST";

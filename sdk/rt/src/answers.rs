@@ -5,17 +5,25 @@
 //! it ends, so does the wait (docs/decisions/0009); if it knows nothing of the request, it says so: then that went to another one,
 //! who has ended. Of these messages one lies at a server that receives nothing, and one more that is answered as soon as it is received:
 //! before that no further one is sent, for each would be charged to this program's account.
+//!
+//! A server that ends before it has received that message leaves it to the next one. If there is to be none, nobody says so: who has
+//! waited for long looks whether the server stands at its gate, and asks whoever restarts it (docs/decisions/0011).
+
+mod requests;
 
 use abi::{AclEntry, Error};
-use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
+use crate::later::again::Came;
+use crate::later::way_back::WayBack;
 use crate::post::{FOR_EVER, Message, Post};
-use crate::request;
-use crate::{section, time};
+use crate::service::{self, Held, PAUSE_NS, Service};
+use crate::{request, section, time};
+use requests::{Inside, Lies, Request, Server};
 
 /// After so long a wait it is looked whether the server is there.
 const PATIENCE_NS: u64 = 20_000_000;
@@ -34,169 +42,6 @@ const LOST_NS: u64 = 10_000_000_000;
 pub struct Answers {
     post: Post,
     inside: RefCell<Inside>,
-}
-
-#[derive(Debug, Default)]
-struct Inside {
-    /// By tag.
-    requests: Vec<Request>,
-    /// Tags that nobody uses, the one used longest ago first.
-    free: VecDeque<u32>,
-    servers: Vec<Server>,
-    /// The request that is to be asked for next.
-    turn: usize,
-    strangers: u64,
-}
-
-#[derive(Debug)]
-struct Request {
-    head: u32,
-    server: usize,
-    state: State,
-    /// How often its server did not know of it.
-    doubts: u32,
-    /// What was sent to its server before it: see [`Server`].
-    watches: u32,
-}
-
-impl Request {
-    fn is_under_way(&self) -> bool {
-        matches!(self.state, State::UnderWay | State::Forgotten)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Free,
-    UnderWay,
-    /// Under way, and nobody wants the answer.
-    Forgotten,
-    Came(Result<[u64; 2], Error>),
-}
-
-/// Somebody to whom requests are sent.
-#[derive(Debug)]
-struct Server {
-    post: Post,
-    identity: u32,
-    /// The text that answers; 0: nobody knows yet.
-    text: u64,
-    /// Of which program that is an instance; 0: whoever may send here.
-    original: u64,
-    under_way: u32,
-    /// How often it was asked for a request, and what of that may lie there.
-    watches: u32,
-    lies: Lies,
-    /// See [`LOST_NS`].
-    lost_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lies {
-    Nothing,
-    /// One that is received without a word.
-    One,
-    /// That, and one that is answered when it is received, sent at that moment.
-    Two(u64),
-}
-
-impl Server {
-    /// What was sent there has been received.
-    fn has_received(&mut self) {
-        (self.lies, self.lost_ns) = (Lies::Nothing, LOST_NS);
-    }
-
-    /// Whether it may be asked for a request now, and whether it is to answer at once.
-    fn may_ask(&mut self, now: u64) -> Option<bool> {
-        match self.lies {
-            Lies::Nothing => Some(false),
-            Lies::One => Some(true),
-            Lies::Two(since) if now.saturating_sub(since) < self.lost_ns => None,
-            Lies::Two(_) => {
-                self.lost_ns = self.lost_ns.saturating_mul(2);
-                Some(true)
-            }
-        }
-    }
-
-    /// Whether an answer is from there. Another instance of the program may have taken over.
-    fn has_sent(&mut self, text: u64) -> bool {
-        if self.text != text {
-            if self.original != 0 && !section::info(text).is_ok_and(|info| info.original == self.original) {
-                return false;
-            }
-            self.text = text;
-        }
-        true
-    }
-}
-
-impl Inside {
-    fn came(&mut self, message: &Message) {
-        let [status, first, second, ..] = message.words;
-        // Of the request that it was asked for a server says whether it knows of it.
-        let (identity, tag, _) = request::of_head(message.op);
-        let told = tag == request::WATCH;
-        let unknown = told && second != request::KNOWN;
-        let head = if told { first as u32 } else { message.op };
-        let tag = request::of_head(head).1;
-        let Inside { requests, servers, strangers, .. } = self;
-        let found = requests.get_mut(tag as usize).filter(|one| one.head == head && one.is_under_way());
-        let Some(one) = found.filter(|one| servers[one.server].has_sent(message.text)) else {
-            // A server may speak of a request whose answer is on the way, or here.
-            let mut late = false;
-            for server in servers.iter_mut().filter(|server| told && server.text == message.text) {
-                late = true;
-                if server.identity == identity {
-                    server.has_received();
-                }
-            }
-            *strangers += u64::from(!late);
-            return;
-        };
-        // What was sent before what it has received it has received, too.
-        let server = &mut servers[one.server];
-        if told || one.watches == server.watches {
-            server.has_received();
-        }
-        if !told {
-            self.end(tag, request::values_of([status, first, second]));
-        } else if unknown && one.doubts + 1 == DOUBTS {
-            self.end(tag, Err(Error::Dead));
-        } else if unknown {
-            one.doubts += 1;
-        }
-    }
-
-    /// A request is not under way any more.
-    fn end(&mut self, tag: u32, outcome: Result<[u64; 2], Error>) {
-        let one = &mut self.requests[tag as usize];
-        self.servers[one.server].under_way -= 1;
-        if one.state == State::Forgotten {
-            one.state = State::Free;
-            self.free.push_back(tag);
-        } else {
-            one.state = State::Came(outcome);
-        }
-    }
-
-    /// The request that is to be asked for now, and whether there are others.
-    fn next(&mut self) -> (Option<usize>, bool) {
-        let count = self.requests.len();
-        let mut all = (self.turn..self.turn + count).map(|n| n % count).filter(|at| self.requests[*at].is_under_way());
-        let (at, several) = (all.next(), all.next().is_some());
-        self.turn = at.map_or(0, |at| at + 1);
-        (at, several)
-    }
-
-    /// The server has ended: what it has not answered it never will.
-    fn lost(&mut self, server: usize) {
-        for tag in 0..self.requests.len() {
-            if self.requests[tag].server == server && self.requests[tag].is_under_way() {
-                self.end(tag as u32, Err(Error::Dead));
-            }
-        }
-    }
 }
 
 impl Answers {
@@ -226,16 +71,60 @@ impl Answers {
         self.inside.borrow().strangers
     }
 
+    /// How often a request was lost with its server and is sent again.
+    #[must_use]
+    pub fn sent_again(&self) -> u64 {
+        self.inside.borrow().again
+    }
+
     /// A number for the server that receives at `post`. Answers are believed of texts that are instances of `original` (0: of all
     /// that may send here).
     pub(crate) fn server(&self, post: Post, identity: u32, text: u64, original: u64) -> usize {
         let servers = &mut self.inside.borrow_mut().servers;
         let same = |one: &Server| (one.post, one.identity, one.original) == (post, identity, original);
         servers.iter().position(same).unwrap_or_else(|| {
-            let (watches, lies, lost_ns) = (0, Lies::Nothing, LOST_NS);
-            servers.push(Server { post, identity, text, original, under_way: 0, watches, lies, lost_ns });
+            servers.push(Server::new(post, identity, text, original));
             servers.len() - 1
         })
+    }
+
+    /// Where this server's gates are, what of them is needed to lend so much to the next one, and how many methods there are.
+    pub(crate) fn stands(&self, server: usize, gate: u64, args_len: u64, methods: u64) {
+        let one = &mut self.inside.borrow_mut().servers[server];
+        if one.way_back.as_ref().is_none_or(|way| way.service().args_len() < args_len) {
+            one.way_back = Some(Arc::new(WayBack::new(Service::new(gate, args_len), methods, one.identity)));
+        }
+    }
+
+    /// Its gate, if that is known.
+    pub(crate) fn gate(&self, server: usize) -> Option<u64> {
+        self.inside.borrow().servers[server].way_back.as_ref().map(|way| way.service().gate())
+    }
+
+    /// The task that has answered there last.
+    pub(crate) fn answers_there(&self, server: usize) -> u64 {
+        self.inside.borrow().servers[server].task
+    }
+
+    /// A binding to the server that stands there now.
+    ///
+    /// # Errors
+    /// `NotFound`: it is not there; as `Bound::bind`.
+    pub(crate) fn binding(&self, server: usize) -> Result<Arc<Held>, Error> {
+        let way_back = self.inside.borrow().servers[server].way_back.clone();
+        way_back.ok_or(Error::NotSupported)?.binding()
+    }
+
+    /// A request is to be sent when its server is there; `again`: it was before.
+    pub(crate) fn is_away(&self, again: bool) {
+        let inside = &mut *self.inside.borrow_mut();
+        inside.away += 1;
+        inside.again += u64::from(again);
+    }
+
+    /// It was, or is not to be any more.
+    pub(crate) fn is_back(&self) {
+        self.inside.borrow_mut().away -= 1;
     }
 
     /// Sends a request. Its tag.
@@ -255,7 +144,7 @@ impl Answers {
         let head = request::head(to.identity, tag, method);
         to.post.send(head, words, Some(self.post))?;
         to.under_way += 1;
-        let request = Request { head, server, state: State::UnderWay, doubts: 0, watches: to.watches };
+        let request = Request::new(head, server, to.watches);
         if again {
             free.pop_front();
             requests[tag as usize] = request;
@@ -266,20 +155,13 @@ impl Answers {
     }
 
     /// The answer, if it is here: then the tag is nobody's any more.
-    pub(crate) fn take(&self, tag: u32) -> Option<Result<[u64; 2], Error>> {
-        let inside = &mut *self.inside.borrow_mut();
-        let request = &mut inside.requests[tag as usize];
-        let State::Came(outcome) = request.state else { return None };
-        request.state = State::Free;
-        inside.free.push_back(tag);
-        Some(outcome)
+    pub(crate) fn take(&self, tag: u32) -> Option<Came> {
+        self.inside.borrow_mut().take(tag)
     }
 
     /// Nobody wants the answer.
     pub(crate) fn forget(&self, tag: u32) {
-        if self.take(tag).is_none() {
-            self.inside.borrow_mut().requests[tag as usize].state = State::Forgotten;
-        }
+        self.inside.borrow_mut().forget(tag);
     }
 
     fn came(&self, message: &Message) {
@@ -299,12 +181,18 @@ impl Answers {
     /// `TimedOut`, `Killed`, `NotFound` if the own post is gone.
     pub(crate) fn receive(&self, until: u64) -> Result<(), Error> {
         let left = || if until == FOR_EVER { FOR_EVER } else { until.saturating_sub(time::now_ns()) };
-        match self.post.receive(left().min(PATIENCE_NS)) {
+        // Who waits for a short time again and again has no less patience, and no more.
+        let patience_ns = self.inside.borrow().patience_ns();
+        let ns = left().min(patience_ns);
+        match self.post.receive(ns) {
             Ok(message) => self.came(&message),
-            Err(Error::TimedOut) => match left() {
-                0 => return Err(Error::TimedOut),
-                ns => self.watch(ns)?,
-            },
+            Err(Error::TimedOut) => {
+                self.inside.borrow_mut().was_quiet(ns);
+                match left() {
+                    0 => return Err(Error::TimedOut),
+                    ns => self.watch(ns)?,
+                }
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -313,19 +201,27 @@ impl Answers {
     /// Waits for so long, or for less, asking for one of the requests if its server has received what it was asked before.
     fn watch(&self, ns: u64) -> Result<(), Error> {
         let now = time::now_ns();
-        let (at, to, asked, identity, several, asks) = {
+        let (at, to, asked, identity, ns, asks) = {
             let inside = &mut *self.inside.borrow_mut();
             let (Some(at), several) = inside.next() else {
                 let message = self.post.receive(ns)?;
                 inside.came(&message);
                 return Ok(());
             };
+            let look_ns = inside.look_ns();
             let Request { head, server, .. } = inside.requests[at];
             let to = &mut inside.servers[server];
             let asks = to.may_ask(now);
-            (server, to.post, head, to.identity, several, asks)
+            // The server may end before it has received what would tell of its end, and nobody take over: so it is looked for.
+            let turn_ns = match asks {
+                _ if several => TURN_NS,
+                Some(false) if to.stands_at() == 0 => ns,
+                Some(false) => look_ns,
+                _ => TURN_NS,
+            };
+            let ns = ns.min(turn_ns);
+            (server, to.post, head, to.identity, ns, asks)
         };
-        let ns = if several || asks != Some(false) { ns.min(TURN_NS) } else { ns };
         let outcome = match asks {
             None => section::info(to.0).and_then(|_| self.post.receive(ns)),
             Some(at_once) => {
@@ -341,20 +237,42 @@ impl Answers {
         };
         match outcome {
             Ok(message) => self.came(&message),
-            Err(Error::TimedOut) => {}
+            Err(Error::TimedOut) => {
+                if self.inside.borrow_mut().was_quiet(ns) {
+                    self.look_for_all();
+                }
+            }
             Err(error @ Error::Killed) => return Err(error),
             Err(error) => {
                 let gone = matches!(error, Error::Dead | Error::NotFound) || section::info(to.0).is_err();
                 // What it has answered before is here.
                 self.look();
                 if gone {
-                    self.inside.borrow_mut().lost(at);
+                    self.inside.borrow_mut().lost(at, false);
                 }
                 // The own post may be what is gone.
                 section::info(self.post.0)?;
             }
         }
         Ok(())
+    }
+
+    /// What lies at the posts of servers that will not be there again is received by nobody.
+    fn look_for_all(&self) {
+        let all = self.inside.borrow().servers.len();
+        for server in (0..all).filter(|server| self.is_given_up(*server)) {
+            self.look();
+            self.inside.borrow_mut().lost(server, true);
+        }
+    }
+
+    /// Whether a server that somebody waits for is not there, and whoever restarts it says that it will not be.
+    fn is_given_up(&self, server: usize) -> bool {
+        let (stands_at, under_way) = {
+            let one = &self.inside.borrow().servers[server];
+            (one.stands_at(), one.under_way)
+        };
+        under_way > 0 && stands_at != 0 && section::info(stands_at).is_err() && service::is_given_up(stands_at)
     }
 
     /// A server is asked for a request: what may lie there then. Value: what did before.
@@ -375,10 +293,15 @@ impl Answers {
             if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
                 return Ok(value);
             }
-            if self.under_way() == 0 {
+            let is_away = self.inside.borrow().away > 0;
+            if self.under_way() == 0 && !is_away {
                 return Err(Error::NotFound);
             }
-            self.receive(FOR_EVER)?;
+            // Who is to be sent again looks at times whether its server is there.
+            match self.receive(if is_away { time::now_ns() + PAUSE_NS } else { FOR_EVER }) {
+                Err(Error::TimedOut) if is_away => {}
+                outcome => outcome?,
+            }
         }
     }
 }

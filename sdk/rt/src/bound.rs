@@ -215,6 +215,11 @@ impl Bound {
         self.loans.lend(words, slices)
     }
 
+    /// The records of its argument section.
+    pub(crate) fn loans(&self) -> &Loans {
+        &self.loans
+    }
+
     /// Calls gate `index` of the block.
     ///
     /// # Errors

@@ -1,6 +1,10 @@
 //! Calls whose answers are waited for later: by a line, by a post, or (by a gate) made at once.
 
+pub(crate) mod again;
+pub(crate) mod way_back;
+
 use abi::Error;
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -12,8 +16,10 @@ use crate::lend::{Loan, Slice};
 use crate::line::Line;
 use crate::post::{FOR_EVER, Post};
 use crate::serve::opener;
-use crate::{AclEntry, Bound, Rights, section, time};
+use crate::{AclEntry, Bound, Rights, section, service, time};
 use abi::rights::principal;
+use again::{Again, Came, Next};
+use way_back::{Request, stands_there};
 
 /// How requests go to a server.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +27,8 @@ pub struct Later<'a> {
     way: Way<'a>,
     /// Where memory is lent from.
     bound: Option<&'a Bound>,
+    /// The task that this is lent to; 0: nobody knows it.
+    task: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +43,7 @@ impl<'a> Later<'a> {
     #[must_use]
     pub fn of(bound: &'a Bound) -> Later<'a> {
         let way = bound.line().map_or(Way::AtOnce(bound), Way::Line);
-        Later { way, bound: Some(bound) }
+        Later { way, bound: Some(bound), task: 0 }
     }
 
     /// By the post of the server that a binding leads to: asks it where that is, and lets it answer. `methods` and `identity` are the
@@ -49,14 +57,15 @@ impl<'a> Later<'a> {
         // Instances that take its post over later may answer, too.
         let rights = Rights::CALL.bits();
         answers.admit(&AclEntry { principal: principal::ANY, rights, id: 0, text: text.original })?;
-        let way = Way::Post(answers, answers.server(post, identity, text.base, text.original));
-        Ok(Later { way, bound: Some(bound) })
+        let server = answers.server(post, identity, text.base, text.original);
+        answers.stands(server, bound.gate(), bound.binding().args_len, methods);
+        Ok(Later { way: Way::Post(answers, server), bound: Some(bound), task: text.owner })
     }
 
     /// By a post that is known: nothing can be lent to whoever receives there, and `Answers::admit` says who may answer.
     #[must_use]
     pub fn to(post: Post, answers: &'a Answers, identity: u32) -> Later<'a> {
-        Later { way: Way::Post(answers, answers.server(post, identity, 0, 0)), bound: None }
+        Later { way: Way::Post(answers, answers.server(post, identity, 0, 0)), bound: None, task: 0 }
     }
 
     /// How often the server has done something that is no matter of course: see `rt::serve::Count`.
@@ -68,14 +77,16 @@ impl<'a> Later<'a> {
         bound.by_gate(methods, [opener::COUNT, which as u64, 0, 0, 0, 0]).map_err(not_offered).and_then(result_of)
     }
 
-    /// Sends a request. What is passed by pointer is lent from the binding's argument section: what lies there as it is, what is
-    /// only read is copied there, and is there until the answer has come.
+    /// Sends a request; `again`: doing it twice is doing it once. What is passed by pointer is lent from the binding's argument section:
+    /// what lies there as it is, what is only read is copied there, and is there until the answer has come. Where another server has
+    /// answered since, it is lent to that one.
     ///
     /// # Errors
     /// `BadAddress`: something to be written lies elsewhere, or there is no argument section; `Busy`: that is full, or as many
     /// requests are under way as can be; what the kernel answers.
     pub fn begin<const N: usize>(
         &self,
+        again: bool,
         method: u64,
         mut words: [u64; 6],
         slices: [Slice<'a>; N],
@@ -84,6 +95,19 @@ impl<'a> Later<'a> {
             return Ok(Posted::new(State::Answered(bound.call_with(method, words, slices)), None, false));
         }
         let lends = slices.iter().any(|slice| !slice.is_empty());
+        let as_made = words;
+        if let (true, Way::Post(answers, server), Some(bound)) = (lends, self.way, self.bound)
+            && ![0, self.task].contains(&answers.answers_there(server))
+            && stands_there(answers, server) != self.task
+        {
+            bound.loans().may_lend(&slices)?;
+            let request = Request::new(answers, server, method, as_made, Box::new(slices));
+            let mut posted = Posted::new(State::Taken, None, true);
+            posted.request = Some(Box::new((Again::new(again, self.task), request)));
+            posted.is_away(false);
+            posted.is_here(false);
+            return Ok(posted);
+        }
         let loan = match self.bound {
             _ if N == 0 => None,
             Some(bound) => bound.lend(&mut words, &slices)?,
@@ -95,7 +119,16 @@ impl<'a> Later<'a> {
             Way::Line(line) => State::Line(line, line.begin(method, &words)?),
             Way::AtOnce(_) => return Err(Error::NotSupported),
         };
-        Ok(Posted::new(state, loan, lends))
+        let mut posted = Posted::new(state, loan, lends);
+        if let Way::Post(answers, server) = self.way
+            && (again || lends)
+        {
+            let slices: Box<[Slice<'a>]> = if lends { Box::new(slices) } else { Box::default() };
+            let lent_to = if lends { self.task } else { 0 };
+            let request = Request::new(answers, server, method, if lends { as_made } else { words }, slices);
+            posted.request = Some(Box::new((Again::new(again, lent_to), request)));
+        }
+        Ok(posted)
     }
 }
 
@@ -104,7 +137,9 @@ impl<'a> Later<'a> {
 pub struct Posted<'a> {
     state: State<'a>,
     lends: bool,
-    _loan: Option<Loan<'a>>,
+    loan: Option<Loan<'a>>,
+    /// What is needed to send it again, if that may come to it. Not in here: a request is passed on by those who make it.
+    request: Option<Box<(Again, Request<'a>)>>,
     _lent: PhantomData<&'a mut [u8]>,
 }
 
@@ -112,19 +147,22 @@ pub struct Posted<'a> {
 enum State<'a> {
     Line(&'a Line, u64),
     Post(&'a Answers, u32),
+    /// Its server has ended, and it is to be sent again.
+    Away(&'a Answers),
     Answered(Result<[u64; 2], Error>),
     Taken,
 }
 
 impl<'a> Posted<'a> {
     fn new(state: State<'a>, loan: Option<Loan<'a>>, lends: bool) -> Self {
-        Posted { state, lends, _loan: loan, _lent: PhantomData }
+        Posted { state, lends, loan, request: None, _lent: PhantomData }
     }
 
     /// Waits for the answer.
     ///
     /// # Errors
-    /// As a call; `Dead` if the server has ended (whether it has done it is not known then).
+    /// As a call; `Dead` if the server has ended, and it may not be repeated or there is no other one (whether it has done it is not known
+    /// then).
     pub fn wait(mut self) -> Result<[u64; 2], Error> {
         self.wait_until(FOR_EVER)
     }
@@ -134,61 +172,123 @@ impl<'a> Posted<'a> {
     /// # Errors
     /// `TimedOut`: it may be waited for again; `NotFound`: it was taken before.
     fn wait_until(&mut self, until: u64) -> Result<[u64; 2], Error> {
-        match self.state {
-            State::Line(line, call) => {
-                let outcome = line.wait(call, Limit::Snoop(until));
-                if outcome == Err(Error::TimedOut) {
+        loop {
+            match self.state {
+                State::Line(line, call) => {
+                    let outcome = line.wait(call, Limit::Snoop(until));
+                    if outcome != Err(Error::TimedOut) {
+                        self.state = State::Taken;
+                    }
                     return outcome;
                 }
-                self.state = State::Taken;
-                outcome
-            }
-            State::Post(answers, tag) => loop {
-                if let Some(outcome) = answers.take(tag) {
+                State::Post(answers, tag) => match answers.take(tag) {
+                    Some(came) => self.came(came),
+                    None => answers.receive(until)?,
+                },
+                State::Away(_) => {
+                    let left = if until == FOR_EVER { FOR_EVER } else { until.saturating_sub(time::now_ns()) };
+                    if !self.try_again(left) {
+                        if left == 0 {
+                            return Err(Error::TimedOut);
+                        }
+                        service::pause()?;
+                    }
+                }
+                State::Answered(outcome) => {
                     self.state = State::Taken;
                     return outcome;
                 }
-                answers.receive(until)?;
-            },
-            State::Answered(outcome) => {
-                self.state = State::Taken;
-                outcome
+                State::Taken => return Err(Error::NotFound),
             }
-            State::Taken => Err(Error::NotFound),
         }
+    }
+
+    /// What was sent has come to this: it is over, or away.
+    fn came(&mut self, came: Came) {
+        let next = match (self.request.as_deref_mut(), came) {
+            (Some((again, request)), came) => again.next(came, || stands_there(request.answers, request.server)),
+            (None, Came::Answer(outcome, _)) => Next::Over(outcome),
+            (None, Came::Lost) => Next::Over(Err(Error::Dead)),
+        };
+        match next {
+            Next::Over(outcome) => {
+                if let (Some((_, request)), Ok(_)) = (self.request.as_deref_mut(), outcome) {
+                    request.is_answered();
+                }
+                self.state = State::Answered(outcome);
+            }
+            Next::Again => self.is_away(true),
+        }
+    }
+
+    /// It is to be sent when its server is there. What was lent to the one before is not any more.
+    fn is_away(&mut self, again: bool) {
+        drop(self.loan.take());
+        if let Some((_, request)) = self.request.as_deref_mut() {
+            request.is_lost();
+            request.answers.is_away(again);
+            self.state = State::Away(request.answers);
+        }
+    }
+
+    /// Sends it again if its server is there within so long. Value: whether it was, or is over.
+    fn try_again(&mut self, ns: u64) -> bool {
+        let (State::Away(answers), Some((again, request))) = (&self.state, self.request.as_deref_mut()) else {
+            return true;
+        };
+        let answers = *answers;
+        let state = match again.try_once(request, ns) {
+            Ok(None) => return false,
+            Ok(Some(tag)) => State::Post(answers, tag),
+            Err(error) => State::Answered(Err(error)),
+        };
+        answers.is_back();
+        self.state = state;
+        true
     }
 
     /// Whether it is here; `looks`: also if nobody has looked at the post yet.
     fn is_here(&mut self, looks: bool) -> bool {
-        let outcome = match self.state {
+        if let State::Post(answers, tag) = self.state {
+            if looks {
+                answers.look();
+            }
+            match answers.take(tag) {
+                Some(came) => self.came(came),
+                None => return false,
+            }
+        }
+        match self.state {
             State::Line(line, call) => match line.wait(call, Limit::Poll) {
                 Err(Error::Busy) => return false,
-                outcome => outcome,
+                outcome => self.state = State::Answered(outcome),
             },
-            State::Post(answers, tag) => {
-                if looks {
-                    answers.look();
-                }
-                match answers.take(tag) {
-                    Some(outcome) => outcome,
-                    None => return false,
-                }
-            }
-            _ => return true,
-        };
-        self.state = State::Answered(outcome);
-        true
+            State::Away(_) => _ = self.try_again(0),
+            _ => {}
+        }
+        matches!(self.state, State::Answered(_) | State::Taken)
     }
 }
 
 impl Drop for Posted<'_> {
-    /// What was lent comes back first. Without that nobody waits, and the answer is thrown away when it comes.
+    /// What was lent comes back first. Without that nobody waits, and the answer is thrown away when it comes. Nothing is sent again.
     fn drop(&mut self) {
-        if self.lends || matches!(self.state, State::Line(..)) {
-            let _ = self.wait_until(FOR_EVER);
-        }
-        if let State::Post(answers, tag) = self.state {
-            answers.forget(tag);
+        match self.state {
+            State::Line(line, call) => _ = line.wait(call, Limit::Snoop(FOR_EVER)),
+            State::Post(answers, tag) => {
+                let mut is_over = false;
+                while self.lends && !is_over {
+                    is_over = answers.take(tag).is_some();
+                    if !is_over && answers.receive(FOR_EVER).is_err() {
+                        break;
+                    }
+                }
+                if !is_over {
+                    answers.forget(tag);
+                }
+            }
+            State::Away(answers) => answers.is_back(),
+            _ => {}
         }
     }
 }
@@ -209,7 +309,7 @@ impl<'a, T> Answer<'a, T> {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// As a call; `Dead` if the server has ended (whether it has done it is not known then).
+    /// As [`Posted::wait`].
     pub fn wait(self) -> Result<T, Error> {
         (self.value)(self.posted.wait()?)
     }

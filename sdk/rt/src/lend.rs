@@ -5,6 +5,7 @@
 use abi::Error;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 
 use crate::sync::{Condition, Mutex};
@@ -145,6 +146,12 @@ impl Loans {
     ) -> Result<T, Error> {
         let Some(mut loan) = self.copy_in(words, slices, Loans::alloc_waiting)? else { return call(words) };
         let outcome = call(words)?;
+        self.copy_back(&mut loan, slices);
+        Ok(outcome)
+    }
+
+    /// Takes over what was written to the copies.
+    fn copy_back(&self, loan: &mut Loan<'_>, slices: &mut [Slice]) {
         let mut at = 0;
         for slice in slices.iter_mut().filter(|slice| self.copies(slice)) {
             let len = slice.len;
@@ -154,7 +161,6 @@ impl Loans {
             }
             at += len.next_multiple_of(UNIT as usize);
         }
-        Ok(outcome)
     }
 
     /// The same for a call whose answer comes later: the copies are there until the loan is over. Nobody would copy back.
@@ -162,12 +168,31 @@ impl Loans {
     /// # Errors
     /// `BadAddress`: a slice to be written lies elsewhere; as [`Loans::alloc`].
     pub(crate) fn lend(&self, words: &mut [u64; 6], slices: &[Slice]) -> Result<Option<Loan<'_>>, Error> {
-        if self.len == 0 && slices.iter().any(|slice| slice.len > 0)
-            || slices.iter().any(|slice| slice.written && self.copies(slice))
-        {
+        self.may_lend(slices)?;
+        self.copy_in(words, slices, Loans::alloc)
+    }
+
+    pub(crate) fn may_lend(&self, slices: &[Slice]) -> Result<(), Error> {
+        let nowhere = self.len == 0 && slices.iter().any(|slice| slice.len > 0);
+        if nowhere || slices.iter().any(|slice| slice.written && self.copies(slice)) {
             return Err(Error::BadAddress);
         }
-        self.copy_in(words, slices, Loans::alloc)
+        Ok(())
+    }
+
+    /// Copies of what lies elsewhere, for who keeps both: they are given back by [`Loans::take_back`].
+    ///
+    /// # Errors
+    /// As [`Loans::alloc`].
+    pub(crate) fn lend_copies(&self, words: &mut [u64; 6], slices: &[Slice]) -> Result<Option<Part>, Error> {
+        slices.iter().for_each(|slice| slice.say_where(words));
+        self.copy_in(words, slices, Loans::alloc).map(|loan| loan.map(Part::of))
+    }
+
+    /// The end of such a loan; `slices`: what was written to the copies is taken over into these.
+    pub(crate) fn take_back(&self, part: Part, slices: &mut [Slice]) {
+        let mut loan = Loan { loans: self, offset: part.offset, len: part.len, copied: part.copied };
+        self.copy_back(&mut loan, slices);
     }
 }
 
@@ -209,6 +234,21 @@ pub struct Loan<'a> {
     offset: u64,
     len: usize,
     copied: Copied,
+}
+
+/// A loan that is given back by hand.
+#[derive(Debug)]
+pub(crate) struct Part {
+    offset: u64,
+    len: usize,
+    copied: Copied,
+}
+
+impl Part {
+    fn of(loan: Loan<'_>) -> Part {
+        let loan = ManuallyDrop::new(loan);
+        Part { offset: loan.offset, len: loan.len, copied: loan.copied }
+    }
 }
 
 impl Loan<'_> {

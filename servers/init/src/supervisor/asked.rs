@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering;
 use musubi::abi::section::class;
 use musubi::abi::task::{USER_PERSON, USER_SYSTEM};
 use musubi::interfaces::servers::{RECORD, ServerInfo, Servers, act, state};
-use musubi::rt::fault;
 use musubi::rt::serve::away;
+use musubi::rt::{fault, time};
 use musubi::{Caller, Error};
 use zerocopy::IntoBytes;
 
@@ -104,7 +104,8 @@ impl Servers for Supervisor {
         Ok(())
     }
 
-    fn wait(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
+    fn wait(&self, caller: &Caller, gate: u64, ns: u64) -> Result<(), Error> {
+        let until = if ns == u64::MAX { u64::MAX } else { time::now_ns().saturating_add(ns) };
         let _away = away(caller)?;
         let mut all = self.all.lock();
         let there = |one: &super::Record| (one.place.text..one.place.end).contains(&gate);
@@ -114,7 +115,11 @@ impl Servers for Supervisor {
             match one.state {
                 state::RUNNING => return Ok(()),
                 _ if one.is_down() => return Err(Error::Dead),
-                _ => self.changed.wait(&mut all, u64::MAX)?,
+                _ if until == u64::MAX => self.changed.wait(&mut all, u64::MAX)?,
+                _ => match until.saturating_sub(time::now_ns()) {
+                    0 => return Err(Error::TimedOut),
+                    left => self.changed.wait(&mut all, left)?,
+                },
             }
         }
     }

@@ -45,7 +45,7 @@ fn call(line: &Bound, what: u64, words: &[u64]) -> Result<u64, Error> {
 /// One that opens a line to the peer at a gate and ends, in some way.
 pub fn role(how: &str, gate: u64) -> i32 {
     let Ok(line) = Bound::bind_line(gate, PAGE, OPENER) else { return 1 };
-    let posted: Vec<_> = (0..8).map_while(|_| Later::of(&line).begin(0, six(op::ADD, &[1]), []).ok()).collect();
+    let posted: Vec<_> = (0..8).map_while(|_| Later::of(&line).begin(false, 0, six(op::ADD, &[1]), []).ok()).collect();
     match how {
         // With the section that the server's thread is working on, and answers that nobody collects.
         "unbind" => {
@@ -154,9 +154,10 @@ fn answers_are_collected_later() -> Outcome {
     let peer = Peer::start_with_lines()?;
     let line = line(&peer)?;
     for round in 0..20 {
-        let posted: Result<Vec<_>, _> = (0..16).map(|_| Later::of(&line).begin(0, six(op::ADD, &[1]), [])).collect();
+        let posted: Result<Vec<_>, _> =
+            (0..16).map(|_| Later::of(&line).begin(false, 0, six(op::ADD, &[1]), [])).collect();
         let mut posted = posted.map_err(doing("post"))?;
-        same!(Later::of(&line).begin(0, six(op::ADD, &[1]), []).err(), Some(Error::Busy), "one more");
+        same!(Later::of(&line).begin(false, 0, six(op::ADD, &[1]), []).err(), Some(Error::Busy), "one more");
         if round % 2 == 1 {
             posted.reverse();
         }
@@ -170,7 +171,7 @@ fn answers_are_collected_later() -> Outcome {
         same!(call(&line, op::ADD, &[1]), Ok(round * 17 + 17), "a call between");
     }
     // One that nobody collects is waited for, and forgotten.
-    drop(Later::of(&line).begin(0, six(op::ADD, &[1]), []).map_err(doing("post"))?);
+    drop(Later::of(&line).begin(false, 0, six(op::ADD, &[1]), []).map_err(doing("post"))?);
     same!(call(&line, op::ADD, &[0]), Ok(20 * 17 + 1), "the sum");
     peer.end()
 }

@@ -71,12 +71,12 @@ fn by_post<'a>(peer: &'a Peer, answers: &'a Answers) -> Result<Later<'a>, String
 
 /// A request that does an [`op`].
 fn send<'a>(to: &Later<'a>, what: u64, words: &[u64]) -> Result<Answer<'a, u64>, String> {
-    let posted = to.begin(0, six(what, words), []).map_err(doing("sending"))?;
+    let posted = to.begin(false, 0, six(what, words), []).map_err(doing("sending"))?;
     Ok(Answer::of(posted, result_of))
 }
 
 fn ask(to: &Later, what: u64, words: &[u64]) -> Result<u64, Error> {
-    to.begin(0, six(what, words), [])?.wait().and_then(result_of)
+    to.begin(false, 0, six(what, words), [])?.wait().and_then(result_of)
 }
 
 fn counter(name: &str) -> Result<(Child, CounterClient), String> {
@@ -239,14 +239,15 @@ fn memory_is_lent_from_the_binding() -> Outcome {
         ("before it", args - 1, 2),
     ];
     for (name, at, len) in bad {
-        let outcome = raw.begin(1, [at, len, 0, 0, 0, 0], []).map_err(doing("sending"))?.wait().and_then(result_of);
+        let outcome =
+            raw.begin(false, 1, [at, len, 0, 0, 0, 0], []).map_err(doing("sending"))?.wait().and_then(result_of);
         same!(outcome, Err(Error::Refused), "a pointer to {name}");
     }
     same!(posts.count(Count::Refused), Ok(before + bad.len() as u64), "what the server has counted");
     // One that has become shorter, or is another one by now: what lies behind it may be anybody's.
     let cut = NamesClient::bind_with_args(gate, 2 * PAGE).map_err(doing("bind"))?;
     let cut_raw = Later::by_post(cut.bound(), &answers, methods, NamesClient::IDENTITY).map_err(doing("by_post"))?;
-    let lookup = |at| cut_raw.begin(1, [at, 4, 0, 0, 0, 0], []).and_then(|one| one.wait()).and_then(result_of);
+    let lookup = |at| cut_raw.begin(false, 1, [at, 4, 0, 0, 0, 0], []).and_then(|one| one.wait()).and_then(result_of);
     let (base, behind) = (cut.bound().binding().args, cut.bound().binding().args + PAGE);
     same!(lookup(behind), Err(Error::NotFound), "zeros in its second page");
     stub::section_resize(&Trap, base, PAGE).map_err(doing("cutting it"))?;
@@ -255,7 +256,7 @@ fn memory_is_lent_from_the_binding() -> Outcome {
     let bare = NamesClient::bind_with_args(gate, 0).map_err(doing("bind"))?;
     let bare = bare.by_post(&answers).map_err(doing("by_post"))?;
     same!(bare.lookup("files").err(), Some(Error::BadAddress), "without an argument section");
-    let raw = raw.begin(1, [args, 4, 0, 0, 0, 0], []).map_err(doing("sending"))?.wait().and_then(result_of);
+    let raw = raw.begin(false, 1, [args, 4, 0, 0, 0, 0], []).map_err(doing("sending"))?.wait().and_then(result_of);
     same!(raw, Err(Error::NotFound), "four zeros in it are a name that nobody has");
     // Taken back under the server: an error, and the server goes on.
     client.unbind().map_err(doing("unbind"))?;
@@ -268,10 +269,11 @@ fn the_sender_is_told() -> Outcome {
     let answers = answers()?;
     let to = by_post(&peer, &answers)?;
     let me = task::identity();
-    let told = to.begin(0, six(op::CALLER, &[]), []).map_err(doing("sending"))?.wait();
+    let told = to.begin(false, 0, six(op::CALLER, &[]), []).map_err(doing("sending"))?.wait();
     same!(told, Ok([me.task, me.text]), "by the post");
     same!(peer.pair(op::CALLER), Ok([me.task, me.text]), "by the gate");
-    let [walks, text] = to.begin(0, six(op::WHO, &[]), []).map_err(doing("sending"))?.wait().map_err(doing("who"))?;
+    let [walks, text] =
+        to.begin(false, 0, six(op::WHO, &[]), []).map_err(doing("sending"))?.wait().map_err(doing("who"))?;
     holds!(walks != me.thread && text == peer.text, "it runs on thread {walks} in text {text:#x}");
     // What is not one's own is not one's to publish, by whatever way.
     let client = NamesClient::bind_with_args(musubi::start().names(), PAGE).map_err(doing("bind"))?;
@@ -380,7 +382,7 @@ fn a_server_that_ends() -> Outcome {
         same!(answers.under_way(), 0, "{how}: under way");
         let _ = peer.child.wait_for(END_NS);
         same!(post.send(0, [0; 6], None), Err(Error::NotFound), "{how}: its post");
-        same!(to.begin(0, [0; 6], []).err(), Some(Error::NotFound), "{how}: a request after that");
+        same!(to.begin(false, 0, [0; 6], []).err(), Some(Error::NotFound), "{how}: a request after that");
         peer.bound.unbind().map_err(doing("unbind"))?;
         flags.delete().map_err(doing("delete"))?;
     }
@@ -443,7 +445,7 @@ pub fn role(how: &str, gate: u64, count: u64) -> i32 {
     }
     let (Ok(bound), Ok(answers)) = (musubi::rt::Bound::bind(gate, PAGE), Answers::new()) else { return 1 };
     let Ok(to) = Later::by_post(&bound, &answers, 1, 0) else { return 1 };
-    let all: Vec<_> = (0..50).map_while(|_| to.begin(0, six(op::ADD, &[1]), []).ok()).collect();
+    let all: Vec<_> = (0..50).map_while(|_| to.begin(false, 0, six(op::ADD, &[1]), []).ok()).collect();
     match how {
         "exit" => task::exit(0),
         "fault" => {

@@ -1,6 +1,7 @@
 //! Servers that end and are there again: where they stood, with what was sent to them, and with their callers none the wiser where
 //! the interface says so (docs/decisions/0011).
 
+mod again;
 mod apart;
 mod kills;
 mod load;
@@ -32,6 +33,10 @@ pub const CHECKS: &[Check] = &[
     ("it_comes_back_where_it_stood", it_comes_back),
     ("who_may_repeat_does_not_notice", who_may_repeat),
     ("who_may_not_repeat_is_told", who_may_not_repeat),
+    ("who_may_repeat_by_post_does_not_notice", again::asked_by_post),
+    ("who_asks_by_post_whom_somebody_stops_is_told", again::stopped),
+    ("what_a_message_names_is_lent_to_the_next", again::lent_to_the_next),
+    ("who_may_not_repeat_by_post_is_told", again::not_asked_again),
     ("what_was_sent_is_served_by_the_next", what_was_sent),
     ("names_outlive_their_service", names_outlive),
     ("a_stranger_does_not_get_its_name", a_stranger),

@@ -132,7 +132,7 @@ pub fn a_flood_at_random() -> Outcome {
     let mut sum = 0;
     for round in 0..60 {
         // The floods are paid for by the same account as what is sent here.
-        let add = |n| patiently(|| to.begin(0, six(op::ADD, &[n]), []));
+        let add = |n| patiently(|| to.begin(false, 0, six(op::ADD, &[n]), []));
         let all: Result<Vec<_>, Error> = (0..8).map(add).collect();
         for one in all.map_err(doing("sending"))? {
             one.wait().map_err(doing("an answer in the flood"))?;

@@ -41,8 +41,8 @@ pub fn every_server_by_both_ways() -> Outcome {
     );
     let servers = ServersClient::bind(gate("servers")?).map_err(doing("bind"))?;
     let posts = servers.by_post(&answers).map_err(doing("servers"))?;
-    same!(posts.wait(gate("pipes")?).map_err(doing("sending"))?.wait(), Ok(()), "a server that is there");
-    same!(posts.wait(1).map_err(doing("sending"))?.wait(), Err(Error::NotFound), "one that is not");
+    same!(posts.wait(gate("pipes")?, u64::MAX).map_err(doing("sending"))?.wait(), Ok(()), "a server that is there");
+    same!(posts.wait(1, u64::MAX).map_err(doing("sending"))?.wait(), Err(Error::NotFound), "one that is not");
     let sched = SchedClient::bind(gate("sched")?).map_err(doing("bind"))?;
     let posts = sched.by_post(&answers).map_err(doing("sched"))?;
     same!(
@@ -73,7 +73,7 @@ pub fn every_server_by_both_ways() -> Outcome {
     let methods = PowerClient::INTERFACE.methods.len() as u64;
     // (The machine is not to be switched off.)
     let posts = Later::by_post(power.bound(), &answers, methods, PowerClient::IDENTITY).map_err(doing("power"))?;
-    let none = posts.begin(methods, [0; 6], []).map_err(doing("sending"))?.wait().and_then(result_of);
+    let none = posts.begin(false, methods, [0; 6], []).map_err(doing("sending"))?.wait().and_then(result_of);
     same!(none, Err(Error::BadArgument), "a method of the switch that is not there");
     Ok(())
 }

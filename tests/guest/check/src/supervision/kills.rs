@@ -1,5 +1,6 @@
 //! Every server is ended again and again while others use them all; then it is counted whether anything is missing.
 
+use super::apart::fault_in;
 use super::load::{self, Load, Pace};
 use super::{doing, have, running};
 use crate::deaths::{no_more_lost, settled};
@@ -166,25 +167,68 @@ fn shown(name: &[u8]) -> String {
 fn rounds(count: u64, (ends, pace): How, named: &[String]) -> Outcome {
     let load = Arc::new(Load::begin(named, pace)?);
     let outcome = ends(&load, count, named).and_then(|()| named.iter().try_for_each(|name| load.serves(name)));
-    let [done, lost] = load.end()?;
+    let [done, again] = load.end()?;
     outcome?;
     // To a server that ends somebody is always under way.
-    holds!(lost > 0 || count < FEW, "{done} requests were done, and none was lost");
+    holds!(again > 0 || count < FEW, "{done} requests were done, and none was lost with its server and sent again");
     if count >= TOLD_EVERY {
-        musubi::eprintln!("{done} requests were done, {lost} were lost");
+        musubi::eprintln!("{done} requests were done, {again} were lost with their servers and sent again");
     }
     Ok(())
 }
 
-fn kill(load: &Load, n: u64, name: &str) -> Outcome {
-    load.serves(name).and_then(|()| have(name, act::RESTART)).map_err(|why| format!("{name}, round {n}: {why}"))
+/// Whoever ends one server, in rounds of [`ROUND`]: by somebody's wish, which forgives what was; then again and again as if it had failed,
+/// so that it comes back later each time; once with a fault in the middle of a request before, where it is passed memory that it works on.
+struct Killer {
+    name: String,
+    /// When the round began.
+    since: u64,
+}
+
+/// So the pauses are 0, 10, 20 and 40 ms, and there is an end to them.
+const ROUND: u64 = 5;
+const LAST_PAUSE_NS: u64 = 40_000_000;
+/// A server that was there for so long was well, and comes back at once: not asked where that may have come to be.
+const SOON_NS: u64 = 9_000_000_000;
+
+impl Killer {
+    fn of(name: &str) -> Killer {
+        Killer { name: name.into(), since: time::now_ns() }
+    }
+
+    fn kill(&mut self, load: &Load, n: u64) -> Outcome {
+        self.end(load, n).map_err(|why| format!("{}, time {n}: {why}", self.name))
+    }
+
+    fn end(&mut self, load: &Load, n: u64) -> Outcome {
+        load.serves(&self.name)?;
+        let (began, step) = (time::now_ns(), n % ROUND);
+        match step {
+            0 => {
+                self.since = began;
+                return have(&self.name, act::RESTART);
+            }
+            2 => fault_in(&self.name)?,
+            _ => {}
+        }
+        have(&self.name, act::KILL)?;
+        let now = time::now_ns();
+        let was_well = now - self.since >= SOON_NS;
+        holds!(
+            step < ROUND - 1 || was_well || now - began >= LAST_PAUSE_NS,
+            "it was there again {} ns after its end",
+            now - began
+        );
+        Ok(())
+    }
 }
 
 /// One after the other.
 fn in_turn(load: &Arc<Load>, count: u64, named: &[String]) -> Outcome {
     let began = time::now_ns();
+    let mut killers: Vec<_> = named.iter().map(|name| Killer::of(name)).collect();
     for n in 0..count {
-        named.iter().try_for_each(|name| kill(load, n, name))?;
+        killers.iter_mut().try_for_each(|killer| killer.kill(load, n))?;
         tell(n, count, began, named.len() as u64);
     }
     Ok(())
@@ -199,13 +243,13 @@ fn together(load: &Arc<Load>, count: u64, named: &[String]) -> Outcome {
     let killers: Result<Vec<_>, _> = named
         .iter()
         .map(|name| {
-            let (name, load, failed) = (name.clone(), load.clone(), failed.clone());
+            let (mut killer, load, failed) = (Killer::of(name), load.clone(), failed.clone());
             let body = move || {
                 for n in 0..count {
                     if !failed.lock().is_empty() {
                         return;
                     }
-                    if let Err(why) = kill(&load, n, &name) {
+                    if let Err(why) = killer.kill(&load, n) {
                         return failed.lock().push(why);
                     }
                     let kills = KILLS.fetch_add(1, Ordering::SeqCst) + 1;
@@ -232,6 +276,6 @@ fn tell(n: u64, count: u64, began: u64, servers: u64) {
 }
 
 /// Rounds in which perhaps nobody had asked in the very moment.
-const FEW: u64 = 20;
+const FEW: u64 = 100;
 /// After so many rounds a long run says how far it is.
 const TOLD_EVERY: u64 = 200;

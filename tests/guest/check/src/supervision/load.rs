@@ -46,24 +46,21 @@ pub struct Work {
     over: AtomicBool,
     /// Requests that were done.
     done: AtomicU64,
-    /// Those whose sender was told that the server had ended: by the post, or by the gate where the interface says so.
-    lost: AtomicU64,
+    /// How often one by the post was sent again, because its server had ended with it: of which its sender hears nothing.
+    again: AtomicU64,
 }
 
-/// Between two tries to bind to a server that ends.
-const REST_NS: u64 = 1_000_000;
 /// How often it is looked whether a server has answered.
 const LOOK_NS: u64 = 200_000;
 
 impl Work {
     fn new(pace: Pace) -> Work {
-        Work { pace, over: AtomicBool::new(false), done: AtomicU64::new(0), lost: AtomicU64::new(0) }
+        Work { pace, over: AtomicBool::new(false), done: AtomicU64::new(0), again: AtomicU64::new(0) }
     }
 
-    /// A request is over; `done`: with its answer.
-    fn did(&self, done: bool) {
-        let which = if done { &self.done } else { &self.lost };
-        if which.fetch_add(1, Ordering::SeqCst) % self.pace.row == self.pace.row - 1 {
+    /// A request is over, with its answer.
+    fn did(&self) {
+        if self.done.fetch_add(1, Ordering::SeqCst) % self.pace.row == self.pace.row - 1 {
             time::sleep_ns(self.pace.rest_ns);
         }
     }
@@ -76,45 +73,28 @@ impl Work {
     fn calls(&self, once: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
         while self.goes_on() {
             once()?;
-            self.did(true);
+            self.did();
         }
         Ok(())
     }
 
-    /// Asks until it is over, and gets this answer, or hears that the server has ended. `Refused`: so does the next one, which was lent nothing.
+    /// Asks until it is over, and gets this answer. Nothing else may come of it: what may be repeated is sent again.
     fn asks<'a, T: PartialEq>(
         &self,
+        answers: &Answers,
         ask: impl Fn() -> Result<Answer<'a, T>, Error>,
         fits: impl Fn(&Result<T, Error>) -> bool,
     ) -> Result<(), Error> {
-        while self.goes_on() {
-            match ask().and_then(|mut one| one.wait_for(PATIENCE_NS)) {
-                outcome if fits(&outcome) => self.did(true),
-                Err(Error::Dead) => self.did(false),
-                Err(error) => return Err(error),
-                Ok(_) => return Err(Error::Changed),
-            }
-        }
-        Ok(())
+        self.asks_all(answers, || match ask()?.wait_for(PATIENCE_NS) {
+            outcome if fits(&outcome) => Ok(()),
+            outcome => outcome.and(Err(Error::Changed)),
+        })
     }
 
-    /// The same for who lends memory, which ends with the server: then he binds again.
-    fn asks_lending(&self, once: impl Fn(&Answers) -> Result<(), Error>) -> Result<(), Error> {
-        let answers = Answers::new()?;
-        while self.goes_on() {
-            match once(&answers) {
-                Ok(()) => {}
-                // It has ended, is not there yet, or has not been lent anything.
-                Err(error)
-                    if matches!(error, Error::Dead | Error::NotFound | Error::Refused) || error.refusal().is_some() =>
-                {
-                    self.did(false);
-                    time::sleep_ns(REST_NS);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    fn asks_all(&self, answers: &Answers, once: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+        let outcome = self.calls(once);
+        self.again.store(answers.sent_again(), Ordering::SeqCst);
+        outcome
     }
 }
 
@@ -156,16 +136,10 @@ fn names_called(work: &Work) -> Result<(), Error> {
 
 fn names_asked(work: &Work) -> Result<(), Error> {
     let (names, console) = (musubi::start().names(), at("console")?);
-    work.asks_lending(|answers| {
-        let client = NamesClient::bind_with_args(names, PAGE)?;
-        let ask = || {
-            let posts = client.by_post(answers)?;
-            work.asks(|| posts.lookup("console"), |outcome| *outcome == Ok(console))
-        };
-        // Whatever comes of it, the binding has a section.
-        let outcome = ask();
-        client.unbind().and(outcome)
-    })
+    let (client, answers) = (NamesClient::bind_with_args(names, PAGE)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let outcome = work.asks(&answers, || posts.lookup("console"), |outcome| *outcome == Ok(console));
+    client.unbind().and(outcome)
 }
 
 /// Its contents go with the server: but what came with the image is there at any time.
@@ -180,27 +154,19 @@ fn files_called(work: &Work) -> Result<(), Error> {
     })
 }
 
+/// What is written comes back, whoever has written it.
 fn files_asked(work: &Work) -> Result<(), Error> {
-    let files = at("files")?;
-    work.asks_lending(|answers| {
-        let client = FilesClient::bind_with_args(files, PAGE)?;
-        let ask = || {
-            let posts = client.by_post(answers)?;
-            let look = || {
-                let mut record = client.alloc(RECORD)?;
-                let part = record.first_chunk_mut().ok_or(Error::Changed)?;
-                posts.look(b"/bin/check", part)?.wait_for(PATIENCE_NS)
-            };
-            let mut outcome = Ok(());
-            while outcome.is_ok() && work.goes_on() {
-                outcome = look();
-                work.did(outcome.is_ok());
-            }
-            outcome
-        };
-        let outcome = ask();
-        client.unbind().and(outcome)
-    })
+    let (client, answers) = (FilesClient::bind_with_args(at("files")?, PAGE)?, Answers::new()?);
+    let posts = client.by_post(&answers)?;
+    let look = || {
+        let mut record = client.alloc(RECORD)?;
+        record.fill(0xff);
+        let part = record.first_chunk_mut().ok_or(Error::Changed)?;
+        posts.look(b"/bin/check", part)?.wait_for(PATIENCE_NS)?;
+        if record.iter().all(|byte| *byte == 0xff) { Err(Error::Changed) } else { Ok(()) }
+    };
+    let outcome = work.asks_all(&answers, look);
+    client.unbind().and(outcome)
 }
 
 fn processes_called(work: &Work) -> Result<(), Error> {
@@ -216,7 +182,7 @@ fn processes_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (ProcessesClient::bind(at("processes")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
     let me = task::identity().task;
-    let outcome = work.asks(|| posts.wait(me, 0), |outcome| *outcome == Err(Error::TimedOut));
+    let outcome = work.asks(&answers, || posts.wait(me, 0), |outcome| *outcome == Err(Error::TimedOut));
     client.unbind().and(outcome)
 }
 
@@ -232,7 +198,7 @@ fn clock_called(work: &Work) -> Result<(), Error> {
 fn clock_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (ClockClient::bind(at("clock")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(|| posts.wait_until(time::now_ns() + 50_000), Result::is_ok);
+    let outcome = work.asks(&answers, || posts.wait_until(time::now_ns() + 50_000), Result::is_ok);
     client.unbind().and(outcome)
 }
 
@@ -246,7 +212,7 @@ fn memory_called(work: &Work) -> Result<(), Error> {
 fn memory_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (MemoryClient::bind(at("memory")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(|| posts.state(), Result::is_ok);
+    let outcome = work.asks(&answers, || posts.state(), Result::is_ok);
     client.unbind().and(outcome)
 }
 
@@ -258,7 +224,7 @@ fn keyboard_called(work: &Work) -> Result<(), Error> {
 fn keyboard_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (KeyboardClient::bind(at("keyboard")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(|| posts.handled(), Result::is_ok);
+    let outcome = work.asks(&answers, || posts.handled(), Result::is_ok);
     client.unbind().and(outcome)
 }
 
@@ -271,7 +237,7 @@ fn console_called(work: &Work) -> Result<(), Error> {
 fn console_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (ConsoleClient::bind(at("console")?)?, Answers::new()?);
     let (posts, size) = (client.by_post(&answers)?, client.size()?);
-    let outcome = work.asks(|| posts.size(), |outcome| *outcome == Ok(size));
+    let outcome = work.asks(&answers, || posts.size(), |outcome| *outcome == Ok(size));
     client.unbind().and(outcome)
 }
 
@@ -295,14 +261,14 @@ fn pipes_called(work: &Work) -> Result<(), Error> {
 fn pipes_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (PipesClient::bind(at("pipes")?)?, Answers::new()?);
     let (posts, streams) = (client.by_post(&answers)?, client.streams()?);
-    let outcome = work.asks(|| posts.streams(), |outcome| *outcome == Ok(streams));
+    let outcome = work.asks(&answers, || posts.streams(), |outcome| *outcome == Ok(streams));
     client.unbind().and(outcome)
 }
 
 fn linux_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (LinuxClient::bind_with_args(at("linux")?, 0)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(|| posts.unknown(u64::MAX), Result::is_ok);
+    let outcome = work.asks(&answers, || posts.unknown(u64::MAX), Result::is_ok);
     client.unbind().and(outcome)
 }
 
@@ -321,7 +287,7 @@ fn sched_called(work: &Work) -> Result<(), Error> {
 fn sched_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (SchedClient::bind(at("sched")?)?, Answers::new()?);
     let (posts, none) = (client.by_post(&answers)?, client.processors(u64::MAX));
-    let outcome = work.asks(|| posts.processors(u64::MAX), |outcome| *outcome == none);
+    let outcome = work.asks(&answers, || posts.processors(u64::MAX), |outcome| *outcome == none);
     client.unbind().and(outcome)
 }
 
@@ -385,7 +351,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends it, and says what was done: each way's requests, and those that were lost with a server.
+    /// Ends it, and says what was done: each way's requests, and how often one was sent again.
     pub fn end(&self) -> Result<[u64; 2], String> {
         self.all.iter().for_each(|one| one.work.over.store(true, Ordering::SeqCst));
         let mut sum = [0; 2];
@@ -393,7 +359,7 @@ impl Load {
             let Some(thread) = thread.lock().take() else { continue };
             same!(thread.join(), Ok(0), "how the caller of {server} by its {way} ended (see the error stream)");
             sum[0] += work.done.load(Ordering::SeqCst);
-            sum[1] += work.lost.load(Ordering::SeqCst);
+            sum[1] += work.again.load(Ordering::SeqCst);
         }
         Ok(sum)
     }
