@@ -388,9 +388,8 @@ fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
         arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
         p.queue.empty()
     };
-    while let Some((other, turn)) = queued.pop_front() {
-        sched::announce(p, other, turn, ready::FOUND);
-    }
+    // Who puts it out meanwhile finds those that are left in the table of threads, and they are told of twice: a turn is taken once.
+    sched::in_stretches(core::iter::from_fn(|| queued.pop_front()), |(other, turn)| sched::announce(p, other, turn, ready::FOUND));
     if thread.is_killed() {
         p.office.accuse(Reason::Ended);
     }

@@ -99,7 +99,7 @@ impl Section {
     /// Keys of classes that are named after this text are free, in whatever view.
     pub fn give_up_keys(&self) {
         let views = core::mem::take(&mut *self.keyed_in.lock());
-        views.iter().filter_map(Weak::upgrade).for_each(|view| view.forget_text(self.base));
+        sched::in_stretches(views.iter().filter_map(Weak::upgrade), |view| view.forget_text(self.base));
     }
 
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for

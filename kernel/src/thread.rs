@@ -49,7 +49,7 @@ use spin::Mutex;
 /// Stacks that the kernel makes for a callee.
 const CALLEE_STACK: u64 = STACK_DEFAULT;
 /// Domains of texts that have ended that a thread gives up at a time.
-const SHED_MAX: usize = 16;
+const SHED_MAX: usize = 2;
 
 /// What the thread's lock protects.
 pub struct Inner {
@@ -441,13 +441,16 @@ impl Thread {
             let gone = core::mem::take(&mut inner.gone);
             (core::mem::take(&mut inner.domains), gone)
         };
+        let retire = |domain: &Arc<Domain>| {
+            retire(domain);
+            sched::breathe();
+        };
         gone.iter().for_each(retire);
         drop(gone);
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
         drop(left);
         domains.iter().flatten().for_each(retire);
-        domains.iter().flatten().for_each(|domain| domain.retire_view());
-        drop(domains);
+        sched::in_stretches(domains.into_iter().flatten(), |domain| domain.retire_view());
         wait::forget(self);
         place::leave_group(self);
         post::thread_ended(self);

@@ -96,7 +96,10 @@ impl Section {
         MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
         // What this text was bound to ends with it; argument sections belong to the bound task.
         let bindings = core::mem::take(&mut *self.bindings.lock());
-        bindings.into_iter().flatten().for_each(|binding| _ = binding.end());
+        bindings.into_iter().flatten().for_each(|binding| {
+            let _ = binding.end();
+            sched::breathe();
+        });
         owner.unused();
     }
 }
