@@ -84,13 +84,17 @@ pub fn rouse(thread: &Arc<Thread>) -> bool {
     if thread.card.is_known() && pass::call_back(thread) {
         return true;
     }
-    let ticket = {
+    let (ticket, is_parked) = {
         let mut wait = thread.wait.lock();
         let asleep = core::mem::take(&mut wait.asleep);
         let sleeps = asleep != 0 && asleep == wait.ticket && wait.life.phase() == Phase::Waiting;
         wait.woken |= !sleeps;
-        sleeps.then_some(asleep)
+        (sleeps.then_some(asleep), wait.life.is_parked())
     };
+    if is_parked {
+        // Put aside for the first time since it was looked for above: nobody looks at `woken` any more.
+        return pass::unpark(thread);
+    }
     ticket.is_some_and(|ticket| sched::wake(thread, ticket, Ok(0)))
 }
 

@@ -52,22 +52,26 @@ pub(crate) const KINDS: [Kind; 4] = [Kind::Posts, Kind::Messages, Kind::Receiver
 /// Users that have something at the same time.
 pub(crate) const USERS_MAX: u32 = if cfg!(test) { 4 } else { 16 };
 /// A user is promised this part of what nobody was before him, and at least so many, as long as there are.
-const PART: u32 = if cfg!(test) { 2 } else { 4 };
-const LEAST: u32 = if cfg!(test) { 1 } else { 8 };
+pub(crate) const PARTS: (u32, u32) = (4, 8);
+const THESE: (u32, u32) = if cfg!(test) { (2, 1) } else { PARTS };
 
 /// What the next user is promised where so much is left.
 pub(crate) fn next_part(left: u32) -> u32 {
-    (left / PART).max(LEAST).min(left)
+    part_of(left, THESE)
+}
+
+pub(crate) fn part_of(left: u32, (part, least): (u32, u32)) -> u32 {
+    (left / part).max(least).min(left)
 }
 
 /// What a program that another one has started may have, together with those that it starts, of what that one may have.
 pub(crate) fn for_started(whole: u32) -> u32 {
-    (whole / 4 * 3).max(LEAST).max(whole / 2).min(whole)
+    (whole * 3 / 4).max(1).min(whole)
 }
 
 /// What a program may have by itself of what it may have with those that it starts.
 pub(crate) fn for_itself(whole: u32) -> u32 {
-    (whole / 2).max(LEAST).min(whole)
+    (whole / 2).max(1).min(whole)
 }
 
 /// What a user has of something, and may have at most.

@@ -117,10 +117,15 @@ impl Pool {
         self.holders_gone(|holder| holder == from, wake);
     }
 
-    /// What was lent with the last question of this record that lent anything: that which is over, if any of it was used
+    /// What was lent with the last question of this record that lent anything, and by whom: that which is over, if any of it was used
     /// ([`Woken::touched`]), as long as nobody has collected the outcome.
-    pub fn lent(&self, receiver: u32) -> Body {
+    pub fn lent(&self, receiver: u32) -> (Body, acl::Subject) {
         self.receiver(receiver).last_lent()
+    }
+
+    /// Nobody has any of that any more, and whoever has lent it has not gone on yet.
+    pub fn is_taken_back(&self, receiver: u32) {
+        self.receiver(receiver).is_taken_back();
     }
 
     /// Looks whether memory at this address is lent to a holder of questions. To be asked when the access list allows nothing,

@@ -234,9 +234,18 @@ impl Receiver {
         self.loan.fetch_or(TOUCHED, Ordering::SeqCst);
     }
 
-    /// What was lent last.
-    pub fn last_lent(&self) -> Body {
-        self.asked.body()
+    /// What was lent last, and by whom.
+    pub fn last_lent(&self) -> (Body, acl::Subject) {
+        (self.asked.body(), self.lender())
+    }
+
+    /// That is over and done with: its thread may be asked about it again before its next wait begins.
+    pub fn is_taken_back(&self) {
+        self.loan.store(0, Ordering::Relaxed);
+    }
+
+    fn lender(&self) -> acl::Subject {
+        self.asked.from().subject(self.original.load(Ordering::Relaxed))
     }
 
     /// What is lent with a question that is still open.
@@ -244,7 +253,7 @@ impl Receiver {
         if self.loan.load(Ordering::Acquire) & LENDS == 0 {
             return None;
         }
-        let (body, from) = (self.asked.body(), self.asked.from().subject(self.original.load(Ordering::Relaxed)));
+        let (body, from) = self.last_lent();
         // Whoever asks the next question first changes the ticket.
         (self.waits() == Some(question.ticket)).then_some((body, from))
     }

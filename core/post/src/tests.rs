@@ -4,6 +4,7 @@ mod accounts;
 mod all;
 mod deaths;
 mod depths;
+mod few;
 mod limit;
 mod lock;
 mod machine;

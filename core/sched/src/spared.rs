@@ -7,7 +7,7 @@ use crate::seat::{LATE, weight};
 const SPARED_BEATS: u32 = 6;
 /// After so many, if so much is over by the clock since it was first found, as for the one in the seat.
 const BEATS_BY_CLOCK: u32 = 4;
-const LONGEST_NS: u64 = 5_200_000;
+const LONGEST_NS: u64 = 5_000_000;
 /// How often it is looked where the running thread is, in ns: nobody sees it come there. So who does not come back is stopped less than
 /// 10 ms after it came, this and [`SPARED_BEATS`] together.
 const LOOK_NS: u64 = 3 * BEAT_NS;
@@ -42,7 +42,7 @@ impl Spared {
             }
         }
         (self.found, self.looked) = (true, now);
-        let by_clock = self.beats >= BEATS_BY_CLOCK * LATE && now - self.since >= LONGEST_NS;
+        let by_clock = self.beats >= BEATS_BY_CLOCK * LATE && now.saturating_sub(self.since) > LONGEST_NS;
         !by_clock && self.beats < SPARED_BEATS * LATE
     }
 
@@ -136,7 +136,7 @@ mod tests {
         for beat in (BEAT_NS..BEAT_NS * 3 / 2).step_by(7_000) {
             let mut spared = Spared::default();
             spared.elsewhere(0);
-            let mut now = 3 * BEAT_NS;
+            let mut now = 3 * BEAT_NS + 499_000;
             while spared.again(7, (1, 1), now) {
                 now += beat;
             }

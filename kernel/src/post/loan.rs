@@ -34,12 +34,18 @@ pub fn end(woken: &Woken) {
 
 #[cold]
 fn take_back(woken: &Woken) {
-    for range in pool().lent(woken.receiver).lent() {
+    let (body, from) = pool().lent(woken.receiver);
+    for range in body.lent() {
         let Some(section) = Section::find(range.address) else { continue };
+        if section.state.lock().acl.rights(&from).is_empty() {
+            // It was never his to lend; or it is not any more, and who took that away has seen to it.
+            continue;
+        }
         let from = (range.address - section.base) / PAGE * PAGE;
         let to = (range.address - section.base).saturating_add(range.len).checked_next_multiple_of(PAGE);
         let len = to.map_or(section.reserve, |to| to.min(section.reserve)) - from;
         let stale = view::change(&mut section.state.lock().mapped, from, len, Change::Unmap);
         stale.flush();
     }
+    pool().is_taken_back(woken.receiver);
 }

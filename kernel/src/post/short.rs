@@ -299,7 +299,7 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
         Some(Step::Ended(error)) => {
             own.rise();
             fail(frame, error);
-            return if is_lent { leave_to_kernel(*woken) } else { leave(*woken) };
+            return if is_lent { take_back_first(*woken) } else { leave(*woken) };
         }
         Some(Step::Came) => {
             own.rise();
@@ -312,7 +312,7 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
             }
             // The kernel proper keeps its registers.
             letter.into_iter().for_each(|letter| show(frame, letter));
-            return if is_lent { leave_to_kernel(*woken) } else { leave(*woken) };
+            return if is_lent { take_back_first(*woken) } else { leave(*woken) };
         }
     }
     leave_to_kernel(*woken)
@@ -330,18 +330,32 @@ fn leave_to_kernel(woken: Option<Woken>) -> Way {
     Way::Kernel
 }
 
+/// The same, for a caller who goes on, and has ended himself what he lent.
+#[cold]
+fn take_back_first(woken: Option<Woken>) -> Way {
+    leave_to_kernel(woken);
+    here().posted.fetch_or(OWN_LOAN, Ordering::Relaxed);
+    Way::Kernel
+}
+
+/// Beside the record of who is woken.
+const OWN_LOAN: u32 = 1 << 31;
+
 /// What the short way has left to do, for the running thread, which rests or goes on.
 pub fn finish_short(thread: &Arc<Thread>) {
     let here = here();
-    let rests = || thread.wait.lock().life.phase() == Phase::Waiting;
-    let own = pool().woken(thread.part.record());
-    if own.touched && !rests() {
-        loan::end(&own);
+    let left = here.posted.load(Ordering::Relaxed);
+    if left == 0 {
+        return;
     }
-    let record = here.posted.load(Ordering::Relaxed);
+    here.posted.store(0, Ordering::Relaxed);
+    if left & OWN_LOAN != 0 {
+        loan::end(&pool().woken(thread.part.record()));
+    }
+    let record = left & !OWN_LOAN;
     if record != 0 {
-        here.posted.store(0, Ordering::Relaxed);
-        super::end(pool().woken(record), rests());
+        let rests = thread.wait.lock().life.phase() == Phase::Waiting;
+        super::end(pool().woken(record), rests);
     }
 }
 

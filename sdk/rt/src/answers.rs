@@ -11,6 +11,7 @@
 
 mod requests;
 
+use abi::layout::PAGE;
 use abi::{AclEntry, Error};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,7 +24,7 @@ use crate::later::way_back::WayBack;
 use crate::post::{FOR_EVER, Message, Post};
 use crate::service::{self, Held, PAUSE_NS, Service};
 use crate::{request, section, time};
-use requests::{Inside, Lies, Request, Server};
+use requests::{Inside, Lies, Request, Server, State};
 
 /// After so long a wait it is looked whether the server is there.
 const PATIENCE_NS: u64 = 20_000_000;
@@ -91,8 +92,10 @@ impl Answers {
     /// Where this server's gates are, what of them is needed to lend so much to the next one, and how many methods there are.
     pub(crate) fn stands(&self, server: usize, gate: u64, args_len: u64, methods: u64) {
         let one = &mut self.inside.borrow_mut().servers[server];
-        if one.way_back.as_ref().is_none_or(|way| way.service().args_len() < args_len) {
-            one.way_back = Some(Arc::new(WayBack::new(Service::new(gate, args_len), methods, one.identity)));
+        // What lay in place is copied then, each range beginning anew.
+        let room = if args_len == 0 { 0 } else { args_len.saturating_add(PAGE) };
+        if one.way_back.as_ref().is_none_or(|way| way.service().args_len() < room) {
+            one.way_back = Some(Arc::new(WayBack::new(Service::new(gate, room), methods, one.identity)));
         }
     }
 
@@ -132,13 +135,18 @@ impl Answers {
     /// # Errors
     /// `Busy`: as many are under way as there are tags; what the kernel answers.
     pub(crate) fn begin(&self, server: usize, method: u64, words: [u64; 6]) -> Result<u32, Error> {
-        let Inside { requests, free, servers, .. } = &mut *self.inside.borrow_mut();
+        let Inside { requests, free, servers, quiet_ns, .. } = &mut *self.inside.borrow_mut();
+        if servers.iter().all(|one| one.under_way == 0) {
+            // How long it was waited for others says nothing of this one.
+            *quiet_ns = 0;
+        }
         let to = &mut servers[server];
         let all = requests.len();
         let again = free.len() >= RESTING || all as u32 == request::TAG_MAX;
         let tag = match free.front() {
             Some(tag) if again => *tag,
-            None if again => return Err(Error::Busy),
+            // Rather than none at all one whose answer may still come, if somebody starts a server that was stopped.
+            None if again => requests.iter().position(|one| one.state == State::Late).ok_or(Error::Busy)? as u32,
             _ => all as u32,
         };
         let head = request::head(to.identity, tag, method);

@@ -237,6 +237,9 @@ impl<'a> Posted<'a> {
             return true;
         };
         let answers = *answers;
+        if ns == 0 && !again.is_due(time::now_ns()) {
+            return false;
+        }
         let state = match again.try_once(request, ns) {
             Ok(None) => return false,
             Ok(Some(tag)) => State::Post(answers, tag),

@@ -229,8 +229,13 @@ impl Level {
 
     fn ready(&mut self, event: &Event) {
         let ready = Ready { thread: event.thread, turn: event.a };
-        if let Some(desk) = self.high_of(ready.thread) {
-            return desk.high_is_ready(ready.turn);
+        if let Some(at) = self.high_of(ready.thread) {
+            self.board.desk(at).high_is_ready(ready.turn);
+            if at != self.processor {
+                // It may have nothing else to do, and rest.
+                let _ = sched::look(at as u64);
+            }
+            return;
         }
         let why = match event.detail {
             // Who was interrupted goes on before others, until its quantum has ended.
@@ -299,13 +304,13 @@ impl Level {
         }
     }
 
-    /// The desk of a thread that is the high level somewhere.
-    fn high_of(&self, thread: u64) -> Option<Desk<'static>> {
+    /// Of which processor a thread is the high level.
+    fn high_of(&self, thread: u64) -> Option<usize> {
         let own = self.desk.high() == thread;
         if own {
-            return Some(self.desk);
+            return Some(self.processor);
         }
-        (0..self.processors).map(|p| self.board.desk(p)).find(|desk| desk.high() == thread)
+        (0..self.processors).find(|at| self.board.desk(*at).high() == thread)
     }
 
     fn decide(&mut self, seat: &mut Seat) -> Result<(), Error> {
@@ -457,7 +462,11 @@ impl Level {
                 let level = self.board.priorities().of(first.thread);
                 let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
                 match self.name(seat, first, 0, quantum) {
-                    Err(Error::Busy) => return Ok(()),
+                    Err(Error::Busy) => {
+                        // It may be told of here next, and then it does not go on, but begins.
+                        self.running = 0;
+                        return Ok(());
+                    }
                     answer if had(answer)? => return Ok(()),
                     _ => {}
                 }

@@ -47,13 +47,13 @@ fn a_child_takes_from_its_payer_and_may_outlive_it() {
         accounts.release(child);
         let other = accounts.open(Share::Of(top)).unwrap();
         let below = accounts.open(Share::Of(other)).unwrap();
-        assert_eq!((fill(below), fill(other), fill(child)), (1, 1, 0), "the last is the payer's");
+        assert_eq!((fill(below), fill(other), fill(child)), (2, 0, 0), "the last is the payer's");
         assert_eq!((accounts.used(top), accounts.used(other)), (8, 2), "what was refused was not charged");
         accounts.users.close(user);
         [top, other, child, below].into_iter().for_each(|one| accounts.close(one));
         assert_eq!(accounts.open(Share::System(9)), Err(Error::MessageQuota), "messages are still there");
         (0..4).for_each(|_| accounts.release(top));
-        accounts.release(other);
+        accounts.release(below);
         (0..2).for_each(|_| accounts.release(child));
         assert_eq!(accounts.open(Share::System(9)), Err(Error::MessageQuota), "one is");
         accounts.release(below);

@@ -473,7 +473,7 @@ fn memory_is_lent_with_a_question_until_it_is_answered() {
         assert_eq!(pool.loan(crate::Holder { receiver: a.receiver, ..holder }, 0x1000), None, "another thread");
         let woken = pool.answer(question, &b.by(), &body(2)).unwrap();
         assert!(woken.touched, "what was cached is to be forgotten");
-        assert_eq!(pool.lent(woken.receiver), lends, "which is this");
+        assert_eq!(pool.lent(woken.receiver).0, lends, "which is this");
         assert_eq!(lent(0x1000), None);
         pool.collect(a.receiver).unwrap();
         // The next question lends nothing, the one after that is not touched.

@@ -1,7 +1,7 @@
 //! What each user may have of everything: what he was promised, whatever others do.
 
 use super::*;
-use crate::part::{KINDS, Kind, USERS_MAX, Users, next_part};
+use crate::part::{KINDS, Kind, PARTS, USERS_MAX, Users, next_part, part_of};
 use proptest::prelude::*;
 use shuttle::sync::Arc;
 use shuttle::thread;
@@ -83,12 +83,11 @@ fn what_one_takes_is_nobody_elses() {
 /// Users that come one after the other, each while all before him are still there.
 #[test]
 fn as_many_as_there_may_be_get_something() {
-    // As the kernel has it: a quarter each, at least eight, where there are 1536.
-    let (part, least) = (4, 8);
-    let mut left = 1536u32;
+    // As the kernel has it, where there are 1536.
+    let mut left = 1536;
     let parts: Vec<u32> = (0..16)
         .map(|_| {
-            let one = (left / part).max(least).min(left);
+            let one = part_of(left, PARTS);
             left -= one;
             one
         })

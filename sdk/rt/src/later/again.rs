@@ -3,7 +3,7 @@
 //! message that named what was lent to the one before is refused by the next, before anything is done, so that one is sent again whatever
 //! the interface says.
 
-use crate::service::Patience;
+use crate::service::{PAUSE_NS, Patience};
 use abi::Error;
 
 /// What has come of a request that was sent.
@@ -47,11 +47,13 @@ pub(crate) struct Again {
     /// The task that what it names is lent to; 0: it names nothing.
     lent_to: u64,
     patience: Patience,
+    /// When it was last looked whether it can be sent.
+    looked: u64,
 }
 
 impl Again {
     pub fn new(repeat: bool, lent_to: u64) -> Again {
-        Again { repeat, lent_to, patience: Patience::default() }
+        Again { repeat, lent_to, patience: Patience::default(), looked: 0 }
     }
 
     /// `server`: the task that stands at the server's gate now.
@@ -69,6 +71,15 @@ impl Again {
     /// Whether somebody has answered to whom nothing is lent, and another one stands there now to whom something can be.
     fn is_moved(&self, from: u64, server: impl FnOnce() -> u64) -> bool {
         self.lent_to != 0 && from != self.lent_to && server() != self.lent_to
+    }
+
+    /// Whether there is to be another try at time `now` by who does not wait, however often he looks: patience is counted in tries.
+    pub fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now.saturating_sub(self.looked) >= PAUSE_NS;
+        if is_due {
+            self.looked = now;
+        }
+        is_due
     }
 
     /// One try, waiting at most so long for the server. Value: the tag, or none if there is to be another try.
@@ -194,6 +205,14 @@ mod tests {
         }
         let mut world = World { sends: [Err(Error::TooBig)].into(), ..World::default() };
         assert_eq!(Again::new(true, 0).try_once(&mut world, 0), Err(Error::TooBig));
+    }
+
+    /// Ten thousand looks in a millisecond are one try.
+    #[test]
+    fn who_looks_all_the_time_has_no_less_patience() {
+        let mut request = Again::new(true, 0);
+        let tries = (0..100 * PAUSE_NS).step_by(100).filter(|ns| request.is_due(5 + PAUSE_NS + ns)).count();
+        assert_eq!(tries, 100);
     }
 
     /// What it names is lent to whom it was sent last.

@@ -38,7 +38,8 @@ pub fn cases() -> Vec<Case> {
             "by_the_improved_scheduler",
             "sched use ageing && check services the_client_chooses a_server_that_ends && sched use none",
         )
-        .timeout(300)
+        // Longer than a check waits for one that does not end: then it says which.
+        .timeout(900)
         .out_has(&["ok the_client_chooses", "ok a_server_that_ends"])
         .err_any()
         .spread(),
