@@ -423,8 +423,8 @@ calls! {
     0x82 Light may May(address, len, rights, who);
     /// Whether the executing domain and the one that called it may both read each of three ranges, and write those with `gate::PASSED_FOR_WRITING` in the length. An empty range is not asked about. Value: 1 or 0.
     0x83 Light may_pass MayPass(a, a_len, b, b_len, c, c_len);
-    /// The task that owns the section with just this base; nothing else is looked up. Value: task.
-    0x84 Light section_owner SectionOwner(base);
+    /// The task that owns the section with just this base, if at least `len` bytes are reserved for it (`NotFound`); nothing else is looked up. Value: task.
+    0x84 Light section_owner SectionOwner(base, len);
     /// Value: base of the info section, which begins with what thread runs on which processor (`info::RUNNING_STEP`, `info::layout`). Everybody may read it.
     0x85 Light running Running();
     /// Pages of a section whose `CHANGE_ACL` the caller has cannot be used any more, by nobody on any processor, when the call returns; what is in them stays. An access is a fault (`cause::INVALID`). Value: so many of the `len` bytes were done, as many as one call may take; at least one page.

@@ -92,7 +92,7 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::Clock { which } => time(which),
         Call::May { address, len, rights, who } => call::may(thread, d, address, len, rights, who),
         Call::MayPass { a, a_len, b, b_len, c, c_len } => passed::may_pass(thread, d, &[(a, a_len), (b, b_len), (c, c_len)]),
-        Call::SectionOwner { base } => owner(base),
+        Call::SectionOwner { base, len } => owner(base, len),
         Call::Running {} => watch::section(),
         Call::PageInvalidate { address, len } => valid::set(thread, d, address, len, false),
         Call::PageValidate { address, len } => valid::set(thread, d, address, len, true),
@@ -119,8 +119,8 @@ extern "C" fn clock(which: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answe
     answer(time(which))
 }
 
-extern "C" fn section_owner(base: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
-    answer(owner(base))
+extern "C" fn section_owner(base: u64, len: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
+    answer(owner(base, len))
 }
 
 extern "C" fn running(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
@@ -194,6 +194,11 @@ fn time(which: u64) -> Result<u64, Error> {
     }
 }
 
-fn owner(base: u64) -> Result<u64, Error> {
-    Section::named(base).map(|section| section.state.lock().owner.number)
+fn owner(base: u64, len: u64) -> Result<u64, Error> {
+    let section = Section::named(base)?;
+    if section.reserve < len {
+        return Err(Error::NotFound);
+    }
+    let owner = section.state.lock().owner.number;
+    Ok(owner)
 }

@@ -101,7 +101,7 @@ fn plain() -> Result<Vec<Call>, Error> {
         one("get_taskid_light", 0, || stub::get_taskid_light(&Trap)),
         one("clock", 0, || stub::clock(&Trap, 1)),
         one("running", 0, || stub::running(&Trap)),
-        one("section_owner", 0, move || stub::section_owner(&Trap, base)),
+        one("section_owner", 0, move || stub::section_owner(&Trap, base, 0)),
         one("may", len, move || stub::may(&Trap, base, len, read, 0).and_then(yes)),
         one("may_pass", len, move || asked.call(0, [0; 6]).and_then(|[_, answer]| yes(answer))),
     ]))

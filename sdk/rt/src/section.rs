@@ -227,7 +227,15 @@ pub fn info(address: u64) -> Result<SectionInfo, Error> {
 /// # Errors
 /// `NotFound`.
 pub fn owner(base: u64) -> Result<u64, Error> {
-    stub::section_owner(&Trap, base)
+    owner_of(base, 0)
+}
+
+/// The same, if at least `len` bytes are reserved for it: so many addresses from there on are nobody else's.
+///
+/// # Errors
+/// `NotFound`.
+pub fn owner_of(base: u64, len: u64) -> Result<u64, Error> {
+    stub::section_owner(&Trap, base, len)
 }
 
 /// All sections, in the order of their addresses.

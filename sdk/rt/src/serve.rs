@@ -351,7 +351,6 @@ pub(crate) mod lent {
     //! Argument sections of those who send messages: where their pointers may lead.
 
     use super::{Caller, Mutex, Vec, section};
-    use abi::layout::GRANULE;
 
     #[derive(Clone, Copy)]
     struct Lent {
@@ -373,13 +372,9 @@ pub(crate) mod lent {
             (self.task, self.text) == (caller.task, caller.text)
         }
 
-        /// All of it: where a longer one was there may be a shorter one by now, and behind that anybody's. (Not within a granule, which is one section's.)
+        /// Where a longer one was there may be a shorter one by now, and behind that anybody's.
         fn is_there(&self) -> bool {
-            if self.len <= GRANULE {
-                return section::owner(self.base) == Ok(self.owner);
-            }
-            let now = section::info(self.base);
-            now.is_ok_and(|now| (now.base, now.owner) == (self.base, self.owner) && now.len >= self.len)
+            section::owner_of(self.base, self.len) == Ok(self.owner)
         }
     }
 

@@ -134,8 +134,11 @@ fn they_answer() -> Outcome {
     holds!(!section::may(own.base(), 3 * PAGE, Rights::WRITE, section::Who::Own), "what is behind its end is");
     same!(stub::may(&Trap, own.base(), 1, 1 << 40, 0), Err(Error::BadArgument), "rights that are none");
     same!(stub::may_pass(&Trap, own.base(), PAGE, 0, 0, 0, 0), Err(Error::NotFound), "without a caller");
-    same!(stub::section_owner(&Trap, own.base()), Ok(task::own()), "whose it is");
-    same!(stub::section_owner(&Trap, own.base() + PAGE), Err(Error::NotFound), "an address that is no base");
+    same!(stub::section_owner(&Trap, own.base(), 0), Ok(task::own()), "whose it is");
+    let reserve = section::info(own.base()).map_err(doing("its reserve"))?.reserve;
+    same!(stub::section_owner(&Trap, own.base(), reserve), Ok(task::own()), "whose all of it is");
+    same!(stub::section_owner(&Trap, own.base(), reserve + 1), Err(Error::NotFound), "more than there is of it");
+    same!(stub::section_owner(&Trap, own.base() + PAGE, 0), Err(Error::NotFound), "an address that is no base");
     holds!(stub::running(&Trap).is_ok_and(|base| base != 0), "who runs where");
     Ok(())
 }

@@ -15,8 +15,7 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::abi::calls::stub;
-use musubi::abi::layout::{GRANULE, PAGE};
+use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::command::{Child, Command};
 use musubi::interfaces::counter::{CounterClient, CounterLater};
@@ -27,7 +26,7 @@ use musubi::rt::later::{Answer, Later};
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::request;
 use musubi::rt::serve::Count;
-use musubi::rt::{Answers, Trap, section, task, thread, time};
+use musubi::rt::{Answers, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights, names};
 
 pub use short::role as keeper;
@@ -244,14 +243,6 @@ fn memory_is_lent_from_the_binding() -> Outcome {
         same!(outcome, Err(Error::Refused), "a pointer to {name}");
     }
     same!(posts.count(Count::Refused), Ok(before + bad.len() as u64), "what the server has counted");
-    // One that has become shorter, or is another one by now: what lies behind it may be anybody's.
-    let cut = NamesClient::bind_with_args(gate, GRANULE + PAGE).map_err(doing("bind"))?;
-    let cut_raw = Later::by_post(cut.bound(), &answers, methods, NamesClient::IDENTITY).map_err(doing("by_post"))?;
-    let lookup = |at| cut_raw.begin(false, 1, [at, 4, 0, 0, 0, 0], []).and_then(|one| one.wait()).and_then(result_of);
-    let (base, behind) = (cut.bound().binding().args, cut.bound().binding().args + GRANULE);
-    same!(lookup(behind), Err(Error::NotFound), "zeros in its last page");
-    stub::section_resize(&Trap, base, PAGE).map_err(doing("cutting it"))?;
-    same!(lookup(behind), Err(Error::Refused), "a page that it has no more");
     // A client without a section has none to name: the check is its own, and another one's does not help it.
     let bare = NamesClient::bind_with_args(gate, 0).map_err(doing("bind"))?;
     let bare = bare.by_post(&answers).map_err(doing("by_post"))?;
