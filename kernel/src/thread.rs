@@ -49,7 +49,7 @@ use spin::Mutex;
 /// Stacks that the kernel makes for a callee.
 const CALLEE_STACK: u64 = STACK_DEFAULT;
 /// Domains of texts that have ended that a thread gives up at a time.
-const SHED_MAX: usize = 2;
+const SHED_MAX: usize = 16;
 
 /// What the thread's lock protects.
 pub struct Inner {

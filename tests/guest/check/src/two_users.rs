@@ -243,8 +243,20 @@ fn one_that_has_sent(code: &Section, post: Post) -> Result<Option<u64>, String> 
 }
 
 fn end(task: u64) -> Outcome {
-    task::kill(task).map_err(doing("kill"))?;
-    processes::collect(task, PATIENCE_NS).map(drop).map_err(doing("a program's end"))
+    match task::kill(task) {
+        // Where all of the heap that is for persons is taken it may have ended by itself.
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(format!("kill: {error}")),
+    }
+    let until = time::now_ns() + PATIENCE_NS;
+    loop {
+        match processes::collect(task, PATIENCE_NS) {
+            // There is some again when it has ended.
+            Err(Error::NoMemory) if time::now_ns() < until => time::sleep_ns(1_000_000),
+            Err(Error::NotFound) => return Ok(()),
+            outcome => return outcome.map(drop).map_err(doing("a program's end")),
+        }
+    }
 }
 
 /// One user takes all that he can get. The other one, who comes only then, has as much as if there were nobody else; servers begin anew, and
