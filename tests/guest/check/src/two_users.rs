@@ -123,14 +123,13 @@ impl Taken {
             match one_that_has_sent(&code, post) {
                 Ok(Some(one)) => programs.push(one),
                 Ok(None) => break,
-                // There the heap is smaller than the part: the other one needs some of it.
-                Err(_) if programs.len() as u64 > 4 * ENOUGH => {
-                    programs.drain(programs.len() - 2 * ENOUGH as usize..).try_for_each(end)?;
-                    break;
-                }
+                // There the heap is smaller than the part.
+                Err(_) if programs.len() as u64 > 4 * ENOUGH => break,
                 Err(why) => return Err(format!("after {}: {why}", programs.len())),
             }
         }
+        // All were had; of the heap, which they take as well, the other one needs some.
+        programs.drain(programs.len() / 2..).try_for_each(end)?;
         code.delete().map_err(doing("delete"))?;
         // Of each thread a record.
         while !accounts && REFUSED.load(Ordering::SeqCst) < 3 && threads.len() < threads.capacity() {
