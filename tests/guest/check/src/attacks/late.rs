@@ -34,7 +34,7 @@ const AROUND_NS: u64 = 1_000_000;
 /// Instructions of the callee behind what it was called for, and of the gate's way back: more than there are.
 const WAY_BACK: u64 = 150;
 /// Times that all this is tried until there was an interrupt everywhere. (A call takes a second of the machine's time, not of the host's.)
-const ROUNDS_MAX: u64 = 2;
+const ROUNDS_MAX: u64 = 12;
 
 /// Of the late text: its binding's slot, and the page with the stage and, behind it, after how many ns it makes its call.
 static SLOT: AtomicU64 = AtomicU64::new(0);
