@@ -70,9 +70,13 @@ impl Place {
         self.placement.class()
     }
 
+    pub fn class_number(&self) -> u64 {
+        self.placement.number()
+    }
+
     pub fn info(&self) -> Placed {
         Placed {
-            class: self.class().number(),
+            class: self.class_number(),
             group: self.name.load(Ordering::Relaxed),
             lost: u64::from(self.placement.has_lost()),
             long_runs: self.long_runs.load(Ordering::Relaxed),

@@ -405,8 +405,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         new.card.card().bear();
         line::goes_on(&new, now);
         let mut local = here.local.hold();
-        new.runs_since(now);
-        new.shows(state::RUNNING);
+        new.is_taken_up(now, here.index);
         local.current = Some(new);
         local.quantum_end = now + QUANTUM_NS;
         local.beat = now + BEAT_NS;

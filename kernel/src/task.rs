@@ -458,8 +458,5 @@ pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
 
 /// Processor time since the last switch goes to the thread and its task.
 pub fn account(thread: &Thread, since: u64) {
-    let ns = arch::time::now().saturating_sub(since);
-    // First taken out of the one, then put into the other: who asks meanwhile counts it once at most.
-    thread.runs_since(0);
-    thread.has_run(ns);
+    thread.has_stopped(arch::time::now().saturating_sub(since));
 }

@@ -117,6 +117,15 @@ impl<const N: usize> Slot<N> {
         self.record[word].store(value, Ordering::Relaxed);
     }
 
+    /// Live words one after the other, each read by itself: the record is looked for once.
+    #[inline(always)]
+    pub fn set_each<const M: usize>(&self, words: [(usize, u64); M]) {
+        if TOLD {
+            let record = self.record;
+            words.into_iter().for_each(|(word, value)| record[word].store(value, Ordering::Relaxed));
+        }
+    }
+
     /// Adds to a live word that one at a time adds to.
     #[inline(always)]
     pub fn count(&self, word: usize, by: u64) {

@@ -70,6 +70,12 @@ impl Placement {
         Placement::class_in(self.0.load(Ordering::SeqCst))
     }
 
+    /// The class by its number in `abi`, for who only passes it on.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) & CLASS
+    }
+
     fn class_in(word: u64) -> Class {
         Class::of(word & CLASS).unwrap_or_default()
     }
@@ -115,7 +121,9 @@ mod tests {
         assert!(!text.lose());
         text.put(Class::NSys).unwrap();
         assert!(text.take_up() == Class::NSys && !text.has_lost());
+        assert_eq!(text.number(), Class::NSys.number());
         assert!(text.lose() && !text.lose() && text.has_lost());
+        assert_eq!(text.number(), Class::PSys.number());
         assert_eq!((text.class(), text.put(Class::NSys)), (Class::PSys, Err(InUse)));
     }
 }

@@ -9,6 +9,13 @@ use core::sync::atomic::Ordering;
 use quota::{Ledger, Resource};
 
 impl Task {
+    /// One of its threads has run for so many nanoseconds more.
+    #[inline]
+    pub fn has_run(&self, ns: u64) {
+        self.time_ns.fetch_add(ns, Ordering::Relaxed);
+        self.shown.add(word!(Task, time), ns);
+    }
+
     /// What it uses is read where it is now so much.
     #[inline]
     pub(super) fn shows_use(&self, what: Resource, ledger: &Ledger) {

@@ -26,15 +26,18 @@ impl Thread {
     #[inline]
     pub fn shows_where(&self, inner: &Inner) {
         let text = &inner.domain.text;
-        self.own.set(word!(OwnThread, text), text.base);
-        self.own.set(word!(OwnThread, depth), inner.seen.0 as u64);
-        self.own.set(word!(OwnThread, class), text.place.class().number());
+        self.own.set_each([
+            (word!(OwnThread, text), text.base),
+            (word!(OwnThread, depth), inner.seen.0 as u64),
+            (word!(OwnThread, class), text.place.class_number()),
+        ]);
     }
 
     /// And at which posts it waits, once it does (`OwnThread::posts`). By the processor that lets go of it.
     #[inline]
     pub fn shows_posts(&self, posts: [u64; 2]) {
-        posts.into_iter().enumerate().for_each(|(at, word)| self.own.set(word!(OwnThread, posts) + at, word));
+        let [first, second] = posts;
+        self.own.set_each([(word!(OwnThread, posts), first), (word!(OwnThread, posts) + 1, second)]);
     }
 
     /// It runs since then, beyond what it [has run](Self::has_run); 0: it does not.
@@ -44,13 +47,32 @@ impl Thread {
         self.shown.set(word!(Thread, since), since);
     }
 
+    /// The same for one that a processor takes up.
+    #[inline]
+    pub fn is_taken_up(&self, since: u64, processor: usize) {
+        self.running_since.store(since, Ordering::SeqCst);
+        self.shown.set_each([
+            (word!(Thread, since), since),
+            (word!(Thread, state), state::RUNNING | (processor as u64) << 8),
+        ]);
+    }
+
+    /// It runs no longer, and has run for so many nanoseconds more. First taken out of the one, then put into the other: who asks
+    /// meanwhile counts it once at most.
+    #[inline]
+    pub fn has_stopped(&self, ns: u64) {
+        self.running_since.store(0, Ordering::SeqCst);
+        let time = self.time_ns.fetch_add(ns, Ordering::Relaxed) + ns;
+        self.shown.set_each([(word!(Thread, since), 0), (word!(Thread, time), time)]);
+        self.task.has_run(ns);
+    }
+
     /// It has run for so many nanoseconds more.
     #[inline]
     pub fn has_run(&self, ns: u64) {
         let time = self.time_ns.fetch_add(ns, Ordering::Relaxed) + ns;
         self.shown.set(word!(Thread, time), time);
-        self.task.time_ns.fetch_add(ns, Ordering::Relaxed);
-        self.task.shown.add(word!(Task, time), ns);
+        self.task.has_run(ns);
     }
 
     /// It has had one fault more.
