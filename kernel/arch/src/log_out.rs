@@ -77,7 +77,8 @@ struct Kept {
     since: u64,
 }
 
-const KEPT_MAX: usize = 4096;
+/// A driver that says much while a program's line is not ended fills it; what is more then breaks that line.
+const KEPT_MAX: usize = 32 * 1024;
 /// So many go out at most at a time.
 const PIECE: usize = 256;
 /// So long they wait at most, in ns: a prompt is a line that does not end.
