@@ -27,6 +27,7 @@ use abi::section::kind;
 use abi::sched::{Event, event};
 use abi::task::{Exit, cause, exit};
 use abi::{Error, Rights};
+use ::post::Question;
 use ::view::{Access, while_shared};
 use alloc::sync::Arc;
 use arch::cpu::has;
@@ -125,8 +126,28 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
     thread.kill();
 }
 
-/// Fills the domain's view for one access, as far as the ACL allows. `is_mapped`: something is there, but not for this access.
+/// Fills the domain's view for one access, as far as the ACL allows, or what is lent to this thread. `is_mapped`: something is there, but not for
+/// this access.
 fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access, is_mapped: bool) -> Result<(), Denial> {
+    let by_list = fill_as(thread, domain, address, (access, is_mapped), None);
+    match by_list {
+        // Among many waits it takes long to find, so without the section's lock.
+        Err(Denial { cause: cause::DENIED, .. }) => match loan::find(thread, domain, address) {
+            Some(question) => fill_as(thread, domain, address, (access, is_mapped), Some(question)),
+            None => by_list,
+        },
+        _ => by_list,
+    }
+}
+
+/// The same by the list alone, or with what is lent with a question.
+fn fill_as(
+    thread: &Arc<Thread>,
+    domain: &Arc<Domain>,
+    address: u64,
+    (access, is_mapped): (Access, bool),
+    lent: Option<Question>,
+) -> Result<(), Denial> {
     let right = access.right();
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right, detail: 0 })?;
     let section = &place.section;
@@ -145,8 +166,8 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     let mut rights = state.acl.rights(&domain.subject);
     let mut decided = ::view::decide(rights, section_kind, access, place.window);
     let is_lent = decided.is_err();
-    if is_lent && place.window.is_none() {
-        rights |= loan::rights(thread, domain, section, &state, address);
+    if let Some(question) = lent.filter(|_| is_lent && place.window.is_none()) {
+        rights |= loan::rights(question, (thread, domain), section, &state, address);
         decided = ::view::decide(rights, section_kind, access, None);
         if decided.is_ok() && domain.is_keyed() {
             // Keys are for what a list gives. What is lent is seen by this thread alone.

@@ -128,22 +128,29 @@ impl Pool {
         self.receiver(receiver).is_taken_back();
     }
 
-    /// Looks whether memory at this address is lent to a holder of questions. To be asked when the access list allows nothing,
-    /// under the lock under which what is cached of rights there is forgotten ([`Woken::touched`]).
-    pub fn loan(&self, holder: Holder, address: u64) -> Option<Loan> {
-        self.records().find_map(|(asker, record)| {
-            let ticket = record.waits()?;
-            if record.held(ticket) != Some(holder) {
-                return None;
-            }
-            let question = Question { asker, ticket };
-            let (body, _) = record.lent(question)?;
-            let covers = |range: &Range| address >= range.address && address - range.address < range.len;
-            let range = body.lent().find(covers)?;
-            // First this is known, then it is looked whether the question is still open: whoever ends it looks here afterwards.
-            record.touch();
-            let (_, from) = record.lent(question)?;
-            Some(Loan { question, range, from })
+    /// A question that lends memory at this address to its holder, perhaps: [`Pool::loan`] says so for certain. All are looked through, in
+    /// stretches.
+    pub fn lends(&self, holder: Holder, address: u64) -> Option<Question> {
+        self.records_in_stretches().find_map(|(asker, record)| {
+            let question = Question { asker, ticket: record.waits()? };
+            self.lent_with(question, holder, address).is_some().then_some(question)
         })
+    }
+
+    /// What is lent at this address with a question that its holder has. To be asked when the access list allows nothing, under the lock under
+    /// which what is cached of rights there is forgotten ([`Woken::touched`]).
+    pub fn loan(&self, question: Question, holder: Holder, address: u64) -> Option<Loan> {
+        self.lent_with(question, holder, address)?;
+        // First this is known, then it is looked whether the question is still open: whoever ends it looks here afterwards.
+        self.asker(question)?.touch();
+        let (range, from) = self.lent_with(question, holder, address)?;
+        Some(Loan { question, range, from })
+    }
+
+    fn lent_with(&self, question: Question, holder: Holder, address: u64) -> Option<(Range, Subject)> {
+        let record = self.asker(question).filter(|record| record.held(question.ticket) == Some(holder))?;
+        let (body, from) = record.lent(question)?;
+        let covers = |range: &Range| address >= range.address && address - range.address < range.len;
+        body.lent().find(covers).map(|range| (range, from))
     }
 }

@@ -15,7 +15,7 @@ mod rests;
 mod rights;
 mod users;
 
-use crate::{Body, Caller, Config, Permit, Pool, Received, Reserve, Sender, Share, Whose};
+use crate::{Body, Caller, Config, Holder, Loan, Permit, Pool, Received, Reserve, Sender, Share, Whose};
 use abi::{Error, Rights};
 
 /// Posts 1 and 2 are had by number, 3 to 6 are any.
@@ -76,6 +76,11 @@ pub(super) fn op(received: Received) -> (u32, u64) {
         Received::Message(post, message) => (post, message.body.op),
         other => panic!("{other:?}"),
     }
+}
+
+/// What is lent to a holder there, which it touches.
+pub(super) fn touched(pool: &Pool, holder: Holder, address: u64) -> Option<Loan> {
+    pool.lends(holder, address).and_then(|question| pool.loan(question, holder, address))
 }
 
 /// An account with a small limit.

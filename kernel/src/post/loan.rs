@@ -8,16 +8,23 @@ use crate::thread::Thread;
 use crate::view::{self, Change};
 use abi::Rights;
 use abi::layout::PAGE;
-use ::post::{Holder, Woken};
+use ::post::{Holder, Question, Woken};
+
+/// The question with which this thread has what it touches at an address, perhaps ([`rights`]). Call without locks: interrupts are let in.
+pub fn find(thread: &Thread, domain: &Domain, address: u64) -> Option<Question> {
+    pool().lends(holder(thread, domain)?, address)
+}
+
+fn holder(thread: &Thread, domain: &Domain) -> Option<Holder> {
+    let receiver = thread.part.record();
+    (receiver != 0).then_some(Holder { receiver, domain: domain.number })
+}
 
 /// What is lent to this one at this address in a section, beyond what the list gives it: no more than what who lends it may itself.
 /// To be asked under the lock of the section, under which [`take_back`] makes views forget.
-pub fn rights(thread: &Thread, domain: &Domain, section: &Section, state: &State, address: u64) -> Rights {
-    let receiver = thread.part.record();
-    if receiver == 0 {
-        return Rights::empty();
-    }
-    match pool().loan(Holder { receiver, domain: domain.number }, address) {
+pub fn rights(question: Question, to: (&Thread, &Domain), section: &Section, state: &State, address: u64) -> Rights {
+    let loan = holder(to.0, to.1).and_then(|holder| pool().loan(question, holder, address));
+    match loan {
         // What is taken back is looked for where it begins.
         Some(loan) if section.contains(loan.range.address) => loan.range.rights & state.acl.rights(&loan.from),
         _ => Rights::empty(),

@@ -2,7 +2,7 @@
 //! first; those whose interleavings are too many (`many`), under all in which threads are interrupted a few times (`few`). What `race` has at random is larger.
 
 use super::*;
-use crate::{Back, Holder, Woken};
+use crate::{Back, Woken};
 use shuttle::scheduler::DfsScheduler;
 use shuttle::sync::Arc;
 use shuttle::{Config as How, Runner, thread};
@@ -338,7 +338,7 @@ fn a_loan_and_an_answer_that_is_there_already() {
                 let Ok(Received::Message(..)) = pool.receive(&[to], &server.by(), false) else { return };
                 {
                     let mut mapped = mapped.lock().unwrap();
-                    *mapped = pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
+                    *mapped = touched(&pool, Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
                 }
                 let woken = pool.send(&back, &server.by(), &body(7), 0).unwrap();
                 woken.into_iter().for_each(|woken| end(woken, &mapped));
@@ -372,7 +372,7 @@ fn a_loan_and_the_end_of_the_wait() {
             let (pool, mapped) = (pool.clone(), mapped.clone());
             move || {
                 let mut mapped = mapped.lock().unwrap();
-                *mapped = pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
+                *mapped = touched(&pool, Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
                 *mapped
             }
         });
@@ -383,6 +383,6 @@ fn a_loan_and_the_end_of_the_wait() {
         }
         let had = touches.join().unwrap();
         assert!(!*mapped.lock().unwrap(), "it is mapped when the wait is over (had: {had})");
-        assert_eq!(pool.loan(Holder { receiver: server.receiver, domain: 1 }, AT), None);
+        assert_eq!(touched(&pool, Holder { receiver: server.receiver, domain: 1 }, AT), None);
     });
 }
