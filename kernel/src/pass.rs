@@ -77,13 +77,13 @@ pub fn unpark(thread: &Arc<Thread>) -> bool {
 /// The same for one that is about to be put aside, perhaps: on another processor, or on its way there. Whether it is ready now,
 /// or will be as soon as it is put aside.
 pub fn call_back(thread: &Arc<Thread>) -> bool {
-    let (runs, goes_on) = {
+    let (runs, goes_on, processor) = {
         let mut wait = thread.wait.lock();
         let phase = wait.life.phase();
         // A message has come: it may have gone on by the short way, on a processor that has not written that down.
         let goes_on = phase == Phase::Waiting && post::is_over(thread, wait.ticket);
         wait.woken |= phase == Phase::Running || goes_on;
-        (phase == Phase::Running, goes_on)
+        (phase == Phase::Running, goes_on, &machine().processors[thread.processor.load(Ordering::SeqCst)])
     };
     if goes_on {
         machine().processors.iter().for_each(Processor::look_around);
@@ -92,7 +92,7 @@ pub fn call_back(thread: &Arc<Thread>) -> bool {
     if !runs {
         return unpark(thread);
     }
-    machine().processors[thread.processor.load(Ordering::Relaxed)].look_around();
+    processor.look_around();
     true
 }
 

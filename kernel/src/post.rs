@@ -15,6 +15,7 @@ use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of
 use abi::section::kind;
 use abi::{Error, Rights};
 use ::acl::Subject;
+use ::sched::Phase;
 use ::post::{
     Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, Sender, Step,
     Woken,
@@ -458,12 +459,17 @@ pub fn is_over(thread: &Thread, ticket: u64) -> bool {
     record != 0 && is_wait(thread, ticket) && pool().waits(record).is_none()
 }
 
-/// Ends a wait for a message by something else. Whether it did: a message may have come first.
-pub fn interrupt(thread: &Thread, error: Error) -> bool {
-    let record = thread.part.record();
-    if record == 0 {
-        return false;
-    }
-    let woken = pool().waits(record).and_then(|ticket| pool().interrupt(record, ticket, error));
+/// Ends this wait for a message by something else. Whether it did: a message may have come first.
+pub fn interrupt(thread: &Thread, ticket: u64, error: Error) -> bool {
+    let (record, waits) = {
+        // As long as it waits nobody else has its record, and a wait of that is this one.
+        let wait = thread.wait.lock();
+        if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
+            return false;
+        }
+        let record = thread.part.record();
+        (record, if record == 0 { None } else { pool().waits(record) })
+    };
+    let woken = waits.and_then(|ticket| pool().interrupt(record, ticket, error));
     woken.map(wake).is_some()
 }

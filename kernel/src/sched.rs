@@ -27,7 +27,7 @@ use abi::trace::kind;
 use abi::Error;
 use abi::sched::{Event, event, op, ready as why};
 use abi::task::state;
-use ::sched::{BEAT_NS, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
+use ::sched::{BEAT_NS, Key, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
 use alloc::sync::Arc;
 use arch::context::{PAGE_FAULT, Registers, Resume};
 use arch::{cpu, log_out, time};
@@ -132,7 +132,7 @@ pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bo
         && post::is_wait(thread, ticket)
     {
         // A message may have come first; then that is what it wakes with.
-        return post::interrupt(thread, error);
+        return post::interrupt(thread, ticket, error);
     }
     // Who waits for a page makes no call: nothing of it changes.
     wake_with(thread, ticket, |registers| {
@@ -187,13 +187,17 @@ fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Op
         }
         let left = how(&mut wait.life)?;
         thread.card.rise();
-        (left, [wait.timer.take(), wait.grace.take()])
+        (left, wait.take_timers())
     };
+    cancel(timers);
+    Some(left)
+}
+
+/// Timers of a wait that is over: they would stay until they are due, which may be never. Call without locks.
+pub fn cancel(timers: [Option<(usize, Key)>; 2]) {
     for (processor, key) in timers.into_iter().flatten() {
-        // It would stay until it is due, which may be never.
         machine().processors[processor].timers(|timers| timers.cancel(key));
     }
-    Some(left)
 }
 
 /// The timer interrupt.
@@ -253,7 +257,7 @@ pub fn leave() -> Resume {
         let current = here.local.hold().current.clone();
         if let Some(thread) = &current {
             thread.leave_callbacks();
-            if !thread.card.is_parked() && thread.may_end() {
+            if !thread.card.is_parked() && thread.may_end() && !thread.is_given_something() {
                 thread.end(abi::Error::Killed.word());
                 // The next one may end, too: of a task that was killed, all do.
                 breathe();

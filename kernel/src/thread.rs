@@ -15,18 +15,18 @@ use crate::info::{self, ThreadSlot, word};
 use crate::info::user::OwnThreadSlot;
 use crate::machine::machine;
 use crate::mbcf::signal::Due;
-use crate::pager::{self, Areas, Asked, OwnPatience, Standing};
-use crate::place::{self, Group};
+use crate::pager::{Areas, Asked, OwnPatience, Standing};
+use crate::place::Group;
 use crate::post;
 use crate::processor::here;
 use crate::sched;
-use crate::seat::{self, NO_SEAT};
+use crate::seat::NO_SEAT;
 use crate::section::Section;
 use crate::section::valid::Last;
 use crate::task::Task;
 use crate::view::View;
 use crate::wait::{self, Waiters};
-use crate::watch::{self, Watches};
+use crate::watch::Watches;
 use crate::trace;
 use abi::trace::kind;
 use abi::refusal::Object;
@@ -110,6 +110,13 @@ pub struct Wait {
     pub woken: bool,
     /// A message has ended its wait, which its processor has not written down yet.
     pub posted: bool,
+}
+
+impl Wait {
+    /// What else would have ended a wait that is over, to be [cancelled](sched::cancel).
+    pub fn take_timers(&mut self) -> [Option<(usize, ::sched::Key)>; 2] {
+        [self.timer.take(), self.grace.take()]
+    }
 }
 
 pub struct Thread {
@@ -418,54 +425,6 @@ impl Thread {
     /// For how long it has run, ns.
     pub fn ran(&self) -> u64 {
         self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst))
-    }
-
-    /// Ends the thread, on the processor that it runs on.
-    pub fn end(self: &Arc<Thread>, code: u64) {
-        if !self.wait.lock().life.end() {
-            return;
-        }
-        here().attend();
-        trace::note(kind::THREAD_END, self.number, code);
-        seat::ended(self);
-        let mut left = Vec::new();
-        let (domains, gone) = {
-            let mut inner = self.inner.lock();
-            while let Some((_, more)) = inner.pop() {
-                left.extend(more);
-            }
-            // Its roots are about to go.
-            arch::gate::load_root(arch::tables::kernel_root());
-            self.task.release(Resource::Frames, inner.gate.owned());
-            inner.leads.clear();
-            let gone = core::mem::take(&mut inner.gone);
-            (core::mem::take(&mut inner.domains), gone)
-        };
-        let retire = |domain: &Arc<Domain>| {
-            retire(domain);
-            sched::breathe();
-        };
-        gone.iter().for_each(retire);
-        drop(gone);
-        left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
-        drop(left);
-        domains.iter().flatten().for_each(retire);
-        sched::in_stretches(domains.into_iter().flatten(), |domain| domain.retire_view());
-        wait::forget(self);
-        place::leave_group(self);
-        post::thread_ended(self);
-        // Before anybody is told: who has joined it may start another one.
-        self.task.release(Resource::Threads, 1);
-        // First its task knows the code, then the thread is gone: who asks finds one or the other.
-        self.task.remember_end(self.number, code);
-        *self.exit.lock() = Some(code);
-        machine().threads.remove(self.number);
-        MACHINE.threads.fetch_sub(1, Ordering::Relaxed);
-        self.shown.hide();
-        self.own.hide();
-        self.task.thread_gone(self.number, code);
-        self.waiters.wake_all();
-        watch::ended(self);
     }
 
     /// The exit code of a thread that has ended.

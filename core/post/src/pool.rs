@@ -407,10 +407,16 @@ impl Pool {
         }
     }
 
-    /// The thread has ended. It waits for nothing any more, and whoever asked it hears `Dead`.
-    pub fn close_receiver(&self, number: u32, wake: impl FnMut(Woken)) {
-        self.holders_gone(|holder| holder.receiver == number, wake);
+    /// The thread has ended. It waits for nothing any more, what it has lent is over, and whoever asked it hears `Dead`.
+    pub fn close_receiver(&self, number: u32, mut wake: impl FnMut(Woken)) {
         let receiver = self.receiver(number);
+        if let Some(ticket) = receiver.waits()
+            && let Some(woken) = self.interrupt(number, ticket, Error::Killed)
+        {
+            wake(woken);
+            receiver.rest(ticket);
+        }
+        self.holders_gone(|holder| holder.receiver == number, wake);
         receiver.thread.store(0, Ordering::Relaxed);
         self.timer_is_set(number, 0);
         receiver.no_limit();

@@ -131,10 +131,13 @@ impl Life {
         waiting
     }
 
-    /// It ends. Whether it had not before.
-    pub fn end(&mut self) -> bool {
-        let lived = self.phase != Phase::Ended;
-        self.phase = Phase::Ended;
-        lived
+    /// It ends on processor `at`, where it runs, or has begun to wait. Whether it does: one that is ready, or runs elsewhere by now, is
+    /// for whoever takes it up to end.
+    pub fn end(&mut self, at: usize) -> bool {
+        let ends = self.at == at && matches!(self.phase, Phase::Running | Phase::Waiting);
+        if ends {
+            self.phase = Phase::Ended;
+        }
+        ends
     }
 }

@@ -204,6 +204,22 @@ proptest! {
     }
 }
 
+/// A thread ends where it runs, or has begun to wait. Who was made ready meanwhile, and may run elsewhere by now, does not.
+#[test]
+fn a_thread_ends_once_and_where_it_is() {
+    let mut life = Life::new();
+    let turn = life.ready().unwrap();
+    assert!(!life.end(0), "it is ready");
+    life.claim(turn, 1).unwrap();
+    assert!(!life.end(0), "it runs elsewhere");
+    assert!(life.wait());
+    let turn = life.ready().unwrap();
+    assert!(!life.end(1), "somebody has made it ready");
+    life.claim(turn, 2).unwrap();
+    assert!(!life.end(1) && life.wait() && life.end(2) && !life.end(2));
+    assert_eq!(life.phase(), Phase::Ended);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 

@@ -362,7 +362,8 @@ pub fn finish_short(thread: &Arc<Thread>) {
 /// The short way has met this thread here. If it waited, it has gone on.
 pub fn goes_on(thread: &Thread, here: &Processor) {
     let resumed = {
-        let resumed = thread.wait.lock().life.resume(here.index);
+        let mut wait = thread.wait.lock();
+        let resumed = wait.life.resume(here.index);
         if resumed {
             thread.processor.store(here.index, Ordering::SeqCst);
             thread.shows(abi::task::state::RUNNING);
@@ -372,7 +373,10 @@ pub fn goes_on(thread: &Thread, here: &Processor) {
     if resumed {
         thread.part.wait.store(0, Ordering::SeqCst);
         thread.on_processor.store(true, Ordering::SeqCst);
-        thread.processor.store(here.index, Ordering::SeqCst);
+        if thread.is_killed() {
+            // Whoever has killed it may have told the processor where it was before.
+            here.attend();
+        }
     }
 }
 

@@ -1,17 +1,29 @@
 //! Threads that are to end, and how long their callees may take.
 
 use super::{Inner, Thread};
-use crate::epc;
+use crate::domain::{Domain, retire};
+use crate::epc::{self, More};
 use crate::machine::machine;
+use crate::pager;
 use crate::pass;
+use crate::place;
+use crate::post;
 use crate::processor::{Processor, here};
 use crate::sched;
+use crate::seat;
+use crate::trace;
+use crate::wait;
+use crate::watch;
 use abi::Error;
 use abi::gate::attention;
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, USER_SYSTEM};
-use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
+use abi::trace::kind;
 use ::sched::Phase;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::shown::MACHINE;
+use core::sync::atomic::Ordering;
+use quota::Resource;
 
 /// Where a thread is, for who would end it.
 #[derive(PartialEq)]
@@ -52,12 +64,12 @@ impl Thread {
         self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
         self.kill_deadline.store(deadline, Ordering::SeqCst);
         self.inner.lock().gate.tell(attention::KILLED);
-        let processor = &machine().processors[self.processor.load(Ordering::Relaxed)];
-        processor.attend();
-        let ticket = {
+        let (ticket, processor) = {
             let wait = self.wait.lock();
-            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+            let processor = &machine().processors[self.processor.load(Ordering::SeqCst)];
+            ((wait.life.phase() == Phase::Waiting).then_some(wait.ticket), processor)
         };
+        processor.attend();
         match ticket {
             Some(ticket) => {
                 if !self.in_own_text(&mut self.inner.lock()) {
@@ -74,7 +86,7 @@ impl Thread {
         }
     }
 
-    fn place(&self, inner: &mut Inner) -> Place {
+    fn whereabouts(&self, inner: &mut Inner) -> Place {
         inner.sync();
         let depth = inner.depth();
         if depth == 0 {
@@ -93,7 +105,7 @@ impl Thread {
     }
 
     fn in_own_text(&self, inner: &mut Inner) -> bool {
-        self.place(inner) == Place::Own
+        self.whereabouts(inner) == Place::Own
     }
 
     /// On the way out of the kernel, of the running thread: if it is killed, what a callee of its has called of its own program ends at once, and
@@ -102,7 +114,7 @@ impl Thread {
         if !self.is_killed() || self.card.is_parked() {
             return;
         }
-        while self.place(&mut self.inner.lock()) == Place::Callback {
+        while self.whereabouts(&mut self.inner.lock()) == Place::Callback {
             let waits = {
                 let wait = self.wait.lock();
                 match wait.life.phase() {
@@ -128,6 +140,17 @@ impl Thread {
         self.is_killed() && (self.grace_left(arch::time::now()) == 0 || self.in_own_text(&mut self.inner.lock()))
     }
 
+    /// Of one that is killed, and may have begun to wait for a message: that wait ends first, or a message, or a question's answer, would go to a thread
+    /// that is no more. Whether it did wait; whoever has ended that makes it ready, this or who has just sent something.
+    pub fn is_given_something(self: &Arc<Thread>) -> bool {
+        let ticket = {
+            let wait = self.wait.lock();
+            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+        };
+        let ticket = ticket.filter(|ticket| post::is_wait(self, *ticket));
+        ticket.inspect(|ticket| _ = sched::wake(self, *ticket, Err(Error::Killed))).is_some()
+    }
+
     /// The time is over even for a callee: of a killed thread, or of one that waits in a text that has ended. It may have left that since.
     pub fn grace_over(self: &Arc<Thread>) {
         let ticket = {
@@ -148,5 +171,59 @@ impl Thread {
     pub fn end_of_grace(&self) {
         [&self.kill_deadline, &self.kill_turn].into_iter().for_each(|limit| limit.store(0, Ordering::SeqCst));
         machine().processors[self.processor.load(Ordering::Relaxed)].attend();
+    }
+
+    /// Ends the thread, on the processor that it runs on, or has begun to wait on: unless somebody has made it ready meanwhile, and whoever takes
+    /// it up comes here again.
+    pub fn end(self: &Arc<Thread>, code: u64) {
+        let timers = {
+            let mut wait = self.wait.lock();
+            if !wait.life.end(here().index) {
+                return;
+            }
+            wait.take_timers()
+        };
+        sched::cancel(timers);
+        here().attend();
+        trace::note(kind::THREAD_END, self.number, code);
+        seat::ended(self);
+        let mut left = Vec::new();
+        let (domains, gone) = {
+            let mut inner = self.inner.lock();
+            while let Some((_, more)) = inner.pop() {
+                left.extend(more);
+            }
+            // Its roots are about to go.
+            arch::gate::load_root(arch::tables::kernel_root());
+            self.task.release(Resource::Frames, inner.gate.owned());
+            inner.leads.clear();
+            let gone = core::mem::take(&mut inner.gone);
+            (core::mem::take(&mut inner.domains), gone)
+        };
+        let retire = |domain: &Arc<Domain>| {
+            retire(domain);
+            sched::breathe();
+        };
+        gone.iter().for_each(retire);
+        drop(gone);
+        left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
+        drop(left);
+        domains.iter().flatten().for_each(retire);
+        sched::in_stretches(domains.into_iter().flatten(), |domain| domain.retire_view());
+        wait::forget(self);
+        place::leave_group(self);
+        post::thread_ended(self);
+        // Before anybody is told: who has joined it may start another one.
+        self.task.release(Resource::Threads, 1);
+        // First its task knows the code, then the thread is gone: who asks finds one or the other.
+        self.task.remember_end(self.number, code);
+        *self.exit.lock() = Some(code);
+        machine().threads.remove(self.number);
+        MACHINE.threads.fetch_sub(1, Ordering::Relaxed);
+        self.shown.hide();
+        self.own.hide();
+        self.task.thread_gone(self.number, code);
+        self.waiters.wake_all();
+        watch::ended(self);
     }
 }

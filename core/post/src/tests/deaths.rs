@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, random};
 use super::*;
-use crate::{Back, Holder};
+use crate::Back;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 
@@ -222,5 +222,50 @@ fn messages_outlive_their_sender_and_their_server() {
         assert_eq!(op(machine.end_of_wait(&asker, asked.received)), (0, 7), "it has noticed nothing");
         // Now the account is free, with its share.
         assert!(machine.pool.open_account(Share::System(8)).is_ok());
+    });
+}
+
+/// A thread that has ended without its wait being ended is no receiver any more; who has its record next waits for its own messages only.
+#[test]
+fn who_ends_in_the_middle_of_a_wait_receives_nothing() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let paid = account(&pool, 4);
+        let (me, dies) = (Who::new(&pool, 1, paid), Who::new(&pool, 2, paid));
+        let [first, second] = [1, 2].map(|number| allow(&pool, pool.get(number, SYSTEM).unwrap()));
+        let waits = |who: &Who, post| matches!(pool.receive(&[post], &who.by(), false), Ok(Received::Waits(_)));
+        assert!(waits(&dies, first));
+        let mut woken = Vec::new();
+        pool.close_receiver(dies.receiver, |who| woken.push(who.thread));
+        assert_eq!(woken, [2], "what it has lent is to be taken back");
+        let next = Who::new(&pool, 3, paid);
+        assert_eq!(next.receiver, dies.receiver, "the record that was given back");
+        assert!(waits(&next, second));
+        assert!(pool.send(&first, &me.by(), &body(7), 0).unwrap().is_none(), "nobody waits there");
+        assert_eq!(op(pool.receive(&[first], &me.by(), false).unwrap()), (1, 7));
+        let to = pool.send(&second, &me.by(), &body(8), 0).unwrap().expect("one waits there");
+        assert_eq!(to.thread, 3);
+        assert_eq!(pool.collect(next.receiver).map(op), Some((2, 8)));
+    });
+}
+
+/// The same of who asks and lends: what it has lent is not had any more, and there is nobody to answer.
+#[test]
+fn who_ends_in_the_middle_of_a_question_lends_nothing() {
+    alone(|| {
+        let pool = Pool::new(CONFIG);
+        let paid = account(&pool, 4);
+        let (server, dies) = (Who::new(&pool, 1, paid), Who::new(&pool, 2, paid));
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        let lends = Body { words: [0x1000, 8, 0, 0, 0, 0], lend: 1, ..body(1) };
+        pool.ask(&post, &dies.by(), &lends).unwrap();
+        let Ok(Received::Message(1, message)) = pool.receive(&[post], &server.by(), false) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        let holder = Holder { receiver: server.receiver, domain: 1 };
+        assert!(touched(&pool, holder, 0x1000).is_some());
+        let mut back = Vec::new();
+        pool.close_receiver(dies.receiver, |woken| back.push(woken.touched));
+        assert_eq!((back, touched(&pool, holder, 0x1000)), (vec![true], None));
+        assert!(pool.answer(question, &server.by(), &body(2)).is_err());
     });
 }

@@ -181,7 +181,7 @@ impl Machine {
             }
             Step::End(at) => {
                 if let Some(thread) = self.processors[at].running.take() {
-                    assert!(self.lives[thread].end());
+                    assert!(self.lives[thread].end(at));
                 }
             }
             Step::Sit(at) => self.sit(at),

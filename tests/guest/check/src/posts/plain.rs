@@ -231,7 +231,7 @@ pub fn a_limit_is_the_same_each_time() -> Outcome {
 pub fn a_killed_receiver_takes_nothing() -> Outcome {
     static HERE: AtomicU64 = AtomicU64::new(0);
     let post = post()?;
-    for round in 1..=20 {
+    for round in 1..=60 {
         post.send(1, WORDS, None).map_err(doing("sending"))?;
         post.send(1, WORDS, None).map_err(doing("sending"))?;
         let receiver = move || {
@@ -243,10 +243,14 @@ pub fn a_killed_receiver_takes_nothing() -> Outcome {
         if round % 2 == 0 {
             until(&HERE, round);
         } else {
-            // On its way into the wait, or wherever it is.
-            while HERE.load(Ordering::SeqCst) < round {
-                thread::yield_now();
+            // On its way into the wait, or wherever it is: a little later each time.
+            for looks in 1_u64.. {
+                if HERE.load(Ordering::SeqCst) >= round {
+                    break;
+                }
+                if looks.is_multiple_of(1000) { thread::yield_now() } else { core::hint::spin_loop() }
             }
+            (0..round * 20).for_each(|_| core::hint::spin_loop());
         }
         receiver.kill().map_err(doing("killing"))?;
         receiver.join().map_err(doing("joining"))?;
