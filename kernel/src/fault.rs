@@ -92,8 +92,9 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
             (Stopped::Out, Some(at)) if arch::gate::is_state(at) && inner.depth() > 0 => None,
             // The register was not what the table says now, or the program steps: it goes on.
             (_, None) if inner.vector == 6 && has(feature::PKU) || inner.vector == 1 => return,
-            // Only the kernel can return through this frame.
-            (Stopped::KernelFrame, None) => None,
+            // Only the kernel can return through this frame: by its mark, or because its address is none. That is found out at the jump or at
+            // its target, and is not the callee's fault: whoever has called with that address has it as his own.
+            (Stopped::KernelFrame, _) => None,
             _ => Some(inner.domain.clone()),
         }
     };

@@ -426,6 +426,8 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     let now = time::now();
     // A killed one may be back, or in a callback, without the kernel.
     let grace = thread.is_killed().then(|| now + thread.grace_left(now).min(BEAT_NS)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));
+    // Likewise one that is late with a fault, and in the system's text yet.
+    let grace = grace.or_else(|| thread.is_late.load(Ordering::SeqCst).then_some(now + BEAT_NS));
     let grace = grace.or_else(|| thread.due.looks_in().map(|ns| now + ns));
     if grace.is_some() {
         // On each way out from now on: the callee may have returned.

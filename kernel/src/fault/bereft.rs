@@ -52,9 +52,9 @@ impl Bereft {
         self.0.iter().any(|call| now >= call.began.now + CALLEE_GRACE_NS)
     }
 
-    /// The outermost that has had its time: how deep it is.
-    pub fn late(&self) -> Option<usize> {
-        self.0.iter().find(|call| call.is_late).map(|call| call.depth)
+    /// The outermost that has had its time: how deep it is, and since when.
+    pub fn late(&self) -> Option<(usize, Time)> {
+        self.0.iter().find(|call| call.is_late).map(|call| (call.depth, call.began))
     }
 }
 

@@ -10,12 +10,13 @@ use crate::machine::machine;
 use crate::pass;
 use crate::processor::Processor;
 use crate::sched::{self, Timeout};
+use crate::seat;
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use abi::frame::{Frame as Stopped, reason};
 use abi::gate::record;
 use abi::layout::SPACE_END;
-use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TURNS, Exit};
+use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, Exit};
 use ::sched::Phase;
 use alloc::sync::Arc;
 use arch::context::Registers;
@@ -221,17 +222,33 @@ pub fn end_late(thread: &Arc<Thread>) -> Option<Exit> {
         let inner = thread.inner.lock();
         (inner.handled.iter().find(|one| one.is_late).copied(), inner.bereft.late())
     };
-    let depth = || thread.inner.lock().depth();
-    if let Some(ended) = ended
+    if let Some((ended, began)) = ended
         && late.is_none_or(|late| ended <= late.call.depth)
     {
         // The last of these passes the calls of texts that have ended, down to who is left to be told.
-        while depth() > ended && epc::unwind(thread, Error::Dead) {}
+        unwind_to(thread, ended, began, Error::Dead);
         return None;
     }
     let late = late?;
-    while depth() > late.call.depth && epc::unwind(thread, Error::Faulted) {}
-    (depth() == late.call.depth).then_some(late.how)
+    unwind_to(thread, late.call.depth, late.began, Error::Faulted);
+    (thread.inner.lock().depth() == late.call.depth).then_some(late.how)
+}
+
+/// Ends the calls deeper than this. But none in the middle of the system's text, or the scheduler's, which may hold a lock of everybody's: the rest
+/// ends when that returns, unless it takes as long as the system's callees of killed callers may.
+fn unwind_to(thread: &Arc<Thread>, depth: usize, began: Time, error: Error) {
+    while thread.inner.lock().depth() > depth {
+        let is_everybodys = bereft::is_in_system(thread) || seat::is_schedulers(&thread.domain().text);
+        if is_everybodys && thread.ran().saturating_sub(began.ran) < CALLEE_TIME_SYSTEM_NS {
+            let inner = &mut *thread.inner.lock();
+            inner.leave_by_kernel(inner.depth());
+            thread.is_late.store(true, Ordering::SeqCst);
+            return;
+        }
+        if !epc::unwind(thread, error) {
+            return;
+        }
+    }
 }
 
 /// Below what the program has on its stack; programs are compiled without a red zone.

@@ -119,7 +119,7 @@ pub fn settled() -> Result<Memory, String> {
 }
 
 /// What is in use when this holds for it. On a busy host the last to end may take their time; what is lost does not come back.
-fn settled_with(holds: impl Fn(&Memory) -> Outcome) -> Result<Memory, String> {
+pub fn settled_with(holds: impl Fn(&Memory) -> Outcome) -> Result<Memory, String> {
     let until = time::now_ns() + 5_000_000_000;
     loop {
         let now = settled()?;

@@ -164,14 +164,18 @@ fn another_user() -> Outcome {
 }
 
 fn limits_are_given() -> Outcome {
-    let limits = Limits { frames: 1000, sections: 60, reserve: 8 << 30, threads: 9 };
+    // (Of the frames this program's own text takes a thousand.)
+    let limits = Limits { frames: 4000, sections: 60, reserve: 8 << 30, threads: 9 };
     let child =
         Command::new(b"bin/check").args(["check", "as", "park"]).limits(limits).spawn().map_err(doing("start"))?;
     let listed = task::list().find(|t| t.task == child.task).ok_or("it is not listed")?;
     same!(listed.limits, limits, "limits");
     same!(listed.payer, musubi::start().task(), "who pays for it, too");
     same!(musubi::ended::text(&listed.name), "check", "name");
-    child.kill().map_err(doing("kill"))
+    child.kill().map_err(doing("kill"))?;
+    let how = child.wait().map_err(doing("wait"))?;
+    same!(how.kind, exit::KILLED, "how it has ended, which can live with them");
+    Ok(())
 }
 
 /// Reads from a pipe that nobody writes to.
