@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::{cpu, fpu};
 use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
+use core::sync::atomic::Ordering;
 
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
 pub const EARNING: u32 = 32;
@@ -387,6 +388,10 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 /// Returns into the caller, or the first one below whose text still lives.
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     thread.due.back();
+    if thread.is_late.load(Ordering::SeqCst) {
+        // It may have come to another processor since that was said: what is late ends where this returns to.
+        here().attend();
+    }
     let mut guard = thread.inner.lock();
     let inner = &mut *guard;
     let mut lent = Vec::new();

@@ -9,22 +9,24 @@ use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
-use musubi::abi::task::{CALLEE_GRACE_NS, Limits, exit};
+use musubi::abi::task::{CALLEE_GRACE_NS, Limits, USER_SYSTEM, exit};
 use musubi::command::Command;
+use musubi::interfaces::passing::PassingClient;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{Skeleton, Values};
 use musubi::rt::{Bound, Gates, Trap, plain_call, section, sync, task, thread, time};
-use musubi::{AclEntry, Caller, Error, Rights, eprintln};
+use musubi::{AclEntry, Caller, Error, Rights, eprintln, names};
 
 pub const CHECKS: &[Check] = &[
     ("a_fault_left_unfinished_is_no_other_texts", left_unfinished),
     ("a_fault_on_the_callers_stack_is_heard", on_the_callers_stack),
     ("a_fault_of_the_callers_stack_is_heard", the_stack_itself),
     ("a_fault_entry_has_its_time", endless_entries),
+    ("who_is_late_in_a_server_leaves_it_whole", late_in_a_server),
     ("a_poor_caller_makes_no_server_fault", || poor_caller(0)),
     ("poor_callers_on_many_threads_make_no_server_fault", || poor_caller(6)),
 ];
@@ -70,10 +72,12 @@ fn left_unfinished() -> Outcome {
 /// For the fault entry that has another program loop: its gate, and where that says so.
 static ENDLESS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// A fault entry that computes for ever, one that waits, or one that calls a program that does not come back.
+/// A fault entry that computes for ever, one that waits, one that calls a program that does not come back; or, again and again, a server of the system's
+/// that has a lock, or the scheduler.
 pub fn endless(kind: u64, gate: u64, word: u64) -> u64 {
     ENDLESS.iter().zip([gate, word]).for_each(|(at, value)| at.store(value, Ordering::SeqCst));
-    [computes as *const () as u64, waits as *const () as u64, calls as *const () as u64][kind as usize]
+    let all = [computes as *const (), waits as *const (), calls as *const (), asks as *const (), passes as *const ()];
+    all[kind as usize] as u64
 }
 
 extern "C" fn computes() -> ! {
@@ -94,6 +98,47 @@ extern "C" fn calls() -> ! {
     let _ = plain_call(gate, six(op::LOOP, &[word]));
     // That is over with the call in which the fault was.
     computes()
+}
+
+extern "C" fn asks() -> ! {
+    loop {
+        let _ = names::lookup("files");
+    }
+}
+
+extern "C" fn passes() -> ! {
+    let (me, passing) = (task::identity().thread, names::lookup("passing").and_then(PassingClient::bind));
+    loop {
+        if let Ok(passing) = &passing {
+            let _ = passing.wake_up(me);
+            let _ = passing.sleep();
+        }
+    }
+}
+
+/// Whoever is late with a fault is most of the time in a server's text, perhaps with its lock: the call in which the fault was is over when that is
+/// left, and the server loses nothing, whom others ask meanwhile.
+fn late_in_a_server() -> Outcome {
+    let server =
+        || task::list().find(|t| t.user == USER_SYSTEM && musubi::ended::text(&t.name) == "names").map(|t| t.task);
+    let before = server().ok_or("no name server")?;
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    same!(peer.call(op::ENDLESS_ENTRY, &[3, 0, 0]), Ok(0), "the entry");
+    let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let asks = move || {
+        while !over.load(Ordering::SeqCst) {
+            let _ = names::lookup("files");
+        }
+    };
+    let asks = thread::spawn(asks, 0).map_err(doing("a thread"))?;
+    for round in 0..4 {
+        same!(in_time(move || peer.call(op::FAULT, &[])), Some(Err(Error::Faulted)), "call {round}");
+        holds!(names::lookup("files").is_ok(), "the name server does not answer after call {round}");
+    }
+    over.store(true, Ordering::SeqCst);
+    asks.join().map_err(doing("join"))?;
+    same!(server(), Some(before), "the name server's task");
+    Ok(())
 }
 
 /// A server whose fault entry does not come to an end holds nobody up for longer than the time that a killed caller's callee has.

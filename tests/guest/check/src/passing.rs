@@ -1,17 +1,20 @@
 //! The scheduler called as a procedure: threads that sleep, wake each other and pass the processor on without a kernel call of
 //! their own (docs/decisions/0007).
 
+use crate::peer::{Peer, op};
 use crate::report::{Check, Outcome, doing};
 use crate::sched::{choose, high_calls, leak, one_priority, switches, with};
 use crate::stretches::exactly;
 use crate::{holds, same};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::task::exit;
 use musubi::interfaces::passing::PassingClient;
 use musubi::rt::Gates;
 use musubi::rt::gate::{Skeleton, Values};
-use musubi::rt::{task, thread, time};
+use musubi::rt::{sched, task, thread, time};
 use musubi::{Caller, Error, names};
 
 pub const CHECKS: &[Check] = &[
@@ -25,6 +28,8 @@ pub const CHECKS: &[Check] = &[
     ("who_passes_to_nobody", to_nobody),
     ("preempted_in_between", preempted),
     ("a_stranger_offers_it", stranger_offers),
+    ("return_addresses_that_are_none", marked),
+    ("late_in_the_scheduler", late),
     ("a_million_switches_by_the_fast_level_alone", a_million),
 ];
 
@@ -268,6 +273,51 @@ fn killed() -> Outcome {
             one.kill().map_err(doing("kill"))?;
             same!(one.join(), Ok(Error::Killed.word()), "the killed thread");
         }
+        alternate(100)
+    })
+}
+
+fn dismissed() -> u64 {
+    sched::seats().map(|seat| seat.dismissed).sum()
+}
+
+/// A caller to whom nobody can return has that fault himself: it is not the scheduler's, whom he has called.
+fn marked() -> Outcome {
+    with("ageing", || {
+        let before = dismissed();
+        let gate = names::lookup("passing").map_err(doing("passing"))?;
+        for tag in [1_u64 << 47, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_0000, 1 << 48, 1 << 63, 1 << 62] {
+            let exit = crate::sections::role(&["attack", "marked", &format!("{gate:#x}"), &format!("{tag:#x}")])?;
+            same!(exit.kind, exit::FAULT, "a call with {tag:#x} added to the return address");
+            same!(dismissed(), before, "schedulers that were put out for that");
+        }
+        alternate(20)
+    })
+}
+
+/// Whoever is late with a fault calls the scheduler again and again, and is most of the time in its text: the call in which the fault was is over
+/// when that is left, and nobody is lost who waits there.
+fn late() -> Outcome {
+    with("ageing", || {
+        let before = dismissed();
+        let peer = leak(Peer::start()?);
+        same!(peer.call(op::ENDLESS_ENTRY, &[4, 0, 0]), Ok(0), "the entry");
+        for round in 0..2 {
+            let told = leak(AtomicBool::new(false));
+            let call = move || {
+                let outcome = peer.call(op::FAULT, &[]);
+                told.store(true, Ordering::SeqCst);
+                thread::exit(u64::from(outcome == Err(Error::Faulted)))
+            };
+            let call = thread::spawn(call, 0).map_err(doing("thread"))?;
+            let until = time::now_ns() + 30_000_000_000;
+            while !told.load(Ordering::SeqCst) {
+                holds!(time::now_ns() < until, "round {round}: its caller was never told");
+                alternate(20)?;
+            }
+            same!(call.join(), Ok(1), "what its caller was told in round {round}");
+        }
+        same!(dismissed(), before, "schedulers that were put out for that");
         alternate(100)
     })
 }

@@ -103,6 +103,7 @@ pub fn cases() -> Vec<Case> {
                 "a_fault_on_the_callers_stack_is_heard",
                 "a_fault_of_the_callers_stack_is_heard",
                 "a_fault_entry_has_its_time",
+                "who_is_late_in_a_server_leaves_it_whole",
                 "a_poor_caller_makes_no_server_fault",
                 "poor_callers_on_many_threads_make_no_server_fault",
             ],

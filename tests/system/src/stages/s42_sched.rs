@@ -133,9 +133,11 @@ pub fn cases() -> Vec<Case> {
                 "who_passes_to_nobody",
                 "preempted_in_between",
                 "a_stranger_offers_it",
+                "return_addresses_that_are_none",
+                "late_in_the_scheduler",
             ],
         )
-        .timeout(240)
+        .timeout(300)
         .placed()
         .spread(),
         checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240),

@@ -175,6 +175,7 @@ pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
         "fault-return" => stopped::fault_return(at(0), at(1)),
         "foreign-return" => stopped::foreign_return(at(0), at(1)),
         "undone" => returns::undone(at(0), at(1)),
+        "marked" => returns::marked(at(0), at(1)),
         _ => 2,
     }
 }
