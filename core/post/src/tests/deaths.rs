@@ -233,7 +233,7 @@ fn who_ends_in_the_middle_of_a_wait_receives_nothing() {
         let paid = account(&pool, 4);
         let (me, dies) = (Who::new(&pool, 1, paid), Who::new(&pool, 2, paid));
         let [first, second] = [1, 2].map(|number| allow(&pool, pool.get(number, SYSTEM).unwrap()));
-        let waits = |who: &Who, post| matches!(pool.receive(&[post], &who.by(), false), Ok(Received::Waits(_)));
+        let waits = |who: &Who, post| matches!(pool.receive(&[post], &who.by(), true), Ok(Received::Waits(_)));
         assert!(waits(&dies, first));
         let mut woken = Vec::new();
         pool.close_receiver(dies.receiver, |who| woken.push(who.thread));

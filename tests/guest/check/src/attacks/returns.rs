@@ -165,19 +165,20 @@ pub fn undone(gate: u64, which: u64) -> i32 {
     0
 }
 
-/// Calls somebody who does not know such a call, when the gate does that, with something added to the return address.
+/// Sleeps by a call of the scheduler, which somebody has ended before it begins, with something added to the return address. By the gate,
+/// where it makes such calls.
 pub fn marked(gate: u64, tag: u64) -> i32 {
+    /// Of `Passing`: `wake_up`. (`through` makes the first call, `sleep`.)
+    const WAKE_UP: u64 = 1;
     let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
-    for _ in 0..super::EARNED {
-        let _ = bound.call(UNKNOWN, [0; 6]);
+    let me = task::identity().thread;
+    for _ in 0..1000 {
+        let _ = bound.call(WAKE_UP, [me, 0, 0, 0, 0, 0]);
     }
     let via = if has_keys(&bound) { GATE } else { ENTER };
-    through(via, slot(bound.binding().number), UNKNOWN, 0, 0, tag);
+    through(via, slot(bound.binding().number), 0, 0, 0, tag);
     0
 }
-
-/// No interface has so many calls.
-const UNKNOWN: u64 = 0x7777;
 
 /// At the bottom of all calls. A gate that took off a frame that is not there would go on with what lies below the frames.
 fn back_without_a_call() -> Outcome {
