@@ -26,7 +26,7 @@ const LOCKS_BESIDE_IDLE: u64 = 10;
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
 /// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
-const MOST_OF_CROWD: u64 = 140;
+const MOST_OF_CROWD: u64 = 145;
 /// Messages to the clock in ten thousand rounds, one in 26.
 const TICKS: u64 = 385;
 
