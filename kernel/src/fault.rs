@@ -130,15 +130,17 @@ fn ended(thread: &Arc<Thread>, domain: &Domain) {
 /// Fills the domain's view for one access, as far as the ACL allows, or what is lent to this thread. `is_mapped`: something is there, but not for
 /// this access.
 fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access, is_mapped: bool) -> Result<(), Denial> {
-    let by_list = fill_as(thread, domain, address, (access, is_mapped), None);
-    match by_list {
-        // Among many waits it takes long to find, so without the section's lock.
-        Err(Denial { cause: cause::DENIED, .. }) => match loan::find(thread, domain, address) {
-            Some(question) => fill_as(thread, domain, address, (access, is_mapped), Some(question)),
-            None => by_list,
-        },
-        _ => by_list,
+    let (mut outcome, mut lent) = (fill_as(thread, domain, address, (access, is_mapped), None), None);
+    while let Err(Denial { cause: cause::DENIED, .. }) = outcome {
+        // Among many waits it takes long to find, so without the section's lock. If that one is over by then, there may be another.
+        let found = loan::find(thread, domain, address);
+        if found.is_none() || found == lent {
+            break;
+        }
+        outcome = fill_as(thread, domain, address, (access, is_mapped), found);
+        lent = found;
     }
+    outcome
 }
 
 /// The same by the list alone, or with what is lent with a question.

@@ -31,8 +31,7 @@ pub fn settle(here: &Processor) {
 fn settle_lap(here: &Processor, lap: Lap) {
     for card in lap {
         let Some(thread) = machine().threads.find(card.number()) else { continue };
-        thread.runs_since(0);
-        thread.has_run(card.take_time());
+        thread.has_stopped(card.take_time());
         post::short::goes_on(&thread, here);
         let is_bearer = card.is_bearer();
         if let Some(registers) = card.take_parked() {

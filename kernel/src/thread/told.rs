@@ -40,7 +40,7 @@ impl Thread {
         self.own.set_each([(word!(OwnThread, posts), first), (word!(OwnThread, posts) + 1, second)]);
     }
 
-    /// It runs since then, beyond what it [has run](Self::has_run); 0: it does not.
+    /// It runs since then, beyond what it had run when it last [stopped](Self::has_stopped).
     #[inline]
     pub fn runs_since(&self, since: u64) {
         self.running_since.store(since, Ordering::SeqCst);
@@ -64,14 +64,6 @@ impl Thread {
         self.running_since.store(0, Ordering::SeqCst);
         let time = self.time_ns.fetch_add(ns, Ordering::Relaxed) + ns;
         self.shown.set_each([(word!(Thread, since), 0), (word!(Thread, time), time)]);
-        self.task.has_run(ns);
-    }
-
-    /// It has run for so many nanoseconds more.
-    #[inline]
-    pub fn has_run(&self, ns: u64) {
-        let time = self.time_ns.fetch_add(ns, Ordering::Relaxed) + ns;
-        self.shown.set(word!(Thread, time), time);
         self.task.has_run(ns);
     }
 
