@@ -17,7 +17,7 @@ use crate::place;
 use crate::post;
 use crate::processor::{Local, Processor, count, here};
 use crate::saved::Saved;
-use crate::seat::{self, Next};
+use crate::seat::{self, NO_SEAT, Next};
 use crate::secret;
 use crate::task::account;
 use crate::thread::{Thread, Wait, answer, seen};
@@ -35,7 +35,7 @@ use core::sync::atomic::Ordering;
 
 /// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
 pub fn ready(thread: Arc<Thread>, turn: u64) {
-    if seat::is_disturbed(&thread, turn) {
+    if seat::errand::is_disturbed(&thread, turn) {
         return;
     }
     let processors = &machine().processors;
@@ -150,8 +150,7 @@ pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
 
 /// The same with registers changed otherwise.
 pub fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) -> bool {
-    let Some(turn) = leave_wait(thread, ticket, Life::ready) else { return false };
-    change(thread.inner.lock().area.registers_mut());
+    let Some(turn) = leave_wait(thread, ticket, Life::ready, change) else { return false };
     trace::note(kind::WAKE, thread.number, turn);
     ready(thread.clone(), turn);
     true
@@ -161,8 +160,10 @@ pub fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
 /// ready (K1-30, 50).
 pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
     let here = here();
-    if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(())).is_some() {
-        change(thread.inner.lock().area.registers_mut());
+    if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
+        // It decides on another one, and has begun to wait.
+        wake_with(thread, ticket, change);
+    } else if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(()), change).is_some() {
         here.local.hold().handed = Some(thread.clone());
         trace::note(kind::HAND_OVER, thread.number, 0);
         here.attend();
@@ -173,19 +174,24 @@ pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
 pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
     let here = here();
     let resume = |life: &mut Life| life.resume(here.index).then(|| thread.shows(state::RUNNING));
-    if leave_wait(thread, ticket, resume).is_some() {
-        change(thread.inner.lock().area.registers_mut());
-    }
+    leave_wait(thread, ticket, resume, change);
 }
 
-/// Ends a wait, if the thread is still in it, in one of the ways to do so.
-fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>) -> Option<T> {
+/// Ends a wait, if the thread is still in it, in one of the ways to do so. What it goes on with is there before anybody can have it: who puts a
+/// scheduler out looks for all that are ready, and a scheduler may guess a turn.
+fn leave_wait<T>(
+    thread: &Thread,
+    ticket: u64,
+    how: impl FnOnce(&mut Life) -> Option<T>,
+    change: impl FnOnce(&mut Registers),
+) -> Option<T> {
     let (left, timers) = {
         let mut wait = thread.wait.lock();
         if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
             return None;
         }
         let left = how(&mut wait.life)?;
+        change(thread.inner.lock().area.registers_mut());
         thread.card.rise();
         (left, wait.take_timers())
     };

@@ -1,7 +1,7 @@
 //! Who decides instead of the round robin: events to the scheduler that sits in a processor's seat, its answers, and what
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
-mod errand;
+pub mod errand;
 mod shown;
 pub mod wishes;
 
@@ -485,15 +485,4 @@ pub fn ended(thread: &Thread) {
     }
     // What it has agreed on is given back when this is read, so it has to be.
     tell(Event { kind: event::ENDED, thread: thread.number, ..Event::default() }, Weight::Heavy);
-}
-
-/// One who sits in a seat was made ready by somebody else: it is being killed. Whether it was such a thread.
-pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
-    let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
-    thread.processor.store(p.index, Ordering::Relaxed);
-    p.office.accuse(Reason::Ended);
-    p.queue.push((thread.clone(), turn));
-    p.make_room();
-    p.poke();
-    true
 }

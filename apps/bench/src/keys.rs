@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::gate::grade;
 use musubi::abi::layout::SPACE_END;
-use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::abi::task::KeyUse;
 use musubi::interfaces::measure::MeasureClient;
@@ -20,6 +20,7 @@ use musubi::{AclEntry, Error, Rights};
 const TURNS: [(usize, usize); 5] = [(1, 1000), (8, 500), (15, 200), (40, 100), (1000, 10)];
 /// Entries of the list besides the one that gives the right.
 const ENTRIES: [u64; 4] = [1, 10, 100, 1000];
+const _: () = assert!(ENTRIES[ENTRIES.len() - 1] + 2 <= ACL_MAX as u64, "besides the one that changes and the owner's");
 const ROUNDS: usize = 100;
 /// Servers of which some have a key and some have none.
 const SOME_HAVE: usize = 40;
@@ -173,7 +174,7 @@ fn lists(report: &Report) -> Result<(), Error> {
 fn list(report: &Report, what: &str, entry: fn(u64, Rights) -> AclEntry) -> Result<(), Error> {
     for entries in ENTRIES {
         let mut section = Section::create(4096, 0, kind::DATA, 0)?;
-        for id in 0..entries.min(musubi::abi::rights::ACL_MAX as u64 - 2) {
+        for id in 0..entries {
             section::grant(section.base(), &entry(id, Rights::READ))?;
         }
         section.bytes_mut().fill(1);

@@ -414,6 +414,15 @@ fn the_latest_wish_of_each_thread_is_kept() {
     let latest: std::collections::BTreeMap<u64, u64> =
         numbers.iter().map(|thread| (*thread, (thread + 39) % 32)).collect();
     assert_eq!(heard, latest);
-    let had = (1..=THREADS as u64 + 1).filter(|thread| wishes.put(Asked { thread: *thread, level: 1 })).count();
-    assert_eq!(had, THREADS);
+    // Whatever their numbers are: many of one hash, too, as far as its lower bits go.
+    for apart in [1, 1 << 20, 1 << 40, 0xf1de_83e1_9937_733d] {
+        let thread = |n: u64| n.wrapping_mul(apart);
+        for round in 0..2 {
+            let had =
+                (1..=THREADS as u64 + 1).filter(|n| wishes.put(Asked { thread: thread(*n), level: round })).count();
+            assert_eq!(had, THREADS, "{apart:#x}");
+        }
+        let all: Vec<Asked> = std::iter::from_fn(|| wishes.first().inspect(|_| wishes.pop())).collect();
+        assert_eq!(all, (1..=THREADS as u64).map(|n| Asked { thread: thread(n), level: 1 }).collect::<Vec<_>>());
+    }
 }

@@ -3,13 +3,7 @@
 
 use crate::{Asked, THREADS};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
-const PLACES_BITS: u32 = (2 * THREADS).ilog2();
-const PLACES: usize = 1 << PLACES_BITS;
-/// How far from its place a thread's wish may be noted.
-const NEAR: usize = 16;
-const NOWHERE: u64 = u64::MAX;
+use hashbrown::HashTable;
 
 /// The wishes of one processor's threads, the oldest first. Takes no memory once it is made.
 #[derive(Clone, Debug)]
@@ -17,9 +11,8 @@ pub struct Wishes {
     waiting: VecDeque<Asked>,
     /// How many were taken out so far.
     taken: u64,
-    /// Where a thread's wish stands, counted from the first one ever, at one of the places near its number. Only where all of those are others' it
-    /// may stand twice, the latest last.
-    places: Vec<(u64, u64)>,
+    /// Where each thread's wish stands, counted from the first one ever.
+    places: HashTable<u64>,
 }
 
 impl Default for Wishes {
@@ -31,29 +24,31 @@ impl Default for Wishes {
 impl Wishes {
     #[must_use]
     pub fn new() -> Wishes {
-        // Memory is had by touching it.
+        // Memory is had by touching it. The table has places enough for what is taken out to be cleared away without more.
         let mut waiting = VecDeque::with_capacity(THREADS);
         waiting.resize(THREADS, Asked { thread: u64::MAX, level: u64::MAX });
         waiting.clear();
-        Wishes { waiting, taken: 0, places: alloc::vec![(0, NOWHERE); PLACES] }
+        let mut places = HashTable::with_capacity(2 * THREADS);
+        for n in 0..2 * THREADS as u64 {
+            places.insert_unique(spread(n), n, |n| spread(*n));
+        }
+        places.clear();
+        Wishes { waiting, taken: 0, places }
     }
 
     /// One more. Whether there was room.
     pub fn put(&mut self, asked: Asked) -> bool {
-        let stands = |place: &(u64, u64)| place.1 != NOWHERE && place.1 >= self.taken;
-        let first = home(asked.thread);
-        let places = || (0..NEAR).map(|step| (first + step) % PLACES);
-        let own = places().find(|at| self.places[*at].0 == asked.thread && stands(&self.places[*at]));
-        if let Some(own) = own {
-            self.waiting[(self.places[own].1 - self.taken) as usize].level = asked.level;
+        let Wishes { waiting, taken, places } = self;
+        let thread = |at: &u64| waiting[(at - *taken) as usize].thread;
+        if let Some(at) = places.find(spread(asked.thread), |at| thread(at) == asked.thread) {
+            waiting[(at - *taken) as usize].level = asked.level;
             return true;
         }
-        if self.waiting.len() == THREADS {
+        if waiting.len() == THREADS {
             return false;
         }
-        let at = places().find(|at| !stands(&self.places[*at])).unwrap_or(first);
-        self.places[at] = (asked.thread, self.taken + self.waiting.len() as u64);
-        self.waiting.push_back(asked);
+        places.insert_unique(spread(asked.thread), *taken + waiting.len() as u64, |at| spread(thread(at)));
+        waiting.push_back(asked);
         true
     }
 
@@ -64,11 +59,17 @@ impl Wishes {
 
     /// Takes the oldest out.
     pub fn pop(&mut self) {
-        self.taken += u64::from(self.waiting.pop_front().is_some());
+        let Some(asked) = self.first() else { return };
+        if let Ok(place) = self.places.find_entry(spread(asked.thread), |at| *at == self.taken) {
+            place.remove();
+        }
+        self.waiting.pop_front();
+        self.taken += 1;
     }
 }
 
-/// Where a thread's places begin: numbers are given in turn, and those that follow each other are not to stand in each other's way.
-fn home(thread: u64) -> usize {
-    (thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES_BITS)) as usize
+/// Numbers are given in turn: those that follow each other are not to stand in each other's way, and the table looks at the upper bits too.
+fn spread(thread: u64) -> u64 {
+    let mixed = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
 }

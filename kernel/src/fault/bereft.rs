@@ -66,12 +66,12 @@ pub fn is_in_system(thread: &Thread) -> bool {
 /// A text has ended. If the thread is in calls of it, what these have called has its time from now on. (Who is on top of the stack falls
 /// out by itself; nobody waits for a thread's own program, which is not called.) Whether it is in any.
 pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
-    let mut guard = thread.inner.lock();
-    let inner = &mut *guard;
-    if !inner.numbers.contains_key(&text.base) {
+    if !thread.inner.lock().numbers.contains_key(&text.base) {
         return false;
     }
+    // Before the lock of its inner part: whoever wakes it takes that within the one that this takes.
     let began = Time::of(thread);
+    let inner = &mut *thread.inner.lock();
     let is_inside = (1..=inner.depth()).any(|depth| is_ended(inner, depth, text));
     if is_inside {
         thread.falls.store(true, Ordering::SeqCst);

@@ -8,8 +8,10 @@ use crate::section::Section;
 use crate::thread::Thread;
 use abi::Error;
 use abi::sched::{Event, event};
+use crate::machine::machine;
 use ::sched::{Beat, Phase, Reason, Weight};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 impl Office {
     /// Tells of an interrupt whose handler is behind `gate`. Whether there is somebody to call it.
@@ -47,7 +49,9 @@ impl Office {
             let current = current.filter(|thread| thread.number == holder.thread.number);
             let stuck = |thread: &&Arc<Thread>| {
                 let wait = thread.wait.lock();
-                wait.life.phase() == Phase::Waiting && wait.ticket != holder.ticket
+                // Or somebody was quick to wake it.
+                let is_woken = || wait.life.phase() == Phase::Ready && !thread.is_killed();
+                wait.ticket != holder.ticket && (wait.life.phase() == Phase::Waiting || is_woken())
             };
             (inner.wrong, current.filter(stuck))
         };
@@ -94,13 +98,35 @@ fn recall(thread: &Arc<Thread>, errand: &Errand) {
     }
 }
 
-/// Whoever wakes it now comes too late.
+/// Whoever wakes it now comes too late, and who has woken it has only been quick: nobody else knows of that turn ([`is_disturbed`]).
 fn end_wait(here: &Processor, thread: &Thread) {
     let mut wait = thread.wait.lock();
     if let Some((processor, key)) = wait.timer.take() {
-        crate::machine::machine().processors[processor].timers(|timers| timers.cancel(key));
+        machine().processors[processor].timers(|timers| timers.cancel(key));
     }
-    if wait.life.resume(here.index) {
+    let turn = wait.life.turn();
+    if wait.life.resume(here.index) || wait.life.claim(turn, here.index).is_ok() {
         thread.shows(abi::task::state::RUNNING);
     }
+}
+
+/// One who sits in a seat was made ready by somebody else. It is being killed; or it had begun to wait while it decides, in a call of a
+/// driver, which its processor is about to see and deals with ([`Office::check`]). Whether it was such a thread.
+pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
+    let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
+    thread.processor.store(p.index, Ordering::Relaxed);
+    let goes_on = {
+        let inner = &mut *p.office.inner.lock();
+        let sits = inner.seat.holder().is_some_and(|holder| holder.thread.number == thread.number);
+        if sits && thread.is_killed() {
+            inner.wrong.get_or_insert(Reason::Ended);
+        }
+        sits && !thread.is_killed()
+    };
+    if !goes_on {
+        p.queue.push((thread.clone(), turn));
+    }
+    p.make_room();
+    p.poke();
+    true
 }

@@ -48,11 +48,11 @@ fn run(_: &Start) -> i32 {
             time::sleep_ns(NS_PER_MS);
         }
         for processor in 1..processors {
-            thread::spawn(move || thread::exit(Level::serve(board, processor, processors).word()), 0)?;
+            thread::spawn(move || task::exit(Level::serve(board, processor, processors).word() as i32), 0)?;
         }
         Ok(Level::serve(board, 0, processors))
     });
-    // A scheduler that lost its seat has nothing more to do.
+    // A scheduler that lost one of its seats has nothing more to do: it is started again, in all of them.
     task::exit(begun.unwrap_or_else(|e| e).word() as i32)
 }
 
@@ -130,19 +130,20 @@ impl Level {
             seat.next(0, 0, Limit::Never)?;
             Ok(seat)
         });
+        let mut seat = match begun {
+            Ok(seat) => seat,
+            Err(error) => return error,
+        };
         passing::sits(processors);
-        match begun {
-            Err(error) => error,
-            Ok(mut seat) => loop {
-                while let Some(event) = seat.event() {
-                    level.handle(&event);
-                }
-                let asked = seat.asked();
-                if let Err(error) = level.decide(&mut seat) {
-                    return error;
-                }
-                level.strained &= seat.asked() == asked;
-            },
+        loop {
+            while let Some(event) = seat.event() {
+                level.handle(&event);
+            }
+            let asked = seat.asked();
+            if let Err(error) = level.decide(&mut seat) {
+                return error;
+            }
+            level.strained &= seat.asked() == asked;
         }
     }
 

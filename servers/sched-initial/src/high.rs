@@ -12,6 +12,10 @@ musubi::program!(run);
 
 const QUANTUM_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 2_000_000;
+/// Turns that are looked at in another processor's queue: those that are past stay there until it comes to them; and those that are
+/// remembered, of all others.
+const TRIES: usize = 4;
+const KEPT: usize = TRIES * (board::PROCESSORS - 1);
 /// Quanta that a thread may wait before it gets a turn at the highest level.
 const PATIENCE: u64 = 8;
 
@@ -52,6 +56,8 @@ struct Policy {
     /// For when a queue is full of turns that are past.
     latest: Latest,
     quanta: Quanta,
+    /// Turns from other processors' queues that were named last.
+    tried: [Ready; KEPT],
 }
 
 impl Policy {
@@ -69,6 +75,7 @@ impl Policy {
             before: 0,
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
+            tried: [Ready { thread: 0, turn: 0 }; KEPT],
         }
     }
 
@@ -195,9 +202,13 @@ impl Policy {
         let mut any = false;
         for queue in others {
             any |= !queue.is_empty();
-            if let Some((Ready { thread, turn }, _)) = queue.highest().and_then(|level| queue.first(level as usize)) {
-                self.running = thread;
-                return Chosen { thread, turn, ns: QUANTUM_NS };
+            // Each turn is named once: if it was not to be had, somebody else has taken it, or it is announced here.
+            let untried = |ready: &Ready| !self.tried.contains(ready);
+            if let Some(ready) = queue.first_of::<TRIES>(|_| true).into_iter().flatten().find(untried) {
+                self.tried.rotate_right(1);
+                self.tried[0] = ready;
+                self.running = ready.thread;
+                return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }
         self.running = 0;

@@ -40,7 +40,7 @@ fn run(_: &Start) -> i32 {
             return Err(Error::Refused);
         }
         for processor in 1..processors {
-            thread::spawn(move || thread::exit(serve(board, processor, processors).word()), 0)?;
+            thread::spawn(move || task::exit(serve(board, processor, processors).word() as i32), 0)?;
         }
         Ok(serve(board, 0, processors))
     });
@@ -186,10 +186,11 @@ impl Mechanism {
             ns => Limit::Ns(ns),
         };
         self.limited.set(chosen.thread != 0 && limit != Limit::Never);
-        let refused = *news || busy(seat.next(chosen.thread, chosen.turn, limit))?;
-        if refused {
+        let answer = if *news { Err(Error::Busy) } else { seat.next(chosen.thread, chosen.turn, limit) };
+        if matches!(answer, Err(Error::Busy | Error::Changed)) {
             self.buffer.not_carried_out(chosen);
         }
+        let refused = busy(answer)?;
         if refused && chosen.thread != 0 {
             // It is not carried out; the high level hears that it is ready, as it was.
             let words = [u64::from(event::READY), chosen.thread, chosen.turn, 0];

@@ -33,6 +33,7 @@ const PASS: u64 = 14;
 const YIELD: u64 = 15;
 const END: u64 = 16;
 const NAME: u64 = 17;
+const ROUSED: u64 = 18;
 
 // Ports of the controller, counted from 0x60.
 const DATA: u64 = 0;
@@ -49,11 +50,15 @@ const TURNS: u64 = 100;
 /// Answers in the scheduler's place that a handler has had refused, and what else it has heard, or `Exists` if something has come of one.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 static OTHERWISE: AtomicU64 = AtomicU64::new(0);
+/// What a handler waits for that another thread says again and again.
+static AWAITED: AtomicU32 = AtomicU32::new(0);
+/// While it is 1, that is said.
+static ROUSES: AtomicU32 = AtomicU32::new(0);
 /// While it is 1, threads of this program compute.
 static BUSY: AtomicU32 = AtomicU32::new(0);
 
 /// Handlers: one that has failed is not called again.
-const HANDLERS: usize = 8;
+const HANDLERS: usize = 9;
 
 struct Service {
     ports: Ports,
@@ -81,10 +86,11 @@ fn begin() -> Result<(Ports, Arrivals), Error> {
     first(ports);
     // By this program's own thread: a caller's may not let anybody in.
     let one = || Driver::begin(ports, move || called(ports));
-    let handlers = [one()?, one()?, one()?, one()?, one()?, one()?, one()?, one()?];
+    let handlers = [one()?, one()?, one()?, one()?, one()?, one()?, one()?, one()?, one()?];
     for _ in 0..=task::processors().count() {
         thread::spawn(compute, 0)?;
     }
+    thread::spawn(rouses, 0)?;
     let service = Service { ports, handlers, next: AtomicUsize::new(0) };
     let gates = keyboard_serve(alloc::boxed::Box::leak(alloc::boxed::Box::new(service)))?;
     gates.admit(&ANYBODY)?;
@@ -104,6 +110,8 @@ fn called(ports: Ports) -> bool {
         WAIT => {
             let _ = sync::wait(&NEVER, 0, u64::MAX);
         }
+        // Until its wait is ended for it.
+        ROUSED => while sync::wait(&AWAITED, 0, u64::MAX).is_ok() {},
         FAULT => {
             probe::read(0x1000);
         }
@@ -115,6 +123,16 @@ fn called(ports: Ports) -> bool {
         _ => {}
     }
     first(ports)
+}
+
+/// Wakes who waits, as often as it can.
+fn rouses() {
+    loop {
+        let _ = sync::wait(&ROUSES, 0, u64::MAX);
+        while ROUSES.load(Ordering::Relaxed) == 1 {
+            let _ = sync::wake(&AWAITED, u64::MAX);
+        }
+    }
 }
 
 /// As long as it is to, and waits in between.
@@ -175,13 +193,14 @@ impl Keyboard for Service {
 
     /// A new handler, which does this when it is next called. Or, with an address, see [`deputy`].
     fn listen(&self, _: &Caller, how: u64) -> Result<(), Error> {
-        if how > NAME {
+        if how > ROUSED {
             return if how % 2 == 0 { deputy(self.ports, how) } else { ask_outside(how - 1) };
         }
         if how == PASS {
             PASSING.get_or_try(|| PassingClient::bind(musubi::names::lookup("passing")?))?;
         }
         HOW.store(0, Ordering::SeqCst);
+        ROUSES.store(0, Ordering::SeqCst);
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let handler = self.handlers.get(next).ok_or(Error::TooBig)?;
         handler.hear(true)?;
@@ -203,9 +222,11 @@ impl Keyboard for Service {
         REFUSED.store(0, Ordering::SeqCst);
         OTHERWISE.store(0, Ordering::SeqCst);
         HOW.store(how, Ordering::SeqCst);
-        if how == NAME {
-            BUSY.store(1, Ordering::SeqCst);
-            sync::wake(&BUSY, u64::MAX);
+        for (when, word) in [(NAME, &BUSY), (ROUSED, &ROUSES)] {
+            if how == when {
+                word.store(1, Ordering::SeqCst);
+                sync::wake(word, u64::MAX);
+            }
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ pub const BAD: &[Check] = &[
     ("a_handler_that_loops", || bad(10)),
     ("a_handler_that_sleeps", || bad(11)),
     ("a_handler_that_waits", || bad(12)),
+    ("a_handler_that_waits_and_is_woken_at_once", || bad(18)),
     ("a_handler_that_faults", || bad(13)),
     ("a_handler_that_calls_the_scheduler", calls_the_scheduler),
     ("a_handler_that_names_threads", names_threads),

@@ -257,10 +257,23 @@ fn calls_on() -> Outcome {
     })
 }
 
+/// Somebody else who was put aside meanwhile is still there, and is woken by who calls him.
 fn killed() -> Outcome {
     with("ageing", || {
         let passing = client()?;
-        for _ in 0..50 {
+        let (aside, rounds) = (leak(AtomicU64::new(0)), leak(AtomicU64::new(0)));
+        let bystander = move || {
+            while rounds.load(Ordering::SeqCst) < 50 {
+                aside.fetch_add(1, Ordering::SeqCst);
+                // (It may come back for the scheduler's own reasons, and hears that nobody has woken it.)
+                while passing.sleep() == Err(Error::Changed) {}
+            }
+            thread::exit(aside.load(Ordering::SeqCst))
+        };
+        let bystander = thread::spawn(bystander, 0).map_err(doing("thread"))?;
+        for round in 1..=50 {
+            // He has gone to sleep `round` times, woken once for each of these rounds.
+            holds!(comes(|| aside.load(Ordering::SeqCst) >= round), "the bystander does not sleep in round {round}");
             let asleep = leak(AtomicBool::new(false));
             let body = move || {
                 loop {
@@ -272,7 +285,11 @@ fn killed() -> Outcome {
             holds!(comes(|| asleep.load(Ordering::SeqCst)), "it does not begin");
             one.kill().map_err(doing("kill"))?;
             same!(one.join(), Ok(Error::Killed.word()), "the killed thread");
+            same!(aside.load(Ordering::SeqCst), round, "who was put aside was woken by somebody's death");
+            rounds.store(round, Ordering::SeqCst);
+            same!(passing.wake_up(bystander.number()), Ok(()), "a wake-up of the bystander");
         }
+        same!(bystander.join(), Ok(50), "how often the bystander has slept");
         alternate(100)
     })
 }

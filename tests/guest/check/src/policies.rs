@@ -22,6 +22,7 @@ pub const CHECKS: &[Check] = &[
     ("who_computes_has_as_much_as_another", turns::equal_threads),
     ("who_calls_the_scheduler_has_no_more", turns::who_calls_the_scheduler),
     ("shares_are_turns", shares_are_turns),
+    ("shares_are_time", shares_are_time),
     ("shares_on_each_processor", shares_on_each_processor),
     ("deadlines_on_each_processor", deadlines_on_each_processor),
     ("shares_refuse_nonsense", shares_refuse_nonsense),
@@ -111,6 +112,36 @@ fn shares_are_turns() -> Outcome {
         }
         holds!(is_fair(&had), "{had:?} turns, where {WEIGHTS:?} of {weights} are theirs");
         busy.stop()
+    })
+}
+
+/// What counts in the end is for how long they ran, as the kernel has it: where the clock counts instructions, by their weights within two turns.
+fn shares_are_time() -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    same!(task::processors().count(), 1, "processors: shares are of one");
+    const WEIGHTS: [u64; 3] = [10, 20, 50];
+    const WINDOW_NS: u64 = 1_600_000_000;
+    const TURN_NS: u64 = 10_000_000;
+    with("share", || {
+        let busy = Busy::start(WEIGHTS.len())?;
+        for (one, weight) in busy.threads.iter().zip(WEIGHTS) {
+            let sched = client()?;
+            patient(|| sched.share(one.number(), weight)).map_err(doing("share"))?;
+        }
+        let times = || -> Result<Vec<u64>, String> {
+            let time = |one: &thread::Thread| thread::info(one.number()).map(|info| info.time);
+            busy.threads.iter().map(|one| time(one).ok_or_else(|| String::from("a thread is gone"))).collect()
+        };
+        time::sleep_ns(WINDOW_NS / 8);
+        let before = times()?;
+        time::sleep_ns(WINDOW_NS);
+        let ran: Vec<u64> = times()?.iter().zip(&before).map(|(now, before)| now - before).collect();
+        busy.stop()?;
+        let (all, weights) = (ran.iter().sum::<u64>(), WEIGHTS.iter().sum::<u64>());
+        holds!(all > WINDOW_NS * 9 / 10, "they ran for {ran:?} ns of {WINDOW_NS}");
+        let is_fair = |(ran, weight): (&u64, u64)| ran.abs_diff(all * weight / weights) <= 2 * TURN_NS;
+        holds!(ran.iter().zip(WEIGHTS).all(is_fair), "{ran:?} ns, where {WEIGHTS:?} of {weights} are theirs");
+        Ok(())
     })
 }
 

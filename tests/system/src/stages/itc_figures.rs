@@ -103,8 +103,35 @@ pub fn switches_have_parts(runs: &Runs) -> Result<()> {
         ensure!(like, "{way}: {call} instructions to the scheduler, {next} from it");
         ensure!(value("switches-per-itc", way, "switches")? == switches, "{way}: not {switches} switches");
     }
+    in_the_scheduler(runs)?;
     let [by_kernel, initial] = ["itc-improved-by-kernel", ITC[1]].map(|way| value("switch", way, unit::INSTRUCTIONS));
     ensure!(by_kernel? < initial?, "a switch through one level costs less than through two");
+    Ok(())
+}
+
+/// CUBIX-61: what of a switch there and back is the scheduler's, as the instructions show where they were: twice in by the gate, and twice out by the
+/// kernel, which are the two changes of context for each.
+fn in_the_scheduler(runs: &Runs) -> Result<()> {
+    const WHOLE: &str = "switch-and-back";
+    let figures = || {
+        let all = runs.of("sched").map(|ours| ours.figures.iter());
+        all.map(|all| all.filter(|f| f.way == ITC[0] && f.unit == unit::INSTRUCTIONS))
+    };
+    if !runs.has_keys {
+        return Ok(());
+    }
+    let whole = figures()?.find(|f| f.case == WHOLE).context("no switch")?.value;
+    let part = |name: &str| -> Result<(usize, u64)> {
+        let begins = format!("{WHOLE}/{name}");
+        let all = figures()?.filter(|f| f.case.starts_with(&begins)).map(|f| f.value);
+        Ok(all.fold((0, 0), |(count, sum), value| (count + 1, sum + value)))
+    };
+    let [callers, gates, schedulers, kernels] = ["caller", "gate", "scheduler", "kernel"].map(part);
+    let (callers, gates, schedulers, kernels) = (callers?, gates?, schedulers?, kernels?);
+    ensure!((gates.0, schedulers.0, kernels.0) == (4, 4, 2), "{gates:?} in the gate, {schedulers:?}, {kernels:?}");
+    let sum = callers.1 + gates.1 + schedulers.1 + kernels.1;
+    ensure!(sum == whole, "its parts are {sum} instructions of {whole}");
+    ensure!(schedulers.1 * 100 > whole * 40 && schedulers.1 < whole, "{} of {whole} in the scheduler", schedulers.1);
     Ok(())
 }
 

@@ -20,6 +20,8 @@ struct Rule {
     of_keys: bool,
     /// Processors of the machine.
     cpus: u32,
+    /// Whether its clock counts instructions.
+    icount: bool,
     /// What is in the machine in place of something else.
     files: &'static [File],
     group: &'static str,
@@ -40,7 +42,17 @@ const fn rule(
     [from, to]: [&'static str; 2],
     [group, check]: [&'static str; 2],
 ) -> Rule {
-    Rule { about, name, edit: Edit { file, from, to }, of_keys: false, cpus: 2, files: &[], group, check }
+    Rule {
+        about,
+        name,
+        edit: Edit { file, from, to },
+        of_keys: false,
+        cpus: 2,
+        icount: false,
+        files: &[],
+        group,
+        check,
+    }
 }
 
 const fn of_keys(rule: Rule) -> Rule {
@@ -49,6 +61,11 @@ const fn of_keys(rule: Rule) -> Rule {
 
 const fn on(cpus: u32, rule: Rule) -> Rule {
     Rule { cpus, ..rule }
+}
+
+/// Where something has to happen at one instruction.
+const fn counted(rule: Rule) -> Rule {
+    Rule { icount: true, ..on(1, rule) }
 }
 
 /// With a driver that does what one must not in place of the keyboard's.
@@ -266,6 +283,30 @@ const RULES: &[Rule] = &[
         ],
         ["bad_drivers", "a_handler_that_calls_the_scheduler"],
     )),
+    by_a_driver(rule(
+        "CUBIX-U10",
+        "who_wakes_a_driver_does_not_end_the_scheduler",
+        "kernel/src/seat/errand.rs",
+        ["        if sits && thread.is_killed() {", "        if sits {"],
+        ["bad_drivers", "a_handler_that_waits_and_is_woken_at_once"],
+    )),
+    counted(rule(
+        "H8",
+        "no_late_fault_ends_in_the_schedulers_text",
+        "kernel/src/fault/own.rs",
+        ["|| seat::is_schedulers(&thread.domain().text);", "|| seat::is_schedulers(&thread.domain().text) && false;"],
+        ["sweep_exactly", "late_all_through_the_scheduler"],
+    )),
+    counted(rule(
+        "H8",
+        "no_late_fault_ends_in_the_systems_text",
+        "kernel/src/fault/own.rs",
+        [
+            "let is_everybodys = bereft::is_in_system(thread) ||",
+            "let is_everybodys = bereft::is_in_system(thread) && false ||",
+        ],
+        ["sweep_exactly", "late_all_through_a_server"],
+    )),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -282,7 +323,7 @@ fn is_missed(rule: &Rule, lab: &Lab, options: &Options) -> Result<(), Failure> {
         let path = lab.workspace().edited(&rule.edit)?.build_kernel()?;
         std::fs::read(&path).with_context(|| path.display().to_string())?
     };
-    let options = Options { cpus: Some(rule.cpus), ..options.clone() };
+    let options = Options { cpus: Some(rule.cpus), icount: rule.icount, ..options.clone() };
     let line = format!("check calls {CALLS}; check {} {}", rule.group, rule.check);
     let run = |kernel: &[u8]| lab.exec_with(kernel, &options, rule.files, &[line.clone().into_bytes()], PATIENCE);
     let whole = run(&std::fs::read(&lab.parts().kernel).context("the kernel")?)?;

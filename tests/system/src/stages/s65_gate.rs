@@ -135,6 +135,8 @@ pub fn cases() -> Vec<Case> {
             "check sweep_exactly",
             &[
                 "late_at_each_instruction_of_the_way_back",
+                "late_all_through_the_scheduler",
+                "late_all_through_a_server",
                 "stopped_at_each_instruction_of_the_gate",
                 "counted_calls_in_calls",
                 "counted_calls_by_the_kernel",
@@ -146,6 +148,7 @@ pub fn cases() -> Vec<Case> {
         )
         .icount()
         .timeout(600),
+        checks("heard_on_four", "check sweep_exactly", &["callers_hear_in_bounded_time"]).cpus(4).icount().timeout(600),
         checks(
             "races",
             "check races",

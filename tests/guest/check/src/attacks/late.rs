@@ -2,6 +2,8 @@
 //! jumps through it last. Where the frame is marked as one that only the kernel can return through, which a caller can do, the kernel
 //! makes the return then; if it has ended the call before, the mark must not stay above the top: who jumps there later would
 //! have the kernel take back a call that is over, with a stack pointer and a record of his choice.
+//!
+//! And one that is over in the middle of what is everybody's: that is left whole (docs/decisions/0004).
 
 use super::asm::through;
 use super::sweep::{instructions, stopped_on_the_way_back};
@@ -14,13 +16,15 @@ use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE, slot};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::{CALLEE_GRACE_NS, CALLEE_TURNS};
-use musubi::rt::{Bound, Trap, section, task, time};
-use musubi::{Error, Rights};
+use musubi::interfaces::passing::PassingClient;
+use musubi::rt::bound::result_of;
+use musubi::rt::{Bound, Trap, sched, section, task, time};
+use musubi::{Error, Rights, names};
 
 /// How far the late text has come: its call has not begun; has; its callee has done what it was called for; it is back.
 mod stage {
@@ -35,10 +39,39 @@ const AROUND_NS: u64 = 1_000_000;
 const WAY_BACK: u64 = 150;
 /// Times that all this is tried until there was an interrupt everywhere. (A call takes a second of the machine's time, not of the host's.)
 const ROUNDS_MAX: u64 = 12;
+/// Calls that have come back in a row: all of their instructions lie behind.
+const BACK_ENOUGH: u32 = 20;
+/// Places in a call of what is everybody's.
+const PLACES: u64 = 200;
 
 /// Of the late text: its binding's slot, and the page with the stage and, behind it, after how many ns it makes its call.
 static SLOT: AtomicU64 = AtomicU64::new(0);
 static ROOM: AtomicU64 = AtomicU64::new(0);
+/// What a late text calls.
+static EVERYBODYS: AtomicPtr<Everybodys> = AtomicPtr::new(core::ptr::null_mut());
+/// What a late text asks the name server for.
+const NAME: &str = "files";
+/// Of `Names`.
+const LOOKUP: u64 = 1;
+
+/// Texts that everybody calls: the scheduler's, for a thread to be woken, and the name server's.
+enum Everybodys {
+    Scheduler(PassingClient, u64),
+    /// A binding and where a name is that it may read. (A client would have a lock of its own, where it puts what it lends.)
+    Names(Bound, u64),
+}
+
+impl Everybodys {
+    fn call(&self) -> Result<(), Error> {
+        match self {
+            Everybodys::Scheduler(passing, thread) => passing.wake_up(*thread),
+            Everybodys::Names(names, at) => {
+                let found = names.call(LOOKUP, peer::six(*at, &[NAME.len() as u64]))?;
+                result_of(found).map(drop)
+            }
+        }
+    }
+}
 
 /// A peer's part: from now on its faults go to [`late`], which calls the gates at `gate`.
 pub fn prepare(gate: u64, room: u64) -> Result<u64, Error> {
@@ -57,8 +90,56 @@ pub fn prepare(gate: u64, room: u64) -> Result<u64, Error> {
     Err(Error::NotSupported)
 }
 
+/// A peer's part: from now on its faults go to [`late_at_everybodys`].
+pub fn prepare_everybodys(scheduler: bool, room: u64) -> Result<u64, Error> {
+    ROOM.store(room, Ordering::SeqCst);
+    let everybodys = if scheduler {
+        Everybodys::Scheduler(names::lookup("passing").and_then(PassingClient::bind)?, task::identity().thread)
+    } else {
+        // SAFETY: it is the check's page, of which nobody uses that part.
+        unsafe { ((room + 64) as *mut u8).copy_from(NAME.as_ptr(), NAME.len()) };
+        Everybodys::Names(Bound::bind(musubi::start().names(), 0)?, room + 64)
+    };
+    // Until calls do not go by the kernel.
+    (0..EARNED).try_for_each(|_| everybodys.call())?;
+    EVERYBODYS.store(core::ptr::from_mut(Box::leak(Box::new(everybodys))), Ordering::SeqCst);
+    stub::fault_entry(&Trap, late_at_everybodys as *const () as u64)
+}
+
 /// A fault entry that makes a call just when its time is over, with a return address that is marked.
 extern "C" fn late() -> ! {
+    let room = just_in_time(|| ());
+    store(room, stage::CALLS);
+    through(GATE, SLOT.load(Ordering::SeqCst), peer::op::POKE, room, stage::CALLED, 1 << 63);
+    store(room, stage::BACK);
+    computes()
+}
+
+/// One that calls what is everybody's. (With a lock of its own it would end, too: that is its own loss.)
+extern "C" fn late_at_everybodys() -> ! {
+    // SAFETY: it was leaked for this by `prepare_everybodys`, and is never freed.
+    let everybodys = unsafe { &*EVERYBODYS.load(Ordering::SeqCst) };
+    let call = || {
+        let _ = everybodys.call();
+    };
+    // What it takes only the first time is over by then.
+    let room = just_in_time(call);
+    let began = time::ticks();
+    store(room, stage::CALLS);
+    call();
+    store(room, stage::BACK);
+    store(room + 16, time::ticks() - began);
+    computes()
+}
+
+fn computes() -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// Until it is time for the call. The page with the stage.
+fn just_in_time(before: impl Fn()) -> u64 {
     let (began, room) = (time::now_ns(), ROOM.load(Ordering::SeqCst));
     // Who has had as many turns as this needs no time of his own.
     for _ in 0..=CALLEE_TURNS {
@@ -66,14 +147,10 @@ extern "C" fn late() -> ! {
     }
     let at = began + load(room + 8);
     time::sleep_ns(at.saturating_sub(time::now_ns() + AROUND_NS));
+    before();
     // (Ticks stand still while nobody runs.)
     wait_until(time::ticks() + at.saturating_sub(time::now_ns()));
-    store(room, stage::CALLS);
-    through(GATE, SLOT.load(Ordering::SeqCst), peer::op::POKE, room, stage::CALLED, 1 << 63);
-    store(room, stage::BACK);
-    loop {
-        core::hint::spin_loop();
-    }
+    room
 }
 
 /// Where ticks are instructions, exactly until then.
@@ -150,4 +227,60 @@ pub fn late_on_the_way_back() -> Outcome {
         }
     }
     Err(alloc::format!("stopped at {} places of {wanted} on the way back", stopped_on_the_way_back()))
+}
+
+/// A fault entry is late all through a call of the scheduler. One that was ended there, with the queues locked or half changed, would
+/// cost the scheduler its seat.
+pub fn late_in_the_scheduler() -> Outcome {
+    crate::sched::with("ageing", || {
+        let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let before = dismissed();
+        at_everybodys(true, &|| {
+            time::sleep_ns(1000);
+            same!(dismissed(), before, "schedulers that were put out for that");
+            Ok(())
+        })
+    })
+}
+
+/// The same in the name server, which has a lock.
+pub fn late_in_a_server() -> Outcome {
+    at_everybodys(false, &|| {
+        // (Or never answers.)
+        holds!(names::lookup(NAME).is_ok(), "the name server does not know it any more");
+        Ok(())
+    })
+}
+
+fn at_everybodys(scheduler: bool, is_whole: &dyn Fn() -> Outcome) -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    let texts = Peer::start()?;
+    let room = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    texts.call(op::LATE_AT_EVERYBODYS, &[u64::from(scheduler), room]).map_err(doing("a text that is late"))?;
+    let after = |delay: u64| -> Result<u64, String> {
+        (store(room, 0), store(room + 8, delay));
+        same!(texts.call(peer::op::FAULT, &[]), Err(Error::Faulted), "a call that is late, {delay} ns after its fault");
+        same!(task::identity().depth, 0, "the depth afterwards");
+        is_whole().map_err(|why| alloc::format!("a call {delay} ns after its fault: {why}"))?;
+        Ok(load(room))
+    };
+    let (mut begun, mut not) = (CALLEE_GRACE_NS - AROUND_NS, CALLEE_GRACE_NS + AROUND_NS);
+    same!(after(begun)?, stage::BACK, "how far it comes with time enough");
+    let long = load(room + 16);
+    while not - begun > 1 {
+        let middle = begun.midpoint(not);
+        *(if after(middle)? >= stage::CALLS { &mut begun } else { &mut not }) = middle;
+    }
+    let step = (long / PLACES).max(1);
+    let (mut inside, mut back) = (0, 0);
+    for place in 0..PLACES * 3 / 2 {
+        back = if after(begun - place * step)? == stage::BACK { back + 1 } else { 0 };
+        inside += u64::from(back == 0);
+        if back == BACK_ENOUGH {
+            holds!(inside >= PLACES / 2, "late at {inside} places of a call of {long} instructions");
+            return texts.end();
+        }
+    }
+    Err(alloc::format!("late at {inside} places of a call of {long} instructions, and there are more"))
 }

@@ -69,6 +69,8 @@ pub mod op {
     pub const JUMP_BACK: u64 = 78;
     /// From now on this text's faults go where a call of the gates at `w0` is made when their time is over: [`super::late`].
     pub const LATE: u64 = 79;
+    /// The same where the scheduler is called (`w0` is 1), or the name server.
+    pub const LATE_AT_EVERYBODYS: u64 = 80;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -91,6 +93,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::JUMP => jumps::jump(w[0], w[1], w[2], u64::from(record.register)),
         op::JUMP_BACK => frames::jump_back(w[0], w[1]),
         op::LATE => return Values::of(late::prepare(w[0], w[1])),
+        op::LATE_AT_EVERYBODYS => return Values::of(late::prepare_everybodys(w[0] == 1, w[1])),
         op::REGISTER => u64::from(record.register),
         op::KERNEL => {
             // SAFETY: the check has put six words there that this program may read.

@@ -143,7 +143,12 @@ pub fn undone(gate: u64, which: u64) -> i32 {
             let tags =
                 [1 << 63, 1 << 62, 3 << 62, 1 << 47, 0xffff_8000_0000_0000, 1 << 48, 1 << 57, 7 << 60, 1 << 61, 1];
             let via = if which % 2 == 0 || !has_keys(&bound) { ENTER } else { GATE };
-            once(via, tags[(which as usize - 4) / 2]);
+            let tag = tags[(which as usize - 4) / 2];
+            once(via, tag);
+            // Back at all with another address than it came from: then it was the callee who had that fault.
+            if tag & !(3 << 62) != 0 {
+                return super::asm::TOUCHED;
+            }
             // Whatever the mark was, no frame is left.
             if task::identity().depth != 0 {
                 return super::asm::TOUCHED;
@@ -193,7 +198,7 @@ fn back_without_a_call() -> Outcome {
 }
 
 /// Bits of a return address tell the kernel who made a frame. A caller that sets them itself could make the kernel take back a
-/// call that is over, or leave it with an address that it cannot return to.
+/// call that is over, or leave it with an address that it cannot return to. Then the fault is the caller's, and ends his program.
 fn marked_return_addresses() -> Outcome {
     let scene = Scene::set()?;
     for which in 4..24 {

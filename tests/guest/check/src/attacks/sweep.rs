@@ -32,6 +32,8 @@ pub const CHECKS: &[Check] = &[
 /// Where counted instructions make it exact.
 pub const EXACT: &[Check] = &[
     ("late_at_each_instruction_of_the_way_back", super::late::late_on_the_way_back),
+    ("late_all_through_the_scheduler", super::late::late_in_the_scheduler),
+    ("late_all_through_a_server", super::late::late_in_a_server),
     ("stopped_at_each_instruction_of_the_gate", each_instruction),
     ("counted_calls_in_calls", nested),
     ("counted_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),

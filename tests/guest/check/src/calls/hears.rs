@@ -19,14 +19,17 @@ const QUANTUM: u64 = 10_000_000;
 /// What has to be done where the same thread goes on in its caller; and for a program's end with several callers inside.
 const AT_ONCE: u64 = 150_000;
 const END: u64 = 1_000_000;
-/// Callers inside, and threads that compute beside them.
+/// Callers inside where there is one processor, and threads that compute beside them on each.
 const INSIDE: u64 = 2;
 const BUSY: u64 = 1;
 
 type End = fn(&Peer) -> Result<(), Error>;
 
+/// On several processors there is a caller for each, and the clock counts what all of them do.
 pub fn in_bounded_time() -> Outcome {
     holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    let processors = task::processors().count() as u64;
+    let inside = INSIDE.max(processors);
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let by_itself = [
@@ -44,19 +47,22 @@ pub fn in_bounded_time() -> Outcome {
             };
             let took = time::ticks() - load(flags.base());
             same!(outcome, Err(told), "{how}, by a plain call: {is_plain}");
-            holds!(took < AT_ONCE, "{how}, by a plain call: {is_plain}: its caller heard after {took} instructions");
+            holds!(
+                took < AT_ONCE * processors,
+                "{how}, by a plain call: {is_plain}: its caller heard after {took} instructions"
+            );
             let _ = peer.end();
         }
     }
     let ends: [(&str, End); 2] =
         [("killed", |peer| peer.child.kill()), ("deleted", |peer| peer.call(op::OWN, &[own::DELETE_TEXT]).map(drop))];
     for (how, end) in ends {
-        for (what, computing) in [(op::HAMMER, INSIDE), (op::SLEEP, 0)] {
+        for (what, computing) in [(op::HAMMER, inside), (op::SLEEP, 0)] {
             for busy in [0, BUSY] {
                 // Where the callee's own thread has to run first, which deletes its text, whoever computes has a turn before that, callers too.
                 let before = busy + if how == "deleted" { busy + computing } else { 0 };
-                let most = END + if before == 0 { 0 } else { before + 1 } * QUANTUM;
-                let took = callers_hear(flags.base(), what, end, busy)?;
+                let most = (END + if before == 0 { 0 } else { before + 1 } * QUANTUM) * processors;
+                let took = callers_hear(flags.base(), what, end, [inside, busy * processors])?;
                 holds!(took < most, "{how} in {what} beside {busy}: the last caller heard after {took} instructions");
             }
         }
@@ -65,11 +71,11 @@ pub fn in_bounded_time() -> Outcome {
 }
 
 /// Callers are in a program when it ends: how long it is until the last of them hears of it.
-fn callers_hear(flags: u64, what: u64, end: End, busy: u64) -> Result<u64, alloc::string::String> {
+fn callers_hear(flags: u64, what: u64, end: End, [callers, busy]: [u64; 2]) -> Result<u64, alloc::string::String> {
     let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-    let (mut inside, counted) = (Vec::new(), flags + 8 * INSIDE);
-    for n in 0..INSIDE {
+    let (mut inside, counted) = (Vec::new(), flags + 8 * callers);
+    for n in 0..callers {
         let flag = flags + 8 * n;
         store(flag, 0);
         let heard: &'static [AtomicU64; 2] = Box::leak(Box::new([const { AtomicU64::new(0) }; 2]));
