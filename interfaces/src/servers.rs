@@ -60,7 +60,8 @@ pub trait Servers {
     #[when_short]
     fn status(&self, index: u64, record: &mut [u8; RECORD], text: &mut [u8]) -> Result<u64, Error>;
     /// One of [`act`], for the system and the person at the machine. Waits until it is done. `NotFound`: there is no such server;
-    /// `Refused`: the machine is of no use without it; `Dead`: it was given up, or stopped meanwhile.
+    /// `Refused`: the machine is of no use without it; `Dead`: it was given up, or stopped meanwhile; `Changed`: it was to be stopped, and somebody
+    /// else wanted it otherwise before it was.
     fn act(&self, caller: &Caller, name: &str, what: u64) -> Result<(), Error>;
     /// From now on a server is executed in this class (`abi::section::class`; NSys with the texts of the group `exclusion`, 0: by itself):
     /// it is restarted there. The levels of a scheduler are, too, the next time that they are started. For the system and the person at

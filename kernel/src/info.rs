@@ -72,10 +72,8 @@ impl Draft {
         Some(draft)
     }
 
-    /// The words of a table's head.
     fn place(&self, table: usize) -> &'static [AtomicU64] {
-        let at = (offset_of!(Head, table) + table * size_of::<Place>()) / 8;
-        &self.head.0[at..at + size_of::<Place>() / 8]
+        place(self.head, table)
     }
 
     /// A table whose records others keep: they are all there.
@@ -112,6 +110,12 @@ impl Draft {
     }
 }
 
+/// The words of a table's head.
+fn place(head: &'static Page, table: usize) -> &'static [AtomicU64] {
+    let at = (offset_of!(Head, table) + table * size_of::<Place>()) / 8;
+    &head.0[at..at + size_of::<Place>() / 8]
+}
+
 fn nowhere<const N: usize>() -> &'static [AtomicU64; N] {
     NOWHERE.0.first_chunk().expect("a record is no longer than a page")
 }
@@ -122,6 +126,7 @@ struct Public {
     threads: &'static Table<{ words::<ThreadRecord>() }>,
     users: &'static Table<{ words::<UserRecord>() }>,
     running: &'static Page,
+    head: &'static Page,
     draft: spin::Mutex<Option<Draft>>,
     /// Its base, and who owns it.
     shown: Once<(u64, Arc<Task>)>,
@@ -146,7 +151,8 @@ pub fn set_up() {
     let tasks = draft.table(table::TASKS, TASKS);
     let threads = draft.table(table::THREADS, THREADS);
     let users = draft.table(table::USERS, 64);
-    PUBLIC.call_once(|| Public { tasks, threads, users, running, draft: spin::Mutex::new(Some(draft)), shown: Once::new() });
+    let head = draft.head;
+    PUBLIC.call_once(|| Public { tasks, threads, users, running, head, draft: spin::Mutex::new(Some(draft)), shown: Once::new() });
     seat::show_all();
 }
 

@@ -178,7 +178,14 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         let same = |inside: &Inside| Arc::ptr_eq(&inside.thread, thread) && Arc::ptr_eq(&inside.text, &text);
         stay.inside.as_ref().is_some_and(same)
     };
-    if !same || yields {
+    // A call within the group is no switch point (decision 18).
+    let within = !yields && group.is_some() && {
+        let mut stay = here.stay.hold();
+        let inside = stay.inside.as_mut().filter(|inside| Arc::ptr_eq(&inside.thread, thread));
+        let inside = inside.filter(|inside| inside.group.as_ref().zip(group.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b)));
+        inside.map(|inside| inside.text = text.clone()).is_some()
+    };
+    if !(same || within) || yields {
         lets_go(here);
         if !comes_into(thread, group.as_ref()) {
             return None;

@@ -179,12 +179,7 @@ pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Regi
 
 /// Ends a wait, if the thread is still in it, in one of the ways to do so. What it goes on with is there before anybody can have it: who puts a
 /// scheduler out looks for all that are ready, and a scheduler may guess a turn.
-fn leave_wait<T>(
-    thread: &Thread,
-    ticket: u64,
-    how: impl FnOnce(&mut Life) -> Option<T>,
-    change: impl FnOnce(&mut Registers),
-) -> Option<T> {
+fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>, change: impl FnOnce(&mut Registers)) -> Option<T> {
     let (left, timers) = {
         let mut wait = thread.wait.lock();
         if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
@@ -389,6 +384,10 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         }
         place::lets_go(here);
         if !old.card.is_parked() {
+            if turn.is_some() {
+                // First, or it would seem to have been laid aside by the short way.
+                old.shows(state::READY);
+            }
             // Before another one can take it up: whoever reads who runs sees no thread in two places.
             watch::runs(here.index, 0, false);
             old.on_processor.store(false, Ordering::Release);
@@ -411,6 +410,8 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             cpu::relax();
         }
         new.processor.store(here.index, Ordering::Relaxed);
+        // Before it is said of the thread.
+        watch::runs(here.index, number, own_turn);
         new.inner.lock().area.restore_vector_state();
         new.card.card().bear();
         line::goes_on(&new, now);
@@ -421,8 +422,9 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         local.beat = now + BEAT_NS;
         local.switched_at = now;
         count(&here.counters.switches);
+    } else {
+        watch::runs(here.index, 0, own_turn);
     }
-    watch::runs(here.index, number, own_turn);
     trace::switches(here, before, own_turn);
     here.take_make_room();
 }

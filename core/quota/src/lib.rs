@@ -7,7 +7,7 @@ extern crate alloc;
 pub mod ends;
 mod marks;
 
-pub use marks::{Marks, Turn};
+pub use marks::{Marks, Turn, is_short};
 
 use abi::Error;
 use abi::task::Limits;

@@ -47,10 +47,40 @@ impl Marks {
     }
 }
 
+/// Whether memory is short for the one who is told of it, where it was before and so much is free by now. Who was told something since then
+/// asks for memory up to the high mark even if some has come back meanwhile: nothing more is said until there is enough, however little
+/// there is by then.
+#[must_use]
+pub const fn is_short(was: bool, told: bool, free: u64, [low, high]: [u64; 2]) -> bool {
+    free <= high && (was || told || free < low)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        /// Whenever the one who tells would say nothing more though there is less than the low mark, the one who hears takes it for short:
+        /// whatever was free when he came to look.
+        #[test]
+        fn who_is_told_late_misses_nothing(
+            low in 1u64..50, more in 0u64..50, seen in proptest::collection::vec((0u64..120, any::<bool>()), 0..200)
+        ) {
+            let high = low + more;
+            let mut marks = Marks::new(low, high).unwrap();
+            let (mut told, mut short) = (false, false);
+            for (free, comes) in seen {
+                told |= marks.look(free).is_some();
+                // He looks, which he need not do at once.
+                if comes {
+                    short = is_short(short, told, free, [low, high]);
+                    told = false;
+                }
+                prop_assert!(free >= low || short || told, "{} free and nobody sees to it", free);
+            }
+        }
+    }
 
     #[test]
     fn marks_in_the_wrong_order_are_none() {

@@ -1,6 +1,6 @@
 //! What is shown of a user's tasks, threads, sections, posts and keys, to that user and to the system.
 
-use super::{Draft, NOTHING, NOWHERE, nowhere, public, word, words};
+use super::{Draft, NOTHING, nowhere, place as place_of, public, word, words};
 use crate::task::Task;
 use abi::info::feature;
 use abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section as SectionRecord, table};
@@ -81,15 +81,17 @@ impl User {
         })
     }
 
-    /// Of users that have none.
+    /// Of users that have none: everybody reads how much there is of theirs.
     fn nobody() -> User {
-        fn empty<const N: usize>() -> &'static Table<N> {
-            Box::leak(Box::new(Table::new(Vec::new(), &NOWHERE.0, nowhere())))
+        fn empty<const N: usize>(table: usize) -> &'static Table<N> {
+            Box::leak(Box::new(Table::new(Vec::new(), place_of(public().head, table), nowhere())))
         }
         let user = abi::info::layout::EVERYBODY;
         let (draft, place) = (Mutex::new(None), Mutex::new(None));
         let is_shown = AtomicBool::new(true);
-        User { user, tasks: empty(), threads: empty(), sections: empty(), posts: empty(), keys: empty(), draft, place, is_shown }
+        let (tasks, threads, sections) = (empty(table::OWN_TASKS), empty(table::OWN_THREADS), empty(table::SECTIONS));
+        let (posts, keys) = (empty(table::POSTS), empty(table::KEYS));
+        User { user, tasks, threads, sections, posts, keys, draft, place, is_shown }
     }
 
     /// Makes the section that its programs read, unless that was done, or it is too early. Where there is no room for it the user has

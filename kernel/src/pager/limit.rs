@@ -118,8 +118,18 @@ pub fn attend(thread: &Arc<Thread>) -> bool {
     if !thread.served.is_overdue() {
         return false;
     }
-    if thread.wait.lock().life.runs_at(here().index) && is_in_pager(thread) {
-        epc::unwind(thread, Error::TimedOut);
+    if thread.wait.lock().life.runs_at(here().index) {
+        let (since, looks) = (thread.served.since.load(Ordering::SeqCst), LOOKS.load(Ordering::SeqCst));
+        if since == 0 || looks.saturating_sub(since) < 2 {
+            // That was another pager, which has come back just as it was found to be late.
+            thread.served.overdue.store(false, Ordering::Relaxed);
+        } else if is_in_pager(thread) {
+            epc::unwind(thread, Error::TimedOut);
+        } else {
+            // Whom it has called has that time: its own begins anew.
+            thread.served.since.store(looks, Ordering::SeqCst);
+            thread.served.overdue.store(false, Ordering::Relaxed);
+        }
     }
     thread.served.is_overdue()
 }

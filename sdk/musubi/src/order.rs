@@ -18,6 +18,8 @@ struct Turn {
     /// When that began, and when he went on with it last, or ended it.
     began: u64,
     last: u64,
+    /// How often anybody has begun to write.
+    times: u64,
     /// Somebody is writing.
     busy: bool,
     /// Who waits: numbers that were given out in their order.
@@ -27,7 +29,7 @@ struct Turn {
 
 impl Turn {
     const fn new() -> Turn {
-        Turn { whose: 0, began: 0, last: 0, busy: false, queue: VecDeque::new(), given: 0 }
+        Turn { whose: 0, began: 0, last: 0, times: 0, busy: false, queue: VecDeque::new(), given: 0 }
     }
 
     /// How long somebody has to wait who has this place (0: none yet); `None`: he may write.
@@ -66,6 +68,14 @@ impl Turn {
             (self.whose, self.began) = (who, now);
         }
         (self.last, self.busy) = (now, true);
+        self.times += 1;
+    }
+
+    /// What was typed ends the line, if it is still the one that stood there when so many had begun.
+    fn is_ended_by_echo(&mut self, times: u64) {
+        if self.times == times && !self.busy {
+            self.whose = 0;
+        }
     }
 
     /// He waits no more, and has not begun.
@@ -133,10 +143,12 @@ impl Order {
         done
     }
 
-    /// What was typed is shown, in whoever's line it is.
-    pub fn echoed(&self, bytes: &[u8]) {
+    /// Has `show` show what was typed, in whoever's line it is.
+    pub fn echo(&self, bytes: &[u8], show: impl FnOnce()) {
+        let times = self.turn.lock().times;
+        show();
         if bytes.ends_with(b"\n") {
-            self.turn.lock().whose = 0;
+            self.turn.lock().is_ended_by_echo(times);
             self.ended.notify_all();
         }
     }
@@ -149,6 +161,25 @@ mod tests {
     fn writes(turn: &mut Turn, who: u64, bytes: &[u8], now: u64) {
         turn.begins(who, 0, now);
         turn.ends(who, bytes.last().copied(), now);
+    }
+
+    #[test]
+    fn an_echo_ends_the_line_that_it_was_typed_in() {
+        let mut turn = Turn::default();
+        writes(&mut turn, 1, b"name? ", 5);
+        let times = turn.times;
+        turn.is_ended_by_echo(times);
+        assert_eq!(turn.left(2, 0, 6), None);
+        assert!(!turn.is_broken_by(2));
+        // Somebody has begun another one meanwhile, or is about to.
+        let times = turn.times;
+        writes(&mut turn, 1, b"half", 7);
+        turn.is_ended_by_echo(times);
+        assert!(turn.is_broken_by(2));
+        assert!(turn.left(2, 0, 8).is_some());
+        turn.begins(1, 0, 9);
+        turn.is_ended_by_echo(turn.times);
+        assert!(turn.is_broken_by(2));
     }
 
     #[test]

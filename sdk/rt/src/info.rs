@@ -170,11 +170,35 @@ impl Info {
 
     /// All threads as they are now, in the order of their numbers.
     pub fn threads_now(&self) -> Vec<ThreadNow> {
-        let now = self.now();
-        let running: Vec<u64> = self.running().collect();
-        let mut all: Vec<ThreadNow> = self.threads().map(|thread| ThreadNow::of(&thread, &running, now)).collect();
+        let mut all: Vec<ThreadNow> =
+            self.records(table::THREADS).filter_map(|record| self.thread_now(record)).collect();
         all.sort_unstable_by_key(|one| one.thread);
         all
+    }
+
+    /// A thread between two looks at who runs that say the same, or as it was seen last if there are none such. Its processor says that it runs
+    /// before its record does, and that it does not after that: so what is said to run by the record alone waits by the short way.
+    fn thread_now(&self, record: &[AtomicU64]) -> Option<ThreadNow> {
+        const TRIES: usize = 16;
+        const N: usize = size_of::<Thread>() / 8;
+        let mut seen = None;
+        for _ in 0..TRIES {
+            let thread = |words: [u64; N]| Thread::read_from_bytes(words.as_bytes()).ok();
+            let number = ::info::read(record).and_then(thread).map(|thread| thread.number).filter(|one| *one != 0)?;
+            let runs = || self.running().position(|one| one == number);
+            let before = runs();
+            let (first, now) = (::info::read(record).and_then(thread)?, self.now());
+            let again = ::info::read(record).and_then(thread)?;
+            let steady = before == runs() && first.number == number && again.number == number;
+            // It is taken up, or let go of.
+            let moves = before.is_some() && first.since == 0;
+            seen = Some(ThreadNow::of(&first, before, now));
+            if steady && !moves && (first.since, first.time, first.state) == (again.since, again.time, again.state) {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        seen
     }
 }
 
@@ -206,8 +230,7 @@ pub struct ThreadNow {
 }
 
 impl ThreadNow {
-    fn of(thread: &Thread, running: &[u64], now: u64) -> ThreadNow {
-        let at = running.iter().position(|number| *number == thread.number);
+    fn of(thread: &Thread, at: Option<usize>, now: u64) -> ThreadNow {
         let (written, processor) = (thread.state & 0xff, thread.state >> 8);
         let state = match (at, written) {
             (Some(_), _) => state::RUNNING,

@@ -58,11 +58,16 @@ impl Input {
 
     /// A byte from the serial line or the keyboard.
     pub fn arrive(&self, byte: u8, output: &Output) {
-        let effect = self.lines.lock().take(byte);
+        let effect = {
+            let mut lines = self.lines.lock();
+            let effect = lines.take(byte);
+            // Before anybody has read it, and answers.
+            if !effect.echo.is_empty() {
+                output.echo(&effect.echo);
+            }
+            effect
+        };
         self.arrived.notify_all();
-        if !effect.echo.is_empty() {
-            output.echo(&effect.echo);
-        }
         if effect.interrupt {
             let all = core::mem::take(&mut *self.foreground.lock());
             all.into_iter().for_each(|whom| {

@@ -77,8 +77,7 @@ impl Output {
     /// What is shown of what somebody types.
     pub fn echo(&self, bytes: &[u8]) {
         if let Output::Terminal { order, .. } = self {
-            let _ = self.show(bytes);
-            order.echoed(bytes);
+            order.echo(bytes, || _ = self.show(bytes));
         }
     }
 

@@ -38,8 +38,8 @@ pub struct Supervisor {
     orders: Mutex<Vec<(&'static str, u64, u64)>>,
     ordered: AtomicU64,
     carried_out: AtomicU64,
-    /// The task of the shell that the console is for.
-    shell: AtomicU64,
+    /// The task of the shell that the console is for; whoever tells it that has this, so that it hears the latest last.
+    shell: Mutex<u64>,
     pub directory: Directory,
     book: &'static Book,
 }
@@ -90,7 +90,7 @@ impl Supervisor {
             orders: Mutex::new(Vec::new()),
             ordered: AtomicU64::new(0),
             carried_out: AtomicU64::new(0),
-            shell: AtomicU64::new(0),
+            shell: Mutex::new(0),
             directory: Directory::new(),
             book,
         }
@@ -179,13 +179,14 @@ impl Supervisor {
 
     /// A shell has been started. The console is told, and the next console will be.
     pub fn console_is_for(&self, shell: u64) {
-        self.shell.store(shell, Ordering::SeqCst);
+        *self.shell.lock() = shell;
         self.tell_console();
     }
 
     /// Without a console there is nobody to be told.
     fn tell_console(&self) {
-        let shell = self.shell.load(Ordering::SeqCst);
+        let latest = self.shell.lock();
+        let shell = *latest;
         let told = self.directory.lookup(CONSOLE).and_then(|gate| ConsoleClient::bind_with_args(gate, 0));
         if let (Ok(console), true) = (told, shell != 0) {
             let _ = console.is_controlled_by(shell);

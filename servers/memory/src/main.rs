@@ -31,6 +31,8 @@ const LOW_PART: u64 = 4;
 const HIGH_PART: u64 = 3;
 /// Operation of the kernel's messages.
 const MARK: u32 = 1;
+/// How long it is until all are asked again while memory is short.
+const AGAIN_NS: u64 = 1_000_000_000;
 /// One that says nothing so often in a row is asked in every thousandth round.
 const LATE_MOST: u32 = 10;
 /// Bytes that the ledger has of a pager.
@@ -191,15 +193,18 @@ impl Service {
         };
         let mut short = false;
         loop {
-            {
+            let told = {
                 let mut state = self.state.lock();
+                // As long as it is short, those are asked again that had nothing, were late or have come since: the kernel says nothing more.
+                let patience = if short { AGAIN_NS } else { u64::MAX };
                 while !state.news && state.wish == 0 {
-                    let _ = self.asked.wait(&mut state, u64::MAX);
+                    if self.asked.wait(&mut state, patience) == Err(Error::TimedOut) {
+                        break;
+                    }
                 }
-                state.news = false;
-            }
-            let free = free();
-            short = free < self.low || short && free < self.high;
+                core::mem::take(&mut state.news)
+            };
+            short = quota::is_short(short, told, free(), [self.low, self.high]);
             self.round(answers, if short { self.high } else { 0 });
         }
     }

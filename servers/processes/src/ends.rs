@@ -119,7 +119,8 @@ impl Service {
             let mut table = self.table.lock();
             let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
             self.write_down(&mut table);
-            if found && stray.doomed {
+            // Its group may have been ended since.
+            if found && (stray.doomed || table.is_doomed(stray.ticket)) {
                 table.doom(one.task);
             }
         }

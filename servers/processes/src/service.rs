@@ -270,7 +270,8 @@ impl Processes for Service {
         let outcome = table.join(by(caller), task, group);
         self.write_down(&mut table);
         drop(table);
-        if outcome == Err(Error::Killed) {
+        // Who waits for the group that it has left, or for it in this one, finds something else now.
+        if matches!(outcome, Ok(_) | Err(Error::Killed)) {
             self.look_again();
         }
         outcome

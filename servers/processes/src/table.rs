@@ -40,6 +40,7 @@ pub enum Found {
 struct Start {
     ticket: u64,
     parent: u64,
+    user: u64,
     /// [`group::NEW`], or one.
     group: u64,
     /// Its group was ended meanwhile.
@@ -163,7 +164,14 @@ impl Table {
             self.cancel(oldest);
         }
         self.tickets += 1;
-        self.starts.push(Start { ticket: self.tickets, parent: by.task, group, doomed: false, left: false });
+        self.starts.push(Start {
+            ticket: self.tickets,
+            parent: by.task,
+            user: by.user,
+            group,
+            doomed: false,
+            left: false,
+        });
         Ok(self.tickets)
     }
 
@@ -181,6 +189,11 @@ impl Table {
     /// Those who are to be ended.
     pub fn take_doomed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.doomed)
+    }
+
+    /// Whether the group of this start was ended by now.
+    pub fn is_doomed(&self, ticket: u64) -> bool {
+        self.starts.iter().any(|one| one.ticket == ticket && one.doomed)
     }
 
     /// It was not started, or is seen to.
@@ -311,7 +324,8 @@ impl Table {
     /// Who is in a group that somebody wants to end. From now on they start nobody, and who is being started there is ended then.
     pub fn end_group(&mut self, by: By, group: u64) -> Result<Vec<u64>, Error> {
         let members: Vec<ProcessInfo> = self.running().filter(|one| one.group == group).copied().collect();
-        if members.iter().any(|one| !by.may(one)) {
+        let may_start = |start: &Start| start.group != group || by.user == USER_SYSTEM || by.user == start.user;
+        if members.iter().any(|one| !by.may(one)) || !self.starts.iter().all(may_start) {
             return Err(Error::Denied);
         }
         let mut doomed = self.starts.iter_mut().filter(|start| start.group == group).peekable();

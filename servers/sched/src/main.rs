@@ -58,6 +58,8 @@ struct Service {
     carrier: Carrier,
     /// What was chosen last, for the next server.
     ledger: Once<Ledger>,
+    /// Had by who writes that down.
+    keeping: Mutex<()>,
 }
 
 static SERVICE: Service = Service {
@@ -75,6 +77,7 @@ static SERVICE: Service = Service {
     proposing: Mutex::new(()),
     carrier: Carrier::new(),
     ledger: Once::new(),
+    keeping: Mutex::new(()),
 };
 
 fn run(_: &Start) -> i32 {
@@ -222,7 +225,9 @@ impl Sched for Service {
                 return Err(error);
             }
             if done {
-                return self.keep(&name);
+                let _one_at_a_time = self.keeping.lock();
+                // Somebody may have chosen another one meanwhile, and that one is kept.
+                return if self.state.lock().wish == name { self.keep(&name) } else { Err(Error::Changed) };
             }
             time::sleep_ns(1_000_000);
         }

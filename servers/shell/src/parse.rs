@@ -149,17 +149,37 @@ const OPEN: [&str; 2] = ["a `'` is not closed", "a `\"` is not closed"];
 
 /// Whether the command goes on in the next line: within quotes, behind a backslash, or where another command must come.
 pub fn is_open(text: &[u8]) -> bool {
-    match tokens(text) {
+    match tokens_and_end(text) {
         Err(why) => OPEN.contains(&why.as_str()),
-        Ok(tokens) => text.ends_with(b"\\\n") || matches!(tokens.last(), Some(Token::Operator("&&" | "||" | "|"))),
+        Ok((_, End::Comment)) => false,
+        Ok((tokens, End::Command)) => {
+            is_joined(text) || matches!(tokens.last(), Some(Token::Operator("&&" | "||" | "|")))
+        }
     }
 }
 
+/// Whether the last line ends with a backslash that does not stand for itself.
+fn is_joined(text: &[u8]) -> bool {
+    let line = text.strip_suffix(b"\n").unwrap_or_default();
+    line.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+/// What the last line ends with.
+enum End {
+    Command,
+    Comment,
+}
+
 fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
+    tokens_and_end(line).map(|(tokens, _)| tokens)
+}
+
+fn tokens_and_end(line: &[u8]) -> Result<(Vec<Token>, End), String> {
     let mut out = Vec::new();
     let mut rest = line;
+    let mut end = End::Command;
     loop {
-        let Some(&first) = rest.first() else { return Ok(out) };
+        let Some(&first) = rest.first() else { return Ok((out, end)) };
         if first.is_ascii_whitespace() {
             rest = &rest[1..];
             // The end of a line ends a command, except where one must still come.
@@ -174,8 +194,11 @@ fn tokens(line: &[u8]) -> Result<Vec<Token>, String> {
         }
         if first == b'#' {
             // To the end of the line.
-            let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-            rest = &rest[end..];
+            let length = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+            rest = &rest[length..];
+            if rest.len() <= 1 {
+                end = End::Comment;
+            }
             continue;
         }
         if let Some(operator) = OPERATORS.iter().find(|o| rest.starts_with(o.as_bytes())) {

@@ -47,6 +47,7 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/sched-policies", &["board"]),
     ("servers/sched-initial", &["board"]),
     ("servers/files", &["files"]),
+    ("servers/memory", &["quota"]),
     ("servers/store", &["store"]),
 ];
 

@@ -50,7 +50,11 @@ impl Servers for Supervisor {
             }
             act::KILL if one.is_down() => return Err(Error::Dead),
             act::START if one.is_up() => {}
-            act::RESTART | act::KILL if one.is_up() => one.end(what),
+            act::RESTART | act::KILL if one.is_up() => {
+                // Whoever has asked for a stop that has not come yet hears of it.
+                one.stopped = false;
+                one.end(what);
+            }
             act::START | act::RESTART | act::KILL => {
                 one.stopped = false;
                 one.hurry = true;
@@ -61,20 +65,24 @@ impl Servers for Supervisor {
         }
         self.changed.notify_all();
         drop(all);
-        let _away = away(caller)?;
+        let away = away(caller)?;
         let mut all = self.all.lock();
         loop {
             let one = &all[index];
             match what {
                 act::STOP if one.state == state::STOPPED => return Ok(()),
                 act::STOP if one.state == state::GIVEN_UP => return Ok(()),
+                act::STOP if !one.stopped => return Err(Error::Changed),
                 act::STOP => {}
                 _ if one.is_down() => return Err(Error::Dead),
                 act::START if one.state == state::RUNNING => return Ok(()),
                 act::RESTART | act::KILL if one.starts > before => return Ok(()),
                 _ => {}
             }
-            self.changed.wait(&mut all, u64::MAX)?;
+            match self.changed.wait(&mut all, away.patience_ns()) {
+                Err(Error::TimedOut) => away.goes_on()?,
+                waited => waited?,
+            }
         }
     }
 
@@ -96,17 +104,20 @@ impl Servers for Supervisor {
         let mine = self.ordered.fetch_add(1, Ordering::SeqCst) + 1;
         self.changed.notify_all();
         drop(all);
-        let _away = away(caller)?;
+        let away = away(caller)?;
         let mut all = self.all.lock();
         while self.carried_out.load(Ordering::SeqCst) < mine {
-            self.changed.wait(&mut all, u64::MAX)?;
+            match self.changed.wait(&mut all, away.patience_ns()) {
+                Err(Error::TimedOut) => away.goes_on()?,
+                waited => waited?,
+            }
         }
         Ok(())
     }
 
     fn wait(&self, caller: &Caller, gate: u64, ns: u64) -> Result<(), Error> {
         let until = if ns == u64::MAX { u64::MAX } else { time::now_ns().saturating_add(ns) };
-        let _away = away(caller)?;
+        let away = away(caller)?;
         let mut all = self.all.lock();
         let there = |one: &super::Record| (one.place.text..one.place.end).contains(&gate);
         let index = all.iter().position(there).ok_or(Error::NotFound)?;
@@ -115,10 +126,12 @@ impl Servers for Supervisor {
             match one.state {
                 state::RUNNING => return Ok(()),
                 _ if one.is_down() => return Err(Error::Dead),
-                _ if until == u64::MAX => self.changed.wait(&mut all, u64::MAX)?,
                 _ => match until.saturating_sub(time::now_ns()) {
                     0 => return Err(Error::TimedOut),
-                    left => self.changed.wait(&mut all, left)?,
+                    left => match self.changed.wait(&mut all, left.min(away.patience_ns())) {
+                        Err(Error::TimedOut) => away.goes_on()?,
+                        waited => waited?,
+                    },
                 },
             }
         }

@@ -102,6 +102,20 @@ fn a_group_ends_with_those_that_are_being_started_in_it() {
     assert_eq!(table.begin(SHELL, 20).map(drop), Ok(()), "others do, while there is anybody");
 }
 
+/// Nobody runs in the group any more, and somebody's is being started there: it is not another user's to end.
+#[test]
+fn a_start_is_ended_by_its_user_only() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let ticket = table.begin(SHELL, 20).unwrap();
+    table.end(20, Exit::default(), |_| true);
+    assert_eq!(table.end_group(OTHER, 20), Err(Error::Denied));
+    assert!(!table.is_doomed(ticket));
+    assert_eq!(table.end_group(SHELL, 20), Ok(Vec::new()));
+    assert!(table.is_doomed(ticket));
+    assert_eq!(table.enter(ticket, 21, 1, name()), Ok(true));
+}
+
 /// Tasks that are there before this table hears of them, and start others themselves.
 #[test]
 fn who_is_brought_into_a_group_that_ends_ends() {

@@ -164,3 +164,21 @@ fn a_line_can_go_on_in_the_next() {
     assert_eq!(words("a\\\nb c"), [text("ab"), text("c")]);
     assert_eq!(words("a \\\n b"), [text("a"), text("b")]);
 }
+
+#[test]
+fn a_backslash_joins_the_next_line_if_it_is_one() {
+    for (line, open) in [
+        ("echo a \\\n", true),
+        ("echo a\\\\\\\n", true),
+        ("echo a &&\n", true),
+        ("echo 'a\n", true),
+        ("echo \\\\\n", false),
+        ("echo a # b \\\n", false),
+        ("# a\\\n", false),
+        ("echo 'a\\'\n", false),
+        ("echo a\n", false),
+        ("# a\necho b \\\n", true),
+    ] {
+        assert_eq!(super::is_open(line.as_bytes()), open, "{line:?}");
+    }
+}

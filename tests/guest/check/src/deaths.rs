@@ -1,5 +1,7 @@
 //! Deaths in a row, under load: nothing is lost by any of them.
 
+mod many;
+
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{Peer, in_call, op, own, work};
 use crate::report::{Check, Outcome, doing};
@@ -13,9 +15,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::{TaskInfo, exit};
+use musubi::abi::task::exit;
 use musubi::command::Command;
-use musubi::ended;
 use musubi::rt::{Bound, Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
@@ -23,7 +24,8 @@ pub const CHECKS: &[Check] = &[
     ("thousand_faults_under_load", || under_load(faults)),
     // Where a host has fewer processors than the machine.
     ("hundred_deaths_under_load", || under_load(|| deaths(100))),
-    ("ten_thousand_deaths_under_load", || under_load(ten_thousand)),
+    ("ten_thousand_deaths_under_load", || under_load(|| many::die(many::MIXED))),
+    ("thousand_programs_end_under_load", || under_load(|| many::die(many::ENDS))),
     ("a_server_survives_its_callers_memory", a_server_survives),
     ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
     ("an_end_is_told_when_it_is_over", an_end_is_told_when_it_is_over),
@@ -225,109 +227,6 @@ fn a_callee_is_told() -> Outcome {
         peer.child.kill().map_err(doing("kill"))?;
     }
     Ok(())
-}
-
-/// All mixed: callees that fault and that end their thread, callers that are killed inside, programs that end with a caller inside, in each way. What is
-/// lost with a death is lost ten thousand times; what only grows to its size has it long before.
-fn ten_thousand() -> Outcome {
-    const PARTS: usize = 10;
-    const PROGRAMS: u64 = 30;
-    const CALLS: u64 = 16;
-    const CALLERS: u64 = 245;
-    let flags = data(PAGE).map_err(doing("create"))?;
-    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    let peer = Peer::start()?;
-    let mut all: Vec<Memory> = Vec::with_capacity(PARTS);
-    let mut held: Vec<Held> = Vec::with_capacity(PARTS);
-    for part in 0..PARTS {
-        for n in 0..PROGRAMS {
-            for call in 0..CALLS {
-                let (what, told) = [(op::FAULT, Error::Faulted), (op::THREAD_EXIT, Error::Dead)][call as usize % 2];
-                same!(peer.call(what, &[1]), Err(told), "part {part}, call {call} before program {n}");
-            }
-            if n % 15 == 0 {
-                // By a program of its own: what a killed thread leaves in its heap goes with it.
-                let line = format!("check as killed-callers {} {} {CALLERS}", peer.gate, flags.base());
-                same!(status_of(&line)?, 0, "part {part}: callers");
-            }
-            one_program(n, flags.base()).map_err(|why| format!("part {part}, program {n}: {why}"))?;
-        }
-        // In the first one everything grows that has to.
-        let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
-        let as_before = |after: &Memory| {
-            let Some(before) = all.get(1) else { return Ok(()) };
-            same!(counts(after), counts(before), "sections, tasks, threads");
-            Ok(())
-        };
-        let now = settled_with(as_before).map_err(|why| format!("part {part}: {why}"))?;
-        all.push(now);
-        held.push(Held::now(&now));
-    }
-    // Every frame that is in use is on the account of somebody who lives, but for what the kernel itself has: not one is lost.
-    let (early, late) = held.split_at(PARTS / 2);
-    let most = early.iter().map(|held| held.nobodys).max().unwrap_or(0);
-    let last = &late[late.len() - 1];
-    let grown = last.grown_since(early);
-    let lost = last.nobodys - most;
-    holds!(
-        lost <= 0,
-        "{lost} frames more than before are on nobody's account; and these accounts have grown: {grown:?}"
-    );
-    // And nobody pays for what others have left, but for tables that double: less than a frame for any twenty programs that ended.
-    let few = PROGRAMS * late.len() as u64 / 20;
-    let losers: Vec<_> = grown.iter().filter(|(_, more)| *more >= few).collect();
-    holds!(losers.is_empty(), "these accounts have grown by so many frames in the last five thousand: {losers:?}");
-    // Tables double and are cleared now and then, and as many threads as have lived at a time keep tables of their stacks: in the end it is
-    // not more than it has once been, or by less than a frame for any five of the programs that ended.
-    let (early, late) = all.split_at(PARTS / 2);
-    let most = |what: fn(&Memory) -> u64| early.iter().map(what).max().unwrap_or(0);
-    let after = late[late.len() - 1];
-    let grown = |what: fn(&Memory) -> u64| what(&after).saturating_sub(most(what));
-    let used = |m: &Memory| m.total - m.free - m.kernel_heap;
-    let (views, memory, heap) = (grown(|m| m.views), grown(used), grown(|m| m.kernel_heap_used));
-    let few = PROGRAMS * late.len() as u64 / 5 * PAGE;
-    holds!(views < few, "views have grown by {views:#x} bytes in the last five thousand");
-    holds!(memory < few, "{memory:#x} bytes of memory were lost in the last five thousand");
-    holds!(heap < 2 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
-    peer.end()
-}
-
-/// Frames in use by whose account they are on.
-struct Held {
-    /// On nobody's: the kernel's own, less what several share and each pays for.
-    nobodys: i64,
-    /// Task, name, and frames. What a task uses counts for who has started it, too: here is what is its own.
-    accounts: Vec<(u64, String, u64)>,
-}
-
-impl Held {
-    fn now(memory: &Memory) -> Held {
-        let tasks: Vec<_> = task::list().collect();
-        let own = |one: &TaskInfo| {
-            let below = tasks.iter().filter(|other| other.payer == one.task).map(|other| other.used.frames);
-            one.used.frames.saturating_sub(below.sum())
-        };
-        let name = |one: &TaskInfo| ended::text(&one.name);
-        let accounts: Vec<_> = tasks.iter().map(|one| (one.task, name(one), own(one))).collect();
-        let charged = accounts.iter().map(|one| one.2).sum::<u64>();
-        let used = (memory.total - memory.free - memory.kernel_heap) / PAGE;
-        Held { nobodys: used.cast_signed() - charged.cast_signed(), accounts }
-    }
-
-    /// Who has more than at any of those times, and how many frames.
-    fn grown_since(&self, before: &[Held]) -> Vec<(String, u64)> {
-        let of = |held: &Held, task: u64| held.accounts.iter().find(|one| one.0 == task).map_or(0, |one| one.2);
-        let then = |task: u64| before.iter().map(|held| of(held, task)).max().unwrap_or(0);
-        let grown = self.accounts.iter().map(|(task, name, frames)| (name.clone(), frames.saturating_sub(then(*task))));
-        grown.filter(|(_, more)| *more > 0).collect()
-    }
-}
-
-fn status_of(line: &str) -> Result<i32, String> {
-    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    let child = Command::new(b"bin/check").args(words).spawn().map_err(|e| format!("{line}: {e}"))?;
-    let ended = child.wait_for(200_000_000_000).map_err(doing("wait"))?;
-    Ok(ended::status(&ended))
 }
 
 /// A program ends with a caller inside.

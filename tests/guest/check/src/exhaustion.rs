@@ -152,13 +152,20 @@ fn twice(count: impl Fn() -> Result<u64, String>) -> Outcome {
     Ok(())
 }
 
+/// Exactly as many, of what nobody else has any of.
+fn twice_the_same(count: impl Fn() -> Result<u64, String>) -> Outcome {
+    let (first, second) = (count()?, count()?);
+    same!(second, first, "the second time");
+    Ok(())
+}
+
 fn posts() -> Outcome {
-    twice(|| fill(Post::any, |post| post.free(false), Error::PostQuota))
+    twice_the_same(|| fill(Post::any, |post| post.free(false), Error::PostQuota))
 }
 
 fn messages() -> Outcome {
     let post = Post::any().map_err(doing("post"))?;
-    twice(|| {
+    twice_the_same(|| {
         let (mut sent, why) = flood(post);
         same!(why, Error::MessageQuota, "the refusal after {sent}");
         // Another program of this user may have had one received in between.

@@ -292,13 +292,6 @@ const RULES: &[Rule] = &[
     )),
     counted(rule(
         "H8",
-        "no_late_fault_ends_in_the_schedulers_text",
-        "kernel/src/fault/own.rs",
-        ["|| seat::is_schedulers(&thread.domain().text);", "|| seat::is_schedulers(&thread.domain().text) && false;"],
-        ["sweep_exactly", "late_all_through_the_scheduler"],
-    )),
-    counted(rule(
-        "H8",
         "no_late_fault_ends_in_the_systems_text",
         "kernel/src/fault/own.rs",
         [

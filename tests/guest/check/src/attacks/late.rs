@@ -11,20 +11,21 @@ use super::{EARNED, FRAME, Scene, TOP, has_keys, op, record, without_keys};
 use crate::memory::{data, load, store};
 use crate::peer::{self, Peer};
 use crate::report::{Outcome, doing};
+use crate::sched::leak;
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::arch::asm;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE, slot};
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::{CALLEE_GRACE_NS, CALLEE_TURNS};
+use musubi::abi::task::{CALLEE_GRACE_NS, CALLEE_TURNS, USER_SYSTEM};
 use musubi::interfaces::passing::PassingClient;
 use musubi::rt::bound::result_of;
-use musubi::rt::{Bound, Trap, sched, section, task, time};
-use musubi::{Error, Rights, names};
+use musubi::rt::{Bound, Trap, sched, section, task, thread, time};
+use musubi::{Error, Rights, ended, names};
 
 /// How far the late text has come: its call has not begun; has; its callee has done what it was called for; it is back.
 mod stage {
@@ -51,6 +52,9 @@ static ROOM: AtomicU64 = AtomicU64::new(0);
 static EVERYBODYS: AtomicPtr<Everybodys> = AtomicPtr::new(core::ptr::null_mut());
 /// What a late text asks the name server for.
 const NAME: &str = "files";
+/// Behind the stage, the delay and how long the call is: the number of a thread that sleeps in the scheduler, and where the name is.
+const SLEEPER: u64 = 24;
+const NAME_AT: u64 = 64;
 /// Of `Names`.
 const LOOKUP: u64 = 1;
 
@@ -94,11 +98,11 @@ pub fn prepare(gate: u64, room: u64) -> Result<u64, Error> {
 pub fn prepare_everybodys(scheduler: bool, room: u64) -> Result<u64, Error> {
     ROOM.store(room, Ordering::SeqCst);
     let everybodys = if scheduler {
-        Everybodys::Scheduler(names::lookup("passing").and_then(PassingClient::bind)?, task::identity().thread)
+        Everybodys::Scheduler(names::lookup("passing").and_then(PassingClient::bind)?, load(room + SLEEPER))
     } else {
         // SAFETY: it is the check's page, of which nobody uses that part.
-        unsafe { ((room + 64) as *mut u8).copy_from(NAME.as_ptr(), NAME.len()) };
-        Everybodys::Names(Bound::bind(musubi::start().names(), 0)?, room + 64)
+        unsafe { ((room + NAME_AT) as *mut u8).copy_from(NAME.as_ptr(), NAME.len()) };
+        Everybodys::Names(Bound::bind(musubi::start().names(), 0)?, room + NAME_AT)
     };
     // Until calls do not go by the kernel.
     (0..EARNED).try_for_each(|_| everybodys.call())?;
@@ -122,8 +126,13 @@ extern "C" fn late_at_everybodys() -> ! {
     let call = || {
         let _ = everybodys.call();
     };
-    // What it takes only the first time is over by then.
-    let room = just_in_time(call);
+    // What it takes only the first time is over by then, and who was woken by that sleeps again.
+    let room = just_in_time(|| {
+        call();
+        if matches!(everybodys, Everybodys::Scheduler(..)) {
+            time::sleep_ns(AROUND_NS / 4);
+        }
+    });
     let began = time::ticks();
     store(room, stage::CALLS);
     call();
@@ -229,35 +238,59 @@ pub fn late_on_the_way_back() -> Outcome {
     Err(alloc::format!("stopped at {} places of {wanted} on the way back", stopped_on_the_way_back()))
 }
 
-/// A fault entry is late all through a call of the scheduler. One that was ended there, with the queues locked or half changed, would
-/// cost the scheduler its seat.
+/// A fault entry is late all through a call of the scheduler that puts a thread into a queue. One that was ended there, with that half
+/// changed, would lose the thread, or cost the scheduler its seat.
 pub fn late_in_the_scheduler() -> Outcome {
     crate::sched::with("ageing", || {
         let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-        let before = dismissed();
-        at_everybodys(true, &|| {
-            time::sleep_ns(1000);
+        let (before, woken, over) = (dismissed(), leak(AtomicU64::new(0)), leak(AtomicBool::new(false)));
+        let passing: &'static PassingClient =
+            leak(names::lookup("passing").and_then(PassingClient::bind).map_err(doing("passing"))?);
+        let sleeps = move || {
+            while !over.load(Ordering::SeqCst) {
+                if passing.sleep().is_ok() {
+                    woken.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        };
+        let sleeper = thread::spawn(sleeps, 0).map_err(doing("thread"))?;
+        let outcome = at_everybodys(sleeper.number(), &|| {
+            let (so_far, until) = (woken.load(Ordering::SeqCst), time::now_ns() + 5_000_000_000);
+            while woken.load(Ordering::SeqCst) == so_far {
+                passing.wake_up(sleeper.number()).map_err(doing("a wake-up"))?;
+                holds!(time::now_ns() < until, "a thread that sleeps cannot be woken any more");
+                time::sleep_ns(1000);
+            }
             same!(dismissed(), before, "schedulers that were put out for that");
             Ok(())
-        })
+        });
+        over.store(true, Ordering::SeqCst);
+        outcome?;
+        passing.wake_up(sleeper.number()).map_err(doing("the last wake-up"))?;
+        sleeper.join().map(drop).map_err(doing("join"))
     })
 }
 
-/// The same in the name server, which has a lock.
+/// The same in the name server, which has a lock, and would end of it when that is asked for again; another one would be started.
 pub fn late_in_a_server() -> Outcome {
-    at_everybodys(false, &|| {
-        // (Or never answers.)
+    let server =
+        || task::list().find(|one| one.user == USER_SYSTEM && ended::text(&one.name) == "names").map(|one| one.task);
+    let before = server().ok_or("no name server")?;
+    at_everybodys(0, &|| {
         holds!(names::lookup(NAME).is_ok(), "the name server does not know it any more");
+        same!(server(), Some(before), "the name server's task");
         Ok(())
     })
 }
 
-fn at_everybodys(scheduler: bool, is_whole: &dyn Fn() -> Outcome) -> Outcome {
+/// `sleeper`: a thread that sleeps in the scheduler; 0: it is the name server that is called.
+fn at_everybodys(sleeper: u64, is_whole: &dyn Fn() -> Outcome) -> Outcome {
     holds!(time::ticks_are_instructions(), "the clock does not count instructions");
     let texts = Peer::start()?;
     let room = data(PAGE).map_err(doing("create"))?.base();
     section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    texts.call(op::LATE_AT_EVERYBODYS, &[u64::from(scheduler), room]).map_err(doing("a text that is late"))?;
+    store(room + SLEEPER, sleeper);
+    texts.call(op::LATE_AT_EVERYBODYS, &[u64::from(sleeper != 0), room]).map_err(doing("a text that is late"))?;
     let after = |delay: u64| -> Result<u64, String> {
         (store(room, 0), store(room + 8, delay));
         same!(texts.call(peer::op::FAULT, &[]), Err(Error::Faulted), "a call that is late, {delay} ns after its fault");
