@@ -46,6 +46,8 @@ struct Policy {
     running: u64,
     /// The quantum of the one that ran has ended.
     ended: bool,
+    /// It has given way, to those whom an interrupt has called too.
+    gives_way: bool,
     /// Turns that running threads have given to others.
     loans: Loans,
     /// Who has a turn before those in the queue.
@@ -69,6 +71,7 @@ impl Policy {
             processors,
             running: 0,
             ended: false,
+            gives_way: false,
             loans: Loans::default(),
             called: Called::new(),
             chosen: Ready { thread: 0, turn: 0 },
@@ -113,6 +116,7 @@ impl Policy {
                 if detail == ready::CALLED && self.called.put(ready) {
                     return;
                 }
+                self.gives_way |= detail == ready::YIELDED && thread == self.running;
                 let first = detail == ready::PREEMPTED && !self.ended && {
                     let now = time::now_ns();
                     self.ended |= !self.quanta.interrupted(thread, level, now);
@@ -186,7 +190,8 @@ impl Policy {
             self.running = lent.to.thread;
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
-        if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), self.running) {
+        let goes_on = if core::mem::take(&mut self.gives_way) { 0 } else { self.running };
+        if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), goes_on) {
             let ns = self.begin(thread, self.own.priorities().of(thread));
             self.quanta.taken(thread, Position::default());
             self.running = thread;
