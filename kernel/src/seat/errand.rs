@@ -110,18 +110,20 @@ fn end_wait(here: &Processor, thread: &Thread) {
     }
 }
 
-/// One who sits in a seat was made ready by somebody else. It is being killed; or it had begun to wait while it decides, in a call of a
-/// driver, which its processor is about to see and deals with ([`Office::check`]). Whether it was such a thread.
+/// One who sits in a seat was made ready by somebody else: it is being killed, or its text has ended. Or it had begun to wait while it decides, in
+/// a call of a driver, which its processor is about to see and deals with ([`Office::check`]). Whether it was such a thread.
 pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
     thread.processor.store(p.index, Ordering::Relaxed);
     let goes_on = {
         let inner = &mut *p.office.inner.lock();
-        let sits = inner.seat.holder().is_some_and(|holder| holder.thread.number == thread.number);
-        if sits && thread.is_killed() {
+        let holder = inner.seat.holder().filter(|holder| holder.thread.number == thread.number);
+        let decides = holder.map(|holder| thread.wait.lock().ticket != holder.ticket);
+        let goes_on = decides == Some(true) && !thread.is_killed();
+        if decides.is_some() && !goes_on {
             inner.wrong.get_or_insert(Reason::Ended);
         }
-        sits && !thread.is_killed()
+        goes_on
     };
     if !goes_on {
         p.queue.push((thread.clone(), turn));
