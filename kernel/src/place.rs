@@ -179,11 +179,10 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         stay.inside.as_ref().is_some_and(same)
     };
     // A call within the group is no switch point (decision 18).
-    let within = !yields && group.is_some() && {
-        let mut stay = here.stay.hold();
-        let inside = stay.inside.as_mut().filter(|inside| Arc::ptr_eq(&inside.thread, thread));
-        let inside = inside.filter(|inside| inside.group.as_ref().zip(group.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b)));
-        inside.map(|inside| inside.text = text.clone()).is_some()
+    let within = !yields && {
+        let stay = here.stay.hold();
+        let inside = stay.inside.as_ref().filter(|inside| Arc::ptr_eq(&inside.thread, thread));
+        inside.is_some_and(|inside| inside.group.as_ref().zip(group.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b)))
     };
     if !(same || within) || yields {
         lets_go(here);
@@ -193,10 +192,19 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         here.stay.hold().inside = Some(Inside { thread: thread.clone(), text: text.clone(), group });
     }
     let over = here.stay.hold().watch.sees(thread.number, time::now());
-    if over && text.place.placement.lose() {
-        log::warn!("class: text {:#x} is not NSys any more: it does not come to a switch point", text.base);
-        lets_go(here);
-        leave_group(thread);
+    if over {
+        // In which it has begun, and in which it is: in one group these may be two.
+        let began = here.stay.hold().inside.as_ref().map(|inside| inside.text.clone());
+        let texts = began.filter(|began| !Arc::ptr_eq(began, &text)).into_iter().chain([text]);
+        let mut lost = false;
+        for text in texts.filter(|text| text.place.placement.lose()) {
+            log::warn!("class: text {:#x} is not NSys any more: it does not come to a switch point", text.base);
+            lost = true;
+        }
+        if lost {
+            lets_go(here);
+            leave_group(thread);
+        }
     }
     Some(!over && !yields)
 }

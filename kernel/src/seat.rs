@@ -337,6 +337,10 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     if let Some(holder) = inner.seat.holder_mut() {
         holder.ticket = ticket;
     }
+    if !thread.is_in_wait(ticket) {
+        // Its text has ended meanwhile, and nobody could see that this wait is the one for its turn.
+        inner.wrong.get_or_insert(Reason::Ended);
+    }
     p.attend();
 }
 

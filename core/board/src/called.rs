@@ -42,12 +42,13 @@ impl Called {
         has_room
     }
 
-    /// Whose turn it is now; `None`: that of the first one of the queue, if there is one. `running` goes on if it is that.
+    /// Whose turn it is now; `None`: that of the first one of the queue, if there is one. `running` goes on if it is that, unless this is the turn that
+    /// it `gave` away.
     #[inline]
-    pub fn take(&mut self, queue: Queue<'_>, running: u64) -> Option<Ready> {
+    pub fn take(&mut self, queue: Queue<'_>, running: u64, gave: Ready) -> Option<Ready> {
         self.before = self.row;
         self.last = NOBODY;
-        if self.len > 0 && queue.first_thread() == Some(running) {
+        if self.len > 0 && queue.first_of_all().is_some_and(|first| first.thread == running && first != gave) {
             return None;
         }
         if !self.row.is_next(self.len > 0, !queue.is_empty()) {

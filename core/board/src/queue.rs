@@ -213,8 +213,8 @@ impl Queue<'_> {
 
     /// The first one of the highest level.
     #[inline]
-    pub fn first_thread(&self) -> Option<u64> {
-        self.highest().map(|level| self.get(Self::node(self.get(HEADS + 2 * level as usize)) + THREAD))
+    pub fn first_of_all(&self) -> Option<Ready> {
+        self.highest().and_then(|level| self.first(level as usize)).map(|(ready, _)| ready)
     }
 
     #[inline]

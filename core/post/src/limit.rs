@@ -3,15 +3,15 @@
 
 use crate::pool::{Pool, Woken};
 use crate::receiver::Receiver;
-use crate::sync::{AtomicU64, Ordering, owned};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use abi::Error;
 
 /// Of the record of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Limit {
-    /// When a wait is to end, 0: there is none such, and which; only its own thread says so.
-    until: owned::AtomicU64,
-    ticket: owned::AtomicU32,
+    /// When a wait is to end, 0: there is none such, and which; only its own thread says so, and the timer reads it meanwhile.
+    until: AtomicU64,
+    ticket: AtomicU32,
     /// When the timer comes; 0: it is not set.
     timer: AtomicU64,
 }

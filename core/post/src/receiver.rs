@@ -75,8 +75,8 @@ pub(crate) struct Receiver {
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     pub faces: [Face; FACES],
-    /// The domain that it waits in.
-    domain: owned::AtomicU32,
+    /// The domain that it waits in; whoever takes rights away reads it meanwhile.
+    domain: AtomicU32,
     /// How many of the places this wait uses, or is about to.
     pub count: AtomicU32,
     pub places: [Place; SEVERAL_MAX],

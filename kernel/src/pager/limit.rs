@@ -83,11 +83,16 @@ pub fn look(mut round: Round) {
         }
         await_look();
         // (Another round may have begun meanwhile, and a pager been called since.)
-        if looks.saturating_sub(since) >= 2 {
+        if is_late(since, looks) {
             overdue(&thread);
         }
     }
     sched::at(arch::time::now(), Timeout::Pagers(round));
+}
+
+/// Whether a pager that was called at such a look is over its time at this one.
+fn is_late(since: u64, looks: u64) -> bool {
+    since != 0 && looks.saturating_sub(since) >= 2
 }
 
 /// Has it looked at, wherever it is. If its pager waits, it waits no longer.
@@ -98,7 +103,8 @@ fn overdue(thread: &Arc<Thread>) {
         (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
     };
     match ticket {
-        Some(ticket) if is_in_pager(thread) => {
+        // (Of the pager that is called by now, which may be another.)
+        Some(ticket) if is_in_pager(thread) && is_late(thread.served.since.load(Ordering::SeqCst), LOOKS.load(Ordering::SeqCst)) => {
             sched::wake(thread, ticket, Err(Error::TimedOut));
         }
         Some(_) => {}
@@ -120,15 +126,11 @@ pub fn attend(thread: &Arc<Thread>) -> bool {
     }
     if thread.wait.lock().life.runs_at(here().index) {
         let (since, looks) = (thread.served.since.load(Ordering::SeqCst), LOOKS.load(Ordering::SeqCst));
-        if since == 0 || looks.saturating_sub(since) < 2 {
+        if !is_late(since, looks) {
             // That was another pager, which has come back just as it was found to be late.
             thread.served.overdue.store(false, Ordering::Relaxed);
         } else if is_in_pager(thread) {
             epc::unwind(thread, Error::TimedOut);
-        } else {
-            // Whom it has called has that time: its own begins anew.
-            thread.served.since.store(looks, Ordering::SeqCst);
-            thread.served.overdue.store(false, Ordering::Relaxed);
         }
     }
     thread.served.is_overdue()

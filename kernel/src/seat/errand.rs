@@ -4,10 +4,11 @@
 use super::{Office, dismiss};
 use crate::epc;
 use crate::processor::Processor;
+use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
 use abi::Error;
-use abi::sched::{Event, event};
+use abi::sched::{Event, event, ready};
 use crate::machine::machine;
 use ::sched::{Beat, Phase, Reason, Weight};
 use alloc::sync::Arc;
@@ -115,18 +116,29 @@ fn end_wait(here: &Processor, thread: &Thread) {
 pub fn is_disturbed(thread: &Arc<Thread>, turn: u64) -> bool {
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else { return false };
     thread.processor.store(p.index, Ordering::Relaxed);
-    let goes_on = {
+    let is_no_holder = {
         let inner = &mut *p.office.inner.lock();
         let holder = inner.seat.holder().filter(|holder| holder.thread.number == thread.number);
-        let decides = holder.map(|holder| thread.wait.lock().ticket != holder.ticket);
-        let goes_on = decides == Some(true) && !thread.is_killed();
-        if decides.is_some() && !goes_on {
-            inner.wrong.get_or_insert(Reason::Ended);
+        let found = holder.map(|holder| {
+            let wait = thread.wait.lock();
+            // Its processor may have dealt with it by now, and it may even rest again.
+            let is_over = wait.life.phase() != Phase::Ready || wait.life.turn() != turn;
+            (is_over, wait.ticket != holder.ticket)
+        });
+        match found {
+            Some((true, _)) => return true,
+            Some((false, decides)) if decides && !thread.is_killed() => false,
+            Some(_) => {
+                inner.wrong.get_or_insert(Reason::Ended);
+                p.queue.push((thread.clone(), turn));
+                false
+            }
+            None => true,
         }
-        goes_on
     };
-    if !goes_on {
-        p.queue.push((thread.clone(), turn));
+    if is_no_holder {
+        // It has not sat down yet, or is just being put out, and somebody else may sit there by now.
+        sched::announce(p, thread.clone(), turn, ready::WOKEN);
     }
     p.make_room();
     p.poke();

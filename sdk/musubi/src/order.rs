@@ -145,7 +145,11 @@ impl Order {
 
     /// Has `show` show what was typed, in whoever's line it is.
     pub fn echo(&self, bytes: &[u8], show: impl FnOnce()) {
-        let times = self.turn.lock().times;
+        let times = {
+            let turn = self.turn.lock();
+            // Whoever is writing may show what he writes before this or behind it.
+            if turn.busy { u64::MAX } else { turn.times }
+        };
         show();
         if bytes.ends_with(b"\n") {
             self.turn.lock().is_ended_by_echo(times);

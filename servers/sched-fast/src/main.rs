@@ -66,8 +66,8 @@ struct Level {
     processors: usize,
     /// Who ran last, and whose quantum has ended.
     running: u64,
-    /// It has given way, to those whom an interrupt has called too.
-    gives_way: bool,
+    /// The turn of who gave way last: to those whom an interrupt has called, too.
+    gave: Ready,
     ended: Option<u64>,
     quanta: Quanta,
     /// A priority is to change: when it has, the queues are not in order any more.
@@ -99,7 +99,8 @@ impl Level {
     fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
-        let (running, gives_way, ended, unsorted, strained) = (0, false, None, false, false);
+        let (running, gave, ended) = (0, Ready { thread: 0, turn: 0 }, None);
+        let (unsorted, strained) = (false, false);
         let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
         let (loans, called, key, latest) = (Loans::default(), Called::new(), 0, Latest::new());
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
@@ -111,7 +112,7 @@ impl Level {
             processor,
             processors,
             running,
-            gives_way,
+            gave,
             ended,
             quanta,
             unsorted,
@@ -241,7 +242,9 @@ impl Level {
             }
             return;
         }
-        self.gives_way |= event.detail == ready::YIELDED && ready.thread == self.running;
+        if event.detail == ready::YIELDED {
+            self.gave = ready;
+        }
         let why = match event.detail {
             // Who was interrupted goes on before others, until its quantum has ended.
             ready::PREEMPTED if self.ended.is_none() && self.has_time(ready.thread) => Why::Interrupted,
@@ -384,8 +387,7 @@ impl Level {
         loop {
             // Who goes on although he was to begin would have no limit of time.
             let running = self.running;
-            let goes_on = if core::mem::take(&mut self.gives_way) { 0 } else { running };
-            if let Some(called) = self.called.take(self.queue, goes_on) {
+            if let Some(called) = self.called.take(self.queue, running, self.gave) {
                 self.running = called.thread;
                 self.quanta.taken(called.thread, Position::default());
                 let level = self.board.priorities().of(called.thread);

@@ -46,8 +46,8 @@ struct Policy {
     running: u64,
     /// The quantum of the one that ran has ended.
     ended: bool,
-    /// It has given way, to those whom an interrupt has called too.
-    gives_way: bool,
+    /// The turn of who gave way last: to those whom an interrupt has called, too.
+    gave: Ready,
     /// Turns that running threads have given to others.
     loans: Loans,
     /// Who has a turn before those in the queue.
@@ -71,7 +71,7 @@ impl Policy {
             processors,
             running: 0,
             ended: false,
-            gives_way: false,
+            gave: Ready { thread: 0, turn: 0 },
             loans: Loans::default(),
             called: Called::new(),
             chosen: Ready { thread: 0, turn: 0 },
@@ -116,7 +116,9 @@ impl Policy {
                 if detail == ready::CALLED && self.called.put(ready) {
                     return;
                 }
-                self.gives_way |= detail == ready::YIELDED && thread == self.running;
+                if detail == ready::YIELDED {
+                    self.gave = ready;
+                }
                 let first = detail == ready::PREEMPTED && !self.ended && {
                     let now = time::now_ns();
                     self.ended |= !self.quanta.interrupted(thread, level, now);
@@ -190,8 +192,8 @@ impl Policy {
             self.running = lent.to.thread;
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
-        let goes_on = if core::mem::take(&mut self.gives_way) { 0 } else { self.running };
-        if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), goes_on) {
+        if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), self.running, self.gave)
+        {
             let ns = self.begin(thread, self.own.priorities().of(thread));
             self.quanta.taken(thread, Position::default());
             self.running = thread;

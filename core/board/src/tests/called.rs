@@ -5,6 +5,8 @@ use crate::Called;
 use proptest::prelude::*;
 use sched::{IN_A_ROW, Ring};
 
+const NOBODY: Ready = Ready { thread: 0, turn: 0 };
+
 fn words() -> Vec<AtomicU64> {
     (0..crate::words(1)).map(|_| AtomicU64::new(0)).collect()
 }
@@ -51,7 +53,7 @@ proptest! {
                 }
                 Step::Turn(refused) => {
                     for _ in 0..refused {
-                        if let Some(ready) = called.take(queue, 0) {
+                        if let Some(ready) = called.take(queue, 0, NOBODY) {
                             prop_assert!(called.was_taken(ready));
                             called.undo(ready, false);
                         } else if let Some((ready, position)) = queue.pop() {
@@ -59,7 +61,7 @@ proptest! {
                             called.undo(ready, false);
                         }
                     }
-                    let taken = called.take(queue, 0);
+                    let taken = called.take(queue, 0, NOBODY);
                     let got = taken.map(|_| true).or_else(|| queue.pop().map(|_| false));
                     prop_assert_eq!(got, ring.pop_front());
                 }
@@ -77,15 +79,17 @@ fn who_runs_goes_on() {
     let [runs, first, second] = [1, 2, 3].map(|thread| Ready { thread, turn: 7 });
     queue.push(runs, 3);
     assert!(called.put(first) && called.put(second));
-    assert_eq!(called.take(queue, runs.thread), None);
-    assert_eq!(called.take(queue, 0), Some(first));
+    assert_eq!(called.take(queue, runs.thread, NOBODY), None);
+    assert_eq!(called.clone().take(queue, runs.thread, runs), Some(first), "it has given way");
+    assert_eq!(called.clone().take(queue, runs.thread, Ready { turn: runs.turn + 1, ..runs }), None, "another time");
+    assert_eq!(called.take(queue, 0, NOBODY), Some(first));
     called.undo(first, false);
-    assert_eq!(called.take(queue, 0), Some(first));
+    assert_eq!(called.take(queue, 0, NOBODY), Some(first));
     called.undo(first, true);
-    assert_eq!(called.take(queue, 0), Some(second));
+    assert_eq!(called.take(queue, 0, NOBODY), Some(second));
     for thread in 0..IN_A_ROW as u64 {
         assert!(called.put(Ready { thread, turn: 1 }));
     }
-    let row = core::iter::from_fn(|| called.take(queue, 0)).count();
+    let row = core::iter::from_fn(|| called.take(queue, 0, NOBODY)).count();
     assert_eq!(row, IN_A_ROW as usize - 1, "beside the second one");
 }

@@ -8,7 +8,7 @@ use shuttle::sync::Arc;
 use shuttle::{Config as How, Runner, thread};
 
 /// More would not be a small case.
-const MOST: usize = 400_000;
+const MOST: usize = 4_000_000;
 
 /// Runs a case in all ways, of which there is at least one more than if its threads ran one after the other.
 fn all(test: impl Fn() + Send + Sync + 'static) {

@@ -41,6 +41,8 @@ impl Servers for Supervisor {
         let index = all.iter().position(|one| one.server.name == name).ok_or(Error::NotFound)?;
         let one = &mut all[index];
         let before = one.starts;
+        // One that is being stopped is there only for a moment more.
+        let what = if what == act::START && one.is_up() && one.stopped { act::RESTART } else { what };
         match what {
             act::STOP if one.server.needed => return Err(Error::Refused),
             act::STOP if one.is_down() => return Ok(()),

@@ -287,7 +287,7 @@ const RULES: &[Rule] = &[
         "CUBIX-U10",
         "who_wakes_a_driver_does_not_end_the_scheduler",
         "kernel/src/seat/errand.rs",
-        ["decides == Some(true) && !thread.is_killed();", "false;"],
+        ["if decides && !thread.is_killed() => false,", "if decides && false => false,"],
         ["bad_drivers", "a_handler_that_waits_and_is_woken_at_once"],
     )),
     counted(rule(
