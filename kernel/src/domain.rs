@@ -115,7 +115,7 @@ impl Domain {
     }
 
     /// The view that it runs in.
-    #[inline]
+    #[inline(always)]
     pub fn view(&self) -> &Arc<View> {
         match &self.shared {
             Some(shared) if self.is_keyed() => shared,

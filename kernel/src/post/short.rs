@@ -131,13 +131,8 @@ pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
 /// The sender goes on, with all that it had in registers.
 #[inline(never)]
 fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    let Frame { rdi: to, rsi: back, .. } = *frame;
     let mut hands = Carrier::new(frame, 0);
-    let sent = pool().known(own.record(), domain, arch::percpu::index()).and_then(|by| {
-        let to = by.permit(to, Rights::CALL)?;
-        let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
-        by.send(to, back, &mut hands).ok()
-    });
+    let sent = sent(&mut hands, domain, own);
     let Carrier { frame, woken, .. } = hands;
     // Of what is refused nothing was done: the kernel proper says why.
     if sent.is_none() {
@@ -145,6 +140,16 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     }
     (frame.rax, frame.rdx) = (0, 0);
     leave(woken.filter(|woken| !put_by(woken))).go(frame)
+}
+
+/// The message goes, if nothing is against it.
+#[inline(always)]
+fn sent(hands: &mut Carrier, domain: u32, own: &'static Card) -> Option<()> {
+    let Frame { rdi: to, rsi: back, .. } = *hands.frame;
+    let by = pool().known(own.record(), domain, arch::percpu::index())?;
+    let to = by.permit(to, Rights::CALL)?;
+    let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
+    by.send(to, back, hands).ok()
 }
 
 #[inline(never)]
@@ -212,6 +217,7 @@ fn make<const LIMITED: bool>(
 /// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
 /// or at a processor that has nothing to do. The kernel proper makes him ready when it is entered, which is within a turn. Whether he
 /// was put by: not where others are ready before him, or a scheduler is to be asked.
+#[inline(always)]
 fn put_by(woken: &Woken) -> bool {
     let (here, processors) = (here(), &machine().processors);
     let Some(card) = card(woken.card).filter(|card| !woken.touched && card.is_next(woken.thread, here.index)) else { return false };
