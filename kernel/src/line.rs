@@ -42,6 +42,7 @@ struct Handler {
 }
 
 struct Line {
+    index: usize,
     /// Called by the scheduler of the processor that the interrupt comes to.
     handler: Mutex<Option<Handler>>,
     /// Sent, where nobody calls that one.
@@ -236,6 +237,7 @@ impl Line {
         let [isa, section] = [const { AtomicU64::new(0) }; 2];
         let [pinned, aimed] = [const { AtomicUsize::new(NONE) }; 2];
         Line {
+            index,
             handler: Mutex::new(None),
             notice: Mutex::new(None),
             isa,
@@ -335,7 +337,7 @@ impl Line {
                 self.mark.handed();
                 post::wake(woken);
             }
-            Ok(None) => {}
+            Ok(None) => self.mark.hurries(self.index),
             Err(_) => {
                 drop(notice::take(&self.notice, &bound));
                 self.mark.forget();

@@ -244,6 +244,11 @@ pub(crate) fn link(card: &'static Card) {
     }
 }
 
+/// Whoever is taken up next by a short way runs from now on: the processor has had nothing to do.
+pub fn begins() {
+    set(&block().since, cpu::tsc());
+}
+
 /// When the running thread was taken up, in nanoseconds since boot.
 pub fn since() -> u64 {
     crate::time::at(get(&block().since))
