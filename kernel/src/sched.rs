@@ -53,8 +53,8 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
 /// Lets the processor's scheduler know of a ready thread, or its queue.
 pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
-    // found it may be running it already.
-    let called = thread.called.is_set();
+    // found it may be running it already. (Who gives way is not in a hurry.)
+    let called = thread.called.is_set() && why != why::YIELDED;
     let why = if called { why::CALLED } else { why };
     {
         let wait = thread.wait.lock();

@@ -104,6 +104,7 @@ impl OwnCard {
             free.pop().expect("a slab is not empty")
         };
         set(&card.text, NO_TEXT);
+        set(&card.rests, 0);
         set(&card.task, task);
         set(&card.number, number);
         OwnCard(card)

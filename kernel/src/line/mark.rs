@@ -3,10 +3,10 @@
 
 use super::{Line, lines};
 use crate::machine::machine;
-use crate::sched;
 use crate::thread::Thread;
 use abi::sched::ready as why;
 use ::sched::Phase;
+use alloc::sync::Arc;
 use arch::time;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,11 +50,13 @@ impl Mark {
         }
         let turn = {
             let wait = thread.wait.lock();
-            (wait.life.phase() == Phase::Ready).then_some(wait.life.turn())
+            (wait.life.phase() == Phase::Ready && !wait.life.is_parked()).then_some(wait.life.turn())
         };
-        if let Some(turn) = turn {
-            // It is told of twice, and a turn is taken once.
-            sched::announce(&machine().processors[thread.processor.load(Ordering::SeqCst)], thread, turn, why::CALLED);
+        let Some(turn) = turn else { return };
+        let at = &machine().processors[thread.processor.load(Ordering::SeqCst)];
+        let is_it = |(other, its): &(Arc<Thread>, u64)| *its == turn && Arc::ptr_eq(other, &thread);
+        if at.office.tell_ready(&thread, turn, why::HURRIED) || at.queue.call(is_it) {
+            at.attend();
         }
     }
 
@@ -119,10 +121,16 @@ pub fn waits(place: u64, waits: bool) {
 pub fn calls(thread: &Thread, place: u64) {
     if let Some((index, line)) = of_place(place) {
         line.mark.driver.store(thread.number, Ordering::SeqCst);
-        let since = time::now();
+        let since = match line.mark.handed.load(Ordering::SeqCst) {
+            0 => time::now(),
+            since => since,
+        };
         let before = thread.called.0.swap(since << LINE_BITS | (index as u64 + 1), Ordering::SeqCst);
         if before >> LINE_BITS == 0 {
             line.mark.given.fetch_add(1, Ordering::SeqCst);
+            // If one who was given another message has run meanwhile.
+            let _ = line.mark.handed.compare_exchange(0, since, Ordering::SeqCst, Ordering::SeqCst);
+            line.mark.show();
         }
     }
 }
@@ -141,10 +149,6 @@ fn has_seen(thread: &Thread, now: u64) {
     let index = (called & ((1 << LINE_BITS) - 1)) as usize;
     let Some(line) = index.checked_sub(1).and_then(|index| lines().get(index)) else { return };
     let since = called >> LINE_BITS;
-    if since == 0 && line.mark.queued.load(Ordering::SeqCst) != 0 {
-        // It has not received that one yet.
-        return;
-    }
     if thread.called.0.compare_exchange(called, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() || since == 0 {
         return;
     }

@@ -48,11 +48,11 @@ pub(super) fn doze() -> Doze {
     arch::pass::begins();
     let Some(woken) = woken else { return Doze::Kernel(None) };
     is_busy(here);
+    sched::pass_on(here, 0);
     // Only now: whoever wants it to look around, and saw it in the kernel, relies on that.
     if here.must_attend() {
         return Doze::Kernel(Some(woken));
     }
-    sched::pass_on(here, 0);
     here.local.hold().quantum_end = now + QUANTUM_NS;
     Doze::Came(woken)
 }

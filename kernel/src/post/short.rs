@@ -307,7 +307,9 @@ pub fn finish_short(thread: &Arc<Thread>) {
     let record = left & !OWN_LOAN;
     if record != 0 {
         let rests = thread.wait.lock().life.phase() == Phase::Waiting;
-        super::end(pool().woken(record), rests);
+        let woken = pool().woken(record);
+        // Not to itself: it is let go of here first, and taken up like anybody else.
+        super::end(woken, rests && woken.thread != thread.number);
     }
 }
 

@@ -182,6 +182,8 @@ fn contents(name: &str, interface: &Interface, gate: u64, random: &mut Random) -
             match (ty.contains('&'), ty.contains(';')) {
                 (false, _) => all.push(if random.next() % 2 == 0 { random.next() % 64 } else { random.next() }),
                 (true, true) => all.push(at + begin),
+                // As long as what a program is started with, for once.
+                (true, false) if begin == 0 && random.next() % 2 == 0 => all.extend([at, request().len() as u64]),
                 (true, false) => {
                     let most = if random.next() % 2 == 0 { 16 } else { ROOM as u64 - begin };
                     all.extend([at + begin, random.next() % most]);
@@ -195,15 +197,16 @@ fn contents(name: &str, interface: &Interface, gate: u64, random: &mut Random) -
     bound.unbind().map_err(doing("unbind"))
 }
 
+/// What a program is started with that is not there.
+fn request() -> Vec<u8> {
+    let args = [&b"a"[..], b"", b"b c"].map(<[u8]>::to_vec).into();
+    Request { path: b"bin/nothing-of-this-name".to_vec(), args, ..Request::default() }.encode()
+}
+
 /// Contents that somebody thought of: bytes, paths, text that is none, and what programs are started with, spoilt.
 fn fill(place: &mut [u8], random: &mut Random) {
     let paths = b"/./../tmp//\0a~ \xff";
-    let start = Request {
-        path: b"bin/nothing-of-this-name".to_vec(),
-        args: [&b"a"[..], b"", b"b c"].map(<[u8]>::to_vec).into(),
-        ..Request::default()
-    };
-    let encoded = start.encode();
+    let encoded = request();
     match random.next() % 4 {
         0 => place.fill_with(|| random.next() as u8),
         1 => place.fill_with(|| paths[random.next() as usize % paths.len()]),

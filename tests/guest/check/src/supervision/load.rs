@@ -187,6 +187,7 @@ fn processes_asked(work: &Work) -> Result<(), Error> {
     let me = task::identity().task;
     let once = || {
         let (mut known, mut first) = (client.alloc(RECORD_OF_PROCESS)?, client.alloc(RECORD_OF_PROCESS)?);
+        [&mut known, &mut first].into_iter().for_each(|record| record.fill(0xff));
         posts.status(me, known.first_chunk_mut().ok_or(Error::Changed)?)?.wait_for(PATIENCE_NS)?;
         let least = posts.next(0, first.first_chunk_mut().ok_or(Error::Changed)?)?.wait_for(PATIENCE_NS)?;
         let is_told = known.starts_with(&me.to_le_bytes()) && first.starts_with(&least.to_le_bytes());
@@ -340,6 +341,7 @@ fn sched_asked(work: &Work) -> Result<(), Error> {
     let (posts, none) = (client.by_post(&answers)?, client.processors(u64::MAX));
     let once = || {
         let mut line = client.alloc(LINE)?;
+        line.fill(0);
         let len = posts.line(0, 0, &mut line)?.wait_for(PATIENCE_NS)?;
         let told = posts.processors(u64::MAX)?.wait_for(PATIENCE_NS);
         if told == none && (1..=LINE as u64).contains(&len) && line[0] != 0 { Ok(()) } else { Err(Error::Changed) }
