@@ -221,6 +221,7 @@ pub fn interrupt(vector: u8) {
     let line = &lines()[usize::from(vector - apic::LINE)];
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     count(line.came);
+    line.shown[word!(Interrupt, last)].store(here().index as u64, Ordering::Relaxed);
     if here().idle.load(Ordering::SeqCst) {
         count(line.idle);
     } else if (0..machine().processors.len()).any(is_idle) {
