@@ -42,7 +42,6 @@ struct Handler {
 }
 
 struct Line {
-    index: usize,
     /// Called by the scheduler of the processor that the interrupt comes to.
     handler: Mutex<Option<Handler>>,
     /// Sent, where nobody calls that one.
@@ -221,7 +220,6 @@ pub fn interrupt(vector: u8) {
     let line = &lines()[usize::from(vector - apic::LINE)];
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     count(line.came);
-    line.shown[word!(Interrupt, last)].store(here().index as u64, Ordering::Relaxed);
     if here().idle.load(Ordering::SeqCst) {
         count(line.idle);
     } else if (0..machine().processors.len()).any(is_idle) {
@@ -238,7 +236,6 @@ impl Line {
         let [isa, section] = [const { AtomicU64::new(0) }; 2];
         let [pinned, aimed] = [const { AtomicUsize::new(NONE) }; 2];
         Line {
-            index,
             handler: Mutex::new(None),
             notice: Mutex::new(None),
             isa,
@@ -338,7 +335,7 @@ impl Line {
                 self.mark.handed();
                 post::wake(woken);
             }
-            Ok(None) => self.mark.hurries(self.index),
+            Ok(None) => {}
             Err(_) => {
                 drop(notice::take(&self.notice, &bound));
                 self.mark.forget();

@@ -80,7 +80,7 @@ pub(super) fn idle(here: &Processor) {
         serve_noted(here);
         log_out::look();
         lent::look();
-        if post::put_by::get(here) {
+        if post::short::get_put_by(here) {
             break true;
         }
         let until = if here.office.is_taken() {
