@@ -124,4 +124,6 @@ pub struct Interrupt {
     /// one has waited.
     pub marked: u64,
     pub longest_mark_ns: u64,
+    /// The processor that the last one came to.
+    pub last: u64,
 }

@@ -88,6 +88,9 @@ pub mod ready {
     /// It is new here as in [`WOKEN`], and what has come is a device's interrupt, as a message to its post: what is left to do for the device
     /// waits for it.
     pub const CALLED: u32 = 4;
+    /// It is ready for this turn, as was said before, and a device's interrupt waits for it to come back to its post: it is to be next, as if it were
+    /// [`CALLED`]. Who does not know it as ready, any more or yet, does nothing.
+    pub const HURRIED: u32 = 5;
 }
 
 /// What `call_scheduler` does.

@@ -42,6 +42,7 @@ struct Handler {
 }
 
 struct Line {
+    index: usize,
     /// Called by the scheduler of the processor that the interrupt comes to.
     handler: Mutex<Option<Handler>>,
     /// Sent, where nobody calls that one.
@@ -220,6 +221,7 @@ pub fn interrupt(vector: u8) {
     let line = &lines()[usize::from(vector - apic::LINE)];
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     count(line.came);
+    line.shown[word!(Interrupt, last)].store(here().index as u64, Ordering::Relaxed);
     if here().idle.load(Ordering::SeqCst) {
         count(line.idle);
     } else if (0..machine().processors.len()).any(is_idle) {
@@ -236,6 +238,7 @@ impl Line {
         let [isa, section] = [const { AtomicU64::new(0) }; 2];
         let [pinned, aimed] = [const { AtomicUsize::new(NONE) }; 2];
         Line {
+            index,
             handler: Mutex::new(None),
             notice: Mutex::new(None),
             isa,
@@ -335,7 +338,7 @@ impl Line {
                 self.mark.handed();
                 post::wake(woken);
             }
-            Ok(None) => {}
+            Ok(None) => self.mark.hurries(self.index),
             Err(_) => {
                 drop(notice::take(&self.notice, &bound));
                 self.mark.forget();

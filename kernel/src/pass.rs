@@ -24,7 +24,7 @@ pub fn settle(here: &Processor) {
     if let Some(lap) = take_lap() {
         settle_lap(here, lap);
     }
-    post::short::settle(here);
+    post::put_by::settle(here);
 }
 
 #[inline(never)]

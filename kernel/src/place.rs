@@ -84,6 +84,12 @@ impl Place {
         }
     }
 
+    /// What programs read of it where the text's record is (`abi::info::layout::Section::placed`).
+    pub fn word(&self) -> u64 {
+        let Placed { class, lost, long_runs, longest_ns, .. } = self.info();
+        class | lost << 8 | long_runs.min(u16::MAX.into()) << 16 | (longest_ns / 1000).min(u32::MAX.into()) << 32
+    }
+
     /// A run in it has taken so long.
     fn note(&self, base: u64, ns: u64) {
         self.longest.fetch_max(ns, Ordering::Relaxed);
@@ -198,6 +204,8 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         let texts = began.filter(|began| !Arc::ptr_eq(began, &text)).into_iter().chain([text]);
         let mut lost = false;
         for text in texts.filter(|text| text.place.placement.lose()) {
+            shows(&text);
+            text.owner().shows_class(text.place.class_number());
             log::warn!("class: text {:#x} is not NSys any more: it does not come to a switch point", text.base);
             lost = true;
         }
@@ -246,11 +254,20 @@ pub fn lets_go(here: &Processor) {
         (stay.inside.take(), stay.watch.ends(time::now()))
     };
     if let Some(Inside { thread, text, group }) = inside {
+        let before = text.place.word();
         text.place.note(text.base, ran);
+        if text.place.word() != before {
+            shows(&text);
+        }
         if group.is_some() {
             leave_group(&thread);
         }
     }
+}
+
+/// Programs read what became of its placement.
+fn shows(text: &Section) {
+    text.state.lock().show(text);
 }
 
 /// The thread is in no group any more, and waits for none.

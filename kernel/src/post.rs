@@ -28,11 +28,13 @@ use arch::shown::{Pages, TOLD};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
+mod doze;
 mod had;
 pub mod limit;
 pub mod loan;
 pub mod notice;
 mod purse;
+pub mod put_by;
 pub mod short;
 
 pub use had::{deleted, free, get};

@@ -66,7 +66,7 @@ pub struct Processor {
     alarm: AtomicU64,
     /// Record of the thread whose wait the short way of a message has ended here, for the kernel proper to do the rest; 0: nobody's.
     pub posted: AtomicU32,
-    /// The same of one who is to go on here when the running thread waits.
+    /// The same of one who is to go on here when the running thread waits, or who rests here while nobody runs.
     pub put_by: PutBy,
     /// Set when the running thread should make room.
     reschedule: AtomicBool,

@@ -53,8 +53,8 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
 /// Lets the processor's scheduler know of a ready thread, or its queue.
 pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
-    // found it may be running it already.
-    let called = thread.called.is_set();
+    // found it may be running it already. (Who gives way is not in a hurry.)
+    let called = thread.called.is_set() && why != why::YIELDED;
     let why = if called { why::CALLED } else { why };
     {
         let wait = thread.wait.lock();
@@ -354,7 +354,7 @@ fn take(here: &Processor) -> Option<Arc<Thread>> {
 }
 
 /// Has one more processor look around, if threads are ready beside the `own` ones that this one is about to take up.
-fn pass_on(here: &Processor, own: usize) {
+pub fn pass_on(here: &Processor, own: usize) {
     let processors = &machine().processors;
     let ready: usize = processors.iter().map(|p| p.queue.len() + usize::from(p.put_by.who().is_some())).sum();
     let next = successor(here.index, processors.len(), ready.saturating_sub(own), |p| processors[p].is_free());
@@ -431,6 +431,8 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
 
 /// Leaves the kernel as the running thread, after looking around.
 fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
+    // It may have been told in the middle of what it has done.
+    post::put_by::settle(here);
     let now = time::now();
     // A killed one may be back, or in a callback, without the kernel.
     let grace = thread.is_killed().then(|| now + thread.grace_left(now).min(BEAT_NS)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));

@@ -277,7 +277,7 @@ impl Thread {
             own: task.about.thread(number, text.base),
         });
         thread.shows(state::WAITING);
-        task.shown.set(word!(Task, class), text.place.class().number());
+        task.shows_class(text.place.class_number());
         MACHINE.threads.fetch_add(1, Ordering::Relaxed);
         if let Some((_, task_view)) = &shared {
             task_view.add_thread(&thread);

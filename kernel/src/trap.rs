@@ -3,7 +3,7 @@
 use crate::domain::Domain;
 use crate::gate::lent;
 use crate::machine::machine;
-use crate::post::short;
+use crate::post::{put_by, short};
 use crate::processor::{Processor, count};
 use crate::saved::Saved;
 use crate::thread::{Inner, Thread, answer};
@@ -181,7 +181,8 @@ fn answered(here: &Processor, thread: &Arc<Thread>, result: Result<u64, Error>) 
 pub fn interrupt(vector: u8) {
     match vector {
         apic::TIMER => sched::tick(),
-        apic::RESCHEDULE | apic::SHOOTDOWN => {}
+        apic::RESCHEDULE => put_by::is_told(processor::here()),
+        apic::SHOOTDOWN => {}
         line if (apic::LINE..apic::LINE + apic::LINES).contains(&line) => line::interrupt(line),
         other => log::warn!("interrupt {other:#x} from nowhere on processor {}", machine().processors[processor::here().index].apic),
     }

@@ -160,7 +160,8 @@ pub struct Interrupt {
     /// that one has, in ns.
     pub marked: u64,
     pub longest_mark_ns: u64,
-    pub unused: [u64; 1],
+    /// The processor that the last one came to; live.
+    pub last: u64,
 }
 
 /// A processor's seat; live are `asked`, `named`, `none`, `lost` and `missed`.
@@ -293,7 +294,8 @@ pub struct Section {
     pub name: [u8; NAME_LEN],
     /// `section::kind`, entries of its ACL from bit 8 on, `section::flag` from bit 32 on.
     pub kind: u64,
-    /// Texts: `section::SectionInfo::placed`, and the page at which they are unclear.
+    /// Texts, of `section::SectionInfo::placed`: the class, from bit 8 on whether it has lost another one, from bit 16 on its long runs (at most 65 535)
+    /// and from bit 32 on the longest, in us; and the page at which they are unclear.
     pub placed: u64,
     pub unclear: u64,
     /// Bytes.

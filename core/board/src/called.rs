@@ -42,6 +42,13 @@ impl Called {
         has_room
     }
 
+    /// One who waits in the queue for this turn is as if an interrupt had called him. Who does not wait there is not known here, any more or yet.
+    pub fn hurry(&mut self, queue: Queue<'_>, ready: Ready) {
+        if self.len < ROOM && queue.take_out(ready) {
+            self.put(ready);
+        }
+    }
+
     /// Whose turn it is now; `None`: that of the first one of the queue, if there is one. `running` goes on if it is that, unless this is the turn that
     /// it `gave` away.
     #[inline]

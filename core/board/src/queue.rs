@@ -327,46 +327,54 @@ impl Queue<'_> {
     /// behind, and there may be many of those. How many there were.
     pub fn purge(&self, latest: &mut Latest) -> usize {
         latest.0.fill(Ready { thread: 0, turn: 0 });
+        for level in 0..LEVELS {
+            self.all(level).for_each(|ready| latest.note(ready));
+        }
+        self.take_out_all(|ready| latest.is_past(ready))
+    }
+
+    /// Takes out this turn, wherever it is. Whether it was here.
+    pub fn take_out(&self, turn: Ready) -> bool {
+        self.take_out_all(|ready| ready == turn) > 0
+    }
+
+    fn take_out_all(&self, mut is_out: impl FnMut(Ready) -> bool) -> usize {
         let ready = |number: u64| {
             let node = Self::node(number);
             Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) }
         };
-        let mut purged = 0;
-        for pass in 0..2 {
-            for level in 0..LEVELS {
-                let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
-                let (mut last, mut at) = (0, self.get(head));
-                for _ in 0..THREADS {
-                    if at == 0 {
-                        break;
-                    }
-                    let next = self.get(Self::node(at) + NEXT);
-                    if pass == 0 {
-                        latest.note(ready(at));
-                    } else if latest.is_past(ready(at)) {
-                        if last == 0 {
-                            self.set(head, next)
-                        } else {
-                            self.set(Self::node(last) + NEXT, next)
-                        }
-                        if next == 0 {
-                            self.set(tail, last);
-                        }
-                        self.set(Self::node(at) + NEXT, self.get(FREE));
-                        self.set(FREE, at);
-                        self.set(COUNT, self.len() - 1);
-                        purged += 1;
-                        at = next;
-                        continue;
-                    }
-                    (last, at) = (at, next);
+        let mut out = 0;
+        for level in 0..LEVELS {
+            let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
+            let (mut last, mut at) = (0, self.get(head));
+            for _ in 0..THREADS {
+                if at == 0 {
+                    break;
                 }
-                if self.get(head) == 0 {
-                    self.set(MAP, self.get(MAP) & !(1 << level));
+                let next = self.get(Self::node(at) + NEXT);
+                if is_out(ready(at)) {
+                    if last == 0 {
+                        self.set(head, next)
+                    } else {
+                        self.set(Self::node(last) + NEXT, next)
+                    }
+                    if next == 0 {
+                        self.set(tail, last);
+                    }
+                    self.set(Self::node(at) + NEXT, self.get(FREE));
+                    self.set(FREE, at);
+                    self.set(COUNT, self.len() - 1);
+                    out += 1;
+                } else {
+                    last = at;
                 }
+                at = next;
+            }
+            if self.get(head) == 0 {
+                self.set(MAP, self.get(MAP) & !(1 << level));
             }
         }
-        purged
+        out
     }
 
     /// Moves the first one of `level` to the end of the level `to`.

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 #[cfg(test)]
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 
-/// Of one processor, which alone puts by. 0: nobody.
+/// Of one processor. 0: nobody. Others put by there who rests there, and tell it so in any case.
 #[derive(Debug, Default)]
 pub struct PutBy(AtomicU32);
 
@@ -66,6 +66,8 @@ mod tests {
     struct Machine {
         put_by: PutBy,
         idles: AtomicBool,
+        /// Who rests there has been told by the kernel proper.
+        told: AtomicBool,
         poked: Mutex<bool>,
         pokes: Condvar,
     }
@@ -109,17 +111,64 @@ mod tests {
         assert_eq!(own + other.join().unwrap(), 7);
     }
 
+    /// One rests at a processor that idles, or wakes up: then it settles, lets interrupts in, and settles last thing before it runs something
+    /// else, until it is interrupted. Another one puts by there who rests, where it sees it idle, and tells it; or the kernel proper does.
+    fn run_there(wakes: bool) {
+        let machine = Arc::new(Machine::default());
+        let there = {
+            let machine = machine.clone();
+            thread::spawn(move || {
+                machine.idles.store(true, Ordering::SeqCst);
+                let mut who = machine.put_by.take_any();
+                if who.is_none() && wakes {
+                    machine.idles.store(false, Ordering::SeqCst);
+                    who = machine.put_by.take_any();
+                    *machine.poked.lock().unwrap() = false;
+                    who = who.or_else(|| machine.put_by.take_any());
+                }
+                while who.is_none() && !machine.told.load(Ordering::SeqCst) {
+                    let mut poked = machine.poked.lock().unwrap();
+                    while !*poked && !machine.told.load(Ordering::SeqCst) {
+                        poked = machine.pokes.wait(poked).unwrap();
+                    }
+                    *poked = false;
+                    drop(poked);
+                    who = machine.put_by.take_any();
+                }
+                who.unwrap_or(0)
+            })
+        };
+        let is_put = machine.idles.load(Ordering::SeqCst) && machine.put_by.put(7);
+        {
+            let mut poked = machine.poked.lock().unwrap();
+            *poked = is_put;
+            machine.told.store(!is_put, Ordering::SeqCst);
+        }
+        machine.pokes.notify_one();
+        assert_eq!(there.join().unwrap(), if is_put { 7 } else { 0 });
+    }
+
     /// Goes through all orders.
     fn all(waits: bool) {
+        all_of(move || run(waits));
+    }
+
+    fn all_of(run: impl Fn() + Send + Sync + 'static) {
         const MOST: usize = 200_000;
         let scheduler = shuttle::scheduler::DfsScheduler::new(Some(MOST), false);
-        let ways = shuttle::Runner::new(scheduler, shuttle::Config::new()).run(move || run(waits));
+        let ways = shuttle::Runner::new(scheduler, shuttle::Config::new()).run(run);
         assert!((3..MOST).contains(&ways), "{ways} interleavings");
     }
 
     #[test]
     fn who_is_put_by_goes_on_once() {
         all(true);
+    }
+
+    #[test]
+    fn who_rests_elsewhere_is_found_there() {
+        all_of(|| run_there(false));
+        all_of(|| run_there(true));
     }
 
     #[test]

@@ -48,6 +48,15 @@ impl<T> Roll<T> {
         }
     }
 
+    /// The one of whom `is` says so is next, as if an interrupt had called it. Whether it is here.
+    pub fn call(&self, is: impl Fn(&T) -> bool) -> bool {
+        let mut queue = self.queue.lock();
+        let found = queue.remove(is);
+        let is_here = found.is_some();
+        found.into_iter().for_each(|thread| queue.push_called(thread));
+        is_here
+    }
+
     /// Whose turn it is.
     pub fn take(&self) -> Option<T> {
         self.get(Ring::pop_front)
@@ -145,6 +154,18 @@ mod tests {
     }
 
     /// Threads become ready while one sits down and is put out, and another one sits down: in the end each is known to whoever decides.
+    #[test]
+    fn who_is_in_a_hurry_is_next() {
+        let run = || {
+            let roll = Roll::default();
+            (0..4).for_each(|thread| _ = roll.put(thread, false, |_| false, || false));
+            assert!(!roll.call(|thread| *thread == 7) && roll.call(|thread| *thread == 2) && roll.len() == 4);
+            let turns: Vec<_> = core::iter::from_fn(|| roll.take()).collect();
+            assert_eq!(turns, [2, 0, 1, 3]);
+        };
+        shuttle::check_random(run, 1);
+    }
+
     #[test]
     fn no_thread_is_lost_between_two_who_decide() {
         let run = |ends_seated: bool| {

@@ -184,7 +184,7 @@ pub fn flags() -> u64 {
     flags
 }
 
-/// Waits for an interrupt with interrupts on, then turns them off again. Only the idle loop calls this: interrupts
+/// Waits for an interrupt with interrupts on, then turns them off again. For a processor that idles or dozes: interrupts
 /// taken here are noted in the per-processor block and served by the caller.
 pub fn idle_wait() {
     // SAFETY: `sti; hlt` is atomic, handlers entered from kernel mode only note the vector.

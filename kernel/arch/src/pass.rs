@@ -104,6 +104,7 @@ impl OwnCard {
             free.pop().expect("a slab is not empty")
         };
         set(&card.text, NO_TEXT);
+        set(&card.rests, 0);
         set(&card.task, task);
         set(&card.number, number);
         OwnCard(card)
@@ -242,6 +243,11 @@ pub(crate) fn link(card: &'static Card) {
         set(&card.link, percpu::word::<LAP>());
         percpu::set_word::<LAP>(core::ptr::from_ref(card) as u64);
     }
+}
+
+/// Whoever is taken up next by a short way runs from now on: the processor has had nothing to do.
+pub fn begins() {
+    set(&block().since, cpu::tsc());
 }
 
 /// When the running thread was taken up, in nanoseconds since boot.

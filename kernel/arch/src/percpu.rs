@@ -365,6 +365,11 @@ pub fn is_traced() -> bool {
     false
 }
 
+/// The vectors noted while this processor idled: what [`take_pending`] would take.
+pub fn pending() -> u64 {
+    block().pending.load(Ordering::Relaxed)
+}
+
 /// Takes the vectors noted while this processor idled, as bits from [`crate::apic::FIRST_VECTOR`] on.
 pub fn take_pending() -> u64 {
     block().pending.swap(0, Ordering::Relaxed)

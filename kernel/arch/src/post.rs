@@ -66,6 +66,9 @@ pub struct Next(&'static Card);
 
 const SINCE: usize = offset_of!(Block, since);
 
+/// In [`Card::rests`]: it runs, and was put by for a plain message before.
+const TOLD: u64 = u64::MAX - 1;
+
 /// In [`Card::rests`]: it was written down, and belongs to whoever ends the wait.
 const ANYWHERE: u64 = u64::MAX;
 
@@ -173,10 +176,26 @@ impl Card {
         Some(Next(self))
     }
 
+    /// The same for one who was put by. Until it rests again that is remembered.
+    pub fn next_told(&'static self, number: u64, processor: usize) -> Option<Next> {
+        self.next(number, processor).inspect(|_| self.tell())
+    }
+
+    /// The running thread goes on with a plain message that it was put by for.
+    pub fn tell(&self) {
+        set(&self.rests, TOLD);
+    }
+
+    /// Whether it was. It is about to rest.
+    #[inline(always)]
+    pub fn was_told(&self) -> bool {
+        get(&self.rests) == TOLD
+    }
+
     /// The processor where it rests and nobody has written that down yet.
     pub fn rests_at(&self) -> Option<usize> {
         match self.rests.load(Ordering::Acquire) {
-            0 | ANYWHERE => None,
+            0 | ANYWHERE | TOLD => None,
             at => Some(at as usize - 1),
         }
     }

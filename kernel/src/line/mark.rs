@@ -4,6 +4,9 @@
 use super::{Line, lines};
 use crate::machine::machine;
 use crate::thread::Thread;
+use abi::sched::ready as why;
+use ::sched::Phase;
+use alloc::sync::Arc;
 use arch::time;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +15,10 @@ pub struct Mark {
     /// Since when a message lies in the post, and one has been given to a thread that has not run since, in ns; 0: none.
     queued: AtomicU64,
     handed: AtomicU64,
+    /// Threads that were given one and have not run since.
+    given: AtomicU64,
+    /// Number of the thread that was given one last; 0: none.
+    driver: AtomicU64,
     /// The earlier of both, and the longest that one lasted, in the record.
     marked: &'static AtomicU64,
     longest_ns: &'static AtomicU64,
@@ -19,7 +26,8 @@ pub struct Mark {
 
 impl Mark {
     pub fn new(marked: &'static AtomicU64, longest_ns: &'static AtomicU64) -> Mark {
-        Mark { queued: AtomicU64::new(0), handed: AtomicU64::new(0), marked, longest_ns }
+        let [queued, handed, given, driver] = [const { AtomicU64::new(0) }; 4];
+        Mark { queued, handed, given, driver, marked, longest_ns }
     }
 
     /// A thread was given the message.
@@ -30,9 +38,26 @@ impl Mark {
 
     /// Nobody is to see it any more.
     pub fn forget(&self) {
-        self.queued.store(0, Ordering::SeqCst);
-        self.handed.store(0, Ordering::SeqCst);
+        [&self.queued, &self.handed, &self.driver].into_iter().for_each(|word| word.store(0, Ordering::SeqCst));
         self.show();
+    }
+
+    /// The message lies in the post, as its driver has not come back yet: where others run in its place it is next, as if it had been called.
+    pub fn hurries(&self, index: usize) {
+        let Some(thread) = machine().threads.find(self.driver.load(Ordering::SeqCst)) else { return };
+        if thread.called.0.compare_exchange(0, index as u64 + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return;
+        }
+        let turn = {
+            let wait = thread.wait.lock();
+            (wait.life.phase() == Phase::Ready && !wait.life.is_parked()).then_some(wait.life.turn())
+        };
+        let Some(turn) = turn else { return };
+        let at = &machine().processors[thread.processor.load(Ordering::SeqCst)];
+        let is_it = |(other, its): &(Arc<Thread>, u64)| *its == turn && Arc::ptr_eq(other, &thread);
+        if at.office.tell_ready(&thread, turn, why::HURRIED) || at.queue.call(is_it) {
+            at.attend();
+        }
     }
 
     fn is_over(&self, since: u64, now: u64) {
@@ -56,7 +81,8 @@ impl Mark {
     }
 }
 
-/// Of a thread: the interrupt that has woken it, and since when its mark lasts. 0: none has, or it has run since.
+/// Of a thread: the interrupt that has woken it, and since when its mark lasts. 0: none has, or it has run since. With no moment: one that it is to
+/// receive ([`Mark::hurries`]).
 #[derive(Default)]
 pub struct Called(AtomicU64);
 
@@ -94,11 +120,18 @@ pub fn waits(place: u64, waits: bool) {
 /// The message from this place has ended the wait of a thread.
 pub fn calls(thread: &Thread, place: u64) {
     if let Some((index, line)) = of_place(place) {
+        line.mark.driver.store(thread.number, Ordering::SeqCst);
         let since = match line.mark.handed.load(Ordering::SeqCst) {
             0 => time::now(),
             since => since,
         };
-        thread.called.0.store(since << LINE_BITS | (index as u64 + 1), Ordering::SeqCst);
+        let before = thread.called.0.swap(since << LINE_BITS | (index as u64 + 1), Ordering::SeqCst);
+        if before >> LINE_BITS == 0 {
+            line.mark.given.fetch_add(1, Ordering::SeqCst);
+            // If one who was given another message has run meanwhile.
+            let _ = line.mark.handed.compare_exchange(0, since, Ordering::SeqCst, Ordering::SeqCst);
+            line.mark.show();
+        }
     }
 }
 
@@ -112,10 +145,16 @@ pub fn goes_on(thread: &Thread, now: u64) {
 
 #[cold]
 fn has_seen(thread: &Thread, now: u64) {
-    let called = thread.called.0.swap(0, Ordering::SeqCst);
+    let called = thread.called.0.load(Ordering::SeqCst);
     let index = (called & ((1 << LINE_BITS) - 1)) as usize;
-    if let Some(line) = index.checked_sub(1).and_then(|index| lines().get(index)) {
-        line.mark.handed.store(0, Ordering::SeqCst);
-        line.mark.is_over(called >> LINE_BITS, now);
+    let Some(line) = index.checked_sub(1).and_then(|index| lines().get(index)) else { return };
+    let since = called >> LINE_BITS;
+    if thread.called.0.compare_exchange(called, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() || since == 0 {
+        return;
     }
+    // Others that were given one may not have run.
+    if line.mark.given.fetch_sub(1, Ordering::SeqCst) == 1 {
+        line.mark.handed.store(0, Ordering::SeqCst);
+    }
+    line.mark.is_over(since, now);
 }

@@ -1,16 +1,16 @@
 //! The short way of a message (docs/decisions/0009, `arch/src/post.S`): on it a thread that waits *rests*, and to the kernel proper
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
-use super::{Part, WORDS, fail, limit, loan, may_receive, pool, say, show, wake};
+use super::doze::{self, Doze};
+use super::{Part, WORDS, fail, limit, loan, may_receive, pool, put_by, say, show, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::thread::{Inner, Thread};
-use crate::watch;
 use ::post::{By, Hands, Known, Letter, Lies, Question, Step, Woken};
-use ::sched::{Phase, QUANTUM_NS, place};
+use ::sched::Phase;
 use abi::post::{head, of_head};
 use abi::sched::{Event, event};
 use abi::{Error, Rights};
@@ -139,7 +139,7 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
         Way::Refused.go(frame);
     }
     (frame.rax, frame.rdx) = (0, 0);
-    leave(woken.filter(|woken| !put_by(woken))).go(frame)
+    leave(woken.filter(|woken| !put_by::put(woken))).go(frame)
 }
 
 /// The message goes, if nothing is against it.
@@ -155,13 +155,13 @@ fn sent(hands: &mut Carrier, domain: u32, own: &'static Card) -> Option<()> {
 #[inline(never)]
 fn receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: at, rdx: timeout, .. } = *frame;
-    make::<LIMITED>(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
+    make::<LIMITED, true>(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
 }
 
 #[inline(never)]
 fn send_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: to, rsi: at, .. } = *frame;
-    make::<LIMITED>(frame, domain, own, at, |by, hands| {
+    make::<LIMITED, false>(frame, domain, own, at, |by, hands| {
         let (to, at) = (by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?);
         Some(by.send_and_receive(to, at, hands))
     })
@@ -170,21 +170,22 @@ fn send_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'
 #[inline(never)]
 fn ask<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let to = frame.rdi;
-    make::<LIMITED>(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
+    make::<LIMITED, false>(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
 }
 
 #[inline(never)]
 fn answer_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: question, rsi: at, .. } = *frame;
-    make::<LIMITED>(frame, domain, own, at, |by, hands| {
+    make::<LIMITED, false>(frame, domain, own, at, |by, hands| {
         let (question, at) = (Question::from_word(question)?, by.permit(at, Rights::READ)?);
         Some(by.answer_and_receive(question, at, hands))
     })
 }
 
 /// What all of them do. `call` does nothing if it is `None`. A limit of time is `rdx`; where the thread's timer is to be set for it, the kernel proper does that.
+/// `ALONE`: it has sent nothing. If it was told something before by a plain message, which hands no processor over, this one [dozes](doze).
 #[inline(always)]
-fn make<const LIMITED: bool>(
+fn make<const LIMITED: bool, const ALONE: bool>(
     frame: &mut Frame,
     domain: u32,
     own: &'static Card,
@@ -198,6 +199,7 @@ fn make<const LIMITED: bool>(
         pool().no_limit(own.record());
         Way::Refused.go(frame);
     }
+    let dozes = ALONE && own.was_told();
     own.rest(processor);
     let mut hands = Carrier::new(frame, at);
     let step = call(&by, &mut hands);
@@ -211,78 +213,13 @@ fn make<const LIMITED: bool>(
         own.has_lain_down();
         Way::To(next, None).go(hands.frame)
     }
-    slowly(&mut hands, own, step, processor).go(hands.frame)
-}
-
-/// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
-/// or at a processor that has nothing to do. The kernel proper makes him ready when it is entered, which is within a turn. Whether he
-/// was put by: not where others are ready before him, or a scheduler is to be asked.
-#[inline(always)]
-fn put_by(woken: &Woken) -> bool {
-    let (here, processors) = (here(), &machine().processors);
-    let Some(card) = card(woken.card).filter(|card| !woken.touched && card.is_next(woken.thread, here.index)) else { return false };
-    // (A scheduler where he was last is to hear of him, too.)
-    let is_asked = || here.office.is_taken() || processors.get(card.last()).is_some_and(|p| p.office.is_taken());
-    if !here.queue.is_empty() || is_asked() || !here.put_by.put(woken.receiver) {
-        return false;
-    }
-    if !here.alone {
-        // As `sched::ready` would choose.
-        let is_free = |p: usize| p != here.index && processors[p].is_free();
-        let other = place(card.last(), processors.len(), is_free);
-        if is_free(other) {
-            processors[other].poke();
-        }
-    }
-    let until = time::now() + QUANTUM_NS;
-    if here.alarm().is_none_or(|at| at > until) {
-        here.set_alarm(Some(until));
-    }
-    true
-}
-
-/// Who was put by here goes on, on a turn of its own, with what it was sent. If it may not by the short way, that is the kernel proper's.
-#[inline(always)]
-fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Option<Way> {
-    let next = card(woken.card).and_then(|card| card.next(woken.thread, processor))?;
-    watch::runs(processor, woken.thread, true);
-    let mut kept = None;
-    // There is something: that is why it was put by.
-    if let Some(Err(error)) = pool().collect_into(woken.receiver, |letter| kept = Some(Kept::new(letter.registers()))) {
-        fail(frame, error);
-    }
-    Some(Way::To(next, kept))
-}
-
-/// Who was put by here is made ready like anybody else. First thing on every entry, once it is written down what has run here.
-#[inline]
-pub fn settle(here: &Processor) {
-    if let Some(record) = here.put_by.take_any() {
-        wake(pool().woken(record));
-    }
-}
-
-/// This processor has nothing to do: it gets one who was put by elsewhere. Whether there was one. Where he rests without that being written
-/// down, or a scheduler is to be asked, the other processor is to make him ready.
-pub fn get_put_by(here: &Processor) -> bool {
-    for other in machine().processors.iter().filter(|p| p.index != here.index) {
-        let Some(record) = other.put_by.who() else { continue };
-        let woken = pool().woken(record);
-        if here.office.is_taken() || !card(woken.card).is_some_and(Card::lies) {
-            other.look_around();
-        } else if other.put_by.take(record) {
-            // Of whoever has the record now: he was put by, and not the one who was there when it was looked at.
-            super::end(pool().woken(record), true);
-            return true;
-        }
-    }
-    false
+    slowly(&mut hands, own, step, processor, dozes).go(hands.frame)
 }
 
 /// What becomes of it where nobody goes on with what was sent.
 #[cold]
 #[inline(never)]
-fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize) -> Way {
+fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize, dozes: bool) -> Way {
     // What came was there before the wait had begun in earnest, and who has sent it had used what was lent for it.
     let is_lent = hands.lend() != 0 && pool().woken(own.record()).touched;
     let Carrier { frame, woken, came, .. } = hands;
@@ -291,9 +228,17 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
             own.has_lain_down();
             if woken.is_none() {
                 *woken = here().put_by.take_any().map(|record| pool().woken(record));
-                if let Some(way) = woken.and_then(|woken| go_on(frame, &woken, processor)) {
+                if woken.is_none() && dozes {
+                    match doze::doze() {
+                        Doze::Came(one) => *woken = Some(one),
+                        Doze::Kernel(one) => return leave_to_kernel(one),
+                    }
+                }
+                if let Some(way) = woken.and_then(|woken| put_by::go_on(frame, &woken, processor)) {
                     return way;
                 }
+            } else if woken.is_some_and(|woken| doze::is_there(&woken)) {
+                *woken = None;
             }
         }
         // Of what is refused nothing was done: the kernel proper says why.
@@ -350,6 +295,7 @@ const OWN_LOAN: u32 = 1 << 31;
 /// What the short way has left to do, for the running thread, which rests or goes on.
 pub fn finish_short(thread: &Arc<Thread>) {
     let here = here();
+    doze::wake_up(here);
     let left = here.posted.load(Ordering::Relaxed);
     if left == 0 {
         return;
@@ -361,7 +307,9 @@ pub fn finish_short(thread: &Arc<Thread>) {
     let record = left & !OWN_LOAN;
     if record != 0 {
         let rests = thread.wait.lock().life.phase() == Phase::Waiting;
-        super::end(pool().woken(record), rests);
+        let woken = pool().woken(record);
+        // Not to itself: it is let go of here first, and taken up like anybody else.
+        super::end(woken, rests && woken.thread != thread.number);
     }
 }
 

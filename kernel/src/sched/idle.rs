@@ -80,7 +80,7 @@ pub(super) fn idle(here: &Processor) {
         serve_noted(here);
         log_out::look();
         lent::look();
-        if post::short::get_put_by(here) {
+        if post::put_by::get(here) {
             break true;
         }
         let until = if here.office.is_taken() {

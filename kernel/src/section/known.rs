@@ -33,7 +33,7 @@ impl State {
         let pager = self.paged.pager.as_ref();
         let words = [
             section.kind() | (self.acl.entries().len() as u64) << 8 | flags << 32,
-            section.place.class().number(),
+            section.place.word(),
             self.unclear_at.unwrap_or(0),
             self.len,
             self.charged,

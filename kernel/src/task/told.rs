@@ -36,6 +36,11 @@ impl Task {
         words.into_iter().enumerate().for_each(|(at, limit)| self.own.set(word!(OwnTask, limits) + at, limit));
     }
 
+    /// In which class its text is executed.
+    pub fn shows_class(&self, class: u64) {
+        self.shown.set(word!(Task, class), class);
+    }
+
     /// Its user reads who its pager is.
     pub fn shows_pager(&self, text: u64) {
         self.own.set(word!(OwnTask, pager), text);

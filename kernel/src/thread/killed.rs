@@ -215,13 +215,14 @@ impl Thread {
         post::thread_ended(self);
         // Before anybody is told: who has joined it may start another one.
         self.task.release(Resource::Threads, 1);
+        // Who has joined it does not read of it any more.
+        self.shown.hide();
+        self.own.hide();
         // First its task knows the code, then the thread is gone: who asks finds one or the other.
         self.task.remember_end(self.number, code);
         *self.exit.lock() = Some(code);
         machine().threads.remove(self.number);
         MACHINE.threads.fetch_sub(1, Ordering::Relaxed);
-        self.shown.hide();
-        self.own.hide();
         self.task.thread_gone(self.number, code);
         self.waiters.wake_all();
         watch::ended(self);

@@ -93,6 +93,8 @@ impl Thread {
             task: self.task.number,
             state: match self.wait.lock().life.phase() {
                 Phase::Running if self.card.is_parked() => state::READY,
+                // A moment ago (post/doze.rs), or others run in its place.
+                Phase::Running if self.card.rests_at().is_some() => state::WAITING,
                 Phase::Ready => state::READY,
                 Phase::Running => state::RUNNING,
                 Phase::Waiting => state::WAITING,

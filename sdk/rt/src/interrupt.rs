@@ -23,6 +23,7 @@ pub fn all() -> impl Iterator<Item = Interrupt> {
         longest_ns: line.longest_ns,
         marked: line.marked,
         longest_mark_ns: line.longest_mark_ns,
+        last: line.last,
     })
 }
 

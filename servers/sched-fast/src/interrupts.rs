@@ -1,7 +1,9 @@
 //! Interrupts go to their drivers by EPC, on the thread in the seat (CUBIX-45, U10). It must not wait, so the bindings are made by
 //! another thread of this program; until then, and where a driver fails, the driver's own thread is woken instead.
 
+use super::Level;
 use alloc::format;
+use board::Ready;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::sched::Event;
@@ -37,6 +39,16 @@ static WISHES: AtomicU32 = AtomicU32::new(0);
 /// Starts the thread that makes bindings.
 pub fn begin() -> Result<(), Error> {
     thread::spawn(bind_for_ever, 0).map(drop)
+}
+
+impl Level {
+    /// An interrupt waits for a thread that waits here. Whoever has agreed on something has what that says.
+    pub fn hurries(&mut self, event: &Event) {
+        let ready = Ready { thread: event.thread, turn: event.a };
+        if !self.order.has_agreed(ready.thread) {
+            self.called.hurry(self.queue, ready);
+        }
+    }
 }
 
 /// An interrupt with a handler has come. Whether that took too long: in the same decision none is called any more (`calls`), since all

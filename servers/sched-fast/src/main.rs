@@ -155,6 +155,7 @@ impl Level {
     fn handle(&mut self, event: &Event) {
         self.desk.saw(event.kind);
         match event.kind {
+            event::READY if event.detail == ready::HURRIED => self.hurries(event),
             event::READY => self.ready(event),
             event::TICK => {
                 if core::mem::take(&mut self.thinks) {

@@ -104,6 +104,9 @@ impl Policy {
         match kind {
             event::READY => {
                 let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
+                if detail == ready::HURRIED {
+                    return self.called.hurry(queue, ready);
+                }
                 if ready == self.chosen {
                     // It was not carried out: nobody else has begun to run.
                     self.running = self.before;

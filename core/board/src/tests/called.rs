@@ -93,3 +93,24 @@ fn who_runs_goes_on() {
     let row = core::iter::from_fn(|| called.take(queue, 0, NOBODY)).count();
     assert_eq!(row, IN_A_ROW as usize - 1, "beside the second one");
 }
+
+/// Who waits in the queue and is in a hurry has the next turn, once; nobody else loses his place, and who is not there is not made up.
+#[test]
+fn who_hurries_is_next() {
+    let words = words();
+    let board = Board::new(&words).unwrap();
+    let (queue, mut called) = (board.queue(0), Called::new());
+    let all = [1, 2, 3, 4].map(|thread| Ready { thread, turn: 9 });
+    all.iter().for_each(|ready| assert!(queue.push(*ready, 3)));
+    called.hurry(queue, Ready { turn: 8, ..all[2] });
+    called.hurry(queue, Ready { thread: 5, turn: 9 });
+    assert_eq!((queue.len(), called.take(queue, 0, NOBODY)), (4, None), "other turns");
+    called.hurry(queue, all[3]);
+    called.hurry(queue, all[1]);
+    called.hurry(queue, all[1]);
+    let turns: Vec<_> = core::iter::from_fn(|| called.take(queue, 0, NOBODY)).collect();
+    assert_eq!(turns, [all[3], all[1]]);
+    assert!(queue.push(all[1], 3));
+    let left: Vec<_> = core::iter::from_fn(|| queue.pop()).map(|(ready, _)| ready).collect();
+    assert_eq!((left, queue.len()), (vec![all[0], all[2], all[1]], 0), "the ends of the list are right");
+}

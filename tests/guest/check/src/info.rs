@@ -43,13 +43,13 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// What the kernel shows this check's user of its own: one section.
-fn own() -> Result<Info, String> {
+pub fn own() -> Result<Info, String> {
     let mut all = info::of_users(musubi::start().user());
     same!(all.len(), 1, "sections that a person's program reads of users");
     Ok(all.remove(0))
 }
 
-fn all() -> Result<Info, String> {
+pub fn all() -> Result<Info, String> {
     info::all().map_err(doing("the info section"))
 }
 

@@ -1,6 +1,7 @@
 //! Texts in supervisor mode (SSS-7, 61 to 68; docs/decisions/0018): what they may do there, that everything else is as in user mode,
 //! and who may have a program there. The image names `check` in `etc/placement`, and nothing else.
 
+use crate::info;
 use crate::memory::{data, load, store};
 use crate::peer::{Peer, op};
 use crate::report::{Check, Outcome, SEVERAL_PROCESSORS, doing, skipped};
@@ -11,6 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::info::layout::Section;
 use musubi::abi::layout::PAGE;
 use musubi::abi::refusal::Object;
 use musubi::abi::section::{class, kind};
@@ -393,6 +395,13 @@ fn over_its_limit() -> Outcome {
         Some(class::PSYS),
         "its thread's class"
     );
+    // The same without a call.
+    let task = info::all()?.tasks().find(|one| one.number == child.task).map(|one| one.class);
+    same!(task, Some(class::PSYS), "its task's class in the info section");
+    let of_child = |one: &Section| one.owner == child.task && one.kind & 0xff == kind::TEXT;
+    let shown = info::own()?.sections().find(of_child).map_or(0, |one| one.placed);
+    same!((shown & 0xff, shown >> 8 & 0xff), (class::PSYS, 1), "its class, and that it has lost another one");
+    holds!(shown >> 16 & 0xffff >= 1 && shown >> 32 >= 40_000, "its runs: {shown:#x}");
     child.kill().map_err(doing("kill"))?;
     same!(child.wait_for(60_000_000_000).map(|how| how.kind), Ok(exit::KILLED), "its end");
     Ok(())

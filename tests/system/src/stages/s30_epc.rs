@@ -85,7 +85,7 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
-        // Ten thousand, in half an hour.
+        // Ten thousand, in eight minutes.
         sh("many_programs_end", &["check deaths thousand_programs_end_under_load"; 10].join(" && "))
             .out_has(&["ok thousand_programs_end_under_load"])
             .timeout(6000)

@@ -83,7 +83,7 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(300)
         .spread(),
-        // Where nothing depends on the host there is no second try. (On 16 and 32 processors: s10_boot.)
+        // Where nothing depends on the host a few tries are enough: what others had set to happen meanwhile is soon over. (On 16 and 32 processors: s10_boot.)
         sh("hand_over_by_instructions", "check hand-over")
             .icount()
             .cpus(8)

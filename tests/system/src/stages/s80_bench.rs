@@ -94,6 +94,8 @@ pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -
 /// that go through names step through directories that all share.
 const OWN_FILES: [(&str, u64, u64); 4] =
     [("write", 4096, 900), ("read", 4096, 900), ("open-and-close", 0, 700), ("make-and-remove", 0, 700)];
+/// The same of files of their own in one directory, whose names have a lock.
+const ONE_DIRECTORY: u64 = 600;
 /// What four do at most that wait for one another all the time: else who waits is not seen.
 const ONE_FILE: u64 = 2000;
 
@@ -112,6 +114,10 @@ fn files_by_many_threads(runs: &Runs) -> Result<()> {
             ensure!(gained >= least * threads, "{case} by {way}: {gained} thousandths of what one does");
         }
         ensure!(case == "load" || alone > 1000, "{case}: {alone} is too little for a call that does something");
+    }
+    for (way, threads) in [("2-threads", 2), ("4-threads", 4)] {
+        let gained = beside("make-and-remove-in-one-directory", way, 0)?;
+        ensure!(gained >= ONE_DIRECTORY * threads, "in one directory {gained} thousandths by {way} of what one does");
     }
     let gained = beside("write-to-one-file", "4-threads", 4096)?;
     ensure!(gained <= ONE_FILE, "four that write to one file do {gained} thousandths of what one does");

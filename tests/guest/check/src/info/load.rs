@@ -32,16 +32,23 @@ pub fn whole() -> Outcome {
         let until = over.clone();
         loads.push(thread::spawn(move || load(&until, seed), 0).map_err(doing("a thread"))?);
     }
-    let seen = read_on(READS);
+    // A post in which nothing happens meanwhile.
+    let quiet = Post::any().map_err(doing("a post"))?;
+    (0..QUIET).try_for_each(|op| quiet.send(op as u32, [0; 6], None)).map_err(doing("a message"))?;
+    let seen = read_on(READS, quiet);
     over.store(true, Ordering::Relaxed);
     for load in loads {
         load.join().map_err(doing("join"))?;
     }
+    quiet.free(true).map_err(doing("freeing"))?;
     let seen = seen?;
     holds!(seen.named > 0 && seen.threads > 8, "{seen:?}: there was no load");
     holds!(seen.posts > 4 && seen.tasks > 8 && seen.asked > 0, "{seen:?}: nobody made posts, programs or pagers");
     Ok(())
 }
+
+/// Messages that lie in a post.
+const QUIET: u64 = 3;
 
 struct Validates;
 
@@ -116,7 +123,7 @@ impl<const N: usize> Default for Counts<N> {
     }
 }
 
-fn read_on(reads: u64) -> Result<Seen, String> {
+fn read_on(reads: u64, quiet: Post) -> Result<Seen, String> {
     let (all, own) = (all()?, own()?);
     let processors = all.processors().count() as u64;
     let me = task::identity().task;
@@ -164,7 +171,9 @@ fn read_on(reads: u64) -> Result<Seen, String> {
         // (Their numbers are had again.)
         seen.posts += u64::from(posts != before);
         before = posts;
-        done += of_machine.look(&all, &own)?;
+        let depth = post::number(task::identity().node, quiet.0).map(|number| all.messages(number.into()));
+        same!(depth, Some(QUIET), "messages in a post where nothing happens");
+        done += 1 + of_machine.look(&all, &own)? + who_runs(&all, processors)?;
     }
     Ok(Seen { threads: times.len(), tasks: tasks.len(), ..seen })
 }
@@ -215,6 +224,39 @@ impl Machine {
         }
         Ok(done)
     }
+}
+
+/// Who runs, and what follows from it of all threads. How many records were read.
+fn who_runs(all: &Info, processors: u64) -> Result<u64, String> {
+    let twice = || {
+        let running: Vec<u64> = all.running().take(processors as usize).collect();
+        let again = |at: usize| running[..at].contains(&running[at]);
+        (0..running.len()).find(|at| running[*at] != 0 && again(*at)).map(|at| running[at])
+    };
+    // The words are read one after the other, and a thread may have gone from one processor to the next meanwhile: but it does not do so each time.
+    const LOOKS: usize = 16;
+    let suspect = twice();
+    if suspect.is_some() {
+        let always = (0..LOOKS).all(|_| twice() == suspect);
+        holds!(!always, "thread {suspect:?} runs on two processors");
+    }
+    let threads = all.threads_now();
+    let now = all.now();
+    for one in &threads {
+        holds!(one.thread != 0 && one.task != 0 && one.state <= state::ENDED && one.processor < processors, "{one:?}");
+        holds!(one.time <= now, "after {now} ns: {one:?}");
+        holds!(!one.settled || one.state == state::WAITING, "{one:?}");
+    }
+    holds!(threads.windows(2).all(|two| two[0].thread < two[1].thread), "a thread is there twice");
+    let machine = all.machine();
+    let frames = [machine.free, machine.reserve, machine.views];
+    holds!(machine.total > 0 && frames.iter().all(|part| *part <= machine.total), "{machine:?}");
+    holds!(machine.heap > 0 && machine.sections > 0 && machine.tasks > 0 && machine.threads > 0, "{machine:?}");
+    let mut users = BTreeSet::new();
+    for one in all.users() {
+        holds!(one.section != 0 && one.section % GRANULE == 0 && users.insert(one.user), "{one:?}");
+    }
+    Ok(processors + threads.len() as u64 + 1 + users.len() as u64)
 }
 
 fn is_right(one: &Record) -> bool {

@@ -1,5 +1,6 @@
 //! The skeletons of the system's own servers, with anything in front of them: by the post messages of other interfaces, of no method and
-//! with words that are no arguments; by the gates words that are none. Each is answered with an error, and nobody ends.
+//! with words that are no arguments; by the gates words that are none, and memory that may be read and written, of any contents. What is no
+//! argument is answered with an error, and nobody ends.
 
 use super::floods::Random;
 use super::{END_NS, raw};
@@ -8,6 +9,7 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::abi::layout::PAGE;
 use musubi::command::Command;
 use musubi::interfaces::Interface;
 use musubi::interfaces::clock::ClockClient;
@@ -23,6 +25,7 @@ use musubi::interfaces::pack::PackClient;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
 use musubi::interfaces::processes::ProcessesClient;
+use musubi::interfaces::request::Request;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
@@ -140,6 +143,7 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
             same!(outcome.map(drop), Ok(()), "{what} by the gate, with {words:x?}");
         }
     }
+    contents(name, interface, gate, random)?;
     // Behind the methods there is one that opens other ways, or none.
     let post = bound.call(methods, [opener::POST, u64::from(*identity), 0, 0, 0, 0]).and_then(result_of);
     let has_post = !matches!(*name, "loader" | "pack");
@@ -150,6 +154,74 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
         }
     }
     bound.unbind().map_err(doing("unbind"))
+}
+
+/// Bytes that are passed at once, and of what of it an argument begins in.
+const ROOM: usize = 2048;
+const BEGINS: u64 = 1024;
+
+/// By the gate: arguments that lie in memory which the server may use, as long as they say that they are, and what is in them is anybody's guess.
+fn contents(name: &str, interface: &Interface, gate: u64, random: &mut Random) -> Outcome {
+    // What is written to the console is seen, and who reads there waits for a person.
+    if name == "console/streams" {
+        return Ok(());
+    }
+    let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;
+    for _ in 0..COUNT {
+        let method = random.next() % interface.methods.len() as u64;
+        let known = &interface.methods[method as usize];
+        if !known.arguments.iter().any(|one| one.1.contains('&')) {
+            continue;
+        }
+        let mut place = bound.alloc(ROOM).map_err(doing("room for arguments"))?;
+        fill(&mut place, random);
+        let at = place.as_ptr() as u64;
+        let mut all = Vec::new();
+        for (_, ty) in known.arguments {
+            let begin = if random.next() % 2 == 0 { 0 } else { random.next() % BEGINS };
+            match (ty.contains('&'), ty.contains(';')) {
+                (false, _) => all.push(if random.next() % 2 == 0 { random.next() % 64 } else { random.next() }),
+                (true, true) => all.push(at + begin),
+                // As long as what a program is started with, for once.
+                (true, false) if begin == 0 && random.next() % 2 == 0 => all.extend([at, request().len() as u64]),
+                (true, false) => {
+                    let most = if random.next() % 2 == 0 { 16 } else { ROOM as u64 - begin };
+                    all.extend([at + begin, random.next() % most]);
+                }
+            }
+        }
+        let words = core::array::from_fn(|n| all.get(n).copied().unwrap_or(0));
+        let outcome = bound.call(method, words).and_then(result_of);
+        holds!(!matches!(outcome, Err(Error::Dead | Error::Faulted)), "{} of {words:x?}: {outcome:?}", known.name);
+    }
+    bound.unbind().map_err(doing("unbind"))
+}
+
+/// What a program is started with that is not there.
+fn request() -> Vec<u8> {
+    let args = [&b"a"[..], b"", b"b c"].map(<[u8]>::to_vec).into();
+    Request { path: b"bin/nothing-of-this-name".to_vec(), args, ..Request::default() }.encode()
+}
+
+/// Contents that somebody thought of: bytes, paths, text that is none, and what programs are started with, spoilt.
+fn fill(place: &mut [u8], random: &mut Random) {
+    let paths = b"/./../tmp//\0a~ \xff";
+    let encoded = request();
+    match random.next() % 4 {
+        0 => place.fill_with(|| random.next() as u8),
+        1 => place.fill_with(|| paths[random.next() as usize % paths.len()]),
+        2 => place.fill(random.next() as u8),
+        _ => {
+            // Wherever an argument begins, one lies not far behind.
+            place.fill_with({
+                let mut bytes = encoded.iter().cycle();
+                move || *bytes.next().unwrap_or(&0)
+            });
+            for _ in 0..random.next() % 8 {
+                place[random.next() as usize % ROOM] = random.next() as u8;
+            }
+        }
+    }
 }
 
 type Known<'a> = (&'a Interface, u32, &'a dyn Fn(u64) -> bool, &'a dyn Fn(u64) -> bool);

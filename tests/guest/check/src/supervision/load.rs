@@ -17,7 +17,7 @@ use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::memory::{MemoryClient, MemoryService};
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
-use musubi::interfaces::processes::ProcessesClient;
+use musubi::interfaces::processes::{ProcessesClient, RECORD as RECORD_OF_PROCESS, whom};
 use musubi::interfaces::sched::{SchedClient, SchedService};
 use musubi::interfaces::stream::StreamService;
 use musubi::rt::later::Answer;
@@ -49,6 +49,9 @@ pub struct Work {
     /// How often one by the post was sent again, because its server had ended with it: of which its sender hears nothing.
     again: AtomicU64,
 }
+
+/// Bytes of a line that a server writes.
+const LINE: usize = 128;
 
 /// How often it is looked whether a server has answered.
 const LOOK_NS: u64 = 200_000;
@@ -179,10 +182,25 @@ fn processes_called(work: &Work) -> Result<(), Error> {
 }
 
 fn processes_asked(work: &Work) -> Result<(), Error> {
-    let (client, answers) = (ProcessesClient::bind(at("processes")?)?, Answers::new()?);
+    let (client, answers) = (ProcessesClient::bind_with_args(at("processes")?, PAGE)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
     let me = task::identity().task;
-    let outcome = work.asks(&answers, || posts.wait(me, 0), |outcome| *outcome == Err(Error::TimedOut));
+    let once = || {
+        let (mut known, mut first) = (client.alloc(RECORD_OF_PROCESS)?, client.alloc(RECORD_OF_PROCESS)?);
+        [&mut known, &mut first].into_iter().for_each(|record| record.fill(0xff));
+        posts.status(me, known.first_chunk_mut().ok_or(Error::Changed)?)?.wait_for(PATIENCE_NS)?;
+        let least = posts.next(0, first.first_chunk_mut().ok_or(Error::Changed)?)?.wait_for(PATIENCE_NS)?;
+        let is_told = known.starts_with(&me.to_le_bytes()) && first.starts_with(&least.to_le_bytes());
+        // Nobody is of that group.
+        let killed = posts.kill(whom::GROUP | u64::MAX >> 2)?.wait_for(PATIENCE_NS);
+        let waited = posts.wait(me, 0)?.wait_for(PATIENCE_NS);
+        if is_told && (killed, waited) == (Err(Error::NotFound), Err(Error::TimedOut)) {
+            Ok(())
+        } else {
+            Err(Error::Changed)
+        }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
@@ -212,7 +230,13 @@ fn memory_called(work: &Work) -> Result<(), Error> {
 fn memory_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (MemoryClient::bind(at("memory")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(&answers, || posts.state(), Result::is_ok);
+    let once = || {
+        // A page is there without anybody giving one back.
+        let (there, kept) = (posts.want(1)?.wait_for(PATIENCE_NS)?, posts.state()?.wait_for(PATIENCE_NS)?.0);
+        posts.pager(0)?.wait_for(PATIENCE_NS)?;
+        if there == 1 && kept > 0 { Ok(()) } else { Err(Error::Changed) }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
@@ -224,7 +248,8 @@ fn keyboard_called(work: &Work) -> Result<(), Error> {
 fn keyboard_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (KeyboardClient::bind(at("keyboard")?)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(&answers, || posts.handled(), Result::is_ok);
+    // An interrupt for each.
+    let outcome = work.asks(&answers, || posts.probe(), Result::is_ok);
     client.unbind().and(outcome)
 }
 
@@ -236,8 +261,14 @@ fn console_called(work: &Work) -> Result<(), Error> {
 
 fn console_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (ConsoleClient::bind(at("console")?)?, Answers::new()?);
-    let (posts, size) = (client.by_post(&answers)?, client.size()?);
-    let outcome = work.asks(&answers, || posts.size(), |outcome| *outcome == Ok(size));
+    let (posts, known) = (client.by_post(&answers)?, (client.size()?, client.streams()?));
+    let once = || {
+        let told = (posts.size()?.wait_for(PATIENCE_NS)?, posts.streams()?.wait_for(PATIENCE_NS)?);
+        // Only who controls it says who is in the foreground.
+        let foreground = posts.foreground(0)?.wait_for(PATIENCE_NS);
+        if told == known && foreground != Err(Error::Dead) { Ok(()) } else { Err(Error::Changed) }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
@@ -260,15 +291,36 @@ fn pipes_called(work: &Work) -> Result<(), Error> {
 
 fn pipes_asked(work: &Work) -> Result<(), Error> {
     let (client, answers) = (PipesClient::bind(at("pipes")?)?, Answers::new()?);
-    let (posts, streams) = (client.by_post(&answers)?, client.streams()?);
-    let outcome = work.asks(&answers, || posts.streams(), |outcome| *outcome == Ok(streams));
+    let (posts, streams) = (client.by_post(&answers)?, StreamService::new(client.streams()?));
+    // Made by a message, and used by the gates, with which it may end.
+    let once = || {
+        let pipe = posts.make()?.wait_for(PATIENCE_NS)?;
+        let mut part = [0; 16];
+        let done = streams.write(pipe + 1, b"by post").and_then(|_| streams.read(pipe, &mut part));
+        let _ = streams.close(pipe).and_then(|()| streams.close(pipe + 1));
+        match done {
+            Ok(7) if part.starts_with(b"by post") => Ok(()),
+            Err(Error::Dead | Error::NotFound) => Ok(()),
+            Ok(_) => Err(Error::Changed),
+            Err(error) => Err(error),
+        }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
 fn linux_asked(work: &Work) -> Result<(), Error> {
-    let (client, answers) = (LinuxClient::bind_with_args(at("linux")?, 0)?, Answers::new()?);
+    let (client, answers) = (LinuxClient::bind_with_args(at("linux")?, PAGE)?, Answers::new()?);
     let posts = client.by_post(&answers)?;
-    let outcome = work.asks(&answers, || posts.unknown(u64::MAX), Result::is_ok);
+    let once = || {
+        posts.unknown(u64::MAX)?.wait_for(PATIENCE_NS)?;
+        let mut line = client.alloc(LINE)?;
+        match posts.refused(u64::MAX, &mut line)?.wait_for(PATIENCE_NS) {
+            Err(Error::NotFound) => Ok(()),
+            outcome => outcome.and(Err(Error::Changed)),
+        }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
@@ -285,9 +337,16 @@ fn sched_called(work: &Work) -> Result<(), Error> {
 }
 
 fn sched_asked(work: &Work) -> Result<(), Error> {
-    let (client, answers) = (SchedClient::bind(at("sched")?)?, Answers::new()?);
+    let (client, answers) = (SchedClient::bind_with_args(at("sched")?, PAGE)?, Answers::new()?);
     let (posts, none) = (client.by_post(&answers)?, client.processors(u64::MAX));
-    let outcome = work.asks(&answers, || posts.processors(u64::MAX), |outcome| *outcome == none);
+    let once = || {
+        let mut line = client.alloc(LINE)?;
+        line.fill(0);
+        let len = posts.line(0, 0, &mut line)?.wait_for(PATIENCE_NS)?;
+        let told = posts.processors(u64::MAX)?.wait_for(PATIENCE_NS);
+        if told == none && (1..=LINE as u64).contains(&len) && line[0] != 0 { Ok(()) } else { Err(Error::Changed) }
+    };
+    let outcome = work.asks_all(&answers, once);
     client.unbind().and(outcome)
 }
 
