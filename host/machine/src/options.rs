@@ -65,6 +65,7 @@ impl Options {
     /// Refuses what QEMU would refuse in its own words, or take for something else.
     pub fn check(&self) -> Result<()> {
         ensure!((1..=255).contains(&self.cpus()), "--cpus takes 1 to 255");
+        ensure!(!self.icount || self.cpus() <= 128, "--cpus takes 1 to 128 where instructions are counted");
         if let Some(name) = self.without.iter().find(|name| !SERVERS.contains(&name.as_str())) {
             bail!("--without {name}: there is no such server; these may be left out: {}", SERVERS.join(", "));
         }

@@ -79,13 +79,13 @@ pub(crate) fn arguments(
     let mut args: Vec<OsString> = Vec::new();
     let mut add = |line: &str| args.extend(line.split_whitespace().map(OsString::from));
     add("-machine q35 -nodefaults -no-reboot -display none");
-    add(&format!("-accel {} -smp {} -m {}", accel.argument(), options.cpus(), options.mem));
+    add(&format!("-accel {} -smp {} -m {}", accel.argument(), smp(options), options.mem));
     // Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
     // One without keys is an older processor, which has no pages of 1 GiB either.
     add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" });
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
-        if options.cpus() > 1 {
+        if takes_turns(options) {
             // Processors take turns until the next of the emulator's timers is due: one that comes often makes them short.
             let turn = options.turn_us;
             add(&format!(
@@ -126,11 +126,25 @@ pub(crate) fn arguments(
     args
 }
 
+/// Several processors are run by one thread, whose clock is the instructions that they execute.
+fn takes_turns(options: &Options) -> bool {
+    options.icount && options.cpus() > 1
+}
+
+/// Processors of the emulator. Where they take turns there is one between each two of ours that does nothing: until QEMU 8.1, one that runs until the
+/// next timer is due leaves nothing to the one after it, which would take its interrupt and not execute an instruction for milliseconds, or for good.
+fn smp(options: &Options) -> u32 {
+    if takes_turns(options) { 2 * options.cpus() - 1 } else { options.cpus() }
+}
+
 /// The kernel's command line.
 pub(crate) fn kernel_words(options: &Options, build_id: u64, exec: bool) -> String {
     let mut words = vec![format!("build={build_id:016x}")];
     if exec {
         words.push("exec".into());
+    }
+    if takes_turns(options) {
+        words.push("every=2".into());
     }
     words.extend(options.append.iter().cloned());
     words.join(" ")
@@ -168,6 +182,9 @@ mod tests {
         let line = line(&options, Accel::TcgSingle, Console::Terminal);
         assert!(line.contains("max,-erms,-pku,-pdpe1gb") && line.contains("-icount|shift=0,sleep=off"), "{line}");
         assert!(line.contains("thread=single|-smp|1"), "{line}");
+        let two = Options { cpus: Some(2), ..options };
+        assert!(self::line(&two, Accel::TcgSingle, Console::Log).contains("-smp|3|"), "{two:?}");
+        assert_eq!(kernel_words(&two, 1, true), "build=0000000000000001 exec every=2");
         assert!(line.contains("mux=on") && !line.contains("debugcon"), "{line}");
     }
 

@@ -115,7 +115,7 @@ extern "C" fn kmain(magic: u32, address: u32) -> ! {
     let mine = apic::id();
     let mut processors: Vec<u32> = tables.processors.iter().copied().filter(|&id| id != mine).collect();
     processors.insert(0, mine);
-    processors.truncate(cpu::PROCESSORS_MAX);
+    let processors: Vec<u32> = processors.into_iter().step_by(every(command_line)).take(cpu::PROCESSORS_MAX).collect();
     kernel_main(Info {
         command_line: String::from(command_line),
         pack: found.pack,
@@ -128,6 +128,12 @@ extern "C" fn kmain(magic: u32, address: u32) -> ! {
 fn set_build_id(command_line: &str) {
     let id = command_line.split(' ').find_map(|word| word.strip_prefix("build="));
     fatal::set_build_id(id.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0));
+}
+
+/// `every=2`: every second one of the processors that the firmware names is ours, from the first one on. The others stay as it has left them.
+fn every(command_line: &str) -> usize {
+    let step = command_line.split(' ').find_map(|word| word.strip_prefix("every="));
+    step.and_then(|step| step.parse().ok()).unwrap_or(1).max(1)
 }
 
 /// Hands usable memory to the frame allocator: not the first MiB, not the image, not the pack. Returns the top of RAM.

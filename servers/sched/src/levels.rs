@@ -68,9 +68,9 @@ impl Levels {
         task == self.high.task
     }
 
-    /// How one of the levels has ended, if one has.
+    /// How one of the levels has ended, if one has. First the high one: without it the fast one goes, too, before anybody looks.
     pub fn ended(&self) -> Option<String> {
-        [("fast", self.fast), ("high", self.high)].into_iter().find_map(|(level, child)| {
+        [("high", self.high), ("fast", self.fast)].into_iter().find_map(|(level, child)| {
             let how = child.wait_for(0).ok()?;
             let words = match ended::describe(&how, ended::section_name) {
                 // So says a fast level that cannot go on without the high one.
