@@ -324,7 +324,7 @@ calls! {
     0x31 Full gate_delete GateDelete(address);
     /// Binds the executing text to the block of gates at `address`; makes an argument section of `args_len` bytes (0: none) that both texts may use. Writes `gate::Binding` to `out`. Value: binding number.
     0x32 Full gate_bind GateBind(address, args_len, flags, out: write);
-    /// Ends a binding and deletes its argument section.
+    /// Ends a binding and deletes its argument section; a binding ends with its section, too. A call that is under way goes on without it.
     0x33 Full gate_unbind GateUnbind(binding);
     /// Returns from the current call with two values.
     0x34 Full gate_return GateReturn(value, value2);

@@ -378,7 +378,7 @@ fn section_list(d: &Domain, after: u64, out: u64) -> Result<u64, Error> {
     let (mut at, mut stretch) = (after, sched::Stretch::default());
     loop {
         let (base, section) = machine().sections.after(at).ok_or(Error::NotFound)?;
-        if let Some(info) = section.info_in_list(d) {
+        if let Some(info) = section.info_in_list(d).filter(|_| !section.is_going()) {
             return claim::write_record(d, out, &info).map(|_| base);
         }
         let steps = section.state.lock().steps();

@@ -116,7 +116,7 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
 fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
     let caller = thread.domain();
     let bound = caller.text.bindings.lock().get(binding as usize).cloned().flatten();
-    bound.map_or(Ok(()), |bound| bound.lend(&caller))?;
+    bound.map_or(Ok(()), |bound| if bound.has_ended() { Err(Error::NotFound) } else { bound.lend(&caller) })?;
     let mut tries = 0;
     let (caller, callee, caller_stack) = loop {
         match prepare_once(thread, binding) {
@@ -194,6 +194,10 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     if binding.has_ended() {
         return Err(Error::NotFound);
     }
+    if caller.text.is_dead() {
+        // Its records were cleared when it ended, and stay so.
+        return Err(Error::Dead);
+    }
     let target = &binding.target;
     let generation = target.callers.generation();
     // Another block of gates may have come to the address meanwhile: that is not what was bound.
@@ -210,7 +214,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     let flag = |is: bool, flag| if is { flag } else { 0 };
     let flags = flag(binding.by_kernel, record::BY_KERNEL) | flag(binding.caller_stack, record::CALLER_STACK);
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
-    if !target.entered(thread, address, generation) || binding.has_ended() {
+    if !target.entered(thread, address, generation) || binding.has_ended() || caller.text.is_dead() {
         // Something has changed while we looked.
         inner.gate.clear_record(address);
         return Err(Error::Busy);

@@ -13,8 +13,8 @@ use abi::rights::principal;
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
 use ::gate::Block;
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);
 
@@ -34,12 +34,16 @@ pub struct Binding {
     /// Whose threads may use it in the callee without more ado; and others to which it is lent for a while.
     task: u64,
     lent: lent::Tasks,
-    /// The text that has bound, and which of its bindings this is.
+    /// The text that has bound, its base, and which of its bindings this is.
+    from: Weak<Section>,
     text: u64,
     number: u64,
     pub caller_stack: bool,
     pub by_kernel: bool,
     ended: AtomicBool,
+    /// Nobody begins a call by it any more; and how often it was asked since whether any is under way.
+    over: AtomicBool,
+    looks: AtomicU32,
 }
 
 impl Binding {
@@ -52,13 +56,31 @@ impl Binding {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Whether it had not ended.
+    /// No call is made by it any more, and its argument section goes. Whether it had not ended. Call without locks.
     pub fn end(&self) -> bool {
-        let ends = !self.ended.swap(true, Ordering::SeqCst);
-        if let (true, Some(args)) = (ends, &self.args) {
-            args.delete();
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return false;
         }
-        ends
+        // Out of a text of whose end all have heard nobody calls.
+        if self.from.upgrade().is_some_and(|text| !text.is_dead() || !text.is_over()) {
+            self.target.changed();
+        }
+        self.over.store(true, Ordering::SeqCst);
+        match &self.args {
+            Some(args) => args.delete(),
+            None => self.leave(),
+        }
+        true
+    }
+
+    /// Another one may have its number: no record and no call leads to where this one did.
+    fn leave(&self) {
+        let Some(text) = self.from.upgrade() else { return };
+        if let Some(place) = text.bindings.lock().get_mut(self.number as usize)
+            && place.as_ref().is_some_and(|there| core::ptr::eq(&**there, self))
+        {
+            *place = None;
+        }
     }
 }
 
@@ -131,18 +153,24 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         args_len,
         task,
         lent: lent::Tasks::default(),
+        from: Arc::downgrade(text),
         text: text.base,
         number: number as u64,
         caller_stack,
         by_kernel: flags & flag::BY_KERNEL != 0,
         ended: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        looks: AtomicU32::new(0),
     });
-    if number == bindings.len() {
-        bindings.push(None);
+    let is_there = binding.args.as_ref().is_none_or(|args| args.is_lent_by(&binding));
+    if is_there {
+        if number == bindings.len() {
+            bindings.push(None);
+        }
+        bindings[number] = Some(binding.clone());
     }
-    bindings[number] = Some(binding.clone());
     drop(bindings);
-    if text.is_dead() {
+    if !is_there || text.is_dead() {
         // Whoever ends it may have looked through its bindings already.
         binding.end();
         return Err(Error::Dead);
@@ -207,16 +235,5 @@ fn make_args(domain: &Domain, task: u64, target: &Section, len: u64) -> Result<A
 pub fn unbind(domain: &Domain, number: u64) -> Result<u64, Error> {
     let bindings = &domain.text.bindings;
     let binding = bindings.lock().get(number as usize).cloned().flatten().ok_or(Error::NotFound)?;
-    if !binding.end() {
-        return Err(Error::NotFound);
-    }
-    binding.target.changed();
-    // Only now another one may have its number: no record leads to where this one did.
-    let mut bindings = bindings.lock();
-    if let Some(place) = bindings.get_mut(number as usize)
-        && place.as_ref().is_some_and(|there| Arc::ptr_eq(there, &binding))
-    {
-        *place = None;
-    }
-    Ok(0)
+    if binding.end() { Ok(0) } else { Err(Error::NotFound) }
 }

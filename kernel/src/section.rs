@@ -90,6 +90,8 @@ pub struct State {
     pub sealing: bool,
     /// Texts: the page with the first instruction that could write the key register.
     pub unclear_at: Option<u64>,
+    /// What is passed by pointer with calls by this binding.
+    pub lent_by: Option<Arc<Binding>>,
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
     pub name: [u8; NAME_LEN],
@@ -217,6 +219,7 @@ impl Section {
                 replacing: 0,
                 sealing: false,
                 unclear_at: None,
+                lent_by: None,
                 deleted: false,
                 name: [0; NAME_LEN],
                 shown: Places::new(base, reserve, is_post, &new.owner, &[0; 4]),
@@ -263,7 +266,22 @@ impl Section {
     }
 
     pub fn find(address: u64) -> Option<Arc<Section>> {
-        machine().sections.find(address).filter(|section| !section.going.load(Ordering::Acquire))
+        machine().sections.find(address).filter(|section| !section.is_going())
+    }
+
+    /// Nobody finds it any more: its addresses are not free yet, that is all.
+    pub fn is_going(&self) -> bool {
+        self.going.load(Ordering::Acquire)
+    }
+
+    /// It is the argument section of this binding from now on, and goes with it. Whether nothing else has become of it before.
+    pub fn is_lent_by(&self, binding: &Arc<Binding>) -> bool {
+        let mut state = self.state.lock();
+        let is_as_made = !state.deleted && !state.sealing && self.kind() == kind::DATA;
+        if is_as_made {
+            state.lent_by = Some(binding.clone());
+        }
+        is_as_made
     }
 
     /// The section whose name is exactly this.

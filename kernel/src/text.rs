@@ -12,13 +12,15 @@ use crate::processor::{self, Processor, Scope};
 use crate::sched;
 use crate::section::Section;
 use crate::task::ENDS;
-use crate::thread::Thread;
+use crate::thread::{Inner, Thread};
 use crate::view;
 use abi::{Error, Rights};
+use abi::gate::slot;
 use abi::layout::PAGE;
 use abi::section::kind;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
+use arch::gate::records;
 use core::sync::atomic::Ordering;
 use quota::Resource;
 use scan::{Rules, Summary};
@@ -110,8 +112,8 @@ impl Section {
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }
-            if state.paged.pager.is_some() {
-                // Texts are there, and have been looked through.
+            if state.paged.pager.is_some() || state.lent_by.is_some() {
+                // Texts are there, and have been looked through. And they go by themselves, not with a binding.
                 return Err(Error::NotSupported);
             }
             if state.sealing || state.cloning {
@@ -196,6 +198,13 @@ impl Section {
     }
 }
 
+/// The thread makes no calls any more out of a text that has ended, by its first `bindings` bindings: later ones are not made. Whether it could.
+fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> bool {
+    let Some(&number) = inner.numbers.get(&text.base) else { return false };
+    (0..bindings).for_each(|binding| inner.gate.clear_record(records(number) + slot(binding)));
+    bindings > 0
+}
+
 /// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights. Before it may.
 pub fn forget_text(text: &Section) {
     let names = core::mem::take(&mut *text.named_by.lock());
@@ -217,7 +226,10 @@ pub fn forget_text(text: &Section) {
 /// Whether there are any.
 fn wake_inside(text: &Section) -> bool {
     let mut is_inside = false;
+    let bindings = text.bindings.lock().len() as u64;
     sched::in_stretches(machine().threads.all(), |thread| {
+        // Whoever was stopped in the gate on its way out needs nothing of the text to go on.
+        is_inside |= forget_calls(&mut thread.inner.lock(), text, bindings);
         if fault::text_ended(&thread, text) {
             is_inside = true;
             pass::unpark(&thread);

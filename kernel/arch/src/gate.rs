@@ -224,10 +224,12 @@ impl Gate {
         percpu::block().roots.store(self.roots(), Ordering::Relaxed);
     }
 
-    /// The frame on top: 0 is that of no call.
+    /// The frame on top: 0 is that of no call. (Who jumps to the gate's way back where no call is has taken off one too many, until his fault
+    /// mends that.)
     #[inline]
     pub fn depth(&self) -> usize {
-        ((word(self.head).wrapping_sub(FRAMES)) / FRAME_LEN) as usize
+        let depth = word(self.head).wrapping_sub(FRAMES) / FRAME_LEN;
+        if depth <= DEPTH_MAX as u64 { depth as usize } else { 0 }
     }
 
     /// Whether the frame on top is this one, and was entered by this record.

@@ -14,18 +14,29 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::gate::{binding_of, is_loose, records};
+use arch::gate::{binding_of, domain_of, is_loose, records};
 use arch::time;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
 
 /// How long after a call by a task an argument section may stay lent to it, ns. The next call then goes by the kernel once more.
 const LENT_NS: u64 = 250_000_000;
+/// Whether calls of a binding that has ended are over is asked half as often each time, so many times.
+const LOOKS_MAX: u32 = 3;
 
 /// What is to be looked at: by whoever is about to leave the kernel, or idles, and holds no lock. A task may have many threads, and interrupts are
 /// let in between them.
-static DUE: Mutex<Vec<(Arc<Binding>, u64)>> = Mutex::new(Vec::new());
+static DUE: Mutex<Vec<(Arc<Binding>, Due)>> = Mutex::new(Vec::new());
 static IS_ANY_DUE: AtomicBool = AtomicBool::new(false);
+
+/// What of a binding is looked at.
+#[derive(Clone, Copy)]
+enum Due {
+    /// Whether this task still needs what is lent to it.
+    Task(u64),
+    /// Whether the addresses of the argument section, which has gone, are of use to nobody any more.
+    Addresses,
+}
 
 /// Tasks that a binding has lent to besides its own.
 #[derive(Default)]
@@ -101,8 +112,34 @@ impl Binding {
 
     /// Some time ago it was lent to this task. In an interrupt: it is looked at soon.
     pub fn is_due(self: Arc<Binding>, task: u64) {
-        DUE.lock().push((self, task));
+        self.is_to_be_looked_at(Due::Task(task));
+    }
+
+    /// Some time ago it ended while a call was under way. In an interrupt.
+    pub fn is_over_perhaps(self: Arc<Binding>) {
+        self.is_to_be_looked_at(Due::Addresses);
+    }
+
+    fn is_to_be_looked_at(self: Arc<Binding>, due: Due) {
+        DUE.lock().push((self, due));
         IS_ANY_DUE.store(true, Ordering::SeqCst);
+    }
+
+    /// It has ended, and its argument section is empty. A method that was called before may wait, and write to these addresses by what it was told
+    /// when it goes on: they are nobody else's, nor its number, until no such call is under way. Their owner pays for them. Call without locks.
+    pub fn let_go(self: Arc<Binding>) {
+        let Some(args) = &self.args else { return };
+        // One that was taken back has nobody in a call, nor can begin one.
+        let lent = self.lent.0.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
+        // Whoever ends it may still be about to clear its records.
+        let begins = !self.over.load(Ordering::SeqCst);
+        if begins || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
+            let looks = self.looks.fetch_add(1, Ordering::Relaxed).min(LOOKS_MAX);
+            sched::at(time::now() + (LENT_NS << looks), Timeout::Addresses(self));
+            return;
+        }
+        args.let_go(&args.owner());
+        self.leave();
     }
 
     fn look_at(self: &Arc<Binding>, task: u64) {
@@ -157,13 +194,17 @@ impl Binding {
         any
     }
 
+    fn is_under_way(&self, inner: &Inner) -> bool {
+        let is_by_this = |record| {
+            let is_perhaps = binding_of(record) == self.number && !is_loose(record);
+            is_perhaps && inner.domain_number(domain_of(record)).is_ok_and(|domain| Arc::as_ptr(&domain.text) == self.from.as_ptr())
+        };
+        (1..=inner.gate.depth()).any(|depth| is_by_this(inner.gate.frame(depth).record))
+    }
+
     /// The record by which a thread calls by this binding, if it has been in the text that has bound.
     fn record(&self, inner: &Inner) -> Option<u64> {
         inner.numbers.get(&self.text).map(|number| records(*number) + abi::gate::slot(self.number))
-    }
-
-    fn is_under_way(&self, inner: &Inner) -> bool {
-        self.record(inner).is_some_and(|record| inner.gate.is_in_use(record))
     }
 }
 
@@ -178,10 +219,13 @@ pub fn look() {
 #[cold]
 fn look_at_all() {
     IS_ANY_DUE.store(false, Ordering::SeqCst);
-    loop {
-        let due = DUE.lock().pop();
-        let Some((binding, task)) = due else { return };
-        binding.look_at(task);
+    // What comes meanwhile is for the next look: there is other work.
+    let due = core::mem::take(&mut *DUE.lock());
+    for (binding, due) in due {
+        match due {
+            Due::Task(task) => binding.look_at(task),
+            Due::Addresses => binding.let_go(),
+        }
     }
 }
 

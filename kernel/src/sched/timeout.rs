@@ -23,6 +23,8 @@ pub enum Timeout {
     Fault(Weak<Thread>),
     /// What a binding has lent to a task may have served its purpose.
     Lent(Weak<Binding>, u64),
+    /// The addresses that a binding had lent may be of use to nobody any more.
+    Addresses(Arc<Binding>),
     /// See [`alarm`].
     Alarm,
     /// Whether pagers take too long.
@@ -76,6 +78,7 @@ pub fn expire(here: &Processor, now: u64) {
             Some(Timeout::Message(thread, until)) => limit::rings(&thread, until, now),
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
+            Some(Timeout::Addresses(binding)) => binding.is_over_perhaps(),
             Some(Timeout::Lent(binding, task)) => binding.upgrade().into_iter().for_each(|binding| binding.is_due(task)),
             Some(Timeout::Alarm) => alarm::ring(),
             Some(Timeout::Pagers(round)) => pager::look(round),

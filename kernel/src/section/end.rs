@@ -46,6 +46,9 @@ impl Section {
     }
 
     fn dissolve(&self, owner: &Arc<Task>) {
+        let lent_by = self.state.lock().lent_by.take();
+        // With the next call somebody would be told of addresses that are not the caller's any more.
+        lent_by.iter().for_each(|binding| _ = binding.end());
         // Whoever ends its task may be at that, too, on another processor.
         loop {
             self.end_text();
@@ -85,6 +88,21 @@ impl Section {
         state.shown.hide();
         drop(state);
         stale.flush();
+        match lent_by {
+            Some(binding) => binding.let_go(),
+            None => self.let_go(owner),
+        }
+        // What this text was bound to ends with it; argument sections belong to the bound task.
+        let bindings = core::mem::take(&mut *self.bindings.lock());
+        bindings.into_iter().flatten().for_each(|binding| {
+            let _ = binding.end();
+            sched::breathe();
+        });
+        owner.unused();
+    }
+
+    /// Its addresses are free.
+    pub fn let_go(&self, owner: &Arc<Task>) {
         owner.sections.lock().remove(&self.base);
         machine().sections.remove(self.base, self.reserve);
         if self.kind() == kind::POST {
@@ -94,12 +112,5 @@ impl Section {
         owner.release(Resource::Reserve, self.charged_reserve);
         owner.release(Resource::Sections, 1);
         MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
-        // What this text was bound to ends with it; argument sections belong to the bound task.
-        let bindings = core::mem::take(&mut *self.bindings.lock());
-        bindings.into_iter().flatten().for_each(|binding| {
-            let _ = binding.end();
-            sched::breathe();
-        });
-        owner.unused();
     }
 }

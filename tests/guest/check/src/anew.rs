@@ -81,14 +81,26 @@ fn original() -> Outcome {
 
 /// Has all addresses of the slice given out once, from where that goes on to the one that was last. Whether this one was.
 fn is_given_out(at: u64) -> Result<bool, String> {
+    begin_anew(at)?;
+    loop {
+        let base = given(GRANULE)?;
+        if base >= at {
+            return Ok(base == at);
+        }
+    }
+}
+
+fn given(len: u64) -> Result<u64, String> {
+    let section = Section::create(PAGE, len, kind::DATA, 0).map_err(doing("create"))?;
+    let base = section.base();
+    section.delete().map_err(doing("delete"))?;
+    Ok(base)
+}
+
+/// Has all addresses given out that are left in the slice in which `at` is: the next ones are the lowest that are free.
+pub fn begin_anew(at: u64) -> Result<(), String> {
     const GIB: u64 = 1 << 30;
     let end = at / SLICE_LEN * SLICE_LEN + SLICE_LEN - STACKS_LEN - POSTS_LEN;
-    let given = |len: u64| -> Result<u64, String> {
-        let section = Section::create(PAGE, len, kind::DATA, 0).map_err(doing("create"))?;
-        let base = section.base();
-        section.delete().map_err(doing("delete"))?;
-        Ok(base)
-    };
     let mut from = given(GRANULE)? + GRANULE;
     while from < end {
         // From a GiB on at multiples of a GiB.
@@ -96,12 +108,7 @@ fn is_given_out(at: u64) -> Result<bool, String> {
         let len = if whole > 0 { whole } else { (end - from).min(GIB - GRANULE) };
         from = given(len)? + len;
     }
-    loop {
-        let base = given(GRANULE)?;
-        if base >= at {
-            return Ok(base == at);
-        }
-    }
+    Ok(())
 }
 
 /// Who asks for an address where he has something already is refused, and that is still his: it ends with him.

@@ -136,6 +136,7 @@ const GROUPS: &[Group] = &[
     Group { name: "segments", checks: attacks::segments::CHECKS },
     Group { name: "code", checks: attacks::code::CHECKS },
     Group { name: "loans", checks: attacks::loans::CHECKS },
+    Group { name: "addresses", checks: attacks::addresses::CHECKS },
     Group { name: "passed", checks: attacks::passed::CHECKS },
     Group { name: "deputies", checks: attacks::deputies::CHECKS },
     Group { name: "strangers", checks: attacks::strangers::CHECKS },

@@ -75,6 +75,27 @@ const fn by_a_driver(rule: Rule) -> Rule {
 }
 
 const RULES: &[Rule] = &[
+    // Who is returned to sees to his own rights.
+    of_keys(rule(
+        "H1",
+        "a_return_is_with_the_callers_rights",
+        "kernel/arch/src/gate.S",
+        [
+            "out_jump:\n",
+            "    mov FRAME+REC(%rbx), %r15\n    mov REGISTER(%r15), %eax\n    wrpkru\nout_jump:\n",
+        ],
+        ["returns", "own_rights_after_a_return"],
+    )),
+    rule(
+        "H2",
+        "no_program_chooses_a_segments_base",
+        "kernel/arch/src/cpu.rs",
+        [
+            "(feature::UMIP, Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),",
+            "(feature::UMIP, Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),\n                (feature::FSGSBASE, Cr4Flags::FSGSBASE),",
+        ],
+        ["segments", "segments_that_are_not_to_be_had"],
+    ),
     of_keys(rule(
         "H3",
         "who_has_a_key_open_hears_that_it_is_anothers",
@@ -138,6 +159,27 @@ const RULES: &[Rule] = &[
         ["loans", "lent_memory_on_a_strangers_thread"],
     ),
     rule(
+        "H10",
+        "what_is_lent_on_is_taken_back",
+        "kernel/src/gate/lent.rs",
+        ["        if self.take_back(task) {", "        if false && self.take_back(task) {"],
+        ["loans", "lent_on_until_the_call_is_over"],
+    ),
+    rule(
+        "H10",
+        "addresses_of_a_call_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        ["if begins || core::iter::once(self.task).chain(lent)", "if false && core::iter::once(self.task).chain(lent)"],
+        ["addresses", "addresses_of_a_call_that_waits"],
+    ),
+    rule(
+        "H10",
+        "a_binding_goes_with_its_arguments",
+        "kernel/src/section/end.rs",
+        ["lent_by.iter().for_each(|binding| _ = binding.end());", ""],
+        ["addresses", "addresses_that_were_deleted"],
+    ),
+    rule(
         "H11",
         "one_thread_writes_a_stack",
         "kernel/src/section/access.rs",
@@ -154,6 +196,16 @@ const RULES: &[Rule] = &[
         ],
         ["deputies", "kernel_calls_with_a_callees_memory"],
     ),
+    by_a_driver(rule(
+        "H14",
+        "the_systems_threads_stay_in_its_texts",
+        "kernel/src/thread.rs",
+        [
+            "        if self.task.user == USER_SYSTEM && text",
+            "        if false && self.task.user == USER_SYSTEM && text",
+        ],
+        ["system_deputies", "the_systems_threads_stay_in_its_texts"],
+    )),
     rule(
         "H12",
         "a_kill_waits_for_the_callee",
@@ -233,7 +285,7 @@ const RULES: &[Rule] = &[
         "CUBIX-11",
         "a_bindings_number_is_free_when_nothing_leads_there",
         "kernel/src/gate.rs",
-        ["    binding.target.changed();\n    // Only now", "    // Only now"],
+        ["            self.target.changed();\n", ""],
         ["anew", "who_binds_anew_calls_whom_it_has_bound"],
     ),
     rule(

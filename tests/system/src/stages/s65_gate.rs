@@ -40,6 +40,7 @@ pub fn cases() -> Vec<Case> {
                 "marked_return_addresses",
                 "return_address_changed_meanwhile",
                 "callers_code_with_callees_rights",
+                "own_rights_after_a_return",
             ],
         )
         .matrix(),
@@ -82,6 +83,12 @@ pub fn cases() -> Vec<Case> {
                 "lent_on_until_the_call_is_over",
                 "lent_on_and_taken_back_under_load",
             ],
+        )
+        .matrix(),
+        checks(
+            "addresses",
+            "check addresses",
+            &["addresses_of_a_call_that_waits", "addresses_lent_on_by_one_who_ends", "addresses_that_were_deleted"],
         )
         .matrix(),
         checks("passed", "check passed", &["what_is_passed_is_known_until_it_changes"]).matrix(),

@@ -2,6 +2,7 @@
 //! succeed if one rule were not kept: it says which. What it must not get at is a *secret*: a word that only one text may
 //! touch, on whatever thread; see [`Scene`].
 
+pub mod addresses;
 mod asm;
 pub mod code;
 pub mod deputies;
@@ -71,6 +72,12 @@ pub mod op {
     pub const LATE: u64 = 79;
     /// The same where the scheduler is called (`w0` is 1), or the name server.
     pub const LATE_AT_EVERYBODYS: u64 = 80;
+    /// Stores 1 at `w0`, waits until it is told to go on, and stores there once more: [`super::addresses`].
+    pub const WAIT_AND_STORE: u64 = 81;
+    /// Who waits in that goes on, if `w0` is 1. Value: for how many rounds they have waited.
+    pub const GO_ON: u64 = 82;
+    /// Makes a section, and keeps it if it lies at `w0`. Value: where it lies.
+    pub const TAKE: u64 = 83;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -94,6 +101,9 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::JUMP_BACK => frames::jump_back(w[0], w[1]),
         op::LATE => return Values::of(late::prepare(w[0], w[1])),
         op::LATE_AT_EVERYBODYS => return Values::of(late::prepare_everybodys(w[0] == 1, w[1])),
+        op::WAIT_AND_STORE => addresses::wait_and_store(w[0]),
+        op::GO_ON => addresses::go_on(w[0]),
+        op::TAKE => return Values::of(addresses::take(w[0])),
         op::REGISTER => u64::from(record.register),
         op::KERNEL => {
             // SAFETY: the check has put six words there that this program may read.

@@ -25,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("marked_return_addresses", marked_return_addresses),
     ("return_address_changed_meanwhile", changed_meanwhile),
     ("callers_code_with_callees_rights", callers_code),
+    ("own_rights_after_a_return", own_rights),
 ];
 
 /// Ways to make a call: by the gate, by the kernel, plainly.
@@ -165,6 +166,16 @@ pub fn undone(gate: u64, which: u64) -> i32 {
             let good = [0, 1 << 63, 1 << 62, 3 << 62].into_iter().all(|tag| back(tag) == 4321);
             return if good { 0 } else { super::asm::TOUCHED };
         }
+        25 => {
+            // By the gate, when both have earned keys, to where the victim's secret is tried first thing.
+            for _ in 0..1000 {
+                let _ = bound.call(0, [op::GET, 0, 0, 0, 0, 0]);
+            }
+            super::asm::TARGET.store(GATE, Ordering::SeqCst);
+            let mut all = [0u64; 17];
+            (all[5], all[11], all[16]) = (op::GET, slot(bound.binding().number), 0x202);
+            super::asm::hostile(&raw const all)
+        }
         _ => return 3,
     };
     0
@@ -183,6 +194,18 @@ pub fn marked(gate: u64, tag: u64) -> i32 {
     let via = if has_keys(&bound) { GATE } else { ENTER };
     through(via, slot(bound.binding().number), 0, 0, 0, tag);
     0
+}
+
+/// The first instruction behind a call tries what is the callee's. A gate that left it to the caller to have his own rights again would let it.
+fn own_rights() -> Outcome {
+    let scene = Scene::set()?;
+    if !has_keys(&scene.victim.bound) {
+        scene.end()?;
+        return without_keys();
+    }
+    let exit = run_role(&["attack", "undone", &format!("{:#x}", scene.victim.gate), "25"])?;
+    same!((exit.kind, exit.address), (exit::FAULT, scene.place), "behind a call of the victim's");
+    scene.end()
 }
 
 /// At the bottom of all calls. A gate that took off a frame that is not there would go on with what lies below the frames.
