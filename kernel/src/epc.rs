@@ -258,7 +258,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
     let caller = inner.domain.clone();
     let r = *inner.area.registers();
     let generation = text.callers.generation();
-    if text.is_dead() || text.gates.lock().find(r.rip) != Some((block, index)) {
+    if text.is_dead() || caller.text.is_dead() || text.gates.lock().find(r.rip) != Some((block, index)) {
         // Gone since it was found: the fetch faults again.
         return Ok(());
     }

@@ -340,6 +340,8 @@ impl Task {
         if self.finishing.swap(true, Ordering::SeqCst) {
             return;
         }
+        // Where the last thread has gone by itself. What they were bound to ends with less ado then.
+        sched::in_stretches(self.own_sections(), |section| section.end_text());
         for section in self.own_sections() {
             section.delete();
             // However many it has.

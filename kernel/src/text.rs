@@ -27,6 +27,8 @@ use scan::{Rules, Summary};
 
 /// Pages that are looked through with interrupts off.
 const SCAN_SLICE: u64 = 64;
+/// Records that are cleared in the time in which a thread is looked at.
+const RECORDS_A_STEP: usize = 16;
 
 /// A thread, and the record by which it calls a text.
 #[derive(Clone)]
@@ -183,7 +185,7 @@ impl Section {
         self.changed();
         view::leave_all(self);
         self.give_up_keys();
-        let is_inside = wake_inside(self);
+        let (is_inside, has_called) = wake_inside(self);
         post::text_ended(self);
         line::text_ended(self);
         alarm::text_ended(self);
@@ -192,17 +194,23 @@ impl Section {
         if is_inside {
             // Who is in it goes on in user code only after looking around.
             machine().processors.iter().for_each(Processor::look_around);
+        }
+        if is_inside || has_called {
+            // One that is between two programs begins again.
             processor::make_forget(u64::MAX, Scope::All);
         }
         self.over.store(true, Ordering::SeqCst);
     }
 }
 
-/// The thread makes no calls any more out of a text that has ended, by its first `bindings` bindings: later ones are not made. Whether it could.
-fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> bool {
-    let Some(&number) = inner.numbers.get(&text.base) else { return false };
-    (0..bindings).for_each(|binding| inner.gate.clear_record(records(number) + slot(binding)));
-    bindings > 0
+/// The thread makes no calls any more out of a text that has ended, by its first `bindings` bindings or plainly: later ones are not made. How
+/// many records were looked at, if it has been there.
+fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> Option<usize> {
+    let number = *inner.numbers.get(&text.base)?;
+    let there = inner.reach.get(&number).map_or(0, |len| u64::from(*len).div_ceil(slot(1))).min(bindings);
+    (0..there).for_each(|binding| inner.gate.clear_record(records(number) + slot(binding)));
+    inner.gate.forget_plain(number, 0);
+    Some(there as usize)
 }
 
 /// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights. Before it may.
@@ -223,13 +231,15 @@ pub fn forget_text(text: &Section) {
 
 /// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time. The text's
 /// own threads may be gone before all are looked at, and another text lie at its address: who executes that has nothing to do with it.
-/// Whether there are any.
-fn wake_inside(text: &Section) -> bool {
-    let mut is_inside = false;
+/// Whether there are any, and whether any has been in the text.
+fn wake_inside(text: &Section) -> (bool, bool) {
+    let (mut is_inside, mut has_called) = (false, false);
     let bindings = text.bindings.lock().len() as u64;
-    sched::in_stretches(machine().threads.all(), |thread| {
+    let mut stretch = sched::Stretch::default();
+    for thread in machine().threads.all() {
         // Whoever was stopped in the gate on its way out needs nothing of the text to go on.
-        is_inside |= forget_calls(&mut thread.inner.lock(), text, bindings);
+        let forgotten = forget_calls(&mut thread.inner.lock(), text, bindings);
+        has_called |= forgotten.is_some();
         if fault::text_ended(&thread, text) {
             is_inside = true;
             pass::unpark(&thread);
@@ -243,6 +253,10 @@ fn wake_inside(text: &Section) -> bool {
         {
             sched::wake(&thread, ticket, Err(Error::Dead));
         }
-    });
-    is_inside
+        drop(thread);
+        if stretch.is_over_after(1 + forgotten.unwrap_or(0) / RECORDS_A_STEP) {
+            sched::breathe();
+        }
+    }
+    (is_inside, has_called)
 }

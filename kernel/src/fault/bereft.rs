@@ -27,6 +27,12 @@ impl Bereft {
         self.0.is_empty()
     }
 
+    fn note(&mut self, depth: usize, began: Time) {
+        if let Err(at) = self.0.binary_search_by_key(&depth, |call| call.depth) {
+            self.0.insert(at, Call { depth, began, is_late: false });
+        }
+    }
+
     /// The calls deeper than this are over.
     pub fn forget(&mut self, depth: usize) {
         self.0.retain(|call| call.depth <= depth);
@@ -79,11 +85,10 @@ pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
         thread.card.do_not_lie();
     }
     for depth in 1..inner.depth() {
-        if is_ended(inner, depth, text) && inner.bereft.0.iter().all(|call| call.depth != depth) {
-            inner.bereft.0.push(Call { depth, began, is_late: false });
+        if is_ended(inner, depth, text) {
+            inner.bereft.note(depth, began);
         }
     }
-    inner.bereft.0.sort_by_key(|call| call.depth);
     if !inner.bereft.0.is_empty() {
         own::look_later(thread, began.now);
     }
@@ -103,11 +108,17 @@ pub fn fall(thread: &Arc<Thread>) {
     if is_on_top {
         super::ended(thread, &domain);
     }
+    let began = Time::of(thread);
     let inner = &mut *thread.inner.lock();
     for depth in 1..inner.depth() {
         if domain_at(inner, depth).is_some_and(|domain| domain.text.is_dead()) {
             inner.leave_by_kernel(depth + 1);
+            // It may have been on top when the text ended, and about to call.
+            inner.bereft.note(depth, began);
         }
+    }
+    if !inner.bereft.0.is_empty() {
+        own::look_later(thread, began.now);
     }
 }
 

@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::gate::{binding_of, domain_of, is_loose, records};
 use arch::time;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
 
@@ -23,6 +24,8 @@ use spin::Mutex;
 const LENT_NS: u64 = 250_000_000;
 /// Whether calls of a binding that has ended are over is asked half as often each time, so many times.
 const LOOKS_MAX: u32 = 3;
+/// Bindings that are looked at before a processor goes on with something else.
+const AT_ONCE: usize = 8;
 
 /// What is to be looked at: by whoever is about to leave the kernel, or idles, and holds no lock. A task may have many threads, and interrupts are
 /// let in between them.
@@ -189,9 +192,10 @@ impl Binding {
 
     /// Whether a thread of this task is in a call by this binding.
     fn is_any_under_way(&self, task: u64) -> bool {
-        let mut any = false;
-        sched::in_stretches(threads_of(task), |thread| any = any || self.is_under_way(&thread.inner.lock()));
-        any
+        let any = Cell::new(false);
+        let threads = threads_of(task).into_iter().take_while(|_| !any.get());
+        sched::in_stretches(threads, |thread| any.set(self.is_under_way(&thread.inner.lock())));
+        any.get()
     }
 
     fn is_under_way(&self, inner: &Inner) -> bool {
@@ -218,9 +222,14 @@ pub fn look() {
 
 #[cold]
 fn look_at_all() {
-    IS_ANY_DUE.store(false, Ordering::SeqCst);
-    // What comes meanwhile is for the next look: there is other work.
-    let due = core::mem::take(&mut *DUE.lock());
+    // So many at a time: there is other work.
+    let due: Vec<_> = {
+        let all = &mut *DUE.lock();
+        let first = all.len().min(AT_ONCE);
+        let some = all.drain(..first).collect();
+        IS_ANY_DUE.store(!all.is_empty(), Ordering::SeqCst);
+        some
+    };
     for (binding, due) in due {
         match due {
             Due::Task(task) => binding.look_at(task),

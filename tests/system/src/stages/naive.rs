@@ -80,10 +80,7 @@ const RULES: &[Rule] = &[
         "H1",
         "a_return_is_with_the_callers_rights",
         "kernel/arch/src/gate.S",
-        [
-            "out_jump:\n",
-            "    mov FRAME+REC(%rbx), %r15\n    mov REGISTER(%r15), %eax\n    wrpkru\nout_jump:\n",
-        ],
+        ["out_jump:\n", "    mov FRAME+REC(%rbx), %r15\n    mov REGISTER(%r15), %eax\n    wrpkru\nout_jump:\n"],
         ["returns", "own_rights_after_a_return"],
     )),
     rule(

@@ -106,12 +106,12 @@ fn of_a_call_that_waits() -> Outcome {
 
 /// The same with a server that has lent on, and ends itself. Who has called it has a second then in what it has called.
 fn lent_on_by_one_who_ends() -> Outcome {
-    for _ in 0..10 {
+    for _ in 0..40 {
         if once_lent_on()? {
             return Ok(());
         }
     }
-    Err(String::from("nobody came round in a second, ten times"))
+    Err(String::from("nobody came round in a second, forty times"))
 }
 
 /// Whether there was time enough.
@@ -124,7 +124,9 @@ fn once_lent_on() -> Result<bool, String> {
     same!(status, 0, "a call that lends on");
     let held = thread::spawn(move || _ = lends(super::op::WAIT_AND_STORE), 0).map_err(doing("a thread"))?;
     let rounds = || other.call(super::op::GO_ON, &[0]);
+    let until = time::now_ns() + 20_000_000_000;
     while rounds() == Ok(0) {
+        holds!(time::now_ns() < until, "the method does not begin");
         time::sleep_ns(1_000_000);
     }
     server.child.kill().map_err(doing("kill"))?;
@@ -138,6 +140,7 @@ fn once_lent_on() -> Result<bool, String> {
     let waits = rounds() != before;
     other.call(super::op::GO_ON, &[1]).map_err(doing("letting it go on"))?;
     held.join().map_err(doing("join"))?;
+    stub::gate_unbind(&Trap, server.bound.binding().number).map_err(doing("unbind"))?;
     if taken && waits {
         same!(
             other.call(peer::op::PEEK, &[args]),

@@ -169,11 +169,14 @@ pub fn undone(gate: u64, which: u64) -> i32 {
         25 => {
             // By the gate, when both have earned keys, to where the victim's secret is tried first thing.
             for _ in 0..1000 {
-                let _ = bound.call(0, [op::GET, 0, 0, 0, 0, 0]);
+                let _ = bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]);
             }
             super::asm::TARGET.store(GATE, Ordering::SeqCst);
+            // Nothing of its own is touched before: a fault there would mend the rights.
+            let stack = [super::asm::landing_at_rsi as *const () as u64];
             let mut all = [0u64; 17];
-            (all[5], all[11], all[16]) = (op::GET, slot(bound.binding().number), 0x202);
+            (all[5], all[7], all[11], all[16]) =
+                (op::PLACE, stack.as_ptr() as u64, slot(bound.binding().number), 0x202);
             super::asm::hostile(&raw const all)
         }
         _ => return 3,
