@@ -169,8 +169,10 @@ pub fn undone(gate: u64, which: u64) -> i32 {
         25 => {
             // By the gate, when both have earned keys, to where the victim's secret is tried first thing.
             for _ in 0..1000 {
-                let _ = bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]);
+                let _ = bound.call(0, [op::GET, 0, 0, 0, 0, 0]);
             }
+            // A page that is not there yet would have the kernel see to the rights.
+            musubi::rt::probe::read(super::asm::landing_at_rsi as *const () as u64);
             super::asm::TARGET.store(GATE, Ordering::SeqCst);
             // Nothing of its own is touched before: a fault there would mend the rights.
             let stack = [super::asm::landing_at_rsi as *const () as u64];
