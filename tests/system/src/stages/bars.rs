@@ -47,7 +47,7 @@ pub fn entries(runs: &Runs) -> Result<()> {
     let (light, full) = (taken("get_taskid", "light")?, taken("get_taskid", "full")?);
     ensure!(0 < light && light <= 70, "get_taskid by the light entry takes {light} instructions");
     ensure!(
-        2 * light < full && full <= 350,
+        2 * light < full && full <= 360,
         "get_taskid takes {light} instructions by the light entry, {full} by the full one"
     );
     let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
