@@ -72,6 +72,22 @@ fn go_round(server: &Bound, wanted: u64) -> Result<bool, String> {
     }
 }
 
+/// Nobody needs these addresses any more: soon somebody gets them.
+fn become_free(server: &Bound, args: u64) -> Outcome {
+    let until = time::now_ns() + 20_000_000_000;
+    while !go_round(server, args)? {
+        holds!(time::now_ns() < until, "{args:#x} stays nobody's");
+        time::sleep_ns(20_000_000);
+    }
+    Ok(())
+}
+
+/// Ends a peer whose binding has ended.
+fn over(peer: &Peer) -> Outcome {
+    let _ = peer.child.kill();
+    peer.child.wait_for(20_000_000_000).map(drop).map_err(doing("the peer's end"))
+}
+
 fn of_a_call_that_waits() -> Outcome {
     let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
     let second = Bound::bind(peer.gate, 0).map_err(doing("bind"))?;
@@ -94,13 +110,8 @@ fn of_a_call_that_waits() -> Outcome {
     holds!(!taken, "somebody else was given the addresses of a call that is under way");
     holds!(numbers.0 != numbers.1, "a binding has the number of one by which a call is under way: {}", numbers.0);
     // What nobody can know any more is free.
-    let until = time::now_ns() + 20_000_000_000;
-    while !go_round(&second, args)? {
-        holds!(time::now_ns() < until, "the addresses of a call that is over are nobody's");
-        time::sleep_ns(20_000_000);
-    }
-    let _ = peer.child.kill();
-    peer.child.wait_for(20_000_000_000).map_err(doing("the peer's end"))?;
+    become_free(&second, args)?;
+    over(peer)?;
     [second, third].into_iter().try_for_each(|bound| bound.unbind().map_err(doing("unbind")))
 }
 
@@ -162,12 +173,7 @@ fn that_were_deleted() -> Outcome {
     same!(peer.call(peer::op::WHO, &[]), Err(Error::NotFound), "a call by a binding without its section");
     same!(stub::gate_unbind(&Trap, peer.bound.binding().number), Err(Error::NotFound), "its end");
     let second = Bound::bind(peer.gate, 0).map_err(doing("bind"))?;
-    let until = time::now_ns() + 20_000_000_000;
-    while !go_round(&second, args)? {
-        holds!(time::now_ns() < until, "the addresses are nobody's");
-        time::sleep_ns(20_000_000);
-    }
-    let _ = peer.child.kill();
-    peer.child.wait_for(20_000_000_000).map_err(doing("the peer's end"))?;
+    become_free(&second, args)?;
+    over(&peer)?;
     second.unbind().map_err(doing("unbind"))
 }
