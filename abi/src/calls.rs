@@ -61,7 +61,7 @@ impl Row {
     pub const fn class(&self) -> Class {
         match self.number {
             0x00..=0x1f | 0x35..=0x36 | 0x43..=0x45 | 0x80 | 0x85 => Class::Task,
-            0x25..=0x29 | 0x2b | 0x82..=0x84 => Class::Object,
+            0x25..=0x29 | 0x2b | 0x82..=0x84 | 0x91 => Class::Object,
             0x20..=0x2f | 0x37..=0x38 | 0x40..=0x42 | 0x86..=0x87 | 0x8d..=0x90 => Class::Memory,
             0x70..=0x7f | 0x88..=0x8c => Class::Mbcf,
             0x30..=0x34 | 0x60..=0x6f => Class::Local,
@@ -449,4 +449,6 @@ calls! {
     0x8f Light page_supply PageSupply(address, from, flags);
     /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
     0x90 Light page_take PageTake(address, to);
+    /// From now on the executing text uses the section with just this base by address on this thread, though not called by who has bound: should it be the argument section of a binding to this text, and end, its addresses are nobody else's until the text calls this again on this thread (`base` 0: it uses none), or one of the two ends. `NotFound`: there is none of `owner`'s with at least `len` bytes reserved, and none is used.
+    0x91 Light section_hold SectionHold(base, len, owner);
 }

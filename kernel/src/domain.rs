@@ -15,7 +15,7 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keys::Class;
 use spin::{Mutex, Once};
 
@@ -46,6 +46,8 @@ pub struct Domain {
     pub stack_section: Option<Arc<Section>>,
     /// Its number among the domains of its thread.
     pub number: u32,
+    /// Base of the argument section that the text uses on this thread by address, other than in a call; 0: none.
+    pub held: AtomicU64,
 }
 
 /// What a domain is made of.
@@ -100,6 +102,7 @@ impl Domain {
             stack,
             stack_section,
             number,
+            held: AtomicU64::new(0),
         }
     }
 

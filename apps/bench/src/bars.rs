@@ -130,6 +130,7 @@ const BARS: &[(u64, &[&str])] = &[
             "round-trip by validate-by-call",
             "running",
             "scheduler_set",
+            "section_hold",
             "section_owner",
             "section_pager",
             "structure_end",

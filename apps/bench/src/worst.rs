@@ -94,7 +94,7 @@ fn plain() -> Result<Vec<Call>, Error> {
         Section::create_at(GRANULE, GRANULE, kind::DATA, 0, base + n * GRANULE, 0)?;
     }
     let (read, len) = (u64::from(Rights::READ.bits()), ROW * GRANULE);
-    let part = len / 3;
+    let (part, own) = (len / 3, musubi::start().task());
     // Of who has called: so that somebody has.
     let asked = Bound::bind(Gates::export(Asks([base, part]), 1)?.address(), 0)?;
     Ok(Vec::from([
@@ -102,6 +102,7 @@ fn plain() -> Result<Vec<Call>, Error> {
         one("clock", 0, || stub::clock(&Trap, 1)),
         one("running", 0, || stub::running(&Trap)),
         one("section_owner", 0, move || stub::section_owner(&Trap, base, 0)),
+        one("section_hold", 0, move || stub::section_hold(&Trap, base, 0, own)),
         one("may", len, move || stub::may(&Trap, base, len, read, 0).and_then(yes)),
         one("may_pass", len, move || asked.call(0, [0; 6]).and_then(|[_, answer]| yes(answer))),
     ]))

@@ -22,8 +22,10 @@ use spin::Mutex;
 
 /// How long after a call by a task an argument section may stay lent to it, ns. The next call then goes by the kernel once more.
 const LENT_NS: u64 = 250_000_000;
-/// Whether calls of a binding that has ended are over is asked half as often each time, so many times.
-const LOOKS_MAX: u32 = 3;
+/// Whether the addresses of a binding that has ended are of use to anybody is asked again after so long, ns, and then each time after four
+/// times as long, up to a second.
+const LOOK_NS: u64 = 1_000_000;
+const LOOKS_MAX: u32 = 5;
 /// Bindings that are looked at before a processor goes on with something else.
 const AT_ONCE: usize = 8;
 
@@ -128,17 +130,18 @@ impl Binding {
         IS_ANY_DUE.store(true, Ordering::SeqCst);
     }
 
-    /// It has ended, and its argument section is empty. A method that was called before may wait, and write to these addresses by what it was told
-    /// when it goes on: they are nobody else's, nor its number, until no such call is under way. Their owner pays for them. Call without locks.
+    /// It has ended, and its argument section is empty. A method that was called before, or asked by message, may wait, and write to these
+    /// addresses by what it was told when it goes on: they are nobody else's, nor its number, until no such call is under way and no thread of
+    /// the called program's holds them. Their owner pays for them. Call without locks.
     pub fn let_go(self: Arc<Binding>) {
         let Some(args) = &self.args else { return };
         // One that was taken back has nobody in a call, nor can begin one.
         let lent = self.lent.0.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
         // Whoever ends it may still be about to clear its records.
         let begins = !self.over.load(Ordering::SeqCst);
-        if begins || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
+        if begins || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) || self.is_held(args) {
             let looks = self.looks.fetch_add(1, Ordering::Relaxed).min(LOOKS_MAX);
-            sched::at(time::now() + (LENT_NS << looks), Timeout::Addresses(self));
+            sched::at(time::now() + (LOOK_NS << (2 * looks)), Timeout::Addresses(self));
             return;
         }
         args.let_go(&args.owner());
@@ -192,10 +195,15 @@ impl Binding {
 
     /// Whether a thread of this task is in a call by this binding.
     fn is_any_under_way(&self, task: u64) -> bool {
-        let any = Cell::new(false);
-        let threads = threads_of(task).into_iter().take_while(|_| !any.get());
-        sched::in_stretches(threads, |thread| any.set(self.is_under_way(&thread.inner.lock())));
-        any.get()
+        any_thread(task, |inner| self.is_under_way(inner))
+    }
+
+    /// Whether the called program uses its argument section, which nobody finds any more, on a thread of its own.
+    fn is_held(&self, args: &Section) -> bool {
+        any_thread(self.target.owner().number, |inner| {
+            let domain = inner.numbers.get(&self.target.base).and_then(|number| inner.domain_number(*number).ok());
+            domain.is_some_and(|domain| Arc::ptr_eq(&domain.text, &self.target) && domain.held.load(Ordering::Relaxed) == args.base)
+        })
     }
 
     fn is_under_way(&self, inner: &Inner) -> bool {
@@ -236,6 +244,13 @@ fn look_at_all() {
             Due::Addresses => binding.let_go(),
         }
     }
+}
+
+fn any_thread(task: u64, is: impl Fn(&Inner) -> bool) -> bool {
+    let any = Cell::new(false);
+    let threads = threads_of(task).into_iter().take_while(|_| !any.get());
+    sched::in_stretches(threads, |thread| any.set(is(&thread.inner.lock())));
+    any.get()
 }
 
 fn threads_of(task: u64) -> Vec<Arc<Thread>> {

@@ -195,13 +195,18 @@ impl Lines {
             return Err(Error::Busy);
         }
         let (mut of, client) = (*caller, task::identity().thread);
-        let base = caller.args_base;
+        let (base, len) = (caller.args_base, caller.args_len);
+        let owner = section::owner(base).inspect_err(|_| self.shares.lock().give(caller.task))?;
         of.0.args_base += LINE_LEN;
         of.0.args_len -= LINE_LEN;
         of.0.flags |= record::BY_LINE;
         let served = thread::spawn(
             move || {
-                serve(methods, count, &of, base, client);
+                // All its life: the client may unbind while a method waits, and the line itself lies there, too.
+                if section::hold(base, len, owner).is_ok() {
+                    serve(methods, count, &of, base, client);
+                    section::hold_none();
+                }
                 self.shares.lock().give(of.task);
             },
             0,

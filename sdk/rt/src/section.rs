@@ -238,6 +238,20 @@ pub fn owner_of(base: u64, len: u64) -> Result<u64, Error> {
     stub::section_owner(&Trap, base, len)
 }
 
+/// This text uses the section of `owner`'s that begins at `base` by address on this thread, until it holds another one here: should that be
+/// what somebody has lent with a binding, and he unbinds, its addresses are nobody else's so long.
+///
+/// # Errors
+/// `NotFound`: it is not there, not `owner`'s, or less than `len` bytes are reserved for it. Then the thread holds none.
+pub fn hold(base: u64, len: u64, owner: u64) -> Result<(), Error> {
+    stub::section_hold(&Trap, base, len, owner).map(drop)
+}
+
+/// This text holds none on this thread.
+pub fn hold_none() {
+    let _ = stub::section_hold(&Trap, 0, 0, 0);
+}
+
 /// All sections, in the order of their addresses.
 pub fn list() -> impl Iterator<Item = SectionInfo> {
     let mut after = 0;

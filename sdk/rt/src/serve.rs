@@ -22,6 +22,7 @@ use crate::{Caller, guard, section, task, thread};
 mod away;
 mod deferred;
 mod kept;
+pub(crate) mod lent;
 mod shares;
 use away::Staff;
 pub use away::{Away, LOOK_NS, away};
@@ -174,13 +175,15 @@ struct Office {
     staff: Staff,
 }
 
-/// A request: where its answer goes, and its head; and the task whose request it is, while that waits for something else ([`away`]).
+/// A request: where its answer goes, and its head; the task whose request it is, while that waits for something else ([`away`]).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Work {
     back: AtomicU64,
     head: AtomicU32,
     waits: AtomicU64,
+    /// Its receiver holds the section that its pointers lead to.
+    holds: AtomicBool,
 }
 
 /// Decodes a message about a request and runs its method. `None`: it asks for nothing ([`request::WATCH`]).
@@ -252,6 +255,7 @@ impl Office {
                 let outcome = served(methods, count, &caller(&message), message.op, &message.words);
                 compiler_fence(Ordering::SeqCst);
                 serving.set(false);
+                lent::release(work);
                 let Some(outcome) = outcome else {
                     let [asked, at_once, ..] = message.words;
                     let knows = self.knows(message.back, asked as u32);
@@ -276,6 +280,7 @@ impl Office {
                 // Without its receivers a server would only seem to be there.
                 how => panic!("a receiver cannot go on: {how:?}"),
             };
+            lent::release(work);
             self.back_at(work);
             self.count(Count::Faulted);
             next.set(Some(reply(Err(error))));
@@ -345,77 +350,4 @@ pub(crate) fn admit(post: Post, entry: &AclEntry) -> Result<(), Error> {
         return Ok(());
     }
     post.allow(&AclEntry { rights: entry.rights & Rights::CALL.bits(), ..*entry })
-}
-
-pub(crate) mod lent {
-    //! Argument sections of those who send messages: where their pointers may lead.
-
-    use super::{Caller, Mutex, Vec, section};
-
-    #[derive(Clone, Copy)]
-    struct Lent {
-        task: u64,
-        text: u64,
-        base: u64,
-        len: u64,
-        /// Who owned it then: at an address that has gone round there may be somebody else's.
-        owner: u64,
-    }
-
-    /// Of one program.
-    const EACH: usize = 16;
-
-    static ALL: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
-
-    impl Lent {
-        fn is_of(&self, caller: &Caller) -> bool {
-            (self.task, self.text) == (caller.task, caller.text)
-        }
-
-        /// Where a longer one was there may be a shorter one by now, and behind that anybody's.
-        fn is_there(&self) -> bool {
-            section::owner_of(self.base, self.len) == Ok(self.owner)
-        }
-    }
-
-    pub fn remember(caller: &Caller) {
-        let (base, len) = (caller.args_base, caller.args_len);
-        if len == 0 {
-            return;
-        }
-        let Ok(owner) = section::owner(base) else { return };
-        let one = Lent { task: caller.task, text: caller.text, base, len, owner };
-        let mut all = ALL.lock();
-        if let Some(known) = all.iter_mut().find(|other| other.is_of(caller) && other.base == base) {
-            *known = one;
-            return;
-        }
-        // Those that are gone make room, and then the oldest one of this program's.
-        if all.len() == all.capacity() || all.iter().filter(|other| other.is_of(caller)).count() >= EACH {
-            all.retain(Lent::is_there);
-            if all.iter().filter(|other| other.is_of(caller)).count() >= EACH
-                && let Some(oldest) = all.iter().position(|other| other.is_of(caller))
-            {
-                all.remove(oldest);
-            }
-        }
-        all.push(one);
-    }
-
-    /// Whether all these ranges lie where this caller has lent memory.
-    pub fn hold(caller: &Caller, mut ranges: impl Iterator<Item = (u64, u64)>) -> bool {
-        let mut seen = None;
-        ranges.all(|(address, len)| {
-            let covers = |one: &&Lent| {
-                let offset = address.wrapping_sub(one.base);
-                one.is_of(caller) && offset < one.len && len <= one.len - offset
-            };
-            let found = ALL.lock().iter().find(covers).copied();
-            found.is_some_and(|one| {
-                let there = seen == Some(one.base) || one.is_there();
-                seen = Some(one.base).filter(|_| there);
-                there
-            })
-        })
-    }
 }

@@ -80,7 +80,7 @@ fn original() -> Outcome {
 }
 
 /// Has all addresses of the slice given out once, from where that goes on to the one that was last. Whether this one was.
-fn is_given_out(at: u64) -> Result<bool, String> {
+pub fn is_given_out(at: u64) -> Result<bool, String> {
     begin_anew(at)?;
     loop {
         let base = given(GRANULE)?;

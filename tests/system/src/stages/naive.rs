@@ -171,6 +171,13 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "H10",
+        "addresses_that_a_server_holds_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        [" || self.is_held(args) {", " {"],
+        ["addresses", "addresses_of_a_line"],
+    ),
+    rule(
+        "H10",
         "a_binding_goes_with_its_arguments",
         "kernel/src/section/end.rs",
         ["lent_by.iter().for_each(|binding| _ = binding.end());", ""],

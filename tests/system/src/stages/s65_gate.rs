@@ -88,7 +88,14 @@ pub fn cases() -> Vec<Case> {
         checks(
             "addresses",
             "check addresses",
-            &["addresses_of_a_call_that_waits", "addresses_lent_on_by_one_who_ends", "addresses_that_were_deleted"],
+            &[
+                "addresses_of_a_call_that_waits",
+                "addresses_lent_on_by_one_who_ends",
+                "addresses_that_were_deleted",
+                "addresses_of_a_line",
+                "addresses_of_a_message",
+                "addresses_that_are_held",
+            ],
         )
         .matrix(),
         checks("passed", "check passed", &["what_is_passed_is_known_until_it_changes"]).matrix(),

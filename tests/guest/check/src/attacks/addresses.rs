@@ -2,8 +2,8 @@
 //! unbound would let him go round all addresses until the server's own next section comes to lie there, and have the method write into that
 //! (pitfalls: H10).
 
-use crate::anew::begin_anew;
-use crate::memory::load;
+use crate::anew::{begin_anew, is_given_out};
+use crate::memory::{await_word, load};
 use crate::peer::{self, Peer};
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
@@ -14,14 +14,24 @@ use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{flag, kind};
+use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::stream::StreamClient;
+use musubi::names;
 use musubi::rt::bound::result_of;
-use musubi::rt::{Bound, Trap, section, thread, time};
+use musubi::rt::later::Later;
+use musubi::rt::{Answers, Bound, Trap, section, thread, time};
 
 pub const CHECKS: &[Check] = &[
     ("addresses_of_a_call_that_waits", of_a_call_that_waits),
     ("addresses_lent_on_by_one_who_ends", lent_on_by_one_who_ends),
     ("addresses_that_were_deleted", that_were_deleted),
+    ("addresses_of_a_line", of_a_line),
+    ("addresses_of_a_message", of_a_message),
+    ("addresses_that_are_held", that_are_held),
 ];
+
+/// The gate behind the peer's only method.
+const OPENER: u64 = 1;
 
 /// What the method writes when it goes on.
 const MARK: u64 = 0x5a;
@@ -176,4 +186,91 @@ fn that_were_deleted() -> Outcome {
     become_free(&second, args)?;
     over(&peer)?;
     second.unbind().map_err(doing("unbind"))
+}
+
+/// A line's calls are served on a thread of the server's, and the line itself lies in what its client has lent.
+fn of_a_line() -> Outcome {
+    let peer = Peer::start_with_lines()?;
+    let second = Bound::bind(peer.gate, 0).map_err(doing("bind"))?;
+    let does = |what, words: &[u64]| second.call(0, peer::six(what, words)).and_then(result_of);
+    let line = Bound::bind_line(peer.gate, 2 * PAGE, OPENER).map_err(doing("a line"))?;
+    let lent = line.binding().args + PAGE;
+    let posted = Later::of(&line).begin(false, 0, peer::six(super::op::WAIT_AND_STORE, &[lent]), []);
+    let posted = posted.map_err(doing("a call by the line"))?;
+    await_word(lent);
+    stub::gate_unbind(&Trap, line.binding().number).map_err(doing("unbind"))?;
+    let taken = go_round(&second, line.binding().args)?;
+    does(super::op::GO_ON, &[1]).map_err(doing("letting it go on"))?;
+    if taken {
+        // It looks whether it may go on each millisecond.
+        time::sleep_ns(100_000_000);
+        same!(does(peer::op::PEEK, &[lent]), Ok(0), "a word of the server's own, at the address that was lent");
+    }
+    holds!(!taken, "somebody else was given the addresses of a line's call that is under way");
+    become_free(&second, line.binding().args)?;
+    // Both would look into the line.
+    core::mem::forget(posted);
+    core::mem::forget(line);
+    over(&peer)?;
+    second.unbind().map_err(doing("unbind"))
+}
+
+/// A request by message waits in a server of the system's.
+fn of_a_message() -> Outcome {
+    let pipes = names::lookup("pipes").and_then(PipesClient::bind).map_err(doing("pipes"))?;
+    let gate = pipes.streams().map_err(doing("streams"))?;
+    for _ in 0..40 {
+        if once_by_message(&pipes, gate)? {
+            return Ok(());
+        }
+    }
+    Err(String::from("no request came to its server in a tenth of a second, forty times"))
+}
+
+/// Whether the server had received the request when its section went.
+fn once_by_message(pipes: &PipesClient, gate: u64) -> Result<bool, String> {
+    let (id, other) = (pipes.make().map_err(doing("a pipe"))?, StreamClient::bind_with_args(gate, PAGE));
+    let other = other.map_err(doing("bind"))?;
+    let client = StreamClient::bind_with_args(gate, PAGE).map_err(doing("bind"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let args = client.bound().binding().args;
+    let mut buffer = client.alloc(8).map_err(doing("a loan"))?;
+    let posts = client.by_post(&answers).map_err(doing("by_post"))?;
+    let read = posts.read(id, &mut buffer).map_err(doing("sending"))?;
+    time::sleep_ns(100_000_000);
+    stub::gate_unbind(&Trap, client.bound().binding().number).map_err(doing("unbind"))?;
+    let taken = is_given_out(args)?;
+    other.write(id + 1, b"12345678").map_err(doing("writing"))?;
+    let outcome = read.wait();
+    [id, id + 1].into_iter().try_for_each(|end| other.close(end)).map_err(doing("closing"))?;
+    other.unbind().map_err(doing("unbind"))?;
+    drop(buffer);
+    core::mem::forget(client);
+    if outcome == Err(Error::Refused) {
+        return Ok(false);
+    }
+    same!(outcome, Err(Error::BadAddress), "what becomes of the request");
+    holds!(!taken, "somebody else was given the addresses of a request that waits");
+    // A receiver that waits for the next request holds nothing of this one.
+    let until = time::now_ns() + 20_000_000_000;
+    while !is_given_out(args)? {
+        holds!(time::now_ns() < until, "{args:#x} stays nobody's");
+    }
+    Ok(true)
+}
+
+/// What is held is looked up, and only what was lent is kept: a text can keep nothing else from anybody.
+fn that_are_held() -> Outcome {
+    let own = crate::memory::data(PAGE).map_err(doing("create"))?;
+    let (base, me) = (own.base(), musubi::start().task());
+    same!(section::hold(base, PAGE, me), Ok(()), "a section of one's own");
+    same!(section::hold(base, PAGE, me + 1), Err(Error::NotFound), "of somebody else's");
+    same!(section::hold(base + PAGE, 0, me), Err(Error::NotFound), "an address that is no base");
+    same!(section::hold(base, u64::MAX, me), Err(Error::NotFound), "more than there is of it");
+    same!(section::hold(base, PAGE, me), Ok(()), "the section again");
+    own.delete().map_err(doing("delete"))?;
+    holds!(is_given_out(base)?, "{base:#x} is nobody's, though nobody has lent it");
+    same!(section::hold(base, PAGE, me), Err(Error::NotFound), "what has gone");
+    section::hold_none();
+    Ok(())
 }
