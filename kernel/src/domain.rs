@@ -1,6 +1,7 @@
 //! A domain: a thread while it executes a text. What it may touch is asked of ACLs and cached in its view.
 
 use crate::claim;
+use crate::gate::lent;
 use crate::keyed::TaskView;
 use crate::machine::{machine, spare_heap_for};
 use crate::section::{New, Section};
@@ -15,7 +16,7 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use keys::Class;
 use spin::{Mutex, Once};
 
@@ -46,8 +47,8 @@ pub struct Domain {
     pub stack_section: Option<Arc<Section>>,
     /// Its number among the domains of its thread.
     pub number: u32,
-    /// Base of the argument section that the text uses on this thread by address, other than in a call; 0: none.
-    pub held: AtomicU64,
+    /// The argument section that the text uses on this thread by address, other than in a call.
+    pub held: Mutex<Option<Arc<Section>>>,
 }
 
 /// What a domain is made of.
@@ -102,7 +103,7 @@ impl Domain {
             stack,
             stack_section,
             number,
-            held: AtomicU64::new(0),
+            held: Mutex::new(None),
         }
     }
 
@@ -207,6 +208,7 @@ fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result
 
 /// The thread will not execute in this domain again: its stack goes.
 pub fn retire(domain: &Arc<Domain>) {
+    lent::hold_none(domain);
     if let Some(stack) = &domain.stack_section {
         stack.delete();
     }

@@ -4,6 +4,7 @@
 use crate::call;
 use crate::claim::passed::{self, Ranges};
 use crate::domain::Domain;
+use crate::gate::lent;
 use crate::machine::machine;
 use crate::mbcf::{self, queue, signal, structure};
 use crate::processor::here;
@@ -15,7 +16,7 @@ use abi::Error;
 use abi::calls::{Call, LIGHT, LIGHT_COUNT};
 use alloc::sync::Arc;
 use arch::light::{Answer, Handler, Table};
-use core::sync::atomic::Ordering;
+
 
 /// A call's name, to be compared with the table of all calls, and what the light entry runs.
 type Row = (&'static str, Handler);
@@ -62,7 +63,7 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("page_free", of_caller!(PageFree(address, len))),
     ("page_supply", of_caller!(PageSupply(address, from, flags))),
     ("page_take", of_caller!(PageTake(address, to))),
-    ("section_hold", section_hold),
+    ("section_hold", of_caller!(SectionHold(base, len, owner))),
 ];
 
 /// What `light.S` looks in.
@@ -95,7 +96,7 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::May { address, len, rights, who } => call::may(thread, d, address, len, rights, who),
         Call::MayPass { a, a_len, b, b_len, c, c_len } => passed::may_pass(thread, d, &[(a, a_len), (b, b_len), (c, c_len)]),
         Call::SectionOwner { base, len } => owner(base, len),
-        Call::SectionHold { base, len, owner } => hold(base, len, owner),
+        Call::SectionHold { base, len, owner } => lent::hold(d, base, len, owner),
         Call::Running {} => watch::section(),
         Call::PageInvalidate { address, len } => valid::set(thread, d, address, len, false),
         Call::PageValidate { address, len } => valid::set(thread, d, address, len, true),
@@ -124,10 +125,6 @@ extern "C" fn clock(which: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answe
 
 extern "C" fn section_owner(base: u64, len: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
     answer(owner(base, len))
-}
-
-extern "C" fn section_hold(base: u64, len: u64, owner: u64, _: u64, _: u64, _: u64) -> Answer {
-    answer(hold(base, len, owner))
 }
 
 extern "C" fn running(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
@@ -199,23 +196,6 @@ fn time(which: u64) -> Result<u64, Error> {
         1 => Ok(machine().boot_time * 1_000_000_000 + arch::time::now()),
         _ => Err(Error::BadArgument),
     }
-}
-
-/// First it is written down and then looked up, so that whoever ends it finds the one or has done the other ([`gate::lent`](crate::gate::lent)).
-fn hold(base: u64, len: u64, by: u64) -> Result<u64, Error> {
-    let note = |base| {
-        let local = here().local.hold();
-        let thread = local.current.as_ref().expect("user code runs on a thread");
-        let inner = &mut *thread.inner.lock();
-        inner.sync();
-        inner.domain.held.store(base, Ordering::Relaxed);
-    };
-    note(base);
-    if base == 0 || owner(base, len) == Ok(by) {
-        return Ok(0);
-    }
-    note(0);
-    Err(Error::NotFound)
 }
 
 fn owner(base: u64, len: u64) -> Result<u64, Error> {

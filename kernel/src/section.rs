@@ -92,6 +92,8 @@ pub struct State {
     pub unclear_at: Option<u64>,
     /// What is passed by pointer with calls by this binding.
     pub lent_by: Option<Arc<Binding>>,
+    /// Threads of the called program that use it by address, other than in a call ([`lent::hold`](crate::gate::lent::hold)).
+    pub holders: usize,
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
     pub name: [u8; NAME_LEN],
@@ -220,6 +222,7 @@ impl Section {
                 sealing: false,
                 unclear_at: None,
                 lent_by: None,
+                holders: 0,
                 deleted: false,
                 name: [0; NAME_LEN],
                 shown: Places::new(base, reserve, is_post, &new.owner, &[0; 4]),

@@ -69,6 +69,7 @@ const BARS: &[(u64, &[&str])] = &[
             "clock by light",
             "get_taskid_light by light",
             "running by light",
+            "section_hold by light",
             "section_owner by light",
         ],
     ),

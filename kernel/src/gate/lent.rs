@@ -8,6 +8,7 @@ use crate::processor::{self, Scope};
 use crate::sched::{self, Timeout};
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
+use crate::wait;
 use abi::rights::principal;
 use abi::{AclEntry, Error};
 use alloc::collections::BTreeMap;
@@ -16,7 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::gate::{binding_of, domain_of, is_loose, records};
 use arch::time;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
 
@@ -139,8 +140,12 @@ impl Binding {
         let lent = self.lent.0.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
         // Whoever ends it may still be about to clear its records.
         let begins = !self.over.load(Ordering::SeqCst);
-        if begins || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) || self.is_held(args) {
+        let is_held = args.state.lock().holders > 0;
+        if begins || is_held || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
             let looks = self.looks.fetch_add(1, Ordering::Relaxed).min(LOOKS_MAX);
+            if is_held && looks == 0 {
+                self.wake_holders(args);
+            }
             sched::at(time::now() + (LOOK_NS << (2 * looks)), Timeout::Addresses(self));
             return;
         }
@@ -195,15 +200,25 @@ impl Binding {
 
     /// Whether a thread of this task is in a call by this binding.
     fn is_any_under_way(&self, task: u64) -> bool {
-        any_thread(task, |inner| self.is_under_way(inner))
+        let any = Cell::new(false);
+        let threads = threads_of(task).into_iter().take_while(|_| !any.get());
+        sched::in_stretches(threads, |thread| any.set(self.is_under_way(&thread.inner.lock())));
+        any.get()
     }
 
-    /// Whether the called program uses its argument section, which nobody finds any more, on a thread of its own.
-    fn is_held(&self, args: &Section) -> bool {
-        any_thread(self.target.owner().number, |inner| {
+    /// Who sleeps until something comes to lie in the section would not hear that nothing can: a line is another program's to close.
+    fn wake_holders(&self, args: &Section) {
+        let holders = RefCell::new(Vec::new());
+        sched::in_stretches(threads_of(self.target.owner().number), |thread| {
+            let inner = thread.inner.lock();
             let domain = inner.numbers.get(&self.target.base).and_then(|number| inner.domain_number(*number).ok());
-            domain.is_some_and(|domain| Arc::ptr_eq(&domain.text, &self.target) && domain.held.load(Ordering::Relaxed) == args.base)
-        })
+            let holds = domain.is_some_and(|domain| domain.held.lock().as_deref().is_some_and(|held| core::ptr::eq(held, args)));
+            drop(inner);
+            if holds {
+                holders.borrow_mut().push(thread);
+            }
+        });
+        holders.into_inner().iter().for_each(|thread| _ = wait::rouse(thread));
     }
 
     fn is_under_way(&self, inner: &Inner) -> bool {
@@ -218,6 +233,37 @@ impl Binding {
     fn record(&self, inner: &Inner) -> Option<u64> {
         inner.numbers.get(&self.text).map(|number| records(*number) + abi::gate::slot(self.number))
     }
+}
+
+/// `section_hold`: the text uses what was lent to it by address on this thread, until it uses another one, or none (`base` 0).
+pub fn hold(domain: &Domain, base: u64, len: u64, owner: u64) -> Result<u64, Error> {
+    let next = if base == 0 { Ok(None) } else { held(&domain.text, base, len, owner).map(Some) };
+    let answer = next.as_ref().map(|_| 0).map_err(|error| *error);
+    replace(domain, next.unwrap_or(None));
+    answer
+}
+
+/// It uses none any more.
+pub fn hold_none(domain: &Domain) {
+    replace(domain, None);
+}
+
+fn replace(domain: &Domain, next: Option<Arc<Section>>) {
+    let before = core::mem::replace(&mut *domain.held.lock(), next);
+    before.iter().for_each(|section| section.state.lock().holders -= 1);
+}
+
+/// Only what was lent by binding to this very text: nobody looks whether anything else is held when it ends.
+fn held(text: &Arc<Section>, base: u64, len: u64, owner: u64) -> Result<Arc<Section>, Error> {
+    let section = Section::named(base)?;
+    let is_lent = {
+        let mut state = section.state.lock();
+        let is_lent = state.lent_by.as_ref().is_some_and(|binding| Arc::ptr_eq(&binding.target, text));
+        let is_lent = is_lent && state.owner.number == owner && len <= section.reserve;
+        state.holders += usize::from(is_lent);
+        is_lent
+    };
+    if is_lent { Ok(section) } else { Err(Error::NotFound) }
 }
 
 /// Looks at what is due. Call without locks.
@@ -244,13 +290,6 @@ fn look_at_all() {
             Due::Addresses => binding.let_go(),
         }
     }
-}
-
-fn any_thread(task: u64, is: impl Fn(&Inner) -> bool) -> bool {
-    let any = Cell::new(false);
-    let threads = threads_of(task).into_iter().take_while(|_| !any.get());
-    sched::in_stretches(threads, |thread| any.set(is(&thread.inner.lock())));
-    any.get()
 }
 
 fn threads_of(task: u64) -> Vec<Arc<Thread>> {

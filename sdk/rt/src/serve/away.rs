@@ -19,7 +19,7 @@ const MOST: usize = 48;
 /// Desks besides those of the receivers: of threads that wait. Who has waited receives on, and nobody has to be begun for the next one that
 /// waits; so there are never more. (A receiver must not end: who has asked it about his request would take the server for dead.)
 pub(super) const DESKS: usize = MOST;
-/// How often a wait for a message's sender is to look whether that one is still there ([`Away::goes_on`]), in ns.
+/// How often a wait for a message's sender, or a line's client, is to look whether that one is still there ([`Away::goes_on`]), in ns.
 pub const LOOK_NS: u64 = 500_000_000;
 
 /// Who is at work.
@@ -82,7 +82,9 @@ impl Staff {
 #[must_use = "it is back when this ends"]
 pub struct Away {
     /// Of a request that came by a post.
-    from: Option<(&'static Office, &'static Work, u64)>,
+    from: Option<(&'static Office, &'static Work)>,
+    /// Whose request it is, where that one is not this thread's caller.
+    of: Option<u64>,
 }
 
 /// From here on the request that is being served waits for others. To be asked without a lock in hand, and not for what comes soon: by a
@@ -91,17 +93,18 @@ pub struct Away {
 /// # Errors
 /// `Busy`: so many of this task's, or of this user's, wait already; what the kernel answers.
 pub fn away(caller: &Caller) -> Result<Away, Error> {
+    let of = (caller.flags & (record::BY_POST | record::BY_LINE) != 0).then_some(caller.task);
     if caller.flags & record::BY_POST == 0 {
-        return Ok(Away { from: None });
+        return Ok(Away { from: None, of });
     }
-    let Some((office, work)) = desk()? else { return Ok(Away { from: None }) };
+    let Some((office, work)) = desk()? else { return Ok(Away { from: None, of }) };
     let staff = &office.staff;
     if !staff.waiting.lock().take(caller.task, caller.user) {
         return Err(Error::Busy);
     }
     staff.on_duty.fetch_sub(1, Ordering::SeqCst);
     work.waits.store(caller.task, Ordering::SeqCst);
-    let away = Away { from: Some((office, work, caller.task)) };
+    let away = Away { from: Some((office, work)), of };
     // One that has come back does instead.
     if staff.on_duty.load(Ordering::SeqCst) < staff.wanted {
         staff.one_more()?;
@@ -114,7 +117,7 @@ impl Away {
     /// is not.
     #[must_use]
     pub fn patience_ns(&self) -> u64 {
-        if self.from.is_some() { LOOK_NS } else { u64::MAX }
+        if self.of.is_some() { LOOK_NS } else { u64::MAX }
     }
 
     /// To be asked between two waits.
@@ -122,17 +125,14 @@ impl Away {
     /// # Errors
     /// `Killed`: nobody is left who could want the answer.
     pub fn goes_on(&self) -> Result<(), Error> {
-        match self.from {
-            Some((_, _, task)) if task::info(task).is_none() => Err(Error::Killed),
-            _ if thread::is_killed() => Err(Error::Killed),
-            _ => Ok(()),
-        }
+        let is_gone = self.of.is_some_and(|task| task::info(task).is_none());
+        if is_gone || thread::is_killed() { Err(Error::Killed) } else { Ok(()) }
     }
 }
 
 impl Drop for Away {
     fn drop(&mut self) {
-        if let Some((office, work, _)) = self.from {
+        if let Some((office, work)) = self.from {
             office.back_at(work);
         }
     }

@@ -173,8 +173,15 @@ const RULES: &[Rule] = &[
         "H10",
         "addresses_that_a_server_holds_are_nobody_elses",
         "kernel/src/gate/lent.rs",
-        [" || self.is_held(args) {", " {"],
+        ["begins || is_held ||", "begins ||"],
         ["addresses", "addresses_of_a_line"],
+    ),
+    rule(
+        "H10",
+        "only_what_is_lent_is_held",
+        "kernel/src/gate/lent.rs",
+        ["state.lent_by.as_ref().is_some_and(|binding| Arc::ptr_eq(&binding.target, text));", "true;"],
+        ["addresses", "addresses_not_lent_any_more"],
     ),
     rule(
         "H10",

@@ -95,6 +95,7 @@ pub fn cases() -> Vec<Case> {
                 "addresses_of_a_line",
                 "addresses_of_a_message",
                 "addresses_that_are_held",
+                "addresses_not_lent_any_more",
             ],
         )
         .matrix(),

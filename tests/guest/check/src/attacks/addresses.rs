@@ -10,16 +10,18 @@ use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
 use musubi::abi::section::{flag, kind};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::names;
 use musubi::rt::bound::result_of;
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
 use musubi::rt::later::Later;
-use musubi::rt::{Answers, Bound, Trap, section, thread, time};
+use musubi::rt::{Answers, Bound, Gates, Trap, section, thread, time};
+use musubi::{AclEntry, Caller, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("addresses_of_a_call_that_waits", of_a_call_that_waits),
@@ -28,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("addresses_of_a_line", of_a_line),
     ("addresses_of_a_message", of_a_message),
     ("addresses_that_are_held", that_are_held),
+    ("addresses_not_lent_any_more", that_are_not_lent_any_more),
 ];
 
 /// The gate behind the peer's only method.
@@ -259,18 +262,91 @@ fn once_by_message(pipes: &PipesClient, gate: u64) -> Result<bool, String> {
     Ok(true)
 }
 
-/// What is held is looked up, and only what was lent is kept: a text can keep nothing else from anybody.
+/// A text can keep what was lent to it, and nothing else from anybody.
 fn that_are_held() -> Outcome {
+    let me = musubi::start().task();
     let own = crate::memory::data(PAGE).map_err(doing("create"))?;
-    let (base, me) = (own.base(), musubi::start().task());
-    same!(section::hold(base, PAGE, me), Ok(()), "a section of one's own");
-    same!(section::hold(base, PAGE, me + 1), Err(Error::NotFound), "of somebody else's");
-    same!(section::hold(base + PAGE, 0, me), Err(Error::NotFound), "an address that is no base");
-    same!(section::hold(base, u64::MAX, me), Err(Error::NotFound), "more than there is of it");
-    same!(section::hold(base, PAGE, me), Ok(()), "the section again");
+    same!(section::hold(own.base(), PAGE, me), Err(Error::NotFound), "a section that nobody has lent");
     own.delete().map_err(doing("delete"))?;
-    holds!(is_given_out(base)?, "{base:#x} is nobody's, though nobody has lent it");
-    same!(section::hold(base, PAGE, me), Err(Error::NotFound), "what has gone");
-    section::hold_none();
-    Ok(())
+    let peer = Peer::start()?;
+    let to_peer = peer.bound.binding().args;
+    same!(section::hold(to_peer, PAGE, me), Err(Error::NotFound), "what is lent to somebody else");
+    let gates = Gates::export(Answers42, 1).map_err(doing("export"))?;
+    gates.admit(&ANYBODY).map_err(doing("admit"))?;
+    let bound = Bound::bind(gates.address(), PAGE).map_err(doing("binding oneself"))?;
+    let args = bound.binding().args;
+    let reserve = section::info(args).map_err(doing("its reserve"))?.reserve;
+    same!(section::hold(args, PAGE, me), Ok(()), "what is lent to this text");
+    same!(section::hold(args, reserve, me), Ok(()), "all of it, again");
+    same!(section::hold(args, reserve + 1, me), Err(Error::NotFound), "more than there is of it");
+    same!(section::hold(args, PAGE, me + 1), Err(Error::NotFound), "as if it were somebody else's");
+    same!(section::hold(args + PAGE, 0, me), Err(Error::NotFound), "an address that is no base");
+    same!(section::hold(args, PAGE, me), Ok(()), "once more");
+    bound.unbind().map_err(doing("unbind"))?;
+    holds!(!is_given_out(args)?, "somebody was given what is held");
+    same!(section::hold(args, PAGE, me), Err(Error::NotFound), "what has gone");
+    // That holds none, as every failure does.
+    let until = time::now_ns() + 20_000_000_000;
+    while !is_given_out(args)? {
+        holds!(time::now_ns() < until, "{args:#x} stays nobody's");
+    }
+    peer.end()
+}
+
+/// Whoever has lent something and has put something of his own there since cannot have a server take that for what he has lent.
+fn that_are_not_lent_any_more() -> Outcome {
+    let pipes = names::lookup("pipes").and_then(PipesClient::bind).map_err(doing("pipes"))?;
+    let gate = pipes.streams().map_err(doing("streams"))?;
+    let id = pipes.make().map_err(doing("a pipe"))?;
+    let other = StreamClient::bind_with_args(gate, PAGE).map_err(doing("bind"))?;
+    other.write(id + 1, b"12345678").map_err(doing("writing"))?;
+    let client = StreamClient::bind_with_args(gate, PAGE).map_err(doing("bind"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let posts = client.by_post(&answers).map_err(doing("by_post"))?;
+    let args = client.bound().binding().args;
+    stub::gate_unbind(&Trap, client.bound().binding().number).map_err(doing("unbind"))?;
+    let own = loop {
+        begin_anew(args)?;
+        let own = loop {
+            let own = section::Section::create(PAGE, 0, kind::DATA, flag::ANY_PRINCIPAL).map_err(doing("create"))?;
+            if own.base() >= args {
+                break own;
+            }
+            own.delete().map_err(doing("delete"))?;
+        };
+        if own.base() == args {
+            break own;
+        }
+        own.delete().map_err(doing("delete"))?;
+    };
+    let streams = info_of_text(gate)?;
+    section::grant(
+        args,
+        &AclEntry { principal: principal::ANY, rights: (Rights::READ | Rights::WRITE).bits(), id: 0, text: streams },
+    )
+    .map_err(doing("grant"))?;
+    crate::memory::store(args, 0);
+    // What the client's loan says lies there.
+    let mut there = client.alloc(8).map_err(doing("a loan"))?;
+    let outcome = posts.read(id, &mut there).and_then(|read| read.wait());
+    same!(outcome, Err(Error::Refused), "a request with what is not lent any more");
+    same!(load(args), 0, "what lies there");
+    drop(there);
+    own.delete().map_err(doing("delete"))?;
+    core::mem::forget(client);
+    [id, id + 1].into_iter().try_for_each(|end| other.close(end)).map_err(doing("closing"))?;
+    other.unbind().map_err(doing("unbind"))
+}
+
+/// The text that answers at a gate.
+fn info_of_text(gate: u64) -> Result<u64, String> {
+    section::info(gate).map(|info| info.base).map_err(doing("whose gate it is"))
+}
+
+struct Answers42;
+
+impl Skeleton for Answers42 {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        Values(0, 42)
+    }
 }
