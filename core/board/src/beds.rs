@@ -28,7 +28,7 @@ pub enum Woken {
 
 /// The beds of a board.
 #[derive(Clone, Copy, Debug)]
-pub struct Beds<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Beds<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 /// One thread's.
 #[derive(Clone, Copy, Debug)]
@@ -41,33 +41,37 @@ impl<'a> Beds<'a> {
 
     #[inline]
     fn find(&self, thread: u64) -> Option<Bed<'a>> {
-        let is_there = |at: usize| self.0[at].load(Ordering::Acquire) == thread;
         let first = 2 * (thread as usize % THREADS);
         // 0 is at places that nobody has.
-        let place = if is_there(first) && thread != 0 { Some(first) } else { Self::far(thread, is_there) };
-        place.map(|at| Bed(&self.0[at + 1]))
+        let is_there = thread != 0 && self.0[first].load(Ordering::Acquire) == thread;
+        if is_there { Some(Bed(&self.0[first + 1])) } else { self.far(thread) }
     }
 
     #[cold]
-    fn far(thread: u64, is_there: impl Fn(usize) -> bool) -> Option<usize> {
-        Self::places(thread).find(|&at| thread != 0 && is_there(at))
+    fn far(&self, thread: u64) -> Option<Bed<'a>> {
+        let is_there = |at: &usize| thread != 0 && self.0[*at].load(Ordering::Acquire) == thread;
+        Self::places(thread).find(is_there).map(|at| Bed(&self.0[at + 1]))
     }
 
     /// The bed of a thread, perhaps a new one; `None` if there is no room.
+    #[inline]
     pub fn of(&self, thread: u64) -> Option<Bed<'a>> {
-        self.find(thread).or_else(|| {
-            if thread == 0 {
-                return None;
-            }
-            let take =
-                |at: &usize| self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            let place = Self::places(thread).find(take)?;
-            self.0[place + 1].store(AWAKE, Ordering::Release);
-            Some(Bed(&self.0[place + 1]))
-        })
+        self.find(thread).or_else(|| self.make(thread))
+    }
+
+    #[cold]
+    fn make(&self, thread: u64) -> Option<Bed<'a>> {
+        if thread == 0 {
+            return None;
+        }
+        let take = |at: &usize| self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let place = Self::places(thread).find(take)?;
+        self.0[place + 1].store(AWAKE, Ordering::Release);
+        Some(Bed(&self.0[place + 1]))
     }
 
     /// Wakes a thread, from this processor.
+    #[inline]
     pub fn wake(&self, thread: u64, processor: usize) -> Woken {
         let Some(bed) = self.find(thread) else { return Woken::Unknown };
         match bed.0.swap(WOKEN, Ordering::AcqRel) {
@@ -98,6 +102,7 @@ impl<'a> Beds<'a> {
 
 impl Bed<'_> {
     /// It is about to be put aside on this processor. Whether it has to: not if it was woken before.
+    #[inline]
     pub fn lie_down(&self, processor: usize) -> bool {
         let asleep = ASLEEP + processor as u64;
         let lies = self.0.compare_exchange(AWAKE, asleep, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -108,6 +113,7 @@ impl Bed<'_> {
     }
 
     /// It runs again, or has not been put aside after all. Whether somebody has woken it.
+    #[inline]
     pub fn get_up(&self) -> bool {
         self.0.swap(AWAKE, Ordering::AcqRel) < ASLEEP
     }

@@ -78,7 +78,7 @@ pub struct Chosen {
 
 /// The event buffer of a processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Buffer<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Buffer<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 impl Buffer<'_> {
     fn get(&self, at: usize) -> u64 {

@@ -56,7 +56,7 @@ pub(crate) const WORDS: usize = CALLS + CALLS_KEPT as usize * CALL;
 
 /// The desk of a processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Desk<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Desk<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 impl Desk<'_> {
     #[inline]

@@ -66,6 +66,29 @@ pub const fn words(processors: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct Board<'a>(&'a [AtomicU64]);
 
+/// What a board has of one processor. Whoever goes there often keeps it: then it is found without a question.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a>(&'a [AtomicU64; PER_PROCESSOR]);
+
+impl<'a> Part<'a> {
+    /// What the levels say to each other there.
+    #[inline]
+    pub fn desk(&self) -> Desk<'a> {
+        Desk(part(self.0, 0))
+    }
+
+    /// The ready threads: see [`Board::queue`].
+    #[inline]
+    pub fn queue(&self) -> Queue<'a> {
+        Queue(part(self.0, DESK + buffer::WORDS + mail::WORDS))
+    }
+}
+
+#[inline]
+fn part<const N: usize>(words: &[AtomicU64], from: usize) -> &[AtomicU64; N] {
+    words[from..].first_chunk().expect("a board has whole parts")
+}
+
 impl<'a> Board<'a> {
     /// The board in these words, for as many processors as they have room for ([`words`]); `None` if that is none.
     pub fn new(words: &'a [AtomicU64]) -> Option<Board<'a>> {
@@ -85,14 +108,15 @@ impl<'a> Board<'a> {
     }
 
     /// Where threads sleep.
+    #[inline]
     pub fn beds(&self) -> Beds<'a> {
-        Beds(&self.0[BEDS..FIRST])
+        Beds(part(self.0, BEDS))
     }
 
     /// What is proposed to the policy.
     #[inline]
     pub fn proposals(&self) -> Proposals<'a> {
-        Proposals(&self.0[names::WORDS..BEDS])
+        Proposals(part(self.0, names::WORDS))
     }
 
     /// The weight of those who have agreed on nothing; 0: they take turns.
@@ -106,9 +130,13 @@ impl<'a> Board<'a> {
         self.proposals().set_weight(weight);
     }
 
+    /// What there is of a processor.
+    ///
+    /// # Panics
+    /// If there is no such processor.
     #[inline]
-    fn part(&self, processor: usize) -> &'a [AtomicU64] {
-        &self.0[FIRST + processor * PER_PROCESSOR..][..PER_PROCESSOR]
+    pub fn of(&self, processor: usize) -> Part<'a> {
+        Part(part(self.0, FIRST + processor * PER_PROCESSOR))
     }
 
     /// What the levels say to each other on a processor.
@@ -117,7 +145,7 @@ impl<'a> Board<'a> {
     /// If there is no such processor.
     #[inline]
     pub fn desk(&self, processor: usize) -> Desk<'a> {
-        Desk(&self.part(processor)[..DESK])
+        self.of(processor).desk()
     }
 
     /// Whether the high level has a thread on each of the first so many processors.
@@ -130,7 +158,7 @@ impl<'a> Board<'a> {
     /// # Panics
     /// If there is no such processor.
     pub fn buffer(&self, processor: usize) -> Buffer<'a> {
-        Buffer(&self.part(processor)[DESK..][..buffer::WORDS])
+        Buffer(part(self.of(processor).0, DESK))
     }
 
     /// The ready threads that others have left for a processor.
@@ -139,7 +167,7 @@ impl<'a> Board<'a> {
     /// If there is no such processor.
     #[inline]
     pub fn mail(&self, processor: usize) -> Mail<'a> {
-        Mail(&self.part(processor)[DESK + buffer::WORDS..][..mail::WORDS])
+        Mail(part(self.of(processor).0, DESK + buffer::WORDS))
     }
 
     /// The ready threads of a processor. Its fast scheduler changes them, everybody may read.
@@ -148,7 +176,7 @@ impl<'a> Board<'a> {
     /// If there is no such processor.
     #[inline]
     pub fn queue(&self, processor: usize) -> Queue<'a> {
-        Queue(&self.part(processor)[DESK + buffer::WORDS + mail::WORDS..])
+        self.of(processor).queue()
     }
 
     /// Whom a processor, of the first so many, may take over from the one where most wait, so that busy ones even out. Stays in that queue,

@@ -12,7 +12,7 @@ pub(crate) const WORDS: usize = FIRST + SLOTS as usize * SLOT;
 
 /// The mail of a processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Mail<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Mail<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 impl Mail<'_> {
     fn slot(number: u64) -> usize {

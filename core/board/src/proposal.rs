@@ -22,7 +22,7 @@ pub(crate) const WORDS: usize = 13;
 
 /// The proposal on a board.
 #[derive(Clone, Copy, Debug)]
-pub struct Proposals<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Proposals<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 impl Proposals<'_> {
     #[inline]

@@ -76,7 +76,7 @@ impl Latest {
 
 /// The queues of a processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue<'a>(pub(crate) &'a [AtomicU64]);
+pub struct Queue<'a>(pub(crate) &'a [AtomicU64; WORDS]);
 
 impl Queue<'_> {
     #[inline]

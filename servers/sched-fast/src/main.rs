@@ -41,7 +41,7 @@ fn run(_: &Start) -> i32 {
         let board = Board::new(words).ok_or(Error::BadAddress)?;
         let processors = task::processors().count().min(board::PROCESSORS);
         // Without it threads ask the kernel.
-        let _ = passing::offer(board);
+        let _ = passing::offer(board, processors);
         interrupts::begin()?;
         // Until it is there the kernel goes on in turn; from then on it has no excuse.
         while !board.has_high(processors) {

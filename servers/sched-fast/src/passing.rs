@@ -2,7 +2,8 @@
 //! kernel does not interrupt a thread in here, so on each processor one at a time is at the queue: it, or the one in the seat.
 
 use alloc::boxed::Box;
-use board::{Bed, Board, Order, Position, Ready, Woken};
+use alloc::vec::Vec;
+use board::{Bed, Beds, Board, Order, Part, Position, Proposals, Ready, Woken};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use musubi::interfaces::passing::{Passing, passing_serve};
 use musubi::rt::gate::ANYBODY;
@@ -16,13 +17,22 @@ static ALL: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 struct Service {
     board: Board<'static>,
+    /// Parts of it that each call goes to.
+    beds: Beds<'static>,
+    proposals: Proposals<'static>,
+    processors: Vec<Part<'static>>,
     place: Where,
 }
 
+/// Where a call is made: the number of the processor, and what the board has of it.
+type Here = (usize, Part<'static>);
+
 /// Offers it to everybody, if threads can tell where they run.
-pub fn offer(board: Board<'static>) -> Result<(), Error> {
+pub fn offer(board: Board<'static>, processors: usize) -> Result<(), Error> {
     let Some(place) = Where::new() else { return Ok(()) };
-    let gates = passing_serve(Box::leak(Box::new(Service { board, place })))?;
+    let (beds, proposals) = (board.beds(), board.proposals());
+    let processors = (0..processors).map(|processor| board.of(processor)).collect();
+    let gates = passing_serve(Box::leak(Box::new(Service { board, beds, proposals, processors, place })))?;
     gates.admit(&ANYBODY)?;
     musubi::names::publish("passing", &gates)
 }
@@ -39,79 +49,110 @@ pub fn all_sit() -> bool {
 }
 
 impl Service {
-    /// Number of the processor.
-    fn enter(&self) -> Result<usize, Error> {
+    #[inline(always)]
+    fn enter(&self) -> Result<Here, Error> {
         if !all_sit() {
             return Err(Error::NotSupported);
         }
         let processor = self.place.processor();
-        self.board.desk(processor).enter();
-        Ok(processor)
+        let part = self.processors.get(processor).ok_or(Error::NotSupported)?;
+        part.desk().enter();
+        Ok((processor, *part))
     }
 
     /// Wakes a thread. Whether it is now to be queued here.
+    #[inline(always)]
     fn rouse(&self, thread: u64, processor: usize) -> Result<bool, Error> {
-        match self.board.beds().wake(thread, processor) {
-            Woken::Here if self.is_plain() => return Ok(true),
-            Woken::Here | Woken::Elsewhere => sched::call_back(thread)?,
+        match self.beds.wake(thread, processor) {
+            Woken::Here if self.is_plain() => Ok(true),
+            other => self.rouse_by_kernel(thread, other).map(|()| false),
+        }
+    }
+
+    #[cold]
+    fn rouse_by_kernel(&self, thread: u64, found: Woken) -> Result<(), Error> {
+        match found {
+            Woken::Here | Woken::Elsewhere => sched::call_back(thread),
             // It may sleep in the kernel.
-            Woken::Awake => sched::wake_up(thread)?,
+            Woken::Awake => sched::wake_up(thread),
             Woken::Unknown => {
                 sched::wake_up(thread)?;
-                self.board.beds().note(thread);
+                self.beds.note(thread);
                 // It may have ended meanwhile, and another processor have forgotten it before it was noted.
                 if thread::info(thread).is_none() {
-                    self.board.beds().forget(thread);
+                    self.beds.forget(thread);
                 }
+                Ok(())
             }
         }
-        Ok(false)
     }
 
     /// Nobody has agreed on anything: the queue alone says who is next. Where more is to be thought of, the one in the seat does.
     fn is_plain(&self) -> bool {
-        !self.board.proposals().has_terms() && self.board.weight() == 0
+        !self.proposals.has_terms()
     }
 
-    fn queue(&self, thread: u64, processor: usize) {
+    fn queue(&self, thread: u64, part: Part<'static>) {
         let level = self.board.priorities().of(thread);
-        if !self.board.queue(processor).push(Ready { thread, turn: 0 }, level) {
+        if !part.queue().push(Ready { thread, turn: 0 }, level) {
             // No room: the kernel says that it is ready, when there is.
             let _ = sched::call_back(thread);
         }
     }
 
-    /// The calling thread is put aside; `next`, if it was woken just now, or the first of the queue goes on.
-    fn leave(&self, bed: Bed, processor: usize, next: Option<u64>) -> Result<(), Error> {
-        let queue = self.board.queue(processor);
-        let at_once = next.filter(|_| queue.is_empty());
-        if let (Some(thread), None) = (next, at_once) {
-            self.queue(thread, processor);
+    /// The calling thread is put aside; `next`, if it was woken just now and nobody is queued, or the first of the queue goes on.
+    #[inline(always)]
+    fn leave(&self, bed: Bed, part: Part<'static>, next: Option<u64>) -> Result<(), Error> {
+        match next {
+            Some(thread) if part.queue().is_empty() => match sched::put_aside(thread, 0, Limit::Same) {
+                Ok(()) => self.back(bed, Ok(())),
+                Err(error) => self.not_to(Ready { thread, turn: 0 }, None, error, bed, part),
+            },
+            next => self.leave_to_the_first(bed, part, next),
         }
-        let first = match at_once {
-            Some(thread) => Some((Ready { thread, turn: 0 }, None, Limit::Same)),
-            // With the rest of the quantum, one that was put aside goes on by the short way.
-            None if self.is_plain() => {
-                let limit = |ready: &Ready| if ready.turn == 0 { Limit::Same } else { super::QUANTUM };
-                queue.pop().map(|(first, position)| (first, Some(position), limit(&first)))
-            }
-            None => None,
-        };
-        let mut answer = match first {
-            Some((first, position, limit)) => {
-                let answer = sched::put_aside(first.thread, first.turn, limit);
-                // Whatever the reason, nobody else has it. It is not heard from a driver that the one in the seat is calling, say.
-                if !matches!(answer, Ok(()) | Err(Error::Changed)) {
-                    let own = || Position { level: self.board.priorities().of(first.thread), ..Position::default() };
-                    queue.put(first, Position { first: true, ..position.unwrap_or_else(own) });
-                }
-                answer
-            }
-            None => Err(Error::Changed),
-        };
-        if matches!(answer, Err(Error::Changed | Error::Busy)) {
-            answer = sched::put_aside(0, 0, Limit::Same);
+    }
+
+    #[inline(never)]
+    fn leave_to_the_first(&self, bed: Bed, part: Part<'static>, next: Option<u64>) -> Result<(), Error> {
+        next.into_iter().for_each(|thread| self.queue(thread, part));
+        // With the rest of the quantum, one that was put aside goes on by the short way.
+        let limit = |ready: &Ready| if ready.turn == 0 { Limit::Same } else { super::QUANTUM };
+        let first = if self.is_plain() { part.queue().pop() } else { None };
+        match first {
+            Some((first, position)) => match sched::put_aside(first.thread, first.turn, limit(&first)) {
+                Ok(()) => self.back(bed, Ok(())),
+                Err(error) => self.not_to(first, Some(position), error, bed, part),
+            },
+            None => self.ask(bed),
         }
+    }
+
+    /// This one did not go on.
+    #[cold]
+    fn not_to(
+        &self,
+        first: Ready,
+        position: Option<Position>,
+        error: Error,
+        bed: Bed,
+        part: Part<'static>,
+    ) -> Result<(), Error> {
+        // Whatever the reason, nobody else has it. It is not heard from a driver that the one in the seat is calling, say.
+        if error != Error::Changed {
+            let own = || Position { level: self.board.priorities().of(first.thread), ..Position::default() };
+            part.queue().put(first, Position { first: true, ..position.unwrap_or_else(own) });
+        }
+        if matches!(error, Error::Changed | Error::Busy) { self.ask(bed) } else { self.back(bed, Err(error)) }
+    }
+
+    /// The one in the seat says who goes on.
+    fn ask(&self, bed: Bed) -> Result<(), Error> {
+        self.back(bed, sched::put_aside(0, 0, Limit::Same))
+    }
+
+    /// It runs again, or was not put aside.
+    #[inline(always)]
+    fn back(&self, bed: Bed, answer: Result<(), Error>) -> Result<(), Error> {
         let woken = bed.get_up();
         answer?;
         if woken { Ok(()) } else { Err(Error::Changed) }
@@ -125,15 +166,15 @@ impl Passing for Service {
     }
 
     fn sleep(&self, caller: &Caller) -> Result<(), Error> {
-        let processor = self.enter()?;
-        let bed = self.board.beds().of(caller.thread).ok_or(Error::TooBig)?;
-        if bed.lie_down(processor) { self.leave(bed, processor, None) } else { Ok(()) }
+        let (processor, part) = self.enter()?;
+        let bed = self.beds.of(caller.thread).ok_or(Error::TooBig)?;
+        if bed.lie_down(processor) { self.leave(bed, part, None) } else { Ok(()) }
     }
 
     fn wake_up(&self, caller: &Caller, thread: u64) -> Result<(), Error> {
-        let processor = self.enter()?;
+        let (processor, part) = self.enter()?;
         if self.rouse(thread, processor)? {
-            self.queue(thread, processor);
+            self.queue(thread, part);
             if let Some(helper) = Order::new(self.board, processor, time::now_ns).helper() {
                 sched::look(helper as u64)?;
             }
@@ -146,14 +187,14 @@ impl Passing for Service {
     }
 
     fn pass(&self, caller: &Caller, thread: u64) -> Result<(), Error> {
-        let processor = self.enter()?;
-        let bed = self.board.beds().of(caller.thread).ok_or(Error::TooBig)?;
+        let (processor, part) = self.enter()?;
+        let bed = self.beds.of(caller.thread).ok_or(Error::TooBig)?;
         let here = self.rouse(thread, processor)?;
         if bed.lie_down(processor) {
-            return self.leave(bed, processor, here.then_some(thread));
+            return self.leave(bed, part, here.then_some(thread));
         }
         if here {
-            self.queue(thread, processor);
+            self.queue(thread, part);
         }
         Ok(())
     }
