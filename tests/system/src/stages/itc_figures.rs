@@ -27,7 +27,8 @@ pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
                 ensure!(copied == copies * bytes, "{case} of {bytes} bytes by {way}: {copied} bytes are copied");
                 let times = value(case, way, bytes, count::COPIES)?;
                 ensure!(times == copies, "{case} of {bytes} bytes by {way}: {times} copies");
-                ensure!(copies > 0 || one < waited, "{case} of {bytes} bytes by {way}: {one}, and waited for {waited}");
+                let waited = value(case.trim_end_matches(ASYNC), way, bytes, unit::INSTRUCTIONS)?;
+                ensure!(one < waited, "{case} of {bytes} bytes by {way}: {one}, and waited for {waited}");
             }
         }
     }
