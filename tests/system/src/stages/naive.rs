@@ -166,7 +166,7 @@ const RULES: &[Rule] = &[
         "H10",
         "addresses_of_a_call_are_nobody_elses",
         "kernel/src/gate/lent.rs",
-        ["if begins || core::iter::once(self.task).chain(lent)", "if false && core::iter::once(self.task).chain(lent)"],
+        ["begins || is_held || core::iter::once", "is_held || false && core::iter::once"],
         ["addresses", "addresses_of_a_call_that_waits"],
     ),
     rule(
