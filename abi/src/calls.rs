@@ -449,6 +449,6 @@ calls! {
     0x8f Light page_supply PageSupply(address, from, flags);
     /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
     0x90 Light page_take PageTake(address, to);
-    /// From now on the executing text uses the argument section with just this base by address on this thread, though not called by who has bound: should it end, its addresses are nobody else's until the text calls this again on this thread (`base` 0: it uses none), or one of the two ends. `NotFound`: no binding of `owner`'s to this text has lent one with at least `len` bytes reserved, and none is used.
+    /// From now on the executing text uses the argument section with just this base by address on this thread, though not called by who has bound: should it end, its addresses are nobody else's until the text calls this again on this thread (`base` 0: it uses none), or one of the two ends. `Refused`: the thread is a caller's; `NotFound`: no binding of `owner`'s to this text has lent one with at least `len` bytes reserved, and none is used.
     0x91 Light section_hold SectionHold(base, len, owner);
 }

@@ -14,7 +14,7 @@ use abi::section::kind;
 use abi::task::{STACK_MAX, USER_SYSTEM};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keys::Class;
@@ -48,7 +48,7 @@ pub struct Domain {
     /// Its number among the domains of its thread.
     pub number: u32,
     /// The argument section that the text uses on this thread by address, other than in a call.
-    pub held: Mutex<Option<Arc<Section>>>,
+    pub held: Mutex<Option<Weak<Section>>>,
 }
 
 /// What a domain is made of.

@@ -17,7 +17,6 @@ use abi::calls::{Call, LIGHT, LIGHT_COUNT};
 use alloc::sync::Arc;
 use arch::light::{Answer, Handler, Table};
 
-
 /// A call's name, to be compared with the table of all calls, and what the light entry runs.
 type Row = (&'static str, Handler);
 

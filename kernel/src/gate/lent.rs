@@ -13,7 +13,7 @@ use abi::rights::principal;
 use abi::{AclEntry, Error};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::gate::{binding_of, domain_of, is_loose, records};
 use arch::time;
@@ -140,7 +140,8 @@ impl Binding {
         let lent = self.lent.0.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
         // Whoever ends it may still be about to clear its records.
         let begins = !self.over.load(Ordering::SeqCst);
-        let is_held = args.state.lock().holders > 0;
+        // Nobody executes a text of whose end all have heard.
+        let is_held = args.state.lock().holders > 0 && !(self.target.is_dead() && self.target.is_over());
         if begins || is_held || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
             let looks = self.looks.fetch_add(1, Ordering::Relaxed).min(LOOKS_MAX);
             if is_held && looks == 0 {
@@ -212,7 +213,7 @@ impl Binding {
         sched::in_stretches(threads_of(self.target.owner().number), |thread| {
             let inner = thread.inner.lock();
             let domain = inner.numbers.get(&self.target.base).and_then(|number| inner.domain_number(*number).ok());
-            let holds = domain.is_some_and(|domain| domain.held.lock().as_deref().is_some_and(|held| core::ptr::eq(held, args)));
+            let holds = domain.is_some_and(|domain| domain.held.lock().as_ref().is_some_and(|held| core::ptr::eq(held.as_ptr(), args)));
             drop(inner);
             if holds {
                 holders.borrow_mut().push(thread);
@@ -237,7 +238,7 @@ impl Binding {
 
 /// `section_hold`: the text uses what was lent to it by address on this thread, until it uses another one, or none (`base` 0).
 pub fn hold(domain: &Domain, base: u64, len: u64, owner: u64) -> Result<u64, Error> {
-    let next = if base == 0 { Ok(None) } else { held(&domain.text, base, len, owner).map(Some) };
+    let next = if base == 0 { Ok(None) } else { held(domain, base, len, owner).map(Some) };
     let answer = next.as_ref().map(|_| 0).map_err(|error| *error);
     replace(domain, next.unwrap_or(None));
     answer
@@ -248,13 +249,19 @@ pub fn hold_none(domain: &Domain) {
     replace(domain, None);
 }
 
-fn replace(domain: &Domain, next: Option<Arc<Section>>) {
+fn replace(domain: &Domain, next: Option<Weak<Section>>) {
     let before = core::mem::replace(&mut *domain.held.lock(), next);
-    before.iter().for_each(|section| section.state.lock().holders -= 1);
+    // It may have gone, with those who held it not asked: when their text ended.
+    before.and_then(|section| section.upgrade()).iter().for_each(|section| section.state.lock().holders -= 1);
 }
 
-/// Only what was lent by binding to this very text: nobody looks whether anything else is held when it ends.
-fn held(text: &Arc<Section>, base: u64, len: u64, owner: u64) -> Result<Arc<Section>, Error> {
+/// Only what was lent by binding to this very text: nobody looks whether anything else is held when it ends. And only on its own threads:
+/// others are in a call, and have to be let go.
+fn held(domain: &Domain, base: u64, len: u64, owner: u64) -> Result<Weak<Section>, Error> {
+    let text = &domain.text;
+    if domain.subject.task != text.owner().number {
+        return Err(Error::Refused);
+    }
     let section = Section::named(base)?;
     let is_lent = {
         let mut state = section.state.lock();
@@ -263,7 +270,7 @@ fn held(text: &Arc<Section>, base: u64, len: u64, owner: u64) -> Result<Arc<Sect
         state.holders += usize::from(is_lent);
         is_lent
     };
-    if is_lent { Ok(section) } else { Err(Error::NotFound) }
+    if is_lent { Ok(Arc::downgrade(&section)) } else { Err(Error::NotFound) }
 }
 
 /// Looks at what is due. Call without locks.

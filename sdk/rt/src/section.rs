@@ -242,7 +242,8 @@ pub fn owner_of(base: u64, len: u64) -> Result<u64, Error> {
 /// what somebody has lent with a binding, and he unbinds, its addresses are nobody else's so long.
 ///
 /// # Errors
-/// `NotFound`: it is not there, not `owner`'s, or less than `len` bytes are reserved for it. Then the thread holds none.
+/// `NotFound`: it is not there, not lent to this text by a binding of `owner`'s, or less than `len` bytes are reserved for it; `Refused`: the thread
+/// is a caller's, and need not. Then the thread holds none.
 pub fn hold(base: u64, len: u64, owner: u64) -> Result<(), Error> {
     stub::section_hold(&Trap, base, len, owner).map(drop)
 }

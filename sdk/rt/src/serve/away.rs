@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::deferred::desk;
 use super::{Office, Shares, Work};
 use crate::sync::{Mutex, Once};
-use crate::{Caller, task, thread};
+use crate::{Caller, section, task, thread};
 use abi::Error;
 use abi::gate::record;
 use alloc::boxed::Box;
@@ -83,8 +83,8 @@ impl Staff {
 pub struct Away {
     /// Of a request that came by a post.
     from: Option<(&'static Office, &'static Work)>,
-    /// Whose request it is, where that one is not this thread's caller.
-    of: Option<u64>,
+    /// Whose request it is, task and text, where that one is not this thread's caller.
+    of: Option<(u64, u64)>,
 }
 
 /// From here on the request that is being served waits for others. To be asked without a lock in hand, and not for what comes soon: by a
@@ -93,7 +93,7 @@ pub struct Away {
 /// # Errors
 /// `Busy`: so many of this task's, or of this user's, wait already; what the kernel answers.
 pub fn away(caller: &Caller) -> Result<Away, Error> {
-    let of = (caller.flags & (record::BY_POST | record::BY_LINE) != 0).then_some(caller.task);
+    let of = (caller.flags & (record::BY_POST | record::BY_LINE) != 0).then_some((caller.task, caller.text));
     if caller.flags & record::BY_POST == 0 {
         return Ok(Away { from: None, of });
     }
@@ -125,7 +125,7 @@ impl Away {
     /// # Errors
     /// `Killed`: nobody is left who could want the answer.
     pub fn goes_on(&self) -> Result<(), Error> {
-        let is_gone = self.of.is_some_and(|task| task::info(task).is_none());
+        let is_gone = self.of.is_some_and(|(task, text)| task::info(task).is_none() || section::owner(text).is_err());
         if is_gone || thread::is_killed() { Err(Error::Killed) } else { Ok(()) }
     }
 }

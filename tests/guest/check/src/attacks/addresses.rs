@@ -282,8 +282,12 @@ fn that_are_held() -> Outcome {
     same!(section::hold(args, PAGE, me + 1), Err(Error::NotFound), "as if it were somebody else's");
     same!(section::hold(args + PAGE, 0, me), Err(Error::NotFound), "an address that is no base");
     same!(section::hold(args, PAGE, me), Ok(()), "once more");
+    let number = bound.binding().number;
     bound.unbind().map_err(doing("unbind"))?;
     holds!(!is_given_out(args)?, "somebody was given what is held");
+    let again = Bound::bind(peer.gate, 0).map_err(doing("bind again"))?;
+    holds!(again.binding().number != number, "a binding has the number {number} of one whose section is held");
+    again.unbind().map_err(doing("unbind"))?;
     same!(section::hold(args, PAGE, me), Err(Error::NotFound), "what has gone");
     // That holds none, as every failure does.
     let until = time::now_ns() + 20_000_000_000;
