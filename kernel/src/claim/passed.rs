@@ -56,17 +56,14 @@ fn asked(len: u64) -> (u64, Rights) {
 }
 
 impl Known {
-    /// Whether both may do so with the whole range. Nothing is waited for: the thread's lock is held, and who has the section's may want that.
+    /// How long the section is, if nothing has changed there; otherwise 0. Nothing is waited for: the thread's lock is held, and who has the section's
+    /// may want that.
     #[inline(always)]
-    fn allows(&self, address: u64, len: u64, rights: Rights) -> bool {
-        let offset = address.wrapping_sub(self.base);
-        if offset >= self.reserve || !self.both_may.contains(rights) {
-            return false;
-        }
-        let Some(section) = self.section.upgrade() else { return false };
-        let Some(state) = section.state.try_lock() else { return false };
+    fn len(&self) -> u64 {
+        let Some(section) = self.section.upgrade() else { return 0 };
+        let Some(state) = section.state.try_lock() else { return 0 };
         let as_before = state.acl.changes() == self.changes && !state.deleted && section.kind() != kind::TEXT;
-        as_before && offset.checked_add(len).is_some_and(|end| end <= state.len)
+        if as_before { state.len } else { 0 }
     }
 }
 
@@ -77,9 +74,20 @@ pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
     if Call::on_top(inner).is_none_or(|call| call != passed.call) {
         return false;
     }
+    // Of each section once, however many of the ranges lie there.
+    let mut lens = [None; KEPT];
     ranges.iter().all(|(address, len)| {
         let (len, rights) = asked(*len);
-        len == 0 || passed.sections.iter().flatten().any(|known| known.allows(*address, len, rights))
+        let allows = |(known, there): (&Option<Known>, &mut Option<u64>)| {
+            let Some(known) = known else { return false };
+            let offset = address.wrapping_sub(known.base);
+            if offset >= known.reserve || !known.both_may.contains(rights) {
+                return false;
+            }
+            let end = offset.checked_add(len);
+            end.is_some_and(|end| end <= *there.get_or_insert_with(|| known.len()))
+        };
+        len == 0 || passed.sections.iter().zip(&mut lens).any(allows)
     })
 }
 

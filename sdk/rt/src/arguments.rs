@@ -217,26 +217,41 @@ fn asked_for<const N: usize>(caller: &Caller, mut ranges: [Range; N]) -> Result<
     if !apart(&ranges, |range| range.len > 0) {
         return Err(Error::Refused);
     }
-    let outside = ranges.iter().filter(|range| range.len > 0 && !range.is_lent(caller));
     if caller.flags & (record::BY_LINE | record::BY_POST) != 0 {
-        let mut outside = outside.map(|range| (range.address, range.len)).peekable();
+        let mut outside = outside(caller, &ranges).map(|range| (range.address, range.len)).peekable();
         let by_post = caller.flags & record::BY_POST != 0;
         let believed = outside.peek().is_none() || by_post && lent::hold(caller, outside);
         return if believed { Ok(ranges) } else { Err(Error::Refused) };
     }
-    let mut outside = outside.peekable();
-    while outside.peek().is_some() {
-        let mut words = [0; 6];
-        for (words, range) in words.chunks_exact_mut(2).zip(&mut outside) {
-            words[0] = range.address;
-            words[1] = range.len | if range.written { PASSED_FOR_WRITING } else { 0 };
+    let mut outside = outside(caller, &ranges);
+    loop {
+        // The kernel is asked about three at a time; most calls have no more.
+        let (mut words, mut asked) = ([0; 6], false);
+        for pair in words.chunks_exact_mut(2) {
+            let Some(range) = outside.next() else { break };
+            pair[0] = range.address;
+            pair[1] = range.len | if range.written { PASSED_FOR_WRITING } else { 0 };
+            asked = true;
+        }
+        if !asked {
+            return Ok(ranges);
         }
         let [a, a_len, b, b_len, c, c_len] = words;
         if stub::may_pass(&Trap, a, a_len, b, b_len, c, c_len) != Ok(1) {
             return Err(Error::Refused);
         }
+        if N <= AT_ONCE {
+            return Ok(ranges);
+        }
     }
-    Ok(ranges)
+}
+
+/// Ranges that `may_pass` takes.
+const AT_ONCE: usize = 3;
+
+/// Those that are not in the argument section.
+fn outside<'r>(caller: &Caller, ranges: &'r [Range]) -> impl Iterator<Item = &'r Range> + Clone {
+    ranges.iter().filter(move |range| range.len > 0 && !range.is_lent(caller))
 }
 
 #[cfg(test)]

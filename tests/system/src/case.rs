@@ -320,6 +320,11 @@ impl Case {
         !self.options.icount
     }
 
+    /// Whether its checks try what must never succeed.
+    pub fn is_an_attack(&self) -> bool {
+        ["s60_attacks", "s65_gate"].contains(&self.stage)
+    }
+
     /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.
     pub fn run(&self, lab: &Lab, variant: Variant, again: &[String]) -> Vec<Found> {
         let options = self.options(variant);

@@ -61,7 +61,7 @@ fn of(out: &str, err: &str, name: &str) -> Result<(), Failure> {
     match about.as_slice() {
         [] => Err(Failure::Failed("the machine ended before it, or it said nothing".into())),
         [line] => match (why(line, "FAILED ", name), why(line, "skipped ", name)) {
-            (Some(why), _) => Err(Failure::Failed(format!("{why}{}", said()))),
+            (Some(why), _) => Err(Failure::Told(format!("{why}{}", said()))),
             (_, Some(why)) => Err(Failure::Skipped(why.into())),
             _ => Ok(()),
         },

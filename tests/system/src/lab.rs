@@ -13,13 +13,15 @@ use tempfile::TempDir;
 
 pub enum Failure {
     Failed(String),
+    /// A check in the machine says so itself, and why: it is not that nothing came of it in time.
+    Told(String),
     /// It cannot run on this host.
     Skipped(String),
 }
 
 impl Failure {
     pub fn is_failed(&self) -> bool {
-        matches!(self, Self::Failed(_))
+        matches!(self, Self::Failed(_) | Self::Told(_))
     }
 }
 

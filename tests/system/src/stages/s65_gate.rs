@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
                 "jumps_in_a_callee_at_the_callers_secret",
                 "jumps_without_a_call",
                 "gates_memory_is_not_to_be_written",
+                "no_call_changes_what_the_gate_keeps",
                 "index_beyond_32_bits",
                 "servers_code_with_own_rights",
             ],

@@ -92,6 +92,12 @@ pub extern "C" fn landing_at_rsi() {
     naked_asm!("mov rdx, [rsi]", "mov eax, 2", "mov edi, {touched}", "syscall", "ud2", touched = const TOUCHED)
 }
 
+/// The same with what `rdx` leads to.
+#[unsafe(naked)]
+pub extern "C" fn landing_at_rdx() {
+    naked_asm!("mov rdx, [rdx]", "mov eax, 2", "mov edi, {touched}", "syscall", "ud2", touched = const TOUCHED)
+}
+
 /// What opens all keys. Put together when it runs, so that this program's own text stays without it.
 pub fn open_all() -> Vec<u8> {
     let last = core::hint::black_box(0xee) + 1;

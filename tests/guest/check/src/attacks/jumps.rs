@@ -7,22 +7,28 @@
 
 use super::asm::{BRAND, Registers, TARGET, TOUCHED, VICTIM, hostile, landing};
 use super::{Scene, TOP, ask, earn, has_keys, not_told, op};
+use crate::memory::data;
 use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role as run_role;
 use crate::{holds, same};
 use alloc::format;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::calls::{Kernel, number};
 use musubi::abi::gate::{GATE, GATE_BASE};
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
+use musubi::abi::section::kind;
 use musubi::abi::task::exit;
-use musubi::rt::{Bound, probe, section};
+use musubi::rt::{Bound, Trap, probe, section};
+use musubi::{AclEntry, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("jumps_in_a_callee_at_anothers_secret", || in_a_callee(false)),
     ("jumps_in_a_callee_at_the_callers_secret", || in_a_callee(true)),
     ("jumps_without_a_call", without_a_call),
     ("gates_memory_is_not_to_be_written", gates_memory),
+    ("no_call_changes_what_the_gate_keeps", calls_at_the_gate),
     ("index_beyond_32_bits", index_beyond),
     ("servers_code_with_own_rights", servers_code),
 ];
@@ -171,6 +177,55 @@ fn gates_memory() -> Outcome {
     // What there is can be read, but not by way of the kernel's addresses.
     let exit = run_role(&["peek", &format!("{kernels:#x}")])?;
     same!(exit.kind, exit::FAULT, "a load from the kernel's addresses");
+    scene.end()
+}
+
+/// Unmapping it, laying something else in its place, taking its pages, or changing who may do what there.
+fn calls_at_the_gate() -> Outcome {
+    let scene = Scene::set()?;
+    let own = data(2 * PAGE).map_err(doing("create"))?;
+    let entry =
+        AclEntry { principal: principal::ANY, rights: Rights::all().bits(), id: 0, text: musubi::start().text() };
+    let entry = core::ptr::from_ref(&entry) as u64;
+    let records = GATE_BASE + (2 << 30);
+    let call = |name, words: &[u64]| {
+        let mut all = [0; 6];
+        all[..words.len()].copy_from_slice(words);
+        Trap.enter(number(name), all)
+    };
+    for at in [GATE, TOP, TOP + 0x1000, records, 0xffff_8680_0000_0000] {
+        let page = at & !(PAGE - 1);
+        // (By its kernel's address it is no address of a program's.)
+        let tried: [(&str, &[u64]); 17] = [
+            ("section_create", &[PAGE, PAGE, kind::DATA, 0, page]),
+            ("section_clone", &[own.base(), 0, page]),
+            ("section_clone", &[page]),
+            ("section_delete", &[page]),
+            ("section_resize", &[page, 2 * PAGE]),
+            ("section_resize", &[page, 0]),
+            ("section_seal", &[page]),
+            ("section_give", &[page, musubi::start().task()]),
+            ("section_pager", &[page, scene.victim.gate, 0, 0]),
+            ("acl_set", &[page, entry]),
+            ("text_place", &[page, 0, 0]),
+            ("page_invalidate", &[page, PAGE]),
+            ("page_alloc", &[page, PAGE]),
+            ("page_free", &[page, PAGE]),
+            ("page_supply", &[page, own.base()]),
+            ("page_take", &[page, own.base()]),
+            ("page_take", &[own.base(), page]),
+        ];
+        for (name, words) in tried {
+            let outcome = call(name, words);
+            holds!(outcome.is_err(), "{name} with {words:x?}: {outcome:?}");
+        }
+        same!(
+            ask(&scene.victim, [op::GET, 0, 0, 0, 0, 0]),
+            Ok([0, scene.secret]),
+            "a call, after what was tried at {at:#x}"
+        );
+    }
+    own.delete().map_err(doing("delete"))?;
     scene.end()
 }
 

@@ -166,16 +166,21 @@ pub fn undone(gate: u64, which: u64) -> i32 {
             let good = [0, 1 << 63, 1 << 62, 3 << 62].into_iter().all(|tag| back(tag) == 4321);
             return if good { 0 } else { super::asm::TOUCHED };
         }
-        25 => {
-            // By the gate, when both have earned keys, to where the victim's secret is tried first thing.
+        25 | 26 => {
+            // By the gate or plainly, when both have earned keys, to where the victim's secret is tried first thing.
             for _ in 0..1000 {
                 let _ = bound.call(0, [op::GET, 0, 0, 0, 0, 0]);
+                let _ = musubi::rt::plain_call(gate, [op::GET, 0, 0, 0, 0, 0]);
             }
+            let (to, lands) = match which {
+                25 => (GATE, super::asm::landing_at_rsi as *const () as u64),
+                _ => (gate, super::asm::landing_at_rdx as *const () as u64),
+            };
             // A page that is not there yet would have the kernel see to the rights.
-            musubi::rt::probe::read(super::asm::landing_at_rsi as *const () as u64);
-            super::asm::TARGET.store(GATE, Ordering::SeqCst);
+            musubi::rt::probe::read(lands);
+            super::asm::TARGET.store(to, Ordering::SeqCst);
             // Nothing of its own is touched before: a fault there would mend the rights.
-            let stack = [super::asm::landing_at_rsi as *const () as u64];
+            let stack = [lands];
             let mut all = [0u64; 17];
             (all[5], all[7], all[11], all[16]) =
                 (op::PLACE, stack.as_ptr() as u64, slot(bound.binding().number), 0x202);
@@ -208,8 +213,10 @@ fn own_rights() -> Outcome {
         scene.end()?;
         return without_keys();
     }
-    let exit = run_role(&["attack", "undone", &format!("{:#x}", scene.victim.gate), "25"])?;
-    same!((exit.kind, exit.address), (exit::FAULT, scene.place), "behind a call of the victim's");
+    for (which, how) in [("25", "by the gate"), ("26", "plain")] {
+        let exit = run_role(&["attack", "undone", &format!("{:#x}", scene.victim.gate), which])?;
+        same!((exit.kind, exit.address), (exit::FAULT, scene.place), "behind a call of the victim's, {how}");
+    }
     scene.end()
 }
 
