@@ -96,13 +96,14 @@ fn plain() -> Result<Vec<Call>, Error> {
     let (read, len) = (u64::from(Rights::READ.bits()), ROW * GRANULE);
     let (part, own) = (len / 3, musubi::start().task());
     // Of who has called: so that somebody has.
-    let asked = Bound::bind(Gates::export(Asks([base, part]), 1)?.address(), 0)?;
+    let asked = Bound::bind(Gates::export(Asks([base, part]), 1)?.address(), GRANULE)?;
+    let lent = asked.binding().args;
     Ok(Vec::from([
         one("get_taskid_light", 0, || stub::get_taskid_light(&Trap)),
         one("clock", 0, || stub::clock(&Trap, 1)),
         one("running", 0, || stub::running(&Trap)),
         one("section_owner", 0, move || stub::section_owner(&Trap, base, 0)),
-        one("section_hold", 0, move || stub::section_hold(&Trap, base, 0, own)),
+        one("section_hold", 0, move || stub::section_hold(&Trap, lent, GRANULE, own)),
         one("may", len, move || stub::may(&Trap, base, len, read, 0).and_then(yes)),
         one("may_pass", len, move || asked.call(0, [0; 6]).and_then(|[_, answer]| yes(answer))),
     ]))

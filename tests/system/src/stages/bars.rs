@@ -232,9 +232,16 @@ pub fn keys(runs: &Runs) -> Result<()> {
     let half = of(40, "epc-h", "hits-permille")?;
     ensure!(0 < half && half < 1000, "of 40 servers some have a key and some have none: {half} permille");
     // Not much more than the two stretches of misses that it takes if the other keys are idle.
-    for servers in [40, 1000] {
-        let found = find(runs.of("keys")?, &format!("change-of-{servers}"), "epc-h", 0, "rounds")?;
-        ensure!(found.value <= 300, "of {servers} servers one gets the key of an idle one after {} calls", found.value);
+    // And what the call takes in which it changes hands, and the first one to who has lost it.
+    for (servers, bar) in [(40, 130_000), (1000, 1_250_000)] {
+        let of = |what: &str, unit: &str| {
+            find(runs.of("keys")?, &format!("{what}-of-{servers}"), "epc-h", 0, unit).map(|figure| figure.value)
+        };
+        let calls = of("change", "rounds")?;
+        ensure!(calls <= 300, "of {servers} servers one gets the key of an idle one after {calls} calls");
+        let (change, lost) = (of("change", "instructions-on-average")?, of("lost", "instructions-on-average")?);
+        ensure!(0 < change && change <= bar, "a key of {servers} servers' changes hands in {change} instructions");
+        ensure!(0 < lost && lost <= 25_000, "who has lost one, of {servers}, is called in {lost} instructions");
     }
     access_lists(runs)?;
     let entries = |case| exact(runs.of("keys")?, case, "epc-h", 0, count::ENTRIES);

@@ -40,7 +40,7 @@ pub fn itc_without_waiting(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// CUBIX-40: the copy costs what it costs by a call. (That nothing else grows with the size: see `bars.rs`.)
+/// CUBIX-29, 40: the copy costs what it costs by a call. (That nothing else grows with the size: see `bars.rs`.)
 pub fn itc_by_size(runs: &Runs) -> Result<()> {
     let value = |case: &str, way: &str, bytes| {
         find(runs.of("ipc")?, case, way, bytes, unit::INSTRUCTIONS).map(|figure| figure.value)
@@ -50,6 +50,9 @@ pub fn itc_by_size(runs: &Runs) -> Result<()> {
         let (itc, call) = (value("ArgRtn_Copy", way, 1 << 20)?, value("ArgRtn_Copy", "epc-s", 1 << 20)?);
         ensure!(itc > call && itc - call < 2 * null, "the copy of 1 MiB: {itc} by {way}, {call} by a call");
         ensure!(null > 2 * value("NullProc", "epc-s", 0)?, "{way}: {null} instructions, two switches of threads");
+        // CUBIX-29: an address that is passed by a call, to what is copied by messages of this kernel.
+        let (passed, copied) = (value("ArgRtn_NoCopy", "epc-s", 8192)?, value("ArgRtn_Copy", way, 8192)?);
+        ensure!(4 * passed < copied, "8 KiB by address: {passed}; by {way}, copied: {copied}");
     }
     Ok(())
 }
