@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     ("says_what_it_is", says_what_it_is),
     ("every_line_has_its_form", every_line_has_its_form),
     ("a_message_is_two_switches", a_message_is_two_switches),
@@ -33,13 +33,14 @@ const CHECKS: [Check; 15] = [
     ("every_way_stands_beside_ours", |runs| joined::for_people(runs.joined("ipc")?)),
     ("ways_in_stand_beside_ours", |runs| joined::nearest(runs.joined("entry")?, "entry")),
     ("pages_stand_beside_ours", |runs| joined::nearest(runs.joined("memory")?, "memory")),
+    ("messages_stand_beside_ours", |runs| joined::messages(runs.joined("pool")?)),
     ("pagers_stand_beside_ours", |runs| joined::nearest(runs.joined("pager")?, "pager")),
 ];
 
 /// Compared with ours in any case, and so measured in one run with it.
-const JOINED: [&str; 4] = ["ipc", "entry", "memory", "pager"];
+const JOINED: [&str; 5] = ["ipc", "entry", "memory", "pager", "pool"];
 /// The other ones of Linux's.
-const ALONE: [&str; 4] = ["calls", "spawn", "sched", "pool"];
+const ALONE: [&str; 3] = ["calls", "spawn", "sched"];
 
 struct Runs {
     /// All that is counted of Linux.

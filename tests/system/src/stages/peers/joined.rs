@@ -272,3 +272,21 @@ pub fn nearest(joined: &Joined, bench: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// K1-M1: Linux's pipe and its datagrams stand in the table of ours and the paper's, and take longer than a post.
+pub fn messages(joined: &Joined) -> Result<()> {
+    let find = |way: &str, system: &str| {
+        let figure = joined.find(&("ping-pong".into(), way.into(), system.into(), 48), unit::INSTRUCTIONS)?;
+        Ok::<_, anyhow::Error>(figure.value)
+    };
+    let ours = find("pool", MUSUBI)?;
+    for system in SYSTEMS {
+        for way in ["pipe", "unix-dgram"] {
+            let theirs = find(way, system)?;
+            ensure!(0 < ours && ours < theirs, "{ours} by a post, {theirs} by {way} on {system}");
+            let cells = joined.row("K1-M1", &[system, way, "1"])?;
+            ensure!(cells.first() == Some(&theirs.to_string().as_str()), "{way} on {system}: {cells:?}, {theirs}");
+        }
+    }
+    Ok(())
+}
