@@ -61,7 +61,7 @@ const ALL: [Served; 18] = [
 ];
 
 /// For each of them, in each way.
-const COUNT: u64 = 150;
+const COUNT: u64 = 400;
 
 fn gate_of(name: &str) -> Result<u64, String> {
     let streams = |found: Result<u64, Error>| found.map_err(doing(name));
@@ -141,6 +141,10 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
             same!(outcome.and_then(result_of), Err(Error::Refused), "{what} by the gate, with {words:x?}");
         } else if interface.methods[method as usize].returns == Returns::Pair {
             same!(outcome.map(drop), Ok(()), "{what} by the gate, with {words:x?}");
+        } else {
+            // Whatever it says to such words, it says it itself.
+            let is_lost = matches!(outcome, Err(Error::Faulted | Error::Dead));
+            holds!(!is_lost, "{what} by the gate, with {words:x?}: {outcome:?}");
         }
     }
     contents(name, interface, gate, random)?;

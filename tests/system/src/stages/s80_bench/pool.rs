@@ -16,6 +16,8 @@ const MOST_OF_RENDEZVOUS: u64 = 1100;
 const MOST_OF_TWO_CALLS: u64 = 1400;
 /// Most of plain messages to and fro, each of which wakes whoever waits.
 const MOST_OF_WOKEN: u64 = 2100;
+/// The same where who is woken rests at a processor that has nothing to do: with what that one does meanwhile.
+const MOST_OF_IDLE: u64 = 3700;
 /// Most of a hand-over and back where both wait with a limit of time.
 const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
@@ -113,6 +115,8 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
                 (2..=2 * LOCKS).contains(&taken[0]) && taken[0] == taken[1] && taken[2] == 2,
                 "beside an idle processor, of {cpus}: locks of a message and one back, those of posts, copies {taken:?}"
             );
+            let each = value(runs, "ping-pong", "idle", cpus, unit::INSTRUCTIONS)?;
+            ensure!(each <= MOST_OF_IDLE, "beside an idle processor, of {cpus}: {each} instructions");
         }
     }
     Ok(())
