@@ -25,7 +25,7 @@ pub const CHECKS: &[Check] = &[
     // Where a host has fewer processors than the machine.
     ("hundred_deaths_under_load", || under_load(|| deaths(100))),
     ("ten_thousand_deaths_under_load", || under_load(|| many::die(many::MIXED))),
-    ("thousand_programs_end_under_load", || under_load(|| many::die(many::ENDS))),
+    ("ten_thousand_programs_end_under_load", || under_load(|| many::die(many::ENDS))),
     ("a_server_survives_its_callers_memory", a_server_survives),
     ("a_killed_caller_waits_its_turn", a_killed_caller_waits_its_turn),
     ("an_end_is_told_when_it_is_over", an_end_is_told_when_it_is_over),

@@ -28,8 +28,12 @@ pub struct Deaths {
     callers: u64,
 }
 
+/// Frames by which an account, and the machine, may have grown at the end.
+const A_FEW: u64 = 8;
+const SOME: u64 = 30;
+
 pub const MIXED: Deaths = Deaths { programs: 30, calls: 16, callers: 245 };
-pub const ENDS: Deaths = Deaths { programs: 100, calls: 0, callers: 0 };
+pub const ENDS: Deaths = Deaths { programs: 1000, calls: 0, callers: 0 };
 
 /// All mixed: callees that fault and that end their thread, callers that are killed inside, programs that end with a caller inside, in each way. What is
 /// lost with a death is lost ten thousand times; what only grows to its size has it long before.
@@ -75,19 +79,18 @@ pub fn die(deaths: Deaths) -> Outcome {
         lost <= 0,
         "{lost} frames more than before are on nobody's account; and these accounts have grown: {grown:?}"
     );
-    // And nobody pays for what others have left, but for tables that double: less than a frame for any twenty programs that ended.
-    let few = programs * late.len() as u64 / 20;
-    let losers: Vec<_> = grown.iter().filter(|(_, more)| *more >= few).collect();
+    // And nobody pays for what others have left, but for tables that double.
+    let losers: Vec<_> = grown.iter().filter(|(_, more)| *more >= A_FEW).collect();
     holds!(losers.is_empty(), "these accounts have grown by so many frames in the last five thousand: {losers:?}");
     // Tables double and are cleared now and then, and as many threads as have lived at a time keep tables of their stacks: in the end it is
-    // not more than it has once been, or by less than a frame for any five of the programs that ended.
+    // not more than it has once been, or by some frames, however many programs have ended.
     let (early, late) = all.split_at(PARTS / 2);
     let most = |what: fn(&Memory) -> u64| early.iter().map(what).max().unwrap_or(0);
     let after = late[late.len() - 1];
     let grown = |what: fn(&Memory) -> u64| what(&after).saturating_sub(most(what));
     let used = |m: &Memory| m.total - m.free - m.kernel_heap;
     let (views, memory, heap) = (grown(|m| m.views), grown(used), grown(|m| m.kernel_heap_used));
-    let few = programs * late.len() as u64 / 5 * PAGE;
+    let few = SOME * PAGE;
     holds!(views < few, "views have grown by {views:#x} bytes in the last five thousand");
     holds!(memory < few, "{memory:#x} bytes of memory were lost in the last five thousand");
     holds!(heap < 2 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
