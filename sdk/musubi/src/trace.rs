@@ -1,11 +1,13 @@
 //! Recording what happens on all processors (`abi::trace`) while something runs.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::devices::{DevicesClient, ask};
+use rt::abi::section;
 use rt::abi::trace::{Event, kind};
 use rt::trace::Trace;
 use rt::{Error, Mutex, info, task, thread, time};
@@ -53,6 +55,8 @@ pub struct Record {
     pub lost: u64,
     /// Names of tasks.
     pub tasks: Vec<(u64, String)>,
+    /// Bases and names of texts.
+    pub texts: Vec<(u64, String)>,
 }
 
 impl Record {
@@ -75,6 +79,13 @@ impl Record {
         let own = own.flat_map(|own| own.own_tasks().map(|one| (one.number, one.name)));
         for (task, name) in all.chain(own) {
             self.knows(task, crate::ended::text(&name));
+        }
+        let own = info::of_users(task::identity().user).into_iter();
+        let texts = own.flat_map(|own| own.sections()).filter(|one| one.kind & 0xff == section::kind::TEXT);
+        for one in texts {
+            if !self.texts.iter().any(|(known, _)| *known == one.base) {
+                self.texts.push((one.base, crate::ended::text(&one.name)));
+            }
         }
     }
 
@@ -100,6 +111,13 @@ impl Record {
     pub fn name(&self, task: u64) -> String {
         let known = self.tasks.iter().find(|(known, _)| *known == task);
         known.map_or_else(|| task.to_string(), |(_, name)| name.clone())
+    }
+
+    /// The name of the text with this base, or the base.
+    #[must_use]
+    pub fn text(&self, base: u64) -> String {
+        let known = self.texts.iter().find(|(known, name)| *known == base && !name.is_empty());
+        known.map_or_else(|| format!("{base:#x}"), |(_, name)| name.clone())
     }
 }
 
@@ -144,6 +162,8 @@ pub fn during<T>(what: impl FnOnce() -> T) -> Result<(T, Record, Trace), Error> 
     fetches?.join()?;
     stopped?;
     let mut record = core::mem::take(&mut *kept.lock());
+    // And of those that were made meanwhile, and are still there.
+    record.learns_names();
     record.sorts();
     Ok((done, record, trace))
 }

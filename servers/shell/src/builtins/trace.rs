@@ -119,7 +119,7 @@ fn detail(record: &Record, event: &Event) -> String {
         kind::SWITCH => format!("from {a}"),
         kind::WAKE | kind::HAND_OVER => format!("thread {a}"),
         kind::CALL | kind::RETURN => {
-            format!("{} (depth {b})", ended::section_name(a).unwrap_or_else(|| format!("{a:#x}")))
+            format!("{} (depth {b})", record.text(a))
         }
         kind::PAGER | kind::PAGED => format!("section {a:#x}, offset {b:#x}"),
         kind::SHOOTDOWN => format!("processors {a:#b}"),
