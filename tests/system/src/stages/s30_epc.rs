@@ -85,7 +85,7 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
-        // Ten thousand, in eight minutes.
+        // In some minutes.
         checks("many_programs_end", "check deaths", &["ten_thousand_programs_end_under_load"]).timeout(6000).by_name(),
         checks("deaths", "check deaths", &["thousand_faults_under_load", "hundred_deaths_under_load"])
             .cpus(4)
