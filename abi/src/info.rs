@@ -38,6 +38,9 @@ pub struct Processor {
     /// Times that a program that has touched a secret section was entered or left, so that branch predictors are forgotten: on processors
     /// with [`feature::IBPB`].
     pub barriers: u64,
+    /// Messages that were taken to a receiver or into the pool; memory operations that were not refused.
+    pub messages: u64,
+    pub operations: u64,
     /// Where in the gate threads were stopped and brought to where they could go on: a bit for each byte of its code.
     pub stops: [u64; STOPS],
 }

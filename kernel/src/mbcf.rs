@@ -10,7 +10,7 @@ pub mod structure;
 
 use crate::domain::Domain;
 use crate::light::{answer, caller, of_caller};
-use crate::processor::here;
+use crate::processor::{count, here};
 use crate::thread::Thread;
 use ::mbcf::fifo::How;
 use abi::Error;
@@ -125,5 +125,8 @@ pub fn serve(_: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         }
     };
     report.write(d, &done);
+    if done.is_ok() {
+        count(&here().counters.operations);
+    }
     done.map(|done| done.value)
 }

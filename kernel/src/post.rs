@@ -5,7 +5,7 @@ use crate::claim;
 use crate::domain::Domain;
 use crate::line;
 use crate::machine::machine;
-use crate::processor::{copied, here};
+use crate::processor::{copied, count, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -214,6 +214,7 @@ impl Hands for Registered<'_> {
 
     fn written(&self) {
         copied(WORDS);
+        count(&here().counters.messages);
     }
 
     fn show(&mut self, _: Lies, letter: &Letter) {

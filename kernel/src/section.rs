@@ -114,6 +114,7 @@ impl State {
         if core::mem::replace(&mut self.deleted, true) {
             return None;
         }
+        self.acl.changed();
         self.owner.used();
         Some(self.owner.clone())
     }
@@ -362,6 +363,7 @@ impl Section {
         state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE) + state.structures.cut(self.base, len));
         stale.frames.extend(cut);
         state.len = len;
+        state.acl.changed();
         state.show(self);
         stale
     }
@@ -405,6 +407,7 @@ impl Section {
             if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
                 // As long as this one is now: it may have become shorter.
                 new.len = state.len;
+                new.acl.changed();
                 clone.secret.store(self.is_secret(), Ordering::Release);
                 new.pages = state.pages.clone_shared();
                 new.charged = resident;

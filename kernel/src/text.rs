@@ -139,6 +139,7 @@ impl Section {
             return Err(Error::NotFound);
         }
         self.kind.store(kind::TEXT, Ordering::Release);
+        state.acl.changed();
         state.show(self);
         Ok(())
     }

@@ -114,6 +114,9 @@ pub struct Counts {
     pub online: u64,
     /// Bytes of the kernel's heap that were had here, less those given back here. Of all processors together, modulo 2^64: those in use.
     pub heap_used: u64,
+    /// Messages that were taken to a receiver or into the pool, those of interrupts each time that one comes; and memory operations that were not refused (SSS-44).
+    pub messages: u64,
+    pub operations: u64,
 }
 
 /// The machine. Each word is live.

@@ -1,5 +1,6 @@
 //! Parallel jobs side by side (SSS-4): two jobs whose threads meet at a barrier after each round, each alone on all processors
-//! and both at once, by several schedulers. What counts is rounds in the same time of all processors.
+//! and both at once, by several schedulers. What counts is rounds in the same time of all processors. One kind of job asks how many processors
+//! it has, and waits in a loop; the other has a thread for each processor of the machine whatever it has (`-fixed`), and waits asleep.
 
 use crate::report::{Case, Report};
 use alloc::boxed::Box;
@@ -33,10 +34,14 @@ struct Job {
     rounds: AtomicU64,
     /// No further block.
     stop: AtomicBool,
+    /// Where the threads of a job meet that has always as many.
+    fixed: Option<sync::Barrier>,
+    /// Its last round.
+    last: AtomicU64,
 }
 
 impl Job {
-    fn start(number: u64, threads: usize, chooser: &'static SchedClient) -> Result<Running, Error> {
+    fn start(number: u64, threads: usize, is_fixed: bool, chooser: &'static SchedClient) -> Result<Running, Error> {
         // Nobody begins before all have joined.
         let plan = AtomicU32::new(0);
         let job: &'static Job = Box::leak(Box::new(Job {
@@ -45,6 +50,8 @@ impl Job {
             arrived: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            fixed: is_fixed.then(|| sync::Barrier::new(threads as u32)),
+            last: AtomicU64::new(u64::MAX),
         }));
         let threads: Result<Vec<_>, _> = (0..threads)
             .map(|index| thread::spawn(move || job.work(index as u32, threads as u32, chooser), 0))
@@ -53,6 +60,33 @@ impl Job {
     }
 
     fn work(&self, index: u32, threads: u32, chooser: &SchedClient) {
+        match &self.fixed {
+            Some(barrier) => self.work_together(threads, barrier),
+            None => self.work_on_what_it_has(index, threads, chooser),
+        }
+    }
+
+    fn work_together(&self, threads: u32, barrier: &sync::Barrier) {
+        while self.plan.load(Ordering::Acquire) == 0 {
+            let _ = sync::wait(&self.plan, 0, u64::MAX);
+        }
+        // Whoever decides after a round that the next is the last does that before he comes to its end, and so before anybody leaves it.
+        for round in 0.. {
+            compute(WORK / u64::from(threads));
+            let Ok(is_one) = barrier.wait() else { return };
+            if round >= self.last.load(Ordering::Acquire) {
+                return;
+            }
+            if is_one {
+                self.rounds.store(round + 1, Ordering::Relaxed);
+                if self.stop.load(Ordering::Relaxed) {
+                    self.last.store(round + 1, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    fn work_on_what_it_has(&self, index: u32, threads: u32, chooser: &SchedClient) {
         let mut round = 0;
         loop {
             let plan = self.plan.load(Ordering::Acquire);
@@ -128,30 +162,39 @@ pub fn run(report: &Report) -> Result<(), String> {
     let chooser = names::lookup("sched").and_then(|gate| SchedClient::bind_with_args(gate, 4096));
     let chooser: &'static SchedClient = Box::leak(Box::new(chooser.map_err(|e| format!("sched: {e}"))?));
     let outcome = WAYS.into_iter().try_for_each(|(way, name)| {
-        chooser.choose(name).and_then(|()| measure(report, way, chooser)).map_err(|e| format!("{way}: {e}"))
+        let kinds = [false, true].into_iter();
+        let measured =
+            chooser.choose(name).and_then(|()| kinds.map(|fixed| measure(report, way, fixed, chooser)).collect());
+        measured.map_err(|e| format!("{way}: {e}"))
     });
     chooser.choose("none").map_err(|e| format!("none: {e}"))?;
     outcome
 }
 
-fn measure(report: &Report, way: &str, chooser: &'static SchedClient) -> Result<(), Error> {
-    let first = rounds(&[1], chooser)?;
-    let second = rounds(&[2], chooser)?;
-    let both = rounds(&[1, 2], chooser)?;
-    let case = |case| Case { case, way, bytes: 0 };
+fn measure(report: &Report, way: &str, is_fixed: bool, chooser: &'static SchedClient) -> Result<(), Error> {
+    let first = rounds(&[1], is_fixed, chooser)?;
+    let second = rounds(&[2], is_fixed, chooser)?;
+    let both = rounds(&[1, 2], is_fixed, chooser)?;
+    let kinds = if is_fixed {
+        ["alone-fixed", "side-by-side-fixed", "side-by-side-least-fixed", "kept-fixed"]
+    } else {
+        ["alone", "side-by-side", "side-by-side-least", "kept"]
+    };
+    let [of_one, of_both, of_the_least, kept] = kinds.map(|case| Case { case, way, bytes: 0 });
     // Each alone has all processors for the whole time; both at once have them for the same time, together.
     let alone = first[0].midpoint(second[0]);
-    report.count(case("alone"), "rounds", alone);
-    report.count(case("side-by-side"), "rounds", both.iter().sum());
-    report.count(case("side-by-side-least"), "rounds", both.iter().copied().min().unwrap_or(0));
-    report.count(case("kept"), "permille", 1000 * both.iter().sum::<u64>() / alone.max(1));
+    report.count(of_one, "rounds", alone);
+    report.count(of_both, "rounds", both.iter().sum());
+    report.count(of_the_least, "rounds", both.iter().copied().min().unwrap_or(0));
+    report.count(kept, "permille", 1000 * both.iter().sum::<u64>() / alone.max(1));
     Ok(())
 }
 
 /// How many rounds these jobs do, at the same time, in the window.
-fn rounds(jobs: &[u64], chooser: &'static SchedClient) -> Result<Vec<u64>, Error> {
+fn rounds(jobs: &[u64], is_fixed: bool, chooser: &'static SchedClient) -> Result<Vec<u64>, Error> {
     let threads = task::processors().count();
-    let running: Vec<Running> = jobs.iter().map(|job| Job::start(*job, threads, chooser)).collect::<Result<_, _>>()?;
+    let running: Vec<Running> =
+        jobs.iter().map(|job| Job::start(*job, threads, is_fixed, chooser)).collect::<Result<_, _>>()?;
     for one in &running {
         for thread in &one.threads {
             match chooser.join(thread.number(), one.job.number) {

@@ -4,10 +4,15 @@
 
 extern crate alloc;
 
+mod seen;
+
+pub use seen::Seen;
+
 use abi::refusal::Object;
 use abi::rights::{ACL_MAX, ANY_TEXT, principal};
 use abi::{AclEntry, Error, Rights};
 use alloc::vec::Vec;
+use seen::Changes;
 
 /// Who acts: the identity that goes with every access, call and message (architecture, section 14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +111,8 @@ pub struct Acl {
     entries: Vec<AclEntry>,
     /// Who was last found to have which rights, since the list changed; see [`Acl::check_again`].
     last: Option<(Subject, Rights)>,
-    /// Counts what may have changed it.
-    changes: u64,
+    /// Of what may have changed it, or what else its section is.
+    changes: Changes,
 }
 
 /// What they allow is the same.
@@ -127,7 +132,7 @@ fn key(entry: &AclEntry) -> (u32, u64, u64) {
 impl Acl {
     /// A list without entries: nobody has any right.
     pub const fn new() -> Acl {
-        Acl { entries: Vec::new(), last: None, changes: 0 }
+        Acl { entries: Vec::new(), last: None, changes: Changes::new() }
     }
 
     /// A list of one entry, which the caller knows to be valid. (An invalid one gives no rights.)
@@ -178,7 +183,17 @@ impl Acl {
     #[must_use]
     #[inline(always)]
     pub fn changes(&self) -> u64 {
-        self.changes
+        self.changes.count()
+    }
+
+    /// Its section has another length, or is to go: what was asked before does not hold any more.
+    pub fn changed(&mut self) {
+        self.changes.bump();
+    }
+
+    /// What it says now, for who asks later whether it still does.
+    pub fn seen(&mut self) -> Seen {
+        self.changes.seen()
     }
 
     /// Refuses a subject that has none of `enough`, each of which would do; `named` is the one to ask for.
@@ -213,7 +228,7 @@ impl Acl {
     /// Does what was checked, on the list that it was checked on and that has not changed since.
     pub fn apply(&mut self, plan: Plan) -> Change {
         self.last = None;
-        self.changes += 1;
+        self.changes.bump();
         let entry = plan.entry;
         let position = self.position(&entry);
         let before = position.map_or(0, |at| self.entries[at].rights);
@@ -244,7 +259,7 @@ impl Acl {
     /// Drops the entries that name a text which is no more, before another one may lie at its address.
     pub fn forget_text(&mut self, text: u64) -> Change {
         self.last = None;
-        self.changes += 1;
+        self.changes.bump();
         let before = self.entries.len();
         self.entries.retain(|entry| entry.text != text);
         if self.entries.len() == before { Change::Same } else { Change::Shrank }

@@ -241,3 +241,28 @@ proptest! {
         prop_assert_eq!(acl.forget_text(text), Change::Same);
     }
 }
+
+#[test]
+fn who_has_seen_a_list_hears_of_its_changes() {
+    let everybody = |rights| entry(principal::ANY, 0, ANY_TEXT, rights);
+    let mut acl = Acl::with(everybody(Rights::READ));
+    let seen = acl.seen();
+    assert!(seen.is_as_before() && acl.seen().is_as_before(), "nothing has changed");
+    let copy = acl.clone();
+    drop(copy);
+    assert!(seen.is_as_before(), "the end of a copy is no change");
+    let ways: [fn(&mut Acl); 3] = [
+        |acl| _ = acl.set(&AclEntry { rights: Rights::WRITE.bits(), ..acl.entries()[0] }),
+        |acl| _ = acl.forget_text(1),
+        Acl::changed,
+    ];
+    for change in ways {
+        let before = acl.seen();
+        change(&mut acl);
+        assert!(!before.is_as_before() && !seen.is_as_before());
+        assert!(acl.seen().is_as_before());
+    }
+    let last = acl.seen();
+    drop(acl);
+    assert!(!last.is_as_before(), "a list that is gone says nothing");
+}

@@ -86,6 +86,8 @@ pub struct Counters {
     pub apic: AtomicU64,
     pub online: AtomicU64,
     pub heap_used: AtomicU64,
+    pub messages: AtomicU64,
+    pub operations: AtomicU64,
 }
 
 /// Adds to a counter that only this processor writes.
@@ -124,6 +126,8 @@ impl Counters {
             apic: ZERO,
             online: ZERO,
             heap_used: ZERO,
+            messages: ZERO,
+            operations: ZERO,
         }
     };
 
@@ -157,6 +161,7 @@ const _: () = {
         offset_of!(Counters, stops) == offset_of!(Counts, stops)
             && offset_of!(Counters, online) == offset_of!(Counts, online)
             && offset_of!(Counters, heap_used) == offset_of!(Counts, heap_used)
+            && offset_of!(Counters, operations) == offset_of!(Counts, operations)
     );
 };
 

@@ -9,7 +9,7 @@ use abi::gate::PASSED_FOR_WRITING;
 use abi::layout::WINDOW_END;
 use abi::section::kind;
 use abi::{Error, Rights};
-use alloc::sync::{Arc, Weak};
+use acl::Seen;
 
 /// Addresses and lengths of what is passed; an empty one says nothing.
 pub type Ranges = [(u64, u64); 3];
@@ -42,11 +42,10 @@ impl Call {
 }
 
 struct Known {
-    section: Weak<Section>,
+    /// The section's list, and that it was as long.
+    seen: Seen,
     base: u64,
-    reserve: u64,
-    /// Of the section's list.
-    changes: u64,
+    len: u64,
     both_may: Rights,
 }
 
@@ -56,14 +55,10 @@ fn asked(len: u64) -> (u64, Rights) {
 }
 
 impl Known {
-    /// How long the section is, if nothing has changed there; otherwise 0. Nothing is waited for: the thread's lock is held, and who has the section's
-    /// may want that.
     #[inline(always)]
-    fn len(&self) -> u64 {
-        let Some(section) = self.section.upgrade() else { return 0 };
-        let Some(state) = section.state.try_lock() else { return 0 };
-        let as_before = state.acl.changes() == self.changes && !state.deleted && section.kind() != kind::TEXT;
-        if as_before { state.len } else { 0 }
+    fn allows(&self, address: u64, len: u64, rights: Rights) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset <= self.len && len <= self.len - offset && self.both_may.contains(rights) && self.seen.is_as_before()
     }
 }
 
@@ -74,20 +69,9 @@ pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
     if Call::on_top(inner).is_none_or(|call| call != passed.call) {
         return false;
     }
-    // Of each section once, however many of the ranges lie there.
-    let mut lens = [None; KEPT];
     ranges.iter().all(|(address, len)| {
         let (len, rights) = asked(*len);
-        let allows = |(known, there): (&Option<Known>, &mut Option<u64>)| {
-            let Some(known) = known else { return false };
-            let offset = address.wrapping_sub(known.base);
-            if offset >= known.reserve || !known.both_may.contains(rights) {
-                return false;
-            }
-            let end = offset.checked_add(len);
-            end.is_some_and(|end| end <= *there.get_or_insert_with(|| known.len()))
-        };
-        len == 0 || passed.sections.iter().zip(&mut lens).any(allows)
+        len == 0 || passed.sections.iter().flatten().any(|known| known.allows(*address, len, rights))
     })
 }
 
@@ -133,15 +117,12 @@ fn known(callee: &Domain, caller: &Domain, address: u64, len: u64) -> Option<Kno
         return None;
     }
     let section = Section::find(address)?;
-    if address - section.base + len > section.reserve || section.kind() == kind::TEXT {
+    if address - section.base + len > section.reserve {
         return None;
     }
-    let state = section.state.lock();
-    Some(Known {
-        section: Arc::downgrade(&section),
-        base: section.base,
-        reserve: section.reserve,
-        changes: state.acl.changes(),
-        both_may: state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject),
-    })
+    let mut state = section.state.lock();
+    let both_may = state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject);
+    // Once it goes its list says nothing more, and nobody is told of it either.
+    let found = Known { seen: state.acl.seen(), base: section.base, len: state.len, both_may };
+    (!state.deleted && section.kind() != kind::TEXT).then_some(found)
 }

@@ -3,7 +3,7 @@
 use super::{account, pool, with};
 use crate::domain::Domain;
 use crate::machine::machine;
-use crate::processor::here;
+use crate::processor::{count, here};
 use crate::section::Section;
 use crate::thread::Thread;
 use abi::task::USER_SYSTEM;
@@ -46,7 +46,11 @@ impl Bound {
     /// # Errors
     /// `NotFound`: that post is gone.
     pub fn notify(&self) -> Result<Option<Woken>, Error> {
-        self.notice.as_ref().map_or(Err(Error::NotFound), |notice| pool().notify(notice))
+        let came = self.notice.as_ref().map_or(Err(Error::NotFound), |notice| pool().notify(notice));
+        if came.is_ok() {
+            count(&here().counters.messages);
+        }
+        came
     }
 
     pub fn is_of_another(&self, domain: &Domain) -> bool {

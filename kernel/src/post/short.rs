@@ -4,7 +4,7 @@
 use super::doze::{self, Doze};
 use super::{Part, WORDS, fail, limit, loan, may_receive, pool, put_by, say, show, wake};
 use crate::machine::machine;
-use crate::processor::{Processor, copied, here};
+use crate::processor::{Processor, copied, count, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
@@ -76,6 +76,7 @@ impl Hands for Carrier<'_> {
             };
             say(self.frame, &by.sender());
             self.frame.rdx = self.head & !HEAD_POST | u64::from(post) << 32;
+            count(&here().counters.messages);
         }
         self.next.is_some()
     }
@@ -86,6 +87,7 @@ impl Hands for Carrier<'_> {
 
     fn written(&self) {
         copied(WORDS);
+        count(&here().counters.messages);
     }
 
     /// Its registers are loaded from there, if the caller goes on by the short way.

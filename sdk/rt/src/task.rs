@@ -175,6 +175,8 @@ pub fn processors() -> impl Iterator<Item = info::Processor> {
         events: c.events,
         left_flags: c.left_flags,
         barriers: c.barriers,
+        messages: c.messages,
+        operations: c.operations,
         stops: c.stops,
     })
 }

@@ -114,8 +114,21 @@ fn keys(io: &mut Io) -> Result<(), Error> {
 
 pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
     let mut table = Table::new(
-        &["cpu", "thread", "entries", "calls", "switches", "views", "faults", "interrupts", "shootdowns", "idle"],
-        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+        &[
+            "cpu",
+            "thread",
+            "entries",
+            "calls",
+            "switches",
+            "views",
+            "faults",
+            "interrupts",
+            "shootdowns",
+            "messages",
+            "operations",
+            "idle",
+        ],
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
     );
     let mut features = 0;
     for p in task::processors() {
@@ -131,6 +144,8 @@ pub fn cpus(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
             count(p.faults),
             count(p.interrupts),
             count(p.shootdowns),
+            count(p.messages),
+            count(p.operations),
             time(p.idle),
         ]);
     }

@@ -13,18 +13,18 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
-use musubi::Rights;
 use musubi::abi::calls::stub;
 use musubi::abi::info::feature;
 use musubi::abi::info::layout::{Head, Key, MAGIC, VERSION, life, table};
-use musubi::abi::layout::PAGE;
-use musubi::abi::post::SEVERAL_MAX;
+use musubi::abi::layout::{GRANULE, PAGE};
+use musubi::abi::post::{Body, SEVERAL_MAX};
 use musubi::abi::rights::{AclEntry, principal};
 use musubi::abi::task::{USER_SYSTEM, cause, exit, state};
 use musubi::command::Command;
 use musubi::rt::info::{self, Info};
-use musubi::rt::post::{self, Post, receive_of};
-use musubi::rt::{Trap, section, task, thread, time};
+use musubi::rt::post::{self, FOR_EVER, Post, receive_of};
+use musubi::rt::{Trap, mbcf, section, task, thread, time};
+use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("info_has_a_head", head),
@@ -33,6 +33,7 @@ pub const CHECKS: &[Check] = &[
     ("another_users_info_is_closed", closed),
     ("info_says_what_calls_say", the_same),
     ("processors_count", processors),
+    ("messages_and_operations_are_counted", messages),
     ("threads_are_seen", threads),
     ("a_killed_tasks_record_goes", goes),
     ("sections_are_seen", sections),
@@ -158,6 +159,56 @@ fn processors() -> Outcome {
     let passed = all()?.now() - now;
     holds!(passed >= 20_000_000, "20 ms by the kernel are {passed} ns by what is read");
     Ok(())
+}
+
+/// Each once, however it goes: to who waits, or into the pool and out of it; what is refused not at all. (The system's servers have some of
+/// their own meanwhile.)
+fn messages() -> Outcome {
+    const TIMES: u64 = 1000;
+    let counts = || task::processors().fold([0, 0], |sum, one| [sum[0] + one.messages, sum[1] + one.operations]);
+    let counted = |what: &dyn Fn() -> Result<(), Error>| {
+        let before = counts();
+        (0..TIMES).try_for_each(|_| what()).map_err(doing("a round"))?;
+        let now = counts();
+        Ok::<_, String>([now[0] - before[0], now[1] - before[1]])
+    };
+    let is = |count: u64, times: u64, what: &str| {
+        let wanted = times * TIMES..=times * TIMES + TIMES / 2;
+        if wanted.contains(&count) { Ok(()) } else { Err(format!("{count} of {}: {what}", times * TIMES)) }
+    };
+    let post = Post::any().map_err(doing("getting a post"))?;
+    let asked = Post::any().map_err(doing("getting a post"))?;
+    let own = counted(&|| post.send(1, [0; 6], None).and_then(|()| post.receive(0).map(drop)))?;
+    is(own[0], 1, "messages to oneself")?;
+    is(own[1], 0, "operations meanwhile")?;
+    let many = counted(&|| {
+        post.send_copies(&Body::default(), 3).and_then(|_| (0..3).try_for_each(|_| post.receive(0).map(drop)))
+    })?;
+    is(many[0], 3, "copies to oneself")?;
+    let server = thread::spawn(
+        move || {
+            let mut next = asked.receive(FOR_EVER);
+            while let Ok(message) = next
+                && message.op != 0
+            {
+                next = post::answer_and_receive(message.back, 0, message.words, asked, FOR_EVER);
+            }
+        },
+        0,
+    )
+    .map_err(doing("thread"))?;
+    let questions = counted(&|| asked.ask(1, [0; 6], FOR_EVER).map(drop))?;
+    is(questions[0], 2, "questions and their answers")?;
+    asked.send(0, [0; 6], None).map_err(doing("the last"))?;
+    server.join().map_err(doing("join"))?;
+
+    let base = data(PAGE).map_err(doing("create"))?.base();
+    let added = counted(&|| mbcf::add(base, 1).map(drop))?;
+    is(added[1], 1, "memory operations")?;
+    is(added[0], 0, "messages meanwhile")?;
+    let refused = counted(&|| mbcf::add(base + 2 * GRANULE, 1).map_or(Ok(()), |_| Err(Error::Faulted)))?;
+    is(refused[1], 0, "refused operations")?;
+    [post, asked].iter().try_for_each(|one| one.free(false)).map_err(doing("freeing posts"))
 }
 
 /// What is seen of a thread, sooner or later.

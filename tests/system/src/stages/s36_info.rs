@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
                 "threads_are_seen",
                 "a_killed_tasks_record_goes",
                 "sections_are_seen",
+                "messages_and_operations_are_counted",
                 "posts_are_seen",
                 "receivers_are_seen",
                 "keys_are_seen",

@@ -286,4 +286,7 @@ fn jobs_lose_little(out: &str) -> bool {
         && kept >= 900
         && least * 5 >= both * 2
         && value("kept", "in-turn").is_some_and(|kept| kept < 900)
+        // Of jobs that have always as many threads, wherever they may run.
+        && value("kept-fixed", "gang").is_some_and(|kept| kept >= 900)
+        && value("alone-fixed", "gang").zip(value("alone-fixed", "in-turn")).is_some_and(|(gang, in_turn)| gang * 100 >= in_turn * 95)
 }

@@ -3,6 +3,23 @@
 
 use crate::case::{Case, checks, sh};
 
+/// A little of what depends on how many processors there are.
+fn in_short(name: &'static str, cpus: u32) -> Case {
+    let line = "check races key_of_another_kept_open text_goes_while_threads_cross killed_between_programs \
+                && check loans lent_memory_on_a_strangers_thread && check returns return_address_changed_meanwhile \
+                && check addresses addresses_of_a_call_that_waits addresses_of_a_line";
+    sh(name, line).cpus(cpus).timeout(600).out_has(&[
+        // Without keys these two are skipped.
+        " key_of_another_kept_open",
+        " return_address_changed_meanwhile",
+        "ok text_goes_while_threads_cross",
+        "ok killed_between_programs",
+        "ok lent_memory_on_a_strangers_thread",
+        "ok addresses_of_a_call_that_waits",
+        "ok addresses_of_a_line",
+    ])
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         checks(
@@ -204,6 +221,11 @@ pub fn cases() -> Vec<Case> {
             "ok stopped_in_calls_in_calls",
             "ok lent_memory_on_a_strangers_thread",
         ]),
+        // On 1, 2, 4 and 8: all others.
+        in_short("in_short_on_three", 3),
+        in_short("in_short_on_five", 5),
+        in_short("in_short_on_six", 6),
+        in_short("in_short_on_seven", 7),
         // A program for Linux may hold any instruction, and finds the gate at the same place.
         // (Without keys there is no such instruction.)
         linux("linux_opens_the_gate", &[OPEN_ALL, &STORE_AT_HEAD, EXIT_7])
