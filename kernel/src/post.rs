@@ -213,8 +213,7 @@ impl Hands for Registered<'_> {
     }
 
     fn written(&self) {
-        copied(WORDS);
-        count(&here().counters.messages);
+        kept();
     }
 
     fn show(&mut self, _: Lies, letter: &Letter) {
@@ -224,6 +223,13 @@ impl Hands for Registered<'_> {
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
         may_receive(post, &by.sender().subject(by.original()))
     }
+}
+
+/// A message was written down, where it lies until it is received.
+#[inline(always)]
+fn kept() {
+    copied(WORDS);
+    count(&here().counters.messages);
 }
 
 /// A message to where the kernel proper has its receiver's registers.
@@ -274,6 +280,7 @@ pub fn send(thread: &Arc<Thread>, d: &Domain, post: u64, back: u64) -> Result<u6
         }
     };
     let woken = with(thread, d, &[(post, Rights::CALL)], |by, permits| pool().send(&permits[0], by, &body, back))?;
+    kept();
     woken.into_iter().for_each(wake);
     Ok(0)
 }
@@ -298,7 +305,7 @@ pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: 
     });
     woken.into_iter().for_each(wake);
     let sent = sent.map(u64::from);
-    (0..*sent.as_ref().unwrap_or(&0)).for_each(|_| copied(WORDS));
+    (0..*sent.as_ref().unwrap_or(&0)).for_each(|_| kept());
     sent
 }
 
@@ -335,6 +342,7 @@ pub fn answer_question(thread: Saved<'_>, d: &Domain, question: u64, at: u64, ti
     if at == 0 {
         let woken = with(&thread, d, &[], |by, _| pool().answer(question, by, &body));
         return thread.answer(woken.map(|woken| {
+            kept();
             wake(woken);
             0
         }));
@@ -347,7 +355,10 @@ pub fn answer_question(thread: Saved<'_>, d: &Domain, question: u64, at: u64, ti
         // If the list changes meanwhile, this is done once more, and the answer was given.
         if !answered {
             match pool().answer(question, by, &body) {
-                Ok(woken) => hands.wake(woken),
+                Ok(woken) => {
+                    kept();
+                    hands.wake(woken);
+                }
                 Err(error) => return Step::Refused(error),
             }
             answered = true;

@@ -2,7 +2,7 @@
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
 use super::doze::{self, Doze};
-use super::{Part, WORDS, fail, limit, loan, may_receive, pool, put_by, say, show, wake};
+use super::{Part, fail, kept, limit, loan, may_receive, pool, put_by, say, show, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, copied, count, here};
 use crate::saved::Saved;
@@ -86,8 +86,7 @@ impl Hands for Carrier<'_> {
     }
 
     fn written(&self) {
-        copied(WORDS);
-        count(&here().counters.messages);
+        kept();
     }
 
     /// Its registers are loaded from there, if the caller goes on by the short way.
