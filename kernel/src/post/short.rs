@@ -4,7 +4,7 @@
 use super::doze::{self, Doze};
 use super::{Part, fail, kept, limit, loan, may_receive, pool, put_by, say, show, wake};
 use crate::machine::machine;
-use crate::processor::{Processor, copied, count, here};
+use crate::processor::{Processor, count, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
