@@ -2,7 +2,7 @@
 
 use crate::Workspace;
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,17 @@ impl Edit {
 }
 
 impl Workspace {
-    /// A copy with this edit and no other. There is one such folder: who wants the next one is done with this one. What was compiled for the one
+    /// A copy with these edits, each of a file of its own, and no others. There is one such folder: who wants the next one is done with this one. What was compiled for the one
     /// before and is the same is not compiled again.
-    pub fn edited(&self, edit: &Edit) -> Result<Workspace> {
+    pub fn edited(&self, edits: &[&Edit]) -> Result<Workspace> {
         let copy = Workspace { top: self.results()?.join("edited"), ..self.clone() };
-        let path = self.top.join(edit.file);
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let text = edit.apply(&text)?;
+        let mut edited = BTreeMap::new();
+        for edit in edits {
+            let path = self.top.join(edit.file);
+            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let other = edited.insert(Path::new(edit.file), edit.apply(&text)?);
+            ensure!(other.is_none(), "two edits of {}", edit.file);
+        }
         let mut files = BTreeSet::new();
         collect(&self.top, Path::new(""), &mut files)?;
         let mut before = BTreeSet::new();
@@ -43,9 +47,9 @@ impl Workspace {
             fs::remove_file(copy.top.join(gone)).with_context(|| gone.display().to_string())?;
         }
         for file in files {
-            let bytes = match file == Path::new(edit.file) {
-                true => text.clone().into_bytes(),
-                false => fs::read(self.top.join(&file)).with_context(|| file.display().to_string())?,
+            let bytes = match edited.remove(file.as_path()) {
+                Some(text) => text.into_bytes(),
+                None => fs::read(self.top.join(&file)).with_context(|| file.display().to_string())?,
             };
             let to = copy.top.join(&file);
             // What is the same stays as old as it is.
@@ -94,7 +98,7 @@ mod tests {
         }
         let (first, second) =
             (Edit { file: "core/a.rs", from: "two", to: "three" }, Edit { file: "core/b.rs", from: "one", to: "" });
-        let copy = workspace(top).edited(&first).unwrap();
+        let copy = workspace(top).edited(&[&first]).unwrap();
         let read = |file: &str| fs::read_to_string(copy.top().join(file)).unwrap();
         let time = |file: &str| fs::metadata(copy.top().join(file)).unwrap().modified().unwrap();
         assert_eq!((read("core/a.rs").as_str(), read("core/b.rs").as_str()), ("one three", "one two"));
@@ -102,10 +106,10 @@ mod tests {
 
         fs::write(top.join("core/c.rs"), "").unwrap();
         let old = time("core/b.rs");
-        workspace(top).edited(&first).unwrap();
+        workspace(top).edited(&[&first]).unwrap();
         assert_eq!(time("core/b.rs"), old);
         fs::remove_file(top.join("core/c.rs")).unwrap();
-        workspace(top).edited(&second).unwrap();
+        workspace(top).edited(&[&second]).unwrap();
         assert_eq!((read("core/a.rs").as_str(), read("core/b.rs").as_str()), ("one two", " two"));
         assert!(!copy.top().join("core/c.rs").exists());
     }

@@ -18,6 +18,8 @@ pub mod kind {
     pub const DUMP_AND_DONE: u64 = 3;
     /// Stores at `w0` with its first instruction, and returns.
     pub const STORE_FIRST: u64 = 4;
+    /// Values: what it finds by FS and by GS at `w0`.
+    pub const BY_SEGMENTS: u64 = 5;
 }
 
 /// What the kernel is to hand to raw gates.
@@ -48,6 +50,7 @@ pub fn raw(which: u64) -> u64 {
         }
         kind::OTHER_RETURN => other_return as *const () as u64,
         kind::STORE_FIRST => store_first as *const () as u64,
+        kind::BY_SEGMENTS => by_segments as *const () as u64,
         _ => spoil_and_fault as *const () as u64,
     }
 }
@@ -71,6 +74,11 @@ pub struct Seen {
 }
 
 const _: () = assert!(core::mem::offset_of!(Seen, mmx) == 640 && core::mem::offset_of!(Seen, flags) == 720);
+
+#[unsafe(naked)]
+extern "C" fn by_segments() {
+    naked_asm!("mov rax, fs:[rdi]", "mov rdx, gs:[rdi]", "jmp [rbx + {back}]", back = const core::mem::offset_of!(Record, back))
+}
 
 #[unsafe(naked)]
 extern "C" fn other_return() {

@@ -8,6 +8,7 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::frame::Frame;
+use musubi::abi::gate::GATE_BASE;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::section::{flag, kind};
@@ -19,6 +20,8 @@ use musubi::{Error, processes};
 pub const CHECKS: &[Check] = &[
     ("two_addresses_of_a_page", || by_two_addresses(true)),
     ("two_addresses_and_another_program", || by_two_addresses(false)),
+    ("what_a_personality_finds_by_fs", by_segments),
+    ("no_window_reaches_the_gate", at_the_gate),
 ];
 
 /// In the window: its code, and two pages of the section from its second on.
@@ -175,8 +178,58 @@ fn perform(step: Step) -> Result<(), Error> {
     }
 }
 
+static WORDS: [AtomicU64; 2] = [AtomicU64::new(1), AtomicU64::new(2)];
+static BY_SEGMENTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+#[unsafe(naked)]
+extern "C" fn by_fs(at: u64) -> u64 {
+    naked_asm!("mov rax, fs:[rdi]", "ret")
+}
+
+#[unsafe(naked)]
+extern "C" fn by_gs(at: u64) -> u64 {
+    naked_asm!("mov rax, gs:[rdi]", "ret")
+}
+
+/// A program in a window chooses both bases; its personality, which it calls, finds by them what it finds without (pitfalls, H5).
+fn by_segments() -> Outcome {
+    begin().map_err(doing("setting it up"))?;
+    ask(NOTHING, 0, false)?;
+    same!([get(&BY_SEGMENTS[0]), get(&BY_SEGMENTS[1])], [1, 1], "the word at an address, by FS and by GS");
+    end()
+}
+
+/// The window ends where the gate begins: a personality that could map there would choose what its program's threads have for frames, and
+/// whose (pitfalls, H2).
+fn at_the_gate() -> Outcome {
+    begin().map_err(doing("setting it up"))?;
+    let usual = u64::from((Rights::READ | Rights::WRITE).bits());
+    let (task, base) = (get(&TASK), get(&BASE));
+    for at in [GATE_BASE, GATE_BASE + (1 << 30) + PAGE, GATE_BASE - PAGE] {
+        let tried = [
+            stub::window_map(&Trap, task, at, base, 0, 2 * PAGE, usual),
+            stub::window_unmap(&Trap, task, at, 2 * PAGE),
+            stub::window_protect(&Trap, task, at, 2 * PAGE, usual),
+        ];
+        same!(tried, [Err(Error::BadAddress); 3], "mapped, unmapped, protected: {at:#x}");
+    }
+    // The program's thread is well.
+    same!(ask(NOTHING, 0, false)?[..4], [0; 4], "afterwards");
+    end()
+}
+
+/// Of the program.
+fn end() -> Outcome {
+    set(&DOES, END);
+    ASKED.fetch_add(1, Ordering::SeqCst);
+    processes::collect(get(&TASK), 20_000_000_000).map(drop).map_err(doing("the program's end"))
+}
+
 /// The personality, on the program's thread.
 extern "C" fn upcall(_: &mut Frame) -> ! {
+    let words = WORDS.as_ptr() as u64;
+    set(&BY_SEGMENTS[0], by_fs(words));
+    set(&BY_SEGMENTS[1], by_gs(words));
     let mut seen = 0;
     // First in the window: by one address nothing is known of the other.
     let _ = load(AT);
@@ -252,9 +305,7 @@ fn by_two_addresses(itself: bool) -> Outcome {
             same!(found[4], if keeps { value } else { 0 }, "{step:?}: what is there");
         }
     }
-    set(&DOES, END);
-    ASKED.fetch_add(1, Ordering::SeqCst);
-    processes::collect(get(&TASK), 20_000_000_000).map(drop).map_err(doing("the program's end"))
+    end()
 }
 
 fn begin() -> Result<(), Error> {
@@ -274,6 +325,7 @@ fn begin() -> Result<(), Error> {
     let protection = u64::from((Rights::READ | Rights::EXECUTE).bits());
     stub::window_map(&Trap, task, CODE, text, 0, PAGE, protection)?;
     map(Rights::READ | Rights::WRITE)?;
-    let frame = Frame { rip: CODE, ..Frame::default() };
+    // Bases that move what is found by them.
+    let frame = Frame { rip: CODE, fs_base: 8, gs_base: 8, ..Frame::default() };
     stub::foreign_start(&Trap, task, &raw const frame as u64).map(drop)
 }

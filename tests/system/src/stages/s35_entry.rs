@@ -108,7 +108,17 @@ pub fn cases() -> Vec<Case> {
             .timeout(240),
         // Pagers give back what somebody else takes, then he is told that there is no more; what they keep is whole, and in the end all
         // is free again. One of them never answers, and holds nobody up for long.
-        checks("window", "check window", &["two_addresses_of_a_page", "two_addresses_and_another_program"]).matrix(),
+        checks(
+            "window",
+            "check window",
+            &[
+                "two_addresses_of_a_page",
+                "two_addresses_and_another_program",
+                "what_a_personality_finds_by_fs",
+                "no_window_reaches_the_gate",
+            ],
+        )
+        .matrix(),
         sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).cpus(2),
         // Whoever is registered is asked by the next memory server, too.
         sh("the_next_memory_server_knows_pagers", NEXT_SERVER).mem("96M").out_check(next_asked).err_any().timeout(400),

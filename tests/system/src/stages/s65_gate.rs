@@ -1,7 +1,7 @@
 //! Attacks on the gate, on keys, and on who is between two programs (docs/decisions/0006). From within: see `attacks` in
 //! `tests/guest/check`. Each is named for what it tries, and would succeed if one rule were not kept.
 
-use crate::case::{Case, checks, sh};
+use crate::case::{Case, File, checks, sh};
 
 /// A little of what depends on how many processors there are.
 fn in_short(name: &'static str, cpus: u32) -> Case {
@@ -74,8 +74,12 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        checks("segments", "check segments", &["calls_with_segments_of_ones_own", "segments_that_are_not_to_be_had"])
-            .matrix(),
+        checks(
+            "segments",
+            "check segments",
+            &["calls_with_segments_of_ones_own", "segments_that_are_not_to_be_had", "callees_memory_by_fs"],
+        )
+        .matrix(),
         checks(
             "code",
             "check code",
@@ -233,12 +237,7 @@ pub fn cases() -> Vec<Case> {
             .status_without_keys(132)
             .matrix(),
         linux("linux_jumps_into_the_gate", &[JUMP_TO_DONE]).status(139).matrix(),
-        // Calls of Linux with the numbers of the kernel's own that have a short way: access, getpeername, ptrace, getuid.
-        linux(
-            "linux_calls_of_the_same_numbers",
-            &[&calls_keep_registers(&[0x15, 0x34, 0x65, 0x66, 0x81, 0x83, 0x84, 0x85]), EXIT_0],
-        )
-        .matrix(),
+        linux("linux_calls_of_the_same_numbers", &[&calls_keep_registers(&SHORT), EXIT_0]).matrix(),
     ]
 }
 
@@ -280,6 +279,22 @@ fn calls_keep_registers(numbers: &[u8]) -> Vec<u8> {
         }
     }
     code
+}
+
+/// Of calls of the kernel's own that have a short way; of Linux they are access, getpeername, ptrace, getuid and others.
+const SHORT: [u8; 8] = [0x15, 0x34, 0x65, 0x66, 0x81, 0x83, 0x84, 0x85];
+
+/// The programs of two of these, for `/tmp/attack`.
+pub fn opens_the_gate() -> Vec<File> {
+    attack(&[OPEN_ALL, &STORE_AT_HEAD, EXIT_7])
+}
+
+pub fn calls_of_the_same_numbers() -> Vec<File> {
+    attack(&[&calls_keep_registers(&SHORT), EXIT_0])
+}
+
+fn attack(code: &[&[u8]]) -> Vec<File> {
+    vec![File::Made { guest: "/tmp/attack", data: elf(&code.concat()), executable: true }]
 }
 
 /// Runs this code as a program for Linux.

@@ -57,7 +57,15 @@ const SETS: u64 = 12;
 /// With this one the jumper's own procedure stores, if it is called with rights of the jump's; so does a plain call of a server's.
 const STORES: u64 = 10;
 
+/// None of them: what a server's entry takes for a call, by a record of its own (which is where the victim's word is otherwise).
+const CALLS: u64 = SETS;
+
 fn registers(set: u64, victim: u64, own: u64) -> Registers {
+    if set == CALLS {
+        let mut all: Registers = [0; 17];
+        (all[1], all[5], all[16]) = (victim, op::GET, 0x202);
+        return all;
+    }
     // A jump may end where the last call came back to; then this is called with anything.
     let set = set % SETS;
     let forged = forge((set % 2) as usize);
@@ -254,7 +262,7 @@ fn index_beyond() -> Outcome {
 fn servers_code() -> Outcome {
     let scene = Scene::set()?;
     let attacker = Peer::start()?;
-    let entry = ask(&scene.victim, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("entry"))?[0];
+    let [entry, record] = ask(&scene.victim, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("entry"))?;
     if has_keys(&attacker.bound) {
         holds!(section::may(entry, 1, musubi::Rights::EXECUTE, section::Who::Own), "nobody may execute the victim");
     }
@@ -265,6 +273,8 @@ fn servers_code() -> Outcome {
             not_told(&attacker, words, scene.secret, &format!("{to:#x} with registers {set}"))?;
         }
     }
+    let words = [op::JUMP, entry.wrapping_sub(GATE_BASE), CALLS, record, 0, 0];
+    not_told(&attacker, words, scene.secret, "a call at the entry")?;
     attacker.end()?;
     scene.end()
 }

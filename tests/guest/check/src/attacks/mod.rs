@@ -86,7 +86,19 @@ const FRAME: u64 = 32;
 /// A word between them that means nothing.
 const IN_STATE: u64 = TOP + 0x18;
 
-static SECRET: AtomicU64 = AtomicU64::new(0);
+/// A word alone in a page of zeroes: where a whole record is read from there, as by a kernel that is somebody's deputy, it is a good one.
+#[repr(align(4096))]
+struct Alone(AtomicU64);
+
+impl core::ops::Deref for Alone {
+    type Target = AtomicU64;
+
+    fn deref(&self) -> &AtomicU64 {
+        &self.0
+    }
+}
+
+static SECRET: Alone = Alone(AtomicU64::new(0));
 
 /// What a peer does for an [`op`].
 pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
@@ -180,6 +192,7 @@ pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
         "step-at-call" => state::step_at_a_call(at(0), at(1), at(2)),
         "step" => state::role(at(0)),
         "segments" => segments::role(at(0)),
+        "by-segments" => segments::chosen(at(0), at(1), at(2)),
         "code" => code::role(at(0), at(1), at(2)),
         "unclear" => code::unclear_for(at(0)),
         "touch" => races::touch(at(0), at(1), at(2)),
@@ -218,8 +231,12 @@ const EARNED: u64 = 10_000;
 
 /// Calls until the gate makes the calls by itself: who wants a key earns it by calls without.
 fn earn(peer: &Peer) -> Outcome {
+    earn_by(&peer.bound)
+}
+
+fn earn_by(bound: &Bound) -> Outcome {
     for _ in 0..EARNED {
-        let [_, at] = ask(peer, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("a call"))?;
+        let [_, at] = bound.call(0, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("a call"))?;
         if record(at).direct > 0 {
             return Ok(());
         }

@@ -85,6 +85,8 @@ fn until_it_changes() -> Outcome {
     asker.is_told(&[(one, 8), (two, 8), (three, 8)], true, "three")?;
     asker.is_told(&[(one, 8), (two, 8), (three + 2 * PAGE, 8)], false, "three, one of which is none")?;
 
+    // (The last questions have pushed it out.)
+    asker.is_told(&[(one, to_write(8))], true, "written once more")?;
     grant(one, READ)?;
     asker.is_told(&[(one, to_write(8))], false, "written, as only reading is allowed now")?;
     asker.is_told(&[(one, 8), (two, to_write(8))], true, "read")?;

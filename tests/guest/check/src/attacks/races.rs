@@ -5,7 +5,7 @@ use super::asm::{TOUCHED, VICTIM};
 use super::{Scene, ask, earn, has_keys, on_threads, op, without_keys};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer, own};
-use crate::report::{Check, Outcome, doing};
+use crate::report::{Check, Outcome, doing, in_time};
 use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::boxed::Box;
@@ -52,19 +52,31 @@ fn more_servers_than_keys() -> Outcome {
     static WRONG: AtomicU64 = AtomicU64::new(0);
     let all = servers(SERVERS)?;
     let before = evicted();
+    // Who may have another key by now, and who never had one: neither gets at what is another server's.
+    let keeps_out = move |scene: &Scene| {
+        all.iter().filter(|other| other.place != scene.place || other.secret != scene.secret).all(|other| {
+            let got = scene.victim.call(peer::op::PEEK, &[other.place]);
+            let is_denied = got == Err(Error::Faulted);
+            if !is_denied {
+                WRONG.store(got.map_or_else(Error::word, |_| u64::MAX), Ordering::SeqCst);
+            }
+            is_denied
+        })
+    };
     let right = move |thread: u64| {
         (0..2 * SERVERS).all(|round| {
             let scene = &all[(thread as usize * 7 + round) % SERVERS];
             // Long enough to earn a key now and then.
             let calls = if round % 5 == 0 { 400 } else { 3 };
-            (0..calls).all(|_| {
+            let all_good = (0..calls).all(|_| {
                 let got = scene.victim.call(op::GET, &[]);
                 let wrong = got != Ok(scene.secret);
                 if wrong {
                     WRONG.store(got.map_or_else(Error::word, |_| u64::MAX), Ordering::SeqCst);
                 }
                 !wrong
-            })
+            });
+            all_good && (calls < 400 || keeps_out(scene))
         })
     };
     let outcome = (on_threads(3, right)?, WRONG.load(Ordering::SeqCst));
@@ -79,16 +91,19 @@ fn more_servers_than_keys() -> Outcome {
 /// Lists name texts that never were, beside one that may: each page is there for that one, whatever keys it takes, and a server that reads
 /// it comes back.
 fn names_of_nobody() -> Outcome {
-    let scene = Scene::set()?;
+    let scene: &'static Scene = Box::leak(Box::new(Scene::set()?));
     for n in 1..=20u64 {
         let buffer = data(2 * PAGE).map_err(doing("create"))?.base();
         let of = |text| AclEntry { text, ..everybody(Rights::READ) };
         section::grant(buffer, &of(n * GRANULE)).map_err(doing("naming nobody"))?;
         section::grant(buffer, &of(scene.victim.text)).map_err(doing("naming the server"))?;
-        store(buffer, n);
-        same!(scene.victim.call(peer::op::PEEK, &[buffer]), Ok(n), "what the server reads");
-        same!(scene.victim.call(peer::op::PEEK, &[buffer + PAGE]), Ok(0), "what it reads first");
-        same!(load(buffer + PAGE), 0, "what lies there");
+        // An access for whose key another one has to give it up, and the other way round, would never be made.
+        let used = in_time(move || {
+            store(buffer, n);
+            let read = |at| scene.victim.call(peer::op::PEEK, &[at]);
+            [read(buffer), read(buffer + PAGE), Ok(load(buffer + PAGE))]
+        });
+        same!(used, Some([Ok(n), Ok(0), Ok(0)]), "what the server reads, what it reads first, and what lies there");
     }
     scene.victim.child.kill().map_err(doing("kill"))
 }
@@ -192,11 +207,16 @@ pub fn touch(gate: u64, code: u64, shut: u64) -> i32 {
     let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
     let Ok([_, place]) = bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]) else { return 3 };
     VICTIM.store(place, Ordering::SeqCst);
+    // The page is there for whoever is in the view.
+    let is_run = || bound.call(0, peer::six(peer::op::RUN, &[code])).is_ok_and(|values| values[0] == 0);
+    if !is_run() {
+        return 3;
+    }
     if shut != 0 && bound.call(0, [peer::op::OWN, own::BY_KERNEL, 0, 0, 0, 0]) != Ok([0, 0]) {
         return 4;
     }
     // Calls are made all the same.
-    if bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]) != Ok([0, place]) {
+    if !is_run() || bound.call(0, [op::PLACE, 0, 0, 0, 0, 0]) != Ok([0, place]) {
         return 5;
     }
     crate::memory::call(code);
@@ -259,7 +279,7 @@ fn text_goes() -> Outcome {
 
 /// A program with several threads, all of them between programs most of the time, is killed at any moment.
 fn killed_between() -> Outcome {
-    let scene = Scene::set()?;
+    let scene: &'static Scene = Box::leak(Box::new(Scene::set()?));
     let flags = data(PAGE).map_err(doing("create"))?.base();
     section::grant(flags, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     for round in 0..15u64 {
@@ -277,9 +297,13 @@ fn killed_between() -> Outcome {
         let exit = child.wait_for(20_000_000_000).map_err(doing("its end"))?;
         holds!(exit.kind == exit::KILLED, "{exit:x?}");
         scene.holds("after that")?;
+        // What the killed ones had in hand is whole, and nobody has kept the lock.
+        let is_whole = in_time(move || scene.victim.call(peer::op::OWN_SECTION, &[]).is_ok());
+        same!(is_whole, Some(true), "what the server's lock guards");
         same!(ask(&scene.victim, [peer::op::ADD, 0, 0, 0, 0, 0]).is_ok(), true, "a call");
     }
-    scene.end()
+    scene.holds("afterwards")?;
+    scene.victim.child.kill().map_err(doing("kill"))
 }
 
 /// The program that is killed: says at `flag` how many calls it has made.
@@ -288,7 +312,10 @@ pub fn cross(gate: u64, flag: u64) -> i32 {
     let bound: &'static Bound = Box::leak(Box::new(bound));
     let body = move || {
         loop {
-            if bound.call(0, [op::GET, 0, 0, 0, 0, 0]).is_ok() {
+            // Something that is half done for a moment, with a lock in hand.
+            if bound.call(0, peer::six(peer::op::OWN_SECTION, &[])).is_ok()
+                && bound.call(0, [op::GET, 0, 0, 0, 0, 0]).is_ok()
+            {
                 crate::memory::word(flag).fetch_add(1, Ordering::SeqCst);
             }
         }

@@ -1,7 +1,7 @@
 //! Returning without a call, twice, by another door than one came, to addresses that are none (pitfalls: H1, H2, H4, H12).
 
 use super::asm::{RETURN_AT, STACK, VICTIM, disorderly_return, landing, through};
-use super::{Scene, ask, ask_plainly, doors, earn, has_keys, op, without_keys};
+use super::{Scene, ask, ask_plainly, doors, earn, earn_by, has_keys, op, without_keys};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer};
 use crate::raw::{Seen, kind};
@@ -89,6 +89,10 @@ fn back_by_every_door() -> Outcome {
     let scene = Scene::set()?;
     let middle = Peer::start()?;
     let keys = has_keys(&scene.victim.bound);
+    if keys {
+        // Or the kernel would make the calls that the gate is to make.
+        earn(&scene.victim)?;
+    }
     let numbers = slot(scene.victim.bound.binding().number);
     for round in 0..3u64 {
         for door in doors() {
@@ -144,6 +148,9 @@ pub fn undone(gate: u64, which: u64) -> i32 {
             let tags =
                 [1 << 63, 1 << 62, 3 << 62, 1 << 47, 0xffff_8000_0000_0000, 1 << 48, 1 << 57, 7 << 60, 1 << 61, 1];
             let via = if which % 2 == 0 || !has_keys(&bound) { ENTER } else { GATE };
+            if via == GATE && earn_by(&bound).is_err() {
+                return super::asm::TOUCHED;
+            }
             let tag = tags[(which as usize - 4) / 2];
             once(via, tag);
             // Back at all with another address than it came from: then it was the callee who had that fault.
@@ -162,6 +169,9 @@ pub fn undone(gate: u64, which: u64) -> i32 {
             if !has_keys(&bound) {
                 // There is no such gate to be called by.
                 return 0;
+            }
+            if earn_by(&bound).is_err() {
+                return 3;
             }
             let good = [0, 1 << 63, 1 << 62, 3 << 62].into_iter().all(|tag| back(tag) == 4321);
             return if good { 0 } else { super::asm::TOUCHED };
@@ -295,6 +305,7 @@ extern "C" fn tell() {
 /// the caller's. A return into the caller's code that was not through the gate would be the same.
 fn callers_code() -> Outcome {
     let scene = Scene::set()?;
+    super::SECRET.store(0x0123_4567_89ab_cdef, Ordering::SeqCst);
     let code = tell as *const () as u64;
     for _ in 0..3 {
         same!(ask(&scene.victim, [crate::peer::op::RUN, code, 0, 0, 0, 0]), Err(Error::Faulted), "running it");

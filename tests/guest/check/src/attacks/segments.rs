@@ -2,18 +2,25 @@
 
 use super::asm::through;
 use super::{Scene, earn, has_keys, op};
-use crate::peer;
+use crate::memory::{data, store};
+use crate::peer::{self, Peer};
+use crate::raw::kind;
 use crate::report::{Check, Outcome, doing};
-use crate::same;
-use crate::sections::role as run_role;
+use crate::sections::{everybody, role as run_role};
+use crate::{holds, same};
 use alloc::format;
 use core::arch::naked_asm;
+use musubi::Rights;
 use musubi::abi::gate::{ENTER, GATE, slot};
+use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
-use musubi::rt::thread;
+use musubi::rt::{Bound, section, thread};
 
-pub const CHECKS: &[Check] =
-    &[("calls_with_segments_of_ones_own", loaded), ("segments_that_are_not_to_be_had", not_to_be_had)];
+pub const CHECKS: &[Check] = &[
+    ("calls_with_segments_of_ones_own", loaded),
+    ("segments_that_are_not_to_be_had", not_to_be_had),
+    ("callees_memory_by_fs", callees_memory),
+];
 
 /// For data, as programs have it in SS; with any of the rings in its two lowest bits that a program may ask for.
 const DATA: u64 = 0x1b;
@@ -64,6 +71,45 @@ fn loaded() -> Outcome {
     }
     same!(scene.victim.call(op::GET, &[]), Ok(scene.secret), "the secret");
     scene.end()
+}
+
+/// A callee that kept anything by FS or GS would find what its caller has chosen, if that could choose a base.
+fn callees_memory() -> Outcome {
+    let peer = Peer::start()?;
+    let gate = peer.call(peer::op::RAW, &[kind::BY_SEGMENTS, 0]).map_err(doing("gate"))?;
+    let room = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    (store(room, 1), store(room + 8, 2));
+    let bound = Bound::bind(gate, 0).map_err(doing("bind"))?;
+    for selector in LOADED {
+        load(selector);
+        let found = bound.call(0, [room, 0, 0, 0, 0, 0]);
+        load(0);
+        same!(found, Ok([1, 1]), "by FS and GS with selector {selector:#x}");
+    }
+    for which in 0..2 {
+        let words = [format!("{gate:#x}"), format!("{room:#x}"), format!("{which}")];
+        let exit = run_role(&["attack", "by-segments", &words[0], &words[1], &words[2]])?;
+        // It is stopped when it tries, or has not got through.
+        holds!(exit.kind == exit::FAULT || (exit.kind, exit.code) == (exit::EXITED, 0), "try {which}: {exit:x?}");
+    }
+    peer.end()
+}
+
+/// A base of 8 by FS (0) or GS (1), and a callee that looks.
+pub fn chosen(gate: u64, room: u64, which: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    choose(8, which);
+    match bound.call(0, [room, 0, 0, 0, 0, 0]) {
+        Ok([1, 1]) => 0,
+        Ok(_) => super::asm::TOUCHED,
+        Err(_) => 4,
+    }
+}
+
+#[unsafe(naked)]
+extern "C" fn choose(base: u64, which: u64) {
+    naked_asm!("test esi, esi", "jne 2f", "wrfsbase rdi", "ret", "2:", "wrgsbase rdi", "ret")
 }
 
 /// The kernel's, of a table that there is not, beyond the table.

@@ -2,7 +2,7 @@
 //! H12, H15, H16).
 
 use super::asm::{odd_call, spin_with, step};
-use super::{Scene, has_keys, op};
+use super::{Scene, earn_by, has_keys, op};
 use crate::memory::data;
 use crate::peer;
 use crate::raw::kind;
@@ -74,6 +74,9 @@ pub fn step_at_a_call(gate: u64, way: u64, mends: u64) -> i32 {
     if mends != 0 && stub::fault_entry(&Trap, goes_on as *const () as u64).is_err() {
         return 4;
     }
+    if way == GATE && earn_by(&bound).is_err() {
+        return 8;
+    }
     let slot = slot(bound.binding().number);
     // As it is without a step, and with the thread known there.
     if odd_call(way, slot, peer::op::OWN_SECTION, 0x202, 0x1f80, 0x37f) != 0 {
@@ -105,8 +108,10 @@ fn steps_at_calls() -> Outcome {
     let ways: &[u64] = if has_keys(&scene.victim.bound) { &[GATE, ENTER] } else { &[ENTER] };
     let calls = || scene.victim.call(peer::op::OWN_SECTION, &[]);
     for &way in ways {
+        // By the kernel each instruction of the SDK's on the way there is one step.
+        let on = if way == GATE { 11..=11 } else { 11..=20 };
         for (mends, kind, codes, made) in
-            [(0, exit::FAULT, 0..=0, 2), (1, exit::EXITED, 11..=11, 3), (2, exit::EXITED, 11..=20, 3)]
+            [(0, exit::FAULT, 0..=0, 2), (1, exit::EXITED, 11..=11, 3), (2, exit::EXITED, on, 3)]
         {
             let before = calls().map_err(doing("counting"))?;
             let words = [format!("{:#x}", scene.victim.gate), format!("{way:#x}"), format!("{mends}")];

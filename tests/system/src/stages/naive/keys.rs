@@ -1,0 +1,126 @@
+//! Keys, code that is fetched, and secrets.
+
+use super::{Rule, of_keys, rule};
+
+pub const RULES: &[Rule] = &[
+    of_keys(rule(
+        "H3",
+        "who_has_a_key_open_hears_that_it_is_anothers",
+        "kernel/src/keyed.rs",
+        ["                self.tell(leaving.class());\n                self.clear", "                self.clear"],
+        ["races", "key_of_another_kept_open"],
+    )),
+    of_keys(rule(
+        "H6",
+        "nobody_writes_what_is_looked_through",
+        "kernel/src/text.rs",
+        ["        view::leave_all(self);\n        self.look_through();", "        self.look_through();"],
+        ["code", "code_changed_while_it_is_sealed"],
+    )),
+    of_keys(rule(
+        "H6",
+        "unclear_code_has_no_keys",
+        "kernel/src/text.rs",
+        ["if !summary.is_clear() || before", "if before"],
+        ["code", "keys_opened_by_unclear_code"],
+    )),
+    rule(
+        "H6",
+        "what_comes_late_does_not_come_to_a_text",
+        "kernel/src/section/supply.rs",
+        [
+            "        if self.section.kind() != kind::DATA {\n            return Err(Error::NotSupported);\n        }\n        if self.page",
+            "        if self.page",
+        ],
+        ["code", "code_that_comes_while_it_is_sealed"],
+    ),
+    of_keys(rule(
+        "H7",
+        "borders_of_pages_are_searched",
+        "kernel/src/text.rs",
+        [" || before.is_some_and(|before| scan::borders(before, summary))", ""],
+        ["code", "hidden_instructions_are_found"],
+    )),
+    of_keys(rule(
+        "H17",
+        "a_secret_is_in_no_shared_view",
+        "kernel/src/keyed.rs",
+        [
+            "        if section.is_secret() {\n            domain.secret",
+            "        if section.base == 0 {\n            domain.secret",
+        ],
+        ["secrets", "secret_sections_are_in_no_shared_view"],
+    )),
+    rule(
+        "H17",
+        "branches_are_forgotten",
+        "kernel/src/secret.rs",
+        ["    cpu::forget_branches();\n    count(&here.counters.barriers);", ""],
+        ["secrets", "branches_are_forgotten_around_secrets"],
+    ),
+    // Whoever may read a secret could have the same pages in a view that all share.
+    rule(
+        "H17",
+        "a_secrets_clone_is_a_secret",
+        "kernel/src/section.rs",
+        ["                clone.secret.store(self.is_secret(), Ordering::Release);\n", ""],
+        ["secrets", "a_clone_of_a_secret_is_one"],
+    ),
+    // Who came first keeps the keys.
+    of_keys(rule(
+        "H3",
+        "a_key_goes_to_who_has_earned_it",
+        "core/keys/src/cache.rs",
+        [
+            "let Some(uses) = uses else { return Want::None };",
+            "let Some(uses) = uses.filter(|_| false) else { return Want::None };",
+        ],
+        ["races", "more_servers_than_keys"],
+    )),
+    // Pages keep a key that is another's by now.
+    of_keys(rule(
+        "H3",
+        "a_key_leaves_all_pages_before_another_has_it",
+        "kernel/src/keyed.rs",
+        ["                self.clear(leaving.key());\n", "                let _ = Self::clear;\n"],
+        ["races", "more_servers_than_keys"],
+    )),
+    // A page comes back with the key that it had.
+    of_keys(rule(
+        "H3",
+        "a_page_has_the_key_of_now",
+        "kernel/src/keyed.rs",
+        ["view.shown(state.acl.changes(), this.keys.changes());", "view.shown(state.acl.changes(), shown.keys);"],
+        ["races", "more_servers_than_keys"],
+    )),
+    // A text that is not there is taken for one that has ended, and its class gives the key up at once.
+    of_keys(rule(
+        "H3",
+        "a_name_of_nobody_is_no_end_of_a_text",
+        "kernel/src/keyed.rs",
+        [
+            "                views.push(Arc::downgrade(self));\n            }\n",
+            "                views.push(Arc::downgrade(self));\n            } else {\n                self.forget_text(text);\n            }\n",
+        ],
+        ["races", "lists_that_name_what_never_was"],
+    )),
+    // One right for both.
+    of_keys(rule(
+        "H6",
+        "who_may_call_a_text_may_not_fetch_it",
+        "kernel/src/fault.rs",
+        [
+            "    let mut rights = state.acl.rights(&domain.subject);\n",
+            "    let mut rights = state.acl.rights(&domain.subject);\n    if rights.contains(Rights::CALL) {\n        rights |= Rights::READ | Rights::EXECUTE;\n    }\n",
+        ],
+        ["races", "code_that_may_be_fetched_no_longer"],
+    )),
+    // What the callee executes is there for all in the view.
+    of_keys(rule(
+        "H6",
+        "nothing_is_mapped_that_not_all_may_fetch",
+        "kernel/src/keyed/fetched.rs",
+        ["        if !self.members.iter()", "        if false && !self.members.iter()"],
+        ["races", "code_that_may_be_fetched_no_longer"],
+    )),
+];

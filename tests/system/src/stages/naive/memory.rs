@@ -1,0 +1,230 @@
+//! Who may use which memory, and until when.
+
+use super::{Rule, by_a_driver, rule};
+
+pub const RULES: &[Rule] = &[
+    rule(
+        "H9",
+        "strangers_page_nothing_in_a_call",
+        "kernel/src/pager.rs",
+        ["    !in_call || Arc::ptr_eq(text, &domain.text)", "    true || Arc::ptr_eq(text, &domain.text)"],
+        ["strangers", "a_clients_pager_beneath_a_server"],
+    ),
+    rule(
+        "H10",
+        "arguments_are_lent_to_one_task",
+        "kernel/src/gate.rs",
+        ["lent(principal::TASK, task, target)", "lent(principal::ANY, 0, target)"],
+        ["loans", "lent_memory_on_a_strangers_thread"],
+    ),
+    rule(
+        "H10",
+        "what_is_lent_on_is_taken_back",
+        "kernel/src/gate/lent.rs",
+        ["        if self.take_back(task) {", "        if false && self.take_back(task) {"],
+        ["loans", "lent_on_until_the_call_is_over"],
+    ),
+    rule(
+        "H10",
+        "addresses_of_a_call_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        ["begins || is_held || core::iter::once", "is_held || false && core::iter::once"],
+        ["addresses", "addresses_of_a_call_that_waits"],
+    ),
+    rule(
+        "H10",
+        "addresses_that_a_server_holds_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        ["begins || is_held ||", "begins ||"],
+        ["addresses", "addresses_of_a_line"],
+    ),
+    rule(
+        "H10",
+        "only_what_is_lent_is_held",
+        "kernel/src/gate/lent.rs",
+        ["state.lent_by.as_ref().is_some_and(|binding| Arc::ptr_eq(&binding.target, text));", "true;"],
+        ["addresses", "addresses_not_lent_any_more"],
+    ),
+    rule(
+        "H10",
+        "a_binding_goes_with_its_arguments",
+        "kernel/src/section/end.rs",
+        ["lent_by.iter().for_each(|binding| _ = binding.end());", ""],
+        ["addresses", "addresses_that_were_deleted"],
+    ),
+    rule(
+        "H11",
+        "one_thread_writes_a_stack",
+        "kernel/src/section/access.rs",
+        ["        if may_write && state.stack", "        if false && may_write && state.stack"],
+        ["state", "a_stack_that_others_write"],
+    ),
+    rule(
+        "H14",
+        "the_kernel_asks_the_list_of_who_calls",
+        "kernel/src/claim.rs",
+        [
+            "match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window)",
+            "match ::view::decide(Rights::all(), place.section.kind(), access, place.window)",
+        ],
+        ["deputies", "kernel_calls_with_a_callees_memory"],
+    ),
+    by_a_driver(rule(
+        "H14",
+        "the_systems_threads_stay_in_its_texts",
+        "kernel/src/thread.rs",
+        [
+            "        if self.task.user == USER_SYSTEM && text",
+            "        if false && self.task.user == USER_SYSTEM && text",
+        ],
+        ["system_deputies", "the_systems_threads_stay_in_its_texts"],
+    )),
+    rule(
+        "CUBIX-9",
+        "an_original_keeps_its_address",
+        "kernel/src/section.rs",
+        ["                    clone.kept_original.call_once(|| Kept::at(self.original()));\n", ""],
+        ["anew", "nobody_comes_to_lie_where_a_clones_original_was"],
+    ),
+    rule(
+        "CUBIX-11",
+        "a_bindings_number_is_free_when_nothing_leads_there",
+        "kernel/src/gate.rs",
+        ["            self.target.changed();\n", ""],
+        ["anew", "who_binds_anew_calls_whom_it_has_bound"],
+    ),
+    // The callee's own thread is of the same user: with this it may at any time what its caller prepares (first `LOOK`).
+    rule(
+        "H10",
+        "arguments_are_lent_to_a_task_and_not_to_its_user",
+        "kernel/src/gate.rs",
+        [
+            "section.set_entry(&lent(principal::TASK, task, target))",
+            "section.set_entry(&lent(principal::USER, domain.text.owner().user | task & 0, target))",
+        ],
+        ["loans", "lent_memory_after_the_call"],
+    ),
+    // Nothing of the callee's is looked for when it ends: its name stays in its callers' lists, for whoever comes to lie there.
+    rule(
+        "H10",
+        "what_is_lent_ends_with_the_callees_text",
+        "kernel/src/text.rs",
+        ["let change = state.acl.forget_text(text.base);", "let change = state.acl.forget_text(1);"],
+        ["loans", "lent_memory_after_the_callees_death"],
+    ),
+    // What a server lends on is the called program's on its own threads, too.
+    rule(
+        "H10",
+        "what_is_lent_on_is_lent_to_one_task",
+        "kernel/src/gate/lent.rs",
+        [
+            "let entry = lent(principal::TASK, task, &self.target);",
+            "let entry = lent(principal::ANY, task & 0, &self.target);",
+        ],
+        ["loans", "lent_on_by_a_server"],
+    ),
+    // It is taken back, and those who have called go on calling without the kernel. (Of persons' programs only: the system's servers lend on,
+    // too, and without them nothing could be started to try it.)
+    rule(
+        "H10",
+        "who_calls_asks_again_when_it_was_taken_back",
+        "kernel/src/gate/lent.rs",
+        [
+            "            if let Some(record) = self.record(inner) {",
+            "            if let Some(record) = self.record(inner).filter(|_| self.target.owner().user == abi::task::USER_SYSTEM) {",
+        ],
+        ["loans", "lent_on_and_taken_back_under_load"],
+    ),
+    // Only threads of the task that has bound are looked at, not those for which it was lent on.
+    rule(
+        "H10",
+        "addresses_that_were_lent_on_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        ["core::iter::once(self.task).chain(lent).any(", "core::iter::once(self.task).chain(lent).take(1).any("],
+        ["addresses", "addresses_lent_on_by_one_who_ends"],
+    ),
+    // (The piece of `addresses_that_a_server_holds_are_nobody_elses`, told by the other way to hold.)
+    rule(
+        "H10",
+        "addresses_of_a_request_are_nobody_elses",
+        "kernel/src/gate/lent.rs",
+        ["begins || is_held ||", "begins ||"],
+        ["addresses", "addresses_of_a_message"],
+    ),
+    // The other half of the same check: holders are never counted down.
+    rule(
+        "H10",
+        "what_nobody_holds_any_more_is_free",
+        "kernel/src/gate/lent.rs",
+        ["section.state.lock().holders -= 1);", "section.state.lock().holders -= 0);"],
+        ["addresses", "addresses_of_a_message"],
+    ),
+    // A request names whose memory it means: without a look at that, what lies there by now is anybody's.
+    rule(
+        "H10",
+        "what_is_held_is_his_who_is_said_to_have_lent_it",
+        "kernel/src/gate/lent.rs",
+        ["is_lent && state.owner.number == owner && len", "is_lent && (true || state.owner.number == owner) && len"],
+        ["addresses", "addresses_that_are_held"],
+    ),
+    // What was found is believed although the list has changed.
+    rule(
+        "H10",
+        "what_is_passed_is_known_as_long_as_its_list_stays",
+        "kernel/src/claim/passed.rs",
+        ["&& self.seen.is_as_before()", "&& (true || self.seen.is_as_before())"],
+        ["passed", "what_is_passed_is_known_until_it_changes"],
+    ),
+    // What one caller may pass, the next one may: told by `callers` of the same check.
+    rule(
+        "H10",
+        "what_one_caller_may_pass_another_may_not",
+        "kernel/src/claim/passed.rs",
+        ["is_none_or(|call| call != passed.call)", "is_none_or(|call| false && call != passed.call)"],
+        ["passed", "what_is_passed_is_known_until_it_changes"],
+    ),
+    // A task's memory is its threads', in whatever text they are: as where a process owns its memory.
+    rule(
+        "H14",
+        "a_tasks_memory_is_not_all_its_threads_texts",
+        "kernel/src/claim.rs",
+        [
+            "    match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window)",
+            "    let own = if state.owner.number == domain.subject.task { Rights::all() } else { Rights::empty() };\n    match ::view::decide(state.acl.rights(&domain.subject) | own, place.section.kind(), access, place.window)",
+        ],
+        ["deputies", "kernel_calls_with_the_callers_memory"],
+    ),
+    // Registers are read with the rights of whatever program the thread has been in.
+    rule(
+        "H14",
+        "a_faults_frame_is_read_with_its_texts_rights",
+        "kernel/src/fault/own.rs",
+        [
+            "    let frame: Stopped = claim::read_record(domain, at)?;",
+            "    let all: alloc::vec::Vec<_> = thread.inner.lock().domains.iter().flatten().cloned().collect();\n    let by_any = |error| all.iter().find_map(|domain| claim::read_record(domain, at).ok()).ok_or(error);\n    let frame: Stopped = claim::read_record(domain, at).or_else(by_any)?;",
+        ],
+        ["deputies", "registers_from_anothers_memory_after_a_fault"],
+    ),
+    // The same of `foreign_start`.
+    rule(
+        "H14",
+        "a_windows_registers_are_read_with_the_personalitys_rights",
+        "kernel/src/foreign.rs",
+        [
+            "            let frame: Frame = claim::read_record(domain, frame)?;",
+            "            let all: alloc::vec::Vec<_> = here().current().inner.lock().domains.iter().flatten().cloned().collect();\n            let by_any = |error| all.iter().find_map(|domain| claim::read_record(domain, frame).ok()).ok_or(error);\n            let frame: Frame = claim::read_record(domain, frame).or_else(by_any)?;",
+        ],
+        ["deputies", "registers_from_anothers_memory_in_a_window"],
+    ),
+    // What a text of the system's asks for is not asked about. (`try_lock`: the section's lock is held here, and may be the text's.)
+    by_a_driver(rule(
+        "H14",
+        "the_systems_texts_are_asked_about_as_all_are",
+        "kernel/src/claim.rs",
+        [
+            "    match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window)",
+            "    let is_trusted = domain.text.state.try_lock().is_some_and(|text| text.owner.user == USER_SYSTEM);\n    let rights = if is_trusted { Rights::all() } else { state.acl.rights(&domain.subject) };\n    match ::view::decide(rights, place.section.kind(), access, place.window)",
+        ],
+        ["system_deputies", "the_systems_calls_with_the_callers_memory"],
+    )),
+];
