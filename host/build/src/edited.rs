@@ -26,16 +26,18 @@ impl Edit {
 }
 
 impl Workspace {
-    /// A copy with these edits, each of a file of its own, and no others. There is one such folder: who wants the next one is done with this one. What was compiled for the one
+    /// A copy with these edits and no others. There is one such folder: who wants the next one is done with this one. What was compiled for the one
     /// before and is the same is not compiled again.
     pub fn edited(&self, edits: &[&Edit]) -> Result<Workspace> {
         let copy = Workspace { top: self.results()?.join("edited"), ..self.clone() };
         let mut edited = BTreeMap::new();
         for edit in edits {
             let path = self.top.join(edit.file);
-            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            let other = edited.insert(Path::new(edit.file), edit.apply(&text)?);
-            ensure!(other.is_none(), "two edits of {}", edit.file);
+            let text = match edited.remove(Path::new(edit.file)) {
+                Some(text) => text,
+                None => fs::read_to_string(&path).with_context(|| path.display().to_string())?,
+            };
+            edited.insert(Path::new(edit.file), edit.apply(&text)?);
         }
         let mut files = BTreeSet::new();
         collect(&self.top, Path::new(""), &mut files)?;

@@ -15,6 +15,8 @@ use musubi::{Start, println};
 
 musubi::program!(run);
 
+/// As many calls as a thread can be in.
+const DEPTH_MAX: u64 = musubi::abi::gate::DEPTH_MAX as u64;
 const GRANULE: u64 = musubi::abi::layout::GRANULE;
 
 type Attack = (&'static str, &'static str, fn());
@@ -160,9 +162,20 @@ fn timers() {
     assert!(grown < 64 << 10, "the kernel remembers time-outs of waits that are over");
 }
 
+/// Where an attack has come to nothing because it was done at all.
+fn stopped_after(done: u64, least: u64) {
+    if done >= least {
+        println!("attack: stopped after {done}");
+    }
+}
+
 fn sections() {
     println!("attack: making sections");
-    while stub::section_create(&Trap, 0, 0, kind::DATA, 0, 0, 0).is_ok() {}
+    let mut made = 0;
+    while stub::section_create(&Trap, 0, 0, kind::DATA, 0, 0, 0).is_ok() {
+        made += 1;
+    }
+    stopped_after(made, 100);
     let _ = stub::task_exit(&Trap, 0);
 }
 
@@ -170,18 +183,25 @@ fn tasks() {
     println!("attack: making tasks");
     let limits = Limits::default();
     let user = musubi::start().user();
-    while stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0).is_ok_and(|task| task < 2_000_000) {}
+    let mut made = 0;
+    while stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0).is_ok_and(|task| task < 2_000_000) {
+        made += 1;
+    }
+    stopped_after(made, 50);
     let _ = stub::task_exit(&Trap, 0);
 }
 
 fn chunks() {
     println!("attack: touching pages");
+    let mut touched = 0;
     loop {
         let Ok(base) = stub::section_create(&Trap, 1 << 30, 1 << 30, kind::DATA, 0, 0, 0) else { break };
         for chunk in 1..=512 {
             poke(base + chunk * GRANULE - 4096, 1);
         }
+        touched += 512;
     }
+    stopped_after(touched, 512);
     let _ = stub::task_exit(&Trap, 0);
 }
 
@@ -198,6 +218,7 @@ global_asm!(
     "2: mov rax, -1",
     "shl rax, 47",
     "push rax",
+    "mov rcx, r13", // the next one finds it in r13
     "jmp r13",
 );
 
@@ -215,11 +236,15 @@ fn wild_return() {
     let mut info = SectionInfo::default();
     stub::section_info(&Trap, clone, &raw mut info as u64).expect("its gates");
     let limits = Limits::default();
+    let calls = || musubi::rt::task::processors().map(|processor| processor.epc).sum::<u64>();
+    let before = calls();
     let task = stub::task_create(&Trap, &raw const limits as u64, musubi::start().user(), 0, 0, 0).expect("a task");
     let start = &raw const deeper as u64 - text + clone;
     stub::task_start(&Trap, task, clone, start, info.gates, 0).expect("to start it");
     let (_, end) = musubi::processes::collect(task, u64::MAX).expect("its end");
     println!("attack: it ended by {end:x?}");
+    let deep = calls() - before;
+    assert!(deep >= DEPTH_MAX, "it was called {deep} times only");
     assert_eq!(end.kind, exit::FAULT);
 }
 
@@ -240,8 +265,21 @@ fn kernel_jump() {
 }
 
 fn alarm() {
+    // Fifty milliseconds, on whatever host.
+    let until = musubi::rt::time::now_ns() + 20_000_000_000;
     for _ in 0..4 {
-        let _ = thread::spawn(|| while !STOP.load(Ordering::SeqCst) {}, 0);
+        let busy = move || {
+            while !STOP.load(Ordering::SeqCst) {
+                for _ in 0..100_000 {
+                    core::hint::spin_loop();
+                }
+                if musubi::rt::time::now_ns() > until {
+                    println!("attack: alarm: NOT STOPPED, who sleeps does not go on");
+                    let _ = stub::task_exit(&Trap, 1);
+                }
+            }
+        };
+        let _ = thread::spawn(busy, 0);
     }
     for _ in 0..50 {
         let _ = stub::sleep(&Trap, 1_000_000);

@@ -144,6 +144,8 @@ const GROUPS: &[Group] = &[
     Group { name: "secrets", checks: attacks::secrets::CHECKS },
     Group { name: "sweep", checks: attacks::sweep::CHECKS },
     Group { name: "sweep_exactly", checks: attacks::sweep::EXACT },
+    Group { name: "switched", checks: attacks::sweep::SWITCHED },
+    Group { name: "stopped", checks: attacks::sweep::STOPPED },
     Group { name: "races", checks: attacks::races::CHECKS },
 ];
 

@@ -116,7 +116,15 @@ fn alternate(rounds: u64) -> Outcome {
 
 /// Two threads in turn, as often as `stir` does what it is given.
 pub fn stirred(stir: impl FnOnce(&mut dyn FnMut(u64) -> Outcome) -> Outcome) -> Outcome {
-    with("ageing", || stir(&mut |_| alternate(20)))
+    with("ageing", || {
+        let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let before = dismissed();
+        stir(&mut |_| {
+            alternate(20)?;
+            same!(dismissed(), before, "schedulers that were put out meanwhile");
+            Ok(())
+        })
+    })
 }
 
 fn there_and_back() -> Outcome {

@@ -2,10 +2,12 @@
 //! makes calls, and the check that is there for the rule fails. One that is missed by no check would be a rule that nobody has tried to
 //! break (docs/book/holes.md). Each takes a build, so they run only as `./musubi test naive`.
 
+mod attacks;
 mod ends;
 mod gate;
 mod keys;
 mod memory;
+mod stopped;
 
 use crate::case::{ABOUT_KEYS, Case, File, function};
 use crate::lab::{Failure, Lab};
@@ -17,11 +19,11 @@ use std::time::Duration;
 
 /// A rule, by what it is that is missing.
 struct Rule {
-    /// The hole that it closes (pitfalls), or the requirement.
+    /// The hole that it closes (pitfalls), the requirement, or what it is for.
     about: &'static str,
     name: &'static str,
     edit: Edit,
-    /// In another file, for the same.
+    /// In another place, for the same.
     also: Option<Edit>,
     /// Whether it only matters where there are protection keys.
     of_keys: bool,
@@ -42,7 +44,26 @@ enum Told {
     /// This check of this group says FAILED.
     Check(&'static str, &'static str),
     /// A command line, which comes to something else; for people, what tries that.
-    Line(&'static str, &'static str, fn(&Finished) -> bool),
+    Line(&'static str, &'static str, Good),
+}
+
+/// What a command line comes to where the rule is kept.
+#[derive(Clone, Copy)]
+enum Good {
+    Status(u8),
+    Says(&'static [&'static str]),
+}
+
+impl Good {
+    fn is(self, finished: &Finished) -> bool {
+        match self {
+            Good::Status(status) => finished.outcome.status() == status,
+            Good::Says(texts) => {
+                let out = String::from_utf8_lossy(&finished.out);
+                texts.iter().all(|text| out.contains(text))
+            }
+        }
+    }
 }
 
 impl Told {
@@ -87,9 +108,18 @@ const fn also(file: &'static str, [from, to]: [&'static str; 2], rule: Rule) -> 
 }
 
 /// Told by a program for Linux, which ends with this status where the rule is kept. (What is said instead of a group is not asked for.)
-const fn by_linux(files: fn() -> Vec<File>, good: fn(&Finished) -> bool, rule: Rule) -> Rule {
+const fn by_linux(files: fn() -> Vec<File>, status: u8, rule: Rule) -> Rule {
+    Rule { files, ..by_line("/tmp/attack", Good::Status(status), rule) }
+}
+
+/// Told by a line for the shell, which says all this where the rule is kept.
+const fn by_the_shell(line: &'static str, says: &'static [&'static str], rule: Rule) -> Rule {
+    by_line(line, Good::Says(says), rule)
+}
+
+const fn by_line(line: &'static str, good: Good, rule: Rule) -> Rule {
     let Told::Check(_, name) = rule.told else { return rule };
-    Rule { files, told: Told::Line(name, "/tmp/attack", good), ..rule }
+    Rule { told: Told::Line(name, line, good), ..rule }
 }
 
 const fn of_keys(rule: Rule) -> Rule {
@@ -111,7 +141,7 @@ const fn by_a_driver(rule: Rule) -> Rule {
 }
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    [gate::RULES, keys::RULES, memory::RULES, ends::RULES].into_iter().flatten()
+    [gate::RULES, stopped::RULES, keys::RULES, memory::RULES, ends::RULES, attacks::RULES].into_iter().flatten()
 }
 
 pub fn cases() -> Vec<Case> {
@@ -158,7 +188,7 @@ fn ensure_passes(rule: &Rule, finished: &Finished) -> Result<()> {
     let is_good = says(finished, "ok", CALLS)
         && match rule.told {
             Told::Check(_, check) => says(finished, "ok", check),
-            Told::Line(_, _, good) => good(finished),
+            Told::Line(_, _, good) => good.is(finished),
         };
     let (out, err) = (String::from_utf8_lossy(&finished.out), String::from_utf8_lossy(&finished.err));
     ensure!(is_good, "it fails with the rule, too: {:?}\n{out}{err}", finished.outcome);
@@ -190,7 +220,7 @@ fn is_told(rule: &Rule, finished: &Finished) -> Result<String> {
         }
         Told::Line(name, _, good) => {
             ensure!(!matches!(finished.outcome, Outcome::TimedOut), "it hangs, which says nothing: {out}{err}");
-            ensure!(!good(finished), "nobody tells: {:?}\n{out}{err}", finished.outcome);
+            ensure!(!good.is(finished), "nobody tells: {:?}\n{out}{err}", finished.outcome);
             Ok(format!("{name}: {:?}", finished.outcome))
         }
     }

@@ -10,9 +10,9 @@ pub fn cases() -> Vec<Case> {
         attack("timers", "timers").cpus(2),
         attack("wild_return", "wild-return").matrix(),
         attack("alarm", "alarm").matrix(),
-        ended("sections", "sections"),
-        ended("tasks", "tasks"),
-        ended("chunks", "chunks"),
+        stopped("sections", "sections"),
+        stopped("tasks", "tasks"),
+        stopped("chunks", "chunks"),
         ended("kernel_jump", "kernel-jump"),
         // What is read after its section was deleted ends the program, and never shows.
         sh("reuse", "attack reuse; echo status $?; hello")
@@ -24,6 +24,11 @@ pub fn cases() -> Vec<Case> {
 fn attack(name: &'static str, word: &str) -> Case {
     sh(name, &format!("attack {word}; hello"))
         .out_check(|text| text.contains(": survived") && text.contains("Hello from"))
+}
+
+/// It was begun, came up against a limit, and the machine goes on.
+fn stopped(name: &'static str, word: &str) -> Case {
+    sh(name, &format!("attack {word}; hello")).out_has(&["attack: stopped after ", "Hello from"]).err_any().matrix()
 }
 
 /// The attack ends its program; the machine goes on.

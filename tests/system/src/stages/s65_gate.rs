@@ -162,6 +162,7 @@ pub fn cases() -> Vec<Case> {
                 "stopped_in_calls_in_calls",
                 "stopped_in_hand_overs",
                 "stopped_while_the_processor_is_passed_on",
+                "stopped_with_ones_own_rights",
             ],
         )
         .timeout(400)
@@ -174,17 +175,20 @@ pub fn cases() -> Vec<Case> {
                 "late_at_each_instruction_of_the_way_back",
                 "late_all_through_the_scheduler",
                 "late_all_through_a_server",
-                "stopped_at_each_instruction_of_the_gate",
                 "counted_calls_in_calls",
                 "counted_calls_by_the_kernel",
                 "counted_plain_calls",
                 "counted_hand_overs",
                 "counted_passing_on",
+                "stopped_with_ones_own_rights_counted",
                 "callers_hear_in_bounded_time",
             ],
         )
         .icount()
         .timeout(600),
+        // Each in a machine of its own: where threads are stopped in the gate is counted from the start.
+        checks("stopped", "check stopped", &["stopped_at_each_instruction_of_the_gate"]).icount().timeout(600),
+        checks("switched", "check switched", &["switched_at_each_instruction_of_the_gate"]).icount().timeout(600),
         sh("heard_on_four", "check sweep_exactly callers_hear_in_bounded_time")
             .out_has(&["ok callers_hear_in_bounded_time"])
             .cpus(4)

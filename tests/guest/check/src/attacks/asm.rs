@@ -398,6 +398,12 @@ pub extern "C" fn exports(block: u64) {
     )
 }
 
+/// Spins, and then copies from where there may be nothing to read; 1 if there is not. Until then it touches no memory.
+#[unsafe(naked)]
+pub extern "C" fn spin_and_copy(to: u64, from: u64, len: u64, rounds: u64) -> u64 {
+    naked_asm!("2:", "dec rcx", "jnz 2b", "jmp musubi_guarded_copy")
+}
+
 /// Stores the 32-bit word at `said` at `says`, waits until the word at `flag` is not 0, and loads the word at `from`: in registers alone. A
 /// callee that touches its own memory when its key is gone lives apart from then on, and has nothing open.
 #[unsafe(naked)]

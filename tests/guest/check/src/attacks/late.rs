@@ -17,6 +17,7 @@ use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::arch::asm;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE, slot};
@@ -42,6 +43,8 @@ const WAY_BACK: u64 = 150;
 const ROUNDS_MAX: u64 = 12;
 /// Calls that have come back in a row: all of their instructions lie behind.
 const BACK_ENOUGH: u32 = 20;
+/// Of calls of the scheduler that have woken nobody: as many may be others', who enter it meanwhile.
+const FEW: u64 = 5;
 /// Places in a call of what is everybody's.
 const PLACES: u64 = 200;
 
@@ -243,29 +246,46 @@ pub fn late_on_the_way_back() -> Outcome {
 pub fn late_in_the_scheduler() -> Outcome {
     crate::sched::with("ageing", || {
         let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-        let (before, woken, over) = (dismissed(), leak(AtomicU64::new(0)), leak(AtomicBool::new(false)));
+        let (before, over) = (dismissed(), leak(AtomicBool::new(false)));
+        let (slept, woken) = (leak(AtomicU64::new(0)), leak(AtomicU64::new(0)));
         let passing: &'static PassingClient =
             leak(names::lookup("passing").and_then(PassingClient::bind).map_err(doing("passing"))?);
         let sleeps = move || {
             while !over.load(Ordering::SeqCst) {
+                slept.fetch_add(1, Ordering::SeqCst);
                 if passing.sleep().is_ok() {
                     woken.fetch_add(1, Ordering::SeqCst);
                 }
             }
         };
         let sleeper = thread::spawn(sleeps, 0).map_err(doing("thread"))?;
+        // Calls of the scheduler that are not the sleeper's own, and how often that was woken. When it sleeps.
+        let counts = || -> Result<[u64; 2], String> {
+            time::sleep_ns(2_000_000);
+            let entered = passing.entered(0).map_err(doing("calls of the scheduler"))?;
+            Ok([entered.wrapping_sub(slept.load(Ordering::SeqCst)), woken.load(Ordering::SeqCst)])
+        };
+        let (so_far, lost) = (Cell::new(None::<[u64; 2]>), Cell::new(0));
         let outcome = at_everybodys(sleeper.number(), &|| {
-            let (so_far, until) = (woken.load(Ordering::SeqCst), time::now_ns() + 5_000_000_000);
-            while woken.load(Ordering::SeqCst) == so_far {
+            let now = counts()?;
+            if let Some(then) = so_far.get() {
+                // The call before it in time, and the late one if it has come that far: each has woken the sleeper, without anybody's help.
+                let [entered, was_woken] = [0, 1].map(|n| now[n].wrapping_sub(then[n]));
+                lost.set(lost.get() + u64::from(entered > was_woken));
+            }
+            let (was, until) = (woken.load(Ordering::SeqCst), time::now_ns() + 5_000_000_000);
+            while woken.load(Ordering::SeqCst) == was {
                 passing.wake_up(sleeper.number()).map_err(doing("a wake-up"))?;
                 holds!(time::now_ns() < until, "a thread that sleeps cannot be woken any more");
                 time::sleep_ns(1000);
             }
             same!(dismissed(), before, "schedulers that were put out for that");
+            so_far.set(Some(counts()?));
             Ok(())
         });
         over.store(true, Ordering::SeqCst);
         outcome?;
+        holds!(lost.get() <= FEW, "{} calls had entered the scheduler and woke nobody", lost.get());
         passing.wake_up(sleeper.number()).map_err(doing("the last wake-up"))?;
         sleeper.join().map(drop).map_err(doing("join"))
     })

@@ -3,21 +3,26 @@
 //! where it was stopped would do so with the key register that the kernel has set meanwhile, or cross twice; a kernel that kept
 //! a register too few would lose it here.
 
+use super::asm::spin_and_copy;
+use crate::memory::{data, load, store};
 use crate::peer::{Peer, op};
 use crate::posts::{echo, post};
 use crate::raw::kind;
 use crate::registers::{Way, one_call, stage};
 use crate::report::{Check, Outcome, doing};
 use crate::sched::leak;
+use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use musubi::Error;
+use musubi::abi::gate::GATE;
 use musubi::abi::info::STOPS;
+use musubi::abi::layout::PAGE;
 use musubi::rt::post::FOR_EVER;
-use musubi::rt::{task, thread, time};
+use musubi::rt::{probe, section, task, thread, time};
+use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("stopped_in_calls_by_the_gate", || registers(Way::Direct, kind::DUMP_AND_DONE)),
@@ -27,19 +32,24 @@ pub const CHECKS: &[Check] = &[
     ("stopped_in_calls_in_calls", nested),
     ("stopped_in_hand_overs", hand_overs),
     ("stopped_while_the_processor_is_passed_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+    ("stopped_with_ones_own_rights", own_rights),
 ];
+
+/// Where counted instructions make it exact, in a machine in which nobody was stopped in the gate before.
+pub const SWITCHED: &[Check] = &[("switched_at_each_instruction_of_the_gate", switched)];
+pub const STOPPED: &[Check] = &[("stopped_at_each_instruction_of_the_gate", each_instruction)];
 
 /// Where counted instructions make it exact.
 pub const EXACT: &[Check] = &[
     ("late_at_each_instruction_of_the_way_back", super::late::late_on_the_way_back),
     ("late_all_through_the_scheduler", super::late::late_in_the_scheduler),
     ("late_all_through_a_server", super::late::late_in_a_server),
-    ("stopped_at_each_instruction_of_the_gate", each_instruction),
     ("counted_calls_in_calls", nested),
     ("counted_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),
     ("counted_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
     ("counted_hand_overs", hand_overs),
     ("counted_passing_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+    ("stopped_with_ones_own_rights_counted", own_rights),
     ("callers_hear_in_bounded_time", crate::calls::hears::in_bounded_time),
 ];
 
@@ -156,34 +166,65 @@ fn nested() -> Outcome {
     Ok(())
 }
 
+/// Who is stopped behind a call goes on with his own rights, though the kernel has seen him in the callee last: that has made a call of it, and
+/// he none until he tries.
+fn own_rights() -> Outcome {
+    let (scene, me) = (super::Scene::set()?, task::identity().thread);
+    let room = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(room, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    store(room, 0);
+    scene.victim.call(op::POKE, &[room, 0]).map_err(doing("a store"))?;
+    stirred(|round| {
+        let who = scene.victim.pair(op::WHO);
+        let denied = spin_and_copy(room, scene.place, 8, 1 + round * 13 % 97);
+        same!((denied, load(room)), (1, 0), "what is the victim's, behind a call");
+        same!(who, Ok([me, scene.victim.text]), "who was there");
+        Ok(())
+    })?;
+    scene.end()
+}
+
 /// A message there and its answer, with all words.
 fn hand_overs() -> Outcome {
     let (there, back) = (post()?, post()?);
     let body = move || {
         let _ = echo(there, back);
+        // Who still waits for an answer hears that there will be none.
+        let _ = back.free(true);
     };
     let server = thread::spawn(body, 0).map_err(doing("thread"))?;
     stirred(|round| {
-        let words = core::array::from_fn(|n| round * 7 + n as u64);
+        let words: [u64; 6] = core::array::from_fn(|n| round * 7 + n as u64);
         let got = there.send_and_receive(1, words, back, FOR_EVER).map_err(doing("a round"))?;
-        same!(got.words[0], words[0] + 1, "the answer");
+        let mut wanted = words;
+        wanted[0] += 1;
+        same!((got.op, got.words), (1, wanted), "the answer");
         Ok(())
     })?;
     there.send(0, [0; 6], None).map_err(doing("the last one"))?;
     server.join().map_err(doing("join"))?;
-    there.free(true).and_then(|()| back.free(true)).map_err(doing("freeing"))
+    there.free(true).map_err(doing("freeing"))
 }
 
 fn stops() -> [u64; STOPS] {
     task::processors().fold([0; STOPS], |all, p| core::array::from_fn(|n| all[n] | p.stops[n]))
 }
 
-/// At how many places of the gate somebody was stopped, on the way there and on the way back, which begins in the second half of its code.
+/// At how many places of the gate somebody was stopped, on the way there and on the way back, which begins in the second half of its code. Each
+/// ends with an instruction that there is not (`in_trap`, `out_trap`); what comes behind, the way to the kernel, does not count.
 fn stopped() -> [usize; 2] {
     let stops = stops();
-    let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum();
-    [count(&stops[..4]), count(&stops[4..])]
+    let is_seen = |at: u64| stops[at as usize / 64] >> (at % 64) & 1 != 0;
+    [0, HALF].map(|from| {
+        let byte = |at| probe::read(GATE + at);
+        let end = (from..from + HALF).find(|at| [byte(*at), byte(at + 1)] == UD2).unwrap_or(from);
+        (from..end).filter(|at| is_seen(*at)).count()
+    })
 }
+
+/// Where the gate's way back begins.
+const HALF: u64 = 0x100;
+const UD2: [u8; 2] = [0x0f, 0x0b];
 
 pub fn stopped_on_the_way_back() -> usize {
     stopped()[1]
@@ -214,4 +255,52 @@ fn each_instruction() -> Outcome {
         }
     }
     Err(format!("stopped at {:?} places of {all:?}: {:x?}", stopped(), stops()))
+}
+
+/// Two threads have the processor in turn, each in calls of another server, and nobody else is there: who is stopped is stopped because his turn
+/// is over. It is over at each of the gate's instructions in the end, and each thread goes on with what is its own.
+fn switched() -> Outcome {
+    let scenes = [leak(super::Scene::set()?), leak(super::Scene::set()?)];
+    if !super::has_keys(&scenes[0].victim.bound) {
+        scenes.iter().try_for_each(|scene| scene.victim.child.kill().map_err(doing("kill")))?;
+        return super::without_keys();
+    }
+    scenes.iter().try_for_each(|scene| super::earn(&scene.victim))?;
+    let all = [("in_open", "in_trap"), ("out_open", "out_trap")].map(|(from, to)| instructions(from, to));
+    let before = (stopped(), interrupts());
+    let (stop, wrong) = (leak(AtomicBool::new(false)), leak(AtomicU64::new(0)));
+    let calls = |scene: &'static super::Scene| {
+        move || {
+            // (Of another length each time: turns are over after as many instructions.)
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                (0..n % 7).for_each(|_| core::hint::spin_loop());
+                if scene.victim.call(super::op::GET, &[]) != Ok(scene.secret) {
+                    wrong.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+    };
+    let threads: Result<Vec<_>, Error> = scenes.iter().map(|scene| thread::spawn(calls(scene), 0)).collect();
+    let threads = threads.map_err(doing("thread"))?;
+    let until = time::now_ns() + 60_000_000_000;
+    let is_over = || stopped().iter().zip(&all).all(|(seen, all)| seen >= all);
+    while !is_over() && time::now_ns() < until {
+        time::sleep_ns(200_000_000);
+    }
+    stop.store(true, Ordering::SeqCst);
+    threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
+    same!(wrong.load(Ordering::SeqCst), 0, "wrong answers");
+    holds!(
+        is_over(),
+        "{:?} places of {all:?}, {:?} before, in {} interrupts",
+        stopped(),
+        before.0,
+        interrupts() - before.1
+    );
+    scenes.iter().try_for_each(|scene| {
+        scene.holds("afterwards")?;
+        scene.victim.child.kill().map_err(doing("kill"))
+    })
 }

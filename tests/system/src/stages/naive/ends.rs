@@ -132,4 +132,73 @@ pub const RULES: &[Rule] = &[
         [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
         ["races", "killed_between_programs"],
     ),
+    // Whoever is late in the scheduler's text has torn it.
+    counted(rule(
+        "H8",
+        "a_late_fault_costs_no_scheduler_its_seat",
+        "kernel/src/fault/own.rs",
+        [
+            "        let is_everybodys = bereft::is_in_system(thread) || seat::is_schedulers(&thread.domain().text);\n",
+            concat!(
+                "        let text = thread.domain().text.clone();\n",
+                "        if seat::is_schedulers(&text) {\n",
+                "            // What it writes may be torn now.\n",
+                "            text.owner().end(Exit { kind: abi::task::exit::FAULT, ..Exit::default() });\n",
+                "        }\n",
+                "        let is_everybodys = bereft::is_in_system(thread) || seat::is_schedulers(&text);\n",
+            ),
+        ],
+        ["sweep_exactly", "late_all_through_the_scheduler"],
+    )),
+    // A call ends in the middle of everybody's text. (The rule with `&& false ||` that is there already spares the scheduler.)
+    counted(rule(
+        "H8",
+        "no_late_fault_ends_in_the_schedulers_text",
+        "kernel/src/fault/own.rs",
+        [
+            "let is_everybodys = bereft::is_in_system(thread) || seat::is_schedulers(&thread.domain().text);",
+            "let is_everybodys = false && (bereft::is_in_system(thread) || seat::is_schedulers(&thread.domain().text));",
+        ],
+        ["sweep_exactly", "late_all_through_the_scheduler"],
+    )),
+    // A program's texts end with its last thread.
+    counted(rule(
+        "CUBIX-33",
+        "a_programs_texts_end_at_once",
+        "kernel/src/task.rs",
+        [
+            "life::ENDING);\n        sched::in_stretches(self.own_sections(), |section| section.end_text());\n",
+            "life::ENDING);\n",
+        ],
+        ["sweep_exactly", "callers_hear_in_bounded_time"],
+    )),
+    // The clock alone ends a killed caller's callee.
+    on(
+        1,
+        rule(
+            "H12",
+            "a_killed_callers_callee_has_had_its_turns",
+            "kernel/src/thread/killed.rs",
+            ["if !in_system && self.wait.lock().life.turn()", "if true || !in_system && self.wait.lock().life.turn()"],
+            ["deaths", "a_killed_caller_waits_its_turn"],
+        ),
+    ),
+    rule(
+        "H12",
+        "a_callee_hears_that_its_caller_is_killed",
+        "kernel/src/thread/killed.rs",
+        ["gate.tell(attention::KILLED);", "gate.tell(attention::KILLED & 0);"],
+        ["deaths", "a_callee_is_told_of_its_callers_end"],
+    ),
+    // Who deals with a fault may take as long as he likes.
+    rule(
+        "H8",
+        "a_fault_entry_has_a_bounded_time",
+        "kernel/src/fault/own.rs",
+        [
+            "    if call.depth > 0 {\n        look_later(thread, began.now);",
+            "    if false && call.depth > 0 {\n        look_later(thread, began.now);",
+        ],
+        ["faults", "a_fault_entry_has_its_time"],
+    ),
 ];

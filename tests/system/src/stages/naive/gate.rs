@@ -1,6 +1,6 @@
 //! What the gate does, and what both sides of a call find in the processor.
 
-use super::{Rule, also, by_linux, of_keys, rule};
+use super::{Rule, also, by_linux, counted, of_keys, rule};
 use crate::stages::s65_gate;
 
 pub const RULES: &[Rule] = &[
@@ -224,7 +224,7 @@ pub const RULES: &[Rule] = &[
     // The same, told by a program for Linux.
     by_linux(
         s65_gate::opens_the_gate,
-        |finished| finished.outcome.status() == 139,
+        139,
         of_keys(rule(
             "H2",
             "no_program_for_linux_writes_the_gates_state",
@@ -236,7 +236,7 @@ pub const RULES: &[Rule] = &[
     // Whoever means another call by the number of `gate_return` does not get rdx back.
     by_linux(
         s65_gate::calls_of_the_same_numbers,
-        |finished| finished.outcome.status() == 0,
+        0,
         rule(
             "H12",
             "a_call_of_the_same_number_loses_nothing",
@@ -244,5 +244,28 @@ pub const RULES: &[Rule] = &[
             ["out_other:\n    mov %gs:SCRATCH, %rdx\n", "out_other:\n"],
             ["", "linux_calls_of_the_same_numbers"],
         ),
+    ),
+    // A call that the kernel ends leaves its frame, with its mark, above the top.
+    counted(of_keys(rule(
+        "H4",
+        "a_frame_that_is_off_is_forgotten",
+        "kernel/src/crossing.rs",
+        ["        (depth..=DEPTH_MAX.min(depth + 1)).for_each(|at| self.gate.forget_frame(at));\n", ""],
+        ["sweep_exactly", "late_at_each_instruction_of_the_way_back"],
+    ))),
+    of_keys(rule(
+        "H15",
+        "a_step_in_the_gate_is_taken_for_an_interrupt",
+        "kernel/src/fault.rs",
+        [" || inner.vector == 1 => return,", " => return,"],
+        ["state", "a_step_that_ends_at_a_call"],
+    )),
+    // The window is the whole space.
+    rule(
+        "H2",
+        "the_window_ends_where_the_gate_begins",
+        "kernel/src/window.rs",
+        ["len == 0 || end > WINDOW_END {", "len == 0 || end > abi::layout::SPACE_END {"],
+        ["window", "no_window_reaches_the_gate"],
     ),
 ];
