@@ -71,6 +71,7 @@ pub fn cases() -> Vec<Case> {
                 "a_stack_that_others_write",
                 "a_step_that_ends_at_a_call",
                 "flags_are_not_left_to_the_kernel",
+                "a_thread_begins_with_its_own_rights",
             ],
         )
         .matrix(),

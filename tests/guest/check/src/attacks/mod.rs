@@ -191,6 +191,7 @@ pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
         "push" => frames::push(at(0)),
         "step-at-call" => state::step_at_a_call(at(0), at(1), at(2)),
         "step" => state::role(at(0)),
+        "begin" => state::begin(at(0), at(1)),
         "segments" => segments::role(at(0)),
         "by-segments" => segments::chosen(at(0), at(1), at(2)),
         "code" => code::role(at(0), at(1), at(2)),

@@ -12,6 +12,7 @@ use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
 use alloc::vec::Vec;
+use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::frame::Frame;
@@ -29,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("a_stack_that_others_write", a_stack_that_others_write),
     ("a_step_that_ends_at_a_call", steps_at_calls),
     ("flags_are_not_left_to_the_kernel", flags_left),
+    ("a_thread_begins_with_its_own_rights", beginnings),
 ];
 
 const TRAP: u64 = 0x100;
@@ -121,6 +123,50 @@ fn steps_at_calls() -> Outcome {
         }
     }
     scene.end()
+}
+
+/// A thread that tries what is the victim's with its first instruction, or begins in the gate, or with what the victim is called by.
+fn beginnings() -> Outcome {
+    let scene = Scene::set()?;
+    for which in 0..3 {
+        let exit = run_role(&["attack", "begin", &format!("{:#x}", scene.victim.gate), &format!("{which}")])?;
+        same!(exit.kind, exit::FAULT, "beginning {which}: {exit:x?}");
+        scene.holds("after that")?;
+    }
+    scene.end()
+}
+
+/// The program that starts it.
+pub fn begin(gate: u64, which: u64) -> i32 {
+    let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
+    // So that its pages are there, with a key if there are keys.
+    let [Ok([_, place]), Ok([_, _]), Ok([entry, _])] =
+        [op::PLACE, op::GET, op::ENTRY].map(|what| bound.call(0, [what, 0, 0, 0, 0, 0]))
+    else {
+        return 4;
+    };
+    if has_keys(&bound) && earn_by(&bound).is_err() {
+        return 5;
+    }
+    let at = [load_first as *const () as u64, GATE, entry][which as usize];
+    if stub::thread_create(&Trap, at, place, 0).is_err() {
+        return 6;
+    }
+    time::sleep_ns(1_000_000_000);
+    0
+}
+
+/// Loads where it is told to, and ends the program if it is let.
+#[unsafe(naked)]
+extern "C" fn load_first() {
+    naked_asm!(
+        "mov rdx, [rdi]",
+        "mov eax, 2",
+        "mov edi, {touched}",
+        "syscall",
+        "ud2",
+        touched = const super::asm::TOUCHED
+    )
 }
 
 /// Interrupts and faults leave the alignment flag as it is, and there it means that the kernel may reach the program's pages: whatever a

@@ -268,4 +268,14 @@ pub const RULES: &[Rule] = &[
         ["len == 0 || end > WINDOW_END {", "len == 0 || end > abi::layout::SPACE_END {"],
         ["window", "no_window_reaches_the_gate"],
     ),
+    of_keys(rule(
+        "H3",
+        "a_thread_begins_with_its_programs_keys",
+        "core/keys/src/cache.rs",
+        [
+            "key.open(register, class.rights(subject))",
+            "key.open(register, class.rights(subject) | abi::Rights::READ | abi::Rights::WRITE)",
+        ],
+        ["state", "a_thread_begins_with_its_own_rights"],
+    )),
 ];
