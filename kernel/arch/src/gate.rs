@@ -261,6 +261,12 @@ impl Gate {
         Frame { rip: word(at), sp: word(at + 8), record: word(at + 16) }
     }
 
+    /// By which record a frame was entered.
+    #[inline(always)]
+    pub fn record_at(&self, depth: usize) -> u64 {
+        word(self.frame_at(depth) + 16)
+    }
+
     #[inline(always)]
     pub fn set_frame(&mut self, depth: usize, frame: Frame) {
         let at = self.frame_at(depth);

@@ -27,6 +27,7 @@ pub struct Passed {
 /// By which records the callee and its caller came to where they are, and the state of the thread's records: while that is the same, so are both.
 #[derive(PartialEq, Eq)]
 struct Call {
+    depth: usize,
     callee: u64,
     caller: u64,
     changes: u64,
@@ -37,7 +38,14 @@ impl Call {
     fn on_top(inner: &Inner) -> Option<Call> {
         let depth = inner.gate.depth();
         let [callee, caller] = [depth, depth.checked_sub(1)?].map(|depth| inner.gate.frame(depth).record);
-        Some(Call { callee, caller, changes: inner.gate.changes() })
+        Some(Call { depth, callee, caller, changes: inner.gate.changes() })
+    }
+
+    /// Whether it is still [`Call::on_top`].
+    #[inline(always)]
+    fn is_on_top(&self, inner: &Inner) -> bool {
+        let gate = &inner.gate;
+        gate.is_at(self.depth, self.callee) && gate.record_at(self.depth - 1) == self.caller && gate.changes() == self.changes
     }
 }
 
@@ -45,8 +53,8 @@ struct Known {
     /// The section's list, and that it was as long.
     seen: Seen,
     base: u64,
-    len: u64,
-    both_may: Rights,
+    /// How much of it both may read, and how much write, too: all or nothing.
+    len: [u64; 2],
 }
 
 fn asked(len: u64) -> (u64, Rights) {
@@ -56,9 +64,10 @@ fn asked(len: u64) -> (u64, Rights) {
 
 impl Known {
     #[inline(always)]
-    fn allows(&self, address: u64, len: u64, rights: Rights) -> bool {
+    fn allows(&self, address: u64, len: u64) -> bool {
+        let there = self.len[usize::from(len & PASSED_FOR_WRITING != 0)];
         let offset = address.wrapping_sub(self.base);
-        offset <= self.len && len <= self.len - offset && self.both_may.contains(rights) && self.seen.is_as_before()
+        offset <= there && len & !PASSED_FOR_WRITING <= there - offset && self.seen.is_as_before()
     }
 }
 
@@ -66,12 +75,14 @@ impl Known {
 #[inline(always)]
 pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
     let Some(passed) = &inner.passed else { return false };
-    if Call::on_top(inner).is_none_or(|call| call != passed.call) {
+    if !passed.call.is_on_top(inner) {
         return false;
     }
-    ranges.iter().all(|(address, len)| {
-        let (len, rights) = asked(*len);
-        len == 0 || passed.sections.iter().flatten().any(|known| known.allows(*address, len, rights))
+    let allows = |at: usize, address, len| passed.sections[at].as_ref().is_some_and(|known| known.allows(address, len));
+    // Mostly they lie in sections in the order in which these were found.
+    ranges.iter().enumerate().all(|(n, (address, len))| {
+        let at = n % KEPT;
+        *len & !PASSED_FOR_WRITING == 0 || allows(at, *address, *len) || (1..KEPT).any(|next| allows((at + next) % KEPT, *address, *len))
     })
 }
 
@@ -123,6 +134,7 @@ fn known(callee: &Domain, caller: &Domain, address: u64, len: u64) -> Option<Kno
     let mut state = section.state.lock();
     let both_may = state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject);
     // Once it goes its list says nothing more, and nobody is told of it either.
-    let found = Known { seen: state.acl.seen(), base: section.base, len: state.len, both_may };
+    let len = [Rights::READ, Rights::READ | Rights::WRITE].map(|rights| if both_may.contains(rights) { state.len } else { 0 });
+    let found = Known { seen: state.acl.seen(), base: section.base, len };
     (!state.deleted && section.kind() != kind::TEXT).then_some(found)
 }

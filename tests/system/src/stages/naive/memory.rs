@@ -180,7 +180,7 @@ pub const RULES: &[Rule] = &[
         "H10",
         "what_one_caller_may_pass_another_may_not",
         "kernel/src/claim/passed.rs",
-        ["is_none_or(|call| call != passed.call)", "is_none_or(|call| false && call != passed.call)"],
+        ["    if !passed.call.is_on_top(inner) {", "    if false && !passed.call.is_on_top(inner) {"],
         ["passed", "what_is_passed_is_known_until_it_changes"],
     ),
     // A task's memory is its threads', in whatever text they are: as where a process owns its memory.
