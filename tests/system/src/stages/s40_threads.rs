@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
+        .placed()
         .spread(),
         checks(
             "together",
@@ -35,6 +36,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
+        .placed()
         .spread(),
         sh("matrix", "matrix 48 1; matrix 48 2; matrix 48 7; matrix 0; matrix 48 65; matrix 48 2 x")
             .cpus(2)
@@ -57,6 +59,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix()
+        .placed()
         .spread(),
         checks(
             "threads",
@@ -87,6 +90,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
+        .placed()
         .spread(),
         // K1-33: where the clock counts instructions.
         checks("rouse", "check rouse", &["an_idle_processor_is_roused_in_time"]).cpus(4).icount().timeout(120),

@@ -82,6 +82,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         checks(
             "events",
@@ -102,6 +103,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
         checks(
@@ -204,6 +206,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
+        .placed()
         .spread(),
         // A driver of no class, and how long its messages wait, by the machine's own clock.
         checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
@@ -227,6 +230,7 @@ pub fn cases() -> Vec<Case> {
         )
         .ours("bad-driver", "bin/keyboard")
         .timeout(240)
+        .placed()
         .spread(),
         // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them", "shares_are_time"]).timeout(300).icount(),

@@ -10,6 +10,7 @@ fn under(name: &'static str, scheduler: &str) -> Case {
     sh(name, &format!("sched use {scheduler} && {UNDER} && sched use none"))
         .timeout(300)
         .out_has(&["ok queues_block", "ok the_end_of_a_partner_ends_the_wait", "ok a_server_that_ends"])
+        .placed()
         .spread()
 }
 
@@ -36,6 +37,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         checks(
             "lines",
@@ -53,6 +55,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(400)
+        .placed()
         .spread(),
         checks("many_deaths", "check itc_deaths", &["ten_thousand_partners_die"]).timeout(600),
         sh(

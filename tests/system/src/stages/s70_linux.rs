@@ -167,11 +167,15 @@ fn debian(name: &'static str, line: &'static str) -> Case {
         "/usr/bin/seq",
         "/usr/bin/wc",
     ];
-    FILES.iter().fold(sh(name, line).mem("1G"), |case, file| case.put(file, file)).out_as_host(&["sh", "-c", line])
+    FILES
+        .iter()
+        .fold(sh(name, line).mem("1G"), |case, file| case.put(file, file))
+        .out_as_host(&["sh", "-c", line])
+        .placed()
 }
 
 fn busybox(name: &'static str, line: &str, host: &[&'static str]) -> Case {
-    sh(name, line).put(BUSYBOX, "/bin/busybox").out_as_host(host)
+    sh(name, line).put(BUSYBOX, "/bin/busybox").out_as_host(host).placed()
 }
 
 fn sum(name: &'static str, len: u64) -> Case {
