@@ -312,8 +312,8 @@ pub fn cross(gate: u64, flag: u64) -> i32 {
     let bound: &'static Bound = Box::leak(Box::new(bound));
     let body = move || {
         loop {
-            // Something that is half done for a moment, with a lock in hand.
-            if bound.call(0, peer::six(peer::op::OWN_SECTION, &[])).is_ok()
+            // Something that is half done for a while, with a lock in hand.
+            if bound.call(0, peer::six(peer::op::WORK_LOCKED, &[flag + 64, 10_000])).is_ok()
                 && bound.call(0, [op::GET, 0, 0, 0, 0, 0]).is_ok()
             {
                 crate::memory::word(flag).fetch_add(1, Ordering::SeqCst);

@@ -161,17 +161,20 @@ pub const RULES: &[Rule] = &[
         "H1",
         "the_return_address_is_in_the_frame",
         "kernel/arch/src/gate.S",
-        ["out_jump:\n", "    cmpq $0, FRAME+RIP(%rbx)\n    js out_jump\n    jmp *-8(%rsp)\nout_jump:\n"],
+        [
+            "out_jump:\n",
+            "    cmpq $0, FRAME+RIP(%rbx)\n    js out_jump\n    mov -8(%rsp), %r11\n    shr $40, %r11\n    cmp $0x42, %r11d\n    mov $0, %r11d\n    jne out_jump\n    jmp *-8(%rsp)\nout_jump:\n",
+        ],
         ["returns", "return_address_changed_meanwhile"],
     )),
     // What a caller passes by pointer its callee may use, as a procedure would: it has its caller's keys, too.
     of_keys(rule(
         "H1",
         "a_callee_has_not_its_callers_keys",
-        "kernel/src/crossing.rs",
+        "core/keys/src/cache.rs",
         [
-            "        let register = to.filter(|to| to.is_keyed()).and_then(|to| to.task_view.as_ref().map(|keys| keys.register(to)));\n",
-            "        let of = |one: Option<&Arc<Domain>>| one.filter(|one| one.is_keyed()).and_then(|one| one.task_view.as_ref().map(|keys| keys.register(one)));\n        let register = of(to).map(|register| register & of(from).unwrap_or(u32::MAX));\n",
+            "key.open(register, class.rights(subject))",
+            "key.open(register, class.rights(subject) | abi::Rights::READ | abi::Rights::WRITE)",
         ],
         ["returns", "callers_code_with_callees_rights"],
     )),

@@ -85,14 +85,6 @@ pub const RULES: &[Rule] = &[
         ["                self.clear(leaving.key());\n", "                let _ = Self::clear;\n"],
         ["races", "more_servers_than_keys"],
     )),
-    // A page comes back with the key that it had.
-    of_keys(rule(
-        "H3",
-        "a_page_has_the_key_of_now",
-        "kernel/src/keyed.rs",
-        ["view.shown(state.acl.changes(), this.keys.changes());", "view.shown(state.acl.changes(), shown.keys);"],
-        ["races", "more_servers_than_keys"],
-    )),
     // A text that is not there is taken for one that has ended, and its class gives the key up at once.
     of_keys(rule(
         "H3",
