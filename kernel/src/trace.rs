@@ -204,10 +204,10 @@ pub fn enters(here: &Processor, trap: &Trap) {
     let in_window = thread.domain().in_window;
     let (rip, rax, rdi) = thread.registers(|r| (r.rip, r.rax, r.rdi));
     let (handler, a) = match *trap {
-        Trap::Call { .. } if in_window => (handler::WINDOW, rax),
-        Trap::Call { .. } if rax >= CALL_BASE => (handler::BOUND, rax),
-        Trap::Call { .. } if Call::decode(rax, [0; 6]).is_none() => (handler::NO_CALL, rax),
-        Trap::Call { .. } => (rax, rdi),
+        Trap::Call if in_window => (handler::WINDOW, rax),
+        Trap::Call if rax >= CALL_BASE => (handler::BOUND, rax),
+        Trap::Call if Call::decode(rax, [0; 6]).is_none() => (handler::NO_CALL, rax),
+        Trap::Call => (rax, rdi),
         Trap::PageFault { address, .. } => (handler::EXCEPTION + 14, address),
         Trap::Exception { vector, error } => (handler::EXCEPTION + (vector & 31), error),
         // (What is recorded begins in the middle of a light call.)

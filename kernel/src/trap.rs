@@ -1,4 +1,4 @@
-//! Where the machine enters the kernel proper. The three functions here are the only ones that `arch` calls.
+//! Where the machine enters the kernel proper. The functions here are the only ones that `arch` calls.
 
 use crate::domain::Domain;
 use crate::gate::lent;
@@ -23,7 +23,7 @@ use arch::{log_out, machine_check};
 const GENERAL_PROTECTION: u64 = 13;
 
 arch::kernel! {
-    main: first_processor, processor: further_processor, own: Processor, trap: trap, post: short::enter, plain: short::enter_plain,
+    main: first_processor, processor: further_processor, own: Processor, call: called, trap: trap, post: short::enter, plain: short::enter_plain,
     asks: pager::again, answered: pager::back, light: light::TABLE, mbcf: mbcf::TABLE
 }
 
@@ -37,18 +37,26 @@ fn further_processor(_index: usize) -> ! {
     boot::join()
 }
 
-/// Every entry from user mode. The kernel runs with interrupts off and never blocks (architecture, section 7).
+/// Every call by the full entry. The kernel runs with interrupts off and never blocks (architecture, section 7).
+fn called() -> Resume {
+    serve_call(entered(&Trap::Call))
+}
+
+/// Every other entry from user mode.
 fn trap(trap: Trap) -> Resume {
+    serve(entered(&trap), trap)
+}
+
+/// First thing on either.
+#[inline(always)]
+fn entered(trap: &Trap) -> &'static Processor {
     let here = processor::here();
     here.left_user();
     if arch::percpu::is_traced() {
-        trace::enters(here, &trap);
+        trace::enters(here, trap);
     }
     pass::settle(here);
-    match trap {
-        Trap::Call { .. } => serve_call(here),
-        _ => serve(here, trap),
-    }
+    here
 }
 
 #[inline(never)]
@@ -79,7 +87,7 @@ fn serve(here: &Processor, trap: Trap) -> Resume {
         Trap::Exception { vector: machine_check::VECTOR, .. } => fault::machine(&thread, stopped),
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
-        Trap::Call { .. } => unreachable!("a call is served elsewhere"),
+        Trap::Call => unreachable!("a call is served elsewhere"),
         Trap::Posted => short::finish_short(&thread),
         Trap::Left => {}
         // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.

@@ -111,7 +111,7 @@ syscall_slow:
     save_call
     mov %gs:STACK, %rsp
     xor %ebp, %ebp
-    call trap_entry                                 # returns the Registers to go on with
+    call kernel_call                                # returns the Registers to go on with
 .globl resume
 resume:
     mov %rax, %rsp

@@ -1,6 +1,6 @@
 //! The Rust side of `entry.S`: what a trap is, and the single function of the kernel that serves it.
 
-use crate::context::{Registers, Resume, VECTOR_SYSCALL};
+use crate::context::{Registers, Resume};
 use crate::{apic, cpu, descriptors, fatal, percpu, shown};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
@@ -31,8 +31,8 @@ pub mod page_fault {
 /// Why the running thread entered the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Trap {
-    /// The `syscall` instruction, with this number in `rax`.
-    Call { number: u64 },
+    /// The `syscall` instruction.
+    Call,
     /// A page fault: address, and the processor's error code.
     PageFault { address: u64, error: u64 },
     /// Another exception: vector and error code.
@@ -46,12 +46,12 @@ pub enum Trap {
 }
 
 /// Names the type that the kernel proper has one of for each processor, and the functions by which it is entered: on the first processor with the machine set up, on
-/// every further processor, on every trap of user code, by a message that may take the short way (sent or answered and received
+/// every further processor, on every call by the full entry, on every other trap of user code, by a message that may take the short way (sent or answered and received
 /// in one step, or only one of them), by a fault that a pager may be asked for by the short way and by its answer, by light calls and by memory operations.
 #[macro_export]
 macro_rules! kernel {
     (
-        main: $main:path, processor: $processor:path, own: $own:ty, trap: $trap:path, post: $post:path, plain: $plain:path,
+        main: $main:path, processor: $processor:path, own: $own:ty, call: $call:path, trap: $trap:path, post: $post:path, plain: $plain:path,
         asks: $asks:path, answered: $answered:path, light: $light:path, mbcf: $mbcf:path
     ) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
@@ -74,6 +74,11 @@ macro_rules! kernel {
             #[unsafe(no_mangle)]
             fn kernel_trap(trap: $crate::entry::Trap) -> $crate::context::Resume {
                 $trap(trap)
+            }
+            // SAFETY: as above; `entry.S` calls it.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_call() -> *const $crate::context::Registers {
+                $crate::context::Resume::pointer(Some($call()))
             }
             // SAFETY: as above; `aside.S` calls it.
             #[unsafe(no_mangle)]
@@ -125,18 +130,14 @@ unsafe extern "C" {
     fn resume() -> !;
 }
 
-/// Called by `entry.S` with the running thread's registers saved.
+/// Called by `entry.S` with the running thread's registers saved, for whatever is no call.
 #[unsafe(no_mangle)]
 extern "C" fn trap_entry() -> *const Registers {
     let end = percpu::block().context.load(Ordering::Relaxed);
     let registers = (end - size_of::<Registers>() as u64) as *const Registers;
     // SAFETY: the save area of the thread that was running; see `Area`.
-    let (vector, error, rip, rax) =
-        unsafe { ((*registers).vector, (*registers).error, (*registers).rip, (*registers).rax) };
+    let (vector, error) = unsafe { ((*registers).vector, (*registers).error) };
     let trap = match vector {
-        VECTOR_SYSCALL if rip < 1 << 47 => Trap::Call { number: rax },
-        // A `syscall` in the last bytes of the lower half: there is nowhere to return to.
-        VECTOR_SYSCALL => Trap::Exception { vector: 13, error: 0 },
         14 => Trap::PageFault { address: cpu::fault_address(), error },
         0..=31 => Trap::Exception { vector, error },
         _ => Trap::Interrupt { vector: vector as u8 },
