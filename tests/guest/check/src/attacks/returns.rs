@@ -280,7 +280,8 @@ fn changed_meanwhile() -> Outcome {
         (store(flags, 0), store(flags + 8, 0), store(flags + 16, u64::MAX));
         let body = move || {
             let numbers = slot(scene.victim.bound.binding().number);
-            // The first call of a thread is made by the kernel, and any before the callee has a key.
+            // The first call of a thread is made by the kernel, and any before the callee has a key, also for what it touches.
+            (store(flags + 40, 1), _ = scene.victim.call(op::HOLD, &[flags + 32, flags + 40]));
             let _ = earn(&scene.victim);
             store(flags + 16, through(GATE, numbers, op::HOLD, flags, flags + 8, 0));
         };
@@ -306,6 +307,10 @@ extern "C" fn tell() {
 fn callers_code() -> Outcome {
     let scene = Scene::set()?;
     super::SECRET.store(0x0123_4567_89ab_cdef, Ordering::SeqCst);
+    // Who has no key lives apart, where nothing of the caller's could be got at anyway.
+    if has_keys(&scene.victim.bound) {
+        earn(&scene.victim)?;
+    }
     let code = tell as *const () as u64;
     for _ in 0..3 {
         same!(ask(&scene.victim, [crate::peer::op::RUN, code, 0, 0, 0, 0]), Err(Error::Faulted), "running it");
