@@ -262,6 +262,10 @@ fn kernel_jump() {
     }
     let _ = stub::sleep(&Trap, 10_000_000);
     STOP.store(true, Ordering::SeqCst);
+    // Those that run jump now, and the others when they are to end.
+    for _ in 0..10_000 {
+        core::hint::spin_loop();
+    }
     let _ = stub::task_exit(&Trap, 0);
 }
 

@@ -286,8 +286,11 @@ fn jobs_lose_little(out: &str) -> bool {
     };
     // Alone it has as much by the one as by the other: what is kept is not kept of less.
     let [Some(gang), Some(in_turn)] = ["gang", "in-turn"].map(|way| value("alone", way)) else { return false };
+    // And nine tenths of what the best of all does alone.
+    let ageing = value("alone", "ageing").unwrap_or(u64::MAX / 10);
     gang * 100 >= in_turn * 95
         && kept >= 900
+        && both * 10 >= 9 * gang.max(in_turn).max(ageing)
         && least * 5 >= both * 2
         && value("kept", "in-turn").is_some_and(|kept| kept < 900)
         // Of jobs that have always as many threads, wherever they may run.

@@ -66,6 +66,12 @@ const FEW_CALLS: &str = "plain_and_bound";
 const MACHINES: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Who tells of one or another.
+#[cfg(test)]
+pub fn checks() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.check)
+}
+
 pub fn cases() -> Vec<Case> {
     let mutants = RULES.iter().map(|rule| function(rule.name, move |lab, options| is_missed(rule, lab, options)));
     let others = [function("every_rule_is_tried", every_rule), function("whole_gate", whole_gate)];

@@ -227,4 +227,12 @@ pub const RULES: &[Rule] = &[
         ],
         ["system_deputies", "the_systems_calls_with_the_callers_memory"],
     )),
+    // The same of a pager for all that a task's threads touch.
+    rule(
+        "H9",
+        "a_tasks_pager_pages_nothing_in_a_call",
+        "kernel/src/pager.rs",
+        ["    !in_call || Arc::ptr_eq(text, &domain.text)", "    true || Arc::ptr_eq(text, &domain.text)"],
+        ["strangers", "a_tasks_pager_beneath_a_server"],
+    ),
 ];

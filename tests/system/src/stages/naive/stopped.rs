@@ -155,4 +155,14 @@ pub const RULES: &[Rule] = &[
         ],
         ["switched", "switched_at_each_instruction_of_the_gate"],
     ))),
+    counted(of_keys(rule(
+        "H3",
+        "an_interrupted_thread_goes_on_with_the_rights_of_where_it_is_counted",
+        "kernel/src/crossing.rs",
+        [
+            "        self.sync();\n        stopped\n",
+            "        if !(32..256).contains(&self.vector) {\n            self.sync();\n        }\n        stopped\n",
+        ],
+        ["sweep_exactly", "stopped_with_ones_own_rights_counted"],
+    ))),
 ];
