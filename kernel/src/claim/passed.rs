@@ -21,7 +21,6 @@ const KEPT: usize = 2;
 pub struct Passed {
     call: Call,
     sections: [Option<Known>; KEPT],
-    next: usize,
 }
 
 /// By which records the callee and its caller came to where they are, and the state of the thread's records: while that is the same, so are both.
@@ -106,19 +105,28 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     let inner = &mut *thread.inner.lock();
     let mut passed = match inner.passed.take() {
         Some(passed) if passed.call == call => passed,
-        _ => Passed { call, sections: [const { None }; KEPT], next: 0 },
+        _ => Passed { call, sections: [const { None }; KEPT] },
     };
-    found.for_each(|known| passed.keep(known));
+    passed.keep(found);
     inner.passed = Some(passed);
     Ok(1)
 }
 
 impl Passed {
-    fn keep(&mut self, known: Known) {
-        let same = self.sections.iter().position(|there| there.as_ref().is_some_and(|there| there.base == known.base));
-        let at = same.unwrap_or(self.next);
-        self.next = (at + 1) % KEPT;
-        self.sections[at] = Some(known);
+    /// Each where the next call looks for it first: in the order in which they are passed.
+    fn keep(&mut self, found: impl Iterator<Item = Known>) {
+        let mut placed = [false; KEPT];
+        for (n, known) in found.enumerate() {
+            let is_same = |one: &Option<Known>| one.as_ref().is_some_and(|one| one.base == known.base);
+            match self.sections.iter().position(is_same) {
+                Some(at) if placed[at] => continue,
+                Some(at) => self.sections[at] = None,
+                None => {}
+            }
+            let at = (n..n + KEPT).map(|at| at % KEPT).find(|at| !placed[*at]).unwrap_or(n % KEPT);
+            self.sections[at] = Some(known);
+            placed[at] = true;
+        }
     }
 }
 
