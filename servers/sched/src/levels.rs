@@ -1,5 +1,6 @@
 //! The two levels of a scheduler, running.
 
+use crate::terms;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -203,6 +204,9 @@ pub fn calls(base: u64) -> impl Iterator<Item = String> {
     });
     all.map(|(processor, (number, Call { why, thread, when }))| {
         let why = match why {
+            reason::PRIORITY if terms::carries(thread) => {
+                String::from("terms are proposed, which is told as a priority")
+            }
             reason::PRIORITY => format!("thread {thread} is to have another priority"),
             reason::QUANTUM if thread == 0 => String::from("a quantum that had begun before it sat down has ended"),
             reason::QUANTUM => format!("the quantum of thread {thread} has ended"),

@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 use board::{Board, Terms};
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::task::USER_SYSTEM;
 use musubi::rt::{Condition, Mutex, sched, task, thread, time};
 use musubi::{Caller, Error};
@@ -186,6 +187,14 @@ pub struct Carrier {
     changed: Condition,
 }
 
+/// The thread in whose name the high level is called for terms.
+static CARRIER: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a change of this thread's priority is about terms that others propose.
+pub fn carries(thread: u64) -> bool {
+    CARRIER.load(Ordering::Relaxed) == thread
+}
+
 enum Carried {
     Nothing,
     Wanted,
@@ -200,6 +209,7 @@ impl Carrier {
     /// What its thread does.
     pub fn serve(&self) -> ! {
         let own = task::identity().thread;
+        CARRIER.store(own, Ordering::Relaxed);
         let mut state = self.state.lock();
         loop {
             if let Carried::Wanted = *state {

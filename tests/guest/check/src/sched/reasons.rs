@@ -6,6 +6,7 @@ use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::Error;
 use musubi::rt::{sched, task, thread, time};
 
 /// Time until a change of priority is told, on a busy host.
@@ -47,7 +48,20 @@ fn of(policy: &str) -> Outcome {
             tries += 1;
             holds!(tries < 3, "{why}");
         }
-        Ok(())
+        // What a thread agrees on with the policy comes to it as a priority does, and the log says what it was.
+        let client = super::client()?;
+        let began = time::now_ns();
+        let agreed = match policy {
+            "share" => client.share(me, 10),
+            "gang" => client.join(me, 1),
+            _ => Err(Error::NotSupported),
+        };
+        client.unbind().map_err(doing("unbind"))?;
+        if agreed == Err(Error::NotSupported) {
+            return Ok(());
+        }
+        agreed.map_err(doing("agreeing"))?;
+        is_noted("terms are proposed, which is told as a priority", began)
     })
 }
 
