@@ -54,8 +54,12 @@ pub fn in_bounded_time() -> Outcome {
             let _ = peer.end();
         }
     }
-    let ends: [(&str, End); 2] =
-        [("killed", |peer| peer.child.kill()), ("deleted", |peer| peer.call(op::OWN, &[own::DELETE_TEXT]).map(drop))];
+    let ends: [(&str, End); 3] = [
+        ("killed", |peer| peer.child.kill()),
+        ("deleted", |peer| peer.call(op::OWN, &[own::DELETE_TEXT]).map(drop)),
+        // By one more caller, in its call.
+        ("exits", |peer| peer.call(op::EXIT, &[]).map(drop)),
+    ];
     for (how, end) in ends {
         for (what, computing) in [(op::HAMMER, inside), (op::SLEEP, 0)] {
             for busy in [0, BUSY] {
