@@ -32,7 +32,7 @@ pub struct Deaths {
 const A_FEW: u64 = 8;
 const SOME: u64 = 30;
 
-pub const MIXED: Deaths = Deaths { programs: 30, calls: 16, callers: 245 };
+pub const MIXED: Deaths = Deaths { programs: 105, calls: 5, callers: 53 };
 pub const ENDS: Deaths = Deaths { programs: 1000, calls: 0, callers: 0 };
 
 /// All mixed: callees that fault and that end their thread, callers that are killed inside, programs that end with a caller inside, in each way. What is
