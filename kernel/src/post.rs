@@ -5,7 +5,7 @@ use crate::claim;
 use crate::domain::Domain;
 use crate::line;
 use crate::machine::machine;
-use crate::processor::{copied, count, here};
+use crate::processor::{copied, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -229,7 +229,7 @@ impl Hands for Registered<'_> {
 #[inline(always)]
 fn kept() {
     copied(WORDS);
-    count(&here().counters.messages);
+    arch::percpu::count_message();
 }
 
 /// A message to where the kernel proper has its receiver's registers.

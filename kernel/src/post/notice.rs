@@ -3,7 +3,7 @@
 use super::{account, pool, with};
 use crate::domain::Domain;
 use crate::machine::machine;
-use crate::processor::{count, here};
+use crate::processor::here;
 use crate::section::Section;
 use crate::thread::Thread;
 use abi::task::USER_SYSTEM;
@@ -48,7 +48,7 @@ impl Bound {
     pub fn notify(&self) -> Result<Option<Woken>, Error> {
         let came = self.notice.as_ref().map_or(Err(Error::NotFound), |notice| pool().notify(notice));
         if came.is_ok() {
-            count(&here().counters.messages);
+            arch::percpu::count_message();
         }
         came
     }

@@ -4,7 +4,7 @@
 use super::doze::{self, Doze};
 use super::{Part, fail, kept, limit, loan, may_receive, pool, put_by, say, show, wake};
 use crate::machine::machine;
-use crate::processor::{Processor, count, here};
+use crate::processor::{Processor, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
@@ -76,7 +76,7 @@ impl Hands for Carrier<'_> {
             };
             say(self.frame, &by.sender());
             self.frame.rdx = self.head & !HEAD_POST | u64::from(post) << 32;
-            count(&here().counters.messages);
+            arch::percpu::count_message();
         }
         self.next.is_some()
     }
