@@ -20,14 +20,13 @@ use musubi::rt::later::Answer;
 
 /// What it is called, and the scheduler that is asked for.
 const WAYS: [(&str, &str); 2] = [("itc-improved", "ageing"), ("itc-initial", "initial")];
-/// Beside whom calls are made: somebody could be told of them.
-const SEATED: [(&str, &str); 1] = [("calls", "ageing")];
 const ROUNDS: usize = 40;
 /// Calls posted before the first answer is collected: a round of an asynchronous case.
 const POSTED: usize = 8;
 
 pub fn run(report: &Report) -> Result<(), String> {
-    by_each(&SEATED, |_| sizes::run(report))?;
+    // With nobody in a seat, who would have turns: that calls tell one nothing is for `check events`.
+    sizes::run(report)?;
     server::with(|gate| {
         posts(report, gate, "post").map_err(|e| format!("post: {e}"))?;
         by_each(&WAYS, |way| {
@@ -59,18 +58,15 @@ fn colour_map(report: &Report) -> Result<(), String> {
         Command::new(b"bin/colour-map").arg(name.as_bytes()).spawn().map_err(|e| format!("colour-map: {e}"))?;
     let measured =
         musubi::names::await_name(&name, 60_000_000_000).map_err(|e| format!("{name}: {e}")).and_then(|gate| {
-            by_each(&SEATED, |_| {
-                plain_colours(report, gate).map_err(|e| format!("plain: {e}"))?;
-                for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
-                    match ColourMapClient::bind_as(gate, COLOURS, wanted) {
-                        Err(Error::NotSupported) => {}
-                        client => {
-                            client.and_then(|client| colours(report, client, way)).map_err(|e| format!("{way}: {e}"))?
-                        }
+            plain_colours(report, gate).map_err(|e| format!("plain: {e}"))?;
+            for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
+                match ColourMapClient::bind_as(gate, COLOURS, wanted) {
+                    Err(Error::NotSupported) => {}
+                    client => {
+                        client.and_then(|client| colours(report, client, way)).map_err(|e| format!("{way}: {e}"))?
                     }
                 }
-                Ok(())
-            })?;
+            }
             by_each(&WAYS, |way| {
                 let client = ColourMapClient::bind_itc(gate, COLOURS);
                 client.and_then(|client| colours(report, client, way)).map_err(|e| format!("{e}"))
