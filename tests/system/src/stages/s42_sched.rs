@@ -206,7 +206,6 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .placed()
         .spread(),
         // A driver of no class, and how long its messages wait, by the machine's own clock.
         checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
