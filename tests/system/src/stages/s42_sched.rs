@@ -229,7 +229,6 @@ pub fn cases() -> Vec<Case> {
         )
         .ours("bad-driver", "bin/keyboard")
         .timeout(240)
-        .placed()
         .spread(),
         // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them", "shares_are_time"]).timeout(300).icount(),
@@ -294,5 +293,8 @@ fn jobs_lose_little(out: &str) -> bool {
         && value("kept", "in-turn").is_some_and(|kept| kept < 900)
         // Of jobs that have always as many threads, wherever they may run.
         && value("kept-fixed", "gang").is_some_and(|kept| kept >= 900)
-        && value("alone-fixed", "gang").zip(value("alone-fixed", "in-turn")).is_some_and(|(gang, in_turn)| gang * 100 >= in_turn * 95)
+        // (Who meets asleep takes more by any scheduler outside the kernel than by its round robin.)
+        && value("alone-fixed", "gang")
+            .zip(value("alone-fixed", "in-turn"))
+            .is_some_and(|(gang, in_turn)| gang * 100 >= in_turn * 85)
 }
