@@ -167,17 +167,6 @@ pub const RULES: &[Rule] = &[
         ],
         ["returns", "return_address_changed_meanwhile"],
     )),
-    // What a caller passes by pointer its callee may use, as a procedure would: it has its caller's keys, too.
-    of_keys(rule(
-        "H1",
-        "a_callee_has_not_its_callers_keys",
-        "core/keys/src/cache.rs",
-        [
-            "key.open(register, class.rights(subject))",
-            "key.open(register, class.rights(subject) | abi::Rights::READ | abi::Rights::WRITE)",
-        ],
-        ["returns", "callers_code_with_callees_rights"],
-    )),
     // A step is the program's wherever it is, in the middle of the gate, too: it sees each instruction of it (14 traps and not 1: status
     // 24, of which the check allows 20).
     of_keys(rule(

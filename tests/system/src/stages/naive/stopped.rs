@@ -144,17 +144,6 @@ pub const RULES: &[Rule] = &[
         ],
         ["sweep", "stopped_with_ones_own_rights"],
     )),
-    // The same, told by threads that have turns.
-    counted(of_keys(rule(
-        "H3",
-        "whose_turn_is_over_in_the_gate_begins_again",
-        "kernel/arch/src/gate/code.rs",
-        [
-            "if is_gate(rip) || rip & BY_KERNEL != 0 { self",
-            "if (is_gate(rip) || rip & BY_KERNEL != 0) && !(32..256).contains(&registers.vector) { self",
-        ],
-        ["switched", "switched_at_each_instruction_of_the_gate"],
-    ))),
     counted(of_keys(rule(
         "H3",
         "an_interrupted_thread_goes_on_with_the_rights_of_where_it_is_counted",
