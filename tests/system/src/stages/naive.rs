@@ -277,10 +277,7 @@ mod tests {
         ("in_short_on_six", "the same on more processors"),
         ("in_short_on_seven", "the same on more processors"),
         ("callers_code_with_callees_rights", "no rule is known that would let it; open keys alone do not"),
-        (
-            "switched_at_each_instruction_of_the_gate",
-            "takes longer than a mutant is waited for; the rule is told by others",
-        ),
+        ("switched_at_each_instruction_of_the_gate", "has not been seen to end; runs by name"),
         ("linux_jumps_into_the_gate", "four barriers stand in a row there"),
     ];
 
