@@ -1,4 +1,4 @@
-//! The Rust side of `entry.S`: what a trap is, and the single function of the kernel that serves it.
+//! The Rust side of `entry.S`: what a trap is, and the functions of the kernel that serve calls and traps.
 
 use crate::context::{Registers, Resume};
 use crate::{apic, cpu, descriptors, fatal, percpu, shown};

@@ -31,8 +31,6 @@ struct Rule {
     cpus: u32,
     /// Whether its clock counts instructions.
     icount: bool,
-    /// Without it somebody waits for ever, and so does the check.
-    hangs: bool,
     /// What is in the machine in place of something else.
     files: fn() -> Vec<File>,
     told: Told,
@@ -97,7 +95,6 @@ const fn rule(
         of_keys: false,
         cpus: 2,
         icount: false,
-        hangs: false,
         files: Vec::new,
         told: Told::Check(group, check),
     }
@@ -209,9 +206,6 @@ fn is_told(rule: &Rule, finished: &Finished) -> Result<String> {
             let said = out.lines().find_map(|line| line.strip_prefix(&failed));
             let hangs =
                 matches!(finished.outcome, Outcome::TimedOut) && said.is_none() || said == Some("it did not end");
-            if hangs && rule.hangs {
-                return Ok("it hangs".into());
-            }
             ensure!(!hangs, "it hangs, which says nothing: {out}{err}");
             let Some(said) = said else { bail!("nobody tells: {:?}\n{out}{err}", finished.outcome) };
             ensure!(!said.starts_with("not started"), "it was not tried: {out}{err}");
