@@ -282,7 +282,11 @@ fn changed_meanwhile() -> Outcome {
             let numbers = slot(scene.victim.bound.binding().number);
             // The first call of a thread is made by the kernel, and any before the callee has a key, also for what it touches.
             (store(flags + 40, 1), _ = scene.victim.call(op::HOLD, &[flags + 32, flags + 40]));
-            let _ = earn(&scene.victim);
+            if earn(&scene.victim).is_err() {
+                // Then nothing of this was tried: the value that is left says so.
+                store(flags, 1);
+                return;
+            }
             store(flags + 16, through(GATE, numbers, op::HOLD, flags, flags + 8, 0));
         };
         let caller = thread::spawn(body, 0).map_err(doing("thread"))?;
