@@ -143,16 +143,28 @@ fn group_named(name: u64) -> Arc<Group> {
 /// in full, where one of them is NSys.
 ///
 /// # Errors
-/// `Busy`: one in a seat would have to wait, and nobody would decide meanwhile.
+/// `Busy`: one in a seat would have to wait for the group, and nobody would decide meanwhile.
 pub fn enters(thread: &Thread, from: &Arc<Section>, to: &Arc<Section>) -> Result<u64, Error> {
     if !to.place.is_nsys() {
         return Ok(if from.place.is_nsys() { MORE } else { 0 });
     }
     if thread.seat.load(Ordering::Relaxed) != NO_SEAT && !seat::is_schedulers(to) {
-        return Err(Error::Busy);
+        comes_in_at_once(thread, to)?;
     }
     crate::processor::here().attend();
     Ok(MORE)
+}
+
+/// Without waiting.
+fn comes_in_at_once(thread: &Thread, text: &Section) -> Result<(), Error> {
+    let Some(group) = text.place.group.lock().clone() else { return Ok(()) };
+    let mut own = thread.group.lock();
+    let has_another = own.as_ref().is_some_and(|own| !Arc::ptr_eq(own, &group));
+    if has_another || !group.0.lock().enter(thread.number) {
+        return Err(Error::Busy);
+    }
+    *own = Some(group);
+    Ok(())
 }
 
 /// The running thread comes back into a text from a call that it has made.
@@ -179,7 +191,9 @@ pub fn goes_on(here: &Processor, thread: &Arc<Thread>) -> Option<bool> {
         return Some(false);
     };
     let group = text.place.group.lock().clone().filter(|_| !seat::is_schedulers(&text));
-    let same = {
+    // One in a seat has come into another text's group for a call that could not be made.
+    let strays = |own: &Arc<Group>| group.as_ref().is_none_or(|group| !Arc::ptr_eq(own, group));
+    let same = !thread.group.lock().as_ref().is_some_and(strays) && {
         let stay = here.stay.hold();
         let same = |inside: &Inside| Arc::ptr_eq(&inside.thread, thread) && Arc::ptr_eq(&inside.text, &text);
         stay.inside.as_ref().is_some_and(same)

@@ -13,7 +13,9 @@ use musubi::interfaces::measure::MeasureClient;
 use musubi::rt::{Copied, Section, section};
 use musubi::{AclEntry, Error, Rights};
 
-pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, 8 << 10, LONGEST];
+pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, PAPERS, LONGEST];
+/// Of the paper's the longest.
+pub const PAPERS: usize = 8 << 10;
 pub const LONGEST: usize = 1 << 20;
 const ROUNDS: usize = 300;
 
@@ -60,7 +62,7 @@ pub fn run(report: &Report) -> Result<(), String> {
 }
 
 /// A client of a grade, where the machine has it.
-fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
+pub fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
     match MeasureClient::bind_as(gate, 2 * LONGEST as u64, grade) {
         Err(Error::NotSupported) => Ok(None),
         bound => bound.map(Some),
@@ -93,6 +95,19 @@ fn shared(report: &Report, gate: u64) -> Result<(), Error> {
     bench.patterns(&[ArgNoRtn, ArgRtnNoCopy, ArgRtnCopy], data.bytes_mut(), result.bytes_mut())?;
     data.delete()?;
     result.delete()
+}
+
+/// Nothing, and the copy of so many data as these.
+pub fn shortly(
+    report: &Report,
+    client: &MeasureClient,
+    way: &str,
+    data: &mut [u8],
+    result: &mut [u8],
+) -> Result<(), Error> {
+    let bench = Way { report, way, client, asked: client, rounds: ROUNDS };
+    bench.null()?;
+    bench.pattern(ArgRtnCopy, data, result)
 }
 
 /// A section that the text with this gate may read and write.

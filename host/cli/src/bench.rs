@@ -64,9 +64,9 @@ fn theirs(workspace: &Workspace, peer: Peer, bench: &Bench, clock: Clock) -> Res
     match peer {
         Peer::None => Ok(Report::default()),
         Peer::Linux => {
-            // The same messages, under another name.
-            let theirs = if bench.name == "ipc" { "sizes" } else { bench.name };
-            let mut report = peers::linux(workspace, &[theirs], clock, Wish::Tcg, &mut progress)?;
+            // The same messages and pictures, under other names.
+            let theirs = if bench.name == "ipc" { &["sizes", "colours"][..] } else { &[bench.name] };
+            let mut report = peers::linux(workspace, theirs, clock, Wish::Tcg, &mut progress)?;
             report.figures.iter_mut().for_each(|figure| figure.bench = bench.name.into());
             Ok(report)
         }

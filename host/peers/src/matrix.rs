@@ -6,7 +6,7 @@ use crate::linux::System;
 use anyhow::{Result, ensure};
 use measure::ASYNC;
 
-pub const BENCHES: [&str; 8] = ["calls", "sizes", "spawn", "sched", "pool", "entry", "memory", "pager"];
+pub const BENCHES: [&str; 9] = ["calls", "sizes", "colours", "spawn", "sched", "pool", "entry", "memory", "pager"];
 
 /// Without data, and the patterns of the paper with them; and each with several messages under way.
 const NULL: [&str; 2] = ["NullProc", "NullProc-async"];
@@ -91,6 +91,7 @@ pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
             owed.extend(BYTES.iter().flat_map(|bytes| by_all_ways(&PATTERNS, *bytes)));
             owed
         }
+        "colours" => BYTES.iter().flat_map(|bytes| by_all_ways(&["ColourMap"], *bytes)).collect(),
         "entry" => plain(&[("get_taskid", "getppid"), ("sleep0", "sched_yield"), ("sleep0-x2", "sched_yield")]),
         "memory" => {
             let of = |case: &'static str, way: &'static str, sizes: &'static [u64]| {
@@ -195,5 +196,7 @@ mod tests {
         assert_eq!(not, [[("udp", 1 << 20); 6].as_slice(), &[("sunrpc-udp", 1 << 20); 3]].concat());
         assert_eq!(owed.len(), 6 * 2 + 1 + 5 * (5 * 6 + 4 + 3));
         assert_eq!(super::owed(System::Best, "sizes").len(), 2 * owed.len());
+        let pictures = super::owed(System::Default, "colours");
+        assert_eq!((pictures.len(), pictures.iter().filter(|(_, applies)| !applies).count()), (5 * 7, 2));
     }
 }

@@ -14,23 +14,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *const pattern_names[PATTERNS] = {"NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy"};
+const char *const pattern_names[PATTERNS] = {"NullProc", "ArgNoRtn", "ArgRtn_NoCopy", "ArgRtn_Copy", "ColourMap"};
 const char *const async_names[PATTERNS] = {"NullProc-async", "ArgNoRtn-async", "ArgRtn_NoCopy-async", "ArgRtn_Copy-async"};
 
 enum { PREPARED = 0x5a };
 
 static char at(size_t n) { return n ^ n >> 8 ^ n >> 16; }
 
-void fill_argument(char *data, size_t bytes) {
+// The table's entry for a colour.
+static char colour(char pixel) { return pixel + 1; }
+
+void fill_argument(enum pattern pattern, char *data, size_t bytes) {
+    if (pattern == COLOUR_MAP)
+        for (int n = 0; n < COLOURS; n++) *data++ = colour(n);
     for (size_t n = 0; n < bytes; n++) data[n] = at(n);
+}
+
+void map_colours(char *result, const char *data, size_t bytes) {
+    const char *pixels = data + COLOURS;
+    for (size_t n = 0; n < bytes; n++) result[n] = data[(unsigned char)pixels[n]];
 }
 
 void fill_result(char *data, size_t bytes) { memset(data, PREPARED, bytes); }
 
 void check_result(enum pattern pattern, const char *result, size_t bytes) {
     errno = EBADMSG;
-    for (size_t n = 0; n < reply_bytes(pattern, bytes); n++)
-        if (result[n] != (pattern == ARG_RTN_COPY ? at(n) : PREPARED)) die("a result");
+    for (size_t n = 0; n < reply_bytes(pattern, bytes); n++) {
+        char right = pattern == ARG_RTN_COPY ? at(n) : pattern == COLOUR_MAP ? colour(at(n)) : PREPARED;
+        if (result[n] != right) die("a result");
+    }
 }
 
 static void by_all_ways(struct messages messages) {
@@ -50,11 +62,17 @@ static void by_all_ways(struct messages messages) {
 
 void null_messages(const char *bench) { by_all_ways((struct messages){bench, NULL_PROC, NULL_PROC, 0}); }
 
+static const size_t sizes[] = {64, 2048, 4096, 8192, GREATEST};
+
 void bench_sizes(void) {
-    static const size_t sizes[] = {64, 2048, 4096, 8192, GREATEST};
     null_messages("sizes");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         by_all_ways((struct messages){"sizes", ARG_NO_RTN, ARG_RTN_COPY, sizes[i]});
+}
+
+void bench_colours(void) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        by_all_ways((struct messages){"colours", COLOUR_MAP, COLOUR_MAP, sizes[i]});
 }
 
 struct header {
@@ -69,7 +87,7 @@ struct header {
 // What is sent: a header, and data behind it.
 struct message {
     struct header header;
-    char data[GREATEST];
+    char data[LONGEST];
 };
 
 static struct message request, reply;
@@ -147,8 +165,9 @@ static void serve(void *context) {
         struct header header = message->header;
         if (header.oneway) continue;
         reply.header = header;
-        reply.header.bytes = reply_bytes(header.pattern, header.bytes);
+        reply.header.bytes = answer_bytes(header.pattern, header.bytes);
         if (header.pattern == ARG_RTN_COPY) memcpy(reply.data, message->data, header.bytes);
+        if (header.pattern == COLOUR_MAP) map_colours(reply.data, message->data, reply.header.bytes);
         send_message(channel->server_out, &reply);
     }
 }
@@ -217,15 +236,15 @@ static void measure_bursts(struct subject subject, struct channel *channel) {
 
 static void measure_channel(const char *way, struct channel channel, struct messages m) {
     channel.bytes = m.bytes;
-    fill_argument(request.data, m.bytes);
     fill_result(reply.data, m.bytes);
     int server = start_server(serve, &channel);
     for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         channel.pattern = pattern;
+        fill_argument(pattern, request.data, m.bytes);
         struct subject subject = {m.bench, pattern_names[pattern], way, m.bytes};
         measure(subject, call, &channel, rounds_for(m.bytes), 1);
         check_result(pattern, channel.answer->data, m.bytes);
-        measure_bursts(subject, &channel);
+        if (async_names[pattern]) measure_bursts(subject, &channel);
     }
     end_server(server);
     int files[] = {channel.client_in, channel.client_out, channel.server_in, channel.server_out};
@@ -270,13 +289,13 @@ void messages_by_channels(struct messages m) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, there)) die("AF_UNIX");
     measure_channel("unix", two_way(there[0], there[0], there[1], there[1]), m);
     measure_channel("tcp", tcp(), m);
-    if (sizeof(struct header) + m.bytes <= DATAGRAM) {
+    if (sizeof(struct header) + request_bytes(m.last, m.bytes) <= DATAGRAM) {
         measure_channel("udp", udp(), m);
         return;
     }
     for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         const char *why = "more than a datagram takes";
         skip((struct subject){m.bench, pattern_names[pattern], "udp", m.bytes}, why);
-        skip((struct subject){m.bench, async_names[pattern], "udp", m.bytes}, why);
+        if (async_names[pattern]) skip((struct subject){m.bench, async_names[pattern], "udp", m.bytes}, why);
     }
 }

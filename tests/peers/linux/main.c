@@ -160,8 +160,8 @@ static int run(const char *name) {
         const char *name;
         void (*run)(void);
     } benches[] = {
-        {"calls", bench_calls}, {"sizes", bench_sizes}, {"spawn", bench_spawn}, {"sched", bench_sched}, {"pool", bench_pool},
-        {"entry", bench_entry}, {"memory", bench_memory},
+        {"calls", bench_calls}, {"sizes", bench_sizes}, {"colours", bench_colours}, {"spawn", bench_spawn},
+        {"sched", bench_sched}, {"pool", bench_pool},   {"entry", bench_entry},     {"memory", bench_memory},
         {"pager", bench_pager},
     };
     int process = fork(), status;

@@ -40,23 +40,34 @@ extern const char *way_suffix;
 int start_server(void (*serve)(void *), void *context);
 void end_server(int process);
 
-// The patterns of client and server.
-enum pattern { NULL_PROC, ARG_NO_RTN, ARG_RTN_NO_COPY, ARG_RTN_COPY, PATTERNS };
+// The patterns of client and server; and the paper's server, which replaces each pixel of a picture by its entry in a table of colours.
+enum pattern { NULL_PROC, ARG_NO_RTN, ARG_RTN_NO_COPY, ARG_RTN_COPY, COLOUR_MAP, PATTERNS };
 extern const char *const pattern_names[PATTERNS];
-// The names when several messages are sent before an answer is taken.
+// The names when several messages are sent before an answer is taken; none where that is not measured.
 extern const char *const async_names[PATTERNS];
-static inline size_t request_bytes(enum pattern pattern, size_t bytes) { return pattern == NULL_PROC ? 0 : bytes; }
+// Colours of a table, which goes before the picture.
+enum { COLOURS = 256 };
+static inline size_t request_bytes(enum pattern pattern, size_t bytes) {
+    return pattern == NULL_PROC ? 0 : pattern == COLOUR_MAP ? COLOURS + bytes : bytes;
+}
 static inline size_t reply_bytes(enum pattern pattern, size_t bytes) { return pattern >= ARG_RTN_NO_COPY ? bytes : 0; }
+// What is returned for a request of so many bytes.
+static inline size_t answer_bytes(enum pattern pattern, size_t request) {
+    return reply_bytes(pattern, pattern == COLOUR_MAP ? request - COLOURS : request);
+}
 
-// Data to pass, and results prepared in advance.
-void fill_argument(char *data, size_t bytes);
+// Data to pass (`bytes` of them; before a picture its table besides), and results prepared in advance.
+void fill_argument(enum pattern pattern, char *data, size_t bytes);
 void fill_result(char *data, size_t bytes);
+// The picture, by the table before it.
+void map_colours(char *result, const char *data, size_t bytes);
 // Ends the program if a result is not what the pattern makes of the data passed.
 void check_result(enum pattern pattern, const char *result, size_t bytes);
 
 // Messages that are sent before an answer is waited for. More of 8 KiB would not fit a socket's buffer.
 enum { BURST = 8 };
-enum { GREATEST = 1 << 20 };
+// Of data, and of a request.
+enum { GREATEST = 1 << 20, LONGEST = COLOURS + GREATEST };
 // What a datagram takes.
 enum { DATAGRAM = 65507 };
 static inline unsigned rounds_for(size_t bytes) { return bytes > 65536 ? 20 : 200; }
@@ -65,6 +76,7 @@ void bench_calls(void);
 void bench_entry(void);
 void bench_memory(void);
 void bench_sizes(void);
+void bench_colours(void);
 void bench_spawn(void);
 void bench_sched(void);
 void bench_pool(void);

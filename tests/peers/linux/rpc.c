@@ -1,7 +1,7 @@
 // Client and server by Sun RPC (libtirpc), over UDP as in the paper, and over TCP, which takes more than a datagram.
 // By TCP what returns nothing can be sent without waiting, several calls at once: with a limit of no time and no function for a
-// result. (By UDP the library then sends nothing.) Arguments and results are counted byte strings in XDR; what is decoded by the server is
-// allocated and freed as by rpcgen's programs.
+// result. (By UDP the library then sends nothing.) Arguments and results are counted byte strings in XDR, a picture one with its
+// table; what is decoded by the server is allocated and freed as by rpcgen's programs.
 #define _GNU_SOURCE
 #include "peer.h"
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ struct string {
     char *bytes;
 };
 
-static char argument[GREATEST], result[GREATEST], decoded[GREATEST];
+static char argument[LONGEST], result[GREATEST], decoded[GREATEST];
 static size_t size;
 
 static bool_t xdr_string_of_bytes(XDR *xdr, ...) {
@@ -28,7 +28,7 @@ static bool_t xdr_string_of_bytes(XDR *xdr, ...) {
     __builtin_va_start(arguments, xdr);
     struct string *string = __builtin_va_arg(arguments, struct string *);
     __builtin_va_end(arguments);
-    return xdr_bytes(xdr, &string->bytes, &string->length, GREATEST);
+    return xdr_bytes(xdr, &string->bytes, &string->length, LONGEST);
 }
 
 static bool_t xdr_nothing(XDR *xdr, ...) {
@@ -53,8 +53,15 @@ static void dispatch(struct svc_req *call, SVCXPRT *transport) {
         svcerr_decode(transport);
         return;
     }
-    out.length = in.length;
+    bool is_picture = call->rq_proc == COLOUR_MAP;
+    if (is_picture ? in.length < COLOURS : in.length > GREATEST) {
+        svcerr_decode(transport);
+        svc_freeargs(transport, xdr_string_of_bytes, &in);
+        return;
+    }
+    out.length = answer_bytes(call->rq_proc, in.length);
     if (call->rq_proc == ARG_RTN_COPY) memcpy(result, in.bytes, in.length);
+    if (is_picture) map_colours(result, in.bytes, out.length);
     bool returns = !oneway && call->rq_proc >= ARG_RTN_NO_COPY;
     if (!oneway) svc_sendreply(transport, returns ? xdr_string_of_bytes : xdr_nothing, returns ? &out : NULL);
     svc_freeargs(transport, xdr_string_of_bytes, &in);
@@ -73,7 +80,7 @@ struct client {
 
 static void call(void *context) {
     struct client *client = context;
-    struct string in = {size, argument}, out = {0, decoded};
+    struct string in = {request_bytes(client->pattern, size), argument}, out = {0, decoded};
     bool takes = client->pattern != NULL_PROC, returns = client->pattern >= ARG_RTN_NO_COPY;
     enum clnt_stat status =
         clnt_call(client->handle, client->pattern, takes ? xdr_string_of_bytes : xdr_nothing, takes ? &in : NULL,
@@ -101,9 +108,10 @@ static void measure_client(const char *way, CLIENT *handle, bool has_async, int 
     if (!handle) die(clnt_spcreateerror("a client"));
     for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {
         struct client client = {handle, pattern};
+        fill_argument(pattern, argument, size);
         measure((struct subject){m.bench, pattern_names[pattern], way, m.bytes}, call, &client, rounds_for(m.bytes), 1);
         check_result(pattern, decoded, m.bytes);
-        if (!has_async || reply_bytes(pattern, 1) > 0) continue;
+        if (!has_async || !async_names[pattern] || reply_bytes(pattern, 1) > 0) continue;
         measure((struct subject){m.bench, async_names[pattern], way, m.bytes}, burst, &client, rounds_for(m.bytes), BURST);
     }
     clnt_destroy(handle);
@@ -146,9 +154,8 @@ static void by_tcp(struct messages m) {
 
 void messages_by_rpc(struct messages m) {
     size = m.bytes;
-    fill_argument(argument, size);
     fill_result(result, size);
-    if (m.bytes <= UDP_BUFFER - UDP_HEADERS) {
+    if (request_bytes(m.last, m.bytes) <= UDP_BUFFER - UDP_HEADERS) {
         by_udp(m);
     } else {
         for (enum pattern pattern = m.first; pattern <= m.last; pattern++) {

@@ -90,6 +90,16 @@ pub fn itc_is_counted(runs: &Runs) -> Result<()> {
     for way in runs.ways() {
         for (case, bytes) in [("NullProc", 0), ("ArgRtn_Copy", 8192)] {
             ensure!(value(case, way, bytes, count::EVENTS)? == 0, "{case} by {way} is an event for the scheduler");
+            // With a scheduler of either version in the seat a call is the same call, and tells it nothing.
+            for seated in ["ageing", "initial"].map(|scheduler| format!("{way}-under-{scheduler}")) {
+                for unit in [count::ENTRIES, count::VIEWS, count::EVENTS, count::COPIES] {
+                    let (alone, under) = (value(case, way, bytes, unit)?, value(case, &seated, bytes, unit)?);
+                    ensure!(alone == under, "{case} by {seated}: {under} {unit}, {alone} with nobody seated");
+                }
+                let [alone, under] = [way, seated.as_str()].map(|way| value(case, way, bytes, unit::INSTRUCTIONS));
+                let (alone, under) = (alone?, under?);
+                ensure!(under * 100 <= alone * 102, "{case} by {seated}: {under} instructions, {alone} with nobody");
+            }
         }
     }
     Ok(())

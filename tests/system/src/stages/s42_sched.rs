@@ -206,7 +206,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed(),
         // A driver of no class, and how long its messages wait, by the machine's own clock.
         checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
         checks("marks", "check marks", &["seen_in_time"]).ours("own-driver", "bin/keyboard").cpus(1).icount().timeout(900),
@@ -229,7 +230,8 @@ pub fn cases() -> Vec<Case> {
         )
         .ours("bad-driver", "bin/keyboard")
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed(),
         // Deadlines are kept in the machine's own time, which here does not go on while the host does something else.
         checks("deadlines", "check policies", &["deadlines_are_met", "priorities_miss_them", "shares_are_time"]).timeout(300).icount(),
         sh(
