@@ -1,5 +1,6 @@
 //! What a call without data costs, by each way; and what it costs to be refused.
 
+use crate::ipc;
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
 use crate::server;
@@ -30,6 +31,8 @@ pub fn run(report: &Report) -> Result<(), String> {
         let case = Case { case: "refused-pointer", way: "plain", bytes: own.len() };
         expect(report, case, || client.take(&own) == Err(Error::Refused))
     })?;
+    // Beside calls: two threads, between which a scheduler switches.
+    ipc::nulls(report)?;
     let case = |case| Case { case, way: "kernel-call", bytes: 0 };
     expect(report, case("no-such-call"), || Trap.enter(0, [0; 6]) == Err(Error::NoSuchCall))?;
     expect(report, case("clock"), || stub::clock(&Trap, 0).is_ok())

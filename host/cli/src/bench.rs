@@ -125,7 +125,7 @@ fn rows(report: &Report, clock: Clock) -> String {
     let counts = [count::ENTRIES, count::VIEWS, count::LOCKED];
     let [entries, views, locked] = counts;
     row(["system", "bench", "case", "bytes", "way", "median", "least", "most", entries, views, locked]);
-    let is_count = |figure: &Figure| count::ALL.contains(&figure.unit.as_str());
+    let is_count = |figure: &Figure| [&count::ALL[..], &count::TOUCHED].concat().contains(&figure.unit.as_str());
     // What was counted stands behind its figure.
     for rows in report.figures.chunk_by(|_, next| is_count(next)) {
         let Figure { bench, case, bytes, system, way, value, min, max, .. } = &rows[0];

@@ -79,6 +79,11 @@ pub mod count {
     pub const POST_LOCKS: &str = "post-locks";
     /// Turns of loops that wait for another processor.
     pub const SPINS: &str = "spins";
+    /// Lines of a cache and pages that a round touches, each the first time, or again where it would have been lost: CUBIX-33. Looked at in one benchmark only,
+    /// as it takes long.
+    pub const LINES: &str = "cache-lines";
+    pub const PAGES: &str = "tlb-pages";
+    pub const TOUCHED: [&str; 2] = [LINES, PAGES];
     /// In the order in which they are shown.
     pub const ALL: [&str; 11] =
         [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED, LOCKS, POST_LOCKS, SPINS];

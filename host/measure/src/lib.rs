@@ -16,7 +16,7 @@ mod ways;
 
 pub use benches::{BENCHES, Bench};
 pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, of_one_call, unit};
-pub use ours::{Ours, Setup};
+pub use ours::{Ours, Setup, TOUCHED, TOUCHED_BY};
 pub use paper::Paper;
 pub use peer::Peer;
 pub use table::Table;

@@ -26,6 +26,10 @@ const SEEN: [(&str, Costly); 5] = [
     (count::SPINS, Costly::Pause),
 ];
 
+/// And in one benchmark, as it takes long.
+pub const TOUCHED: [(&str, Costly); 2] = [(count::LINES, Costly::Line), (count::PAGES, Costly::Page)];
+pub const TOUCHED_BY: &str = "calls";
+
 /// On what it is measured.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
@@ -127,6 +131,9 @@ impl Ours {
         // QEMU takes a comma for the end, and two for a comma.
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
         let mut plugin = format!("{},out={},locks={}", path(&dir.path().join("plugin.so")), path(&out), path(&locks));
+        if bench.name == TOUCHED_BY {
+            plugin.push_str(",touched=one");
+        }
         if bench.name == ways::BENCH {
             let ways = ways::find(&fs::read(&setup.parts.kernel)?)?;
             plugin.push_str(&format!(",ways={}-{}", ways.start, ways.end));
@@ -228,7 +235,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             all.extend(steps);
             all.extend(of_ways);
         }
-        for (unit, costly) in SEEN {
+        let touched = TOUCHED.into_iter().filter(|_| figure.bench == TOUCHED_BY);
+        for (unit, costly) in SEEN.into_iter().chain(touched) {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
             // As the guest does.
             let [value, min, max] = [value, min, max].map(|counted| of_one_call(&figure.case, counted));
@@ -305,6 +313,8 @@ mod tests {
                 ("NullProc", "locks", [0, 0, 0, 3]),
                 ("NullProc", "post-locks", [0, 0, 0, 3]),
                 ("NullProc", "spins", [0, 0, 0, 3]),
+                ("NullProc", "cache-lines", [0, 0, 0, 3]),
+                ("NullProc", "tlb-pages", [0, 0, 0, 3]),
             ]
         );
     }
@@ -347,7 +357,7 @@ mod tests {
         let case = Case { rounds: vec![(1, Round { steps: None, ..round(570, 8) })] };
         let all = join(vec![total("spawn", "loader", 1)], &[case]).unwrap();
         assert!(all.iter().all(|figure| figure.case == "spawn"));
-        assert_eq!(all.len(), 1 + SEEN.len());
+        assert_eq!(all.len(), 1 + SEEN.len() + TOUCHED.len());
     }
 
     #[test]

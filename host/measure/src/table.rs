@@ -240,6 +240,14 @@ impl fmt::Display for Table<'_> {
             let mark = by_size::MARK;
             writeln!(f, "{NOTHING}: not counted there. {mark}: under the default policy.")?;
         }
+        let touched = counts::rows(self, &count::TOUCHED);
+        if touched.len() > 1 {
+            writeln!(
+                f,
+                "\nLines of a cache and pages that a round touches, each once, or again behind a switch that loses it:"
+            )?;
+            columns(f, &touched)?;
+        }
         let messages = message::rows(self);
         if messages.len() > 1 {
             writeln!(f, "\nOf that, one message:")?;

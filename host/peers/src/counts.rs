@@ -1,7 +1,7 @@
 //! What else a round took, counted from outside by `host/plugin`.
 
 use anyhow::{Context, Result, ensure};
-use measure::{Figure, count, of_one_call};
+use measure::{Figure, TOUCHED, TOUCHED_BY, count, of_one_call};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,21 +12,25 @@ use tempfile::TempDir;
 /// The plugin for one machine, and where it writes to.
 pub struct Counter {
     dir: TempDir,
+    /// Whether lines and pages are looked at.
+    touched: bool,
 }
 
 impl Counter {
-    /// With the library of `host/plugin`.
-    pub fn new(plugin: &Path) -> Result<Self> {
+    /// With the library of `host/plugin`, for these benchmarks.
+    pub fn new(plugin: &Path, benches: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
         symlink(plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
-        Ok(Self { dir })
+        Ok(Self { dir, touched: benches.contains(&TOUCHED_BY) })
     }
 
     /// Arguments for QEMU.
     pub fn lead(&self) -> Vec<OsString> {
         // QEMU takes a comma for the end, and two for a comma.
         let path = |path: PathBuf| path.display().to_string().replace(',', ",,");
-        let argument = format!("{},out={}", path(self.dir.path().join("plugin.so")), path(self.out()));
+        // Each program has an address space to itself.
+        let touched = if self.touched { ",touched=many" } else { "" };
+        let argument = format!("{},out={}{touched}", path(self.dir.path().join("plugin.so")), path(self.out()));
         vec!["-plugin".into(), argument.into()]
     }
 
@@ -48,7 +52,8 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         all.push(figure.clone());
         // Linux swaps GS at a switch, too, so swaps do not say how often it is entered.
-        for (unit, costly) in [
+        let touched = TOUCHED.into_iter().filter(|_| figure.bench == TOUCHED_BY);
+        let counts = [
             (count::ENTRIES, Costly::Entry),
             (count::VIEWS, Costly::RootWrite),
             (count::KEYS, Costly::KeyWrite),
@@ -56,7 +61,8 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             (count::LOCKED, Costly::Locked),
             (count::COPIES, Costly::Copy),
             (count::COPIED, Costly::Copied),
-        ] {
+        ];
+        for (unit, costly) in counts.into_iter().chain(touched) {
             let counted = |round: &Round| of_one_call(&figure.case, round.count(costly));
             let (value, min, max) = case.summary(counted).context("no rounds")?;
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
@@ -102,6 +108,8 @@ mod tests {
                 (case, count::LOCKED, 0),
                 (case, count::COPIES, 4),
                 (case, count::COPIED, 0),
+                (case, count::LINES, 0),
+                (case, count::PAGES, 0),
             ]
         };
         assert_eq!(told, [of("NullProc"), of("no-such-call")].concat());

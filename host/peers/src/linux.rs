@@ -92,7 +92,7 @@ impl Linux {
         };
         progress(&format!("{}: booting {}", system.name(), self.package()));
         let counter = self.plugin.as_ref().filter(|_| clock == Clock::Instructions);
-        let counter = counter.map(|plugin| Counter::new(plugin)).transpose()?;
+        let counter = counter.map(|plugin| Counter::new(plugin, benches)).transpose()?;
         let mut finished = boot(counter.as_ref(), progress)?;
         let mut cases = counter.as_ref().map(Counter::cases).transpose()?.flatten();
         let mut notes = Vec::new();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
-use tally::{Copies, Costly, Locks, Mark, Recorder, WAYS};
+use tally::{Copies, Costly, Locks, Mark, Recorder, Touched, WAYS};
 
 /// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
 #[unsafe(no_mangle)]
@@ -71,6 +71,7 @@ static PLAN: OnceLock<Plan> = OnceLock::new();
 struct State {
     recorder: Recorder,
     copies: Copies,
+    touched: Touched,
     out: File,
 }
 
@@ -79,6 +80,8 @@ struct Plan {
     locks: Locks,
     /// Where control is, how often it comes to the kernel, and what that copies. Of several processors, that would be in several places at once.
     has_steps: bool,
+    /// Whether lines and pages are counted, and if so, whether each page-table root is another address space.
+    touched: Option<bool>,
     /// Where the kernel's ways in and out lie, if they are steps of their own.
     ways: std::ops::Range<u64>,
 }
@@ -103,9 +106,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let path = |name| (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix(name));
     match open(path("out="), path("locks=")) {
         Ok((out, locks)) => {
-            *state() = Some(State { recorder: Recorder::default(), copies: Copies::default(), out });
+            let (recorder, copies, touched) = (Recorder::default(), Copies::default(), Touched::default());
+            *state() = Some(State { recorder, copies, touched, out });
             let ways = path("ways=").and_then(range).unwrap_or(0..0);
-            PLAN.get_or_init(|| Plan { locks, has_steps: processors == 1, ways });
+            let has_steps = processors == 1;
+            let touched = path("touched=").filter(|_| has_steps).map(|spaces| spaces == "many");
+            PLAN.get_or_init(|| Plan { locks, has_steps, touched, ways });
         }
         Err(why) => {
             eprintln!("plugin: {why}");
@@ -149,6 +155,13 @@ extern "C" fn translated(_: u64, block: *mut Block) {
             let region = if plan.ways.contains(&at) { WAYS } else { Recorder::region(at) };
             qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
         }
+        if plan.touched.is_some() {
+            let instructions = 0..qemu_plugin_tb_n_insns(block);
+            let bytes = instructions.map(|index| qemu_plugin_insn_size(qemu_plugin_tb_get_insn(block, index)) as u64);
+            // Each time that it is translated, of which nobody is told the end.
+            let extent = Box::leak(Box::new((qemu_plugin_tb_vaddr(block), bytes.sum::<u64>())));
+            qemu_plugin_register_vcpu_tb_exec_cb(block, executed, NO_REGISTERS, std::ptr::from_mut(extent).cast());
+        }
         for index in 0..qemu_plugin_tb_n_insns(block) {
             let at = qemu_plugin_tb_get_insn(block, index);
             let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(at), qemu_plugin_insn_size(at));
@@ -161,9 +174,16 @@ extern "C" fn translated(_: u64, block: *mut Block) {
             for counter in [&INSTRUCTIONS].into_iter().chain(costly) {
                 qemu_plugin_register_vcpu_insn_exec_inline(at, ADD, counter.as_ptr().cast(), 1);
             }
+            let nothing = std::ptr::null_mut();
+            if plan.touched.is_some() {
+                qemu_plugin_register_vcpu_mem_cb(at, accessed, NO_REGISTERS, LOADS_AND_STORES, nothing);
+            }
+            if plan.touched.is_some() && Costly::all_of(bytes, address, &plan.locks).any(|one| one == Costly::RootWrite)
+            {
+                qemu_plugin_register_vcpu_insn_exec_cb(at, loads_root, NO_REGISTERS, nothing);
+            }
             // Of each turn, since how many there are is not said before; and one that moves nothing is executed, too.
             if plan.has_steps && Costly::copies(bytes, address) {
-                let nothing = std::ptr::null_mut();
                 qemu_plugin_register_vcpu_mem_cb(at, moved, NO_REGISTERS, LOADS_AND_STORES, nothing);
             }
         }
@@ -195,6 +215,40 @@ extern "C" fn entered(_: c_uint, data: *mut c_void) {
     }
 }
 
+/// In a round this is touched.
+fn touches(how: impl FnOnce(&mut Touched) -> (u64, u64)) {
+    if !IN_ROUND.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(state) = &mut *state() {
+        let (lines, pages) = how(&mut state.touched);
+        add(Costly::Line, lines);
+        add(Costly::Page, pages);
+    }
+}
+
+/// A block of instructions begins: where it lies, and how long it is.
+extern "C" fn executed(_: c_uint, data: *mut c_void) {
+    // SAFETY: what `translated` has made, which lives as long as QEMU and is not changed.
+    let (at, bytes) = unsafe { *data.cast::<(u64, u64)>() };
+    touches(|touched| touched.executes(at, bytes));
+}
+
+/// Something is loaded or stored.
+extern "C" fn accessed(_: c_uint, access: u32, address: u64, _: *mut c_void) {
+    // SAFETY: plain arithmetic on what QEMU has told of the access.
+    let bytes = unsafe { 1u64 << qemu_plugin_mem_size_shift(access) };
+    touches(|touched| touched.accesses(address, bytes));
+}
+
+/// Another page-table root is about to be loaded.
+extern "C" fn loads_root(_: c_uint, _: *mut c_void) {
+    touches(|touched| {
+        touched.loads_root(PLAN.get().and_then(|plan| plan.touched) == Some(true));
+        (0, 0)
+    });
+}
+
 /// The kernel moves something by a string instruction: it has loaded it, or stores it.
 extern "C" fn moved(_: c_uint, access: u32, address: u64, _: *mut c_void) {
     if !IN_ROUND.load(Ordering::Relaxed) {
@@ -217,6 +271,9 @@ extern "C" fn marked(_: c_uint, data: *mut c_void) {
     let counts = std::array::from_fn(|at| COUNTS[at].load(Ordering::Relaxed));
     let (region, now) = (REGION.load(Ordering::Relaxed), INSTRUCTIONS.load(Ordering::Relaxed));
     let mark = Mark::ALL[data as usize];
+    if matches!(mark, Mark::RoundBegins) {
+        state.touched.begin();
+    }
     IN_ROUND.store(matches!(mark, Mark::RoundBegins), Ordering::Relaxed);
     if let Some(case) = state.recorder.mark(mark, region, now, counts)
         && let Err(error) = write!(state.out, "{case}")

@@ -27,10 +27,13 @@ pub enum Costly {
     Copy,
     /// No instruction of its own: control comes to the kernel from a program.
     Entry,
+    /// Nor these: lines of a cache and pages that are touched in a round for the first time, where that is looked at.
+    Line,
+    Page,
 }
 
 impl Costly {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::KeyWrite,
         Self::Locked,
         Self::RootWrite,
@@ -42,6 +45,8 @@ impl Costly {
         Self::Copied,
         Self::Copy,
         Self::Entry,
+        Self::Line,
+        Self::Page,
     ];
 
     /// Whether it is one by which a kernel copies: what its turns move is known by what they load and store.

@@ -6,9 +6,11 @@ mod instruction;
 mod locks;
 mod record;
 mod recorder;
+mod touched;
 
 pub use copies::Copies;
 pub use instruction::{Costly, Mark};
 pub use locks::{Kind, Locks};
 pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, WAYS, read};
 pub use recorder::Recorder;
+pub use touched::Touched;

@@ -105,6 +105,19 @@ pub fn itc_is_counted(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
+/// CUBIX-33: a call touches less of a cache and of a TLB than a call of another thread, whose scheduler and stack come to it; and the more
+/// the kernel has to do with it, the more.
+pub fn calls_touch_less(runs: &Runs) -> Result<()> {
+    let ways: Vec<&str> = runs.ways().filter(|way| *way != "plain").chain(ITC).collect();
+    for unit in count::TOUCHED {
+        let value = |way: &&str| find(runs.of("calls")?, "NullProc", way, 0, unit).map(|figure| figure.value);
+        let touched = ways.iter().map(value).collect::<Result<Vec<u64>>>()?;
+        let rises = touched.is_sorted_by(|less, more| less < more) && touched[0] > 0;
+        ensure!(rises, "{unit} of a call by {ways:?}: {touched:?}");
+    }
+    Ok(())
+}
+
 /// CUBIX-M7: the rows of the paper's table, for both versions, and what they must be to each other.
 pub fn switches_have_parts(runs: &Runs) -> Result<()> {
     let value = |case: &str, way: &str, unit| find(runs.of("sched")?, case, way, 0, unit).map(|figure| figure.value);

@@ -7,7 +7,7 @@ use crate::lab::{Failure, Lab};
 use anyhow::{Context, Result, ensure};
 use joined::Joined;
 use machine::{Options, Wish};
-use measure::{Figure, count, unit};
+use measure::{Figure, MUSUBI, count, unit};
 use peers::{Clock, Report};
 use std::process::{Command, Output};
 
@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 17] = [
     ("says_what_it_is", says_what_it_is),
     ("every_line_has_its_form", every_line_has_its_form),
     ("a_message_is_two_switches", a_message_is_two_switches),
@@ -27,6 +27,7 @@ const CHECKS: [Check; 16] = [
     ("not_to_wait_is_cheaper", not_to_wait_is_cheaper),
     ("wall_time", wall_time),
     ("stands_beside_ours", stands_beside_ours),
+    ("calls_touch_less_than_messages", calls_touch_less),
     ("every_way_has_both_clocks", |runs| joined::both_clocks(runs.joined("ipc")?)),
     ("p99_of_ours", |runs| joined::late_rounds(runs.joined("ipc")?)),
     ("counts_of_ours_and_theirs", |runs| joined::counts(runs.joined("ipc")?)),
@@ -187,6 +188,27 @@ fn wall_time(runs: &Runs) -> Result<()> {
     let [same, other] = ["threads-fifo", "processes-fifo"].map(|way| value(&runs.wall, "linux-best", "yield", way, 0));
     let (same, other) = (same?, other?);
     ensure!(same < other, "switching the address space takes no time: {same} ns and {other} ns");
+    Ok(())
+}
+
+/// CUBIX-33: lines of a cache and pages, in the same run: each of our calls touches less than a message by any of Linux's ways.
+fn calls_touch_less(runs: &Runs) -> Result<()> {
+    let text = str::from_utf8(&runs.table.stdout)?;
+    let (_, table) = text.split_once("Lines of a cache").context("no lines are counted")?;
+    // case, bytes, way, system, lines, pages
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let messages = |row: &&Vec<&str>| row.first() == Some(&"NullProc");
+    let of = |is: &dyn Fn(&[&str]) -> bool, at: usize| -> Result<Vec<u64>> {
+        let rows = rows.iter().take_while(|row| row.len() >= 6).filter(messages).filter(|row| is(row));
+        rows.map(|row| row[at].parse().with_context(|| format!("{row:?}"))).collect()
+    };
+    for (at, unit) in [(4, count::LINES), (5, count::PAGES)] {
+        let ours = of(&|row| row[3] == MUSUBI && !row[2].starts_with("itc"), at)?;
+        let theirs = of(&|row| row[3] != MUSUBI, at)?;
+        let most = ours.iter().max().context("none of ours")?;
+        let least = theirs.iter().min().context("none of theirs")?;
+        ensure!(ours.len() >= 3 && theirs.len() >= 14 && most < least, "{unit}: {ours:?}, and Linux's {theirs:?}");
+    }
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
 type Check = (&'static str, fn(&Runs) -> Result<()>);
 /// Those that make no sense without protection keys.
 const WITH_KEYS: [&str; 3] = ["keys_are_earned", "bound_calls_stay_outside", "keys_keep_their_bars"];
-const CALLS: [Check; 23] = [
+const CALLS: [Check; 24] = [
     ("keys_are_earned", keys_are_earned),
     ("two_runs_are_the_same", two_runs_are_the_same),
     ("counted_from_two_sides", counted_from_two_sides),
@@ -45,6 +45,7 @@ const CALLS: [Check; 23] = [
     ("matrix_of_sizes", matrix_of_sizes),
     ("itc_by_size", itc_figures::itc_by_size),
     ("itc_is_counted", itc_figures::itc_is_counted),
+    ("calls_touch_less", itc_figures::calls_touch_less),
     ("switches_have_parts", itc_figures::switches_have_parts),
     ("interrupts_by_call_are_sooner", itc_figures::interrupts),
     ("itc_without_waiting", itc_figures::itc_without_waiting),
@@ -222,7 +223,8 @@ fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
     }
     let totals: Vec<&Figure> = ipc.figures.iter().filter(|figure| figure.is_total()).collect();
     ensure!(totals.len() == ipc.cases.len(), "{} cases, {} of them seen", totals.len(), ipc.cases.len());
-    let looked_at = |total: &Figure| ["epc-h", "epc-h-copied"].contains(&total.way.as_str()) && !is_long(&total.case, total.bytes);
+    let looked_at =
+        |total: &Figure| ["epc-h", "epc-h-copied"].contains(&total.way.as_str()) && !is_long(&total.case, total.bytes);
     let direct: Vec<_> = totals.iter().zip(&ipc.cases).filter(|(total, _)| looked_at(total)).collect();
     ensure!(direct.len() == rows.len(), "{} rows of bound calls, {} are looked at", direct.len(), rows.len());
     for (total, case) in direct {
