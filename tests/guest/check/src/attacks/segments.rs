@@ -10,11 +10,11 @@ use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
 use core::arch::naked_asm;
-use musubi::Rights;
 use musubi::abi::gate::{ENTER, GATE, slot};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
 use musubi::rt::{Bound, section, thread};
+use musubi::{Rights, eprintln};
 
 pub const CHECKS: &[Check] = &[
     ("calls_with_segments_of_ones_own", loaded),
@@ -44,8 +44,24 @@ extern "C" fn load(selector: u64) -> u64 {
 }
 
 /// A gate, or a kernel, that found its own by FS or GS would find the caller's, or nothing, and the thread would end here or be told a
-/// secret; a callee with thread-local memory by FS would use what its caller has chosen.
+/// secret; a callee with thread-local memory by FS would use what its caller has chosen. In a program of its own, whose end is told.
 fn loaded() -> Outcome {
+    let exit = run_role(&["attack", "loaded"])?;
+    same!((exit.kind, exit.code), (exit::EXITED, 0), "how the program ended that loaded them ({exit:x?})");
+    Ok(())
+}
+
+pub fn loads() -> i32 {
+    calls().map_or_else(
+        |why| {
+            eprintln!("{why}");
+            1
+        },
+        |()| 0,
+    )
+}
+
+fn calls() -> Outcome {
     let scene = Scene::set()?;
     let has_gate = has_keys(&scene.victim.bound);
     if has_gate {

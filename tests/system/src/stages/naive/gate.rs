@@ -183,8 +183,8 @@ pub const RULES: &[Rule] = &[
     of_keys(also(
         "kernel/src/sched.rs",
         [
-            "if inner.domain.in_window { inner.segments } else { (0, 0) };",
-            "if inner.domain.in_window { inner.segments } else { (0, abi::gate::GATE_BASE + (1 << 30) + 0x1000) };",
+            "if inner.domain.in_window { inner.segments } else { (0, 0) };\n    if *segments != wanted {",
+            "if inner.domain.in_window { inner.segments } else { (0, abi::gate::GATE_BASE + (1 << 30) + 0x1000) };\n    if wanted != (1, 0) {",
         ],
         rule(
             "H2",
