@@ -5,7 +5,7 @@ use crate::report::{Case, Report};
 use crate::rounds::Plan;
 use crate::sched::by_each;
 use crate::server;
-use crate::sizes::{self, ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy, LONGEST, PAPERS, SIZES, Way};
+use crate::sizes::{self, ArgNoRtn, ArgRtnCopy, ArgRtnNoCopy, LONGEST, SIZES, Way};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,10 +27,10 @@ const POSTED: usize = 8;
 pub fn run(report: &Report) -> Result<(), String> {
     // With nobody in a seat, who would have turns. (By calls with somebody in it: `under`.)
     sizes::run(report)?;
+    by_each(&WAYS, |way| under(report, way))?;
     server::with(|gate| {
         posts(report, gate, "post").map_err(|e| format!("post: {e}"))?;
         by_each(&WAYS, |way| {
-            under(report, gate, way).map_err(|e| format!("calls: {e}"))?;
             itc(report, gate, way).map_err(|e| format!("{e}"))?;
             lines(report, gate, way).map_err(|e| format!("asynchronous: {e}"))
         })
@@ -39,21 +39,14 @@ pub fn run(report: &Report) -> Result<(), String> {
 }
 
 /// Calls while the scheduler of this way of ITC has the seat: it is told of none, and none takes longer.
-fn under(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
+fn under(report: &Report, way: &str) -> Result<(), String> {
     let name = WAYS.into_iter().find(|(known, _)| *known == way).map_or(way, |(_, scheduler)| scheduler);
-    let (mut data, mut result) = (sizes::share(gate, PAPERS)?, sizes::share(gate, PAPERS)?);
-    let plain = MeasureClient::plain(gate);
-    sizes::shortly(report, &plain, &format!("plain-under-{name}"), data.bytes_mut(), result.bytes_mut())?;
-    data.delete()?;
-    result.delete()?;
     for (way, wanted) in [("epc-h", grade::EPC_H), ("epc-s", grade::EPC_S)] {
-        let Some(client) = sizes::bind(gate, wanted)? else { continue };
-        let (mut data, mut result) = (client.alloc(PAPERS)?, client.alloc(PAPERS)?);
-        sizes::shortly(report, &client, &format!("{way}-under-{name}"), &mut data, &mut result)?;
-        drop((data, result));
-        client.unbind()?;
+        let way = format!("{way}-under-{name}");
+        server::with(|gate| sizes::shortly(report, gate, wanted, &way).map_err(|e| format!("{way}: {e}")))?;
     }
-    Ok(())
+    let way = format!("plain-under-{name}");
+    server::with(|gate| sizes::plainly(report, gate, &way).map_err(|e| format!("{way}: {e}")))
 }
 
 /// A call without data by ITC, of both versions.

@@ -15,7 +15,7 @@ use musubi::{AclEntry, Error, Rights};
 
 pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, PAPERS, LONGEST];
 /// Of the paper's the longest.
-pub const PAPERS: usize = 8 << 10;
+const PAPERS: usize = 8 << 10;
 pub const LONGEST: usize = 1 << 20;
 const ROUNDS: usize = 300;
 
@@ -62,7 +62,7 @@ pub fn run(report: &Report) -> Result<(), String> {
 }
 
 /// A client of a grade, where the machine has it.
-pub fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
+fn bind(gate: u64, grade: u64) -> Result<Option<MeasureClient>, Error> {
     match MeasureClient::bind_as(gate, 2 * LONGEST as u64, grade) {
         Err(Error::NotSupported) => Ok(None),
         bound => bound.map(Some),
@@ -97,17 +97,24 @@ fn shared(report: &Report, gate: u64) -> Result<(), Error> {
     result.delete()
 }
 
-/// Nothing, and the copy of so many data as these.
-pub fn shortly(
-    report: &Report,
-    client: &MeasureClient,
-    way: &str,
-    data: &mut [u8],
-    result: &mut [u8],
-) -> Result<(), Error> {
-    let bench = Way { report, way, client, asked: client, rounds: ROUNDS };
+/// Nothing, and the copy of the paper's longest data, by a bound call.
+pub fn shortly(report: &Report, gate: u64, grade: u64, way: &str) -> Result<(), Error> {
+    let Some(client) = bind(gate, grade)? else { return Ok(()) };
+    let (mut data, mut result) = (client.alloc(LONGEST)?, client.alloc(LONGEST)?);
+    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
     bench.null()?;
-    bench.pattern(ArgRtnCopy, data, result)
+    bench.pattern(ArgRtnCopy, &mut data[..PAPERS], &mut result[..PAPERS])
+}
+
+/// The same by a plain call.
+pub fn plainly(report: &Report, gate: u64, way: &str) -> Result<(), Error> {
+    let (mut data, mut result) = (share(gate, LONGEST)?, share(gate, LONGEST)?);
+    let client = MeasureClient::plain(gate);
+    let bench = Way { report, way, client: &client, asked: &client, rounds: ROUNDS };
+    bench.null()?;
+    bench.pattern(ArgRtnCopy, &mut data.bytes_mut()[..PAPERS], &mut result.bytes_mut()[..PAPERS])?;
+    data.delete()?;
+    result.delete()
 }
 
 /// A section that the text with this gate may read and write.

@@ -134,6 +134,7 @@ impl Figure {
                 .iter()
                 .chain(&count::OF_MANY)
                 .chain(&count::PLAIN)
+                .chain(&count::TOUCHED)
                 .chain(&[unit::LATE])
                 .any(|u| *u == self.unit)
     }
