@@ -235,7 +235,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
 pub fn fault(thread: &Arc<Thread>, domain: &Arc<Domain>, place: &Place, address: u64, access: Access, state: MutexGuard<'_, State>) -> Result<(), Denial> {
     let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: None };
     let may_change = domain.in_window || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
-    let seen = Seen::of(domain, place, access, may_change, &state);
+    let seen = Seen::of(&thread.task, domain, place, access, may_change, &state);
     drop(state);
     let asks = ask(thread, domain, missed, may_change, None);
     if asks.is_ok() && let Some(seen) = seen {

@@ -11,7 +11,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::section::kind;
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::Section;
-use musubi::rt::pager::{answer, flag, set, supply_page, take_page};
+use musubi::rt::pager::{answer, flag, set, set_for_task, supply_page, take_page};
 use musubi::rt::section::{invalidate, validate};
 
 const ROUNDS: usize = 500;
@@ -71,6 +71,7 @@ pub fn run(report: &Report) -> Result<(), String> {
         let first = || invalidate(base, PAGE).expect("a page of an own section");
         report.case(way(name), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
     }
+    by_the_tasks(report, made(PAGE)?)?;
     in_turn(report, [with(pager_serve(&Validates), 0)?, with(pager_serve(&Validates), 0)?]);
     let scratch = made(PAGE)?.base();
     let supplies = Box::leak(Box::new(Supplies(AtomicU64::new(scratch))));
@@ -78,6 +79,19 @@ pub fn run(report: &Report) -> Result<(), String> {
     let base = section.base();
     let first = || _ = take_page(base, scratch).expect("a page that was supplied");
     report.case(way("supply"), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
+    Ok(())
+}
+
+/// The section has no pager; its program's task has one (SSS-58).
+fn by_the_tasks(report: &Report, mut section: Section) -> Result<(), String> {
+    let gates = pager_serve(&Validates).map_err(|e| format!("gates: {e}"))?;
+    touch(&mut section);
+    let base = section.base();
+    let first = || invalidate(base, PAGE).expect("a page of an own section");
+    set_for_task(gates.address(), 0).map_err(|e| format!("a task's pager: {e}"))?;
+    let rounds = Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section));
+    set_for_task(0, 0).map_err(|e| format!("without it: {e}"))?;
+    report.case(Case { case: "round-trip", way: "validate-by-the-tasks", bytes: 0 }, &rounds, &[]);
     Ok(())
 }
 

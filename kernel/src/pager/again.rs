@@ -11,6 +11,7 @@ use crate::processor::{Processor, count, here};
 use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::{Section, State};
+use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use crate::view;
 use abi::gate::DEPTH_MAX;
@@ -31,6 +32,7 @@ use core::sync::atomic::Ordering;
 pub struct Seen {
     section: Weak<Section>,
     pager: Arc<Pager>,
+    who: Who,
     base: u64,
     reserve: u64,
     domain: u32,
@@ -68,7 +70,7 @@ struct Away {
     offset: u64,
     write: bool,
     /// The page that is in transit for this.
-    page: Option<u64>,
+    key: Option<Key>,
     outer: u64,
     /// How it goes back: with which value of the key register, where it was seen there, and where the pager's stack was left.
     register: u32,
@@ -107,27 +109,35 @@ impl Asked {
 
     /// What the long way keeps of it; the thread has left the call.
     pub fn unfold(self) -> Option<Served> {
-        let Asked { seen: Seen { pager, .. }, area, away, .. } = self;
-        let Away { section, offset, write, page, outer, .. } = away?;
-        let key = page.map(of_section);
+        let Asked { seen: Seen { pager, who, .. }, area, away, .. } = self;
+        let Away { section, offset, write, key, outer, .. } = away?;
         let address = section.base + offset;
         let missed = Missed { section, offset, address, access: if write { Access::Write } else { Access::Read }, call: None };
-        Some(Served { area, pager, missed, who: Who::Section, key, outer })
+        Some(Served { area, pager, missed, who, key, outer })
     }
 }
 
 impl Seen {
     /// What is to be remembered of an access by which a page was missed, if the section's list alone allows it.
-    pub fn of(domain: &Domain, place: &Place, access: Access, may_change: bool, state: &State) -> Option<Seen> {
+    pub fn of(task: &Task, domain: &Domain, place: &Place, access: Access, may_change: bool, state: &State) -> Option<Seen> {
         let rights = state.acl.rights(&domain.subject);
         let is_by_list = access != Access::Execute && rights.contains(access.needs());
         let section = &place.section;
         // (The fault's address is then that in the section.)
         let is_plain = is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor;
-        let pager = state.paged.pager.clone().filter(|_| is_plain)?;
+        if !is_plain {
+            return None;
+        }
+        let is_tasks = may_change && task.is_paged.load(Ordering::Relaxed) && state.misses(place.offset / PAGE) == Some(miss::INVALID);
+        let of_task = if is_tasks { task.pager.lock().clone() } else { None };
+        let (who, pager) = match of_task {
+            Some(pager) => (Who::Task, pager),
+            None => (Who::Section, state.paged.pager.clone()?),
+        };
         Some(Seen {
             section: Arc::downgrade(section),
             pager,
+            who,
             base: section.base,
             reserve: section.reserve,
             domain: domain.number,
@@ -147,7 +157,8 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     let inner = &mut *thread.inner.lock();
     let depth = inner.depth();
     let Some((at, More::Served(served))) = inner.more.last() else { return };
-    let is_it = served.who == Who::Section && Arc::ptr_eq(&served.pager, &seen.pager) && served.missed.section.base == seen.base;
+    // A task's pager by this way only outside of calls, where nothing else is asked about it.
+    let is_it = served.who == seen.who && (seen.who == Who::Section || depth == 1) && Arc::ptr_eq(&served.pager, &seen.pager) && served.missed.section.base == seen.base;
     if *at != depth || !is_it {
         return;
     }
@@ -242,38 +253,51 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
     let stack = aside::stack(callee, left).ok()?;
     let page = offset / PAGE;
     let section = seen.section.upgrade()?;
+    let is_tasks = seen.who == Who::Task;
+    if is_tasks && !thread.task.pager.try_lock()?.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
+        return None;
+    }
     let (why, transit) = {
         let state = &mut *section.state.try_lock()?;
         let same = state.acl.changes() == seen.changes && !state.deleted && offset < state.len && !state.must_wait(page, write);
-        if !same || !state.paged.pager.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
+        if !same || !is_tasks && !state.paged.pager.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
             return None;
         }
         let why = state.misses(page)?;
-        // The task's own pager comes first.
-        if why == miss::INVALID && seen.may_change && thread.task.is_paged.load(Ordering::Relaxed) {
+        // The task's own pager comes first, for pages that are invalid.
+        let is_for_tasks = why == miss::INVALID && seen.may_change && thread.task.is_paged.load(Ordering::Relaxed);
+        if is_tasks != is_for_tasks {
             return None;
         }
         if pager.flags & flag::VALID_BEFORE == 0 {
-            if !state.paged.transit.ask(of_section(page)) {
+            let key = Key { page, of: if is_tasks { thread.task.number } else { 0 } };
+            if !state.paged.transit.ask(key) {
                 return None;
             }
-            state.show_asked(super::ASKED);
-            (why, Some(page))
+            if !is_tasks {
+                state.show_asked(super::ASKED);
+            }
+            (why, Some(key))
         } else {
             if why != miss::INVALID || state.pages.get(page).is_none() {
                 return None;
             }
             validate(state, caller, seen.base, page);
-            state.show_asked(super::ASKED);
+            if !is_tasks {
+                state.show_asked(super::ASKED);
+            }
             (why, None)
         }
     };
+    if is_tasks {
+        thread.task.shows_asked(super::ASKED);
+    }
     thread.has_faulted();
     let words = [section.base, offset, needed, why];
     let arrival = Arrival { depth, record: seen.record, entry: pager.block.entry, index: pager.index, left, stack };
     let (root, caller) = (callee.root(), caller.number);
     let outer = thread.served.begin();
-    asked.away = Some(Away { depth: depth + 1, section, offset, write, page: transit, outer, register: inner.register, seen: inner.seen, left });
+    asked.away = Some(Away { depth: depth + 1, section, offset, write, key: transit, outer, register: inner.register, seen: inner.seen, left });
     let (other, at) = (&mut asked.other, (depth + 1, seen.record));
     let register = seen.register;
     aside::arrive(inner, caller, arrival, words, &mut asked.area, |inner| {
@@ -281,11 +305,6 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         (inner.register, inner.seen) = (register, at);
     });
     Some(leave(thread, inner, root))
-}
-
-/// A page that the section's own pager is asked for.
-fn of_section(page: u64) -> Key {
-    Key { page, of: 0 }
 }
 
 /// As `page_validate` of a page by the pager. Mostly the thread's own view is the only one that maps the section.
@@ -339,7 +358,8 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
     if !same {
         return None;
     }
-    if let Some(page) = away.page {
+    if let Some(key) = away.key {
+        let page = key.page;
         let state = &mut *away.section.state.try_lock()?;
         if valid {
             if !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || state.deleted || away.offset >= state.len {
@@ -348,7 +368,7 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
             validate(state, into, asked.seen.base, page);
         }
         let is_there = if valid { state.pages.get(page).is_some() } else { state.misses(page).is_none() };
-        if !is_there || !state.paged.transit.answered_alone(of_section(page)) {
+        if !is_there || !state.paged.transit.answered_alone(key) {
             return None;
         }
         inner.patience.answered(true);

@@ -98,7 +98,8 @@ pub fn itc_is_counted(runs: &Runs) -> Result<()> {
                 }
                 let [alone, under] = [way, seated.as_str()].map(|way| value(case, way, bytes, unit::INSTRUCTIONS));
                 let (alone, under) = (alone?, under?);
-                ensure!(under * 100 <= alone * 102, "{case} by {seated}: {under} instructions, {alone} with nobody");
+                // Who is called plainly is found by address, among what a scheduler has added.
+                ensure!(under * 100 <= alone * 105, "{case} by {seated}: {under} instructions, {alone} with nobody");
             }
         }
     }
