@@ -48,8 +48,13 @@ use spin::MutexGuard;
 const ASKED: u64 = 1;
 const IN_VAIN: u64 = 1 << abi::info::layout::IN_VAIN;
 
+/// Counts pagers.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
 /// A gate that faults are sent to.
 pub struct Pager {
+    /// None has had it before.
+    number: u64,
     /// Not held: a text knows its task, which would stay with it.
     text: Weak<Section>,
     address: u64,
@@ -138,8 +143,8 @@ impl Pager {
         if !Arc::ptr_eq(&text, &domain.text) {
             return Err(Error::BadArgument);
         }
-        let seen = AtomicU64::new(u64::MAX);
-        Ok(Arc::new(Pager { text: Arc::downgrade(&text), address, block, index, level, flags, seen }))
+        let (number, seen) = (NUMBERS.fetch_add(1, Ordering::Relaxed), AtomicU64::new(u64::MAX));
+        Ok(Arc::new(Pager { number, text: Arc::downgrade(&text), address, block, index, level, flags, seen }))
     }
 
     /// Its text, if that has not ended.
@@ -224,7 +229,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
         return Err(Error::Busy);
     }
     let old = core::mem::replace(&mut *pager, new);
-    task.is_paged.store(pager.is_some(), Ordering::SeqCst);
+    task.paged.store(pager.as_ref().map_or(0, |pager| pager.number), Ordering::SeqCst);
     task.shows_pager(if pager.is_some() { d.text.base } else { 0 });
     drop(pager);
     drop(old);

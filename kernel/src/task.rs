@@ -66,8 +66,8 @@ pub struct Task {
     pub window: Mutex<Window>,
     /// Where faults of its threads go first.
     pub pager: Mutex<Option<Arc<Pager>>>,
-    /// Whether there is one, for who only asks that; changes under the lock.
-    pub is_paged: AtomicBool,
+    /// Its number, for who only asks that, or 0; changes under the lock.
+    pub paged: AtomicU64,
     /// The view of its threads, where the machine has keys; made with the first thread.
     keyed: Mutex<Option<Arc<TaskView>>>,
     pub foreign: Once<Foreign>,
@@ -120,7 +120,7 @@ impl Task {
             ended: Mutex::default(),
             window: Mutex::default(),
             pager: Mutex::default(),
-            is_paged: AtomicBool::new(false),
+            paged: AtomicU64::new(0),
             keyed: Mutex::default(),
             foreign: Once::new(),
             started: AtomicBool::new(false),
@@ -350,7 +350,7 @@ impl Task {
         window::clear(self);
         {
             let mut pager = self.pager.lock();
-            self.is_paged.store(false, Ordering::SeqCst);
+            self.paged.store(0, Ordering::SeqCst);
             drop(pager.take());
         }
         let keyed = self.keyed.lock().take();

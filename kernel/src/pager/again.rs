@@ -32,7 +32,8 @@ use core::sync::atomic::Ordering;
 pub struct Seen {
     section: Weak<Section>,
     pager: Arc<Pager>,
-    who: Who,
+    /// Its number, if it is the task's; otherwise 0.
+    of_task: u64,
     base: u64,
     reserve: u64,
     domain: u32,
@@ -109,7 +110,8 @@ impl Asked {
 
     /// What the long way keeps of it; the thread has left the call.
     pub fn unfold(self) -> Option<Served> {
-        let Asked { seen: Seen { pager, who, .. }, area, away, .. } = self;
+        let Asked { seen, area, away, .. } = self;
+        let (who, pager) = (seen.who(), seen.pager);
         let Away { section, offset, write, key, outer, .. } = away?;
         let address = section.base + offset;
         let missed = Missed { section, offset, address, access: if write { Access::Write } else { Access::Read }, call: None };
@@ -118,6 +120,10 @@ impl Asked {
 }
 
 impl Seen {
+    fn who(&self) -> Who {
+        if self.of_task != 0 { Who::Task } else { Who::Section }
+    }
+
     /// What is to be remembered of an access by which a page was missed, if the section's list alone allows it.
     pub fn of(task: &Task, domain: &Domain, place: &Place, access: Access, may_change: bool, state: &State) -> Option<Seen> {
         let rights = state.acl.rights(&domain.subject);
@@ -128,16 +134,16 @@ impl Seen {
         if !is_plain {
             return None;
         }
-        let is_tasks = may_change && task.is_paged.load(Ordering::Relaxed) && state.misses(place.offset / PAGE) == Some(miss::INVALID);
+        let is_tasks = may_change && state.misses(place.offset / PAGE) == Some(miss::INVALID);
         let of_task = if is_tasks { task.pager.lock().clone() } else { None };
-        let (who, pager) = match of_task {
-            Some(pager) => (Who::Task, pager),
-            None => (Who::Section, state.paged.pager.clone()?),
+        let (of_task, pager) = match of_task {
+            Some(pager) => (pager.number, pager),
+            None => (0, state.paged.pager.clone()?),
         };
         Some(Seen {
             section: Arc::downgrade(section),
             pager,
-            who,
+            of_task,
             base: section.base,
             reserve: section.reserve,
             domain: domain.number,
@@ -158,7 +164,7 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     let depth = inner.depth();
     let Some((at, More::Served(served))) = inner.more.last() else { return };
     // A task's pager by this way only outside of calls, where nothing else is asked about it.
-    let is_it = served.who == seen.who && (seen.who == Who::Section || depth == 1) && Arc::ptr_eq(&served.pager, &seen.pager) && served.missed.section.base == seen.base;
+    let is_it = served.who == seen.who() && (served.who == Who::Section || depth == 1) && Arc::ptr_eq(&served.pager, &seen.pager) && served.missed.section.base == seen.base;
     if *at != depth || !is_it {
         return;
     }
@@ -253,10 +259,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
     let stack = aside::stack(callee, left).ok()?;
     let page = offset / PAGE;
     let section = seen.section.upgrade()?;
-    let is_tasks = seen.who == Who::Task;
-    if is_tasks && !thread.task.pager.try_lock()?.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
-        return None;
-    }
+    let is_tasks = seen.of_task != 0;
     let (why, transit) = {
         let state = &mut *section.state.try_lock()?;
         let same = state.acl.changes() == seen.changes && !state.deleted && offset < state.len && !state.must_wait(page, write);
@@ -265,8 +268,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         }
         let why = state.misses(page)?;
         // The task's own pager comes first, for pages that are invalid.
-        let is_for_tasks = why == miss::INVALID && seen.may_change && thread.task.is_paged.load(Ordering::Relaxed);
-        if is_tasks != is_for_tasks {
+        let of_task = if why == miss::INVALID && seen.may_change { thread.task.paged.load(Ordering::Relaxed) } else { 0 };
+        if of_task != seen.of_task {
             return None;
         }
         if pager.flags & flag::VALID_BEFORE == 0 {
