@@ -44,6 +44,7 @@ pub const CHECKS: &[Check] = &[
     ("a_pager_takes_too_long", failures::late),
     ("again_whatever_the_pager_does", again::whatever),
     ("valid_as_the_pager_may_make_it", again::valid_by_right),
+    ("again_by_a_tasks_pager", again::by_a_tasks),
     ("again_by_pagers_of_pagers", again::nested),
     ("again_and_ended", again::ended),
     ("again_in_turn", again::in_turn),

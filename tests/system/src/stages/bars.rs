@@ -166,7 +166,7 @@ pub fn pager(runs: &Runs) -> Result<()> {
         ("validate", 2, 1000),
         ("validate-by-call", 3, 1200),
         ("validated-before", 2, 1000),
-        ("validate-by-the-tasks", 2, 1050),
+        ("validate-by-the-tasks", 2, 1000),
         ("supply", 4, 4200),
         ("validate-load-then-store", 2, 1150),
         ("validate-two-in-turn", 2, 1250),

@@ -89,6 +89,7 @@ pub fn cases() -> Vec<Case> {
                 "a_pager_takes_too_long",
                 "again_whatever_the_pager_does",
                 "valid_as_the_pager_may_make_it",
+                "again_by_a_tasks_pager",
                 "again_by_pagers_of_pagers",
                 "again_and_ended",
                 "again_in_turn",

@@ -102,6 +102,51 @@ pub fn valid_by_right() -> Outcome {
     Ok(())
 }
 
+/// SSS-58: a task's pager is asked by the short way, too: as long as it is the task's, for what is invalid, and what it does not know is the section's.
+pub fn by_a_tasks() -> Outcome {
+    let (section, second) = paged(2, Does::Validate, 0)?;
+    let base = section.base();
+    let (first, gate) = own(Does::Validate)?;
+    let (other, its_gate) = own(Does::Validate)?;
+    let expect = |what: &str, found: Option<u64>, calls: [u64; 3]| -> Outcome {
+        for round in 0..4 {
+            invalidate(base, PAGE).map_err(doing("invalidate"))?;
+            let asked = (read(base), [first.calls(), other.calls(), second.calls()]);
+            same!(asked, (found, calls), "{what}, round {round}: calls of the task's, another one's, the section's");
+        }
+        Ok(())
+    };
+    expect("without one", Some(1), [0, 0, 1])?;
+    pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+    expect("the task's", Some(1), [1, 0, 0])?;
+    pager::set_for_task(its_gate, 0).map_err(doing("another task pager"))?;
+    expect("another one", Some(1), [0, 1, 0])?;
+    other.set(Does::Decline);
+    expect("it declines", Some(1), [0, 1, 1])?;
+    other.set(Does::Refuse);
+    expect("it refuses", None, [0, 1, 0])?;
+    other.set(Does::Fault);
+    expect("it has a fault", None, [0, 1, 0])?;
+    other.answers(answer::VALID);
+    expect("the kernel makes it valid", Some(1), [0, 1, 0])?;
+    pager::set_for_task(its_gate, flag::VALID_BEFORE).map_err(doing("valid before"))?;
+    other.answers(answer::DONE);
+    expect("made valid before", Some(1), [0, 1, 0])?;
+    pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
+    expect("without one again", Some(1), [0, 0, 1])?;
+    // A page that is not there is not the task's affair.
+    pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+    expect("the task's", Some(1), [1, 0, 0])?;
+    let scratch = data(PAGE).map_err(doing("create"))?;
+    pager::take_page(base, scratch.base()).map_err(doing("take"))?;
+    section::validate(base, PAGE).map_err(doing("validate"))?;
+    second.answers(answer::DONE);
+    same!((read(base), first.calls(), second.calls()), (None, 0, u64::from(TRIES)), "an absent page");
+    pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
+    scratch.delete().map_err(doing("delete"))?;
+    section.delete().map_err(doing("delete"))
+}
+
 /// A pager by the short way whose own faults take it, too.
 pub fn nested() -> Outcome {
     let (low, below) = paged(1, Does::Validate, 0)?;
