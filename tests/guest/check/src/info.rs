@@ -108,6 +108,23 @@ fn closed() -> Outcome {
     Ok(())
 }
 
+/// Of two persons each reads about himself (decision 0017). Value: the other persons' sections, which this one cannot read.
+pub fn of_others(user: u64) -> Result<Vec<u64>, String> {
+    let mut others = Vec::new();
+    for one in all()?.users() {
+        let may = section::may(one.section, 2 * PAGE, Rights::READ, section::Who::Own);
+        same!(may, one.user == user, "whether user {user} reads about user {}", one.user);
+        others.extend((one.user != user && one.user != USER_SYSTEM).then_some(one.section));
+    }
+    let named: BTreeSet<u64> = all()?.tasks().filter(|one| one.name[0] != 0).map(|one| one.user).collect();
+    same!(named, BTreeSet::from([USER_SYSTEM]), "whose programs' names everybody reads");
+    let mine: Vec<u64> = own()?.own_tasks().map(|one| one.number).collect();
+    holds!(mine.contains(&task::own()), "user {user}'s tasks are told to be {mine:?}");
+    let of_mine = all()?.tasks().find(|one| one.user != user && mine.contains(&one.number));
+    holds!(of_mine.is_none(), "user {user} reads about {of_mine:?}");
+    Ok(others)
+}
+
 fn the_same() -> Outcome {
     let me = task::identity();
     let told = task::info(me.task).ok_or("this task is not listed")?;

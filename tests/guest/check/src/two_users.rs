@@ -1,12 +1,13 @@
 //! Two users, and two programs of one: whatever the one takes of posts, messages, waits and accounts, the other one has its part, and so have
 //! servers and drivers (K1-41, K1-U12). The second user's programs are started by a server of the system's, `tests/guest/other-user`.
 
+use crate::info;
 use crate::interrupts::{keyboard, probe};
 use crate::memory::{data, load, load_text, store, store_text};
 use crate::posts::flood;
 use crate::report::{Check, Outcome, doing};
 use crate::roles::number as word;
-use crate::sections::everybody;
+use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +18,7 @@ use musubi::abi::calls::number;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
-use musubi::abi::task::{Limits, exit};
+use musubi::abi::task::{Limits, cause, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::memory::MemoryClient;
 use musubi::rt::post::{FOR_EVER, Post};
@@ -276,6 +277,11 @@ fn a_user_leaves_others_theirs() -> Outcome {
     // What a user is promised depends on who is there before him: this one is.
     let first = Post::any().map_err(doing("a post"))?;
     let alone = other()?;
+    // Each of them reads about himself only.
+    let others = info::of_others(musubi::start().user())?;
+    same!(others.len(), 1, "other persons than this one");
+    let how = run_role(&["peek", &format!("{:#x}", others[0] + PAGE)])?;
+    same!((how.kind, how.cause, how.section), (exit::FAULT, cause::DENIED, others[0]), "reading about the other one");
     let mut before = [None; 2];
     for n in 0..4 {
         let accounts = n % 2 == 0;
@@ -318,6 +324,7 @@ fn other_user(shared: u64) -> i32 {
 
 fn takes_its_part(shared: u64) -> Outcome {
     same!(task::info(task::identity().task).map(|info| info.user), Some(2), "whose program this is");
+    holds!(!info::of_others(2)?.is_empty(), "there is nobody else");
     let post = Post::any().map_err(doing("a post"))?;
     // Posts.
     let mut posts = Vec::new();
