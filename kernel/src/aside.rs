@@ -4,6 +4,7 @@
 use crate::domain::Domain;
 use crate::epc::record_of;
 use crate::machine::spare_heap_for;
+use crate::place;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::Error;
@@ -22,7 +23,7 @@ pub const SPARE_MAX: usize = 2;
 /// that down with the frame (depth: value) lets it [`come_back`].
 ///
 /// # Errors
-/// `TooDeep`, `BadAddress` (its stack), `NoMemory` and what making a domain answers: nothing has changed then.
+/// `TooDeep`, `BadAddress` (its stack), `NoMemory`, what making a domain answers and what [`place::enters`] does: nothing has changed then.
 pub fn enter(thread: &Thread, inner: &mut Inner, text: &Arc<Section>, block: &Block, index: u64, words: [u64; 4], area: &mut Area) -> Result<usize, Error> {
     let depth = inner.depth();
     if depth >= DEPTH_MAX {
@@ -34,6 +35,7 @@ pub fn enter(thread: &Thread, inner: &mut Inner, text: &Arc<Section>, block: &Bl
     let record = inner.loose_record(thread, &record_of(&caller, &callee, block, (0, 0), 0))?;
     let left = left_at(inner, &caller, &callee);
     let stack = stack(&callee, left)?;
+    place::enters(thread, &caller.text, text)?;
     arrive(inner, caller.number, Arrival { depth, record, entry: block.entry, index, left, stack }, words, area, Inner::sync);
     Ok(depth + 1)
 }

@@ -62,8 +62,8 @@ impl Binding {
             return false;
         }
         // Out of a text of whose end all have heard nobody calls.
-        if self.from.upgrade().is_some_and(|text| !text.is_dead() || !text.is_over()) {
-            self.target.changed();
+        if let Some(text) = self.from.upgrade().filter(|text| !text.is_dead() || !text.is_over()) {
+            self.target.unbound(&text, self.number);
         }
         self.over.store(true, Ordering::SeqCst);
         match &self.args {

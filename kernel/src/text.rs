@@ -20,7 +20,7 @@ use abi::layout::PAGE;
 use abi::section::kind;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
-use arch::gate::records;
+use arch::gate::{binding_of, domain_of, is_loose, records};
 use core::sync::atomic::Ordering;
 use quota::Resource;
 use scan::{Rules, Summary};
@@ -98,6 +98,27 @@ impl Section {
         });
         // One that is between two programs begins again.
         processor::make_forget(processors, Scope::All);
+    }
+
+    /// A binding of `from`'s to a gate here has ended: who calls by it has it no more, and nobody else is disturbed. Call without locks.
+    pub fn unbound(&self, from: &Arc<Section>, binding: u64) {
+        let mut processors = 0;
+        let mut change = self.callers.change_of_some();
+        sched::in_stretches(change.by_ref(), |Caller { thread, record }| {
+            if is_loose(record) || binding_of(record) != binding {
+                return;
+            }
+            let Some(thread) = thread.upgrade() else { return };
+            let inner = &mut *thread.inner.lock();
+            if inner.domain_number(domain_of(record)).is_ok_and(|domain| Arc::ptr_eq(&domain.text, from)) {
+                inner.gate.clear_record(record);
+                processors = u64::MAX;
+            }
+        });
+        if processors != 0 {
+            // As above.
+            processor::make_forget(processors, Scope::All);
+        }
     }
 
     /// Keys of classes that are named after this text are free, in whatever view.

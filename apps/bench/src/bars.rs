@@ -87,6 +87,7 @@ const BARS: &[(u64, &[&str])] = &[
             "ping-pong by pool",
             "ping-pong by question",
             "round-trip by validate",
+            "round-trip by validate-by-the-tasks",
             "round-trip by validate-load-then-store",
             "round-trip by validate-two-in-turn",
             "round-trip by validated-before",

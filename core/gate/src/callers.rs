@@ -30,8 +30,8 @@ impl<C: Ord> Default for Callers<C> {
     }
 }
 
-/// A change: gives those who may be marked from before, to have their marks wiped out. It is over when it is dropped; then none of them
-/// may be on its way by such a mark.
+/// A change: gives those who may be marked from before, to have their marks wiped out, or those of them whom it concerns. It is over when it is
+/// dropped; then none of these may be on its way by such a mark.
 #[derive(Debug)]
 #[must_use = "marks from before the change still work"]
 pub struct Change<'a, C: Ord> {
@@ -39,6 +39,8 @@ pub struct Change<'a, C: Ord> {
     /// The generation that it has begun.
     now: u64,
     last: Option<C>,
+    /// It concerns some: others keep their marks.
+    of_some: bool,
 }
 
 impl<C: Clone + Ord> Callers<C> {
@@ -63,7 +65,14 @@ impl<C: Clone + Ord> Callers<C> {
     /// Something has changed.
     pub fn change(&self) -> Change<'_, C> {
         let now = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        Change { callers: self, now, last: None }
+        Change { callers: self, now, last: None, of_some: false }
+    }
+
+    /// Something has changed that the marks of some rest on. (Who is just being marked checks anew, whoever that is.)
+    pub fn change_of_some(&self) -> Change<'_, C> {
+        let mut change = self.change();
+        change.of_some = true;
+        change
     }
 }
 
@@ -82,6 +91,9 @@ impl<C: Clone + Ord> Iterator for Change<'_, C> {
 
 impl<C: Ord> Drop for Change<'_, C> {
     fn drop(&mut self) {
+        if self.of_some {
+            return;
+        }
         // Not before: who changes something meanwhile has to find them. Who has entered meanwhile stays.
         self.callers.known.lock().retain(|_, since| *since >= self.now);
     }
@@ -142,6 +154,56 @@ mod tests {
             change.for_each(|caller| self.marked[caller].store(false, Ordering::SeqCst));
             self.gone[caller].store(true, Ordering::SeqCst);
         }
+    }
+
+    impl Text {
+        /// Only this one's.
+        fn end(&self, caller: usize) {
+            self.allowed[caller].store(false, Ordering::SeqCst);
+            let change = self.callers.change_of_some();
+            change
+                .filter(|known| *known == caller)
+                .for_each(|caller| self.marked[caller].store(false, Ordering::SeqCst));
+            self.gone[caller].store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// One loses its right, and at the same time what only the other one rests on ends.
+    #[test]
+    fn what_some_rest_on_works_no_more() {
+        let run = || {
+            let text = Arc::new(Text::default());
+            text.allowed.iter().for_each(|allowed| allowed.store(true, Ordering::SeqCst));
+            text.connect(1);
+            let does = |what: fn(&Text)| {
+                let text = text.clone();
+                thread::spawn(move || what(&text))
+            };
+            let lives: [fn(&Text); 2] = [
+                |text| (0..2).for_each(|_| (text.call(0), text.connect(0), text.call(0)).0),
+                |text| (0..2).for_each(|_| (text.call(1), text.connect(1), text.call(1)).0),
+            ];
+            let all = [does(lives[0]), does(|text| text.revoke(0)), does(|text| text.end(1)), does(lives[1])];
+            all.into_iter().for_each(|one| one.join().unwrap());
+            assert!(text.marked.iter().all(|marked| !marked.load(Ordering::SeqCst)));
+        };
+        shuttle::check_random(run, 20_000);
+        shuttle::check_pct(run, 20_000, 3);
+    }
+
+    #[test]
+    fn others_keep_their_marks() {
+        let run = || {
+            let text = Text::default();
+            text.allowed.iter().for_each(|allowed| allowed.store(true, Ordering::SeqCst));
+            (0..CALLERS).for_each(|caller| text.connect(caller));
+            text.end(0);
+            assert_eq!([0, 1].map(|caller| text.marked[caller].load(Ordering::SeqCst)), [false, true]);
+            // And are found by the next one.
+            text.revoke(1);
+            assert!(!text.marked[1].load(Ordering::SeqCst));
+        };
+        shuttle::check_dfs(run, Some(1));
     }
 
     /// Two lose their rights at once, while they and others enter.

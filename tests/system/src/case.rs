@@ -3,7 +3,7 @@
 use crate::checks;
 use crate::lab::{Failure, Folder, Lab};
 use crate::variant::{self, Matrix, PLACEMENT, Placement, Variant};
-use machine::{Finished, Options, Via};
+use machine::{Finished, Options, Outcome, Via};
 use std::time::Duration;
 
 /// One test: a machine, a command line, and what is expected of it.
@@ -372,7 +372,9 @@ impl Case {
             let complaints = self.complaints(&finished, status, lab.host_out(&self.out, &folder)?);
             if !complaints.is_empty() {
                 let report = report(words, time, &complaints, &finished);
-                return Err(Failure::Failed(report));
+                // Came to something else, which is more than that nothing came of it in time.
+                let is_told = matches!(finished.outcome, Outcome::Exited(_) | Outcome::Panicked | Outcome::Died(_));
+                return Err(if is_told { Failure::Told(report) } else { Failure::Failed(report) });
             }
         }
         Ok(())

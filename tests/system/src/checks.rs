@@ -1,7 +1,7 @@
 //! What the guest program `check` says: `ok NAME`, `FAILED NAME: why` or `skipped NAME: why`, a line for each check.
 
 use crate::lab::Failure;
-use machine::Finished;
+use machine::{Finished, Outcome};
 
 /// A check's name and how it went.
 pub type Found = (&'static str, Result<(), Failure>);
@@ -24,7 +24,13 @@ pub fn judge(group: &'static str, line: &str, names: &[&'static str], finished: 
     let whole = if complaints.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Failed(format!(
+        // The kernel may have come to its end by what was tried.
+        let failure = if matches!(finished.outcome, Outcome::Panicked | Outcome::Died(_)) {
+            Failure::Told
+        } else {
+            Failure::Failed
+        };
+        Err(failure(format!(
             "command: {line}\n{}\nstandard error:\n{}\nconsole:\n{}",
             complaints.join("\n"),
             err,
@@ -72,7 +78,6 @@ fn of(out: &str, err: &str, name: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::Outcome;
     use std::time::Duration;
 
     fn judged(out: &str, status: u8) -> Vec<bool> {

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 pub enum Failure {
     Failed(String),
-    /// A check in the machine says so itself, and why: it is not that nothing came of it in time.
+    /// A check in the machine says so itself, and why, or a command came to something else, or the kernel to its end: it is not that nothing came of it
+    /// in time.
     Told(String),
     /// It cannot run on this host.
     Skipped(String),

@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
                 "wild_texts_in_supervisor_mode_end",
                 "a_loop_in_supervisor_mode_is_preempted",
                 "a_group_needs_no_locks",
+                "a_groups_pager_needs_none",
                 "a_run_without_preemption",
                 "over_its_limit_it_is_nsys_no_more",
             ],

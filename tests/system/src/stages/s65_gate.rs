@@ -209,6 +209,7 @@ pub fn cases() -> Vec<Case> {
                 "code_that_may_be_fetched_no_longer",
                 "text_goes_while_threads_cross",
                 "killed_between_programs",
+                "others_stay_bound",
             ],
         )
         .timeout(400)

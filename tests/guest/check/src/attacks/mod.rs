@@ -194,6 +194,7 @@ pub fn role(what: &str, at: impl Fn(usize) -> u64) -> i32 {
         "begin" => state::begin(at(0), at(1)),
         "segments" => segments::role(at(0)),
         "loaded" => segments::loads(),
+        "binds" => races::binds(at(0)),
         "by-segments" => segments::chosen(at(0), at(1), at(2)),
         "code" => code::role(at(0), at(1), at(2)),
         "unclear" => code::unclear_for(at(0)),

@@ -2,7 +2,7 @@
 //! anywhere).
 
 use super::asm::{TOUCHED, VICTIM};
-use super::{Scene, ask, earn, has_keys, on_threads, op, without_keys};
+use super::{Scene, ask, earn, has_keys, on_threads, op, record, without_keys};
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer, own};
 use crate::report::{Check, Outcome, doing, in_time};
@@ -26,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("code_that_may_be_fetched_no_longer", fetched_no_longer),
     ("text_goes_while_threads_cross", text_goes),
     ("killed_between_programs", killed_between),
+    ("others_stay_bound", others_stay_bound),
 ];
 
 /// More than there are keys for; not more than a program's quota has stacks for on several threads.
@@ -38,6 +39,39 @@ fn servers(count: usize) -> Result<&'static [Scene], alloc::string::String> {
 
 fn end_all(servers: &[Scene]) -> Outcome {
     servers.iter().try_for_each(|scene| scene.victim.child.kill().map_err(doing("kill")))
+}
+
+/// Who binds to a server and unbinds, as often as it likes, takes nobody else's way there: this thread's record stays as it is, and the
+/// gate goes on calling by it. That binding itself ends.
+fn others_stay_bound() -> Outcome {
+    const ROUNDS: u64 = 20;
+    let scene = Scene::set()?;
+    let is_direct = has_keys(&scene.victim.bound);
+    if is_direct {
+        earn(&scene.victim)?;
+    }
+    let [_, at] = ask(&scene.victim, [op::ENTRY, 0, 0, 0, 0, 0]).map_err(doing("the record"))?;
+    for round in 0..ROUNDS {
+        if round % 4 == 0 {
+            let exit = run_role(&["attack", "binds", &format!("{:#x}", scene.victim.gate)])?;
+            same!((exit.kind, exit.code), (exit::EXITED, 0), "round {round}: a program that binds and unbinds");
+        }
+        same!(binds(scene.victim.gate), 0, "round {round}: this one");
+        let kept = record(at);
+        same!((kept.gates > 0, kept.direct > 0), (true, is_direct), "round {round}: the record, and the gate's way");
+        scene.holds("meanwhile")?;
+    }
+    scene.end()
+}
+
+/// Binds, calls and unbinds, ten times. Value: 0, if all went well.
+pub fn binds(gate: u64) -> i32 {
+    let once = || -> Result<(), Error> {
+        let bound = Bound::bind(gate, 0)?;
+        bound.call(0, [peer::op::ADD, 0, 0, 0, 0, 0])?;
+        bound.unbind()
+    };
+    (0..10).find_map(|_| once().err()).map_or(0, |error| error.word() as i32)
 }
 
 /// Keys that classes of this task's view have lost to others.

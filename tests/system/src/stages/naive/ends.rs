@@ -20,6 +20,20 @@ pub const RULES: &[Rule] = &[
         [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
         ["grace", "a_callee_has_its_time_when_its_callback_ends"],
     ),
+    rule(
+        "SSS-63",
+        "a_pager_has_its_group",
+        "kernel/src/aside.rs",
+        ["    place::enters(thread, &caller.text, text)?;\n", ""],
+        ["place", "a_groups_pager_needs_none"],
+    ),
+    rule(
+        "CUBIX-14",
+        "who_unbinds_disturbs_nobody",
+        "kernel/src/gate.rs",
+        ["self.target.unbound(&text, self.number);", "self.target.changed();"],
+        ["races", "others_stay_bound"],
+    ),
     on(
         1,
         rule(

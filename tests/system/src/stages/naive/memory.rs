@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
         "CUBIX-11",
         "a_bindings_number_is_free_when_nothing_leads_there",
         "kernel/src/gate.rs",
-        ["            self.target.changed();\n", ""],
+        ["            self.target.unbound(&text, self.number);\n", ""],
         ["anew", "who_binds_anew_calls_whom_it_has_bound"],
     ),
     // The callee's own thread is of the same user: with this it may at any time what its caller prepares (first `LOOK`).
