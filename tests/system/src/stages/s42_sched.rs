@@ -1,6 +1,7 @@
 //! Schedulers outside the kernel. From within: see `tests/guest/check`.
 
 use crate::case::{Case, checks, sh};
+use crate::variant::PLACEMENT;
 
 const THREADS: &str = "sched use ageing && check threads preemption no_wakeup_is_lost mutex_excludes \
                        vectors_survive_preemption general_registers_survive_preemption task_ends_while_others_are_busy \
@@ -208,6 +209,16 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread()
         .placed(),
+        // Of a driver that is exclusive, with the schedulers in user mode.
+        sh("interrupts_of_an_exclusive_driver", "check interrupts the_scheduler_calls_the_driver an_interrupt_under_load")
+            .file(PLACEMENT, "keyboard nsys io\n")
+            .out_has(&["ok the_scheduler_calls_the_driver", "ok an_interrupt_under_load"])
+            .timeout(240),
+        sh("an_exclusive_driver_that_waits", "check bad_drivers a_handler_that_loops a_handler_that_waits")
+            .ours("bad-driver", "bin/keyboard")
+            .file(PLACEMENT, "keyboard nsys io\n")
+            .out_has(&["ok a_handler_that_loops", "ok a_handler_that_waits"])
+            .timeout(240),
         // A driver of no class, and how long its messages wait, by the machine's own clock.
         checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
         checks("marks", "check marks", &["seen_in_time"]).ours("own-driver", "bin/keyboard").cpus(1).icount().timeout(900),
