@@ -11,6 +11,7 @@ mod stopped;
 
 use crate::case::{ABOUT_KEYS, Case, File, function};
 use crate::lab::{Failure, Lab};
+use crate::variant::PLACEMENT;
 use anyhow::{Context, Result, bail, ensure};
 use build::Edit;
 use machine::{Finished, Options, Outcome};
@@ -135,6 +136,11 @@ const fn counted(rule: Rule) -> Rule {
 /// With a driver that does what one must not in place of the keyboard's.
 const fn by_a_driver(rule: Rule) -> Rule {
     Rule { files: || vec![File::Ours { program: "bad-driver", guest: "bin/keyboard" }], ..rule }
+}
+
+/// In an image that has `check` in supervisor mode, if it asks.
+const fn placed(rule: Rule) -> Rule {
+    Rule { files: || vec![File::Made { guest: PLACEMENT, data: "check\n".into(), executable: false }], ..rule }
 }
 
 fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -1,6 +1,6 @@
 //! Faults, ends and turns.
 
-use super::{Rule, by_a_driver, counted, of_keys, on, rule};
+use super::{Rule, by_a_driver, counted, of_keys, on, placed, rule};
 
 pub const RULES: &[Rule] = &[
     rule(
@@ -20,13 +20,13 @@ pub const RULES: &[Rule] = &[
         [" || self.in_own_text(&mut self.inner.lock()))", " || true)"],
         ["grace", "a_callee_has_its_time_when_its_callback_ends"],
     ),
-    rule(
+    placed(rule(
         "SSS-63",
         "a_pager_has_its_group",
         "kernel/src/aside.rs",
         ["    place::enters(thread, &caller.text, text)?;\n", ""],
         ["place", "a_groups_pager_needs_none"],
-    ),
+    )),
     rule(
         "CUBIX-14",
         "who_unbinds_disturbs_nobody",
