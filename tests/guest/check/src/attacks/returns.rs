@@ -315,6 +315,9 @@ fn callers_code() -> Outcome {
     if has_keys(&scene.victim.bound) {
         earn(&scene.victim)?;
     }
+    // A page that is not there yet would have the kernel refuse the fetch. (A call that the compiler sees through would not fetch it.)
+    core::hint::black_box(tell as extern "C" fn())();
+    same!(TOLD.swap(0, Ordering::SeqCst), 0x0123_4567_89ab_cdef, "what it tells the caller himself");
     let code = tell as *const () as u64;
     for _ in 0..3 {
         same!(ask(&scene.victim, [crate::peer::op::RUN, code, 0, 0, 0, 0]), Err(Error::Faulted), "running it");

@@ -122,6 +122,17 @@ pub const RULES: &[Rule] = &[
         ],
         ["jumps", "servers_code_with_own_rights"],
     )),
+    // One register for all who are in the view of a task.
+    of_keys(rule(
+        "H1",
+        "a_callee_has_not_the_callers_rights",
+        "core/keys/src/cache.rs",
+        [
+            "key.open(register, class.rights(subject))",
+            "key.open(register, class.rights(subject) | abi::Rights::READ | abi::Rights::WRITE)",
+        ],
+        ["returns", "callers_code_with_callees_rights"],
+    )),
     // The frame of a plain call does not say that the kernel made it: who returns from it by the gate comes to no address, in its
     // caller's name, and that ends the caller. (The ordinary way back, by the doorstep, is the long one then.)
     of_keys(rule(
