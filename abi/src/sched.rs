@@ -142,8 +142,10 @@ pub mod reason {
     pub const WAITED: u64 = 5;
     /// It said that it had read what was not written.
     pub const RING: u64 = 6;
+    /// It named nobody, on all processors, while a thread was ready.
+    pub const NEGLECT: u64 = 7;
     /// Each in words, by number.
-    pub const WORDS: [&str; 7] = [
+    pub const WORDS: [&str; 8] = [
         "none",
         "replaced",
         "it ended",
@@ -151,6 +153,7 @@ pub mod reason {
         "it named a thread or a turn that never was",
         "it waited for something else than its seat",
         "it read what was not written",
+        "it named nobody while threads were ready",
     ];
 }
 

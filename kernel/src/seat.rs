@@ -2,6 +2,7 @@
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
 pub mod errand;
+pub mod neglect;
 mod shown;
 pub mod wishes;
 
@@ -135,6 +136,11 @@ impl Office {
     /// Whether who sits here executes this text.
     pub fn is_of(&self, text: &Arc<Section>) -> bool {
         self.is_taken() && self.inner.lock().seat.holder().is_some_and(|holder| Arc::ptr_eq(&holder.text, text))
+    }
+
+    /// The text of who sits here.
+    fn text(&self) -> Option<Arc<Section>> {
+        self.inner.lock().seat.holder().map(|holder| holder.text.clone())
     }
 
     /// Whether the running thread has called the scheduler, so that it is not interrupted: it writes what the one in the seat

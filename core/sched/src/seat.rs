@@ -30,6 +30,8 @@ pub enum Reason {
     Waited = 5,
     /// It said that it had read what was not written.
     Ring = 6,
+    /// It named nobody while a thread was ready: see [`crate::Neglect`].
+    Neglect = 7,
 }
 
 /// Of a beat, in parts.

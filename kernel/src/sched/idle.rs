@@ -7,6 +7,7 @@ use crate::machine::machine;
 use crate::pass;
 use crate::post;
 use crate::processor::{Processor, count, here};
+use crate::seat::neglect;
 use crate::trace;
 use crate::trap;
 use arch::{cpu, log_out, time};
@@ -76,8 +77,10 @@ pub(super) fn idle(here: &Processor) {
     here.set_idle(true);
     line::idles(here);
     trace::idles(here);
+    let mut has_looked = false;
     let is_given = loop {
         serve_noted(here);
+        let looks_at = neglect::look(&mut has_looked);
         log_out::look();
         lent::look();
         if post::put_by::get(here) {
@@ -95,7 +98,7 @@ pub(super) fn idle(here: &Processor) {
             }
             None
         };
-        set_alarm(here, until);
+        set_alarm(here, [until, looks_at].into_iter().flatten().min());
         cpu::idle_wait();
     };
     // What has come to an idle processor is served as such, though something else has ended the wait.

@@ -22,6 +22,8 @@ musubi::program!(run);
 
 /// Decisions before it goes wrong.
 const GOOD: u32 = 60;
+/// When it began to name nobody.
+static SINCE: AtomicU64 = AtomicU64::new(0);
 
 fn run(start: &Start) -> i32 {
     let mut words = start.words();
@@ -128,6 +130,17 @@ fn misbehave(mode: &str, processor: u64, ring: &[AtomicU64], next: Option<Ready>
             Ok(())
         }
         "waits" | "elsewhere" => names::unavailable(processor, mode == "waits"),
+        "nobody" => {
+            // A kernel that puts up with it would say nothing for ever.
+            let since = SINCE
+                .compare_exchange(0, time::now_ns(), Ordering::SeqCst, Ordering::SeqCst)
+                .unwrap_or_else(|since| since);
+            if since != 0 && time::now_ns() > since + 3_000_000_000 {
+                task::exit(3);
+            }
+            stub::thread_next(&Trap, 0, 0, 5_000_000)?;
+            Err(Error::Busy)
+        }
         "wait" => {
             time::sleep_ns(1_000_000_000);
             Ok(())

@@ -26,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("bad_wait", || bad("wait", reason::WAITED)),
     ("bad_ring", || bad("ring", reason::RING)),
     ("bad_end", || bad("end", reason::ENDED)),
+    ("bad_nobody", || bad("nobody", reason::NEGLECT)),
     ("faults_when_it_is_called", || torn("passing-fault", reason::ENDED)),
     ("loops_when_it_is_called", || torn("passing-loop", reason::SLOW)),
     ("private_data_are_refused", private_data_are_refused),

@@ -71,6 +71,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_wait",
                 "bad_ring",
                 "bad_end",
+                "bad_nobody",
                 "refused_accesses_are_told",
                 "threads_that_wait_are_refused",
                 "threads_that_run_elsewhere_are_refused",

@@ -66,6 +66,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "CUBIX-58",
+        "who_is_ready_is_not_forgotten",
+        "kernel/src/seat/neglect.rs",
+        ["        p.office.accuse(Reason::Neglect);\n", ""],
+        ["bad_scheds", "bad_nobody"],
+    ),
+    rule(
+        "CUBIX-58",
         "who_runs_is_not_named",
         "core/sched/src/life.rs",
         [
