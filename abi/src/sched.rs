@@ -122,6 +122,9 @@ pub mod op {
     /// stays ready (pitfall H13). The scheduler hears `a`: that thread, `b`: its turn. Value: 1, or 0 if it is not ready: it runs, or
     /// waits itself. Errors: `NotFound`: there is no such stack, or its thread does not execute this text any more.
     pub const LEND: u64 = 10;
+    /// The caller's thread is a level of a scheduler, which has it run when it is wanted: that it is ready is no reason to. (Otherwise a scheduler under which
+    /// all rest while it is ready is put out, [`super::reason::NEGLECT`].)
+    pub const SERVE: u64 = 11;
 }
 
 pub const PRIORITY_LOWEST: u64 = 31;

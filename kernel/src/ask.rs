@@ -46,6 +46,10 @@ pub fn serve(saved: Saved<'_>, d: &Domain, what: u64, a: u64, b: u64) {
         op::LOOK => look(thread, d, a),
         op::LEND => lend(saved, d, a),
         op::GIVE_BACK => line::give_back(d, a, b),
+        op::SERVE => {
+            thread.serves.store(true, Ordering::Relaxed);
+            Ok(0)
+        }
         _ => Err(Error::BadArgument),
     };
     thread.answer(result);

@@ -165,6 +165,8 @@ pub struct Thread {
     pub seen: seen::Seen,
     /// The interrupt that has woken it, until it runs.
     pub called: Called,
+    /// It is a level of a scheduler (`abi::sched::op::SERVE`).
+    pub serves: AtomicBool,
     /// The group of texts that it waits to come into, or has.
     pub group: Mutex<Option<Arc<Group>>>,
     /// What programs read of it: everybody's, its user's.
@@ -272,6 +274,7 @@ impl Thread {
             card: OwnCard::new(number, task.number),
             seen: seen::Seen::default(),
             called: Called::default(),
+            serves: AtomicBool::new(false),
             group: Mutex::default(),
             shown: info::thread(number, task.number),
             own: task.about.thread(number, text.base),

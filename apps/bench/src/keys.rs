@@ -17,7 +17,7 @@ use musubi::rt::{Section, section, task, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// Servers, and rounds: each a call into every server.
-const TURNS: [(usize, usize); 5] = [(1, 1000), (8, 500), (15, 200), (40, 100), (1000, 10)];
+const TURNS: [(usize, usize); 6] = [(1, 1000), (8, 500), (12, 300), (15, 200), (40, 100), (1000, 10)];
 /// Entries of the list besides the one that gives the right.
 const ENTRIES: [u64; 4] = [1, 10, 100, 1000];
 const _: () = assert!(ENTRIES[ENTRIES.len() - 1] + 2 <= ACL_MAX as u64, "besides the one that changes and the owner's");

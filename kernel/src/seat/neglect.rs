@@ -39,11 +39,11 @@ fn all_rest() -> bool {
     online.all(|p| p.is_free() && !p.office.has_news())
 }
 
-/// A parked thread waits for whoever has parked it: that is its sleep.
+/// A parked thread waits for whoever has parked it: that is its sleep. A level of a scheduler runs when it is wanted.
 fn sees(look: &mut Look, thread: &Thread) {
     let turn = {
         let wait = thread.wait.lock();
-        (wait.life.phase() == Phase::Ready && !wait.life.is_parked()).then(|| wait.life.turn())
+        (wait.life.phase() == Phase::Ready && !wait.life.is_parked() && !thread.serves.load(Ordering::Relaxed)).then(|| wait.life.turn())
     };
     if let Some(turn) = turn
         && machine().processors[thread.processor.load(Ordering::Relaxed)].office.is_taken()

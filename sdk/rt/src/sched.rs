@@ -99,6 +99,11 @@ impl Where {
     }
 }
 
+/// This thread is a level of a scheduler from now on, which has it run when it is wanted.
+pub fn serve() {
+    let _ = stub::call_scheduler(&Trap, op::SERVE, 0, 0);
+}
+
 /// Has the scheduler of another processor look around: for who sits in a seat.
 ///
 /// # Errors

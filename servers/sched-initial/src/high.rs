@@ -85,6 +85,7 @@ impl Policy {
     fn serve(mut self) -> ! {
         let (desk, buffer) = (self.shown.desk(self.processor), self.shown.buffer(self.processor));
         desk.set_high(task::identity().thread);
+        sched::serve();
         loop {
             if buffer.is_asked() {
                 while let Some([kind, thread, a, b]) = buffer.receive() {

@@ -50,6 +50,7 @@ fn serve<P: Policy>(board: Board<'static>, processor: usize) -> ! {
     let mut policy = P::default();
     let desk = board.desk(processor);
     desk.set_high(task::identity().thread);
+    sched::serve();
     loop {
         if desk.is_wanted() {
             let asked = desk.begin();

@@ -31,6 +31,7 @@ fn run(start: &Start) -> i32 {
 fn serve(board: Board<'static>, processor: usize, mode: &str) -> ! {
     let desk = board.desk(processor);
     desk.set_high(task::identity().thread);
+    sched::serve();
     let mut answers = 0;
     loop {
         if desk.is_wanted() {

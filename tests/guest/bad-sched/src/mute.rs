@@ -32,6 +32,7 @@ fn run(start: &Start) -> i32 {
 fn serve([shown, own]: [Board<'static>; 2], processor: usize, mode: &str) -> ! {
     let (desk, buffer, queue) = (shown.desk(processor), shown.buffer(processor), own.queue(processor));
     desk.set_high(task::identity().thread);
+    sched::serve();
     let mut answers = 0;
     loop {
         if buffer.is_asked() {

@@ -26,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("bad_wait", || bad("wait", reason::WAITED)),
     ("bad_ring", || bad("ring", reason::RING)),
     ("bad_end", || bad("end", reason::ENDED)),
+    ("who_rests_with_everybody_stays", who_rests_stays),
     ("bad_nobody", || bad("nobody", reason::NEGLECT)),
     ("faults_when_it_is_called", || torn("passing-fault", reason::ENDED)),
     ("loops_when_it_is_called", || torn("passing-loop", reason::SLOW)),
@@ -71,6 +72,22 @@ fn the_initial_version_keeps_them_apart() -> Outcome {
     holds!(told.first().is_some_and(|line| line.starts_with("initial (")), "who decides: {told:?}");
     holds!(!log.iter().any(|line| line.contains(" initial: ")), "it has failed before: {log:?}");
     same!((asked, read), (Err(Error::Denied), Err(Error::Faulted)), "for who is no level of it");
+    Ok(())
+}
+
+/// Where nobody is ready no scheduler is put out, however long that is.
+fn who_rests_stays() -> Outcome {
+    for name in ["ageing", "initial", "deadline", "share", "gang"] {
+        let chooser = client()?;
+        chooser.choose(name).map_err(doing(name))?;
+        let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+        let before = gone();
+        for _ in 0..4 {
+            time::sleep_ns(350_000_000);
+        }
+        same!(gone(), before, "{name}: seats lost while everybody slept");
+        chooser.choose("none").map_err(doing("none"))?;
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! dead one hears of it, and a wild one harms itself.
 
 mod deaths;
+mod places;
 
 use crate::memory::{data, store};
 use crate::report::{Check, Outcome, doing};
@@ -24,6 +25,9 @@ pub const CHECKS: &[Check] = &[
     ("queues_are_polled", || echoes("echo-polling", Limit::Poll)),
     ("semaphores_block", || in_turn("semaphore", FOR_EVER)),
     ("semaphores_are_polled", || in_turn("semaphore-polling", Limit::Poll)),
+    ("places_are_shared", || places::are_shared("places", FOR_EVER)),
+    ("places_are_shared_by_polling", || places::are_shared("places-polling", Limit::Poll)),
+    ("places_come_back_one_by_one", places::come_back_one_by_one),
     ("events_block", || ping_pong("events", FOR_EVER)),
     ("events_are_polled", || ping_pong("events-polling", Limit::Poll)),
     ("spins_while_the_partner_runs", spins_while_the_partner_runs),
@@ -111,11 +115,14 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
     let words = sched::words(base)?;
     let partners = partners(&[other])?;
     let Objects { calls, answers, semaphore, there, back } = objects(words, &partners)?;
-    while words[WATCHED].load(Ordering::SeqCst) == 0 {
+    // Four of two programs find each other.
+    let finds = what.starts_with("places");
+    while !finds && words[WATCHED].load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
     let limit = if what.ends_with("polling") { Limit::Poll } else { FOR_EVER };
     match what {
+        "places" | "places-polling" => places::two(words, 2, limit)?,
         "echo" | "echo-polling" => {
             for _ in 0..ROUNDS {
                 let [n, square] = message(until_had(|| calls.take(limit))?)?;

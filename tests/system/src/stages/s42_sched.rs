@@ -72,6 +72,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_ring",
                 "bad_end",
                 "bad_nobody",
+                "who_rests_with_everybody_stays",
                 "refused_accesses_are_told",
                 "threads_that_wait_are_refused",
                 "threads_that_run_elsewhere_are_refused",

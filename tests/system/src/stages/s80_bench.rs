@@ -241,7 +241,7 @@ fn bound_calls_stay_outside(runs: &Runs) -> Result<()> {
 /// CUBIX-U1, U5: servers that fit the keys are called without the kernel, and who has no key is called all the same.
 fn keys_are_earned(runs: &Runs) -> Result<()> {
     let of = |case: &str, way: &str, unit: &str| find(runs.of("keys")?, case, way, 0, unit).map(|figure| figure.value);
-    for case in ["in-turn-1", "in-turn-8"] {
+    for case in ["in-turn-1", "in-turn-8", "in-turn-12"] {
         ensure!(of(case, "epc-h", count::ENTRIES)? == 0, "{case}: the kernel takes part");
     }
     let taken = of("in-turn-40", "epc-h", "keys-taken")?;
