@@ -446,9 +446,9 @@ calls! {
     /// Gives the frames of such pages back: on no processor can what was in them be seen when the call returns. The pages read as zeroes from now on. Value: as for `page_alloc`.
     0x8e Light page_free PageFree(address, len);
     /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `Busy`.
-    0x8f Light page_supply PageSupply(address, from, flags);
+    0x8f Light page_supply PageSupply(address, from: read, flags);
     /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
-    0x90 Light page_take PageTake(address, to);
+    0x90 Light page_take PageTake(address, to: write);
     /// From now on the executing text uses the argument section with just this base by address on this thread, though not called by who has bound: should it end, its addresses are nobody else's until the text calls this again on this thread (`base` 0: it uses none), or one of the two ends. `Refused`: the thread is a caller's; `NotFound`: no binding of `owner`'s to this text has lent one with at least `len` bytes reserved, and none is used.
     0x91 Light section_hold SectionHold(base, len, owner);
 }

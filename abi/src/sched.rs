@@ -123,7 +123,7 @@ pub mod op {
     /// waits itself. Errors: `NotFound`: there is no such stack, or its thread does not execute this text any more.
     pub const LEND: u64 = 10;
     /// The caller's thread is a level of a scheduler, which has it run when it is wanted: that it is ready is no reason to. (Otherwise a scheduler under which
-    /// all rest while it is ready is put out, [`super::reason::NEGLECT`].)
+    /// all rest while it is ready is put out, [`super::reason::NEGLECT`].) Errors: `Denied`: not by the thread's own program, which is the system's.
     pub const SERVE: u64 = 11;
 }
 

@@ -53,7 +53,7 @@ pub struct Arrival {
 /// Where a thread that is in `caller` has left its stack for `callee`, which may be the same.
 #[inline]
 pub fn left_at(inner: &Inner, caller: &Domain, callee: &Domain) -> u64 {
-    if caller.number == callee.number { inner.area.registers().rsp } else { inner.gate.sp(callee.number) }
+    if caller.number == callee.number { inner.area.registers().rsp } else { inner.left_of(callee) }
 }
 
 /// Enters, everything being found; what the thread has left is in `area` then. `sync` puts down where the thread is.

@@ -16,6 +16,7 @@ use ::sched::{Phase, Weight};
 use abi::Error;
 use abi::refusal::Object;
 use abi::sched::{Event, PRIORITY_LOWEST, event, op};
+use abi::task::USER_SYSTEM;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -46,6 +47,8 @@ pub fn serve(saved: Saved<'_>, d: &Domain, what: u64, a: u64, b: u64) {
         op::LOOK => look(thread, d, a),
         op::LEND => lend(saved, d, a),
         op::GIVE_BACK => line::give_back(d, a, b),
+        // By its own program, not by one that it has called.
+        op::SERVE if d.subject.user != USER_SYSTEM || thread.inner.lock().depth() > 0 => Err(d.subject.refused(Object::System)),
         op::SERVE => {
             thread.serves.store(true, Ordering::Relaxed);
             Ok(0)

@@ -1,6 +1,10 @@
 //! A thread's side of the gate: the domains that it has been in, by number, and the records by which it calls
 //! (abi::gate; docs/decisions/0006).
 
+mod borrowed;
+
+pub use borrowed::Borrowed;
+
 use crate::domain::Domain;
 use crate::epc::{Foreign, More};
 use crate::machine::spare_heap_for;
@@ -140,6 +144,7 @@ impl Inner {
         // What lies above it is over, too, and not to be taken for more than that.
         (depth..=DEPTH_MAX.min(depth + 1)).for_each(|at| self.gate.forget_frame(at));
         self.gate.set_top(depth - 1);
+        self.gives_back(depth);
         self.forget_handled(depth - 1);
         let more = if self.more.last().is_some_and(|(at, _)| *at == depth) {
             self.more.pop().map(|(_, more)| more)
@@ -153,8 +158,10 @@ impl Inner {
     /// Writes the record of a binding of the present domain.
     pub fn set_record(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
         spare_heap_for(&thread.task)?;
+        // A call under way came by it: what its callee was told stays (abi::gate::Record), and by what the kernel deals with its faults.
+        let told = |r: &Record| (r.domain, r.entry, r.cookie, r.args_base, r.args_len, r.flags);
         if let Some(old) = self.gate.record(address)
-            && old.domain != record.domain
+            && told(&old) != told(record)
             && self.gate.is_in_use(address)
         {
             return Err(Error::Busy);
@@ -209,7 +216,7 @@ impl Inner {
         let from = self.domains.get(domain_of(address) as usize).and_then(Option::as_ref);
         let keyed = |domain: Option<&Arc<Domain>>| domain.is_some_and(|domain| domain.is_keyed());
         let register = to.filter(|to| to.is_keyed()).and_then(|to| to.task_view.as_ref().map(|keys| keys.register(to)));
-        let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to);
+        let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to) && !self.has_borrowed(record.domain);
         Record {
             cell: arch::gate::cell(record.domain),
             records: records(record.domain),

@@ -328,6 +328,9 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
     if let Some(kept) = arrival.kept {
         inner.gate.set_kept(depth + 1, kept);
     }
+    if arrival.caller_stack {
+        inner.borrows(depth + 1, caller.number, callee.number);
+    }
     inner.sync();
     let [rdi, rsi, r12, r13, r8, r9] = arrival.words;
     *inner.area.registers_mut() =
@@ -357,7 +360,7 @@ fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Do
         }
         return Ok(at);
     }
-    aside::stack(callee, inner.gate.sp(callee.number))
+    aside::stack(callee, inner.left_of(callee))
 }
 
 /// `gate_return`.

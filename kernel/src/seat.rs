@@ -333,13 +333,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
         Some(_) => shows_count(p.index, offset_of!(SeatInfo, named), counts.named),
         None => shows_count(p.index, offset_of!(SeatInfo, none), counts.none),
     }
-    inner.rests = named.is_none();
-    inner.named = named;
-    if ns != 0 {
-        let now = time::now();
-        inner.until = now.saturating_add(ns);
-        inner.spared.elsewhere(now);
-    }
+    inner.answers(named, ns);
     if let Some(holder) = inner.seat.holder_mut() {
         holder.ticket = ticket;
     }
@@ -457,7 +451,8 @@ fn dismiss(p: &Processor, why: Reason) {
 fn leave_seat(holder: Holder, why: Reason) {
     holder.ring.delete();
     holder.thread.seat.store(NO_SEAT, Ordering::Relaxed);
-    if !matches!(why, Reason::Ended | Reason::Replaced) {
+    // One that has lost one seat by the end of a thread has failed as a whole. (A program that has ended keeps its own reason.)
+    if why != Reason::Replaced {
         holder.thread.task.end(Exit {
             kind: exit::FAULT,
             code: 0,

@@ -19,7 +19,7 @@ impl Inner {
     /// Bound calls by the kernel into a domain that are made before one goes the long way, if only long ones are allowed.
     pub fn only_long_ways(&mut self, domain: &Domain) {
         // Of an NSys text it may have to be waited for the group (place.rs).
-        if domain.is_secret() || domain.text.place.is_nsys() {
+        if domain.is_secret() || domain.text.place.is_nsys() || self.has_borrowed(domain.number) {
             self.gate.set_countdown(domain.number, 1);
         }
     }

@@ -6,8 +6,11 @@ mod end;
 pub mod large;
 pub mod real;
 mod known;
+pub mod passers;
 pub mod supply;
 pub mod valid;
+
+use passers::Passers;
 
 use crate::domain::Domain;
 use crate::gate::Binding;
@@ -94,6 +97,8 @@ pub struct State {
     pub lent_by: Option<Arc<Binding>>,
     /// Threads of the called program that use it by address, other than in a call ([`lent::hold`](crate::gate::lent::hold)).
     pub holders: usize,
+    /// Calls with which addresses in it were passed, other than by a binding, and how often was looked since whether one is under way.
+    pub passers: Passers,
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
     pub name: [u8; NAME_LEN],
@@ -224,6 +229,7 @@ impl Section {
                 unclear_at: None,
                 lent_by: None,
                 holders: 0,
+                passers: Passers::default(),
                 deleted: false,
                 name: [0; NAME_LEN],
                 shown: Places::new(base, reserve, is_post, &new.owner, &[0; 4]),

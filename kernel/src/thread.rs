@@ -7,7 +7,7 @@ mod told;
 use crate::claim::passed::Passed;
 use crate::fault::{Bereft, Handled};
 use crate::domain::{self, Domain, retire};
-use crate::crossing::{self, OWN};
+use crate::crossing::{self, Borrowed, OWN};
 use crate::epc::More;
 use crate::keyed::{self, TaskView};
 use crate::line::Called;
@@ -60,6 +60,8 @@ pub struct Inner {
     pub more: Vec<(usize, More)>,
     /// Own stacks on which callees run, by the depth of the outermost call that needs the entry.
     pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
+    /// Calls under way on their callers' stacks, innermost last.
+    pub borrowed: Vec<Borrowed>,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),
@@ -229,6 +231,7 @@ impl Thread {
                 register: arch::gate::REGISTER_PLAIN,
                 more: Vec::new(),
                 stacks: Vec::new(),
+                borrowed: Vec::new(),
                 numbers: [(text.base, OWN)].into(),
                 gone: Vec::new(),
                 domains: alloc::vec![None, Some(domain.clone())],

@@ -14,6 +14,8 @@ const WRONG: usize = 5;
 /// Steps so far.
 const STEPS: usize = 6;
 const CHOSEN: usize = 8;
+/// The number, and one more, of a processor that is to look around; 0: none.
+const ROUSED: usize = 12;
 const SLOTS: usize = 16;
 const SLOT: usize = 4;
 const SLOTS_LEN: u64 = 128;
@@ -156,6 +158,20 @@ impl Buffer<'_> {
         self.set(CHOSEN + 2, chosen.ns);
         self.trace(Step::Answer { thread: chosen.thread });
         self.set(ANSWER, self.get(REQUEST));
+    }
+
+    /// High: that processor may have work from this one, and is to look around; said before the answer.
+    pub fn rouse(&self, processor: usize) {
+        self.set(ROUSED, processor as u64 + 1);
+    }
+
+    /// Fast: the processor that is to look around.
+    pub fn take_roused(&self) -> Option<usize> {
+        let roused = self.get(ROUSED);
+        if roused != 0 {
+            self.set(ROUSED, 0);
+        }
+        (roused as usize).checked_sub(1)
     }
 
     /// Fast: the answer to the last request, once, to be carried out now.

@@ -4,6 +4,7 @@
 use crate::names::Place;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Board, QUANTUM_NS, USUAL};
+use core::sync::atomic::fence;
 
 /// What a thread has agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,9 +264,14 @@ impl<'a> Order<'a> {
     /// A processor that runs nobody and may have somebody who waits here; it is counted as told.
     #[inline]
     pub fn helper(&self) -> Option<usize> {
-        let resting = self.board.proposals().resting();
         let queue = self.board.queue(self.processor);
-        if resting == 0 || queue.is_empty() {
+        if queue.is_empty() {
+            return None;
+        }
+        // Who rests says so and then looks into the queues; here one was queued before.
+        fence(Ordering::SeqCst);
+        let resting = self.board.proposals().resting();
+        if resting == 0 {
             return None;
         }
         let (waiting, _) = queue.first(queue.highest()? as usize)?;

@@ -181,10 +181,16 @@ impl<T: Threads> Partners<T> {
         self.live.get() == 0
     }
 
-    /// Whether one of them is running now. This thread is: where that is not said, nothing is believed of the others.
+    /// Whether one of them is running now.
     #[inline]
     pub fn is_running(&self) -> bool {
-        self.all().iter().any(|&other| self.threads.is_running(other)) && self.threads.is_running(self.me)
+        self.runs(self.all().iter().copied())
+    }
+
+    /// Whether one of these is, who may be partners or not. This thread is: where that is not said, nothing is believed of the others.
+    #[inline]
+    pub(crate) fn runs(&self, mut threads: impl Iterator<Item = u64>) -> bool {
+        threads.any(|other| self.has(other) && self.threads.is_running(other)) && self.threads.is_running(self.me)
     }
 
     /// Waits until `attempt` has a value. `waiters` is where others find this thread, `wake` whom it still has to wake,
@@ -192,6 +198,20 @@ impl<T: Threads> Partners<T> {
     #[inline]
     pub(crate) fn wait<R>(
         &self,
+        waiters: impl Found,
+        limit: Limit,
+        wake: Wake,
+        is_over: impl Fn() -> bool,
+        attempt: impl FnMut() -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        self.wait_for(|| self.is_running(), waiters, limit, wake, is_over, attempt)
+    }
+
+    /// The same where `runs` says whether one of those runs who can give what is waited for: only as long is it worth spinning.
+    #[inline]
+    pub(crate) fn wait_for<R>(
+        &self,
+        runs: impl Fn() -> bool,
         waiters: impl Found,
         limit: Limit,
         mut wake: Wake,
@@ -209,7 +229,7 @@ impl<T: Threads> Partners<T> {
             }
             (None, Limit::Sleep(until)) => until,
             (None, Limit::Snoop(until)) => {
-                if let Some(outcome) = self.spin(until, &mut wake, &mut attempt).transpose() {
+                if let Some(outcome) = self.spin(runs, until, &mut wake, &mut attempt).transpose() {
                     return outcome;
                 }
                 until
@@ -249,11 +269,12 @@ impl<T: Threads> Partners<T> {
     #[inline]
     fn spin<R>(
         &self,
+        runs: impl Fn() -> bool,
         until: u64,
         wake: &mut Wake,
         attempt: &mut impl FnMut() -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
-        if !self.is_running() {
+        if !runs() {
             return Ok(None);
         }
         wake.now(self);
@@ -267,7 +288,7 @@ impl<T: Threads> Partners<T> {
                 return Err(Error::TimedOut);
             }
             self.threads.relax();
-            if !self.is_running() {
+            if !runs() {
                 return Ok(None);
             }
         }

@@ -62,8 +62,11 @@ impl<'a, T: Threads> Semaphore<'a, T> {
     /// `Busy` ([`Limit::Poll`]), `TimedOut`, `Killed`; `Dead`: nobody is left who could give one back; `Changed`: the words
     /// make no sense.
     pub fn acquire(&self, limit: Limit) -> Result<Held<'a, T>, Error> {
-        let wait =
-            self.partners.wait(self.waiters(), limit, Wake::default(), || self.partners.is_alone(), || self.attempt());
+        // Whoever else runs gives no place back.
+        let holders = || self.words[..self.places].iter().map(|word| word.load(Ordering::Relaxed));
+        let runs = || self.partners.runs(holders());
+        let is_alone = || self.partners.is_alone();
+        let wait = self.partners.wait_for(runs, self.waiters(), limit, Wake::default(), is_alone, || self.attempt());
         let Semaphore { words, places, partners } = *self;
         wait.map(|(place, left)| Held { semaphore: Semaphore { words, places, partners }, place, left })
     }

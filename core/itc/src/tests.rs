@@ -195,6 +195,23 @@ fn one_spins_while_the_partner_runs_and_sleeps_when_it_does_not() {
 }
 
 #[test]
+fn one_spins_for_who_holds_a_place_and_for_nobody_else() {
+    alone(|| {
+        let (machine, shared) = (Machine::new(3), words(Semaphore::<As>::WORDS));
+        let partners = Partners::watch(As::new(&machine, 1), &[2, 3]).unwrap();
+        let semaphore = Semaphore::new(&shared, 1, &partners).unwrap();
+        shared[0].store(2, Ordering::SeqCst);
+        machine.run_for(3, 1000);
+        assert_eq!(semaphore.acquire(Limit::Snoop(0)).err(), Some(Error::TimedOut));
+        assert_eq!(machine.spins(), 0, "the holder sleeps, who runs is another one");
+        machine.run_for(3, 0);
+        machine.run_for(2, 7);
+        assert_eq!(semaphore.acquire(Limit::Snoop(0)).err(), Some(Error::TimedOut));
+        assert!(machine.spins() > 0, "the holder runs");
+    });
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     alone(|| {
         let machine = Machine::new(PARTNERS_MAX as u64 + 2);

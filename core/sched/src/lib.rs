@@ -27,7 +27,7 @@ pub use crowd::Crowd;
 pub use exclusion::Exclusion;
 pub use home::Home;
 pub use life::{Life, Phase, Refused};
-pub use neglect::{Look, NEGLECT_NS, Neglect, Rest, Seen};
+pub use neglect::{Look, NEGLECT_NS, Neglect, REST_NS, Rest, Seen};
 pub use outbox::{Nonsense, Outbox, Weight};
 pub use place::{helper, place, successor};
 pub use put_by::PutBy;

@@ -9,11 +9,12 @@
 .set LIGHT, 0x80
 .set MBCF, 0x70
 .set LAP_END, 1                                     # pass.rs
-.set NATIVE, 46                                     # bit of all addresses of the single space
+.set NATIVE, 0x42                                   # in bits 40 to 47 of an address: of native texts it is this or more (abi::layout::FIRST_TEXT)
 
 .macro serve_briefly table, slow
-    bt $NATIVE, %rcx                                # a program in a window means another system's call by that number
-    jnc \slow
+    mov %rcx, %gs:SCRATCH                           # a program in a window means another system's call by that number, also where it has jumped
+    cmpb $NATIVE, %gs:SCRATCH + 5                   # to an instruction of the gate, below the first text
+    jb \slow
     cmpl $0, %gs:ATTENTION
     jne \slow
     cmpl $LAP_END, %gs:LAP                          # else the rest of the kernel does not know who runs

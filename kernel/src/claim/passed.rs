@@ -96,7 +96,7 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     };
     for (address, len) in ranges {
         let (len, rights) = asked(*len);
-        if len > 0 && !may(&[callee, &caller], *address, len, rights) {
+        if len > 0 && !(may(&[callee, &caller], *address, len, rights) && note(thread, &call, [callee, &caller], (*address, len), rights)) {
             return Ok(0);
         }
     }
@@ -110,6 +110,28 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     passed.keep(found);
     inner.passed = Some(passed);
     Ok(1)
+}
+
+/// Each section there knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts. Whether all may still be used, and
+/// there was room. (A window is in its task's hands, and is seen by no callee.)
+fn note(thread: &Thread, call: &Call, both: [&Domain; 2], (address, len): (u64, u64), rights: Rights) -> bool {
+    if address < WINDOW_END || both.iter().any(|domain| domain.in_window) {
+        return true;
+    }
+    let mut at = address;
+    while at < address + len {
+        let Some(section) = Section::find(at) else { return false };
+        let mut state = section.state.lock();
+        let may = both.iter().all(|domain| state.acl.rights(&domain.subject).contains(rights));
+        if state.deleted || !may {
+            return false;
+        }
+        if !state.passers.note(thread, call.depth, call.callee) {
+            return false;
+        }
+        at = section.base + section.reserve;
+    }
+    true
 }
 
 impl Passed {

@@ -6,7 +6,7 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::processor::{self, Scope};
 use crate::sched::{self, Timeout};
-use crate::section::Section;
+use crate::section::{Section, passers};
 use crate::thread::{Inner, Thread};
 use crate::wait;
 use abi::rights::principal;
@@ -32,16 +32,17 @@ const AT_ONCE: usize = 8;
 
 /// What is to be looked at: by whoever is about to leave the kernel, or idles, and holds no lock. A task may have many threads, and interrupts are
 /// let in between them.
-static DUE: Mutex<Vec<(Arc<Binding>, Due)>> = Mutex::new(Vec::new());
+static DUE: Mutex<Vec<Due>> = Mutex::new(Vec::new());
 static IS_ANY_DUE: AtomicBool = AtomicBool::new(false);
 
-/// What of a binding is looked at.
-#[derive(Clone, Copy)]
+/// What is looked at.
 enum Due {
     /// Whether this task still needs what is lent to it.
-    Task(u64),
+    Task(Arc<Binding>, u64),
     /// Whether the addresses of the argument section, which has gone, are of use to nobody any more.
-    Addresses,
+    Addresses(Arc<Binding>),
+    /// Likewise of another one.
+    Passed(Arc<Section>),
 }
 
 /// Tasks that a binding has lent to besides its own.
@@ -118,17 +119,12 @@ impl Binding {
 
     /// Some time ago it was lent to this task. In an interrupt: it is looked at soon.
     pub fn is_due(self: Arc<Binding>, task: u64) {
-        self.is_to_be_looked_at(Due::Task(task));
+        is_to_be_looked_at(Due::Task(self, task));
     }
 
     /// Some time ago it ended while a call was under way. In an interrupt.
     pub fn is_over_perhaps(self: Arc<Binding>) {
-        self.is_to_be_looked_at(Due::Addresses);
-    }
-
-    fn is_to_be_looked_at(self: Arc<Binding>, due: Due) {
-        DUE.lock().push((self, due));
-        IS_ANY_DUE.store(true, Ordering::SeqCst);
+        is_to_be_looked_at(Due::Addresses(self));
     }
 
     /// It has ended, and its argument section is empty. A method that was called before, or asked by message, may wait, and write to these
@@ -143,14 +139,15 @@ impl Binding {
         // Nobody executes a text of whose end all have heard.
         let is_held = args.state.lock().holders > 0 && !(self.target.is_dead() && self.target.is_over());
         if begins || is_held || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
-            let looks = self.looks.fetch_add(1, Ordering::Relaxed).min(LOOKS_MAX);
+            let looks = self.looks.fetch_add(1, Ordering::Relaxed);
             if is_held && looks == 0 {
                 self.wake_holders(args);
             }
-            sched::at(time::now() + (LOOK_NS << (2 * looks)), Timeout::Addresses(self));
+            sched::at(time::now() + look_in(looks), Timeout::Addresses(self));
             return;
         }
-        args.let_go(&args.owner());
+        // It may have been passed with other calls, too.
+        passers::let_go(args, &args.owner());
         self.leave();
     }
 
@@ -273,6 +270,21 @@ fn held(domain: &Domain, base: u64, len: u64, owner: u64) -> Result<Weak<Section
     if is_lent { Ok(Arc::downgrade(&section)) } else { Err(Error::NotFound) }
 }
 
+/// Some time ago a section ended while a call was under way with which its addresses were passed. In an interrupt.
+pub fn passed_perhaps(section: Arc<Section>) {
+    is_to_be_looked_at(Due::Passed(section));
+}
+
+fn is_to_be_looked_at(due: Due) {
+    DUE.lock().push(due);
+    IS_ANY_DUE.store(true, Ordering::SeqCst);
+}
+
+/// When it is looked at again, having been so often already, ns from now.
+pub fn look_in(looks: u32) -> u64 {
+    LOOK_NS << (2 * looks.min(LOOKS_MAX))
+}
+
 /// Looks at what is due. Call without locks.
 #[inline]
 pub fn look() {
@@ -291,10 +303,11 @@ fn look_at_all() {
         IS_ANY_DUE.store(!all.is_empty(), Ordering::SeqCst);
         some
     };
-    for (binding, due) in due {
+    for due in due {
         match due {
-            Due::Task(task) => binding.look_at(task),
-            Due::Addresses => binding.let_go(),
+            Due::Task(binding, task) => binding.look_at(task),
+            Due::Addresses(binding) => binding.let_go(),
+            Due::Passed(section) => passers::let_go(&section, &section.owner()),
         }
     }
 }

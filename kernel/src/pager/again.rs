@@ -356,6 +356,7 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
         && !into.is_secret()
         && !into.text.is_dead()
         && inner.stacks.is_empty()
+        && inner.borrowed.is_empty()
         && inner.has_no_faults()
         && !thread.due.is_any();
     if !same {

@@ -2,11 +2,12 @@
 
 use crate::alarm;
 use crate::fault;
-use crate::gate::Binding;
+use crate::gate::{Binding, lent};
 use crate::machine::machine;
 use crate::pager;
 use crate::post::limit;
 use crate::processor::{Processor, here};
+use crate::section::Section;
 use crate::thread::{Thread, Wait};
 use abi::Error;
 use ::sched::Phase;
@@ -25,6 +26,8 @@ pub enum Timeout {
     Lent(Weak<Binding>, u64),
     /// The addresses that a binding had lent may be of use to nobody any more.
     Addresses(Arc<Binding>),
+    /// Those of a section likewise.
+    Passed(Arc<Section>),
     /// See [`alarm`].
     Alarm,
     /// Whether pagers take too long.
@@ -79,6 +82,7 @@ pub fn expire(here: &Processor, now: u64) {
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
             Some(Timeout::Addresses(binding)) => binding.is_over_perhaps(),
+            Some(Timeout::Passed(section)) => lent::passed_perhaps(section),
             Some(Timeout::Lent(binding, task)) => binding.upgrade().into_iter().for_each(|binding| binding.is_due(task)),
             Some(Timeout::Alarm) => alarm::ring(),
             Some(Timeout::Pagers(round)) => pager::look(round),

@@ -5,7 +5,8 @@ use crate::machine::machine;
 use crate::thread::Thread;
 use abi::Error;
 use abi::sched::{Event, event, op};
-use ::sched::Weight;
+use ::sched::{REST_NS, Weight};
+use alloc::sync::Arc;
 use arch::time;
 use core::sync::atomic::Ordering;
 
@@ -41,6 +42,21 @@ impl Inner {
     /// When it is to be asked at the latest.
     pub(super) fn looks_at(&self) -> u64 {
         self.shelf.due().map_or(self.until, |due| due.min(self.until))
+    }
+
+    /// It has answered, for so long (0: as long as it has said before).
+    pub(super) fn answers(&mut self, named: Option<Arc<Thread>>, ns: u64) {
+        let now = time::now();
+        if ns != 0 {
+            self.until = now.saturating_add(ns);
+            self.spared.elsewhere(now);
+        }
+        self.rests = named.is_none();
+        if self.rests {
+            // Or it could be asked again and again, and the processor were never seen to rest.
+            self.until = self.until.max(now + REST_NS);
+        }
+        self.named = named;
     }
 
     /// It is about to be asked. What is not due waits, however often it is asked meanwhile: each time it would have something to look at, and

@@ -1,12 +1,13 @@
 //! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
 
-use super::{SLICE, Section};
+use super::{SLICE, Section, passers};
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched;
 use crate::task::Task;
 use crate::view::{self, Change};
 use crate::{post, text};
+
 use abi::section::kind;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
@@ -90,7 +91,7 @@ impl Section {
         stale.flush();
         match lent_by {
             Some(binding) => binding.let_go(),
-            None => self.let_go(owner),
+            None => passers::let_go(self, owner),
         }
         // What this text was bound to ends with it; argument sections belong to the bound task.
         let bindings = core::mem::take(&mut *self.bindings.lock());

@@ -460,6 +460,8 @@ impl Level {
     /// Work that waits elsewhere: who names it first has it.
     fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
         let mut any = false;
+        // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
+        self.order.rests(true);
         // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
         let shares = self.board.weight() != 0;
         for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
@@ -476,13 +478,15 @@ impl Level {
                         self.running = 0;
                         return Ok(());
                     }
-                    answer if had(answer)? => return Ok(()),
+                    answer if had(answer)? => {
+                        self.order.rests(false);
+                        return Ok(());
+                    }
                     _ => {}
                 }
             }
         }
         self.running = 0;
-        self.order.rests(true);
         match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
             Err(Error::Busy) => Ok(()),
             answer => answer,

@@ -127,6 +127,19 @@ impl Service {
         }
     }
 
+    /// The caller goes on, and `thread` is ready, too: one who rests may have it, and if it comes first the caller gives way.
+    fn woken(&self, caller: &Caller, thread: u64, processor: usize, part: Part<'static>) -> Result<(), Error> {
+        self.queue(thread, part);
+        if let Some(helper) = Order::new(self.board, processor, time::now_ns).helper() {
+            sched::look(helper as u64)?;
+        }
+        let priorities = self.board.priorities();
+        if priorities.of(thread) < priorities.of(caller.thread) {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
     /// This one did not go on.
     #[cold]
     fn not_to(
@@ -173,17 +186,7 @@ impl Passing for Service {
 
     fn wake_up(&self, caller: &Caller, thread: u64) -> Result<(), Error> {
         let (processor, part) = self.enter()?;
-        if self.rouse(thread, processor)? {
-            self.queue(thread, part);
-            if let Some(helper) = Order::new(self.board, processor, time::now_ns).helper() {
-                sched::look(helper as u64)?;
-            }
-            let priorities = self.board.priorities();
-            if priorities.of(thread) < priorities.of(caller.thread) {
-                thread::yield_now();
-            }
-        }
-        Ok(())
+        if self.rouse(thread, processor)? { self.woken(caller, thread, processor, part) } else { Ok(()) }
     }
 
     fn pass(&self, caller: &Caller, thread: u64) -> Result<(), Error> {
@@ -193,9 +196,6 @@ impl Passing for Service {
         if bed.lie_down(processor) {
             return self.leave(bed, part, here.then_some(thread));
         }
-        if here {
-            self.queue(thread, part);
-        }
-        Ok(())
+        if here { self.woken(caller, thread, processor, part) } else { Ok(()) }
     }
 }

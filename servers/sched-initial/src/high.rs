@@ -2,7 +2,7 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use board::{Board, Called, Chosen, LEVELS, Latest, Loans, Position, Quanta, Ready};
+use board::{Board, Called, Chosen, LEVELS, Latest, Loans, Order, Position, Quanta, Ready};
 use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
@@ -91,13 +91,22 @@ impl Policy {
                 while let Some([kind, thread, a, b]) = buffer.receive() {
                     self.handle(kind as u32, (kind >> 32) as u32, thread, [a, b]);
                 }
-                buffer.answer(self.choose());
+                let chosen = self.choose();
+                if let Some(helper) = self.order().helper() {
+                    buffer.rouse(helper);
+                }
+                buffer.answer(chosen);
             } else if desk.seen(event::READY) == 0 {
                 time::sleep_ns(1_000_000);
                 continue;
             }
             thread::yield_now();
         }
+    }
+
+    /// Who rests, on the board that is this level's alone.
+    fn order(&self) -> Order<'static> {
+        Order::new(self.own, self.processor, time::now_ns)
     }
 
     fn handle(&mut self, kind: u32, detail: u32, thread: u64, [a, b]: [u64; 2]) {
@@ -149,6 +158,8 @@ impl Policy {
                 let to = Ready { thread: a, turn: b };
                 self.loans.lend(thread, (priorities.of(thread), 0), to);
             }
+            // Another processor has more than it runs: the choice comes next.
+            event::REQUEST if detail == op::LOOK as u32 => {}
             event::REQUEST => {
                 priorities.set(thread, a);
                 queue.file_anew(|thread| priorities.of(thread));
@@ -179,6 +190,7 @@ impl Policy {
 
     fn choose(&mut self) -> Chosen {
         self.before = self.running;
+        self.order().rests(false);
         let chosen = self.choice();
         self.chosen = Ready { thread: chosen.thread, turn: chosen.turn };
         chosen
@@ -209,6 +221,8 @@ impl Policy {
             self.running = thread;
             return Chosen { thread, turn, ns };
         }
+        // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
+        self.order().rests(true);
         let others = (1..self.processors).map(|step| self.own.queue((self.processor + step) % self.processors));
         let mut any = false;
         for queue in others {
@@ -219,6 +233,7 @@ impl Policy {
                 self.tried.rotate_right(1);
                 self.tried[0] = ready;
                 self.running = ready.thread;
+                self.order().rests(false);
                 return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }

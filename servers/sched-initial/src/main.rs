@@ -186,6 +186,10 @@ impl Mechanism {
             ns => Limit::Ns(ns),
         };
         self.limited.set(chosen.thread != 0 && limit != Limit::Never);
+        if let Some(roused) = self.buffer.take_roused() {
+            // Nobody sits there for a moment, perhaps: then the kernel sees to it.
+            let _ = sched::look(roused as u64);
+        }
         let answer = if *news { Err(Error::Busy) } else { seat.next(chosen.thread, chosen.turn, limit) };
         if matches!(answer, Err(Error::Busy | Error::Changed)) {
             self.buffer.not_carried_out(chosen);

@@ -138,9 +138,11 @@ fn misbehave(mode: &str, processor: u64, ring: &[AtomicU64], next: Option<Ready>
             if since != 0 && time::now_ns() > since + 3_000_000_000 {
                 task::exit(3);
             }
-            stub::thread_next(&Trap, 0, 0, 5_000_000)?;
+            // For a moment, or for long.
+            stub::thread_next(&Trap, 0, 0, if processor % 2 == 0 { 1 } else { 5_000_000 })?;
             Err(Error::Busy)
         }
+        "exit" => thread::exit(3),
         "wait" => {
             time::sleep_ns(1_000_000_000);
             Ok(())

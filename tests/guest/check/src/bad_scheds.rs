@@ -26,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("bad_wait", || bad("wait", reason::WAITED)),
     ("bad_ring", || bad("ring", reason::RING)),
     ("bad_end", || bad("end", reason::ENDED)),
+    ("bad_exit", || bad("exit", reason::ENDED)),
     ("who_rests_with_everybody_stays", who_rests_stays),
     ("bad_nobody", || bad("nobody", reason::NEGLECT)),
     ("faults_when_it_is_called", || torn("passing-fault", reason::ENDED)),

@@ -3,6 +3,7 @@
 mod depth;
 mod grades;
 pub mod hears;
+mod rebound;
 mod stacks;
 
 use crate::memory::{data, load, store};
@@ -45,6 +46,8 @@ pub const CHECKS: &[Check] = &[
     ("caller_is_killed_in_a_callee", caller_is_killed),
     ("stacks_are_apart", stacks::stacks_are_apart),
     ("callers_stack_is_a_hazard", stacks::callers_stack),
+    ("callbacks_from_the_callers_stack", stacks::callbacks),
+    ("rebound_in_a_call", rebound::in_a_call),
     ("return_address_does_not_divert", || stacks::divert(0)),
     ("return_address_on_the_callers_stack", || stacks::divert(flag::CALLER_STACK)),
     ("jump_into_the_middle", jump_into_the_middle),

@@ -30,6 +30,8 @@ pub fn cases() -> Vec<Case> {
                 "caller_is_killed_in_a_callee",
                 "stacks_are_apart",
                 "callers_stack_is_a_hazard",
+                "callbacks_from_the_callers_stack",
+                "rebound_in_a_call",
                 "return_address_does_not_divert",
                 "return_address_on_the_callers_stack",
                 "jump_into_the_middle",

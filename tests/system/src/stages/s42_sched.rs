@@ -71,6 +71,7 @@ pub fn cases() -> Vec<Case> {
                 "bad_wait",
                 "bad_ring",
                 "bad_end",
+                "bad_exit",
                 "bad_nobody",
                 "who_rests_with_everybody_stays",
                 "refused_accesses_are_told",

@@ -3,14 +3,16 @@
 //! (pitfalls: H10).
 
 use crate::anew::{begin_anew, is_given_out};
-use crate::memory::{await_word, load};
+use crate::memory::{await_word, data, load};
 use crate::peer::{self, Peer};
 use crate::report::{Check, Outcome, doing};
+use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
+use musubi::abi::gate::PASSED_FOR_WRITING;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::section::{flag, kind};
@@ -27,6 +29,7 @@ pub const CHECKS: &[Check] = &[
     ("addresses_of_a_call_that_waits", of_a_call_that_waits),
     ("addresses_lent_on_by_one_who_ends", lent_on_by_one_who_ends),
     ("addresses_that_were_deleted", that_were_deleted),
+    ("addresses_that_were_passed", that_were_passed),
     ("addresses_of_a_line", of_a_line),
     ("addresses_of_a_message", of_a_message),
     ("addresses_that_are_held", that_are_held),
@@ -52,6 +55,11 @@ pub fn wait_and_store(at: u64) -> u64 {
     }
     crate::memory::store(at, MARK);
     0
+}
+
+/// As the skeleton of a server asks of what is passed by pointer and lies in no argument section.
+pub fn may_pass(at: u64) -> bool {
+    stub::may_pass(&Trap, at, 8 | PASSED_FOR_WRITING, 0, 0, 0, 0) == Ok(1)
 }
 
 /// From now on those who wait do not any more, or do. Value: rounds so far.
@@ -126,6 +134,30 @@ fn of_a_call_that_waits() -> Outcome {
     become_free(&second, args)?;
     over(peer)?;
     [second, third].into_iter().try_for_each(|bound| bound.unbind().map_err(doing("unbind")))
+}
+
+/// The same with a section that no binding has lent: its list lets everybody use it, and the server has asked whether the caller may, too.
+fn that_were_passed() -> Outcome {
+    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let second = Bound::bind(peer.gate, 0).map_err(doing("bind"))?;
+    let does = |what, words: &[u64]| second.call(0, peer::six(what, words)).and_then(result_of);
+    let passed = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(passed, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let (held, outcome) = peer::in_call(peer, super::op::WAIT_AND_STORE, passed, 1)?;
+    same!(load(passed), 1, "the method waits");
+    section::delete(passed).map_err(doing("delete"))?;
+    same!(section::info(passed).map(|info| info.base), Err(Error::NotFound), "the section is gone");
+    let taken = go_round(&second, passed)?;
+    does(super::op::GO_ON, &[1]).map_err(doing("letting it go on"))?;
+    held.join().map_err(doing("join"))?;
+    if taken {
+        same!(does(peer::op::PEEK, &[passed]), Ok(0), "a word of the server's own, at the address that was passed");
+    }
+    same!(outcome.load(Ordering::SeqCst), Error::Faulted.word(), "how the call ends");
+    holds!(!taken, "somebody else was given addresses that were passed with a call under way");
+    become_free(&second, passed)?;
+    over(peer)?;
+    second.unbind().map_err(doing("unbind"))
 }
 
 /// The same with a server that has lent on, and ends itself. Who has called it has a second then in what it has called.

@@ -25,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("every_address_in_the_table_is_tried", every_address),
     ("kernel_calls_with_a_callees_memory", by_a_caller),
     ("kernel_calls_with_the_callers_memory", by_a_callee),
+    ("pages_of_others_by_their_addresses", super::given::pages),
     ("registers_from_anothers_memory_after_a_fault", || stopped::from("fault-return")),
     ("registers_from_anothers_memory_in_a_window", || stopped::from("foreign-return")),
 ];
@@ -92,6 +93,8 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         elsewhere("task_wait", "out"),
         elsewhere("task_ended", "out"),
         elsewhere("task_limit", "limits"),
+        elsewhere("page_supply", "from"),
+        elsewhere("page_take", "to"),
     ]
     .into_iter()
     .chain(OPERATIONS.iter().flat_map(|(call, arguments)| arguments.iter().map(|argument| elsewhere(call, argument))))

@@ -7,6 +7,7 @@ mod asm;
 pub mod code;
 pub mod deputies;
 pub mod frames;
+mod given;
 pub mod jumps;
 mod late;
 pub mod loans;
@@ -113,6 +114,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::JUMP_BACK => frames::jump_back(w[0], w[1]),
         op::LATE => return Values::of(late::prepare(w[0], w[1])),
         op::LATE_AT_EVERYBODYS => return Values::of(late::prepare_everybodys(w[0] == 1, w[1])),
+        op::WAIT_AND_STORE if w[1] != 0 && !addresses::may_pass(w[0]) => 0,
         op::WAIT_AND_STORE => addresses::wait_and_store(w[0]),
         op::GO_ON => addresses::go_on(w[0]),
         op::TAKE => return Values::of(addresses::take(w[0])),

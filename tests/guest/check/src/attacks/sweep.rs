@@ -261,8 +261,9 @@ fn each_instruction() -> Outcome {
     Err(format!("stopped at {:?} places of {all:?}: {:x?}", stopped(), stops()))
 }
 
-/// Two threads have the processor in turn, each in calls of another server, and nobody else is there: who is stopped is stopped because his turn
-/// is over. It is over at each of the gate's instructions in the end, and each thread goes on with what is its own.
+/// A scheduler sits in the seat, so that who is stopped by somebody's wake-up is put aside for another program, and perhaps for another thread. Two
+/// threads have the processor in turn, each in calls of another server: stopped at each of the gate's instructions in the end, each goes on with what is
+/// its own.
 fn switched() -> Outcome {
     let scenes = [leak(super::Scene::set()?), leak(super::Scene::set()?)];
     if !super::has_keys(&scenes[0].victim.bound) {
@@ -271,11 +272,14 @@ fn switched() -> Outcome {
     }
     scenes.iter().try_for_each(|scene| super::earn(&scene.victim))?;
     let all = [("in_open", "in_trap"), ("out_open", "out_trap")].map(|(from, to)| instructions(from, to));
-    let before = (stopped(), interrupts());
+    let chooser = crate::sched::client()?;
+    chooser.choose("ageing").map_err(doing("ageing"))?;
+    let counts = || task::processors().fold([0; 2], |all, p| [all[0] + p.switches, all[1] + p.interrupts]);
+    let (before, places) = (counts(), stopped());
     let (stop, wrong) = (leak(AtomicBool::new(false)), leak(AtomicU64::new(0)));
     let calls = |scene: &'static super::Scene| {
         move || {
-            // (Of another length each time: turns are over after as many instructions.)
+            // (Of another length each time: interrupts come after as many instructions.)
             let mut n = 0;
             while !stop.load(Ordering::Relaxed) {
                 n += 1;
@@ -288,21 +292,26 @@ fn switched() -> Outcome {
     };
     let threads: Result<Vec<_>, Error> = scenes.iter().map(|scene| thread::spawn(calls(scene), 0)).collect();
     let threads = threads.map_err(doing("thread"))?;
+    let sleepers = Sleepers::start()?;
     let until = time::now_ns() + 60_000_000_000;
     let is_over = || stopped().iter().zip(&all).all(|(seen, all)| seen >= all);
     while !is_over() && time::now_ns() < until {
-        time::sleep_ns(200_000_000);
+        time::sleep_ns(50_000_000);
     }
     stop.store(true, Ordering::SeqCst);
+    sleepers.end()?;
     threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
+    let sits = task::processors().count() == musubi::rt::sched::seats().filter(|seat| seat.thread != 0).count();
+    chooser.choose("none").map_err(doing("none"))?;
     same!(wrong.load(Ordering::SeqCst), 0, "wrong answers");
-    holds!(
-        is_over(),
-        "{:?} places of {all:?}, {:?} before, in {} interrupts",
-        stopped(),
-        before.0,
-        interrupts() - before.1
+    let [switches, interrupts] = [0, 1].map(|n| counts()[n] - before[n]);
+    let about = format!(
+        "{:?} places of {all:?}, {places:?} before, in {interrupts} interrupts and {switches} switches",
+        stopped()
     );
+    holds!(is_over(), "{about}");
+    // Each has woken somebody, so the scheduler was asked, and somebody named.
+    holds!(sits && switches > interrupts, "nobody was switched: {about}");
     scenes.iter().try_for_each(|scene| {
         scene.holds("afterwards")?;
         scene.victim.child.kill().map_err(doing("kill"))

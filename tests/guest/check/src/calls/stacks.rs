@@ -6,9 +6,10 @@ use crate::report::{Outcome, doing};
 use crate::same;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::Error;
 use musubi::rt::bound::result_of;
-use musubi::rt::{Bound, plain_call};
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::{Bound, Gates, plain_call, task};
+use musubi::{Caller, Error};
 
 /// By default a callee reaches nothing of its caller's stack.
 pub fn stacks_are_apart() -> Outcome {
@@ -71,5 +72,68 @@ pub fn divert(flags: u64) -> Outcome {
     same!(plain_call(gate, [aim, 0, 0, 0, 0, 0]), Err(Error::Faulted), "a plain call");
     same!(DIVERTED.load(Ordering::SeqCst), 0, "how often the caller's function ran");
     same!(peer.call(op::ADD, &[1]), Ok(1), "the callee afterwards");
+    peer.end()
+}
+
+/// Of [`callbacks`]: the peer, by its gate for callers' stacks and by the ordinary one, and its binding back to this program.
+struct Back {
+    on_mine: Bound,
+    apart: Bound,
+    slot: AtomicU64,
+}
+
+/// What a callback and all below it come to: see [`Back::dispatch`].
+const fn sum(deep: u64) -> u64 {
+    if deep == 0 { 1 } else { sum(deep - 1) + deep * 100 + 7 }
+}
+
+impl Back {
+    fn call_back(&self, bound: &Bound, deep: u64) -> Result<u64, Error> {
+        bound.call(0, [op::CALL_BOUND, self.slot.load(Ordering::SeqCst), deep, 0, 0, 0]).and_then(result_of)
+    }
+}
+
+impl Skeleton for &'static Back {
+    /// Uses much of its stack, and calls the peer again, by each way: its frames lie above, on the same stack, and must be as they were.
+    fn dispatch(&self, _: &Caller, _: u64, w: &[u64; 6]) -> Values {
+        let deep = w[0];
+        let much = core::hint::black_box([deep; 1024]);
+        let below = || {
+            if deep == 0 {
+                return Ok(1);
+            }
+            let again = self.call_back(if deep.is_multiple_of(2) { &self.on_mine } else { &self.apart }, deep - 1)?;
+            // The peer's own stack, while it is also on this one.
+            let other = self
+                .apart
+                .call(0, [op::WHO, 0, 0, 0, 0, 0])
+                .and_then(|values| if values[1] == 0 { Err(Error::Changed) } else { Ok(7) })?;
+            Ok(again + other)
+        };
+        Values::of(below().and_then(|n: u64| {
+            let whole = core::hint::black_box(&much).iter().all(|word| *word == deep);
+            if whole { Ok(n + deep * 100) } else { Err(Error::Changed) }
+        }))
+    }
+}
+
+/// Whoever runs on its caller's stack may call it back, to any depth: that begins below.
+pub fn callbacks() -> Outcome {
+    let peer = Peer::start()?;
+    let gate = peer.call(op::ON_CALLERS_STACK, &[]).map_err(doing("gate"))?;
+    let bind = |bound: Result<Bound, Error>| bound.map_err(doing("bind"));
+    let (on_mine, apart) = (bind(Bound::bind_on_own_stack(gate, 0))?, bind(Bound::bind(peer.gate, 0))?);
+    let back: &'static Back = Box::leak(Box::new(Back { on_mine, apart, slot: AtomicU64::new(0) }));
+    let gates = Gates::export(back, 1).map_err(doing("this program's gate"))?;
+    gates.admit(&ANYBODY).map_err(doing("admit"))?;
+    let slot = peer.call(op::BIND, &[gates.address()]).map_err(doing("binding back"))?;
+    back.slot.store(slot, Ordering::SeqCst);
+    // Until the gate would make all calls that it may.
+    for round in 0..300 {
+        let deep = round % 9;
+        same!(back.call_back(&back.on_mine, deep), Ok(sum(deep)), "round {round}, {deep} deep");
+        same!(back.call_back(&back.apart, deep), Ok(sum(deep)), "round {round}, {deep} deep, on the peer's stack");
+        same!(task::identity().depth, 0, "depth afterwards");
+    }
     peer.end()
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::Error;
 use musubi::rt::itc::{Limit, Semaphore, partners};
-use musubi::rt::{task, thread};
+use musubi::rt::{task, thread, time};
 
 const MEMBERS: u64 = 4;
 const PLACES: u64 = 2;
@@ -47,6 +47,11 @@ fn one(words: Words, at: usize, limit: Limit) -> Result<(), Error> {
         let held = until_had(|| semaphore.acquire(limit))?;
         let inside = words[INSIDE].fetch_add(1, Ordering::SeqCst) + 1;
         words[MOST].fetch_max(inside, Ordering::SeqCst);
+        // At first whoever is inside waits for a second one; where one keeps the others out that ends, too.
+        let until = if round == 0 { time::now_ns() + 5_000_000_000 } else { 0 };
+        while words[MOST].load(Ordering::SeqCst) < PLACES && time::now_ns() < until {
+            thread::yield_now();
+        }
         if round.is_multiple_of(4) {
             thread::yield_now();
         }

@@ -65,6 +65,23 @@ pub const RULES: &[Rule] = &[
         ["bad_scheds", "threads_that_wait_are_refused"],
     ),
     rule(
+        "H8",
+        "what_a_call_was_made_by_stays",
+        "kernel/src/crossing.rs",
+        ["            && told(&old) != told(record)\n", "            && old.domain != record.domain\n"],
+        ["calls", "rebound_in_a_call"],
+    ),
+    rule(
+        "H11",
+        "who_is_called_back_goes_on_below",
+        "kernel/src/crossing/borrowed.rs",
+        [
+            "        self.borrowed.push(Borrowed { depth, lender, borrower });\n",
+            "        let _ = (depth, lender, borrower);\n",
+        ],
+        ["calls", "callbacks_from_the_callers_stack"],
+    ),
+    rule(
         "CUBIX-58",
         "who_is_ready_is_not_forgotten",
         "kernel/src/seat/neglect.rs",

@@ -236,6 +236,18 @@ pub const RULES: &[Rule] = &[
             ["", "linux_opens_the_gate"],
         )),
     ),
+    // Whoever makes a call at an address of the single space is no program in a window.
+    by_linux(
+        s65_gate::calls_from_the_gate,
+        0,
+        rule(
+            "H14",
+            "who_is_in_a_window_is_so_in_the_gate_too",
+            "kernel/arch/src/light.S",
+            ["    cmpb $NATIVE, %gs:SCRATCH + 5 ", "    cmpb $0x40, %gs:SCRATCH + 5 "],
+            ["", "linux_calls_from_the_gate"],
+        ),
+    ),
     // Whoever means another call by the number of `gate_return` does not get rdx back.
     by_linux(
         s65_gate::calls_of_the_same_numbers,

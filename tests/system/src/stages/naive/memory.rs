@@ -69,6 +69,26 @@ pub const RULES: &[Rule] = &[
         ],
         ["deputies", "kernel_calls_with_a_callees_memory"],
     ),
+    rule(
+        "H10",
+        "addresses_that_were_passed_are_nobodys",
+        "kernel/src/section/passers.rs",
+        [
+            "inner.depth() >= depth && inner.gate.frame(depth).record == record",
+            "inner.depth() >= depth && false && record == depth as u64",
+        ],
+        ["addresses", "addresses_that_were_passed"],
+    ),
+    rule(
+        "H14",
+        "who_gives_a_page_has_it",
+        "kernel/src/section/supply.rs",
+        [
+            "    let rights = if copy { Rights::READ } else { Rights::READ | Rights::WRITE };\n",
+            "    let _ = copy;\n    let rights = Rights::empty();\n",
+        ],
+        ["deputies", "pages_of_others_by_their_addresses"],
+    ),
     by_a_driver(rule(
         "H14",
         "the_systems_threads_stay_in_its_texts",

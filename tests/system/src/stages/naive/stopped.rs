@@ -91,6 +91,16 @@ pub const RULES: &[Rule] = &[
     ))),
     counted(of_keys(rule(
         "H3",
+        "who_is_switched_in_the_gate_begins_again",
+        "kernel/arch/src/gate/code.rs",
+        [
+            "if is_gate(rip) || rip & BY_KERNEL != 0 { self",
+            "if (is_gate(rip) || rip & BY_KERNEL != 0) && !(32..256).contains(&registers.vector) { self",
+        ],
+        ["switched", "switched_at_each_instruction_of_the_gate"],
+    ))),
+    counted(of_keys(rule(
+        "H3",
         "a_counted_return_is_not_made_twice",
         "kernel/arch/src/gate/code.rs",
         ["(p.out_clean, word(self.head) + FRAME_LEN)", "(p.out_open, word(self.head) + FRAME_LEN)"],
