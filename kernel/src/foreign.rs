@@ -68,6 +68,11 @@ pub fn start(domain: &Domain, task: &Arc<Task>, frame: u64) -> Result<u64, Error
 
 /// The `syscall` instruction in window code.
 pub fn system_call(thread: &Arc<Thread>) {
+    let ip = thread.registers(|r| r.rip);
+    if ip >= abi::layout::WINDOW_END {
+        // By the gate's own instruction, to which it has jumped: nothing there is its program's.
+        return fault(thread, ip, Rights::EXECUTE);
+    }
     upcall(thread, reason::SYSCALL, 0, Rights::empty());
 }
 

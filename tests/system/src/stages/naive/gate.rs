@@ -239,7 +239,7 @@ pub const RULES: &[Rule] = &[
     // Whoever makes a call at an address of the single space is no program in a window.
     by_linux(
         s65_gate::calls_from_the_gate,
-        0,
+        139,
         rule(
             "H14",
             "who_is_in_a_window_is_so_in_the_gate_too",

@@ -1,0 +1,62 @@
+//! Work that waits at other processors: who has less to do takes some.
+
+use super::{Level, had};
+use board::{Position, Why};
+use musubi::Error;
+use musubi::rt::sched::{Limit, Seat};
+use musubi::rt::time;
+
+/// How long a processor without work waits before it looks at the others' queues again.
+const LOOK: Limit = Limit::Ns(2_000_000);
+/// How many of another processor's threads it tries to have: turns that are past may stand first there, as long as that one is busy.
+const TRIES: usize = 4;
+
+impl Level {
+    /// Where all processors are busy nobody looks for work elsewhere, and one may have ten threads while another has one: who has fewer takes
+    /// one each time that a quantum ends. Who has agreed on something that is counted on one processor stays there.
+    pub(super) fn share(&self) {
+        if let Some(ready) = self.board.spare_for(self.processor, self.processors) {
+            self.queue.put(ready, self.order.position(ready.thread, Why::Came));
+        }
+    }
+
+    pub(super) fn may_have(&self, thread: u64) -> bool {
+        self.order.elsewhere(thread).is_none()
+    }
+
+    /// Work that waits elsewhere: who names it first has it.
+    pub(super) fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
+        let mut any = false;
+        // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
+        self.order.rests(true);
+        // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
+        let shares = self.board.weight() != 0;
+        for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
+            let queue = self.board.queue(other);
+            any |= !queue.is_empty();
+            for first in queue.first_of::<TRIES>(|thread| shares || self.may_have(thread)).into_iter().flatten() {
+                self.running = first.thread;
+                self.quanta.taken(first.thread, Position::default());
+                let level = self.board.priorities().of(first.thread);
+                let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
+                match self.name(seat, first, 0, quantum) {
+                    Err(Error::Busy) => {
+                        // It may be told of here next, and then it does not go on, but begins.
+                        self.running = 0;
+                        return Ok(());
+                    }
+                    answer if had(answer)? => {
+                        self.order.rests(false);
+                        return Ok(());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.running = 0;
+        match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
+            Err(Error::Busy) => Ok(()),
+            answer => answer,
+        }
+    }
+}
