@@ -369,6 +369,7 @@ pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) ->
         }
     }
     inner.only_long_ways(domain);
+    inner.comes_back_by_kernel(domain.number);
     inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
     Ok(())
 }

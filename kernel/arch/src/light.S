@@ -9,12 +9,10 @@
 .set LIGHT, 0x80
 .set MBCF, 0x70
 .set LAP_END, 1                                     # pass.rs
-.set NATIVE, 0x42                                   # in bits 40 to 47 of an address: of native texts it is this or more (abi::layout::FIRST_TEXT)
 
 .macro serve_briefly table, slow
-    mov %rcx, %gs:SCRATCH                           # a program in a window means another system's call by that number, also where it has jumped
-    cmpb $NATIVE, %gs:SCRATCH + 5                   # to an instruction of the gate, below the first text
-    jb \slow
+    cmp first_text(%rip), %rcx                      # a program in a window means another system's call by that number, also where it has
+    jb \slow                                        # jumped to an instruction of the gate
     cmpl $0, %gs:ATTENTION
     jne \slow
     cmpl $LAP_END, %gs:LAP                          # else the rest of the kernel does not know who runs
@@ -39,6 +37,11 @@
     jne light_left
     go_back
 .endm
+
+.section .rodata
+.balign 8
+first_text:                                         # abi::layout::FIRST_TEXT
+    .quad 0x420000000000
 
 .section .text
 light_on:

@@ -245,6 +245,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         && asked.records == inner.gate.changes()
         && asked.away.is_none()
         && inner.more.is_empty()
+        && inner.borrowed.is_empty()
         && !caller.is_secret()
         && !callee.is_secret()
         && thread.seat.load(Ordering::Relaxed) == NO_SEAT;
@@ -255,7 +256,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
     if !lives || asked.in_call && !super::is_known(&callee.text, caller, true) {
         return None;
     }
-    let left = aside::left_at(inner, caller, callee);
+    // (Nobody's frames lie on another one's stack.)
+    let left = if caller.number == callee.number { inner.area.registers().rsp } else { inner.gate.sp(callee.number) };
     let stack = aside::stack(callee, left).ok()?;
     let page = offset / PAGE;
     let section = seen.section.upgrade()?;
@@ -355,8 +357,6 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
         && !inner.domain.is_secret()
         && !into.is_secret()
         && !into.text.is_dead()
-        && inner.stacks.is_empty()
-        && inner.borrowed.is_empty()
         && inner.has_no_faults()
         && !thread.due.is_any();
     if !same {
