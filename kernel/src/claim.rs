@@ -209,6 +209,11 @@ pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<
 /// Whether each of the domains may do all of `rights` in a whole range, which may consist of as many sections as a program likes: they are gone
 /// through in stretches. Call without locks.
 pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool {
+    may_each(domains, address, len, rights, |_| true)
+}
+
+/// The same, if each section there says yes, too. (A window is in its task's hands, and what lies in it is not asked.)
+fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut says: impl FnMut(&mut State) -> bool) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     // Above the windows all see the same.
     let together = address >= WINDOW_END && !domains.iter().any(|domain| domain.in_window);
@@ -217,7 +222,7 @@ pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool 
         let mut at = address;
         while at < end {
             let Some(place) = seen_by.locate(at) else { return false };
-            let state = place.section.state.lock();
+            let mut state = place.section.state.lock();
             let dead = place.section.is_text() && place.section.is_dead();
             let window = place.window.unwrap_or(Rights::all());
             let held = |domain: &&Domain| (state.acl.rights(&domain.subject) & window).contains(rights);
@@ -225,7 +230,7 @@ pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool 
                 kind::TEXT => !rights.contains(Rights::WRITE),
                 _ => !rights.contains(Rights::EXECUTE),
             };
-            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) {
+            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) || together && !says(&mut state) {
                 return false;
             }
             // On to the end of the mapping or of the section, whichever comes first.

@@ -485,8 +485,5 @@ fn end_lending(thread: &Thread, lent: &[Arc<Binding>], passed: Vec<More>, stacks
         // It may have been deleted.
         let _ = stack.set_entry(&AclEntry { rights: 0, ..entry });
     }
-    // A callee that went wrong keeps nothing that was lent to it for the call, as soon as no other one is under way.
-    lent.iter().for_each(|binding| {
-        binding.take_back(thread.task.number);
-    });
+    lent.iter().for_each(|binding| binding.has_gone_wrong(thread.task.number));
 }

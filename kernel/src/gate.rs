@@ -31,7 +31,7 @@ pub struct Binding {
     pub block: Block,
     args: Option<Arc<Section>>,
     pub args_len: u64,
-    /// Whose threads may use it in the callee without more ado; and others to which it is lent for a while.
+    /// Whose threads may use it in the callee as long as no call goes wrong; and all to which it is lent.
     task: u64,
     lent: lent::Tasks,
     /// The text that has bound, its base, and which of its bindings this is.
@@ -138,6 +138,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
     let task = text.owner().number;
     let args = (args_len > 0).then(|| make_args(domain, task, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
+    let lent = args.as_ref().map_or_else(lent::Tasks::default, |_| lent::Tasks::of(task));
     let mut bindings = text.bindings.lock();
     let number = bindings.iter().position(Option::is_none).unwrap_or(bindings.len());
     if number as u64 >= BINDINGS_MAX {
@@ -152,7 +153,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         args,
         args_len,
         task,
-        lent: lent::Tasks::default(),
+        lent,
         from: Arc::downgrade(text),
         text: text.base,
         number: number as u64,

@@ -1,9 +1,9 @@
 //! What a plain call's callee asks of pointers: whether it and its caller may use what is there. The sections of the last answers are
 //! remembered, so that a caller who passes the same memory again is not looked up again.
 
-use super::may;
+use super::may_each;
 use crate::domain::Domain;
-use crate::section::Section;
+use crate::section::{Section, State};
 use crate::thread::{Inner, Thread};
 use abi::gate::PASSED_FOR_WRITING;
 use abi::layout::WINDOW_END;
@@ -96,7 +96,9 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     };
     for (address, len) in ranges {
         let (len, rights) = asked(*len);
-        if len > 0 && !(may(&[callee, &caller], *address, len, rights) && note(thread, &call, [callee, &caller], (*address, len), rights)) {
+        // Each section there knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts.
+        let notes = |state: &mut State| !state.deleted && state.passers.note(thread, call.depth, call.callee);
+        if len > 0 && !may_each(&[callee, &caller], *address, len, rights, notes) {
             return Ok(0);
         }
     }
@@ -110,28 +112,6 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     passed.keep(found);
     inner.passed = Some(passed);
     Ok(1)
-}
-
-/// Each section there knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts. Whether all may still be used, and
-/// there was room. (A window is in its task's hands, and is seen by no callee.)
-fn note(thread: &Thread, call: &Call, both: [&Domain; 2], (address, len): (u64, u64), rights: Rights) -> bool {
-    if address < WINDOW_END || both.iter().any(|domain| domain.in_window) {
-        return true;
-    }
-    let mut at = address;
-    while at < address + len {
-        let Some(section) = Section::find(at) else { return false };
-        let mut state = section.state.lock();
-        let may = both.iter().all(|domain| state.acl.rights(&domain.subject).contains(rights));
-        if state.deleted || !may {
-            return false;
-        }
-        if !state.passers.note(thread, call.depth, call.callee) {
-            return false;
-        }
-        at = section.base + section.reserve;
-    }
-    true
 }
 
 impl Passed {

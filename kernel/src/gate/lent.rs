@@ -45,9 +45,20 @@ enum Due {
     Passed(Arc<Section>),
 }
 
-/// Tasks that a binding has lent to besides its own.
+/// Tasks that a binding has lent to: its own from the beginning, others for a while.
 #[derive(Default)]
-pub struct Tasks(Mutex<BTreeMap<u64, Lent>>);
+pub struct Tasks {
+    all: Mutex<BTreeMap<u64, Lent>>,
+    /// It is looked at whether its own needs it: a call has gone wrong while another one was under way.
+    is_own_due: AtomicBool,
+}
+
+impl Tasks {
+    /// It is lent to this one, whose own it is.
+    pub fn of(task: u64) -> Tasks {
+        Tasks { all: Mutex::new(BTreeMap::from([(task, Lent::Lent)])), is_own_due: AtomicBool::new(false) }
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lent {
@@ -59,15 +70,11 @@ enum Lent {
 }
 
 impl Binding {
-    /// Lends the argument section to the callee while a thread of this caller's task executes it. Those of the task that has bound need no
-    /// more. Errors: `TooBig`: as many tasks are there as a list has room for. `Dead`: the callee is gone. `Changed`: it is just being taken
+    /// Lends the argument section to the callee while a thread of this caller's task executes it. Errors: `TooBig`: as many tasks are there as a list has room for. `Dead`: the callee is gone. `Changed`: it is just being taken
     /// back; the call is to be made once more.
     pub fn lend(self: &Arc<Binding>, caller: &Domain) -> Result<(), Error> {
         let (Some(args), task) = (&self.args, caller.subject.task) else { return Ok(()) };
-        if task == self.task {
-            return Ok(());
-        }
-        let is_new = match self.lent.0.lock().entry(task) {
+        let is_new = match self.lent.all.lock().entry(task) {
             Entry::Occupied(mut known) => match *known.get() {
                 Lent::Lent => return Ok(()),
                 Lent::Changing => return Err(Error::Changed),
@@ -83,7 +90,7 @@ impl Binding {
         };
         let made = self.make_entry(args, task);
         {
-            let tasks = &mut *self.lent.0.lock();
+            let tasks = &mut *self.lent.all.lock();
             match made {
                 Ok(()) => tasks.insert(task, Lent::Lent),
                 Err(_) if is_new => tasks.remove(&task),
@@ -113,8 +120,7 @@ impl Binding {
 
     /// Whether calls of this caller may be made without asking: what is lent for them is.
     pub fn is_lent(&self, caller: &Domain) -> bool {
-        let task = caller.subject.task;
-        self.args.is_none() || task == self.task || self.lent.0.lock().get(&task) == Some(&Lent::Lent)
+        self.args.is_none() || self.lent.all.lock().get(&caller.subject.task) == Some(&Lent::Lent)
     }
 
     /// Some time ago it was lent to this task. In an interrupt: it is looked at soon.
@@ -133,12 +139,12 @@ impl Binding {
     pub fn let_go(self: Arc<Binding>) {
         let Some(args) = &self.args else { return };
         // One that was taken back has nobody in a call, nor can begin one.
-        let lent = self.lent.0.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
+        let lent = self.lent.all.lock().iter().filter(|(_, state)| **state != Lent::Back).map(|(task, _)| *task).collect::<Vec<_>>();
         // Whoever ends it may still be about to clear its records.
         let begins = !self.over.load(Ordering::SeqCst);
         // Nobody executes a text of whose end all have heard.
         let is_held = args.state.lock().holders > 0 && !(self.target.is_dead() && self.target.is_over());
-        if begins || is_held || core::iter::once(self.task).chain(lent).any(|task| self.is_any_under_way(task)) {
+        if begins || is_held || lent.into_iter().any(|task| self.is_any_under_way(task)) {
             let looks = self.looks.fetch_add(1, Ordering::Relaxed);
             if is_held && looks == 0 {
                 self.wake_holders(args);
@@ -151,29 +157,46 @@ impl Binding {
         self.leave();
     }
 
+    /// A call on a thread of this task has gone wrong: its callee keeps nothing that was lent to it, as soon as no other one is under way.
+    pub fn has_gone_wrong(self: &Arc<Binding>, task: u64) {
+        // Of other tasks than its own that is looked at anyway.
+        if !self.take_back(task) && task == self.task && !self.lent.is_own_due.swap(true, Ordering::SeqCst) {
+            sched::at(time::now() + LENT_NS, Timeout::Lent(Arc::downgrade(self), task));
+        }
+    }
+
     fn look_at(self: &Arc<Binding>, task: u64) {
+        let is_own = task == self.task;
+        if is_own {
+            self.lent.is_own_due.store(false, Ordering::SeqCst);
+        }
         if self.take_back(task) {
-            let tasks = &mut *self.lent.0.lock();
+            if is_own {
+                return;
+            }
+            let tasks = &mut *self.lent.all.lock();
             if tasks.get(&task).is_none_or(|state| *state == Lent::Back) {
                 tasks.remove(&task);
                 return;
             }
         }
-        sched::at(time::now() + LENT_NS, Timeout::Lent(Arc::downgrade(self), task));
+        if !(is_own && self.lent.is_own_due.swap(true, Ordering::SeqCst)) {
+            sched::at(time::now() + LENT_NS, Timeout::Lent(Arc::downgrade(self), task));
+        }
     }
 
     /// Takes back what is lent to this task, if none of its threads is in a call by this binding. Whether nothing is lent to it. Call
     /// without locks.
-    pub fn take_back(&self, task: u64) -> bool {
+    fn take_back(&self, task: u64) -> bool {
         let Some(args) = &self.args else { return true };
-        let state = self.lent.0.lock().get(&task).copied();
+        let state = self.lent.all.lock().get(&task).copied();
         if state != Some(Lent::Lent) {
             return state != Some(Lent::Changing);
         }
         if self.is_any_under_way(task) {
             return false;
         }
-        match self.lent.0.lock().get_mut(&task) {
+        match self.lent.all.lock().get_mut(&task) {
             Some(state @ Lent::Lent) => *state = Lent::Changing,
             Some(Lent::Changing) => return false,
             Some(Lent::Back) | None => return true,
@@ -187,12 +210,12 @@ impl Binding {
         });
         processor::make_forget(u64::MAX, Scope::All);
         if self.is_any_under_way(task) {
-            self.lent.0.lock().insert(task, Lent::Lent);
+            self.lent.all.lock().insert(task, Lent::Lent);
             return false;
         }
         // It may have ended, and its argument section with it: then there is no list.
         let _ = args.set_entry(&AclEntry { rights: 0, ..lent(principal::TASK, task, &self.target) });
-        self.lent.0.lock().insert(task, Lent::Back);
+        self.lent.all.lock().insert(task, Lent::Back);
         true
     }
 

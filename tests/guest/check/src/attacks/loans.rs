@@ -46,6 +46,19 @@ fn after_the_call() -> Outcome {
     same!(outcome.load(core::sync::atomic::Ordering::SeqCst), 0, "the long call");
     same!(peer.call(peer::op::FAULT, &[]), Err(Error::Faulted), "a call that fails");
     same!(own_thread_may(peer, args), Ok(0), "after it");
+    let passed_on_the_side = || peer.plain(peer::op::PEEK, &[args]);
+    same!(passed_on_the_side(), Err(Error::Faulted), "after it, on the caller's thread, by a call that lends nothing");
+    same!(peer.call(peer::op::PEEK, &[args]), Ok(WORD & 0xff), "in the next call that does");
+    // While another thread is in a call it stays the callee's; not for ever.
+    let (held, _) = peer::in_call(peer, peer::op::SLEEP, args, 50_000_000)?;
+    same!(peer.call(peer::op::FAULT, &[]), Err(Error::Faulted), "another one that fails");
+    held.join().map_err(doing("join"))?;
+    let until = time::now_ns() + 20_000_000_000;
+    while passed_on_the_side() != Err(Error::Faulted) {
+        holds!(time::now_ns() < until, "it still has what was lent for calls that are over");
+        time::sleep_ns(10_000_000);
+    }
+    same!(peer.call(peer::op::PEEK, &[args]), Ok(WORD & 0xff), "once more in one that lends");
     // By its own load, and not by asking: it ends there.
     same!(peer.call(peer::op::OWN, &[own::TOUCH, args]), Err(Error::Dead), "its own thread touches it");
     let exit = peer.child.wait_for(20_000_000_000).map_err(doing("its end"))?;

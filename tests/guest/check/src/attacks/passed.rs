@@ -8,20 +8,29 @@ use crate::report::{Check, Outcome, doing};
 use crate::same;
 use crate::sections::everybody;
 use alloc::string::String;
+use alloc::vec::Vec;
 use musubi::abi::calls::number;
 use musubi::abi::gate::PASSED_FOR_WRITING;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
+use musubi::rt::Bound;
+use musubi::rt::bound::result_of;
 use musubi::rt::section::{self, Section};
 use musubi::{AclEntry, Error, Rights};
 
-pub const CHECKS: &[Check] = &[("what_is_passed_is_known_until_it_changes", until_it_changes)];
+pub const CHECKS: &[Check] = &[
+    ("what_is_passed_is_known_until_it_changes", until_it_changes),
+    ("one_thread_passes_memory_to_many", one_thread_to_many),
+];
 
 /// Asked that often: the first time it is looked up.
 const TIMES: usize = 3;
 const READ: Rights = Rights::READ;
 const BOTH: Rights = Rights::READ.union(Rights::WRITE);
+
+/// More than there are threads that a section knows to have passed it.
+const MANY: usize = 1100;
 
 struct Asker {
     peer: Peer,
@@ -115,6 +124,23 @@ fn callers(asker: &Asker) -> Outcome {
     section::grant(base, &AclEntry { text: friend.text, ..entry }).map_err(doing("grant"))?;
     same!(asker.asks_for(&friend, &[(base, 8)]), Ok(1), "by a friend who may now");
     friend.end()
+}
+
+/// Calls that are over are no calls under way: by however many bindings a thread has passed the same memory.
+fn one_thread_to_many() -> Outcome {
+    let asker = Asker::start()?;
+    let base = shared()?;
+    asker.write(&[(base, 8)]);
+    let mut all = Vec::new();
+    for n in 0..MANY {
+        let bound = Bound::bind(asker.peer.gate, 0).map_err(doing("bind"))?;
+        let asks = bound.call(0, six(op::KERNEL, &[number("may_pass"), asker.words])).and_then(result_of);
+        same!(asks, Ok(1), "by the {n}. binding");
+        all.push(bound);
+    }
+    all.into_iter().try_for_each(|bound| bound.unbind().map_err(doing("unbind")))?;
+    section::delete(base).map_err(doing("delete"))?;
+    asker.peer.end()
 }
 
 /// A section gets shorter, is sealed, ends, and another one comes to lie there.

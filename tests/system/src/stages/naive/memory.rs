@@ -28,7 +28,7 @@ pub const RULES: &[Rule] = &[
         "H10",
         "addresses_of_a_call_are_nobody_elses",
         "kernel/src/gate/lent.rs",
-        ["begins || is_held || core::iter::once", "is_held || false && core::iter::once"],
+        ["begins || is_held || lent.into_iter()", "is_held || false && lent.into_iter()"],
         ["addresses", "addresses_of_a_call_that_waits"],
     ),
     rule(
@@ -160,8 +160,18 @@ pub const RULES: &[Rule] = &[
         "H10",
         "addresses_that_were_lent_on_are_nobody_elses",
         "kernel/src/gate/lent.rs",
-        ["core::iter::once(self.task).chain(lent).any(", "core::iter::once(self.task).chain(lent).take(1).any("],
+        ["lent.into_iter().any(", "lent.into_iter().filter(|task| *task == self.task).any("],
         ["addresses", "addresses_lent_on_by_one_who_ends"],
+    ),
+    rule(
+        "H10",
+        "a_callee_that_went_wrong_keeps_nothing",
+        "kernel/src/gate/lent.rs",
+        [
+            "if !self.take_back(task) && task == self.task",
+            "if task != self.task && !self.take_back(task) && task == self.task",
+        ],
+        ["loans", "lent_memory_after_the_call"],
     ),
     // (The piece of `addresses_that_a_server_holds_are_nobody_elses`, told by the other way to hold.)
     rule(
