@@ -1,5 +1,6 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
+mod crowded;
 mod told;
 mod victims;
 
@@ -40,6 +41,7 @@ pub const CHECKS: &[Check] = &[
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
     ("replaced_within_10_ms", replaced_within_10_ms),
     ("given_up_within_10_ms", given_up_within_10_ms),
+    ("crowd_given_back_within_10_ms", crowded::replaced),
     ("stopped_on_its_caller_within_10_ms", stopped_on_its_caller_within_10_ms),
     ("who_is_ready_goes_on_within_10_ms", victims::go_on),
 ];

@@ -1,0 +1,45 @@
+//! A scheduler that goes wrong has many threads to be given back.
+
+use crate::holds;
+use crate::report::{Outcome, doing};
+use crate::sched::{client, leak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::abi::sched::reason;
+use musubi::rt::{sched, thread, time};
+
+/// Ready all the time.
+const CROWD: usize = 3500;
+const LIMIT_NS: u64 = 10_000_000;
+
+/// In a machine whose clock counts instructions: one that loops is put out, and so many threads take turns without it, less than 10 ms
+/// after it was asked.
+pub fn replaced() -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+    let body = move || {
+        while !stop.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    };
+    let crowd: Result<Vec<_>, _> = (0..CROWD).map(|_| thread::spawn(body, 0)).collect();
+    let crowd = crowd.map_err(doing("a crowd"))?;
+    let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+    let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
+    let choosing = thread::spawn(|| _ = client().map(|chooser| chooser.choose("bad loop")), 0).map_err(doing("thread"))?;
+    while gone() == before {
+        holds!(time::now_ns() < until, "it was not put out");
+        time::sleep_ns(1_000_000);
+    }
+    let lost: Vec<_> = sched::seats().filter(|seat| seat.reason == reason::SLOW).map(|seat| seat.took_ns).collect();
+    stop.store(true, Ordering::Relaxed);
+    for one in crowd {
+        one.join().map_err(doing("join"))?;
+    }
+    client()?.choose("none").map_err(doing("none"))?;
+    choosing.join().map_err(doing("join"))?;
+    holds!(!lost.is_empty(), "it was put out for something else");
+    musubi::eprintln!("took {lost:?}");
+    holds!(lost.iter().all(|took| *took < LIMIT_NS), "its threads went on after {lost:?} ns");
+    Ok(())
+}
