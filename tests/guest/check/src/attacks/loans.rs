@@ -45,9 +45,9 @@ fn after_the_call() -> Outcome {
     held.join().map_err(doing("join"))?;
     same!(outcome.load(core::sync::atomic::Ordering::SeqCst), 0, "the long call");
     same!(peer.call(peer::op::FAULT, &[]), Err(Error::Faulted), "a call that fails");
-    same!(own_thread_may(peer, args), Ok(0), "after it");
     let passed_on_the_side = || peer.plain(peer::op::PEEK, &[args]);
     same!(passed_on_the_side(), Err(Error::Faulted), "after it, on the caller's thread, by a call that lends nothing");
+    same!(own_thread_may(peer, args), Ok(0), "after it, by the callee's own thread");
     same!(peer.call(peer::op::PEEK, &[args]), Ok(WORD & 0xff), "in the next call that does");
     // While another thread is in a call it stays the callee's; not for ever.
     let (held, _) = peer::in_call(peer, peer::op::SLEEP, args, 50_000_000)?;

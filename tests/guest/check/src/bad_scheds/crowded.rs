@@ -22,8 +22,10 @@ pub fn replaced() -> Outcome {
             thread::yield_now();
         }
     };
-    let crowd: Result<Vec<_>, _> = (0..CROWD).map(|_| thread::spawn(body, 0)).collect();
-    let crowd = crowd.map_err(doing("a crowd"))?;
+    let mut crowd = Vec::new();
+    for n in 0..CROWD {
+        crowd.push(thread::spawn(body, 0).map_err(doing(&alloc::format!("{n}")))?);
+    }
     let gone = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
     let (before, until) = (gone(), time::now_ns() + 60_000_000_000);
     let choosing = thread::spawn(|| _ = client().map(|chooser| chooser.choose("bad loop")), 0).map_err(doing("thread"))?;
