@@ -58,6 +58,7 @@ fn after_the_call() -> Outcome {
         holds!(time::now_ns() < until, "it still has what was lent for calls that are over");
         time::sleep_ns(10_000_000);
     }
+    store(args, WORD);
     same!(peer.call(peer::op::PEEK, &[args]), Ok(WORD & 0xff), "once more in one that lends");
     // By its own load, and not by asking: it ends there.
     same!(peer.call(peer::op::OWN, &[own::TOUCH, args]), Err(Error::Dead), "its own thread touches it");
