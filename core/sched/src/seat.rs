@@ -2,8 +2,9 @@
 
 /// How often the kernel looks at a scheduler that decides, in nanoseconds.
 pub const BEAT_NS: u64 = 1_000_000;
-/// At which beat it has thought for too long, together with the calls that it makes meanwhile: it is put out before 10 ms are over.
-pub const BEATS: u32 = 9;
+/// At which beat it has thought for too long, together with the calls that it makes meanwhile: 10 ms are not over yet when the
+/// ready threads are given back, either, of which there may be thousands.
+pub const BEATS: u32 = 8;
 /// At which beat a call that it makes meanwhile, into a driver, has taken too long: the call ends, and the scheduler goes on.
 pub const ERRAND_BEATS: u32 = 4;
 /// So many beats that came late weigh as much as one that came in time. A program cannot hold up the timer: a beat that was due long ago

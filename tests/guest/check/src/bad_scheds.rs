@@ -1,6 +1,6 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
-mod crowded;
+pub mod crowded;
 mod told;
 mod victims;
 
@@ -41,7 +41,7 @@ pub const CHECKS: &[Check] = &[
     ("an_initial_one_that_does_not_answer", an_initial_one_that_does_not_answer),
     ("replaced_within_10_ms", replaced_within_10_ms),
     ("given_up_within_10_ms", given_up_within_10_ms),
-    ("crowd_given_back_within_10_ms", crowded::replaced),
+    ("crowd_given_back_within_10_ms", crowded::given_back),
     ("stopped_on_its_caller_within_10_ms", stopped_on_its_caller_within_10_ms),
     ("who_is_ready_goes_on_within_10_ms", victims::go_on),
 ];
@@ -291,7 +291,7 @@ fn replaced_within_10_ms() -> Outcome {
         for (took, reason) in lost {
             holds!(0 < took && took < 10_000_000, "{mode}: its threads went on after {took} ns");
             // It is the time that is measured, not a constant: one that loops has it for the longest.
-            holds!((reason == reason::SLOW) == (took > 8_000_000), "{mode}: its threads went on after {took} ns");
+            holds!((reason == reason::SLOW) == (took > 7_500_000), "{mode}: its threads went on after {took} ns");
         }
     }
     Ok(())

@@ -128,6 +128,12 @@ pub fn cases() -> Vec<Case> {
             .timeout(900)
             .icount(),
         // The same, as somebody notices it who is ready.
+        sh("a_crowd_by_the_clock", "limit frames=300000 sections=30000 threads=3900 check bad_scheds crowd_given_back_within_10_ms")
+            .out_has(&["ok crowd_given_back_within_10_ms"])
+            .cpus(1)
+            .mem("4G")
+            .timeout(900)
+            .icount(),
         checks("victims_by_the_clock", "check bad_scheds", &["who_is_ready_goes_on_within_10_ms"]).cpus(1).timeout(900).icount(),
         checks("high_levels_by_the_clock", "check bad_scheds", &["given_up_within_10_ms"]).cpus(2).timeout(900).icount(),
         checks(

@@ -99,7 +99,7 @@ pub fn go_on() -> Outcome {
         let (usual, longest, lost) = goes_wrong(&name, limit)?;
         let about = format!("{name}: {longest} ns, usually {usual} ns; put out: {lost:?}");
         holds!(longest <= usual + limit, "{about}");
-        let is_felt = lost.iter().all(|one| *one != reason::SLOW) || longest > 8 * MS;
+        let is_felt = lost.iter().all(|one| *one != reason::SLOW) || longest > 7 * MS;
         holds!(is_felt, "nobody has noticed that it loops: {about}");
         holds!(mode != "nobody" || longest > 100 * MS, "nobody has noticed that it names nobody: {about}");
     }
