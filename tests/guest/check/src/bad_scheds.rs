@@ -1,6 +1,6 @@
 //! Schedulers that go wrong: what becomes of them, and of everybody else.
 
-pub mod crowded;
+mod crowded;
 mod told;
 mod victims;
 

@@ -28,7 +28,6 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             probe::write(at(0));
             WENT_THROUGH
         }
-        "ready-crowd" => bad_scheds::crowded::role(),
         "access" => bad_scheds::access(at(0), at(1), at(2), at(3), at(4)),
         // Jumps to an address where there is nothing to execute.
         "jump" => {

@@ -128,8 +128,8 @@ pub fn cases() -> Vec<Case> {
             .timeout(900)
             .icount(),
         // The same, as somebody notices it who is ready.
-        sh("a_crowd_by_the_clock", "limit frames=300000 sections=30000 threads=3900 check bad_scheds crowd_given_back_within_10_ms")
-            .out_has(&["ok crowd_given_back_within_10_ms"])
+        sh("a_crowd_by_the_clock", "limit frames=300000 sections=30000 threads=3900 check one bad_scheds crowd_given_back_within_10_ms")
+            .out("")
             .cpus(1)
             .mem("4G")
             .timeout(900)

@@ -1,48 +1,20 @@
 //! A scheduler that goes wrong has many threads to be given back.
 
+use crate::holds;
 use crate::report::{Outcome, doing};
 use crate::sched::{client, leak};
-use crate::{holds, same};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::sched::reason;
-use musubi::abi::task::{Limits, exit};
-use musubi::command::Command;
-use musubi::eprintln;
 use musubi::rt::{sched, thread, time};
 
 /// Ready all the time.
 const CROWD: usize = 3500;
 const LIMIT_NS: u64 = 10_000_000;
 
-/// A program of its own: with so many threads.
-pub fn given_back() -> Outcome {
-    let limits = Limits {
-        frames: 64 * CROWD as u64,
-        sections: 8 * CROWD as u64,
-        threads: CROWD as u64 + 50,
-        ..Limits::default()
-    };
-    let child = Command::new(b"bin/check").args(["check", "as", "ready-crowd"]).limits(limits).spawn();
-    let exit =
-        child.and_then(|child| child.wait_for(500_000_000_000).map_err(Into::into)).map_err(doing("the crowd"))?;
-    same!((exit.kind, exit.code), (exit::EXITED, 0), "how it ended");
-    Ok(())
-}
-
-pub fn role() -> i32 {
-    replaced().map_or_else(
-        |why| {
-            eprintln!("{why}");
-            1
-        },
-        |()| 0,
-    )
-}
-
 /// In a machine whose clock counts instructions: one that loops is put out, and so many threads take turns without it, less than 10 ms
-/// after it was asked.
-fn replaced() -> Outcome {
+/// after it was asked. (In a task that may have so many.)
+pub fn given_back() -> Outcome {
     holds!(time::ticks_are_instructions(), "the clock does not count instructions");
     let stop: &'static AtomicBool = leak(AtomicBool::new(false));
     let body = move || {
