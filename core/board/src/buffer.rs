@@ -117,15 +117,15 @@ impl Buffer<'_> {
 
     /// Fast: asks the high level to choose.
     pub fn ask(&self) {
-        if self.get(REQUEST) != self.get(CARRIED) {
-            self.set(WRONG, self.get(WRONG) + 1);
-        }
         self.set(REQUEST, self.get(REQUEST) + 1);
         self.trace(Step::Request);
     }
 
-    /// Writes a step down. One level at a time does: the other one waits for it.
+    /// Writes a step down, and whether it is out of order. One level at a time does: the other one waits for it.
     fn trace(&self, step: Step) {
+        if self.last().is_some_and(|last| !step.follows(last)) {
+            self.set(WRONG, self.get(WRONG) + 1);
+        }
         let (n, [kind, thread]) = (self.get(STEPS) + 1, step.words());
         let at = TRACE + (n % TRACE_LEN) as usize * STEP;
         // Nothing while it is being written.
@@ -133,6 +133,12 @@ impl Buffer<'_> {
         self.set(at + 1, thread);
         self.set(at, n * KINDS + kind);
         self.set(STEPS, n);
+    }
+
+    fn last(&self) -> Option<Step> {
+        let n = self.get(STEPS);
+        let at = TRACE + (n % TRACE_LEN) as usize * STEP;
+        (n > 0).then(|| Step::of([self.get(at) % KINDS, self.get(at + 1)]))
     }
 
     /// The latest steps, each with its number. Whoever reads while others write may miss some.
@@ -191,7 +197,7 @@ impl Buffer<'_> {
         self.trace(Step::Back { thread: chosen.thread });
     }
 
-    /// Requests, answers and answers carried out so far; and how many steps were not in that order.
+    /// Requests, answers and answers carried out so far; and how many steps were not in their order, whichever level took them.
     pub fn steps(&self) -> ([u64; 3], u64) {
         ([REQUEST, ANSWER, CARRIED].map(|at| self.get(at)), self.get(WRONG))
     }

@@ -173,6 +173,11 @@ fn the_buffer_keeps_request_answer_switch_in_order() {
     assert_eq!(latest, (1..).zip(expected).collect::<Vec<_>>());
     let orderly = |steps: &[Step]| steps.windows(2).all(|pair| pair[1].follows(pair[0]));
     assert!(orderly(&expected[..5]) && !orderly(&expected), "the last request came too early");
+    buffer.answer(chosen);
+    buffer.answer(chosen);
+    assert_eq!(buffer.steps(), ([3, 3, 1], 2), "a second answer");
+    buffer.not_carried_out(chosen);
+    assert_eq!(buffer.steps().1, 3, "what was not taken was not carried out");
 }
 
 #[test]

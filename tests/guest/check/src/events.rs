@@ -3,22 +3,27 @@
 use crate::peer::{Peer, op};
 use crate::posts::post;
 use crate::report::{Check, Outcome, doing};
-use crate::sched::{Load, lines, with};
+use crate::sched::{Load, leak, lines, with};
 use crate::{holds, same};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::task::exit;
+use musubi::abi::trace::kind;
 use musubi::command::Command;
 use musubi::interfaces::passing::PassingClient;
 use musubi::names;
 use musubi::rt::post::FOR_EVER;
 use musubi::rt::{info, sched, task, thread, time};
+use musubi::trace::{self, Record};
 
 pub const CHECKS: &[Check] = &[
     ("every_kind_of_event_is_counted", every_kind),
     ("unknown_kinds_are_counted", unknown_kinds),
     ("request_buffer_switch_in_this_order", in_this_order),
+    ("the_kernel_has_seen_these_switches", as_the_kernel_has_seen),
     ("calls_tell_the_scheduler_nothing", calls_tell_nothing),
 ];
 
@@ -69,6 +74,100 @@ fn is_orderly(line: &str) -> Result<Vec<u64>, String> {
     }
     holds!(before.is_some(), "no steps: {line}");
     Ok(threads)
+}
+
+/// What a level of the initial version, or somebody else, is to the kernel's trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Fast,
+    High,
+    Other,
+}
+
+/// What the levels say of themselves is what the kernel has seen of them: the fast level goes to nobody but the high one that has not come back from
+/// it just then, and to the threads that are in the buffer, one after the other (CUBIX-51).
+fn as_the_kernel_has_seen() -> Outcome {
+    let stop = leak(AtomicBool::new(false));
+    let gives_way = move || {
+        while !stop.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    };
+    let other = thread::spawn(gives_way, 0).map_err(doing("thread"))?;
+    let outcome = with("initial", || {
+        // This thread may go elsewhere meanwhile, or have others in between.
+        let mut last = (0, String::new());
+        for _ in 0..50 {
+            let (told, record, _) = trace::during(|| {
+                (0..GIVES_WAY).for_each(|_| thread::yield_now());
+                lines(2)
+            })
+            .map_err(doing("tracing"))?;
+            for (processor, line) in told?.iter().enumerate() {
+                let went = went_to(&record, processor)?;
+                let named = named(line)?;
+                let agree = named.windows(AGREE).filter(|few| went.windows(AGREE).any(|some| some == *few)).count();
+                if agree >= last.0 {
+                    last = (agree, format!("processor {processor} went to {went:?}, and says {line}"));
+                }
+            }
+            if last.0 > GIVES_WAY - AGREE {
+                return Ok(());
+            }
+        }
+        Err(format!("agrees {} times: {}", last.0, last.1))
+    });
+    stop.store(true, Ordering::Relaxed);
+    other.join().map_err(doing("join"))?;
+    outcome
+}
+
+/// How often a thread gives way; and so many switches in a row are taken for the same if they are to the same threads.
+const GIVES_WAY: usize = 6;
+const AGREE: usize = 3;
+
+/// The threads to which the fast level of a processor went, and only after it had come from the high one.
+fn went_to(record: &Record, processor: usize) -> Result<Vec<u64>, String> {
+    let own =
+        record.events.iter().filter(|(at, event)| *at == processor && event.kind == kind::SWITCH).map(|one| &one.1);
+    let (mut levels, mut before, mut all) = (BTreeMap::new(), None, Vec::new());
+    for event in own {
+        let to = match record.name(event.task).as_str() {
+            "fast-initial" => Level::Fast,
+            "sched-initial" => Level::High,
+            _ => Level::Other,
+        };
+        levels.insert(event.thread, to);
+        let from = levels.get(&event.a).copied();
+        let switch = (from, to);
+        let good = match switch {
+            (Some(Level::Fast), Level::Other) => before.is_none_or(|before| before == (Some(Level::High), Level::Fast)),
+            (Some(Level::High), to) => to == Level::Fast,
+            (Some(Level::Other), to) => to == Level::Fast,
+            (Some(Level::Fast), Level::Fast) => false,
+            (Some(Level::Fast), Level::High) | (None, _) => true,
+        };
+        holds!(good, "thread {} to {}, processor {processor}: {:?}", event.a, event.thread, record.events);
+        if from == Some(Level::Fast) && to == Level::Other {
+            all.push(event.thread);
+        }
+        before = Some(switch);
+    }
+    Ok(all)
+}
+
+/// The threads to which it has gone by its own word, and not come back from at once.
+fn named(line: &str) -> Result<Vec<u64>, String> {
+    let (_, steps) = line.split_once(": ").ok_or(line)?;
+    let mut all = Vec::new();
+    for step in steps.split(", ") {
+        match step.split_once(' ').ok_or(line)?.1.split_once("switch to thread ") {
+            Some(("", thread)) => all.extend(thread.parse::<u64>().ok().filter(|thread| *thread != 0)),
+            Some(_) => drop(all.pop()),
+            None => {}
+        }
+    }
+    Ok(all)
 }
 
 /// Events of each kind that the fast levels of all processors have seen.
