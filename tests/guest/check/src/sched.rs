@@ -1,5 +1,6 @@
 //! Schedulers outside the kernel: what they are asked, what they are believed, and what becomes of bad ones.
 
+mod burst;
 mod load;
 mod reasons;
 
@@ -38,6 +39,7 @@ pub const CHECKS: &[Check] = &[
     ("priorities_order", priorities_order),
     ("nobody_starves", nobody_starves),
     ("work_is_shared", work_is_shared),
+    ("a_burst_is_shared", burst::is_shared),
     ("busy_processors_share", busy_processors_share),
     ("replaced_under_load", replaced_under_load),
 ];
