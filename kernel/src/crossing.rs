@@ -155,13 +155,20 @@ impl Inner {
         Some((frame, more))
     }
 
+    /// The call there is left through the kernel only, and by its long way.
+    pub fn leave_by_kernel(&mut self, depth: usize) {
+        if depth > 0 {
+            let frame = self.gate.frame(depth);
+            self.gate.set_frame(depth, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
+        }
+    }
+
     /// From calls of this domain that are under way the thread comes back by the kernel's long way: it does not live any more where the gate would go on with it.
     pub fn comes_back_by_kernel(&mut self, number: u32) {
         for depth in 1..=self.depth() {
             let is_its = self.gate.lead(self.gate.frame(depth - 1).record).is_some_and(|(caller, _)| caller == number);
             if is_its {
-                let frame = self.gate.frame(depth);
-                self.gate.set_frame(depth, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
+                self.leave_by_kernel(depth);
             }
         }
     }

@@ -14,6 +14,7 @@ global_asm!(
     include_str!("light.S"),
     light_count = const abi::calls::LIGHT_COUNT,
     mbcf_count = const abi::calls::MBCF_COUNT,
+    first_text = const abi::layout::FIRST_TEXT,
     told = const shown::TOLD as u32,
     options(att_syntax)
 );

@@ -40,8 +40,8 @@
 
 .section .rodata
 .balign 8
-first_text:                                         # abi::layout::FIRST_TEXT
-    .quad 0x420000000000
+first_text:
+    .quad {first_text}
 
 .section .text
 light_on:

@@ -20,7 +20,6 @@ use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_T
 use ::sched::Phase;
 use alloc::sync::Arc;
 use arch::context::Registers;
-use arch::gate::{BY_KERNEL, Frame, MORE};
 use arch::time;
 use core::sync::atomic::Ordering;
 
@@ -69,14 +68,6 @@ impl Inner {
     fn call(&self) -> Call {
         let depth = self.depth();
         Call { depth, record: self.gate.frame(depth).record }
-    }
-
-    /// The call on top is left through the kernel only.
-    pub fn leave_by_kernel(&mut self, depth: usize) {
-        if depth > 0 {
-            let frame = self.gate.frame(depth);
-            self.gate.set_frame(depth, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
-        }
     }
 
     /// Whether there is nothing to be forgotten when a call is over.

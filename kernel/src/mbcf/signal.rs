@@ -28,7 +28,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::apic;
 use arch::context::{Area, Registers};
-use arch::gate::{BY_KERNEL, Frame, MORE};
 use arch::pass::Card;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -280,8 +279,7 @@ pub fn attend(thread: &Arc<Thread>) {
     inner.sync();
     let signals = inner.more.iter().zip(1..).take_while(|((depth, more), at)| depth == at && matches!(more, More::Signal(_))).count();
     if inner.depth() > signals {
-        let frame = inner.gate.frame(signals + 1);
-        inner.gate.set_frame(signals + 1, Frame { rip: frame.rip | BY_KERNEL | MORE, ..frame });
+        inner.leave_by_kernel(signals + 1);
         return;
     }
     let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);
