@@ -264,13 +264,19 @@ impl<'a> Order<'a> {
     /// A processor that runs nobody and may have somebody who waits here; it is counted as told.
     #[inline]
     pub fn helper(&self) -> Option<usize> {
-        let queue = self.board.queue(self.processor);
-        if queue.is_empty() {
+        self.helper_at(self.processor, 0)
+    }
+
+    /// The same of who waits at a processor besides so many of them, who are about to run.
+    #[inline]
+    pub fn helper_at(&self, processor: usize, besides: u64) -> Option<usize> {
+        let queue = self.board.queue(processor);
+        if queue.len() <= besides {
             return None;
         }
         // Who rests says so and then looks into the queues; here one was queued before.
         fence(Ordering::SeqCst);
-        let resting = self.board.proposals().resting();
+        let resting = self.board.proposals().resting() & !(1 << self.processor);
         if resting == 0 {
             return None;
         }

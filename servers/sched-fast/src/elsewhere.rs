@@ -3,7 +3,7 @@
 use super::{Level, had};
 use board::{Position, Why};
 use musubi::Error;
-use musubi::rt::sched::{Limit, Seat};
+use musubi::rt::sched::{self, Limit, Seat};
 use musubi::rt::time;
 
 /// How long a processor without work waits before it looks at the others' queues again.
@@ -38,6 +38,10 @@ impl Level {
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);
+                // Somebody else may have the next one.
+                if let Some(helper) = self.order.helper_at(other, 1) {
+                    let _ = sched::look(helper as u64);
+                }
                 let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
                 match self.name(seat, first, 0, quantum) {
                     Err(Error::Busy) => {

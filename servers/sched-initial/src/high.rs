@@ -60,6 +60,8 @@ struct Policy {
     quanta: Quanta,
     /// Turns from other processors' queues that were named last.
     tried: [Ready; KEPT],
+    /// Who may have the next one from where this processor has taken one.
+    helper: Option<usize>,
 }
 
 impl Policy {
@@ -79,6 +81,7 @@ impl Policy {
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
             tried: [Ready { thread: 0, turn: 0 }; KEPT],
+            helper: None,
         }
     }
 
@@ -92,7 +95,7 @@ impl Policy {
                     self.handle(kind as u32, (kind >> 32) as u32, thread, [a, b]);
                 }
                 let chosen = self.choose();
-                if let Some(helper) = self.order().helper() {
+                if let Some(helper) = self.helper.take().or_else(|| self.order().helper()) {
                     buffer.rouse(helper);
                 }
                 buffer.answer(chosen);
@@ -223,9 +226,9 @@ impl Policy {
         }
         // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
         self.order().rests(true);
-        let others = (1..self.processors).map(|step| self.own.queue((self.processor + step) % self.processors));
         let mut any = false;
-        for queue in others {
+        for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
+            let queue = self.own.queue(other);
             any |= !queue.is_empty();
             // Each turn is named once: if it was not to be had, somebody else has taken it, or it is announced here.
             let untried = |ready: &Ready| !self.tried.contains(ready);
@@ -234,6 +237,8 @@ impl Policy {
                 self.tried[0] = ready;
                 self.running = ready.thread;
                 self.order().rests(false);
+                // Somebody else may have the next one.
+                self.helper = self.order().helper_at(other, 1);
                 return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }
