@@ -18,7 +18,7 @@ const HEADS: usize = 8;
 const NODES: usize = HEADS + 2 * (LEVELS + 1);
 /// Where threads are while they are filed anew.
 const TRAY: usize = LEVELS;
-const NODE: usize = 6;
+const NODE: usize = 8;
 pub(crate) const WORDS: usize = NODES + (THREADS + 1) * NODE;
 
 // Of a node. The version is odd while thread and turn are being changed.
@@ -28,6 +28,8 @@ const NEXT: usize = 2;
 const SINCE: usize = 3;
 const VERSION: usize = 4;
 const KEY: usize = 5;
+/// The version at which another processor claimed it.
+const CLAIMED: usize = 6;
 
 /// Of a node's SINCE: above it is the level that the thread was raised to, plus one.
 const LIFTED: u64 = 1 << 56;
@@ -37,6 +39,14 @@ const LIFTED: u64 = 1 << 56;
 pub struct Ready {
     pub thread: u64,
     pub turn: u64,
+}
+
+/// A turn in a queue of another processor's, as it stood there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub ready: Ready,
+    node: u64,
+    version: u64,
 }
 
 /// The latest turns that a queue holds, by thread: what [`Queue::purge`] works with.
@@ -257,29 +267,53 @@ impl Queue<'_> {
 
     /// The first one of a level, and how many quanta it has waited: for whoever looks on. Nothing if it is changing.
     pub fn first(&self, level: usize) -> Option<(Ready, u64)> {
-        self.look(self.get(HEADS + 2 * level))
+        let (Offer { ready, .. }, since) = self.look(self.get(HEADS + 2 * level))?;
+        Some((ready, self.clock().saturating_sub(since)))
     }
 
-    fn look(&self, number: u64) -> Option<(Ready, u64)> {
+    /// What stands there, and since when.
+    fn look(&self, number: u64) -> Option<(Offer, u64)> {
         if number == 0 {
             return None;
         }
         let node = Self::node(number);
         let version = self.get(node + VERSION);
         let ready = Ready { thread: self.get(node + THREAD), turn: self.get(node + TURN) };
-        let waited = self.clock().saturating_sub(self.get(node + SINCE) % LIFTED);
+        let since = self.get(node + SINCE) % LIFTED;
         let same = version.is_multiple_of(2) && self.get(node + VERSION) == version;
-        same.then_some((ready, waited))
+        same.then_some((Offer { ready, node: number, version }, since))
     }
 
     /// Everybody of a level, in order: for people to see. At most as many as there can be, whatever the words say.
     pub fn all(&self, level: usize) -> impl Iterator<Item = Ready> {
+        self.offers(level).map(|offer| offer.ready)
+    }
+
+    fn offers(&self, level: usize) -> impl Iterator<Item = Offer> {
         let mut number = self.get(HEADS + 2 * level);
         (0..THREADS).map_while(move |_| {
-            let (ready, _) = self.look(number)?;
+            let (offer, _) = self.look(number)?;
             number = self.get(Self::node(number) + NEXT);
-            Some(ready)
+            Some(offer)
         })
+    }
+
+    /// Another processor is about to name this one: it stays here, and nobody else tries to have it but the one whose queue this is. Whether nobody has before.
+    pub fn claim(&self, offer: &Offer) -> bool {
+        let claimed = &self.0[Self::node(offer.node) + CLAIMED];
+        let before = claimed.load(Ordering::Acquire);
+        before != offer.version
+            && claimed.compare_exchange(before, offer.version, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// It has not tried.
+    pub fn leave(&self, offer: &Offer) {
+        let claimed = &self.0[Self::node(offer.node) + CLAIMED];
+        let _ = claimed.compare_exchange(offer.version, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn is_claimed(&self, offer: &Offer) -> bool {
+        self.get(Self::node(offer.node) + CLAIMED) == offer.version
     }
 
     /// Who may as well wait elsewhere, for one that has `others` waiting and decides there: the last of the highest level, if more wait
@@ -290,16 +324,20 @@ impl Queue<'_> {
         if self.len() <= others {
             return None;
         }
-        let is_spare = |ready: &Ready| ready.turn != 0 && may(ready.thread);
-        (self.highest()? as usize..LEVELS).find_map(|level| self.all(level).filter(is_spare).last())
+        let is_spare = |offer: &Offer| offer.ready.turn != 0 && may(offer.ready.thread) && !self.is_claimed(offer);
+        (self.highest()? as usize..LEVELS)
+            .find_map(|level| self.offers(level).filter(is_spare).last())
+            .map(|offer| offer.ready)
     }
 
-    /// The first of those who may, by level, `N` at most: a turn that was taken elsewhere stays behind, and may be the very first.
-    pub fn first_of<const N: usize>(&self, may: impl Fn(u64) -> bool) -> [Option<Ready>; N] {
+    /// The first of those who may and are not claimed, by level, `N` at most: a turn that was taken elsewhere stays behind, and may be the very first.
+    pub fn first_of<const N: usize>(&self, may: impl Fn(u64) -> bool) -> [Option<Offer>; N] {
         let levels = self.highest().map_or(LEVELS, |level| level as usize)..LEVELS;
-        let all = levels.flat_map(|level| self.all(level)).filter(|ready| may(ready.thread));
+        let all = levels
+            .flat_map(|level| self.offers(level))
+            .filter(|offer| may(offer.ready.thread) && !self.is_claimed(offer));
         let mut found = [None; N];
-        found.iter_mut().zip(all).for_each(|(slot, ready)| *slot = Some(ready));
+        found.iter_mut().zip(all).for_each(|(slot, offer)| *slot = Some(offer));
         found
     }
 

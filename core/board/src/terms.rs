@@ -264,28 +264,23 @@ impl<'a> Order<'a> {
     /// A processor that runs nobody and may have somebody who waits here; it is counted as told.
     #[inline]
     pub fn helper(&self) -> Option<usize> {
-        self.helper_at(self.processor, 0)
+        if self.board.queue(self.processor).is_empty() { None } else { self.helper_at(self.processor) }
     }
 
-    /// The same of who waits at a processor besides so many of them, who are about to run.
-    #[inline]
-    pub fn helper_at(&self, processor: usize, besides: u64) -> Option<usize> {
-        let queue = self.board.queue(processor);
-        if queue.len() <= besides {
-            return None;
-        }
+    /// The same of who waits at another one, and is claimed by nobody.
+    pub fn helper_at(&self, processor: usize) -> Option<usize> {
         // Who rests says so and then looks into the queues; here one was queued before.
         fence(Ordering::SeqCst);
         let resting = self.board.proposals().resting() & !(1 << self.processor);
         if resting == 0 {
             return None;
         }
-        let (waiting, _) = queue.first(queue.highest()? as usize)?;
-        let homes = self.agreed(waiting.thread).map_or(0, |agreed| agreed.homes());
+        let [waiting] = self.board.queue(processor).first_of::<1>(|_| true);
+        let homes = self.agreed(waiting?.ready.thread).map_or(0, |agreed| agreed.homes());
         let fit = resting & if homes == 0 { u64::MAX } else { homes };
-        let processor = (fit != 0).then(|| fit.trailing_zeros() as usize)?;
-        self.board.proposals().set_resting(processor, false);
-        Some(processor)
+        let helper = (fit != 0).then(|| fit.trailing_zeros() as usize)?;
+        self.board.proposals().set_resting(helper, false);
+        Some(helper)
     }
 
     /// How long a thread may go on, if what it has agreed on says that.

@@ -8,7 +8,7 @@ use musubi::rt::time;
 
 /// How long a processor without work waits before it looks at the others' queues again.
 const LOOK: Limit = Limit::Ns(2_000_000);
-/// How many of another processor's threads it tries to have: turns that are past may stand first there, as long as that one is busy.
+/// How many of another processor's threads it tries to have: turns that are past may stand first there.
 const TRIES: usize = 4;
 
 impl Level {
@@ -34,12 +34,16 @@ impl Level {
         for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
             let queue = self.board.queue(other);
             any |= !queue.is_empty();
-            for first in queue.first_of::<TRIES>(|thread| shares || self.may_have(thread)).into_iter().flatten() {
+            for offer in queue.first_of::<TRIES>(|thread| shares || self.may_have(thread)).into_iter().flatten() {
+                if !queue.claim(&offer) {
+                    continue;
+                }
+                let first = offer.ready;
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);
                 // Somebody else may have the next one.
-                if let Some(helper) = self.order.helper_at(other, 1) {
+                if let Some(helper) = self.order.helper_at(other) {
                     let _ = sched::look(helper as u64);
                 }
                 let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
@@ -47,6 +51,7 @@ impl Level {
                     Err(Error::Busy) => {
                         // It may be told of here next, and then it does not go on, but begins.
                         self.running = 0;
+                        queue.leave(&offer);
                         return Ok(());
                     }
                     answer if had(answer)? => {

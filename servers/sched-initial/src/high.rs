@@ -12,10 +12,8 @@ musubi::program!(run);
 
 const QUANTUM_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 2_000_000;
-/// Turns that are looked at in another processor's queue: those that are past stay there until it comes to them; and those that are
-/// remembered, of all others.
+/// Turns that are looked at in another processor's queue, which others may claim just then.
 const TRIES: usize = 4;
-const KEPT: usize = TRIES * (board::PROCESSORS - 1);
 /// Quanta that a thread may wait before it gets a turn at the highest level.
 const PATIENCE: u64 = 8;
 
@@ -58,8 +56,6 @@ struct Policy {
     /// For when a queue is full of turns that are past.
     latest: Latest,
     quanta: Quanta,
-    /// Turns from other processors' queues that were named last.
-    tried: [Ready; KEPT],
     /// Who may have the next one from where this processor has taken one.
     helper: Option<usize>,
 }
@@ -80,7 +76,6 @@ impl Policy {
             before: 0,
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
-            tried: [Ready { thread: 0, turn: 0 }; KEPT],
             helper: None,
         }
     }
@@ -231,14 +226,14 @@ impl Policy {
             let queue = self.own.queue(other);
             any |= !queue.is_empty();
             // Each turn is named once: if it was not to be had, somebody else has taken it, or it is announced here.
-            let untried = |ready: &Ready| !self.tried.contains(ready);
-            if let Some(ready) = queue.first_of::<TRIES>(|_| true).into_iter().flatten().find(untried) {
-                self.tried.rotate_right(1);
-                self.tried[0] = ready;
+            if let Some(offer) =
+                queue.first_of::<TRIES>(|_| true).into_iter().flatten().find(|offer| queue.claim(offer))
+            {
+                let ready = offer.ready;
                 self.running = ready.thread;
                 self.order().rests(false);
                 // Somebody else may have the next one.
-                self.helper = self.order().helper_at(other, 1);
+                self.helper = self.order().helper_at(other);
                 return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }

@@ -104,13 +104,30 @@ fn who_has_a_home_stays() {
     assert_eq!(board.spare_for(0, 2), None);
     // So does who looks for anybody at all.
     let (one, two) = (Ready { thread: 1, turn: 1 }, Ready { thread: 2, turn: 1 });
-    let first_of = |may: fn(u64) -> bool| board.queue(0).first_of::<3>(may).into_iter().flatten().collect::<Vec<_>>();
+    let first_of = |may: fn(u64) -> bool| {
+        board.queue(0).first_of::<3>(may).into_iter().flatten().map(|offer| offer.ready).collect::<Vec<_>>()
+    };
     assert_eq!(first_of(|thread| thread != 1), [two]);
     assert_eq!(first_of(|_| true), [one, two]);
     assert_eq!(first_of(|_| false), []);
     // Behind a turn that is past stands who may be had.
     board.queue(0).put(Ready { thread: 1, turn: 2 }, LEVEL);
     assert_eq!(first_of(|_| true), [one, Ready { thread: 1, turn: 2 }, two]);
-    assert_eq!(board.queue(0).first_of::<1>(|_| true), [Some(one)]);
     assert_eq!(board.queue(1).first_of::<1>(|_| true), [None]);
+    // Who is claimed is nobody's but the one's whose queue it is.
+    let queue = board.queue(0);
+    let [Some(offer)] = queue.first_of::<1>(|_| true) else { panic!("nobody") };
+    assert_eq!((offer.ready, queue.claim(&offer), queue.claim(&offer)), (one, true, false));
+    assert_eq!(first_of(|thread| thread == 1), [Ready { thread: 1, turn: 2 }]);
+    let [Some(second)] = queue.first_of::<1>(|thread| thread == 2) else { panic!("nobody else") };
+    assert!(board.spare_for(1, 2) == Some(two) && queue.claim(&second) && board.spare_for(1, 2).is_none());
+    queue.leave(&offer);
+    assert_eq!(first_of(|thread| thread == 1).len(), 2);
+    assert!(queue.claim(&offer));
+    assert_eq!(queue.pop().map(|popped| popped.0), Some(one));
+    // In the same place stands another one, who is not.
+    queue.put(Ready { thread: 9, turn: 1 }, LEVEL);
+    assert!(first_of(|thread| thread == 9).len() == 1);
+    queue.leave(&offer);
+    assert!(!queue.claim(&offer) || first_of(|thread| thread == 9).len() == 1, "an old claim is about an old turn");
 }

@@ -122,7 +122,8 @@ impl Level {
             }
         }
         let may_have = |thread| self.order().elsewhere(thread).is_none();
-        board.queue(1 - self.here).first_of::<2>(may_have).into_iter().flatten().any(|ready| self.run(ready))
+        let other = board.queue(1 - self.here);
+        other.first_of::<2>(may_have).into_iter().flatten().any(|offer| other.claim(&offer) && self.run(offer.ready))
     }
 
     fn run(&self, ready: Ready) -> bool {
