@@ -209,11 +209,11 @@ pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<
 /// Whether each of the domains may do all of `rights` in a whole range, which may consist of as many sections as a program likes: they are gone
 /// through in stretches. Call without locks.
 pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool {
-    may_each(domains, address, len, rights, |_| true)
+    may_each(domains, address, len, rights, |_, _| true)
 }
 
-/// The same, if each section there says yes, too. (A window is in its task's hands, and what lies in it is not asked.)
-fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut says: impl FnMut(&mut State) -> bool) -> bool {
+/// The same, if it is said of each section there, too. (A window is in its task's hands, and what lies in it is not asked.)
+fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut says: impl FnMut(&Arc<Section>, &mut State) -> bool) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     // Above the windows all see the same.
     let together = address >= WINDOW_END && !domains.iter().any(|domain| domain.in_window);
@@ -230,7 +230,7 @@ fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut say
                 kind::TEXT => !rights.contains(Rights::WRITE),
                 _ => !rights.contains(Rights::EXECUTE),
             };
-            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) || together && !says(&mut state) {
+            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) || together && !says(&place.section, &mut state) {
                 return false;
             }
             // On to the end of the mapping or of the section, whichever comes first.

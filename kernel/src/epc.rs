@@ -31,7 +31,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::{cpu, fpu};
-use arch::gate::{BY_KERNEL, Frame, Kept, MORE, PLAIN, Plain, again, records};
+use arch::gate::{BY_KERNEL, Frame, Kept, MORE, NEVER, PLAIN, Plain, again, records};
 use core::sync::atomic::Ordering;
 
 /// Calls by the kernel after which it looks whether caller and callee have earned keys.
@@ -152,7 +152,7 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let callee = inner.domain_number(record.domain)?;
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
-    inner.gate.set_countdown(callee.number, if earning { EARNING } else { 0 });
+    inner.gate.set_countdown(callee.number, if earning { EARNING } else { NEVER });
     inner.only_long_ways(&callee);
     let by_kernel = record.flags & record::BY_KERNEL != 0 || caller.task_view.is_none();
     Ok((caller, (!by_kernel).then_some(callee), caller_stack))
@@ -277,7 +277,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         };
         let known = inner.gate.record(record).ok_or(Error::NotFound)?;
         enter(thread, inner, &known, arrival)?;
-        if !inner.domain.is_secret() && !text.place.is_nsys() {
+        if !inner.is_called_by_long_ways(&inner.domain) {
             inner.gate.remember_plain(Plain::new(r.rip, record, caller.number, index as u32));
         }
         Ok(())

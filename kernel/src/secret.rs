@@ -18,10 +18,15 @@ impl Domain {
 impl Inner {
     /// Bound calls by the kernel into a domain that are made before one goes the long way, if only long ones are allowed.
     pub fn only_long_ways(&mut self, domain: &Domain) {
-        // Of an NSys text it may have to be waited for the group (place.rs).
-        if domain.is_secret() || domain.text.place.is_nsys() || self.has_borrowed(domain.number) {
+        if self.is_called_by_long_ways(domain) {
             self.gate.set_countdown(domain.number, 1);
         }
+    }
+
+    /// Whether only by long ones.
+    pub fn is_called_by_long_ways(&self, domain: &Domain) -> bool {
+        // Of an NSys text it may have to be waited for the group (place.rs).
+        domain.is_secret() || domain.text.place.is_nsys() || self.has_borrowed(domain.number)
     }
 }
 

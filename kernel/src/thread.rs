@@ -92,6 +92,8 @@ pub struct Inner {
     pub last: Option<Last>,
     /// Of the plain call that last asked about pointers.
     pub passed: Option<Passed>,
+    /// The records of its calls with which addresses were passed in sections that could not count them (section/passers.rs), by depth.
+    pub uncounted: BTreeMap<usize, u64>,
     /// Which pager was last asked for it.
     pub asked: Option<Box<Asked>>,
 }
@@ -248,6 +250,7 @@ impl Thread {
                 patience: OwnPatience::new(),
                 last: None,
                 passed: None,
+                uncounted: BTreeMap::new(),
                 asked: None,
             }),
             wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, grace: None, limit: None, asleep: 0, woken: false, posted: false }),

@@ -273,8 +273,8 @@ epc_in:
     mov CELL(%rdx,%r15), %rdx
     mov %rsp, (%rdx,%r15)
     mov CELL(%r10,%r15), %rdx
-    subl $1, COUNTDOWN(%rdx,%r15)                   # now and then, for a domain that may have earned a key: epc.rs
-    jz in_slow
+    subl $1, COUNTDOWN(%rdx,%r15)                   # now and then, for a domain that may have earned a key, and until it is set again: epc.rs
+    jle in_slow
     mov (%rdx,%r15), %rsp
     mov %rsp, FRAME+SP_THEN(%rbp,%r15)
     and $~15, %rsp

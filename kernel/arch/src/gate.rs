@@ -62,6 +62,9 @@ pub struct Frame {
     pub record: u64,
 }
 
+/// Of a countdown ([`Gate::set_countdown`]): as good as never.
+pub const NEVER: u32 = i32::MAX.cast_unsigned();
+
 /// In [`Frame::rip`]: the kernel made the call.
 pub const BY_KERNEL: u64 = 1 << 63;
 /// It is a plain call: [`Gate::kept`] has what it keeps.
@@ -343,7 +346,7 @@ impl Gate {
         self.at(cell(domain)).map_or(0, |at| word(at + 8) & 0xffff_ffff)
     }
 
-    /// Short calls into a domain until the kernel makes one the long way; 0: that does not matter.
+    /// Short calls into a domain until the kernel makes one the long way, [`NEVER`] at most. Until it is set again so are all after that one, whatever has become of it.
     pub fn set_countdown(&mut self, domain: u32, calls: u32) {
         if let Some(at) = self.at(cell(domain) + 8) {
             set_word(at, word(at) & 0xffff_ffff | u64::from(calls) << 32);

@@ -3,13 +3,14 @@
 
 use super::may_each;
 use crate::domain::Domain;
-use crate::section::{Section, State};
+use crate::section::{Section, State, passers};
 use crate::thread::{Inner, Thread};
 use abi::gate::PASSED_FOR_WRITING;
 use abi::layout::WINDOW_END;
 use abi::section::kind;
 use abi::{Error, Rights};
 use acl::Seen;
+use alloc::sync::Arc;
 
 /// Addresses and lengths of what is passed; an empty one says nothing.
 pub type Ranges = [(u64, u64); 3];
@@ -94,11 +95,11 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
         let inner = thread.inner.lock();
         (inner.caller().ok_or(Error::NotFound)?, Call::on_top(&inner).ok_or(Error::NotFound)?)
     };
+    // Of a call by another record: should this one be refused, it is not told the same without being noted again.
+    thread.inner.lock().passed.take_if(|passed| passed.call != call);
     for (address, len) in ranges {
         let (len, rights) = asked(*len);
-        // Each section there knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts.
-        let notes = |state: &mut State| !state.deleted && state.passers.note(thread, call.depth, call.callee);
-        if len > 0 && !may_each(&[callee, &caller], *address, len, rights, notes) {
+        if len > 0 && !may_be_passed(thread, &call, &[callee, &caller], (*address, len), rights)? {
             return Ok(0);
         }
     }
@@ -112,6 +113,25 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     passed.keep(found);
     inner.passed = Some(passed);
     Ok(1)
+}
+
+/// Whether all may use what is there; each section knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts.
+fn may_be_passed(thread: &Thread, call: &Call, all: &[&Domain], (address, len): (u64, u64), rights: Rights) -> Result<bool, Error> {
+    let (this, mut uncounted) = ((call.depth, call.callee), false);
+    loop {
+        let mut refused = None;
+        let mut notes = |section: &Arc<Section>, state: &mut State| {
+            let noted = passers::note(state, thread, this, uncounted);
+            refused = noted.err().map(|why| (why, section.clone()));
+            !state.deleted && refused.is_none()
+        };
+        let may = may_each(all, address, len, rights, &mut notes);
+        match refused {
+            None => return Ok(may),
+            Some((Error::Busy, section)) => uncounted = passers::make_room(&section, thread, this),
+            Some((why, _)) => return Err(why),
+        }
+    }
 }
 
 impl Passed {

@@ -1,75 +1,128 @@
 //! Who was passed addresses in a section, with calls by other bindings than the one that it is lent by, if it is. A method that waits goes on with the addresses that it was told; if the section is gone by
 //! then, nobody else is at them until the call is over (decision 13; pitfalls, H10).
 
-use super::Section;
+use super::{Section, State};
 use crate::gate::lent;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap_for};
 use crate::sched::{self, Timeout};
 use crate::task::Task;
-use crate::thread::Thread;
+use crate::thread::{Inner, Thread};
+use abi::Error;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::time;
-use core::cell::Cell;
 
-/// Of one section. Calls of more threads that live, so deep, are refused what lies there.
-const PASSERS_MAX: usize = 1024;
-/// How many of the others are looked at whenever one more comes: who has ended is forgotten.
-const LOOKED_AT: usize = 4;
+/// Of one section. Where more are under way at one time, it is not written down any more which.
+const CALLS_MAX: usize = 256;
 
 /// A thread, and how deep its call is.
 type Place = (u64, usize);
 
+/// The record of the last call at a place: one before it is over. Whoever is there again is taken for the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Call {
+    record: u64,
+    /// Noted so many notes after the first one.
+    stamp: u64,
+}
+
 #[derive(Default)]
 pub struct Passers {
-    /// The record of the last call at each place: one before it is over. Whoever is there again is taken for the same.
-    calls: BTreeMap<Place, u64>,
-    looked_at: Place,
+    calls: BTreeMap<Place, Call>,
+    notes: u64,
+    /// There were too many: it may be any call as well whose thread knows that it was not counted ([`Inner::uncounted`]).
+    is_any: bool,
     looks: u32,
 }
 
-impl Passers {
-    /// Addresses are passed with this call. Whether there is room. Call with the section's lock, which says that they may be.
-    pub fn note(&mut self, thread: &Thread, depth: usize, record: u64) -> bool {
-        let place = (thread.number, depth);
-        if let Some(last) = self.calls.get_mut(&place) {
-            *last = record;
-            return true;
-        }
-        self.look_at_others();
-        let has_room = self.calls.len() < PASSERS_MAX;
-        if has_room {
-            self.calls.insert(place, record);
-        }
-        has_room
+/// Addresses in the section are passed with this call; the thread may know already that it is `uncounted`. Call with the section's lock, which says that they
+/// may be.
+///
+/// # Errors
+/// `Busy`: [`make_room`], without the lock. `NoMemory`.
+pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), uncounted: bool) -> Result<(), Error> {
+    let Passers { calls, notes, is_any, .. } = &mut state.passers;
+    *notes += 1;
+    let (place, call) = ((thread.number, depth), Call { record, stamp: *notes });
+    if let Some(last) = calls.get_mut(&place) {
+        *last = call;
+    } else if calls.len() >= CALLS_MAX {
+        return if *is_any && uncounted { Ok(()) } else { Err(Error::Busy) };
+    } else {
+        spare_heap_for(&thread.task)?;
+        calls.insert(place, call);
     }
+    Ok(())
+}
 
-    fn look_at_others(&mut self) {
-        let next: Vec<Place> = self.calls.range(self.looked_at..).take(LOOKED_AT + 1).map(|call| *call.0).collect();
-        for place in next.iter().take(LOOKED_AT) {
-            if machine().threads.find(place.0).is_none() {
-                self.calls.remove(place);
-            }
+/// Forgets the calls that are over; where there is none, this one is not counted, and its thread knows. Whether that is so. Call without locks.
+pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u64)) -> bool {
+    let calls = {
+        let state = &mut *section.state.lock();
+        if state.passers.is_any {
+            Vec::new()
+        } else {
+            // Nobody's answer of before is remembered: who passes addresses there once more has it noted once more.
+            state.acl.changed();
+            state.passers.all()
         }
-        self.looked_at = next.get(LOOKED_AT).copied().unwrap_or_default();
+    };
+    let has_room = forget_over(section, &calls) < calls.len();
+    if !has_room {
+        let uncounted = &mut thread.inner.lock().uncounted;
+        uncounted.split_off(&depth);
+        uncounted.insert(depth, record);
+    }
+    let passers = &mut section.state.lock().passers;
+    passers.is_any |= !has_room;
+    !has_room
+}
+
+impl Passers {
+    fn all(&self) -> Vec<(Place, Call)> {
+        self.calls.iter().map(|(place, call)| (*place, *call)).collect()
+    }
+}
+
+/// Those of the calls that are over are none of the section's any more, unless they were noted again. How many are not.
+fn forget_over(section: &Section, calls: &[(Place, Call)]) -> usize {
+    let mut under_way = 0;
+    sched::in_stretches(calls, |(place, call)| {
+        if is_under_way(*place, call.record) {
+            under_way += 1;
+            return;
+        }
+        let calls = &mut section.state.lock().passers.calls;
+        if calls.get(place) == Some(call) {
+            calls.remove(place);
+        }
+    });
+    under_way
+}
+
+fn is_under_way((thread, depth): Place, record: u64) -> bool {
+    machine().threads.find(thread).is_some_and(|thread| thread.inner.lock().is_in_call(depth, record))
+}
+
+impl Inner {
+    fn is_in_call(&self, depth: usize, record: u64) -> bool {
+        self.depth() >= depth && self.gate.frame(depth).record == record
     }
 }
 
 /// The section is empty, and nobody finds it. Its addresses are free, or will be when none of those calls is under way any more. Its owner pays for them so long.
 /// Call without locks.
 pub fn let_go(section: &Section, owner: &Arc<Task>) {
-    let calls: Vec<(Place, u64)> = section.state.lock().passers.calls.iter().map(|(place, record)| (*place, *record)).collect();
-    let is_any = Cell::new(false);
-    sched::in_stretches(calls.into_iter().take_while(|_| !is_any.get()), |((thread, depth), record)| {
-        let under_way = machine().threads.find(thread).is_some_and(|thread| {
-            let inner = thread.inner.lock();
-            inner.depth() >= depth && inner.gate.frame(depth).record == record
-        });
-        is_any.set(under_way);
-    });
-    let still_there = is_any.get().then(|| machine().sections.find(section.base)).flatten();
-    match still_there {
+    if section.state.lock().passers.is_any && spare_heap_for(owner).is_ok() {
+        count_them(section);
+    }
+    let (calls, is_any) = {
+        let passers = &section.state.lock().passers;
+        (passers.all(), passers.is_any)
+    };
+    let is_needed = forget_over(section, &calls) > 0 || is_any;
+    match is_needed.then(|| machine().sections.find(section.base)).flatten() {
         Some(section) => {
             let looks = {
                 let looks = &mut section.state.lock().passers.looks;
@@ -80,4 +133,17 @@ pub fn let_go(section: &Section, owner: &Arc<Task>) {
         }
         None => section.let_go(owner),
     }
+}
+
+/// Calls that were not counted may have been passed something there. None will be: it has ended.
+fn count_them(section: &Section) {
+    let mut all = BTreeMap::new();
+    sched::in_stretches(machine().threads.all(), |thread| {
+        let inner = thread.inner.lock();
+        let under_way = inner.uncounted.iter().filter(|(depth, record)| inner.is_in_call(**depth, **record));
+        all.extend(under_way.map(|(depth, record)| ((thread.number, *depth), Call { record: *record, stamp: 0 })));
+    });
+    let passers = &mut section.state.lock().passers;
+    passers.calls.append(&mut all);
+    passers.is_any = false;
 }

@@ -1,6 +1,7 @@
 //! Sections: making them, saying who may use them, looking at them.
 
 use abi::calls::stub;
+use abi::gate::PASSED_FOR_WRITING;
 use abi::refusal::Object;
 use abi::section::{NAME_LEN, SectionInfo, kind};
 use abi::{AclEntry, Error, Rights, layout};
@@ -294,6 +295,15 @@ pub enum Who {
 #[must_use]
 pub fn may(address: u64, len: u64, rights: Rights, who: Who) -> bool {
     stub::may(&Trap, address, len, u64::from(rights.bits()), who as u64) == Ok(1)
+}
+
+/// Whether this program and whoever has called it may both read (with `written`: and write) all of `[address, address + len)`; if so, and what is
+/// there ends meanwhile, its addresses are nobody else's until the call is over. What a method is passed in its arguments has been looked at;
+/// this is for what it finds there itself, and for plain words (pitfalls, H10).
+#[must_use]
+pub fn passed(address: u64, len: u64, written: bool) -> bool {
+    let len = len | if written { PASSED_FOR_WRITING } else { 0 };
+    stub::may_pass(&Trap, address, len, 0, 0, 0, 0) == Ok(1)
 }
 
 /// Why this program may not do `rights` at `address`: for want of a right, or because nothing there can be.

@@ -11,12 +11,12 @@ use alloc::boxed::Box;
 use alloc::format;
 use musubi::interfaces::linux::{Linux, linux_serve_by};
 use musubi::interfaces::request::{LEN_MAX, Request};
-use musubi::{Caller, Error, Rights, Start};
+use musubi::{Caller, Error, Start};
 use personality::coverage::What;
 use personality::musubi::Musubi;
 use personality::server::{Refusal, Server, Spawn};
 use rt::fault;
-use rt::section::{Who, may};
+use rt::section::passed;
 use rt::serve::Ways;
 
 musubi::program!(run);
@@ -74,9 +74,10 @@ impl Linux for Service {
             return Err(Error::NotSupported);
         }
         let payer = if by_message && request.payer == 0 { caller.task } else { request.payer };
-        // This server reads more than its callers may: what it runs for one of them is what that one may read.
+        // This server reads more than its callers may: what it runs for one of them is what that one may read, and
+        // no other one's that comes to lie there meanwhile.
         // (What a file holds is known by where it begins, whatever length is said.)
-        if section != 0 && !by_message && !may(section, len.max(1), Rights::READ, Who::Caller) {
+        if section != 0 && !by_message && !passed(section, len.max(1), false) {
             return Err(Error::Denied);
         }
         let spawn = Spawn {

@@ -129,6 +129,8 @@ pub mod op {
     /// Writes `w0` to the first half of a pair, makes a plain call of the gate at `w1` with op `w2` and the word `w3`, stores what that says
     /// at `w3` + 8, writes the second half.
     pub const CALL_BACK: u64 = 49;
+    /// Makes three plain calls to the gate at `w0` with word `w1`, and fails if its own stack is not as it was. Value: of the last call.
+    pub const CALL_BACK_PLAINLY: u64 = 50;
 }
 
 /// What only the program's own thread may do.
@@ -304,6 +306,7 @@ impl Skeleton for Ops {
             op::CALL_BACK => works::call_back(&PAIR, w[0], w[1], [w[2], w[3]]),
             op::HEED => works::heed(&PAIR, w[0], w[1], (0, 0)),
             op::HEED_AND_COUNT => works::heed(&PAIR, w[0], w[1], (w[2], w[3])),
+            op::CALL_BACK_PLAINLY => value(works::call_back_plainly(w[0], w[1])),
             op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),

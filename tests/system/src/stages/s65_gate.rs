@@ -116,6 +116,8 @@ pub fn cases() -> Vec<Case> {
                 "addresses_lent_on_by_one_who_ends",
                 "addresses_that_were_deleted",
                 "addresses_that_were_passed",
+                "addresses_passed_beside_a_refusal",
+                "addresses_passed_with_many_calls",
                 "addresses_of_a_line",
                 "addresses_of_a_message",
                 "addresses_that_are_held",

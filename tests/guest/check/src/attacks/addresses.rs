@@ -2,6 +2,7 @@
 //! unbound would let him go round all addresses until the server's own next section comes to lie there, and have the method write into that
 //! (pitfalls: H10).
 
+use super::told;
 use crate::anew::{begin_anew, is_given_out};
 use crate::memory::{await_word, data, load};
 use crate::peer::{self, Peer};
@@ -30,6 +31,8 @@ pub const CHECKS: &[Check] = &[
     ("addresses_lent_on_by_one_who_ends", lent_on_by_one_who_ends),
     ("addresses_that_were_deleted", that_were_deleted),
     ("addresses_that_were_passed", that_were_passed),
+    ("addresses_passed_beside_a_refusal", told::beside_one_that_is_refused),
+    ("addresses_passed_with_many_calls", told::with_many_calls),
     ("addresses_of_a_line", of_a_line),
     ("addresses_of_a_message", of_a_message),
     ("addresses_that_are_held", that_are_held),
@@ -45,6 +48,8 @@ const MARK: u64 = 0x5a;
 /// Rounds that threads have waited for in [`wait_and_store`]; and whether they go on.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static GO_ON: AtomicU64 = AtomicU64::new(0);
+/// Who waits for no more than that.
+static WAITING: AtomicU64 = AtomicU64::new(0);
 
 /// The server's side: stores 1 there, waits, and stores something else.
 pub fn wait_and_store(at: u64) -> u64 {
@@ -55,6 +60,19 @@ pub fn wait_and_store(at: u64) -> u64 {
     }
     crate::memory::store(at, MARK);
     0
+}
+
+/// Waits only.
+pub fn wait() -> u64 {
+    WAITING.fetch_add(1, Ordering::SeqCst);
+    while GO_ON.load(Ordering::SeqCst) == 0 {
+        time::sleep_ns(1_000_000);
+    }
+    WAITING.fetch_sub(1, Ordering::SeqCst)
+}
+
+pub fn waiting() -> u64 {
+    WAITING.load(Ordering::SeqCst)
 }
 
 /// As the skeleton of a server asks of what is passed by pointer and lies in no argument section.
@@ -82,7 +100,7 @@ pub fn take(wanted: u64) -> Result<u64, Error> {
 }
 
 /// Goes round all addresses, and has the server take the lowest ones, up to `wanted`. Whether it got that.
-fn go_round(server: &Bound, wanted: u64) -> Result<bool, String> {
+pub fn go_round(server: &Bound, wanted: u64) -> Result<bool, String> {
     begin_anew(wanted)?;
     loop {
         let base =
@@ -94,7 +112,7 @@ fn go_round(server: &Bound, wanted: u64) -> Result<bool, String> {
 }
 
 /// Nobody needs these addresses any more: soon somebody gets them.
-fn become_free(server: &Bound, args: u64) -> Outcome {
+pub fn become_free(server: &Bound, args: u64) -> Outcome {
     let until = time::now_ns() + 20_000_000_000;
     while !go_round(server, args)? {
         holds!(time::now_ns() < until, "{args:#x} stays nobody's");
@@ -104,7 +122,7 @@ fn become_free(server: &Bound, args: u64) -> Outcome {
 }
 
 /// Ends a peer whose binding has ended.
-fn over(peer: &Peer) -> Outcome {
+pub fn over(peer: &Peer) -> Outcome {
     let _ = peer.child.kill();
     peer.child.wait_for(20_000_000_000).map(drop).map_err(doing("the peer's end"))
 }

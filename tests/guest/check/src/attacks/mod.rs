@@ -20,6 +20,7 @@ pub mod state;
 mod stopped;
 pub mod strangers;
 pub mod sweep;
+mod told;
 
 use crate::peer::Peer;
 use crate::report::{NO_KEYS, Outcome, doing, skipped};
@@ -79,6 +80,10 @@ pub mod op {
     pub const GO_ON: u64 = 82;
     /// Makes a section, and keeps it if it lies at `w0`. Value: where it lies.
     pub const TAKE: u64 = 83;
+    /// Passes the address `w0` on, `w1` deep, to the gates at `w2` and back to those at `w3`, and waits there: [`super::told`].
+    pub const PASS_DOWN: u64 = 84;
+    /// Value: how many wait in that.
+    pub const WAITING: u64 = 85;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -117,6 +122,8 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::WAIT_AND_STORE if w[1] != 0 && !addresses::may_pass(w[0]) => 0,
         op::WAIT_AND_STORE => addresses::wait_and_store(w[0]),
         op::GO_ON => addresses::go_on(w[0]),
+        op::PASS_DOWN => return told::pass_down(w[0], w[1], w[2], w[3]),
+        op::WAITING => addresses::waiting(),
         op::TAKE => return Values::of(addresses::take(w[0])),
         op::REGISTER => u64::from(record.register),
         op::KERNEL => {

@@ -133,6 +133,9 @@ pub fn callbacks() -> Outcome {
         let deep = round % 9;
         same!(back.call_back(&back.on_mine, deep), Ok(sum(deep)), "round {round}, {deep} deep");
         same!(back.call_back(&back.apart, deep), Ok(sum(deep)), "round {round}, {deep} deep, on the peer's stack");
+        // The second time a gate might go on by itself, where it did the first time.
+        let plainly = back.on_mine.call(0, [op::CALL_BACK_PLAINLY, gates.address(), deep, 0, 0, 0]).and_then(result_of);
+        same!(plainly, Ok(sum(deep)), "round {round}, {deep} deep, by plain calls");
         same!(task::identity().depth, 0, "depth afterwards");
     }
     peer.end()
