@@ -81,6 +81,17 @@ pub const RULES: &[Rule] = &[
         ],
         ["calls", "callbacks_from_the_callers_stack"],
     ),
+    // No plain call goes on by itself where somebody's frames may lie.
+    rule(
+        "H11",
+        "who_runs_on_its_callers_stack_is_called_by_long_ways",
+        "kernel/src/epc.rs",
+        [
+            "if !inner.is_called_by_long_ways(&inner.domain) {",
+            "if !inner.domain.is_secret() && !text.place.is_nsys() {",
+        ],
+        ["calls", "callbacks_from_the_callers_stack"],
+    ),
     rule(
         "CUBIX-58",
         "who_is_ready_is_not_forgotten",

@@ -74,10 +74,24 @@ pub const RULES: &[Rule] = &[
         "addresses_that_were_passed_are_nobodys",
         "kernel/src/section/passers.rs",
         [
-            "inner.depth() >= depth && inner.gate.frame(depth).record == record",
-            "inner.depth() >= depth && false && record == depth as u64",
+            "self.depth() >= depth && self.gate.frame(depth).record == record",
+            "self.depth() >= depth && false && record == depth as u64",
         ],
         ["addresses", "addresses_that_were_passed"],
+    ),
+    rule(
+        "H10",
+        "an_answer_goes_with_its_note",
+        "kernel/src/claim/passed.rs",
+        ["take_if(|passed| passed.call != call)", "take_if(|passed| false && passed.call != call)"],
+        ["addresses", "addresses_passed_beside_a_refusal"],
+    ),
+    rule(
+        "H10",
+        "calls_that_are_not_counted_are_known",
+        "kernel/src/section/passers.rs",
+        ["        uncounted.insert(depth, record);\n", "        let _ = record;\n"],
+        ["addresses", "addresses_passed_with_many_calls"],
     ),
     rule(
         "H14",
