@@ -26,7 +26,7 @@ impl Level {
 
     /// Work that waits elsewhere: who names it first has it.
     pub(super) fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
-        let mut any = false;
+        let (mut any, mut again) = (false, false);
         // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
         self.order.rests(true);
         // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
@@ -39,6 +39,8 @@ impl Level {
                     continue;
                 }
                 let first = offer.ready;
+                // While that one runs nobody is to be roused here.
+                self.order.rests(false);
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);
@@ -54,15 +56,16 @@ impl Level {
                         queue.leave(&offer);
                         return Ok(());
                     }
-                    answer if had(answer)? => {
-                        self.order.rests(false);
-                        return Ok(());
-                    }
-                    _ => {}
+                    answer if had(answer)? => return Ok(()),
+                    // Who was queued meanwhile where it has looked already has roused nobody here.
+                    _ => again = true,
                 }
             }
         }
         self.running = 0;
+        if again {
+            return Ok(());
+        }
         match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
             Err(Error::Busy) => Ok(()),
             answer => answer,
