@@ -93,7 +93,7 @@ pub fn die(deaths: Deaths) -> Outcome {
     let few = SOME * PAGE;
     holds!(views < few, "views have grown by {views:#x} bytes in the last five thousand");
     holds!(memory < few, "{memory:#x} bytes of memory were lost in the last five thousand");
-    // Less than the smallest object for each of the programs among them.
+    // Less than the smallest object for each call that has died; and for each of the thousand programs that are tried by name.
     holds!(heap < 4 * PAGE, "the kernel's heap has grown by {heap} bytes in the last five thousand");
     peer.end()
 }
