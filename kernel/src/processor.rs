@@ -71,6 +71,8 @@ pub struct Processor {
     /// Set when the running thread should make room.
     reschedule: AtomicBool,
     pub idle: AtomicBool,
+    /// Since it idles its scheduler was told of somebody who is ready.
+    pub told: AtomicBool,
     pub online: AtomicBool,
     /// User code may be running, with whatever the TLB holds.
     in_user: AtomicBool,
@@ -102,6 +104,7 @@ impl Processor {
             put_by: PutBy::default(),
             reschedule: AtomicBool::new(false),
             idle: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             online: AtomicBool::new(false),
             in_user: AtomicBool::new(false),
             stale: AtomicBool::new(false),
@@ -121,6 +124,9 @@ impl Processor {
 
     /// It idles, or does something.
     pub fn set_idle(&self, idle: bool) {
+        if idle {
+            self.told.store(false, Ordering::SeqCst);
+        }
         self.idle.store(idle, Ordering::SeqCst);
         if TOLD {
             self.counters.idle.store(idle.into(), Ordering::Relaxed);
@@ -158,10 +164,11 @@ impl Processor {
         self.reschedule.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether it is idle, and nobody was put into its queue since. (Asked twice: it says that it is busy before it empties the queue.)
+    /// Whether it is idle, and nobody was put into its queue since, or its scheduler told of anybody. (Asked twice: it says that it is busy before it empties the queue.)
     pub fn is_free(&self) -> bool {
         let is_idle = || self.idle.load(Ordering::SeqCst);
-        is_idle() && self.online.load(Ordering::Relaxed) && self.queue.is_empty() && is_idle()
+        let is_promised = || self.told.load(Ordering::SeqCst) || !self.queue.is_empty();
+        is_idle() && self.online.load(Ordering::Relaxed) && !is_promised() && is_idle()
     }
 
     /// Does something with what is to happen here at some moment.

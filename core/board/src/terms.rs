@@ -267,8 +267,13 @@ impl<'a> Order<'a> {
         if self.board.queue(self.processor).is_empty() { None } else { self.helper_at(self.processor) }
     }
 
-    /// The same of who waits at another one, and is claimed by nobody.
-    pub fn helper_at(&self, processor: usize) -> Option<usize> {
+    /// The same of who waits at any of the first `processors`, and is claimed by nobody: for who was told, or takes one from elsewhere, and has something to run.
+    pub fn helper_of_others(&self, processors: usize) -> Option<usize> {
+        let others = (1..processors).map(|step| (self.processor + step) % processors);
+        others.filter(|other| !self.board.queue(*other).is_empty()).find_map(|other| self.helper_at(other))
+    }
+
+    fn helper_at(&self, processor: usize) -> Option<usize> {
         // Who rests says so and then looks into the queues; here one was queued before.
         fence(Ordering::SeqCst);
         let resting = self.board.proposals().resting() & !(1 << self.processor);

@@ -20,6 +20,14 @@ impl Level {
         }
     }
 
+    /// Work waits elsewhere, and this processor has something to run: somebody else may have it.
+    pub(super) fn tell_others(&mut self) {
+        self.looks = false;
+        if let Some(helper) = self.order.helper_of_others(self.processors) {
+            let _ = sched::look(helper as u64);
+        }
+    }
+
     pub(super) fn may_have(&self, thread: u64) -> bool {
         self.order.elsewhere(thread).is_none()
     }
@@ -31,7 +39,8 @@ impl Level {
         self.order.rests(true);
         // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
         let shares = self.board.weight() != 0;
-        for other in (1..self.processors).map(|step| (self.processor + step) % self.processors) {
+        let (own, all) = (self.processor, self.processors);
+        for other in (1..all).map(|step| (own + step) % all) {
             let queue = self.board.queue(other);
             any |= !queue.is_empty();
             for offer in queue.first_of::<TRIES>(|thread| shares || self.may_have(thread)).into_iter().flatten() {
@@ -44,10 +53,7 @@ impl Level {
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);
-                // Somebody else may have the next one.
-                if let Some(helper) = self.order.helper_at(other) {
-                    let _ = sched::look(helper as u64);
-                }
+                self.tell_others();
                 let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
                 match self.name(seat, first, 0, quantum) {
                     Err(Error::Busy) => {

@@ -69,6 +69,8 @@ struct Level {
     quanta: Quanta,
     /// A priority is to change: when it has, the queues are not in order any more.
     unsorted: bool,
+    /// Another one has asked it to look for work there.
+    looks: bool,
     /// The high level runs, or would but for what has interrupted it; or it is wanted and not there, so others run.
     thinks: bool,
     absent: bool,
@@ -97,7 +99,7 @@ impl Level {
         let (queue, desk) = (board.queue(processor), board.desk(processor));
         let order = Order::new(board, processor, time::now_ns);
         let (running, gave, ended) = (0, Ready { thread: 0, turn: 0 }, None);
-        let (unsorted, strained) = (false, false);
+        let (unsorted, looks, strained) = (false, false, false);
         let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
         let (loans, called, key, latest) = (Loans::default(), Called::new(), 0, Latest::new());
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
@@ -113,6 +115,7 @@ impl Level {
             ended,
             quanta,
             unsorted,
+            looks,
             thinks,
             absent,
             is_missed,
@@ -166,7 +169,7 @@ impl Level {
                 self.running = 0;
             }
             // Somebody has left mail, which is looked for anyway.
-            event::REQUEST if event.detail == op::LOOK as u32 => {}
+            event::REQUEST if event.detail == op::LOOK as u32 => self.looks = true,
             event::REQUEST if event.detail == op::LEND as u32 => {
                 let to = Ready { thread: event.a, turn: event.b };
                 let level = self.board.priorities().of(event.thread);
@@ -411,6 +414,9 @@ impl Level {
             }
             if let Some(helper) = self.order.helper() {
                 let _ = sched::look(helper as u64);
+            }
+            if self.looks {
+                self.tell_others();
             }
             let limit = if first.thread == self.running {
                 self.quanta.goes_on(first.thread, position.level);

@@ -56,8 +56,8 @@ struct Policy {
     /// For when a queue is full of turns that are past.
     latest: Latest,
     quanta: Quanta,
-    /// Who may have the next one from where this processor has taken one.
-    helper: Option<usize>,
+    /// Work may wait elsewhere: this processor was told, or has taken some.
+    looks: bool,
 }
 
 impl Policy {
@@ -76,7 +76,7 @@ impl Policy {
             before: 0,
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
-            helper: None,
+            looks: false,
         }
     }
 
@@ -90,7 +90,7 @@ impl Policy {
                     self.handle(kind as u32, (kind >> 32) as u32, thread, [a, b]);
                 }
                 let chosen = self.choose();
-                if let Some(helper) = self.helper.take().or_else(|| self.order().helper()) {
+                if let Some(helper) = self.helper(chosen) {
                     buffer.rouse(helper);
                 }
                 buffer.answer(chosen);
@@ -100,6 +100,13 @@ impl Policy {
             }
             thread::yield_now();
         }
+    }
+
+    /// Who may have somebody who waits: here, or where this processor was to look itself, which has something to run.
+    fn helper(&mut self, chosen: Chosen) -> Option<usize> {
+        let others = core::mem::take(&mut self.looks) && chosen.thread != 0;
+        let own = self.order().helper();
+        own.or_else(|| if others { self.order().helper_of_others(self.processors) } else { None })
     }
 
     /// Who rests, on the board that is this level's alone.
@@ -157,7 +164,7 @@ impl Policy {
                 self.loans.lend(thread, (priorities.of(thread), 0), to);
             }
             // Another processor has more than it runs: the choice comes next.
-            event::REQUEST if detail == op::LOOK as u32 => {}
+            event::REQUEST if detail == op::LOOK as u32 => self.looks = true,
             event::REQUEST => {
                 priorities.set(thread, a);
                 queue.file_anew(|thread| priorities.of(thread));
@@ -232,8 +239,7 @@ impl Policy {
                 let ready = offer.ready;
                 self.running = ready.thread;
                 self.order().rests(false);
-                // Somebody else may have the next one.
-                self.helper = self.order().helper_at(other);
+                self.looks = true;
                 return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }
