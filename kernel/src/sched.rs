@@ -63,13 +63,8 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
             thread.shows(state::READY);
         }
     }
-    let tell = |(thread, turn): &(Arc<Thread>, u64)| {
-        let is_told = processor.office.tell_ready(thread, *turn, why);
-        if is_told {
-            processor.told.store(true, Ordering::SeqCst);
-        }
-        is_told
-    };
+    let tells = || processor.told.store(true, Ordering::SeqCst);
+    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why).then(tells).is_some();
     if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
         processor.make_room();
     }
