@@ -46,8 +46,8 @@ pub fn ready(thread: Arc<Thread>, turn: u64) {
     announce(chosen, thread, turn, why::WOKEN);
     chosen.attend();
     chosen.poke();
-    let helper = helper(at, count, |p| processors[p].idle.load(Ordering::SeqCst), is_free);
-    helper.into_iter().for_each(|p| processors[p].poke());
+    let is_idle = |p: usize| processors[p].idle.load(Ordering::SeqCst);
+    helper(at, count, is_idle, is_free).into_iter().for_each(|p| processors[p].poke());
 }
 
 /// Lets the processor's scheduler know of a ready thread, or its queue.
@@ -55,14 +55,14 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
     // found it may be running it already. (Who gives way is not in a hurry.)
     let called = thread.called.is_set() && why != why::YIELDED;
-    let why = if called { why::CALLED } else { why };
     {
         let wait = thread.wait.lock();
-        if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
+        if (wait.life.phase(), wait.life.turn()) == (Phase::Ready, turn) {
             thread.processor.store(processor.index, Ordering::SeqCst);
             thread.shows(state::READY);
         }
     }
+    let why = if called { why::CALLED } else { why };
     let tells = || processor.told.store(true, Ordering::SeqCst);
     let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why).then(tells).is_some();
     if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
@@ -456,8 +456,7 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     } else {
         grace
     };
-    let watched = place::looks_at(here);
-    set_alarm(here, [also, watched].into_iter().flatten().min());
+    set_alarm(here, [also, place::looks_at(here)].into_iter().flatten().min());
     trace::leaves(here, thread);
     go_on(here, &mut here.local.hold())
 }
@@ -486,13 +485,12 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
 
 /// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.
 fn set_alarm(here: &Processor, also: Option<u64>) {
-    let timer = here.next_timer();
     let turn_ends = || {
         let local = here.local.hold();
         local.current.is_some().then_some(local.quantum_end)
     };
     let quantum = if here.queue.is_empty() { None } else { turn_ends() };
-    let alarm = [timer, quantum, also, log_out::looks_at()].into_iter().flatten().min();
+    let alarm = [here.next_timer(), quantum, also, log_out::looks_at()].into_iter().flatten().min();
     // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
     let early = here.office.is_taken() && matches!((here.alarm(), alarm), (Some(set), Some(wanted)) if set <= wanted);
     if !early {
