@@ -55,6 +55,7 @@ pub const CHECKS: &[Check] = &[
     ("gate_taken_back", gate_taken_back),
     ("right_taken_back", right_taken_back),
     ("pointers_are_checked_first", pointers_are_checked_first),
+    ("one_thread_passes_memory_to_many", crate::attacks::passed::one_thread_to_many),
     ("argument_section", argument_section),
     ("many_threads_one_server", many_threads),
     ("gates_are_limited", gates_are_limited),

@@ -39,6 +39,7 @@ pub fn cases() -> Vec<Case> {
                 "gate_taken_back",
                 "right_taken_back",
                 "pointers_are_checked_first",
+                "one_thread_passes_memory_to_many",
                 "argument_section",
                 "many_threads_one_server",
                 "gates_are_limited",

@@ -125,12 +125,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
-        checks(
-            "passed",
-            "check passed",
-            &["what_is_passed_is_known_until_it_changes", "one_thread_passes_memory_to_many"],
-        )
-        .matrix(),
+        checks("passed", "check passed", &["what_is_passed_is_known_until_it_changes"]).matrix(),
         checks(
             "deputies",
             "check deputies",

@@ -244,7 +244,7 @@ pub const RULES: &[Rule] = &[
             "H14",
             "who_is_in_a_window_is_so_in_the_gate_too",
             "kernel/arch/src/light.S",
-            ["    .quad 0x420000000000\n", "    .quad 0x400000000000\n"],
+            ["    .quad {first_text}\n", "    .quad {first_text} - {first_text}\n"],
             ["", "linux_calls_from_the_gate"],
         ),
     ),
