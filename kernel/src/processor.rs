@@ -72,7 +72,7 @@ pub struct Processor {
     reschedule: AtomicBool,
     pub idle: AtomicBool,
     /// Since it idles its scheduler was told of somebody who is ready.
-    pub told: AtomicBool,
+    told: AtomicBool,
     pub online: AtomicBool,
     /// User code may be running, with whatever the TLB holds.
     in_user: AtomicBool,
@@ -162,6 +162,15 @@ impl Processor {
     /// Takes that wish back; whether there was one.
     pub fn take_make_room(&self) -> bool {
         self.reschedule.swap(false, Ordering::Relaxed)
+    }
+
+    /// Tells its scheduler of a ready thread. Whether there is one.
+    pub fn tells_ready(&self, thread: &Thread, turn: u64, why: u32) -> bool {
+        // First: by the time that it is told it may have dealt with that, and rest again.
+        if self.office.is_taken() {
+            self.told.store(true, Ordering::SeqCst);
+        }
+        self.office.tell_ready(thread, turn, why)
     }
 
     /// Whether it is idle, and nobody was put into its queue since, or its scheduler told of anybody. (Asked twice: it says that it is busy before it empties the queue.)

@@ -63,8 +63,7 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
         }
     }
     let why = if called { why::CALLED } else { why };
-    let tells = || processor.told.store(true, Ordering::SeqCst);
-    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.office.tell_ready(thread, *turn, why).then(tells).is_some();
+    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.tells_ready(thread, *turn, why);
     if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
         processor.make_room();
     }

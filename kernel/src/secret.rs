@@ -35,6 +35,7 @@ pub fn touched(thread: &Thread, domain: &Domain) {
     domain.secret.store(true, Ordering::SeqCst);
     let inner = &mut *thread.inner.lock();
     inner.only_long_ways(domain);
+    inner.comes_back_by_kernel(domain.number);
     for record in inner.leads.get(&domain.number).into_iter().flatten() {
         inner.gate.forget_plain(0, *record);
     }

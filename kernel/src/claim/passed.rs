@@ -82,7 +82,7 @@ pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
     // Mostly they lie in sections in the order in which these were found.
     ranges.iter().enumerate().all(|(n, (address, len))| {
         let at = n % KEPT;
-        *len & !PASSED_FOR_WRITING == 0 || allows(at, *address, *len) || (1..KEPT).any(|next| allows((at + next) % KEPT, *address, *len))
+        *len == 0 || *len != PASSED_FOR_WRITING && allows(at, *address, *len) || (1..KEPT).any(|next| allows((at + next) % KEPT, *address, *len))
     })
 }
 
@@ -98,8 +98,9 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     // Of a call by another record: should this one be refused, it is not told the same without being noted again.
     thread.inner.lock().passed.take_if(|passed| passed.call != call);
     for (address, len) in ranges {
-        let (len, rights) = asked(*len);
-        if len > 0 && !may_be_passed(thread, &call, &[callee, &caller], (*address, len), rights)? {
+        let (asks, (len, rights)) = (*len > 0, asked(*len));
+        // To write nothing is no question: a length that looks like that is somebody's own, and too long.
+        if asks && (len == 0 || !may_be_passed(thread, &call, &[callee, &caller], (*address, len), rights)?) {
             return Ok(0);
         }
     }
@@ -128,7 +129,7 @@ fn may_be_passed(thread: &Thread, call: &Call, all: &[&Domain], (address, len): 
         let may = may_each(all, address, len, rights, &mut notes);
         match refused {
             None => return Ok(may),
-            Some((Error::Busy, section)) => uncounted = passers::make_room(&section, thread, this),
+            Some((Error::Busy, section)) => uncounted = passers::make_room(&section, thread, this)?,
             Some((why, _)) => return Err(why),
         }
     }

@@ -14,7 +14,9 @@ use alloc::vec::Vec;
 use arch::time;
 
 /// Of one section. Where more are under way at one time, it is not written down any more which.
-const CALLS_MAX: usize = 256;
+const CALLS_MAX: usize = 64;
+/// Of those that are not written down after so many it is looked for room again.
+const LOOKS_EVERY: u64 = 64;
 
 /// A thread, and how deep its call is.
 type Place = (u64, usize);
@@ -57,10 +59,13 @@ pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), u
 }
 
 /// Forgets the calls that are over; where there is none, this one is not counted, and its thread knows. Whether that is so. Call without locks.
-pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u64)) -> bool {
+///
+/// # Errors
+/// `NoMemory`.
+pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u64)) -> Result<bool, Error> {
     let calls = {
         let state = &mut *section.state.lock();
-        if state.passers.is_any {
+        if state.passers.is_any && state.passers.notes % LOOKS_EVERY != 0 {
             Vec::new()
         } else {
             // Nobody's answer of before is remembered: who passes addresses there once more has it noted once more.
@@ -68,15 +73,15 @@ pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u6
             state.passers.all()
         }
     };
-    let has_room = forget_over(section, &calls) < calls.len();
-    if !has_room {
-        let uncounted = &mut thread.inner.lock().uncounted;
-        uncounted.split_off(&depth);
-        uncounted.insert(depth, record);
+    if forget_over(section, &calls) < calls.len() {
+        return Ok(false);
     }
-    let passers = &mut section.state.lock().passers;
-    passers.is_any |= !has_room;
-    !has_room
+    spare_heap_for(&thread.task)?;
+    let uncounted = &mut thread.inner.lock().uncounted;
+    uncounted.split_off(&depth);
+    uncounted.insert(depth, record);
+    section.state.lock().passers.is_any = true;
+    Ok(true)
 }
 
 impl Passers {

@@ -302,8 +302,8 @@ pub fn may(address: u64, len: u64, rights: Rights, who: Who) -> bool {
 /// this is for what it finds there itself, and for plain words (pitfalls, H10).
 #[must_use]
 pub fn passed(address: u64, len: u64, written: bool) -> bool {
-    let len = len | if written { PASSED_FOR_WRITING } else { 0 };
-    stub::may_pass(&Trap, address, len, 0, 0, 0, 0) == Ok(1)
+    let asked = len | if written { PASSED_FOR_WRITING } else { 0 };
+    len & PASSED_FOR_WRITING == 0 && stub::may_pass(&Trap, address, asked, 0, 0, 0, 0) == Ok(1)
 }
 
 /// Why this program may not do `rights` at `address`: for want of a right, or because nothing there can be.

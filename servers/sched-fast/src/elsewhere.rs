@@ -20,8 +20,14 @@ impl Level {
         }
     }
 
-    /// Work waits elsewhere, and this processor has something to run: somebody else may have it.
-    pub(super) fn tell_others(&mut self) {
+    /// This processor has something to run: what it was told of elsewhere somebody else may have.
+    pub(super) fn passes_on(&mut self) {
+        if self.looks {
+            self.tell_others();
+        }
+    }
+
+    fn tell_others(&mut self) {
         self.looks = false;
         if let Some(helper) = self.order.helper_of_others(self.processors) {
             let _ = sched::look(helper as u64);
@@ -34,7 +40,7 @@ impl Level {
 
     /// Work that waits elsewhere: who names it first has it.
     pub(super) fn steal(&mut self, seat: &mut Seat) -> Result<(), Error> {
-        let (mut any, mut again) = (false, false);
+        let (mut any, mut has_told) = (false, false);
         // First it says so, then it looks; who has more than it runs first queues that, then reads who rests.
         self.order.rests(true);
         // Nobody loses a turn by it where turns go by weights: it goes home for the next one.
@@ -53,7 +59,9 @@ impl Level {
                 self.running = first.thread;
                 self.quanta.taken(first.thread, Position::default());
                 let level = self.board.priorities().of(first.thread);
-                self.tell_others();
+                if !core::mem::replace(&mut has_told, true) {
+                    self.tell_others();
+                }
                 let quantum = Limit::Ns(self.quanta.begin(first.thread, level, time::now_ns()));
                 match self.name(seat, first, 0, quantum) {
                     Err(Error::Busy) => {
@@ -63,15 +71,19 @@ impl Level {
                         return Ok(());
                     }
                     answer if had(answer)? => return Ok(()),
-                    // Who was queued meanwhile where it has looked already has roused nobody here.
-                    _ => again = true,
+                    _ => {
+                        // One that was put aside may only not be to be had yet.
+                        if first.turn == 0 {
+                            queue.leave(&offer);
+                        }
+                        // Who is queued meanwhile where it has looked already rouses nobody here: it looks again soon.
+                        any = true;
+                        self.order.rests(true);
+                    }
                 }
             }
         }
         self.running = 0;
-        if again {
-            return Ok(());
-        }
         match seat.next(0, 0, if any { LOOK } else { Limit::Never }) {
             Err(Error::Busy) => Ok(()),
             answer => answer,

@@ -343,6 +343,7 @@ impl Level {
             None
         };
         if let Some(high) = high {
+            self.passes_on();
             self.running = high.thread;
             // Whatever interrupts it, its time goes on.
             let limit = if self.thinks { Limit::Same } else { Limit::Ns(THINK_MS * NS_PER_MS) };
@@ -368,6 +369,7 @@ impl Level {
         let lent =
             self.loans.take(self.queue).filter(|lent| lent.waiter == self.running && self.may_have(lent.to.thread));
         if let Some(lent) = lent {
+            self.passes_on();
             self.loans.begin(Some(lent));
             // It is the waiter's quantum that runs, and what the waiter has agreed on.
             let began = self.order.begin(lent.waiter, 0);
@@ -389,6 +391,7 @@ impl Level {
             // Who goes on although he was to begin would have no limit of time.
             let running = self.running;
             if let Some(called) = self.called.take(self.queue, running, self.gave) {
+                self.passes_on();
                 self.running = called.thread;
                 self.quanta.taken(called.thread, Position::default());
                 let level = self.board.priorities().of(called.thread);
@@ -415,9 +418,7 @@ impl Level {
             if let Some(helper) = self.order.helper() {
                 let _ = sched::look(helper as u64);
             }
-            if self.looks {
-                self.tell_others();
-            }
+            self.passes_on();
             let limit = if first.thread == self.running {
                 self.quanta.goes_on(first.thread, position.level);
                 Limit::Same

@@ -14,6 +14,8 @@ const QUANTUM_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 2_000_000;
 /// Turns that are looked at in another processor's queue, which others may claim just then.
 const TRIES: usize = 4;
+/// How many of them are named one after the other.
+const TRIES_MAX: usize = 64;
 /// Quanta that a thread may wait before it gets a turn at the highest level.
 const PATIENCE: u64 = 8;
 
@@ -58,6 +60,8 @@ struct Policy {
     quanta: Quanta,
     /// Work may wait elsewhere: this processor was told, or has taken some.
     looks: bool,
+    /// How many turns from elsewhere it still names before it rests for a moment: most may be past.
+    tries: usize,
 }
 
 impl Policy {
@@ -77,6 +81,7 @@ impl Policy {
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
             looks: false,
+            tries: TRIES_MAX,
         }
     }
 
@@ -155,6 +160,7 @@ impl Policy {
                 }
             }
             event::TICK => {
+                self.tries = TRIES_MAX;
                 (self.ended, self.running) = (true, 0);
                 self.quanta.end(a);
                 queue.tick();
@@ -221,6 +227,7 @@ impl Policy {
             return Chosen { thread, turn, ns };
         }
         if let Some((Ready { thread, turn }, position)) = self.own.queue(self.processor).pop() {
+            self.tries = TRIES_MAX;
             let ns = if thread == self.running { 0 } else { self.begin(thread, position.level) };
             self.quanta.taken(thread, position);
             self.running = thread;
@@ -233,9 +240,11 @@ impl Policy {
             let queue = self.own.queue(other);
             any |= !queue.is_empty();
             // Each turn is named once: if it was not to be had, somebody else has taken it, or it is announced here.
-            if let Some(offer) =
-                queue.first_of::<TRIES>(|_| true).into_iter().flatten().find(|offer| queue.claim(offer))
+            let mut offers = queue.first_of::<TRIES>(|_| true).into_iter().flatten();
+            if self.tries > 0
+                && let Some(offer) = offers.find(|offer| queue.claim(offer))
             {
+                self.tries -= 1;
                 let ready = offer.ready;
                 self.running = ready.thread;
                 self.order().rests(false);
@@ -243,7 +252,7 @@ impl Policy {
                 return Chosen { thread: ready.thread, turn: ready.turn, ns: QUANTUM_NS };
             }
         }
-        self.running = 0;
+        (self.running, self.tries) = (0, TRIES_MAX);
         Chosen { thread: 0, turn: 0, ns: if any { LOOK_NS } else { u64::MAX } }
     }
 }

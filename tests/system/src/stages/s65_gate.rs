@@ -153,6 +153,7 @@ pub fn cases() -> Vec<Case> {
                 "secret_sections_are_in_no_shared_view",
                 "a_clone_of_a_secret_is_one",
                 "branches_are_forgotten_around_secrets",
+                "a_secret_first_touched_in_a_callback",
             ],
         )
         .matrix(),

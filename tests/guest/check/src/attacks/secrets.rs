@@ -21,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     ("secret_sections_are_in_no_shared_view", shared_with_nobody),
     ("a_clone_of_a_secret_is_one", cloned),
     ("branches_are_forgotten_around_secrets", forgotten),
+    ("a_secret_first_touched_in_a_callback", touched_in_a_callback),
 ];
 
 const CALLS: u64 = 500;
@@ -135,4 +136,29 @@ fn forgotten() -> Outcome {
     holds!(times >= 30, "waiting there: {times} times in 10 calls");
     secret.end()?;
     open.end()
+}
+
+/// Calls are under way already out of the program that touches its first secret: who comes back from them comes from somebody else's branches, too.
+fn touched_in_a_callback() -> Outcome {
+    const ROUNDS: u64 = 5;
+    let mut times = 0;
+    for _ in 0..ROUNDS {
+        let (open, secret) = (Peer::start()?, Peer::start()?);
+        let on = secret.call(peer_op::BIND, &[open.gate]).map_err(doing("binding"))?;
+        let back = open.call(peer_op::BIND, &[secret.gate]).map_err(doing("binding back"))?;
+        // By the ways that are the shortest where there is no secret.
+        for _ in 0..CALLS {
+            let call = secret.call(peer_op::CALL_BOUND, &[on, peer_op::CALL_BOUND, back, peer_op::ADD, 1]);
+            same!(call.is_ok(), true, "a callback");
+        }
+        let before = barriers();
+        let count = [on, peer_op::CALL_BOUND, back, super::op::COUNT_IN_SECRET];
+        same!(secret.call(peer_op::CALL_BOUND, &count), Ok(1), "what is counted there");
+        times += barriers() - before;
+        secret.end()?;
+        open.end()?;
+    }
+    // Out of the callback, into the program, and out of it.
+    holds!(times >= 3 * ROUNDS, "{times} times in {ROUNDS} calls");
+    Ok(())
 }

@@ -142,7 +142,7 @@ pub fn a_file_that_may_not_be_read() -> Outcome {
     same!(run(info.section, info.len), Err(Error::BadProgram), "one that may be read");
     files::set_mode(PATH, 0).map_err(doing("set_mode"))?;
     holds!(!section::may(info.section, 1, Rights::READ, section::Who::Own), "it may be read");
-    for len in [info.len, 1, 0] {
+    for len in [info.len, 1, 0, 1 << 63, 1 << 63 | 1, u64::MAX] {
         same!(run(info.section, len), Err(Error::Denied), "one that may not be read, of {len} bytes");
     }
     same!(run(0, 0), Err(Error::BadProgram), "an empty file");
