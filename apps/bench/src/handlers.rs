@@ -4,6 +4,7 @@
 use crate::bars::{bar, bound};
 use crate::report::{Longest, Report};
 use crate::short;
+use crate::system;
 use crate::worst;
 use alloc::format;
 use alloc::string::String;
@@ -96,6 +97,7 @@ fn everything() -> Done {
     sleepers()?;
     programs()?;
     faults()?;
+    system::calls()?;
     worst::calls()
 }
 

@@ -33,6 +33,7 @@ mod side_by_side;
 mod sizes;
 mod spawn;
 mod stand;
+mod system;
 mod worst;
 
 use alloc::string::String;
