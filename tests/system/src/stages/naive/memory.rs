@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
         "H10",
         "calls_that_are_not_counted_are_known",
         "kernel/src/section/passers.rs",
-        ["        uncounted.insert(depth, record);\n", "        let _ = record;\n"],
+        ["    uncounted.insert(depth, record);\n", "    let _ = record;\n"],
         ["addresses", "addresses_passed_with_many_calls"],
     ),
     rule(
