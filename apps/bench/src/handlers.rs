@@ -423,7 +423,6 @@ fn faults() -> Done {
 /// Why a call is measured only as it is refused.
 const FOR_SYSTEM: &str = "only refused: the system's alone";
 const SHORTLY: &str = "only refused: see ping-pong by question";
-const FOR_DRIVERS: &str = "only refused: needs a device";
 
 /// A call, and why.
 type Refused = (&'static str, &'static str);
@@ -431,25 +430,9 @@ type Refused = (&'static str, &'static str);
 const REFUSED: &[Refused] = &[
     ("trace_set", FOR_SYSTEM),
     ("post_answer", SHORTLY),
-    ("task_wait", FOR_SYSTEM),
-    ("task_ended", FOR_SYSTEM),
-    ("task_forget", FOR_SYSTEM),
     ("ends_post", FOR_SYSTEM),
-    ("task_limit", FOR_SYSTEM),
-    ("clock_post", FOR_SYSTEM),
-    ("clock_alarm", FOR_SYSTEM),
-    ("scheduler_set", FOR_SYSTEM),
-    ("thread_next", FOR_SYSTEM),
-    ("text_place", FOR_SYSTEM),
-    ("memory_post", FOR_SYSTEM),
     ("log_write", FOR_SYSTEM),
     ("power_off", FOR_SYSTEM),
-    ("irq_route", FOR_SYSTEM),
-    ("port_read", FOR_DRIVERS),
-    ("port_write", FOR_DRIVERS),
-    ("port_write_bytes", FOR_DRIVERS),
-    ("irq_post", FOR_DRIVERS),
-    ("irq_bind", FOR_DRIVERS),
 ];
 
 /// Each call that nobody has made yet, with nothing: it is refused, which is a handler's run, too. Which were, and why; no others than are said above.
