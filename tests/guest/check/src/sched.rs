@@ -40,6 +40,7 @@ pub const CHECKS: &[Check] = &[
     ("nobody_starves", nobody_starves),
     ("work_is_shared", work_is_shared),
     ("a_burst_is_shared", burst::is_shared),
+    ("past_turns_are_no_burden", burst::past_turns),
     ("busy_processors_share", busy_processors_share),
     ("replaced_under_load", replaced_under_load),
 ];

@@ -135,6 +135,11 @@ pub fn cases() -> Vec<Case> {
             .timeout(900)
             .icount(),
         sh("bursts_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(4).timeout(300).icount(),
+        sh("past_turns_by_the_clock", "check sched past_turns_are_no_burden")
+            .out_has(&["ok past_turns_are_no_burden"])
+            .cpus(3)
+            .timeout(300)
+            .icount(),
         sh("bursts_on_eight_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(8).timeout(300).icount(),
         checks("victims_by_the_clock", "check bad_scheds", &["who_is_ready_goes_on_within_10_ms"]).cpus(1).timeout(900).icount(),
         checks("high_levels_by_the_clock", "check bad_scheds", &["given_up_within_10_ms"]).cpus(2).timeout(900).icount(),

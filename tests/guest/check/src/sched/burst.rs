@@ -1,12 +1,12 @@
 //! Many threads become ready at once, by one who goes on: idle processors have them before that one's turn is over.
 
 use super::{leak, with};
-use crate::holds;
 use crate::report::{Outcome, doing};
+use crate::{holds, same};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use musubi::rt::{sched, task, thread, time};
+use musubi::rt::{Mutex, sched, task, thread, time};
 
 /// Far less than a turn takes.
 const LIMIT_NS: u64 = 2_000_000;
@@ -74,4 +74,58 @@ fn burst(name: &str) -> Outcome {
         one.thread.join().map_err(doing("join"))?;
     }
     outcome
+}
+
+/// So long others compute, and so long it is looked at what comes then.
+const BUSY_NS: u64 = 300_000_000;
+const LOOKED_AT_NS: u64 = 200_000_000;
+
+/// One who holds a lock gives way over and over, and goes on each time on the turn of one who waits for it, and has a higher priority. What was its
+/// turn before stays in the queue: thousands of them. The processors that become idle then look for work among those, and none takes so long that it is put out.
+pub fn past_turns() -> Outcome {
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    for name in ["ageing", "initial"] {
+        with(name, || among_past_turns(name))?;
+    }
+    Ok(())
+}
+
+fn among_past_turns(name: &str) -> Outcome {
+    let stop: &'static AtomicBool = leak(AtomicBool::new(false));
+    let lock: &'static Mutex<u64> = leak(Mutex::new(0));
+    let held: &'static AtomicBool = leak(AtomicBool::new(false));
+    let holds = move || {
+        let mut times = lock.lock();
+        held.store(true, Ordering::SeqCst);
+        while !stop.load(Ordering::Relaxed) {
+            *times += 1;
+            thread::yield_now();
+        }
+    };
+    let until = time::now_ns() + BUSY_NS;
+    let computes = move || while time::now_ns() < until {};
+    let mut all = Vec::new();
+    for _ in 1..task::processors().count() {
+        all.push(thread::spawn(computes, 0).map_err(doing("thread"))?);
+    }
+    let holder = thread::spawn(holds, 0).map_err(doing("thread"))?;
+    sched::set_priority(holder.number(), 24).map_err(doing("priority"))?;
+    while !held.load(Ordering::SeqCst) {
+        time::sleep_ns(1_000_000);
+    }
+    let waiter = thread::spawn(move || drop(lock.lock()), 0).map_err(doing("thread"))?;
+    sched::set_priority(waiter.number(), 8).map_err(doing("priority"))?;
+    let out = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
+    let before = out();
+    time::sleep_ns(BUSY_NS + LOOKED_AT_NS);
+    let after = out();
+    stop.store(true, Ordering::Relaxed);
+    all.extend([holder, waiter]);
+    for one in all {
+        one.join().map_err(doing("join"))?;
+    }
+    let times = *lock.lock();
+    holds!(times > 4096, "{name}: only {times} turns are past");
+    same!(after, before, "{name}: seats that were lost, with {times} turns that are past");
+    Ok(())
 }
