@@ -10,7 +10,7 @@ pub use personality::enter_personality;
 use crate::aside;
 use crate::claim;
 use crate::domain::Domain;
-use crate::gate::{Binding, Found};
+use crate::gate::{Binding, Found, is_open};
 use crate::keyed;
 use crate::mbcf::signal::{self, Begun};
 use crate::pager::{self, Served};
@@ -263,6 +263,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         return Ok(());
     }
     text.check(&caller, Rights::CALL)?;
+    is_open(&block, &caller)?;
     let record = connect_plain(thread, inner, &text, block, generation).map_err(|error| or_again(inner, error));
     let entered = record.and_then(|record| {
         let arrival = Arrival {

@@ -3,6 +3,7 @@
 
 pub mod lent;
 
+use crate::call;
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;
 use crate::section::{New, Section};
@@ -94,6 +95,11 @@ pub fn find_gate(address: u64) -> Option<Found> {
     Some((text, block, index))
 }
 
+/// Refuses who may not come in at the block, whatever the text's list says.
+pub fn is_open(block: &Block, caller: &Domain) -> Result<(), Error> {
+    if block.flags & flag::SYSTEM == 0 { Ok(()) } else { call::system_only(caller) }
+}
+
 /// `gate_create`.
 pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) -> Result<u64, Error> {
     let text = &domain.text;
@@ -101,7 +107,7 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
     if !(text.base..text.base + len).contains(&entry) || domain.in_window {
         return Err(Error::BadAddress);
     }
-    if gates == 0 || gates > GATES_MAX || flags & !flag::CALLER_STACK != 0 {
+    if gates == 0 || gates > GATES_MAX || flags & !(flag::CALLER_STACK | flag::SYSTEM) != 0 {
         return Err(Error::BadArgument);
     }
     spare_heap_for(&text.owner())?;
@@ -130,6 +136,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         return Err(Error::NotSupported);
     }
     target.check(domain, Rights::CALL)?;
+    is_open(&block, domain)?;
     let text = &domain.text;
     let callee = thread.domain_of(&target);
     let (why, page) = why_by_kernel(domain, &target, callee.as_deref(), flags);

@@ -92,8 +92,8 @@ pub struct Inner {
     pub last: Option<Last>,
     /// Of the plain call that last asked about pointers.
     pub passed: Option<Passed>,
-    /// The records of its calls with which addresses were passed in sections that could not count them (section/passers.rs), by depth.
-    pub uncounted: BTreeMap<usize, u64>,
+    /// Its calls with which addresses were passed in sections that could not count them (section/passers.rs), by depth: the record, and how many there were before.
+    pub uncounted: BTreeMap<usize, (u64, u64)>,
     /// Which pager was last asked for it.
     pub asked: Option<Box<Asked>>,
 }

@@ -12,11 +12,16 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::time;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one section. Where more are under way at one time, it is not written down any more which.
 const CALLS_MAX: usize = 64;
 /// Of those that are not written down after so many it is looked for room again.
 const LOOKS_EVERY: u64 = 64;
+
+/// How often a call was not counted.
+static UNCOUNTED: AtomicU64 = AtomicU64::new(0);
 
 /// A thread, and how deep its call is.
 type Place = (u64, usize);
@@ -35,6 +40,10 @@ pub struct Passers {
     notes: u64,
     /// There were too many: it may be any call as well whose thread knows that it was not counted ([`Inner::uncounted`]).
     is_any: bool,
+    /// How many were not since it was last looked for room.
+    skipped: u64,
+    /// The section has ended: none of those that were not counted since has anything to do with it.
+    ended: Option<u64>,
     looks: u32,
 }
 
@@ -65,9 +74,12 @@ pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), u
 pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u64)) -> Result<bool, Error> {
     let calls = {
         let state = &mut *section.state.lock();
-        if state.passers.is_any && state.passers.notes % LOOKS_EVERY != 0 {
+        let passers = &mut state.passers;
+        passers.skipped += 1;
+        if passers.is_any && passers.skipped < LOOKS_EVERY {
             Vec::new()
         } else {
+            passers.skipped = 0;
             // Nobody's answer of before is remembered: who passes addresses there once more has it noted once more.
             state.acl.changed();
             state.passers.all()
@@ -79,7 +91,7 @@ pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u6
     spare_heap_for(&thread.task)?;
     let uncounted = &mut thread.inner.lock().uncounted;
     uncounted.split_off(&depth);
-    uncounted.insert(depth, record);
+    uncounted.insert(depth, (record, UNCOUNTED.fetch_add(1, Ordering::SeqCst)));
     section.state.lock().passers.is_any = true;
     Ok(true)
 }
@@ -119,14 +131,12 @@ impl Inner {
 /// The section is empty, and nobody finds it. Its addresses are free, or will be when none of those calls is under way any more. Its owner pays for them so long.
 /// Call without locks.
 pub fn let_go(section: &Section, owner: &Arc<Task>) {
-    if section.state.lock().passers.is_any && spare_heap_for(owner).is_ok() {
-        count_them(section);
-    }
-    let (calls, is_any) = {
-        let passers = &section.state.lock().passers;
-        (passers.all(), passers.is_any)
+    let (calls, ended) = {
+        let passers = &mut section.state.lock().passers;
+        let ended = passers.is_any.then(|| *passers.ended.get_or_insert_with(|| UNCOUNTED.load(Ordering::SeqCst)));
+        (passers.all(), ended)
     };
-    let is_needed = forget_over(section, &calls) > 0 || is_any;
+    let is_needed = forget_over(section, &calls) > 0 || ended.is_some_and(is_any_uncounted);
     match is_needed.then(|| machine().sections.find(section.base)).flatten() {
         Some(section) => {
             let looks = {
@@ -140,15 +150,13 @@ pub fn let_go(section: &Section, owner: &Arc<Task>) {
     }
 }
 
-/// Calls that were not counted may have been passed something there. None will be: it has ended.
-fn count_them(section: &Section) {
-    let mut all = BTreeMap::new();
-    sched::in_stretches(machine().threads.all(), |thread| {
+/// Whether a call is under way that was not counted before then. It may have been passed anything that could not count it.
+fn is_any_uncounted(before: u64) -> bool {
+    let any = Cell::new(false);
+    let threads = machine().threads.all().into_iter().take_while(|_| !any.get());
+    sched::in_stretches(threads, |thread| {
         let inner = thread.inner.lock();
-        let under_way = inner.uncounted.iter().filter(|(depth, record)| inner.is_in_call(**depth, **record));
-        all.extend(under_way.map(|(depth, record)| ((thread.number, *depth), Call { record: *record, stamp: 0 })));
+        any.set(inner.uncounted.iter().any(|(depth, (record, stamp))| *stamp < before && inner.is_in_call(*depth, *record)));
     });
-    let passers = &mut section.state.lock().passers;
-    passers.calls.append(&mut all);
-    passers.is_any = false;
+    any.get()
 }

@@ -328,6 +328,7 @@ fn server(interface: &Interface) -> TokenStream {
     let count = interface.methods.len() as u64;
     let arms = interface.methods.iter().enumerate().map(|(i, m)| arm(i as u64, m));
     let serve_by = format_ident!("{serve}_by");
+    let serve_system = format_ident!("{serve}_system");
     let identity = identity(interface);
     let skeleton = format_ident!("{name}Skeleton");
     let docs = format!(
@@ -341,6 +342,15 @@ fn server(interface: &Interface) -> TokenStream {
         /// As `rt::Gates::export`.
         #vis fn #serve<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
             ::rt::Gates::export(#skeleton(server), #count)
+        }
+
+        /// The same for the kernel and the system's programs only (`abi::gate::flag::SYSTEM`), whomever the text's list lets call.
+        ///
+        /// # Errors
+        /// As `rt::Gates::export`.
+        #[allow(dead_code)]
+        #vis fn #serve_system<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
+            ::rt::Gates::export_with(#skeleton(server), #count, ::rt::abi::gate::flag::SYSTEM)
         }
 
         /// The same, by further ways, too: threads of the server's serve callers who want that. See `rt::Gates::export_by`.

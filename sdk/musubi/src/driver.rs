@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use interfaces::interrupt::{Interrupt, interrupt_serve};
+use interfaces::interrupt::{Interrupt, interrupt_serve_system};
 use rt::abi::rights::{ANY_TEXT, principal};
 use rt::abi::task::USER_SYSTEM;
 use rt::gate::ANYBODY;
@@ -172,8 +172,8 @@ impl Driver {
         let [gate, bound, called, woken] = [const { AtomicU64::new(0) }; 4];
         let driver: &'static Driver =
             Box::leak(Box::new(Driver { ports, first, turn: Turn(AtomicU64::new(0)), gate, bound, called, woken }));
-        let gates = interrupt_serve(driver)?;
-        // Schedulers are the system's.
+        // Schedulers are the system's. (The text's list may let anybody call its other gates.)
+        let gates = interrupt_serve_system(driver)?;
         gates.admit(&AclEntry { principal: principal::USER, id: USER_SYSTEM, text: ANY_TEXT, ..ANYBODY })?;
         driver.gate.store(gates.address(), Ordering::Relaxed);
         driver.hear(true)?;

@@ -4,27 +4,41 @@
 use abi::rights::principal;
 use abi::{AclEntry, Error, Rights};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{Skeleton, Values};
 use crate::sync::Once;
 use crate::{Bound, Caller, Gates};
 
 static BOUND: Once<Bound> = Once::new();
+/// What a job is sealed with. Others may have this program itself call its own gates, where they say what it calls: they do not know this.
+static SECRET: Once<u64> = Once::new();
+
+fn secret() -> u64 {
+    let drawn = || {
+        let mut bytes = [0; 8];
+        crate::random::fill(&mut bytes);
+        Ok::<u64, Error>(u64::from_le_bytes(bytes))
+    };
+    SECRET.get_or_try(drawn).copied().unwrap_or_default()
+}
 
 struct Guard;
 
 impl Skeleton for Guard {
     fn dispatch(&self, caller: &Caller, _: u64, words: &[u64; 6]) -> Values {
-        // Others may call this text's gates, too; what they say is no address to go to.
-        if caller.text != crate::start().text() || words[0] == 0 {
+        let at = words[0];
+        if caller.text != crate::start().text() || at == 0 || !at.is_multiple_of(align_of::<Head>() as u64) {
             return Values::of(Err(Error::Denied));
         }
-        // SAFETY: this text has called, and the only place where it does so is `run`, which gives a function and what that
-        // expects, borrowed until the call has returned.
-        unsafe {
-            let enter: unsafe fn(*mut ()) = core::mem::transmute(words[0] as usize);
-            enter(words[1] as *mut ());
+        // SAFETY: a word is read, whatever lies there: if nothing does, this call ends. What has the seal is a head that `run` has made, in a call that
+        // is under way; the seal goes with the first one who comes.
+        let head = unsafe { &*(at as *const Head) };
+        if head.seal.compare_exchange(at ^ secret(), 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Values::of(Err(Error::Denied));
         }
+        // SAFETY: it stands at the beginning of the job that `run` has made it for, borrowed until the call has returned.
+        unsafe { (head.enter)(at as *mut ()) };
         Values(0, 0)
     }
 }
@@ -48,8 +62,17 @@ fn bind() -> Result<Bound, Error> {
     Bound::bind_as(gates.address(), 0, abi::gate::grade::EPC_S)
 }
 
+/// What a job begins with.
+#[repr(C)]
+struct Head {
+    seal: AtomicU64,
+    enter: unsafe fn(*mut ()),
+}
+
 /// A body and the room for its value.
+#[repr(C)]
 struct Job<F, T> {
+    head: Head,
     body: MaybeUninit<F>,
     value: MaybeUninit<T>,
 }
@@ -71,10 +94,16 @@ unsafe fn enter<F: FnOnce() -> T, T>(job: *mut ()) {
 /// `Faulted`; `NoMemory`, also where there is none for a page that it stores to; what the kernel answers to the call.
 pub fn run<F: FnOnce() -> T, T>(body: F) -> Result<T, Error> {
     let bound = BOUND.get_or_try(bind)?;
-    let mut job = Job { body: MaybeUninit::new(body), value: MaybeUninit::<T>::uninit() };
-    let words = [enter::<F, T> as *const () as u64, core::ptr::from_mut(&mut job) as u64, 0, 0, 0, 0];
+    let head = Head { seal: AtomicU64::new(0), enter: enter::<F, T> };
+    let mut job = Job { head, body: MaybeUninit::new(body), value: MaybeUninit::<T>::uninit() };
+    let at = core::ptr::from_mut(&mut job) as u64;
+    // SAFETY: nobody else has it yet.
+    unsafe { (*(at as *const Head)).seal.store(at ^ secret(), Ordering::SeqCst) };
     // A call that is not made leaves the body undropped: leaking is safe.
-    crate::bound::result_of(bound.call(0, words)?)?;
+    let made = bound.call(0, [at, 0, 0, 0, 0, 0]);
+    // SAFETY: the job is still there, and nobody uses it any more.
+    unsafe { (*(at as *const Head)).seal.store(0, Ordering::SeqCst) };
+    crate::bound::result_of(made?)?;
     // SAFETY: the call has gone well, so `enter` has come to its end and has written the value.
     Ok(unsafe { job.value.assume_init() })
 }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use rt::abi::calls::stub;
 pub use rt::abi::frame::{Frame, reason};
+use rt::abi::gate::flag;
 use rt::{Error, Trap};
 
 use crate::Section;
@@ -26,14 +27,14 @@ pub trait Personality: Sync {
 /// What a cookie points to.
 struct Handler(&'static dyn Personality);
 
-/// Exports a gate for upcalls. Value: its address.
+/// Exports a gate for upcalls, at which nobody comes in but the kernel: what it says is believed. Value: its address.
 ///
 /// # Errors
 /// What the kernel answers.
 pub fn export(personality: &'static dyn Personality) -> Result<u64, Error> {
     // Never freed: a call may be under way for as long as the program lives.
     let cookie = core::ptr::from_ref(&*Box::leak(Box::new(Handler(personality)))) as u64;
-    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, cookie, 0)
+    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, cookie, flag::SYSTEM)
 }
 
 /// Makes `gate` the personality of a task without threads; `text` is what all code in its window counts as.

@@ -90,7 +90,13 @@ impl Images {
 }
 
 fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
-    let bytes = machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?;
+    // A fault on what somebody has taken away would end this call with everything that it has made left behind.
+    let copied =
+        if file.fixed { None } else { Some(machine.copied(file.address, file.len).ok_or(Refusal::NotReadable)?) };
+    let bytes = match &copied {
+        Some(copied) => copied.as_slice(),
+        None => machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?,
+    };
     let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
     let mut image = Image {
         file: Some((file.address, file.len)).filter(|_| file.fixed),

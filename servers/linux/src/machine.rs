@@ -97,6 +97,11 @@ pub trait Machine: Sync {
     /// What lies at an address of the single space, such as a file, if this server may read it.
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;
 
+    /// A copy of that: of what may be changed or taken away meanwhile.
+    fn copied(&self, from: u64, len: u64) -> Option<Vec<u8>> {
+        self.view(from, len).map(<[u8]>::to_vec)
+    }
+
     /// What an absolute path leads to, among the files of the system; for the person whose thread calls, as all that follows.
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error>;
     /// Opens a file, as `musubi::interfaces::files::how` says. Value: its number, which is closed when the program ends at the latest.

@@ -192,6 +192,10 @@ impl Machine for Musubi {
         rt::section::view(from, len)
     }
 
+    fn copied(&self, from: u64, len: u64) -> Option<Vec<u8>> {
+        rt::fault::copy_in(rt::section::view(from, len)?).ok()
+    }
+
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error> {
         files::find(path).map(|info| entry(&info))
     }

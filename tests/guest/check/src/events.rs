@@ -141,7 +141,10 @@ fn went_to(record: &Record, processor: usize) -> Result<Vec<u64>, String> {
         let from = levels.get(&event.a).copied();
         let switch = (from, to);
         let good = match switch {
-            (Some(Level::Fast), Level::Other) => before.is_none_or(|before| before == (Some(Level::High), Level::Fast)),
+            // Who ran when the trace began is not known.
+            (Some(Level::Fast), Level::Other) => before.is_none_or(|(from, to): (Option<Level>, Level)| {
+                from.is_none_or(|from| from == Level::High) && to == Level::Fast
+            }),
             (Some(Level::High), to) => to == Level::Fast,
             (Some(Level::Other), to) => to == Level::Fast,
             (Some(Level::Fast), Level::Fast) => false,

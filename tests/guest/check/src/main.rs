@@ -138,6 +138,7 @@ const GROUPS: &[Group] = &[
     Group { name: "loans", checks: attacks::loans::CHECKS },
     Group { name: "addresses", checks: attacks::addresses::CHECKS },
     Group { name: "passed", checks: attacks::passed::CHECKS },
+    Group { name: "upcalls", checks: attacks::upcalls::CHECKS },
     Group { name: "deputies", checks: attacks::deputies::CHECKS },
     Group { name: "strangers", checks: attacks::strangers::CHECKS },
     Group { name: "system_deputies", checks: attacks::deputies::OF_THE_SYSTEM },

@@ -21,6 +21,7 @@ mod stopped;
 pub mod strangers;
 pub mod sweep;
 mod told;
+pub mod upcalls;
 
 use crate::peer::Peer;
 use crate::report::{NO_KEYS, Outcome, doing, skipped};

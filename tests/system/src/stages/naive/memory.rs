@@ -81,6 +81,20 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "H10",
+        "only_the_system_comes_in_there",
+        "kernel/src/gate.rs",
+        ["{ call::system_only(caller) }", "{ _ = call::system_only(caller); Ok(()) }"],
+        ["upcalls", "gates_for_the_kernel_alone"],
+    ),
+    rule(
+        "H10",
+        "a_guard_knows_its_jobs",
+        "sdk/rt/src/guard.rs",
+        ["        if head.seal.compare_exchange(", "        if false && head.seal.compare_exchange("],
+        ["upcalls", "what_a_guard_calls_is_its_own"],
+    ),
+    rule(
+        "H10",
         "an_answer_goes_with_its_note",
         "kernel/src/claim/passed.rs",
         ["take_if(|passed| passed.call != call)", "take_if(|passed| false && passed.call != call)"],
@@ -90,7 +104,10 @@ pub const RULES: &[Rule] = &[
         "H10",
         "calls_that_are_not_counted_are_known",
         "kernel/src/section/passers.rs",
-        ["    uncounted.insert(depth, record);\n", "    let _ = record;\n"],
+        [
+            "    uncounted.insert(depth, (record, UNCOUNTED.fetch_add(1, Ordering::SeqCst)));\n",
+            "    let _ = (record, &uncounted);\n",
+        ],
         ["addresses", "addresses_passed_with_many_calls"],
     ),
     rule(
