@@ -133,6 +133,8 @@ pub mod flag {
     /// `gate_create`: only the kernel and texts of the system's user come in, whomever the text's list lets call: for what is called up
     /// with words that are believed, in a text that others may call at other gates.
     pub const SYSTEM: u64 = 4;
+    /// What `gate_create` knows.
+    pub const OF_GATES: u64 = CALLER_STACK | SYSTEM;
 }
 
 /// What `gate_bind` writes.

@@ -107,7 +107,7 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
     if !(text.base..text.base + len).contains(&entry) || domain.in_window {
         return Err(Error::BadAddress);
     }
-    if gates == 0 || gates > GATES_MAX || flags & !(flag::CALLER_STACK | flag::SYSTEM) != 0 {
+    if gates == 0 || gates > GATES_MAX || flags & !flag::OF_GATES != 0 {
         return Err(Error::BadArgument);
     }
     spare_heap_for(&text.owner())?;

@@ -38,7 +38,7 @@ impl GateTable {
     /// # Errors
     /// `BadArgument`: no gates, or an unknown flag. `TooBig`: there is no room for so many gates side by side.
     pub fn create(&mut self, block: Block) -> Result<u64, Error> {
-        if block.count == 0 || block.flags & !flag::CALLER_STACK != 0 {
+        if block.count == 0 || block.flags & !flag::OF_GATES != 0 {
             return Err(Error::BadArgument);
         }
         let first = self.room(self.cursor, block.count).or_else(|| self.room(0, block.count)).ok_or(Error::TooBig)?;

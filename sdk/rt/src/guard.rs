@@ -11,6 +11,8 @@ use crate::sync::Once;
 use crate::{Bound, Caller, Gates};
 
 static BOUND: Once<Bound> = Once::new();
+/// Where its gate lies.
+static GATE: AtomicU64 = AtomicU64::new(0);
 /// What a job is sealed with. Others may have this program itself call its own gates, where they say what it calls: they do not know this.
 static SECRET: Once<u64> = Once::new();
 
@@ -51,9 +53,16 @@ pub fn prepare() -> Result<(), Error> {
     BOUND.get_or_try(bind).map(drop)
 }
 
+/// Where its gate lies; 0: there is none yet. Who calls there is refused.
+#[must_use]
+pub fn gate() -> u64 {
+    GATE.load(Ordering::SeqCst)
+}
+
 fn bind() -> Result<Bound, Error> {
     let text = crate::start().text();
     let gates = Gates::export(Guard, 1)?;
+    GATE.store(gates.address(), Ordering::SeqCst);
     // On whatever thread, as the text's other rights on itself: an entry of these words replaces theirs.
     let own = AclEntry { principal: principal::ANY, rights: 0, id: 0, text };
     let is_own = |entry: &AclEntry| (entry.principal, entry.id, entry.text) == (own.principal, own.id, own.text);
