@@ -36,7 +36,9 @@ impl Skeleton for Guard {
         // SAFETY: a word is read, whatever lies there: if nothing does, this call ends. What has the seal is a head that `run` has made, in a call that
         // is under way; the seal goes with the first one who comes.
         let head = unsafe { &*(at as *const Head) };
-        if head.seal.compare_exchange(at ^ secret(), 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        let sealed = at ^ secret();
+        let is_taken = || head.seal.compare_exchange(sealed, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if head.seal.load(Ordering::SeqCst) != sealed || !is_taken() {
             return Values::of(Err(Error::Denied));
         }
         // SAFETY: it stands at the beginning of the job that `run` has made it for, borrowed until the call has returned.

@@ -90,7 +90,10 @@ pub const RULES: &[Rule] = &[
         "H10",
         "a_guard_knows_its_jobs",
         "sdk/rt/src/guard.rs",
-        ["        if head.seal.compare_exchange(", "        if false && head.seal.compare_exchange("],
+        [
+            "if head.seal.load(Ordering::SeqCst) != sealed || !is_taken() {",
+            "if false && (head.seal.load(Ordering::SeqCst) != sealed || !is_taken()) {",
+        ],
         ["upcalls", "what_a_guard_calls_is_its_own"],
     ),
     rule(
