@@ -88,16 +88,6 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "H10",
-        "a_guard_knows_its_jobs",
-        "sdk/rt/src/guard.rs",
-        [
-            "if head.seal.load(Ordering::SeqCst) != sealed || !is_taken() {",
-            "if false && (head.seal.load(Ordering::SeqCst) != sealed || !is_taken()) {",
-        ],
-        ["upcalls", "what_a_guard_calls_is_its_own"],
-    ),
-    rule(
-        "H10",
         "an_answer_goes_with_its_note",
         "kernel/src/claim/passed.rs",
         ["take_if(|passed| passed.call != call)", "take_if(|passed| false && passed.call != call)"],
