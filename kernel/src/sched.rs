@@ -55,14 +55,14 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
     // found it may be running it already. (Who gives way is not in a hurry.)
     let called = thread.called.is_set() && why != why::YIELDED;
+    let why = if called { why::CALLED } else { why };
     {
         let wait = thread.wait.lock();
-        if (wait.life.phase(), wait.life.turn()) == (Phase::Ready, turn) {
+        if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
             thread.processor.store(processor.index, Ordering::SeqCst);
             thread.shows(state::READY);
         }
     }
-    let why = if called { why::CALLED } else { why };
     let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.tells_ready(thread, *turn, why);
     if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
         processor.make_room();

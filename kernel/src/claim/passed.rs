@@ -82,7 +82,8 @@ pub fn again(inner: &Inner, ranges: &Ranges) -> bool {
     // Mostly they lie in sections in the order in which these were found.
     ranges.iter().enumerate().all(|(n, (address, len))| {
         let at = n % KEPT;
-        *len == 0 || *len != PASSED_FOR_WRITING && allows(at, *address, *len) || (1..KEPT).any(|next| allows((at + next) % KEPT, *address, *len))
+        let is_known = || allows(at, *address, *len) || (1..KEPT).any(|next| allows((at + next) % KEPT, *address, *len));
+        *len == 0 || *len != PASSED_FOR_WRITING && is_known()
     })
 }
 

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one section. Where more are under way at one time, it is not written down any more which.
 const CALLS_MAX: usize = 64;
-/// Of those that are not written down after so many it is looked for room again.
+/// Whenever so many were not written down it is looked for room again.
 const LOOKS_EVERY: u64 = 64;
 
 /// How often a call was not counted.
