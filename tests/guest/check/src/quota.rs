@@ -22,14 +22,14 @@ use musubi::rt::gate::{Skeleton, Values};
 use musubi::rt::{Gates, Section, Trap, section, task, thread, time};
 use musubi::{Caller, Error, eprintln, names};
 
-/// Frames with which this program can be started, and have more than a quarter of a granule besides, but less than a granule. (It has some 870 itself.)
-const PROGRAM: u64 = 1200;
+/// Frames that a limited program has besides what it needs itself: more than a quarter of a granule, less than a granule.
+const BESIDES: u64 = GRANULE / PAGE / 2;
 
 pub const CHECKS: &[Check] = &[
     ("limit_of_sections", || limit("sections", Limits { sections: 24, ..Limits::default() })),
     ("limit_of_reserve", || limit("reserve", Limits { reserve: 2 << 30, ..Limits::default() })),
     ("limit_of_threads", || limit("threads", Limits { threads: 6, ..Limits::default() })),
-    ("limit_of_frames", || limit("frames", Limits { frames: PROGRAM, ..Limits::default() })),
+    ("limit_of_frames", || limit("frames", few_frames()?)),
     ("fault_without_frames", fault_without_frames),
     ("limits_are_not_above_the_makers", not_above),
     ("child_gives_back", child_gives_back),
@@ -40,6 +40,13 @@ pub const CHECKS: &[Check] = &[
 fn start(what: &str, limits: Limits) -> Result<musubi::abi::task::Exit, String> {
     let command = Command::new(b"bin/check").args(["check", "as", "quota", what]).limits(limits);
     command.spawn().map_err(doing("start"))?.wait_for(60_000_000_000).map_err(doing("wait"))
+}
+
+/// Limits with which this program can be started, and have [`BESIDES`]: how many frames it needs, one tells that has no limit.
+fn few_frames() -> Result<Limits, String> {
+    let exit = start("own", Limits::default())?;
+    holds!(exit.kind == exit::EXITED && exit.code > 0, "a program's own frames: {exit:?}");
+    Ok(Limits { frames: exit.code as u64 + BESIDES, ..Limits::default() })
 }
 
 fn limit(what: &str, limits: Limits) -> Outcome {
@@ -59,6 +66,7 @@ pub fn limited(what: &str) -> i32 {
         }),
         "threads" => twice(threads),
         "frames" => twice(frames),
+        "own" => return used().map_or(0, |used| used.frames as i32),
         "touch" => touch(),
         "tasks" => make_tasks(),
         "memory" => use_up(),
@@ -75,17 +83,17 @@ pub fn limited(what: &str) -> i32 {
 
 /// The same can be had again after it was given back. (Frames also hold the tables of views, a few of which stay.)
 fn twice(count: impl Fn() -> Result<u64, String>) -> Outcome {
-    let (first, used) = (count()?, used()?);
+    let but_frames = || used().map(|used| (used.sections, used.reserve, used.threads));
+    let (first, used) = (count()?, but_frames()?);
     let second = count()?;
     holds!(first.abs_diff(second) <= 4, "{second} the second time, {first} the first time");
-    same!(self::used()?, used, "what is used after giving everything back");
+    same!(but_frames()?, used, "what is used after giving everything back");
     Ok(())
 }
 
-fn used() -> Result<(u64, u64, u64), String> {
+fn used() -> Result<Limits, String> {
     let own = musubi::start().task();
-    let info = task::list().find(|t| t.task == own).ok_or("the own task is not listed")?;
-    Ok((info.used.sections, info.used.reserve, info.used.threads))
+    task::list().find(|t| t.task == own).map(|t| t.used).ok_or_else(|| "the own task is not listed".into())
 }
 
 fn give_back(base: u64) -> Result<(), Error> {
@@ -171,7 +179,7 @@ fn touch() -> Outcome {
 }
 
 fn fault_without_frames() -> Outcome {
-    let exit = start("touch", Limits { frames: PROGRAM, ..Limits::default() })?;
+    let exit = start("touch", few_frames()?)?;
     same!((exit.kind, exit.cause), (exit::FAULT, cause::NO_MEMORY), "how it ended");
     Ok(())
 }
@@ -225,7 +233,8 @@ fn make_tasks() -> Outcome {
 
 /// What a task had is free when it is over.
 fn child_gives_back() -> Outcome {
-    let once = || start("frames", Limits { frames: PROGRAM, ..Limits::default() });
+    let limits = few_frames()?;
+    let once = || start("frames", limits);
     for _ in 0..3 {
         once()?;
     }
