@@ -3,7 +3,7 @@
 use derive::interface;
 use rt::Error;
 
-#[interface]
+#[interface(called_up)]
 pub trait Interrupt {
     /// The interrupt of the device at `section` has come, or may have. Whether the driver's thread is to do the rest. It runs on the
     /// scheduler's thread: it must not wait, and is ended if it takes more than about four milliseconds. `Busy`: it is being done already.

@@ -3,7 +3,7 @@
 use derive::interface;
 use rt::Error;
 
-#[interface]
+#[interface(called_up)]
 pub trait Pager {
     /// A thread needs the page at `offset` of `section`, for `right` (bits of `Rights`), and it is absent or invalid (`miss`, of
     /// `rt::pager::miss`). This runs on that thread, which makes its access once more when the page is valid: by this pager, or by

@@ -28,6 +28,7 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     if !Arc::ptr_eq(&owner, &domain.text) {
         return Err(Error::BadArgument);
     }
+    gate::is_for_upcalls(&block)?;
     let text = Section::named(text)?;
     crate::task::check_start(domain, &text)?;
     let mut fresh = false;

@@ -100,6 +100,11 @@ pub fn is_open(block: &Block, caller: &Domain) -> Result<(), Error> {
     if block.flags & flag::SYSTEM == 0 { Ok(()) } else { call::system_only(caller) }
 }
 
+/// Refuses to call up gates at which others come in, too.
+pub fn is_for_upcalls(block: &Block) -> Result<(), Error> {
+    if block.flags & flag::SYSTEM == 0 { Err(Error::BadArgument) } else { Ok(()) }
+}
+
 /// `gate_create`.
 pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) -> Result<u64, Error> {
     let text = &domain.text;

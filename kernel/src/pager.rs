@@ -143,6 +143,8 @@ impl Pager {
         if !Arc::ptr_eq(&text, &domain.text) {
             return Err(Error::BadArgument);
         }
+        // Which page, of which section, whose fault: that is believed.
+        gate::is_for_upcalls(&block)?;
         let (number, seen) = (NUMBERS.fetch_add(1, Ordering::Relaxed), AtomicU64::new(u64::MAX));
         Ok(Arc::new(Pager { number, text: Arc::downgrade(&text), address, block, index, level, flags, seen }))
     }

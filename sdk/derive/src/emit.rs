@@ -328,42 +328,41 @@ fn server(interface: &Interface) -> TokenStream {
     let count = interface.methods.len() as u64;
     let arms = interface.methods.iter().enumerate().map(|(i, m)| arm(i as u64, m));
     let serve_by = format_ident!("{serve}_by");
-    let serve_system = format_ident!("{serve}_system");
     let identity = identity(interface);
     let skeleton = format_ident!("{name}Skeleton");
-    let docs = format!(
-        "Exports the gates of the interface `{name}`, served by `server` on its callers' threads. Nobody may call them \
-         before `Gates::admit`."
-    );
+    let (who, flags) = if interface.called_up {
+        ("Nobody comes in but the kernel and the system's programs", quote!(::rt::abi::gate::flag::SYSTEM))
+    } else {
+        ("Nobody may call them before `Gates::admit`", quote!(0))
+    };
+    let docs =
+        format!("Exports the gates of the interface `{name}`, served by `server` on its callers' threads. {who}.");
+    // Messages come from whoever may send to the post.
+    let by = (!interface.called_up).then(|| {
+        quote! {
+            /// The same, by further ways, too: threads of the server's serve callers who want that. See `rt::Gates::export_by`.
+            ///
+            /// # Errors
+            /// As `rt::Gates::export_by`.
+            #[allow(dead_code)]
+            #vis fn #serve_by<S: #name + Sync>(
+                server: &'static S,
+                ways: ::rt::serve::Ways,
+            ) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
+                ::rt::Gates::export_by::<_, #count>(#skeleton(server), ways)
+            }
+        }
+    });
     quote! {
         #[doc = #docs]
         ///
         /// # Errors
         /// As `rt::Gates::export`.
         #vis fn #serve<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
-            ::rt::Gates::export(#skeleton(server), #count)
+            ::rt::Gates::export_with(#skeleton(server), #count, #flags)
         }
 
-        /// The same for the kernel and the system's programs only (`abi::gate::flag::SYSTEM`), whomever the text's list lets call.
-        ///
-        /// # Errors
-        /// As `rt::Gates::export`.
-        #[allow(dead_code)]
-        #vis fn #serve_system<S: #name + Sync>(server: &'static S) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
-            ::rt::Gates::export_with(#skeleton(server), #count, ::rt::abi::gate::flag::SYSTEM)
-        }
-
-        /// The same, by further ways, too: threads of the server's serve callers who want that. See `rt::Gates::export_by`.
-        ///
-        /// # Errors
-        /// As `rt::Gates::export_by`.
-        #[allow(dead_code)]
-        #vis fn #serve_by<S: #name + Sync>(
-            server: &'static S,
-            ways: ::rt::serve::Ways,
-        ) -> ::core::result::Result<::rt::Gates, ::rt::Error> {
-            ::rt::Gates::export_by::<_, #count>(#skeleton(server), ways)
-        }
+        #by
 
         #[doc(hidden)]
         struct #skeleton<S: 'static>(&'static S);

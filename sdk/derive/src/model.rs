@@ -12,6 +12,8 @@ pub const WORDS: usize = 6;
 pub struct Interface {
     pub declared: ItemTrait,
     pub methods: Vec<Method>,
+    /// By the kernel or the system's programs, and nobody else: what they say is believed.
+    pub called_up: bool,
 }
 
 pub struct Method {
@@ -86,7 +88,7 @@ const REPEAT: &str = "repeat";
 /// Marks one that gives memory back, or needs next to none.
 const WHEN_SHORT: &str = "when_short";
 
-pub fn read(mut declared: ItemTrait) -> Result<Interface> {
+pub fn read(mut declared: ItemTrait, called_up: bool) -> Result<Interface> {
     let mut errors = Errors(None);
     if !declared.generics.params.is_empty() {
         errors.at(&declared.generics, "an interface cannot be generic: a gate has one fixed meaning");
@@ -115,7 +117,7 @@ pub fn read(mut declared: ItemTrait) -> Result<Interface> {
     }
     match errors.0 {
         Some(e) => Err(e),
-        None => Ok(Interface { declared, methods }),
+        None => Ok(Interface { declared, methods, called_up }),
     }
 }
 

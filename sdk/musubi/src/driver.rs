@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use interfaces::interrupt::{Interrupt, interrupt_serve_system};
+use interfaces::interrupt::{Interrupt, interrupt_serve};
 use rt::abi::rights::{ANY_TEXT, principal};
 use rt::abi::task::USER_SYSTEM;
 use rt::gate::ANYBODY;
@@ -173,7 +173,7 @@ impl Driver {
         let driver: &'static Driver =
             Box::leak(Box::new(Driver { ports, first, turn: Turn(AtomicU64::new(0)), gate, bound, called, woken }));
         // Schedulers are the system's. (The text's list may let anybody call its other gates.)
-        let gates = interrupt_serve_system(driver)?;
+        let gates = interrupt_serve(driver)?;
         gates.admit(&AclEntry { principal: principal::USER, id: USER_SYSTEM, text: ANY_TEXT, ..ANYBODY })?;
         driver.gate.store(gates.address(), Ordering::Relaxed);
         driver.hear(true)?;

@@ -6,10 +6,13 @@ use crate::{holds, same};
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::gate::{GATE_STEP, flag};
+use musubi::abi::layout::PAGE;
 use musubi::abi::refusal::Object;
+use musubi::abi::section::kind;
+use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
-use musubi::rt::{Bound, Gates, Trap, guard};
+use musubi::rt::{Bound, Gates, Section, Trap, guard, pager};
 use musubi::{Caller, Error, names};
 
 pub const CHECKS: &[Check] =
@@ -23,6 +26,12 @@ struct Nothing;
 impl Skeleton for Nothing {
     fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
         Values(0, 0)
+    }
+}
+
+impl Pager for Nothing {
+    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<u64, Error> {
+        Ok(0)
     }
 }
 
@@ -47,6 +56,18 @@ fn for_the_kernel_alone() -> Outcome {
     own.admit(&ANYBODY).map_err(doing("admit"))?;
     holds!(is_refused(own.address()), "somebody comes in where only the system may");
     same!(stub::gate_create(&Trap, own.address(), 1, 0, 1 << 20).is_err(), true, "a flag that is none");
+    // A pager's, of its section or its task: no other can be one.
+    let open = Gates::export(Nothing, 1).map_err(doing("a gate for others"))?;
+    let paged = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(doing("a section"))?;
+    let makes_pagers = |gate: u64| (pager::set(paged.base(), gate, 1, 0), pager::set_for_task(gate, 0));
+    same!(makes_pagers(open.address()), (Err(Error::BadArgument), Err(Error::BadArgument)), "a pager anybody calls");
+    let pagers = pager_serve(&Nothing).map_err(doing("a pager's gate"))?;
+    same!(makes_pagers(pagers.address()), (Ok(()), Ok(())), "a pager");
+    pager::set_for_task(0, 0).map_err(doing("no pager of the task"))?;
+    holds!(is_refused(pagers.address()), "somebody comes in at a pager's gate");
+    paged.delete().map_err(doing("delete"))?;
+    pagers.close().map_err(doing("close"))?;
+    open.close().map_err(doing("close"))?;
     own.close().map_err(doing("close"))
 }
 

@@ -88,6 +88,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "H10",
+        "nobody_else_comes_in_at_a_pagers_gate",
+        "kernel/src/gate.rs",
+        ["{ Err(Error::BadArgument) } else { Ok(()) }", "{ _ = Error::BadArgument; Ok(()) } else { Ok(()) }"],
+        ["upcalls", "gates_for_the_kernel_alone"],
+    ),
+    rule(
+        "H10",
         "an_answer_goes_with_its_note",
         "kernel/src/claim/passed.rs",
         ["take_if(|passed| passed.call != call)", "take_if(|passed| false && passed.call != call)"],
