@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// Copies what a caller has passed.
 ///
 /// # Errors
-/// `BadAddress`: it is not all there (any more).
+/// `BadAddress`: it is not all there (any more). `NoMemory`: there is none for a page that it needs.
 pub fn copy_in(from: &[u8]) -> Result<Vec<u8>, Error> {
     let mut to: Vec<u8> = Vec::with_capacity(from.len());
     // SAFETY: there is room for so many bytes, and they have been written when `copy` says so.
@@ -24,27 +24,61 @@ pub fn copy_in(from: &[u8]) -> Result<Vec<u8>, Error> {
 /// Copies to where a caller wants to have it: the first bytes, as far as both go.
 ///
 /// # Errors
-/// `BadAddress`: some of it could not be written.
+/// `BadAddress`: some of it could not be written. `NoMemory`: there is none for a page that it needs.
 pub fn copy_out(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
     // SAFETY: both are at least so long.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr(), to.len().min(from.len())) }
 }
 
+/// Copies from any address to any other: of windows and sections that Rust knows nothing of.
+///
 /// # Safety
-/// Nobody else has a reference to the `len` bytes at `to`; what is written there may be any bytes. If the kernel lets this
-/// program access less than that, it is an error and no undefined behaviour.
-unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> Result<(), Error> {
+/// Nobody else has a reference to the `len` bytes at `to`, nor, for writing, to those at `from`; what is written there may be any bytes. If the kernel
+/// lets this program access less than that, it is an error and no undefined behaviour.
+///
+/// # Errors
+/// `BadAddress`: it is not all there (any more). `NoMemory`: there is none for a page that it needs.
+pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> Result<(), Error> {
     #[cfg(target_os = "musubi")]
     {
         // SAFETY: the caller says so.
-        let done = unsafe { machine::musubi_guarded_copy(to, from, len) };
-        if done == 0 { Ok(()) } else { Err(Error::BadAddress) }
+        outcome(unsafe { machine::musubi_guarded_copy(to, from, len) })
     }
     #[cfg(not(target_os = "musubi"))]
     {
         // SAFETY: the caller says so.
         unsafe { core::ptr::copy(from, to, len) };
         Ok(())
+    }
+}
+
+/// Writes zeroes.
+///
+/// # Safety
+/// As of [`copy`].
+///
+/// # Errors
+/// As of [`copy`].
+pub unsafe fn clear(to: *mut u8, len: usize) -> Result<(), Error> {
+    #[cfg(target_os = "musubi")]
+    {
+        // SAFETY: the caller says so.
+        outcome(unsafe { machine::musubi_guarded_clear(to, len) })
+    }
+    #[cfg(not(target_os = "musubi"))]
+    {
+        // SAFETY: the caller says so.
+        unsafe { core::ptr::write_bytes(to, 0, len) };
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "musubi")]
+fn outcome(of_copy: u64) -> Result<(), Error> {
+    match of_copy {
+        0 => Ok(()),
+        machine::NO_MEMORY => Err(Error::NoMemory),
+        _ => Err(Error::BadAddress),
     }
 }
 
@@ -75,32 +109,38 @@ mod machine {
     use crate::{Trap, probe};
     use abi::calls::stub;
     use abi::frame::Frame;
+    use abi::task::cause;
     use core::arch::global_asm;
 
-    // `rdi` = to, `rsi` = from, `rdx` = length; `rax`: 0, or 1 if it could not all be accessed. One instruction may fault, and
+    // `rdi` = to, `rsi` = from, `rdx` = length; `rsi` = length. `rax`: 0, or what `dealt` has put there. One instruction of each may fault, and
     // where that is dealt with the stack is as at the beginning.
     global_asm!(
         ".section .text.musubi_guarded_copy, \"ax\"",
-        ".globl musubi_guarded_copy, musubi_guarded_begin, musubi_guarded_end, musubi_guarded_fault",
+        ".globl musubi_guarded_copy, musubi_guarded_clear, musubi_guarded_begin, musubi_guarded_end",
         "musubi_guarded_copy:",
         "mov rcx, rdx",
+        "xor eax, eax",
         "musubi_guarded_begin:",
         "rep movsb",
-        "musubi_guarded_end:",
-        "xor eax, eax",
         "ret",
-        "musubi_guarded_fault:",
-        "mov eax, 1",
+        "musubi_guarded_clear:",
+        "mov rcx, rsi",
+        "xor eax, eax",
+        "rep stosb",
+        "musubi_guarded_end:",
         "ret",
     );
 
-    // SAFETY: defined above: a function with this signature, and places in it.
+    // SAFETY: defined above: functions with these signatures, and places in them.
     unsafe extern "C" {
         pub fn musubi_guarded_copy(to: *mut u8, from: *const u8, len: usize) -> u64;
+        pub fn musubi_guarded_clear(to: *mut u8, len: usize) -> u64;
         fn musubi_guarded_begin();
         fn musubi_guarded_end();
-        fn musubi_guarded_fault();
     }
+
+    /// What a copy answers that has found no memory for a page.
+    pub(super) const NO_MEMORY: u64 = 2;
 
     /// From now on.
     pub(crate) fn begin() {
@@ -113,7 +153,8 @@ mod machine {
         let place = |place: unsafe extern "C" fn()| place as *const () as u64;
         let mended = (place(musubi_guarded_begin)..place(musubi_guarded_end)).contains(&frame.rip);
         if mended {
-            frame.rip = place(musubi_guarded_fault);
+            frame.rip = place(musubi_guarded_end);
+            frame.rax = if frame.cause == cause::NO_MEMORY { NO_MEMORY } else { 1 };
         } else {
             super::show(frame);
         }

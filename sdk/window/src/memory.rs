@@ -1,5 +1,5 @@
-//! Copying to and from memory that is not Rust's. Everything goes through one instruction, so that it does not matter
-//! who else writes there meanwhile.
+//! Copying to and from memory that is not Rust's, and that others may take away meanwhile: then it is an error (`rt::fault`). Everything goes through
+//! one instruction, so that it does not matter who else writes there.
 
 use rt::Error;
 use rt::abi::layout::{SPACE_BASE, SPACE_END, WINDOW_END};
@@ -29,107 +29,88 @@ pub(crate) fn check_space(from: u64, len: u64) -> Result<(), Error> {
 /// Reads from the window of the calling thread's task.
 ///
 /// # Errors
-/// `BadAddress` outside a window.
+/// `BadAddress` outside a window, or where nothing is (any more); `NoMemory`.
 pub fn read_window(from: u64, to: &mut [u8]) -> Result<(), Error> {
     place_in_window(from, to.len() as u64)?;
-    get(from, to);
-    Ok(())
+    get(from, to)
 }
 
 /// Writes to the window of the calling thread's task.
 ///
 /// # Errors
-/// `BadAddress` outside a window.
+/// `BadAddress` outside a window, or where nothing is (any more); `NoMemory`.
 pub fn write_window(to: u64, bytes: &[u8]) -> Result<(), Error> {
-    put(place_in_window(to, bytes.len() as u64)?, bytes);
-    Ok(())
+    put(place_in_window(to, bytes.len() as u64)?, bytes)
 }
 
 /// Copies `len` bytes from an address of the single space into the window.
 ///
 /// # Errors
-/// `BadAddress` outside either.
+/// `BadAddress` outside either, or where nothing is (any more); `NoMemory`.
 pub fn load_window(to: u64, from: u64, len: u64) -> Result<(), Error> {
     let to = place_in_window(to, len)?;
     check_space(from, len)?;
-    copy(to, from, len);
-    Ok(())
+    copy(to, from, len)
 }
 
 /// Writes zeroes to the window.
 ///
 /// # Errors
-/// `BadAddress` outside a window.
+/// `BadAddress` outside a window, or where nothing is (any more); `NoMemory`.
 pub fn zero_window(to: u64, len: u64) -> Result<(), Error> {
-    fill(place_in_window(to, len)?, len);
-    Ok(())
+    fill(place_in_window(to, len)?, len)
 }
 
 /// Reads at an address of the single space.
 ///
 /// # Errors
-/// `BadAddress` outside of it.
+/// `BadAddress` outside of it, or where nothing is (any more).
 pub fn read_space(from: u64, to: &mut [u8]) -> Result<(), Error> {
     check_space(from, to.len() as u64)?;
-    get(from, to);
-    Ok(())
+    get(from, to)
 }
 
-pub(crate) fn put(to: Place, bytes: &[u8]) {
-    copy(to, bytes.as_ptr() as u64, bytes.len() as u64);
-}
-
-#[cfg(target_os = "musubi")]
-fn get(from: u64, to: &mut [u8]) {
-    // SAFETY: `to` may be written for its length. Loading has no effect but perhaps a fault, which ends the call.
-    unsafe {
-        core::arch::asm!(
-            "rep movsb",
-            inout("rcx") to.len() => _, inout("rdi") to.as_mut_ptr() => _, inout("rsi") from => _,
-            options(nostack, preserves_flags),
-        );
-    }
+pub(crate) fn put(to: Place, bytes: &[u8]) -> Result<(), Error> {
+    copy(to, bytes.as_ptr() as u64, bytes.len() as u64)
 }
 
 #[cfg(target_os = "musubi")]
-pub(crate) fn copy(to: Place, from: u64, len: u64) {
-    // SAFETY: a `Place` holds no Rust objects as far as its checked length goes. Loading has no effect but perhaps a
-    // fault, which ends the call.
-    unsafe {
-        core::arch::asm!(
-            "rep movsb",
-            inout("rcx") len => _, inout("rdi") to.0 => _, inout("rsi") from => _,
-            options(nostack, preserves_flags),
-        );
-    }
+fn get(from: u64, to: &mut [u8]) -> Result<(), Error> {
+    // SAFETY: `to` may be written for its length. Loading has no effect.
+    unsafe { rt::fault::copy(to.as_mut_ptr(), from as *const u8, to.len()) }
 }
 
 #[cfg(target_os = "musubi")]
-fn fill(to: Place, len: u64) {
+pub(crate) fn copy(to: Place, from: u64, len: u64) -> Result<(), Error> {
+    // SAFETY: a `Place` holds no Rust objects as far as its checked length goes. Loading has no effect.
+    unsafe { rt::fault::copy(to.0 as *mut u8, from as *const u8, len as usize) }
+}
+
+#[cfg(target_os = "musubi")]
+fn fill(to: Place, len: u64) -> Result<(), Error> {
     // SAFETY: a `Place` holds no Rust objects as far as its checked length goes.
-    unsafe {
-        core::arch::asm!(
-            "rep stosb",
-            inout("rcx") len => _, inout("rdi") to.0 => _, in("al") 0u8,
-            options(nostack, preserves_flags),
-        );
-    }
+    unsafe { rt::fault::clear(to.0 as *mut u8, len as usize) }
 }
 
 /// A host has neither windows nor the single space: the crate compiles there for the sake of tests above it.
 #[cfg(not(target_os = "musubi"))]
 mod absent {
     use super::Place;
+    use rt::Error;
 
-    pub(crate) fn get(_from: u64, to: &mut [u8]) {
+    pub(crate) fn get(_from: u64, to: &mut [u8]) -> Result<(), Error> {
         to.fill(0);
+        Ok(())
     }
 
-    pub(crate) fn copy(to: Place, _from: u64, _len: u64) {
+    pub(crate) fn copy(to: Place, _from: u64, _len: u64) -> Result<(), Error> {
         let _ = to.0;
+        Ok(())
     }
 
-    pub(crate) fn fill(_to: Place, _len: u64) {}
+    pub(crate) fn fill(_to: Place, _len: u64) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 #[cfg(not(target_os = "musubi"))]

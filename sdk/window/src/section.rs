@@ -98,8 +98,7 @@ impl Section {
     /// # Errors
     /// `BadAddress` if they do not fit.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        memory::put(self.at(offset, bytes.len() as u64)?, bytes);
-        Ok(())
+        memory::put(self.at(offset, bytes.len() as u64)?, bytes)
     }
 
     /// Copies `len` bytes from an address of the single space to an offset.
@@ -108,8 +107,7 @@ impl Section {
     /// `BadAddress` if they do not fit, or do not lie in the single space.
     pub fn load(&self, offset: u64, from: u64, len: u64) -> Result<(), Error> {
         memory::check_space(from, len)?;
-        memory::copy(self.at(offset, len)?, from, len);
-        Ok(())
+        memory::copy(self.at(offset, len)?, from, len)
     }
 
     /// The place of `[offset, offset + len)`.

@@ -94,8 +94,9 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
                 let mut held = pipe.bytes.lock();
                 let n = held.len().min(usize::try_from(len).unwrap_or(usize::MAX));
                 let to = call.grant(buffer, n as u64, Rights::WRITE)?;
-                let taken: Vec<u8> = held.drain(..n).collect();
+                let taken: Vec<u8> = held.iter().take(n).copied().collect();
                 machine.window_write(task, to, &taken)?;
+                held.drain(..n);
                 taken
             };
             if !taken.is_empty() {
