@@ -253,7 +253,7 @@ calls! {
     0x09 Full wake Wake(address: write, count);
     /// Writes `task::Identity` of the caller to `out`.
     0x0b Full identity Identity(out: write);
-    /// A new task without threads. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. What it uses counts for the task `payer`, too, if that is not the system's (0: the calling thread's; another one: user 0 only). Value: task.
+    /// A new task without threads. `limits`: address of `task::Limits` (at most what the maker may have, which 0 stands for); `name`: up to 32 bytes. What it uses counts for the task `payer`, too, if that is not the system's (0: the maker, or for one of the system's texts the calling thread's; another one: user 0 only). Value: task.
     0x0c Full task_create TaskCreate(limits: read, user, name: read, name_len, payer);
     /// Starts a thread of `task` in the native text section `text` at `entry` with `argument` in `rdi`. The caller must hold `CHANGE_ACL` on `text`. Value: thread.
     0x0d Full task_start TaskStart(task, text, entry, argument, stack_len);
@@ -313,7 +313,7 @@ calls! {
     0x28 Full acl_set AclSet(base, entry: read);
     /// Writes up to `max` entries to `out`. Value: how many there are. Needs any right on the section.
     0x29 Full acl_read AclRead(base, out: write, max);
-    /// From now on faults on pages of the section that are absent or invalid go to `gate` of the executing text (0: no more; what is absent is zeroes then), which was made with `gate::flag::SYSTEM`, see `pager`. `level`: 1 to `pager::LEVEL_MAX`, above all that the pager itself needs; `flags`: `pager::flag`. Needs `CHANGE_ACL`. Errors: `Busy` while another program that lives is its pager; `BadArgument`: it is part of the pager's own program, or that is not below the level, or others may come in at the gate; `NotSupported`: not a data section.
+    /// From now on faults on pages of the section that are absent or invalid go to `gate` of the executing text (0: no more; what is absent is zeroes then), which was made with `gate::flag::CALLED_UP`, see `pager`. `level`: 1 to `pager::LEVEL_MAX`, above all that the pager itself needs; `flags`: `pager::flag`. Needs `CHANGE_ACL`. Errors: `Busy` while another program that lives is its pager; `BadArgument`: it is part of the pager's own program, or that is not below the level, or others may come in at the gate; `NotSupported`: not a data section.
     0x2a Full section_pager SectionPager(base, gate, level, flags);
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name: read, len);
@@ -332,18 +332,18 @@ calls! {
     0x35 Full fault_entry FaultEntry(entry);
     /// Ends dealing with a fault: goes on with the registers of the `frame::Frame` at `frame`, or (`mended` 0) lets the fault take its usual course.
     0x36 Full fault_return FaultReturn(frame: read, mended);
-    /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and of sections whose access list the faulting domain may change, go to `gate` of the executing text (0: no more; made with `gate::flag::SYSTEM`) first. Another task than the own one: for its personality. `flags`: `pager::flag`.
+    /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and of sections whose access list the faulting domain may change, go to `gate` of the executing text (0: no more; made with `gate::flag::CALLED_UP`) first. Another task than the own one: for its personality. `flags`: `pager::flag`.
     0x37 Full task_pager TaskPager(task, gate, flags);
     /// From now on it is a message to `post` (0: no more) with this operation, whose first word says how often it came, when less than `low` bytes of memory are free, and when more than `high` are again; once at once. As `irq_post`. User 0 only. Errors: `BadArgument`: `low` is above `high`.
     0x38 Full memory_post MemoryPost(post, op, low, high);
 
-    /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator).
+    /// Maps `[offset, offset + len)` of a section into the window of `task` with `protection` (`Rights` READ WRITE EXECUTE). Replaces what was there. Only the task's personality (or, before its first thread, its creator). `TooBig`: there are too many mappings (65 536), for these calls alike.
     0x40 Full window_map WindowMap(task, address, section, offset, len, protection);
     /// Removes window mappings.
     0x41 Full window_unmap WindowUnmap(task, address, len);
     /// Changes the protection of window mappings.
     0x42 Full window_protect WindowProtect(task, address, len, protection);
-    /// Makes `gate` (of the executing text, with `gate::flag::SYSTEM`) the personality of `task`, and `text` the text that all code in its window counts as. Before its first thread only.
+    /// Makes `gate` (of the executing text, with `gate::flag::CALLED_UP`) the personality of `task`, and `text` the text that all code in its window counts as. Before its first thread only.
     0x43 Full foreign_set ForeignSet(task, gate, text);
     /// Starts a thread of `task` in its window with the registers of the `frame::Frame` at `frame`. Value: thread.
     0x44 Full foreign_start ForeignStart(task, frame: read);

@@ -130,11 +130,11 @@ pub mod flag {
     pub const CALLER_STACK: u64 = 1;
     /// `gate_bind`: the kernel is to make the calls (EPC-S), even if the gate could.
     pub const BY_KERNEL: u64 = 2;
-    /// `gate_create`: only the kernel and texts of the system's user come in, whomever the text's list lets call: for what is called up
-    /// with words that are believed, in a text that others may call at other gates.
-    pub const SYSTEM: u64 = 4;
+    /// `gate_create`: only the kernel comes in, and a scheduler that sits on a processor, whomever the text's list lets call: for what is called up
+    /// with words that are believed, in a text that others may call at other gates. Nobody else, be it the system's: its servers call what they are told to.
+    pub const CALLED_UP: u64 = 4;
     /// What `gate_create` knows.
-    pub const OF_GATES: u64 = CALLER_STACK | SYSTEM;
+    pub const OF_GATES: u64 = CALLER_STACK | CALLED_UP;
 }
 
 /// What `gate_bind` writes.

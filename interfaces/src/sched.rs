@@ -21,6 +21,7 @@ pub trait Sched {
     #[repeat]
     fn share(&self, caller: &Caller, thread: u64, weight: u64) -> Result<(), Error>;
     /// Proposes that a thread gets `budget` in each `period`, by `deadline` after the period's beginning; all in ns.
+    /// `BadArgument`: there is no such thing, or the deadline is more than a quarter of a second.
     /// `Busy`: not all deadlines could be met.
     #[repeat]
     fn periodic(&self, caller: &Caller, thread: u64, period: u64, deadline: u64, budget: u64) -> Result<(), Error>;

@@ -273,7 +273,12 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
     if user != maker.user || payer != 0 {
         system_only(d)?;
     }
-    let payer = if payer == 0 { thread.task.clone() } else { Task::find(payer)? };
+    // What the system's servers make is for who has called them; anybody else makes for himself.
+    let payer = match payer {
+        0 if maker.user == USER_SYSTEM => thread.task.clone(),
+        0 => maker.clone(),
+        payer => Task::find(payer)?,
+    };
     spare_heap_for(&payer)?;
     let task = Task::create(Some(&payer), maker.number, user, limits, name)?;
     if task::is_gone(maker.number) {
@@ -299,12 +304,13 @@ fn task_limit(d: &Domain, task: u64, limits: u64) -> Result<u64, Error> {
 fn task_start(d: &Domain, number: u64, text: u64, entry: u64, argument: u64, stack_len: u64) -> Result<u64, Error> {
     let task = Task::find(number)?;
     task.check_creator(d)?;
-    if task.has_started() {
-        return Err(Error::Busy);
-    }
     let text = Section::named(text)?;
     task::check_start(d, &text)?;
-    let thread = Thread::create(&task, &text, Begin::Native { entry, argument, stack_len })?;
+    if !task.claims_start() {
+        return Err(Error::Busy);
+    }
+    let thread = Thread::create(&task, &text, Begin::Native { entry, argument, stack_len });
+    let thread = thread.inspect_err(|_| task.gives_up_start())?;
     let number = thread.number;
     thread.start();
     Ok(number)

@@ -41,7 +41,8 @@ pub fn use_of(state: &State) -> Use {
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
     let to = use_of(state);
-    if state.pages.get(page).is_none() {
+    // A clone's first store takes memory for its own list of pages, too.
+    if if write { !state.pages.writable(page) } else { state.pages.get(page).is_none() } {
         spare_heap_for_page(to)?;
     }
     if write {

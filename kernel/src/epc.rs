@@ -214,7 +214,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
     let flag = |is: bool, flag| if is { flag } else { 0 };
     let flags = flag(binding.by_kernel, record::BY_KERNEL) | flag(binding.caller_stack, record::CALLER_STACK);
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
-    if !target.entered(thread, address, generation) || binding.has_ended() || caller.text.is_dead() {
+    if !target.entered(thread, &caller.text, address, generation) || binding.has_ended() || caller.text.is_dead() {
         // Something has changed while we looked.
         inner.gate.clear_record(address);
         return Err(Error::Busy);
@@ -263,7 +263,8 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
         return Ok(());
     }
     text.check(&caller, Rights::CALL)?;
-    is_open(&block, &caller)?;
+    // (A scheduler binds.)
+    is_open(&block, &caller, || false)?;
     let record = connect_plain(thread, inner, &text, block, generation).map_err(|error| or_again(inner, error));
     let entered = record.and_then(|record| {
         let arrival = Arrival {
@@ -303,7 +304,7 @@ fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, b
     inner.make_plain(thread)?;
     let callee = thread.domain_for(inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;
-    if !text.entered(thread, record, generation) {
+    if !text.entered(thread, &inner.domain.text, record, generation) {
         inner.gate.clear_record(record);
         return Err(Error::Changed);
     }

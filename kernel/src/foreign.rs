@@ -21,9 +21,6 @@ use arch::fpu;
 /// `foreign_set`.
 pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u64, Error> {
     task.check_creator(domain)?;
-    if task.has_started() {
-        return Err(Error::Busy);
-    }
     let (owner, block, _) = gate::find_gate(gate).ok_or(Error::NotFound)?;
     if !Arc::ptr_eq(&owner, &domain.text) {
         return Err(Error::BadArgument);
@@ -31,15 +28,9 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     gate::is_for_upcalls(&block)?;
     let text = Section::named(text)?;
     crate::task::check_start(domain, &text)?;
-    let mut fresh = false;
-    task.foreign.call_once(|| {
-        fresh = true;
-        Foreign { gate: Gate { text: owner, block }, text: Arc::downgrade(&text) }
-    });
-    if fresh {
-        task.shown.set(word!(Task, foreign), 1);
-    }
-    if fresh { Ok(0) } else { Err(Error::Exists) }
+    task.gets(Foreign { gate: Gate { text: owner, block }, text: Arc::downgrade(&text) })?;
+    task.shown.set(word!(Task, foreign), 1);
+    Ok(0)
 }
 
 /// Registers that a personality asks for, with nothing in them that a program may not choose.

@@ -3,13 +3,14 @@
 
 pub mod lent;
 
-use crate::call;
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;
+use crate::seat;
 use crate::section::{New, Section};
 use crate::thread::Thread;
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
+use abi::refusal::Object;
 use abi::rights::principal;
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
@@ -95,14 +96,15 @@ pub fn find_gate(address: u64) -> Option<Found> {
     Some((text, block, index))
 }
 
-/// Refuses who may not come in at the block, whatever the text's list says.
-pub fn is_open(block: &Block, caller: &Domain) -> Result<(), Error> {
-    if block.flags & flag::SYSTEM == 0 { Ok(()) } else { call::system_only(caller) }
+/// Refuses who may not come in at the block, whatever the text's list says: anybody, unless it is for all or he `is_scheduler`. A server of the system's is
+/// no better than others: it calls gates that it was told of.
+pub fn is_open(block: &Block, caller: &Domain, is_scheduler: impl Fn() -> bool) -> Result<(), Error> {
+    if block.flags & flag::CALLED_UP == 0 || is_scheduler() { Ok(()) } else { Err(caller.subject.refused(Object::System)) }
 }
 
 /// Refuses to call up gates at which others come in, too.
 pub fn is_for_upcalls(block: &Block) -> Result<(), Error> {
-    if block.flags & flag::SYSTEM == 0 { Err(Error::BadArgument) } else { Ok(()) }
+    if block.flags & flag::CALLED_UP == 0 { Err(Error::BadArgument) } else { Ok(()) }
 }
 
 /// `gate_create`.
@@ -141,7 +143,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         return Err(Error::NotSupported);
     }
     target.check(domain, Rights::CALL)?;
-    is_open(&block, domain)?;
+    is_open(&block, domain, || seat::is_schedulers(&domain.text))?;
     let text = &domain.text;
     let callee = thread.domain_of(&target);
     let (why, page) = why_by_kernel(domain, &target, callee.as_deref(), flags);

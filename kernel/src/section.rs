@@ -12,11 +12,12 @@ pub mod valid;
 
 use passers::Passers;
 
+use crate::claim;
 use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::info::user::Places;
 use crate::keyed::TaskView;
-use crate::machine::{Hold, Kept, machine, spare_heap_for};
+use crate::machine::{Hold, Kept, machine, spare_heap_for, spare_heap_for_page};
 use crate::pager::Paged;
 use crate::place::Place;
 use crate::post;
@@ -336,6 +337,9 @@ impl Section {
             return Err(Error::NotSupported);
         }
         let mut before = state.len;
+        if state.pages.copies(len / PAGE, before.saturating_sub(len) / PAGE) {
+            spare_heap_for_page(claim::use_of(&state))?;
+        }
         loop {
             if self.is_dead() {
                 return Err(Error::NotFound);
@@ -382,7 +386,9 @@ impl Section {
             let mut state = self.lock_for(by, Rights::READ)?;
             let kind = match self.kind() {
                 kind::TEXT if as_data => kind::DATA,
-                kind @ (kind::TEXT | kind::DATA | kind::STACK) => kind,
+                // No thread calls on it: what a stack may have beyond its owner's quota is nothing for a copy.
+                kind::STACK => kind::DATA,
+                kind @ (kind::TEXT | kind::DATA) => kind,
                 _ => return Err(Error::NotSupported),
             };
             if state.paged.pager.is_some() {

@@ -247,6 +247,32 @@ impl Task {
         if is_creator { Ok(()) } else { Err(domain.subject.refused(Object::Task(self.number))) }
     }
 
+    /// Whether nobody else has begun to start it: without a personality from now on, if it has none.
+    pub fn claims_start(&self) -> bool {
+        let _window = self.window.lock();
+        !self.started.swap(true, Ordering::SeqCst)
+    }
+
+    /// It was not started after all.
+    pub fn gives_up_start(self: &Arc<Task>) {
+        self.started.store(false, Ordering::SeqCst);
+        if is_gone(self.creator) {
+            // It may have looked for those that it has not started in between.
+            self.exit_with(exit::KILLED, 0);
+        }
+    }
+
+    /// Its personality, from before its first thread on; `Busy`: it has one. `Exists`: it has another one.
+    pub fn gets(&self, foreign: Foreign) -> Result<(), Error> {
+        let _window = self.window.lock();
+        if self.has_started() {
+            return Err(Error::Busy);
+        }
+        let mut new = Some(foreign);
+        self.foreign.call_once(|| new.take().expect("once"));
+        if new.is_none() { Ok(()) } else { Err(Error::Exists) }
+    }
+
     pub fn start(&self) {
         self.started.store(true, Ordering::SeqCst);
         if !self.is_dead() {

@@ -18,6 +18,7 @@ use abi::{Error, Rights};
 use abi::gate::slot;
 use abi::layout::PAGE;
 use abi::section::kind;
+use ::gate::Change;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
 use arch::gate::{binding_of, domain_of, is_loose, records};
@@ -30,16 +31,33 @@ const SCAN_SLICE: u64 = 64;
 /// Records that are cleared in the time in which a thread is looked at.
 const RECORDS_A_STEP: usize = 16;
 
-/// A thread, and the record by which it calls a text.
+/// A thread, and the record by which it calls a text: in the order of what it calls from.
 #[derive(Clone)]
 pub struct Caller {
-    thread: Weak<Thread>,
+    /// Base of the text that calls, and its binding.
+    from: (u64, u64),
+    /// Where the thread lies.
+    at: usize,
     record: u64,
+    thread: Weak<Thread>,
 }
 
+/// Instead of a binding's number: for plain calls.
+const NO_BINDING: u64 = u64::MAX;
+
 impl Caller {
-    fn place(&self) -> (*const Thread, u64) {
-        (self.thread.as_ptr(), self.record)
+    fn new(thread: &Arc<Thread>, from: &Section, record: u64) -> Caller {
+        let binding = if is_loose(record) { NO_BINDING } else { binding_of(record) };
+        Caller { from: (from.base, binding), at: Arc::as_ptr(thread).addr(), record, thread: Arc::downgrade(thread) }
+    }
+
+    /// Before or behind all that call by this binding.
+    fn bound(from: &Section, binding: u64, at: usize) -> Caller {
+        Caller { from: (from.base, binding), at, record: 0, thread: Weak::new() }
+    }
+
+    fn place(&self) -> ((u64, u64), usize, u64) {
+        (self.from, self.at, self.record)
     }
 }
 
@@ -63,6 +81,11 @@ impl Ord for Caller {
     }
 }
 
+/// None of those that were given is on its way any more.
+fn forget(mut change: Change<'_, Caller>) {
+    sched::in_stretches(core::iter::from_fn(|| change.forget().then_some(())), drop);
+}
+
 impl Section {
     /// The text that this one is a clone of, or itself.
     pub fn original(&self) -> u64 {
@@ -80,8 +103,8 @@ impl Section {
     }
 
     /// A thread makes calls into this text by a record that it has checked, from `generation` on. Whether what it has checked still holds.
-    pub fn entered(&self, thread: &Arc<Thread>, record: u64, generation: u64) -> bool {
-        let caller = Caller { thread: Arc::downgrade(thread), record };
+    pub fn entered(&self, thread: &Arc<Thread>, from: &Section, record: u64, generation: u64) -> bool {
+        let caller = Caller::new(thread, from, record);
         self.callers.enter(caller, generation, |caller| caller.thread.strong_count() > 0)
     }
 
@@ -90,7 +113,9 @@ impl Section {
         let mut processors = 0;
         let mut change = self.callers.change();
         sched::in_stretches(change.by_ref(), |caller| {
-            if let Some(thread) = caller.thread.upgrade() {
+            if let Some(caller) = caller
+                && let Some(thread) = caller.thread.upgrade()
+            {
                 thread.inner.lock().gate.clear_record(caller.record);
                 // Where it is, is not always written down: by the short way it goes on anywhere.
                 processors = u64::MAX;
@@ -98,16 +123,16 @@ impl Section {
         });
         // One that is between two programs begins again.
         processor::make_forget(processors, Scope::All);
+        forget(change);
     }
 
     /// A binding of `from`'s to a gate here has ended: who calls by it has it no more, and nobody else is disturbed. Call without locks.
     pub fn unbound(&self, from: &Arc<Section>, binding: u64) {
         let mut processors = 0;
-        let mut change = self.callers.change_of_some();
-        sched::in_stretches(change.by_ref(), |Caller { thread, record }| {
-            if is_loose(record) || binding_of(record) != binding {
-                return;
-            }
+        let [first, last] = [0, usize::MAX].map(|at| Caller::bound(from, binding, at));
+        let mut change = self.callers.change_of_some(first, last);
+        sched::in_stretches(change.by_ref(), |caller| {
+            let Some(Caller { thread, record, .. }) = caller else { return };
             let Some(thread) = thread.upgrade() else { return };
             let inner = &mut *thread.inner.lock();
             if inner.domain_number(domain_of(record)).is_ok_and(|domain| Arc::ptr_eq(&domain.text, from)) {
@@ -119,6 +144,7 @@ impl Section {
             // As above.
             processor::make_forget(processors, Scope::All);
         }
+        forget(change);
     }
 
     /// Keys of classes that are named after this text are free, in whatever view.

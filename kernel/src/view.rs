@@ -7,7 +7,7 @@ pub use mapped::{AT_ONCE, Change, change, change_all, disown, hide, leave_all, s
 use mapped::tidy;
 
 use crate::domain::Domain;
-use crate::machine::{machine, stacks_base};
+use crate::machine::{machine, spare_heap_for_page, stacks_base};
 use crate::processor::{self, Processor, Scope};
 use crate::sched;
 use crate::task::Task;
@@ -68,6 +68,8 @@ const TABLES_AT_ONCE: u64 = 64;
 
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
+/// The same when the kernel's heap, which they are kept in, is nearly used up.
+const KNOWN_FEW: usize = 32;
 
 /// In which view a page of a section was last mapped where the section is by itself, and with which key. As long as this is the same, the view is
 /// registered with the section and with the key, and the key is that of the section's class.
@@ -321,7 +323,8 @@ impl View {
         let (at, offset, len) = place;
         let mut known = self.known.lock();
         let mut stale = Stale::default();
-        if known.len() >= KNOWN_MAX {
+        let is_short = || spare_heap_for_page(Use::Any).is_err();
+        if known.len() >= KNOWN_MAX || known.len() >= KNOWN_FEW && is_short() {
             // Emptied before it stops counting: who changes a section meanwhile finds nothing left to take away.
             stale = self.forget(0, abi::layout::SPACE_END);
             known.clear();

@@ -37,8 +37,14 @@ pub struct Window {
     views: Crowd<Weak<View>>,
 }
 
-/// Most mappings in one window.
+/// Most mappings in one window, but for what threads add that find room at the same time.
 const ALIASES_MAX: usize = 65536;
+
+/// Nobody pays for a mapping: what may make more of them is refused where there are too many, or the kernel's heap is nearly used up. Call without locks.
+fn room_for_more(task: &Task) -> Result<(), Error> {
+    spare_heap_for(task)?;
+    if task.window.lock().aliases.len() >= ALIASES_MAX { Err(Error::TooBig) } else { Ok(()) }
+}
 
 impl Window {
     pub fn locate(&self, address: u64) -> Option<Place> {
@@ -138,7 +144,7 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
-    spare_heap_for(task)?;
+    room_for_more(task)?;
     let section = Section::named(section)?;
     let end = offset.checked_add(range.end - range.start).ok_or(Error::BadAddress)?;
     if !offset.is_multiple_of(PAGE) || end > section.reserve {
@@ -146,9 +152,6 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     }
     section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
     let alias = Alias { delta: offset.wrapping_sub(range.start), section, protection };
-    if task.window.lock().aliases.len() >= ALIASES_MAX {
-        return Err(Error::TooBig);
-    }
     in_parts(task, &range, |aliases, part| {
         aliases.insert(part, alias.clone());
         true
@@ -161,6 +164,11 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
 pub fn unmap(domain: &Domain, task: &Arc<Task>, address: u64, len: u64) -> Result<u64, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
+    // Out of the middle: two are left of one.
+    let is_within = |aliases: &RangeMap<u64, Alias>| aliases.get_key_value(&range.start).is_some_and(|(all, _)| all.start < range.start && range.end < all.end);
+    if is_within(&task.window.lock().aliases) {
+        room_for_more(task)?;
+    }
     in_parts(task, &range, |aliases, part| {
         aliases.remove(part);
         true
@@ -174,7 +182,7 @@ pub fn protect(domain: &Domain, task: &Arc<Task>, address: u64, len: u64, bits: 
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
-    spare_heap_for(task)?;
+    room_for_more(task)?;
     if !in_parts(task, &range, |aliases, part| aliases.gaps(&part).next().is_none()) {
         return Err(Error::NotFound);
     }

@@ -7,7 +7,7 @@ extern crate alloc;
 mod callers;
 mod table;
 
-pub use callers::Callers;
+pub use callers::{Callers, Change};
 pub use table::{Block, GateTable};
 
 #[cfg(test)]

@@ -145,10 +145,10 @@ impl<P: Page> Chunk<P> {
 
     /// Gives up this reference to a chunk, and hands out a reference to each of its pages: the chunk's other owner may
     /// let go of it at any time, and then these are the last.
-    pub(crate) fn take(chunk: Arc<Chunk<P>>, out: &mut Vec<P>) {
+    pub(crate) fn take(chunk: Arc<Chunk<P>>, out: &mut impl FnMut(P)) {
         match Arc::try_unwrap(chunk) {
-            Ok(own) => out.extend(own.pages.into_iter().flatten()),
-            Err(shared) => out.extend(shared.pages().cloned()),
+            Ok(own) => own.pages.into_iter().flatten().for_each(out),
+            Err(shared) => shared.pages().cloned().for_each(out),
         }
     }
 }

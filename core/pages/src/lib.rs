@@ -220,7 +220,7 @@ impl<P: Page> PageMap<P> {
                 Arc::make_mut(&mut partly).cut(at, &mut cut);
                 self.chunks.push(Some(partly));
             }
-            beyond.flatten().for_each(|chunk| Chunk::take(chunk, &mut cut));
+            beyond.flatten().for_each(|chunk| Chunk::take(chunk, &mut |page| cut.push(page)));
         }
         self.len_pages = len_pages;
         cut
@@ -237,14 +237,30 @@ impl<P: Page> PageMap<P> {
         while page < end {
             let (chunk, at) = split(page);
             let some = (end - page).min(CHUNK - at as u64);
-            // (A clone's chunk is made one of our own only if there is something to be taken from it.)
-            if let Some(Some(chunk)) = self.chunks.get_mut(chunk)
-                && chunk.has_any(at, some as usize)
-            {
-                Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
+            if let Some(place) = self.chunks.get_mut(chunk) {
+                if some == CHUNK {
+                    place.take().into_iter().for_each(|chunk| Chunk::take(chunk, &mut out));
+                } else if let Some(chunk) = place
+                    && chunk.has_any(at, some as usize)
+                {
+                    // (A clone's chunk is made one of our own only if there is something to be taken from it.)
+                    Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
+                }
             }
             page += some;
         }
+    }
+
+    /// Whether to change these pages, or to take them out, takes memory of its own first: for what a clone has had in common so far.
+    pub fn copies(&self, first: u64, count: u64) -> bool {
+        let is_partly = |(chunk, _, some): (usize, usize, usize)| {
+            (some as u64) < CHUNK
+                && self.chunks.get(chunk).and_then(Option::as_ref).is_some_and(|chunk| !chunk.is_exclusive())
+        };
+        // Those between the first and the last one are taken as a whole.
+        let (last, left) = split(first.saturating_add(count));
+        count > 0
+            && (parts(first, count.min(CHUNK)).next().is_some_and(is_partly) || left > 0 && is_partly((last, 0, left)))
     }
 
     /// A copy-on-write clone: both maps go on sharing every page until one of them writes. Mappings of this map's pages
@@ -263,7 +279,7 @@ impl<P: Page> PageMap<P> {
     /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.
     pub fn take_all(&mut self) -> Vec<P> {
         let mut all = Vec::new();
-        self.chunks.drain(..).flatten().for_each(|chunk| Chunk::take(chunk, &mut all));
+        self.chunks.drain(..).flatten().for_each(|chunk| Chunk::take(chunk, &mut |page| all.push(page)));
         all
     }
 

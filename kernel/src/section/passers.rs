@@ -90,8 +90,11 @@ pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u6
     }
     spare_heap_for(&thread.task)?;
     let uncounted = &mut thread.inner.lock().uncounted;
-    uncounted.split_off(&depth);
-    uncounted.insert(depth, (record, UNCOUNTED.fetch_add(1, Ordering::SeqCst)));
+    uncounted.split_off(&(depth + 1));
+    // Since the first time: what it was passed then it has still.
+    if uncounted.get(&depth).is_none_or(|(last, _)| *last != record) {
+        uncounted.insert(depth, (record, UNCOUNTED.fetch_add(1, Ordering::SeqCst)));
+    }
     section.state.lock().passers.is_any = true;
     Ok(true)
 }

@@ -79,6 +79,9 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let section = Section::find(address).ok_or(Error::NotFound)?;
     let (mut state, pages) = open(&section, by, address, len)?;
     let count = pages.end - pages.start;
+    if state.pages.copies(pages.start, count) {
+        spare_heap_for_page(claim::use_of(&state))?;
+    }
     state.give_up_making();
     let State { mapped, pages: map, owner, charged, paged, .. } = &mut *state;
     let (offset, len) = (pages.start * PAGE, count * PAGE);

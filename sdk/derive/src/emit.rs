@@ -331,7 +331,7 @@ fn server(interface: &Interface) -> TokenStream {
     let identity = identity(interface);
     let skeleton = format_ident!("{name}Skeleton");
     let (who, flags) = if interface.called_up {
-        ("Nobody comes in but the kernel and the system's programs", quote!(::rt::abi::gate::flag::SYSTEM))
+        ("Nobody comes in but the kernel and schedulers", quote!(::rt::abi::gate::flag::CALLED_UP))
     } else {
         ("Nobody may call them before `Gates::admit`", quote!(0))
     };

@@ -12,7 +12,7 @@ pub const WORDS: usize = 6;
 pub struct Interface {
     pub declared: ItemTrait,
     pub methods: Vec<Method>,
-    /// By the kernel or the system's programs, and nobody else: what they say is believed.
+    /// By the kernel or a scheduler, and nobody else: what they say is believed.
     pub called_up: bool,
 }
 

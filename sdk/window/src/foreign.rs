@@ -34,7 +34,7 @@ struct Handler(&'static dyn Personality);
 pub fn export(personality: &'static dyn Personality) -> Result<u64, Error> {
     // Never freed: a call may be under way for as long as the program lives.
     let cookie = core::ptr::from_ref(&*Box::leak(Box::new(Handler(personality)))) as u64;
-    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, cookie, flag::SYSTEM)
+    stub::gate_create(&Trap, machine::enter as *const () as u64, 1, cookie, flag::CALLED_UP)
 }
 
 /// Makes `gate` the personality of a task without threads; `text` is what all code in its window counts as.

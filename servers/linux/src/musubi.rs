@@ -65,6 +65,11 @@ fn borrowed<T>(open: u64, what: impl FnOnce(&files::File) -> T) -> T {
     done
 }
 
+/// Too many mappings are `ENOMEM` on Linux, where no length is too great.
+fn full(error: Error) -> Error {
+    if error == Error::TooBig { Error::NoMemory } else { error }
+}
+
 impl Machine for Musubi {
     fn task_create(&self, payer: u64, user: u64, limits: &Limits, name: &[u8]) -> Result<u64, Error> {
         // A program that takes all that it may must leave enough for its personality to tell it so.
@@ -161,15 +166,15 @@ impl Machine for Musubi {
         len: u64,
         rights: Rights,
     ) -> Result<(), Error> {
-        window::map(task, at, section, offset, len, rights)
+        window::map(task, at, section, offset, len, rights).map_err(full)
     }
 
     fn window_unmap(&self, task: u64, address: u64, len: u64) -> Result<(), Error> {
-        window::unmap(task, address, len)
+        window::unmap(task, address, len).map_err(full)
     }
 
     fn window_protect(&self, task: u64, address: u64, len: u64, rights: Rights) -> Result<(), Error> {
-        window::protect(task, address, len, rights)
+        window::protect(task, address, len, rights).map_err(full)
     }
 
     fn window_read(&self, _task: u64, from: Granted, to: &mut [u8]) -> Result<(), Error> {

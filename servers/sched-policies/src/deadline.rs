@@ -21,6 +21,9 @@ const PROMISED_MAX: u64 = 900;
 /// Shorter ones would be spent on switching.
 const PERIOD_MIN_NS: u64 = 1_000_000;
 const PERIOD_MAX_NS: u64 = 1_000_000_000_000;
+/// Later ones would keep everybody else from a processor for long: with a tenth to spare until each deadline, all that was promised is had, and others
+/// have their turn, after ten times as much at the latest.
+const DEADLINE_MAX_NS: u64 = 250_000_000;
 
 #[derive(Default)]
 struct Deadline;
@@ -42,7 +45,7 @@ fn run(_: &Start) -> i32 {
 fn admit(board: Board<'_>, thread: u64, terms: Terms) -> u64 {
     let Terms::Periodic { period, deadline, budget } = terms else { return Error::BadArgument.word() };
     if !(PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period)
-        || !(1..=period).contains(&deadline)
+        || !(1..=period.min(DEADLINE_MAX_NS)).contains(&deadline)
         || !(1..=deadline).contains(&budget)
     {
         return Error::BadArgument.word();

@@ -11,7 +11,7 @@ use musubi::abi::rights::principal;
 use musubi::abi::section::{SectionInfo, kind};
 use musubi::abi::task::{Limits, exit};
 use musubi::rt::{Trap, thread};
-use musubi::{Start, println};
+use musubi::{Rights, Start, println};
 
 musubi::program!(run);
 
@@ -30,6 +30,8 @@ const ATTACKS: &[Attack] = &[
     ("sections", "makes sections until it may not", sections),
     ("tasks", "makes tasks that never start", tasks),
     ("chunks", "touches one page in every 2 MiB", chunks),
+    ("copies", "stores to clones when the kernel's heap is nearly used up", copies),
+    ("mappings", "takes every second page out of one great mapping", mappings),
     ("wild-return", "a plain call with a return address that no code can have, too deep to be made", wild_return),
     ("kernel-jump", "threads jump into the kernel's half while their task ends", kernel_jump),
     ("alarm", "sleeps, on every processor, while threads keep it busy", alarm),
@@ -202,6 +204,41 @@ fn chunks() {
         touched += 512;
     }
     stopped_after(touched, 512);
+    let _ = stub::task_exit(&Trap, 0);
+}
+
+/// What the kernel does with pages is refused, and no fault.
+fn touched(base: u64, chunks: u64) -> u64 {
+    let one = |chunk: &u64| stub::identity(&Trap, base + chunk * GRANULE - 4096).is_ok();
+    (1..=chunks).take_while(one).count() as u64
+}
+
+fn copies() {
+    const CHUNKS: u64 = 4096;
+    let len = CHUNKS * GRANULE;
+    let section = || stub::section_create(&Trap, len, len, kind::DATA, 0, 0, 0);
+    let original = section().expect("a section");
+    let all = touched(original, CHUNKS);
+    println!("attack: a clone of {all} chunks");
+    let clone = stub::section_clone(&Trap, original, 0, 0, 0).expect("a clone");
+    while section().is_ok_and(|base| touched(base, CHUNKS) == CHUNKS) {}
+    stopped_after(all, CHUNKS);
+    let copied = touched(clone, CHUNKS);
+    let cut = (1..all).filter(|chunk| stub::page_free(&Trap, clone + chunk * GRANULE - 4096, 4096).is_ok()).count();
+    println!("attack: {copied} were copied, of {cut} something taken out");
+    let _ = stub::task_exit(&Trap, 0);
+}
+
+fn mappings() {
+    const LEN: u64 = 64 << 30;
+    let limits = Limits::default();
+    let user = musubi::start().user();
+    let task = stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0).expect("a task");
+    let section = stub::section_create(&Trap, 4096, LEN, kind::DATA, 0, 0, 0).expect("a section");
+    stub::window_map(&Trap, task, 0, section, 0, LEN, Rights::READ.bits().into()).expect("a mapping");
+    println!("attack: making mappings");
+    let out = (0..LEN / 8192).take_while(|n| stub::window_unmap(&Trap, task, n * 8192 + 4096, 4096).is_ok()).count();
+    stopped_after(out as u64, 1000);
     let _ = stub::task_exit(&Trap, 0);
 }
 

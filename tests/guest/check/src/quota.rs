@@ -30,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("limit_of_reserve", || limit("reserve", Limits { reserve: 2 << 30, ..Limits::default() })),
     ("limit_of_threads", || limit("threads", Limits { threads: 6, ..Limits::default() })),
     ("limit_of_frames", || limit("frames", few_frames()?)),
+    ("a_stacks_copy_counts", || limit("stacks", few_frames()?)),
     ("fault_without_frames", fault_without_frames),
     ("limits_are_not_above_the_makers", not_above),
     ("child_gives_back", child_gives_back),
@@ -67,6 +68,7 @@ pub fn limited(what: &str) -> i32 {
         "threads" => twice(threads),
         "frames" => twice(frames),
         "own" => return used().map_or(0, |used| used.frames as i32),
+        "stacks" => stacks(),
         "touch" => touch(),
         "tasks" => make_tasks(),
         "memory" => use_up(),
@@ -170,6 +172,17 @@ fn frames() -> Result<u64, String> {
     );
     section.delete().map_err(doing("delete"))?;
     Ok(count)
+}
+
+/// A stack may have more than its owner has frames for, and only a stack.
+fn stacks() -> Outcome {
+    let local = 0u64;
+    let own = musubi::rt::section::info(core::ptr::from_ref(&local) as u64).map_err(doing("the own stack"))?;
+    let copy = stub::section_clone(&Trap, own.base, 0, 0, 0).map_err(doing("a copy"))?;
+    stub::section_resize(&Trap, copy, STACK_MAX).map_err(doing("its length"))?;
+    let refused = (0..STACK_MAX / PAGE).find_map(|page| stub::identity(&Trap, copy + page * PAGE).err());
+    same!(refused, Some(Error::MemoryQuota), "as much of it as there is");
+    section::delete(copy).map_err(doing("delete"))
 }
 
 fn touch() -> Outcome {

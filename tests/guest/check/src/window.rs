@@ -320,7 +320,7 @@ fn begin() -> Result<(), Error> {
     stub::fault_entry(&Trap, skip as *const () as u64)?;
     let task = task::create(&Limits::default(), task::identity().user, b"window")?;
     set(&TASK, task);
-    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::SYSTEM)?;
+    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::CALLED_UP)?;
     stub::foreign_set(&Trap, task, gate, text)?;
     let protection = u64::from((Rights::READ | Rights::EXECUTE).bits());
     stub::window_map(&Trap, task, CODE, text, 0, PAGE, protection)?;

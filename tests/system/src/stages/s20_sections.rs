@@ -96,6 +96,7 @@ pub fn cases() -> Vec<Case> {
                 "limit_of_reserve",
                 "limit_of_threads",
                 "limit_of_frames",
+                "a_stacks_copy_counts",
                 "fault_without_frames",
                 "limits_are_not_above_the_makers",
                 "child_gives_back",

@@ -13,6 +13,8 @@ pub fn cases() -> Vec<Case> {
         stopped("sections", "sections"),
         stopped("tasks", "tasks"),
         stopped("chunks", "chunks"),
+        stopped("copies", "copies"),
+        stopped("mappings", "mappings"),
         ended("kernel_jump", "kernel-jump"),
         // What is read after its section was deleted ends the program, and never shows.
         sh("reuse", "attack reuse; echo status $?; hello")

@@ -126,7 +126,12 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix(),
         checks("passed", "check passed", &["what_is_passed_is_known_until_it_changes"]).matrix(),
-        checks("upcalls", "check upcalls", &["gates_for_the_kernel_alone", "what_a_guard_calls_is_its_own"]).matrix(),
+        checks(
+            "upcalls",
+            "check upcalls",
+            &["gates_for_the_kernel_alone", "what_a_guard_calls_is_its_own", "a_personality_calls_not_its_own_gate"],
+        )
+        .matrix(),
         checks(
             "deputies",
             "check deputies",

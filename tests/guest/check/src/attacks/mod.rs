@@ -12,6 +12,7 @@ pub mod jumps;
 mod late;
 pub mod loans;
 pub mod passed;
+pub mod persona;
 pub mod races;
 pub mod returns;
 pub mod secrets;

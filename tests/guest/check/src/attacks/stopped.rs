@@ -90,7 +90,7 @@ fn personality() -> Result<Exit, Error> {
     code.seal().map_err(|_| Error::BadProgram)?;
     let task = task::create(&Limits::default(), task::identity().user, b"window")?;
     WINDOW.store(task, Ordering::SeqCst);
-    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::SYSTEM)?;
+    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::CALLED_UP)?;
     stub::foreign_set(&Trap, task, gate, base)?;
     let protection = musubi::Rights::READ | musubi::Rights::EXECUTE;
     stub::window_map(&Trap, task, CODE, base, 0, PAGE, u64::from(protection.bits()))?;

@@ -15,8 +15,11 @@ use musubi::rt::gate::{ANYBODY, Skeleton, Values};
 use musubi::rt::{Bound, Gates, Section, Trap, guard, pager};
 use musubi::{Caller, Error, names};
 
-pub const CHECKS: &[Check] =
-    &[("gates_for_the_kernel_alone", for_the_kernel_alone), ("what_a_guard_calls_is_its_own", what_a_guard_calls)];
+pub const CHECKS: &[Check] = &[
+    ("gates_for_the_kernel_alone", for_the_kernel_alone),
+    ("what_a_guard_calls_is_its_own", what_a_guard_calls),
+    ("a_personality_calls_not_its_own_gate", super::persona::calls_its_own),
+];
 
 /// Servers, and how far below the gate that has their name the one lies where they are called up.
 const CALLED_UP: [(&str, u64); 2] = [("linux", 2), ("keyboard", 2)];
@@ -52,7 +55,7 @@ fn for_the_kernel_alone() -> Outcome {
         bound.unbind().map_err(doing("unbind"))?;
     }
     // A person's own.
-    let own = Gates::export_with(Nothing, 1, flag::SYSTEM).map_err(doing("a gate"))?;
+    let own = Gates::export_with(Nothing, 1, flag::CALLED_UP).map_err(doing("a gate"))?;
     own.admit(&ANYBODY).map_err(doing("admit"))?;
     holds!(is_refused(own.address()), "somebody comes in where only the system may");
     same!(stub::gate_create(&Trap, own.address(), 1, 0, 1 << 20).is_err(), true, "a flag that is none");

@@ -134,8 +134,8 @@ pub const RULES: &[Rule] = &[
             "who_makes_tasks_pays_for_them",
             "kernel/src/call.rs",
             [
-                "    let payer = if payer == 0 { thread.task.clone() } else { Task::find(payer)? };\n    spare_heap_for(&payer)?;\n    let task = Task::create(Some(&payer), maker",
-                "    let (is_own, payer) = (payer == 0, if payer == 0 { thread.task.clone() } else { Task::find(payer)? });\n    let _ = spare_heap_for(&payer);\n    let task = Task::create(if is_own { None } else { Some(&payer) }, maker",
+                "    spare_heap_for(&payer)?;\n    let task = Task::create(Some(&payer), maker",
+                "    let is_own = payer.number == maker.number;\n    let _ = spare_heap_for(&payer);\n    let task = Task::create(if is_own { None } else { Some(&payer) }, maker",
             ],
             ["", "tasks"],
         ),
@@ -149,6 +149,34 @@ pub const RULES: &[Rule] = &[
             "kernel/src/machine.rs",
             ["    if used < size / 32 * parts {", "    if true || used < size / 32 * parts {"],
             ["", "chunks"],
+        ),
+    ),
+    by_the_shell(
+        "attack copies; hello",
+        &["attack: a clone of", "Hello from"],
+        rule(
+            "quotas",
+            "a_clones_own_list_of_pages_takes_memory",
+            "kernel/src/claim.rs",
+            [
+                "if if write { !state.pages.writable(page) } else",
+                "if if write && false { !state.pages.writable(page) } else",
+            ],
+            ["", "copies"],
+        ),
+    ),
+    by_the_shell(
+        "attack mappings; hello",
+        &["attack: making mappings", "Hello from"],
+        rule(
+            "quotas",
+            "parts_of_a_mapping_take_memory",
+            "kernel/src/window.rs",
+            [
+                "    if is_within(&task.window.lock().aliases) {",
+                "    if false && is_within(&task.window.lock().aliases) {",
+            ],
+            ["", "mappings"],
         ),
     ),
     by_the_shell(

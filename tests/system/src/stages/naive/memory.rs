@@ -83,8 +83,15 @@ pub const RULES: &[Rule] = &[
         "H10",
         "only_the_system_comes_in_there",
         "kernel/src/gate.rs",
-        ["{ call::system_only(caller) }", "{ _ = call::system_only(caller); Ok(()) }"],
+        ["|| is_scheduler() {", "|| is_scheduler() || true {"],
         ["upcalls", "gates_for_the_kernel_alone"],
+    ),
+    rule(
+        "H10",
+        "the_systems_servers_do_not_come_in_there",
+        "kernel/src/gate.rs",
+        ["|| is_scheduler() {", "|| is_scheduler() || caller.text.owner().user == abi::task::USER_SYSTEM {"],
+        ["upcalls", "a_personality_calls_not_its_own_gate"],
     ),
     rule(
         "H10",
