@@ -320,9 +320,9 @@ impl Case {
         !self.options.icount
     }
 
-    /// Whether its checks try what must never succeed.
-    pub fn is_an_attack(&self) -> bool {
-        ["s60_attacks", "s65_gate"].contains(&self.stage)
+    /// Whether its checks try what must never succeed, or lose what must never be lost: there once is once too often.
+    pub fn is_final(&self) -> bool {
+        ["s30_epc", "s60_attacks", "s65_gate"].contains(&self.stage)
     }
 
     /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.

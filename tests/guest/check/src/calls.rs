@@ -7,13 +7,15 @@ mod rebound;
 mod stacks;
 
 use crate::memory::{data, load, store};
-use crate::peer::{Peer, in_call, op, own};
+use crate::peer::ways::{By, WAYS, in_call_by};
+use crate::peer::{Peer, op, own};
 use crate::refusals::lacks;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role};
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::gate::{GATE_STEP, GATES_MAX, flag, grade};
@@ -157,19 +159,22 @@ fn finds_no_memory() -> Outcome {
     peer.end()
 }
 
+/// With callers inside that have come there in each way.
 fn ended_in_call(what: u64, end: fn(&Peer) -> Result<(), Error>) -> Outcome {
-    let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+    let peer = Peer::start()?;
     let flags = data(PAGE).map_err(doing("create"))?;
     section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let mut inside = Vec::new();
-    for n in 0..3 {
-        inside.push(in_call(peer, what, flags.base() + 8 * n, 100_000_000_000)?);
+    for (flag, by) in (flags.base()..).step_by(8).zip(By::all(peer.gate)?) {
+        let by = Arc::new(by);
+        inside.push((in_call_by(&by, what, flag, 100_000_000_000)?, by));
     }
     // The one who asks may be inside, too, when it is gone.
-    let _ = end(peer);
-    for (thread, outcome) in inside {
+    let _ = end(&peer);
+    for ((thread, outcome), by) in inside {
         thread.join().map_err(doing("join"))?;
-        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what the caller was told");
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "what the caller was told ({:?})", by.way);
+        holds!(by.call(op::ADD, &[1]).is_err(), "a call afterwards ({:?})", by.way);
     }
     same!(peer.call(op::ADD, &[1]), Err(Error::Dead), "a call afterwards");
     peer.child.wait_for(10_000_000_000).map_err(doing("the peer's end"))?;
@@ -228,7 +233,8 @@ fn caller_is_killed() -> Outcome {
         store(flags.base(), 0);
         let gate = format!("{:#x}", peer.gate);
         let flag = format!("{:#x}", flags.base());
-        let words = ["check", "as", "call", &gate, &format!("{}", op::UPDATE), &format!("{round}"), &flag];
+        let by = format!("{}", round - 1);
+        let words = ["check", "as", "call-by", &by, &gate, &format!("{}", op::UPDATE), &format!("{round}"), &flag];
         let caller = Command::new(b"bin/check").args(words).spawn().map_err(doing("caller"))?;
         crate::memory::await_word(flags.base());
         same!(peer.pair(op::PAIR), Ok([round, round - 1]), "the pair in the middle");
@@ -238,12 +244,15 @@ fn caller_is_killed() -> Outcome {
         same!(peer.pair(op::PAIR), Ok([round, round]), "the pair afterwards");
     }
     // A callee that never finishes has a bounded time.
-    store(flags.base(), 0);
-    let words = ["check", "as", "call", &format!("{:#x}", peer.gate), "8", &format!("{:#x}", flags.base()), "0"];
-    let caller = Command::new(b"bin/check").args(words).spawn().map_err(doing("caller"))?;
-    crate::memory::await_word(flags.base());
-    caller.kill().map_err(doing("kill"))?;
-    caller.wait_for(20_000_000_000).map_err(doing("the end of a caller in an endless callee"))?;
+    for by in 0..WAYS.len() {
+        store(flags.base(), 0);
+        let (gate, flag) = (format!("{:#x}", peer.gate), format!("{:#x}", flags.base()));
+        let words = ["check", "as", "call-by", &format!("{by}"), &gate, &format!("{}", op::LOOP), &flag, "0"];
+        let caller = Command::new(b"bin/check").args(words).spawn().map_err(doing("caller"))?;
+        crate::memory::await_word(flags.base());
+        caller.kill().map_err(doing("kill"))?;
+        caller.wait_for(20_000_000_000).map_err(doing("the end of a caller in an endless callee"))?;
+    }
     same!(peer.call(op::ADD, &[1]), Ok(1), "the callee afterwards");
     peer.end()
 }

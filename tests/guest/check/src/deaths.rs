@@ -3,13 +3,15 @@
 mod many;
 
 use crate::memory::{await_word, data, load, store};
-use crate::peer::{Peer, in_call, op, own, work};
+use crate::peer::ways::{By, WAYS, in_call_by};
+use crate::peer::{Peer, op, own, work};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
@@ -157,12 +159,15 @@ fn deaths(count: usize) -> Outcome {
 /// number of ends that went wrong, but the first.
 pub fn callers_are_killed(gate: u64, flag: u64, count: u64) -> Outcome {
     const ROUNDS: u64 = 2000;
-    let bound: &'static Bound = Box::leak(Box::new(Bound::bind(gate, 0).map_err(doing("bind"))?));
-    for n in 1..=count {
+    let all: &'static Vec<By> = Box::leak(Box::new(By::all(gate)?));
+    let bound = Bound::bind(gate, 0).map_err(doing("bind"))?;
+    for (n, by) in (1..=count).zip(all.iter().cycle()) {
         store(flag, 0);
         // It is killed when it is back, if it is through already; not in the heap, whose lock would stay locked.
         let call = move || {
-            let _ = bound.call(0, [op::WORK, n, flag, ROUNDS, 0, 0]);
+            if by.prepare().is_ok() {
+                let _ = by.call(op::WORK, &[n, flag, ROUNDS]);
+            }
             thread::park();
         };
         let caller = thread::spawn(call, 0).map_err(doing("thread"))?;
@@ -191,13 +196,14 @@ fn a_callee_is_told() -> Outcome {
         same!(inner.pair(op::PAIR), Ok([n, n]), "{how}: what it was about to write");
         Ok(())
     };
-    for (n, how) in (1..).zip(["a bound call", "a plain call", "a call in a call"]) {
+    let ways: &'static Vec<By> = crate::sched::leak(By::all(inner.gate)?);
+    for (n, by) in (1..).zip(ways.iter().map(Some).chain([None])) {
+        let how = &by.map_or("a call in a call".into(), |by| format!("a call ({:?})", by.way));
         store(flag, 0);
         let call = move || {
-            let _ = match n {
-                1 => inner.call(op::HEED, &[flag, n]),
-                2 => inner.plain(op::HEED, &[flag, n]),
-                _ => outer.call(op::CALL_BOUND, &[slot, op::HEED, flag, n]),
+            let _ = match by {
+                Some(by) => by.prepare().map(|()| by.call(op::HEED, &[flag, n])),
+                None => Ok(outer.call(op::CALL_BOUND, &[slot, op::HEED, flag, n])),
             };
             thread::park();
         };
@@ -239,7 +245,9 @@ fn one_program(n: u64, flags: u64) -> Outcome {
         same!(peer.call(op::EXIT, &[1]), Err(Error::Dead), "the call into one that exits");
     } else {
         let what = if n % 4 == 3 { op::SLEEP } else { op::LOOP };
-        let (thread, outcome) = in_call(peer, what, flags, u64::MAX / 2)?;
+        let way = WAYS[(n / 4) as usize % WAYS.len()];
+        let by = Arc::new(By::to(peer.gate, way)?);
+        let (thread, outcome) = in_call_by(&by, what, flags, u64::MAX / 2)?;
         if n % 4 == 1 {
             // Its own thread deletes its text, and it is no more.
             let _ = peer.call(op::OWN, &[own::DELETE_TEXT, 0]);
@@ -247,7 +255,8 @@ fn one_program(n: u64, flags: u64) -> Outcome {
             peer.child.kill().map_err(doing("kill"))?;
         }
         thread.join().map_err(doing("join"))?;
-        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that goes");
+        same!(outcome.load(Ordering::SeqCst), Error::Dead.word(), "the call into one that goes ({way:?})");
+        Arc::into_inner(by).map_or(Ok(()), By::end)?;
     }
     let _ = peer.child.kill();
     peer.child.wait_for(20_000_000_000).map_err(doing("wait"))?;

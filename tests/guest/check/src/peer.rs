@@ -1,6 +1,7 @@
 //! The other program. Its gates do what checks want done in another text: on the caller's thread, with the rights that
 //! (that thread, this text) has.
 
+pub mod ways;
 mod works;
 
 pub use works::{Nine, nine, work};
@@ -8,7 +9,7 @@ pub use works::{Nine, nine, work};
 use crate::attacks;
 use crate::exceptions;
 use crate::faults;
-use crate::memory::{await_word, call, load, store, store_text, word};
+use crate::memory::{call, load, store, store_text, word};
 use crate::raw;
 use crate::report::doing;
 use alloc::boxed::Box;
@@ -478,14 +479,5 @@ pub fn in_call(
     flag: u64,
     more: u64,
 ) -> Result<(thread::Thread, Arc<AtomicU64>), String> {
-    let outcome = Arc::new(AtomicU64::new(u64::MAX));
-    let told = outcome.clone();
-    store(flag, 0);
-    let body = move || {
-        let result = peer.call(what, &[flag, more]);
-        told.store(result.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
-    };
-    let thread = thread::spawn(body, 0).map_err(doing("thread"))?;
-    await_word(flag);
-    Ok((thread, outcome))
+    ways::inside(flag, move || peer.call(what, &[flag, more]))
 }

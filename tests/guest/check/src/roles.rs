@@ -2,6 +2,7 @@
 
 use crate::memory::{CODE_42, store};
 use crate::peer::op;
+use crate::peer::ways::{By, WAYS};
 use crate::{bad_scheds, faults, files, fuzz, itc, lines, locks, quota};
 use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
@@ -43,6 +44,15 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             Ok(_) => 0,
             Err(e) => 100 + e.word() as i32,
         },
+        // In a way of [`WAYS`], as threads call that have done so before.
+        "call-by" => {
+            let by = WAYS.get(at(0) as usize).map(|way| By::to(at(1), *way)).and_then(Result::ok);
+            match by.filter(|by| by.prepare().is_ok()).map(|by| by.call(at(2), &[at(3), at(4)])) {
+                Some(Ok(_)) => 0,
+                Some(Err(e)) => 100 + e.word() as i32,
+                None => 2,
+            }
+        }
         // The same, and the peer calls back.
         "call-back" => crate::grace::call_back(at(0), at(1), at(2), at(3)),
         // A call with 64 pages of arguments, of which it says where they are.

@@ -88,11 +88,12 @@ pub fn calls_its_own() -> Outcome {
         let victim = start(VICTIM, &[], None)?;
         let thread = task::threads().find(|t| t.task == victim.task).ok_or("the victim has no thread")?.thread;
         let frame =
-            Frame { rax: 231, rdi: DONE, reason: reason::SYSCALL, task: victim.task, thread, ..Frame::default() };
+            Frame { rax: 39, rdi: DONE, reason: reason::SYSCALL, task: victim.task, thread, ..Frame::default() };
         let gate = linux - below * GATE_STEP;
         let stream = StreamRef { gate, id: AT + WRITTEN as u64 };
         let ended = start(ATTACKER, &bytes_of(&frame), Some(stream))?.wait_for(20_000_000_000);
         let ended = ended.map_err(|e| format!("the attacker, {below} below: {e}"))?;
+        musubi::eprintln!("{below} {ended:?}");
         match victim.wait_for(300_000_000) {
             Err(Error::TimedOut) => {}
             other => return Err(format!("by the gate {below} below its calls: the victim has ended ({other:?})")),

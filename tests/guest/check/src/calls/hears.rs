@@ -2,16 +2,16 @@
 //! kernel takes for it, and no time of a host's.
 
 use crate::memory::{await_word, data, load, store};
-use crate::peer::{Peer, op, own, six};
+use crate::peer::ways::{By, WAYS};
+use crate::peer::{Peer, op, own};
 use crate::report::{Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use musubi::abi::layout::PAGE;
-use musubi::rt::bound::result_of;
-use musubi::rt::{plain_call, section, task, thread, time};
+use musubi::rt::{section, task, thread, time};
 use musubi::{Error, Rights};
 
 /// Of a thread under the kernel's round robin, in ns, which are instructions here.
@@ -22,6 +22,9 @@ const END: u64 = 1_000_000;
 /// Callers inside where there is one processor, and threads that compute beside them on each.
 const INSIDE: u64 = 2;
 const BUSY: u64 = 1;
+
+/// Goes on from one program to the next.
+static TURN: AtomicUsize = AtomicUsize::new(0);
 
 type End = fn(&Peer) -> Result<(), Error>;
 
@@ -38,19 +41,15 @@ pub fn in_bounded_time() -> Outcome {
         ("exits", op::EXIT, Error::Dead),
     ];
     for (how, what, told) in by_itself {
-        for is_plain in [false, true] {
+        for way in WAYS {
             let peer = Peer::start()?;
-            let outcome = if is_plain {
-                plain_call(peer.gate, six(op::STAMPED, &[flags.base(), what])).and_then(result_of)
-            } else {
-                peer.call(op::STAMPED, &[flags.base(), what])
-            };
+            let by = By::to(peer.gate, way)?;
+            by.prepare()?;
+            let outcome = by.call(op::STAMPED, &[flags.base(), what]);
             let took = time::ticks() - load(flags.base());
-            same!(outcome, Err(told), "{how}, by a plain call: {is_plain}");
-            holds!(
-                took < AT_ONCE * processors,
-                "{how}, by a plain call: {is_plain}: its caller heard after {took} instructions"
-            );
+            same!(outcome, Err(told), "{how} ({way:?})");
+            holds!(took < AT_ONCE * processors, "{how} ({way:?}): its caller heard after {took} instructions");
+            by.end()?;
             let _ = peer.end();
         }
     }
@@ -79,12 +78,17 @@ fn callers_hear(flags: u64, what: u64, end: End, [callers, busy]: [u64; 2]) -> R
     let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let (mut inside, counted) = (Vec::new(), flags + 8 * callers);
-    for n in 0..callers {
+    // Not two of them in the same way, nor always the same ones together.
+    let ways = WAYS.into_iter().cycle().skip(TURN.fetch_add(1, Ordering::Relaxed)).step_by(2);
+    for (n, way) in (0..callers).zip(ways) {
+        let by = By::to(peer.gate, way)?;
         let flag = flags + 8 * n;
         store(flag, 0);
         let heard: &'static [AtomicU64; 2] = Box::leak(Box::new([const { AtomicU64::new(0) }; 2]));
         let call = move || {
-            let outcome = peer.call(what, &[flag, if what == op::SLEEP { u64::MAX / 2 } else { counted }]);
+            let is_prepared = by.prepare();
+            let outcome = by.call(what, &[flag, if what == op::SLEEP { u64::MAX / 2 } else { counted }]);
+            let outcome = if is_prepared.is_ok() { outcome } else { Ok(0) };
             heard[1].store(time::ticks(), Ordering::SeqCst);
             heard[0].store(outcome.map_or_else(Error::word, |_| 0), Ordering::SeqCst);
         };
