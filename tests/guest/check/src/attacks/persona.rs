@@ -31,6 +31,7 @@ const ATTACKER: &[u8] = &[
 ];
 /// Of one that has written it all.
 const WROTE: u64 = 0x7c;
+const EPERM: u64 = 1;
 /// What the victim would end with.
 const DONE: u64 = 42;
 
@@ -88,12 +89,11 @@ pub fn calls_its_own() -> Outcome {
         let victim = start(VICTIM, &[], None)?;
         let thread = task::threads().find(|t| t.task == victim.task).ok_or("the victim has no thread")?.thread;
         let frame =
-            Frame { rax: 39, rdi: DONE, reason: reason::SYSCALL, task: victim.task, thread, ..Frame::default() };
+            Frame { rax: 231, rdi: DONE, reason: reason::SYSCALL, task: victim.task, thread, ..Frame::default() };
         let gate = linux - below * GATE_STEP;
         let stream = StreamRef { gate, id: AT + WRITTEN as u64 };
         let ended = start(ATTACKER, &bytes_of(&frame), Some(stream))?.wait_for(20_000_000_000);
         let ended = ended.map_err(|e| format!("the attacker, {below} below: {e}"))?;
-        musubi::eprintln!("{below} {ended:?}");
         match victim.wait_for(300_000_000) {
             Err(Error::TimedOut) => {}
             other => return Err(format!("by the gate {below} below its calls: the victim has ended ({other:?})")),
@@ -103,6 +103,8 @@ pub fn calls_its_own() -> Outcome {
             ended.kind == exit::EXITED && ended.code != WROTE,
             "what came of the attacker ({below} below): {ended:?}"
         );
+        // Not called, and ended by what it says, but refused.
+        holds!(below < 2 || ended.code == EPERM, "what the attacker was told where upcalls come in: {}", ended.code);
     }
     Ok(())
 }
