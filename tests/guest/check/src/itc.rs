@@ -3,6 +3,7 @@
 
 mod deaths;
 mod places;
+mod runs;
 
 use crate::memory::{data, store};
 use crate::report::{Check, Outcome, doing};
@@ -30,9 +31,10 @@ pub const CHECKS: &[Check] = &[
     ("places_come_back_one_by_one", places::come_back_one_by_one),
     ("events_block", || ping_pong("events", FOR_EVER)),
     ("events_are_polled", || ping_pong("events-polling", Limit::Poll)),
-    ("spins_while_the_partner_runs", spins_while_the_partner_runs),
-    ("who_runs_is_told", who_runs_is_told),
-    ("watching", watching),
+    ("spins_while_the_partner_runs", runs::spins_while_the_partner_runs),
+    ("sleeps_when_the_partner_does", runs::sleeps_when_the_partner_does),
+    ("who_runs_is_told", runs::who_runs_is_told),
+    ("watching", runs::watching),
     ("the_end_of_a_partner_ends_the_wait", the_end_of_a_partner_ends_the_wait),
     ("what_the_dead_one_held_is_marked", what_the_dead_one_held_is_marked),
     ("a_partner_that_overwrites_everything", a_partner_that_overwrites_everything),
@@ -45,6 +47,8 @@ pub const MANY: &[Check] = &[("ten_thousand_partners_die", deaths::ten_thousand_
 const FOR_EVER: Limit = Limit::Sleep(u64::MAX);
 const ROUNDS: u64 = 300;
 const PLACES: u64 = 4;
+/// How long a partner sleeps.
+const ASLEEP_NS: u64 = 200_000_000;
 
 /// What lies where in the shared section, in words.
 const CALLS: usize = 0;
@@ -121,7 +125,9 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
         thread::yield_now();
     }
     let limit = if what.ends_with("polling") { Limit::Poll } else { FOR_EVER };
-    match what {
+    // What it does, and how it ends.
+    let (does, how) = what.split_once('+').unwrap_or((what, what));
+    match does {
         "places" | "places-polling" => places::two(words, 2, limit)?,
         "echo" | "echo-polling" => {
             for _ in 0..ROUNDS {
@@ -152,19 +158,27 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
             words[SAID].store(seen, Ordering::SeqCst);
             there.set();
         }
+        // Busy for a while, then asleep.
+        "sleep" => {
+            there.set();
+            let until = time::now_ns() + 20_000_000;
+            while time::now_ns() < until {}
+            time::sleep_ns(ASLEEP_NS);
+            back.set();
+        }
         // Each ends, or not, having said that it is there, while the other waits.
         "exit" | "fault" | "wild" | "stay" | "hold" | "claim" | "thread-exit" => {
-            if what == "hold" {
+            if does == "hold" {
                 core::mem::forget(semaphore.acquire(FOR_EVER)?);
             }
-            if what == "claim" {
+            if does == "claim" {
                 // As far as one that ends in the middle of `put` comes: the place is being put into, by this thread.
                 words[CALLS + 32].store(1 << 62 | partners.me(), Ordering::SeqCst);
                 words[CALLS + 8].store(1, Ordering::SeqCst);
             }
             there.set();
             time::sleep_ns(3_000_000);
-            match what {
+            match how {
                 "fault" => probe::write(8),
                 "wild" => overwrite_the_stack(),
                 "stay" => thread::park(),
@@ -313,67 +327,6 @@ fn ping_pong(what: &str, limit: Limit) -> Outcome {
     pair.end(0)
 }
 
-/// On one processor, who waits sleeps, since the other cannot be running; on several it spins as long as the other runs.
-fn spins_while_the_partner_runs() -> Outcome {
-    let pair = Pair::start("busy")?;
-    pair.with(|o| {
-        o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
-        o.there.wait(Limit::Snoop(u64::MAX)).map_err(doing("the end"))
-    })?;
-    let expected = if task::processors().count() == 1 { state::WAITING } else { state::RUNNING };
-    same!(pair.words[SAID].load(Ordering::SeqCst), expected, "what this thread was doing while the other was busy");
-    pair.end(0)
-}
-
-fn who_runs_is_told() -> Outcome {
-    let here = Here::find().map_err(doing("the page of who runs"))?;
-    let me = task::identity().thread;
-    for _ in 0..1000 {
-        holds!(here.running().any(|thread| thread == me), "this thread is running, and is not among those that are");
-    }
-    let page = musubi::abi::calls::stub::running(&musubi::rt::Trap).map_err(doing("its base"))?;
-    holds!(!section::may(page, 8, Rights::WRITE, section::Who::Own), "a program may write who runs");
-    let all: Vec<u64> = here.running().filter(|thread| *thread != 0).collect();
-    let mut once = all.clone();
-    once.sort_unstable();
-    once.dedup();
-    same!(once.len(), all.len(), "threads that run, each on one processor");
-    Ok(())
-}
-
-fn watching() -> Outcome {
-    same!(sched::watch(0), Err(Error::NotFound), "watching nobody");
-    same!(sched::watch(1 << 60), Err(Error::NotFound), "watching one that never was");
-    same!(sched::unwatch(5), Err(Error::NotFound), "taking back what was not begun");
-    let gone = thread::spawn(|| {}, 0).map_err(doing("thread"))?;
-    let number = gone.number();
-    gone.join().map_err(doing("join"))?;
-    same!(sched::watch(number), Err(Error::Dead), "watching one that has ended");
-    // The loader's thread belongs to another user. Watching it lets it wake us, and gives us nothing.
-    let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
-    same!(sched::watch(foreign), Ok(()), "watching another user's");
-    crate::refusals::refused(
-        sched::wake_up(foreign).map(|()| 0),
-        musubi::abi::refusal::Object::Thread(foreign),
-        "waking another user's",
-    )?;
-    same!(sched::unwatch(foreign), Ok(()), "taking that back");
-    let all: Result<Vec<_>, _> = (0..=WATCHES_MAX).map(|_| thread::spawn(|| time::sleep_ns(30_000_000), 0)).collect();
-    let all = all.map_err(doing("thread"))?;
-    for other in &all[..WATCHES_MAX] {
-        same!(sched::watch(other.number()), Ok(()), "one of {WATCHES_MAX}");
-    }
-    same!(sched::watch(all[WATCHES_MAX].number()), Err(Error::TooBig), "one more");
-    same!(sched::watch(all[0].number()), Ok(()), "one of them twice");
-    // Each end wakes, and makes room.
-    same!(sched::sleep(60_000_000_000), Ok(()), "until one ends");
-    for other in all {
-        other.join().map_err(doing("join"))?;
-    }
-    same!(sched::watch(foreign), Ok(()), "when they have ended");
-    sched::unwatch(foreign).map_err(doing("unwatch"))
-}
-
 /// Waits in each way for partners that end in each way.
 fn the_end_of_a_partner_ends_the_wait() -> Outcome {
     type Wait = fn(&Objects) -> Result<(), Error>;
@@ -406,27 +359,38 @@ fn the_end_of_a_partner_ends_the_wait() -> Outcome {
     Ok(())
 }
 
+/// In whatever way it has ended: nothing that the one who ends does by itself is needed for that.
 fn what_the_dead_one_held_is_marked() -> Outcome {
-    let pair = Pair::start("hold")?;
+    for how in ["exit", "fault", "wild", "thread-exit", "stay"] {
+        what_one_held(how).map_err(|why| format!("{how}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn what_one_held(how: &str) -> Outcome {
+    let ends = |pair: &Pair| if how == "stay" { pair.child.kill().map_err(doing("kill")) } else { Ok(()) };
+    let pair = Pair::start(&format!("hold+{how}"))?;
     pair.with(|o| {
         o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+        ends(&pair)?;
         let held = o.semaphore.acquire(FOR_EVER).map_err(doing("acquire"))?;
         same!(held.left, Some(pair.other), "who had ended inside");
         drop(held);
         same!(o.semaphore.acquire(Limit::Poll).map(|held| held.left), Ok(None), "the second time");
         Ok(())
     })?;
-    pair.end(0)?;
-    let pair = Pair::start("claim")?;
+    pair.kill()?;
+    let pair = Pair::start(&format!("claim+{how}"))?;
     pair.with(|o| {
         o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
+        ends(&pair)?;
         same!(o.calls.take(FOR_EVER), Ok(Taken::Left(pair.other)), "the place that it was putting into");
         same!(o.calls.left(), 1, "places that were left");
         o.calls.put(&[1, 2], Limit::Poll).map_err(doing("put"))?;
         same!(o.calls.take(Limit::Poll), Ok(Taken::Message([1, 2])), "the next message");
         Ok(())
     })?;
-    pair.end(0)
+    pair.kill()
 }
 
 /// Errors at worst, and no wait longer than the other lives.

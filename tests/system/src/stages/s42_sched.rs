@@ -143,6 +143,11 @@ pub fn cases() -> Vec<Case> {
         sh("bursts_on_eight_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(8).timeout(300).icount(),
         checks("victims_by_the_clock", "check bad_scheds", &["who_is_ready_goes_on_within_10_ms"]).cpus(1).timeout(900).icount(),
         checks("high_levels_by_the_clock", "check bad_scheds", &["given_up_within_10_ms"]).cpus(2).timeout(900).icount(),
+        sh("high_levels_on_one_by_the_clock", "check bad_scheds given_up_within_10_ms")
+            .out_has(&["ok given_up_within_10_ms"])
+            .cpus(1)
+            .timeout(900)
+            .icount(),
         checks(
             "passing",
             "check passing",

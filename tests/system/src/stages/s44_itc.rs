@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
                 "events_block",
                 "events_are_polled",
                 "spins_while_the_partner_runs",
+                "sleeps_when_the_partner_does",
                 "who_runs_is_told",
                 "watching",
                 "the_end_of_a_partner_ends_the_wait",
