@@ -1,7 +1,8 @@
 //! Registers of other threads (SSS-71): who sees them, and that nobody sees those of a callee.
 
 use crate::memory::{data, store};
-use crate::peer::Peer;
+use crate::peer::ways::WAYS;
+use crate::peer::{Peer, op};
 use crate::refusals::refused;
 use crate::report::{Check, Outcome, doing};
 use crate::sections::role;
@@ -74,14 +75,19 @@ fn own_threads() -> Outcome {
     Ok(())
 }
 
-/// A caller that its callee keeps: where it goes on is told, and nothing of the callee.
+/// A caller that its callee keeps: where it goes on is told, and nothing of the callee; also where the kernel has seen nothing of the call.
 fn in_a_callee() -> Outcome {
+    WAYS.iter().enumerate().try_for_each(|(by, way)| in_one(by).map_err(|why| format!("{way:?}: {why}")))
+}
+
+fn in_one(by: usize) -> Outcome {
     let peer = Peer::start()?;
     let flags = data(PAGE).map_err(doing("create"))?;
     let all = AclEntry { principal: principal::ANY, rights: (Rights::READ | Rights::WRITE).bits(), id: 0, text: 0 };
     section::grant(flags.base(), &all).map_err(doing("grant"))?;
     store(flags.base(), 0);
-    let words = ["check", "as", "call", &format!("{:#x}", peer.gate), "8", &format!("{:#x}", flags.base()), "0"];
+    let (by, gate, flag) = (format!("{by}"), format!("{:#x}", peer.gate), format!("{:#x}", flags.base()));
+    let words = ["check", "as", "call-by", &by, &gate, &format!("{}", op::LOOP), &flag, "0"];
     let caller = Command::new(b"bin/check").args(words).spawn().map_err(doing("caller"))?;
     crate::memory::await_word(flags.base());
     let its = task::threads().find(|one| one.task == caller.task).ok_or("it has no thread")?;

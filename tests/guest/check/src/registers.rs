@@ -171,10 +171,23 @@ pub fn one_call(way: Way, bound: &Bound, gate: u64, room: u64, who: &Identity) -
     check_after(way, &after, [77, 88, 0])
 }
 
+/// Calls that fault, most of which the gate makes.
+const BY_GATE: u64 = 64;
+
 fn after_a_fault() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::SPOIL_AND_FAULT)?;
     for how in [Way::Bound, Way::Plain] {
         check_after(how, &call(how, &bound, gate, room), [0, 0, Error::Faulted.word()])?;
+    }
+    if task::processors().all(|p| p.features & feature::PKU != 0) {
+        // By the gate, of which the kernel hears when the callee faults.
+        let seen = || task::processors().map(|p| p.epc).sum::<u64>();
+        let before = seen();
+        for _ in 0..BY_GATE {
+            check_after(Way::Direct, &call(Way::Direct, &bound, gate, room), [0, 0, Error::Faulted.word()])?;
+        }
+        let by_kernel = seen() - before;
+        holds!(by_kernel < BY_GATE, "of {BY_GATE} calls that faulted the kernel made {by_kernel}");
     }
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");

@@ -53,6 +53,16 @@ pub fn cases() -> Vec<Case> {
         })
         .err_has(&["usage: call [--grade plain|epc-s|epc-h] [--times N] NAME"])
         .matrix(),
+        sh(
+            "call_says_why_the_kernel_is_needed",
+            "counter & sleep 0.3; call --grade epc-h counter add 1; call counter add 1; true",
+        )
+        .file("etc/placement", "counter\n")
+        .out_has(&["1 (EPC-S, "])
+        .err_check(|text| {
+            text.contains("is in supervisor mode") != text.contains("this machine has no protection keys")
+        })
+        .matrix(),
         sh("nothing_else_is_disturbed", "counter & sleep 0.3; call counter add 5; denied write; call counter add 5")
             .out_has(&["5 (EPC-", "10 (EPC-"])
             .err_any(),

@@ -348,7 +348,10 @@ pub fn in_calls() -> Outcome {
     let (in_callee, back) = (flags.base(), flags.base() + 8);
     AT.store(section.base(), SeqCst);
     let peer = Peer::start()?;
-    for plain in [false, true] {
+    // One that sleeps, and one that computes.
+    let sleeps = (op::SLEEP, [in_callee, 200_000_000, 0]);
+    let computes = (op::WORK, [1, in_callee, 50_000_000]);
+    for (plain, (what, words)) in [(false, sleeps), (true, sleeps), (false, computes), (true, computes)] {
         for round in 1..=3 {
             put(in_callee, 0);
             put(back, 0);
@@ -368,11 +371,7 @@ pub fn in_calls() -> Outcome {
                 0,
             )
             .map_err(doing("thread"))?;
-            let called = if plain {
-                peer.plain(op::SLEEP, &[in_callee, 200_000_000])
-            } else {
-                peer.call(op::SLEEP, &[in_callee, 200_000_000])
-            };
+            let called = if plain { peer.plain(what, &words) } else { peer.call(what, &words) };
             put(back, 1);
             holds!(called.is_ok(), "the call: {called:?}");
             holds!(until(|| own.count() == before + 1), "round {round}: nothing was started after the call");

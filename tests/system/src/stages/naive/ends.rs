@@ -173,6 +173,26 @@ pub const RULES: &[Rule] = &[
         ["self.exit.lock().get_or_insert(how);", "*self.exit.lock() = Some(how);"],
         ["races", "killed_between_programs"],
     ),
+    rule(
+        "H12",
+        "a_signal_waits_for_the_callee",
+        "kernel/src/mbcf/signal.rs",
+        [
+            "    if inner.depth() > signals {\n        inner.leave_by_kernel(signals + 1);\n        return;\n    }\n    let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n    if inner.domain.number != OWN || ",
+            "    let _ = (signals, OWN);\n    let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n    if ",
+        ],
+        ["mbcf", "signals_wait_for_a_calls_return"],
+    ),
+    rule(
+        "H12",
+        "who_looks_finds_out_where_a_thread_is",
+        "kernel/src/thread/seen.rs",
+        [
+            "        inner.sync();\n        let depth = inner.depth();\n        let domain_at",
+            "        let depth = inner.depth();\n        let domain_at",
+        ],
+        ["looks", "registers_of_a_callee_are_not_shown"],
+    ),
     // (The piece of `a_kill_waits_for_the_callee`, told by a lock that nobody gives back.)
     rule(
         "H12",
