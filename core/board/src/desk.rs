@@ -2,6 +2,7 @@
 
 use crate::queue::Ready;
 use crate::sync::{AtomicU64, Ordering};
+use abi::sched::event;
 
 // Written by the fast level.
 const TURN: usize = 0;
@@ -203,15 +204,49 @@ impl Desk<'_> {
         self.get(ENTERED)
     }
 
-    /// One event of a kind was seen; of a kind that is not known, if it has none of these numbers.
+    /// One event was seen, by the number of its kind; of a kind that is not known, if it has none of these.
     #[inline]
-    pub fn saw(&self, kind: u32) {
-        let at = if (1..=8).contains(&kind) { EVENTS + kind as usize } else { UNKNOWN };
+    pub fn saw(&self, kind: u32) -> Option<Kind> {
+        let known = Kind::of(kind);
+        let at = if known.is_some() { EVENTS + kind as usize } else { UNKNOWN };
         self.set(at, self.get(at) + 1);
+        known
     }
 
     /// How many events of a kind were seen; 0: of unknown kinds.
     pub fn seen(&self, kind: u32) -> u64 {
         self.get(if kind == 0 { UNKNOWN } else { EVENTS + (kind as usize).min(15) })
+    }
+}
+
+/// The kinds of events that there are (`abi::sched::event`). A fast level has a handler for each, and none for others: a kernel that has more is none of
+/// its business (CUBIX-42).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    Ready = event::READY,
+    Call = event::CALL,
+    Interrupt = event::INTERRUPT,
+    Exception = event::EXCEPTION,
+    Tick = event::TICK,
+    Ended = event::ENDED,
+    Request = event::REQUEST,
+    Handed = event::HANDED,
+}
+
+impl Kind {
+    #[inline]
+    fn of(number: u32) -> Option<Kind> {
+        Some(match number {
+            event::READY => Kind::Ready,
+            event::CALL => Kind::Call,
+            event::INTERRUPT => Kind::Interrupt,
+            event::EXCEPTION => Kind::Exception,
+            event::TICK => Kind::Tick,
+            event::ENDED => Kind::Ended,
+            event::REQUEST => Kind::Request,
+            event::HANDED => Kind::Handed,
+            _ => return None,
+        })
     }
 }

@@ -21,7 +21,7 @@ mod wishes;
 pub use beds::{Bed, Beds, Woken};
 pub use buffer::{Buffer, Chosen, Step};
 pub use called::Called;
-pub use desk::{Asked, Call, Desk, reason};
+pub use desk::{Asked, Call, Desk, Kind, reason};
 pub use lent::{Lent, Loans};
 pub use mail::Mail;
 pub use names::Priorities;

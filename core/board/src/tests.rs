@@ -1,6 +1,7 @@
 //! The queues against plain lists.
 
 use super::*;
+use crate::desk::Kind;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -133,7 +134,8 @@ fn the_desk_passes_on_what_is_asked() {
     assert!(desk.is_wanted(), "what came meanwhile");
     desk.done(desk.begin());
     assert!(!desk.is_wanted());
-    [0, 1, 8, 9, 99, u32::MAX].into_iter().for_each(|kind| desk.saw(kind));
+    let seen = [0, 1, 8, 9, 99, u32::MAX].map(|kind| desk.saw(kind));
+    assert_eq!(seen, [None, Some(Kind::Ready), Some(Kind::Handed), None, None, None], "no handler is for unknown ones");
     assert_eq!((desk.seen(1), desk.seen(8), desk.seen(0)), (1, 1, 4), "unknown kinds are counted");
     assert_eq!((desk.calls(reason::PRIORITY), desk.calls(reason::QUANTUM)), (1, 1));
     let numbered = |(number, called): (u64, Call)| (number, called.why, called.thread, called.when);

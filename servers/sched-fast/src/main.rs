@@ -9,9 +9,10 @@ mod interrupts;
 mod passing;
 
 use board::{
-    Asked, Board, Call, Called, Desk, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes, reason,
+    Asked, Board, Call, Called, Desk, Kind, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes,
+    reason,
 };
-use musubi::abi::sched::{Event, event, op, ready};
+use musubi::abi::sched::{Event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
 use musubi::rt::{task, thread, time};
@@ -153,11 +154,12 @@ impl Level {
 
     /// Each kind of event has its handler.
     fn handle(&mut self, event: &Event) {
-        self.desk.saw(event.kind);
-        match event.kind {
-            event::READY if event.detail == ready::HURRIED => self.hurries(event),
-            event::READY => self.ready(event),
-            event::TICK => {
+        // Those that are not known were counted.
+        let Some(kind) = self.desk.saw(event.kind) else { return };
+        match kind {
+            Kind::Ready if event.detail == ready::HURRIED => self.hurries(event),
+            Kind::Ready => self.ready(event),
+            Kind::Tick => {
                 if core::mem::take(&mut self.thinks) {
                     self.wait(THINK_MS);
                 } else if self.absent {
@@ -169,8 +171,8 @@ impl Level {
                 self.running = 0;
             }
             // Somebody has left mail, which is looked for anyway.
-            event::REQUEST if event.detail == op::LOOK as u32 => self.looks = true,
-            event::REQUEST if event.detail == op::LEND as u32 => {
+            Kind::Request if event.detail == op::LOOK as u32 => self.looks = true,
+            Kind::Request if event.detail == op::LEND as u32 => {
                 let to = Ready { thread: event.a, turn: event.b };
                 let level = self.board.priorities().of(event.thread);
                 let key = if event.thread == self.running { self.key } else { 0 };
@@ -179,20 +181,20 @@ impl Level {
                     self.loans.lend(event.thread, (level, key), to);
                 }
             }
-            event::REQUEST => {
+            Kind::Request => {
                 if !self.waiting.put(Asked { thread: event.thread, level: event.a }) {
                     // Of more threads than the board has room for.
                     task::exit(Error::TooBig.word() as i32);
                 }
                 self.send();
             }
-            event::ENDED => {
+            Kind::Ended => {
                 self.board.priorities().forget(event.thread);
                 self.board.beds().forget(event.thread);
             }
-            event::INTERRUPT => self.strained |= interrupts::serve(event, !self.strained),
+            Kind::Interrupt => self.strained |= interrupts::serve(event, !self.strained),
             // They say why the processor is free, which does not matter for what runs next.
-            _ => {}
+            Kind::Call | Kind::Exception | Kind::Handed => {}
         }
     }
 

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use board::{Board, Buffer, Chosen, Desk, Ready};
+use board::{Board, Buffer, Chosen, Desk, Kind, Ready};
 use musubi::abi::sched::{Event, event};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::sched::{self, Limit, Seat};
@@ -121,18 +121,19 @@ impl Mechanism {
 
     /// Whether the high level should hear of it before anything else is done.
     fn pass_on(&self, event: &Event) -> bool {
-        self.desk.saw(event.kind);
-        if event.kind == event::INTERRUPT && event.b != 0 {
+        // Those that are not known were counted, and are nobody's affair.
+        let Some(kind) = self.desk.saw(event.kind) else { return false };
+        if kind == Kind::Interrupt && event.b != 0 {
             // This level calls nobody: it is for the driver's thread.
             let _ = sched::give_back(u64::from(event.detail), 0);
         }
-        if event.kind == event::TICK {
+        if kind == Kind::Tick {
             if self.thinks.take() {
                 self.wait(THINK_MS, false);
             }
             self.limited.set(false);
         }
-        if event.kind == event::READY {
+        if kind == Kind::Ready {
             let high = (0..self.processors).map(|p| self.board.desk(p)).find(|desk| desk.high() == event.thread);
             if let Some(desk) = high {
                 desk.high_is_ready(event.a);
@@ -143,7 +144,7 @@ impl Mechanism {
         if !self.buffer.send(words) {
             task::exit(Error::TooBig.word() as i32);
         }
-        matches!(event.kind, event::READY | event::TICK | event::REQUEST)
+        matches!(kind, Kind::Ready | Kind::Tick | Kind::Request)
     }
 
     fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::task::exit;
 use musubi::abi::trace::kind;
 use musubi::command::Command;
@@ -21,6 +21,7 @@ use musubi::trace::{self, Record};
 
 pub const CHECKS: &[Check] = &[
     ("every_kind_of_event_is_counted", every_kind),
+    ("each_processor_hears_of_its_own", of_each_processor),
     ("unknown_kinds_are_counted", unknown_kinds),
     ("request_buffer_switch_in_this_order", in_this_order),
     ("the_kernel_has_seen_these_switches", as_the_kernel_has_seen),
@@ -175,8 +176,13 @@ fn named(line: &str) -> Result<Vec<u64>, String> {
 
 /// Events of each kind that the fast levels of all processors have seen.
 fn heard(kind: &str) -> Result<u64, String> {
+    heard_where(kind, "cpu ")
+}
+
+/// The same of those whose line begins so.
+fn heard_where(kind: &str, begin: &str) -> Result<u64, String> {
     let mut sum = None;
-    for line in lines(0)?.iter().filter(|line| line.contains(" heard of: ")) {
+    for line in lines(0)?.iter().filter(|line| line.starts_with(begin) && line.contains(" heard of: ")) {
         let (_, counts) = line.split_once(": ").ok_or("no counts")?;
         let count =
             counts.split(", ").find_map(|count| count.strip_prefix(kind)?.strip_prefix(' ')?.parse::<u64>().ok());
@@ -293,6 +299,62 @@ fn every_kind() -> Outcome {
         passing.wake_up(me).and_then(|()| passing.sleep()).map_err(doing("sleep"))?;
         let after = heard("called by threads themselves")?;
         holds!(after > before, "called by threads {after} times after a call, {before} before");
+        Ok(())
+    })
+}
+
+/// Threads on all processors at a time do what the scheduler is to hear of: the fast level of that processor does (CUBIX-41).
+fn of_each_processor() -> Outcome {
+    type Does = fn();
+    const DO: [(&str, Does); 2] = [
+        ("exceptions", || {
+            let _ = musubi::rt::guard::run(|| musubi::rt::probe::write(8));
+        }),
+        ("calls of the scheduler", || {
+            let me = task::identity().thread;
+            let _ = sched::set_priority(me, 7).and_then(|()| sched::set_priority(me, 16));
+        }),
+    ];
+    const ROUNDS: usize = 50;
+    let all = task::processors().count() as u64;
+    let own = || {
+        let me = task::identity().thread;
+        task::threads().find(|one| one.thread == me).map_or(u64::MAX, |one| one.processor)
+    };
+    with("ageing", || {
+        for (kind, does) in DO {
+            let mut found = alloc::collections::BTreeSet::new();
+            for _ in 0..ROUNDS {
+                let before: Result<Vec<u64>, String> =
+                    (0..all).map(|cpu| heard_where(kind, &format!("cpu {cpu} "))).collect();
+                let before = before?;
+                let here: &'static AtomicU64 = crate::sched::leak(AtomicU64::new(0));
+                let once = move || {
+                    here.fetch_add(1, Ordering::SeqCst);
+                    // Each keeps its processor until all have one.
+                    let until = time::now_ns() + 100_000_000;
+                    while here.load(Ordering::SeqCst) < all && time::now_ns() < until {}
+                    let at = own();
+                    does();
+                    thread::exit(if own() == at { at } else { u64::MAX });
+                };
+                let threads: Result<Vec<_>, _> = (0..all).map(|_| thread::spawn(once, 0)).collect();
+                let mut stayed = Vec::new();
+                for one in threads.map_err(doing("thread"))? {
+                    stayed.push(one.join().map_err(doing("join"))?);
+                }
+                // (Who has moved in between may have done so on either.)
+                for cpu in stayed.into_iter().filter(|cpu| *cpu < all) {
+                    let after = heard_where(kind, &format!("cpu {cpu} "))?;
+                    holds!(after > before[cpu as usize], "{kind}: nothing was heard on processor {cpu}, where it was");
+                    found.insert(cpu);
+                }
+                if found.len() as u64 == all {
+                    break;
+                }
+            }
+            holds!(found.len() as u64 == all, "{kind}: of {all} processors it happened on {found:?} only");
+        }
         Ok(())
     })
 }

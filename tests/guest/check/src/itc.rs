@@ -149,13 +149,16 @@ fn partner(what: &str, base: u64, other: u64) -> Result<(), Error> {
                 back.set();
             }
         }
-        // Busy for a while, then says what the other was doing meanwhile.
+        // Busy for a while, then says what the other was doing most of the time. (It may have had to make room for somebody else now and then.)
         "busy" => {
             there.set();
             let until = time::now_ns() + 100_000_000;
-            while time::now_ns() < until {}
-            let seen = task::threads().find(|t| t.thread == other).map_or(99, |t| t.state);
-            words[SAID].store(seen, Ordering::SeqCst);
+            let (mut looks, mut waited) = (0, 0);
+            while time::now_ns() < until {
+                looks += 1;
+                waited += u64::from(task::threads().any(|t| t.thread == other && t.state == state::WAITING));
+            }
+            words[SAID].store(if 2 * waited > looks { state::WAITING } else { state::RUNNING }, Ordering::SeqCst);
             there.set();
         }
         // Busy for a while, then asleep.

@@ -201,7 +201,9 @@ fn deadlines_are_admitted() -> Outcome {
             client().map(|client| patient(|| client.periodic(thread, period * MS, deadline * MS, budget * MS)))
         };
         let first = next()?;
-        for (period, deadline, budget) in [(0, 0, 0), (10, 20, 5), (10, 5, 6), (10, 10, 0)] {
+        for (period, deadline, budget) in
+            [(0, 0, 0), (10, 20, 5), (10, 5, 6), (10, 10, 0), (1000, 251, 100), (1_000_000, 1_000_000, 900_000)]
+        {
             same!(periodic(first, period, deadline, budget)?, Err(Error::BadArgument), "no terms at all");
         }
         same!(periodic(first, 100, 100, 95)?, Err(Error::Busy), "nearly a whole processor");

@@ -20,6 +20,8 @@ pub mod kind {
     pub const STORE_FIRST: u64 = 4;
     /// Values: what it finds by FS and by GS at `w0`.
     pub const BY_SEGMENTS: u64 = 5;
+    /// Returns, if the word at `w0` is 0; otherwise as [`SPOIL_AND_FAULT`].
+    pub const MAY_FAULT: u64 = 6;
 }
 
 /// What the kernel is to hand to raw gates.
@@ -50,6 +52,7 @@ pub fn raw(which: u64) -> u64 {
         }
         kind::OTHER_RETURN => other_return as *const () as u64,
         kind::STORE_FIRST => store_first as *const () as u64,
+        kind::MAY_FAULT => may_fault as *const () as u64,
         kind::BY_SEGMENTS => by_segments as *const () as u64,
         _ => spoil_and_fault as *const () as u64,
     }
@@ -196,6 +199,19 @@ extern "C" fn spoil_and_return() {
         spoil = sym spoil,
         by_gate = sym BY_GATE,
         done = const DONE,
+    )
+}
+
+#[unsafe(naked)]
+extern "C" fn may_fault() {
+    naked_asm!(
+        "cmp qword ptr [rdi], 0",
+        "jne {faults}",
+        "xor eax, eax",
+        "xor edx, edx",
+        "jmp [rbx + {back}]",
+        faults = sym spoil_and_fault,
+        back = const core::mem::offset_of!(Record, back),
     )
 }
 

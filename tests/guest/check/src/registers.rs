@@ -2,7 +2,7 @@
 //! in the rest.
 
 use crate::attacks;
-use crate::memory::data;
+use crate::memory::{data, store};
 use crate::peer::{Peer, nine, op};
 use crate::raw::{AVX, CALLERS, COOKIE, FCW, MXCSR, PLAIN, SPOILT, Seen, filled_call, find_avx, kind};
 use crate::report::{Check, Outcome, doing};
@@ -25,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("registers_of_a_bound_call", || across(Way::Bound, kind::DUMP_AND_SPOIL)),
     ("registers_of_a_plain_call", || across(Way::Plain, kind::DUMP_AND_SPOIL)),
     ("registers_after_a_fault", after_a_fault),
+    ("registers_after_a_fault_beneath_the_gate", after_a_fault_beneath_the_gate),
     ("control_words_of_the_caller", control_words),
     ("nine_arguments", nine_arguments),
 ];
@@ -171,23 +172,10 @@ pub fn one_call(way: Way, bound: &Bound, gate: u64, room: u64, who: &Identity) -
     check_after(way, &after, [77, 88, 0])
 }
 
-/// Calls that fault, most of which the gate makes.
-const BY_GATE: u64 = 64;
-
 fn after_a_fault() -> Outcome {
     let (peer, gate, bound, room) = stage(kind::SPOIL_AND_FAULT)?;
     for how in [Way::Bound, Way::Plain] {
         check_after(how, &call(how, &bound, gate, room), [0, 0, Error::Faulted.word()])?;
-    }
-    if task::processors().all(|p| p.features & feature::PKU != 0) {
-        // By the gate, of which the kernel hears when the callee faults.
-        let seen = || task::processors().map(|p| p.epc).sum::<u64>();
-        let before = seen();
-        for _ in 0..BY_GATE {
-            check_after(Way::Direct, &call(Way::Direct, &bound, gate, room), [0, 0, Error::Faulted.word()])?;
-        }
-        let by_kernel = seen() - before;
-        holds!(by_kernel < BY_GATE, "of {BY_GATE} calls that faulted the kernel made {by_kernel}");
     }
     // A call that is not made at all.
     same!(peer.call(op::OWN, &[crate::peer::own::SHUT]), Ok(0), "shutting it");
@@ -195,6 +183,32 @@ fn after_a_fault() -> Outcome {
     let error = Error::no_right(Object::Section(peer.text, Rights::CALL), task::identity().thread);
     let not_made = musubi::abi::gate::NOT_MADE;
     same!([refused[5], refused[4], refused[10]], [not_made, 0, error.word()], "a refused call");
+    peer.end()
+}
+
+/// By the gate, of which the kernel hears only when the callee faults.
+fn after_a_fault_beneath_the_gate() -> Outcome {
+    const CALLS: u64 = 16;
+    const TIMES: usize = 200;
+    let (peer, _, bound, room) = stage(kind::MAY_FAULT)?;
+    if !task::processors().all(|p| p.features & feature::PKU != 0) {
+        peer.end()?;
+        return attacks::without_keys();
+    }
+    let seen = || task::processors().map(|p| p.epc).sum::<u64>();
+    let mut by_gate = 0;
+    for _ in 0..TIMES {
+        store(room, 0);
+        for _ in 0..CALLS {
+            bound.call(0, [room, 0, 0, 0, 0, 0]).map_err(doing("a call"))?;
+        }
+        store(room, 1);
+        let before = seen();
+        let after = call(Way::Direct, &bound, 0, room);
+        by_gate += usize::from(seen() == before);
+        check_after(Way::Direct, &after, [0, 0, Error::Faulted.word()])?;
+    }
+    holds!(by_gate > 0, "of {TIMES} calls that faulted the gate made none");
     peer.end()
 }
 

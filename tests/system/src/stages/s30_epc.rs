@@ -82,6 +82,7 @@ pub fn cases() -> Vec<Case> {
                 "registers_of_a_direct_return",
                 "registers_of_a_plain_call",
                 "registers_after_a_fault",
+                "registers_after_a_fault_beneath_the_gate",
                 "control_words_of_the_caller",
                 "nine_arguments",
             ],
