@@ -18,6 +18,7 @@ pub const CHECKS: &[Check] = &[
     ("a_level_that_calls_nobody_says_so", the_initial_version),
     ("no_interrupt_is_lost_when_schedulers_change", schedulers_change),
     ("an_interrupt_under_load", under_load),
+    ("what_is_urgent_waits_for_nobody", urgent),
 ];
 
 /// With another driver in place of the keyboard's.
@@ -186,6 +187,40 @@ fn under_load() -> Outcome {
         until_bound(&keyboard)?;
         load.all_run()?;
         load.stop()
+    })
+}
+
+/// Beside threads that compute, four for each processor, which have whole quanta (10 ms): an interrupt comes to its driver, and a thread of high priority
+/// goes on, long before one of those is over. The clock counts instructions, of all processors together.
+fn urgent() -> Outcome {
+    const TIMES: usize = 30;
+    holds!(time::ticks_are_instructions(), "the clock does not count instructions");
+    let keyboard = keyboard()?;
+    with("ageing", || {
+        let processors = task::processors().count() as u64;
+        let most = 1_000_000 * processors;
+        let load = Load::start(4 * processors as usize)?;
+        until_bound(&keyboard)?;
+        let latencies: Result<alloc::vec::Vec<u64>, String> = (0..TIMES).map(|_| probe(&keyboard)).collect();
+        let latencies = latencies?;
+        let me = task::identity().thread;
+        sched::set_priority(me, 1).map_err(doing("priority"))?;
+        let late: alloc::vec::Vec<u64> = (0..TIMES)
+            .map(|_| {
+                let until = time::now_ns() + 3_000_000;
+                time::sleep_ns(3_000_000);
+                time::now_ns().saturating_sub(until)
+            })
+            .collect();
+        sched::set_priority(me, 16).map_err(doing("priority"))?;
+        load.all_run()?;
+        load.stop()?;
+        holds!(
+            latencies.iter().all(|one| *one < most),
+            "interrupts came to their driver after {latencies:?} instructions"
+        );
+        holds!(late.iter().all(|one| *one < most), "the most important thread went on {late:?} ns late");
+        Ok(())
     })
 }
 

@@ -230,6 +230,12 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread()
         .placed(),
+        checks("urgent", "check interrupts", &["what_is_urgent_waits_for_nobody"]).cpus(1).icount().timeout(400),
+        sh("urgent_on_four", "check interrupts what_is_urgent_waits_for_nobody")
+            .out_has(&["ok what_is_urgent_waits_for_nobody"])
+            .cpus(4)
+            .icount()
+            .timeout(400),
         // Of a driver that is exclusive, with the schedulers in user mode.
         sh("interrupts_of_an_exclusive_driver", "check interrupts the_scheduler_calls_the_driver an_interrupt_under_load")
             .file(PLACEMENT, "keyboard nsys io\n")

@@ -13,6 +13,7 @@ use musubi::abi::start::StreamRef;
 use musubi::abi::task::exit;
 use musubi::command::{Child, Command};
 use musubi::files::{self, File};
+use musubi::interfaces::pipes::PipesClient;
 use musubi::rt::task;
 use musubi::{Error, names};
 
@@ -82,7 +83,10 @@ fn bytes_of(frame: &Frame) -> Vec<u8> {
 pub fn calls_its_own() -> Outcome {
     let linux = names::lookup("linux").map_err(doing("linux"))?;
     // That such programs run, and say what came of it.
-    let honest = start(ATTACKER, b"abc\n", None)?.wait_for(20_000_000_000).map_err(doing("a program"))?;
+    let pipes = names::lookup("pipes").and_then(PipesClient::bind).map_err(doing("pipes"))?;
+    let end = pipes.make().map_err(doing("a pipe"))? + 1;
+    let pipe = StreamRef { gate: pipes.streams().map_err(doing("pipes"))?, id: end };
+    let honest = start(ATTACKER, b"abc\n", Some(pipe))?.wait_for(20_000_000_000).map_err(doing("a program"))?;
     same!((honest.kind, honest.code), (exit::EXITED, WROTE), "one that writes to its stream");
     // Its gate for calls, and below it those of its guard and for upcalls.
     for below in 0..3 {
