@@ -31,53 +31,31 @@ const SCAN_SLICE: u64 = 64;
 /// Records that are cleared in the time in which a thread is looked at.
 const RECORDS_A_STEP: usize = 16;
 
-/// A thread, and the record by which it calls a text: in the order of what it calls from.
-#[derive(Clone)]
+/// A thread, and the record by which it calls a text: in the order of what it calls from. By number: who is remembered here keeps no memory when it has ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller {
     /// Base of the text that calls, and its binding.
     from: (u64, u64),
-    /// Where the thread lies.
-    at: usize,
+    thread: u64,
     record: u64,
-    thread: Weak<Thread>,
 }
 
 /// Instead of a binding's number: for plain calls.
 const NO_BINDING: u64 = u64::MAX;
 
 impl Caller {
-    fn new(thread: &Arc<Thread>, from: &Section, record: u64) -> Caller {
+    fn new(thread: &Thread, from: &Section, record: u64) -> Caller {
         let binding = if is_loose(record) { NO_BINDING } else { binding_of(record) };
-        Caller { from: (from.base, binding), at: Arc::as_ptr(thread).addr(), record, thread: Arc::downgrade(thread) }
+        Caller { from: (from.base, binding), thread: thread.number, record }
     }
 
     /// Before or behind all that call by this binding.
-    fn bound(from: &Section, binding: u64, at: usize) -> Caller {
-        Caller { from: (from.base, binding), at, record: 0, thread: Weak::new() }
+    fn bound(from: &Section, binding: u64, thread: u64) -> Caller {
+        Caller { from: (from.base, binding), thread, record: 0 }
     }
 
-    fn place(&self) -> ((u64, u64), usize, u64) {
-        (self.from, self.at, self.record)
-    }
-}
-
-impl PartialEq for Caller {
-    fn eq(&self, other: &Caller) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl Eq for Caller {}
-
-impl PartialOrd for Caller {
-    fn partial_cmp(&self, other: &Caller) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Caller {
-    fn cmp(&self, other: &Caller) -> core::cmp::Ordering {
-        self.place().cmp(&other.place())
+    fn thread(&self) -> Option<Arc<Thread>> {
+        machine().threads.find(self.thread)
     }
 }
 
@@ -105,7 +83,7 @@ impl Section {
     /// A thread makes calls into this text by a record that it has checked, from `generation` on. Whether what it has checked still holds.
     pub fn entered(&self, thread: &Arc<Thread>, from: &Section, record: u64, generation: u64) -> bool {
         let caller = Caller::new(thread, from, record);
-        self.callers.enter(caller, generation, |caller| caller.thread.strong_count() > 0)
+        self.callers.enter(caller, generation, |caller| caller.thread().is_some())
     }
 
     /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
@@ -114,7 +92,7 @@ impl Section {
         let mut change = self.callers.change();
         sched::in_stretches(change.by_ref(), |caller| {
             if let Some(caller) = caller
-                && let Some(thread) = caller.thread.upgrade()
+                && let Some(thread) = caller.thread()
             {
                 thread.inner.lock().gate.clear_record(caller.record);
                 // Where it is, is not always written down: by the short way it goes on anywhere.
@@ -129,11 +107,11 @@ impl Section {
     /// A binding of `from`'s to a gate here has ended: who calls by it has it no more, and nobody else is disturbed. Call without locks.
     pub fn unbound(&self, from: &Arc<Section>, binding: u64) {
         let mut processors = 0;
-        let [first, last] = [0, usize::MAX].map(|at| Caller::bound(from, binding, at));
+        let [first, last] = [0, u64::MAX].map(|at| Caller::bound(from, binding, at));
         let mut change = self.callers.change_of_some(first, last);
         sched::in_stretches(change.by_ref(), |caller| {
-            let Some(Caller { thread, record, .. }) = caller else { return };
-            let Some(thread) = thread.upgrade() else { return };
+            let Some(caller) = caller else { return };
+            let (Some(thread), record) = (caller.thread(), caller.record) else { return };
             let inner = &mut *thread.inner.lock();
             if inner.domain_number(domain_of(record)).is_ok_and(|domain| Arc::ptr_eq(&domain.text, from)) {
                 inner.gate.clear_record(record);

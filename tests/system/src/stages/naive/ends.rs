@@ -185,11 +185,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "H12",
-        "who_looks_finds_out_where_a_thread_is",
+        "a_callees_registers_are_not_shown",
         "kernel/src/thread/seen.rs",
         [
-            "        inner.sync();\n        let depth = inner.depth();\n        let domain_at",
-            "        let depth = inner.depth();\n        let domain_at",
+            "(depth == 0 || domain.text.owner().number == self.task.number).then_some",
+            "(depth == 0 || domain.text.base != 0).then_some",
         ],
         ["looks", "registers_of_a_callee_are_not_shown"],
     ),
