@@ -5,6 +5,22 @@ use crate::lab::{Failure, Lab};
 use crate::session::Session;
 use machine::Options;
 
+/// Callees and callers end in each way, on numbers of processors that the others are not on.
+fn ends_on(name: &'static str, cpus: u32) -> Case {
+    let line = "check calls callee_faults callee_exits callee_ends_the_thread callee_is_killed callee_loops_and_is_killed \
+                callee_is_deleted callee_loops_and_is_deleted caller_is_killed_in_a_callee";
+    sh(name, line).cpus(cpus).timeout(300).out_has(&[
+        "ok callee_faults",
+        "ok callee_exits",
+        "ok callee_ends_the_thread",
+        "ok callee_is_killed",
+        "ok callee_loops_and_is_killed",
+        "ok callee_is_deleted",
+        "ok callee_loops_and_is_deleted",
+        "ok caller_is_killed_in_a_callee",
+    ])
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         checks(
@@ -143,6 +159,11 @@ pub fn cases() -> Vec<Case> {
         .err_any()
         .spread(),
         function("a_machine_check_is_heard_or_ends_the_program", machine_check),
+        ends_on("ends_on_three", 3),
+        ends_on("ends_on_five", 5),
+        ends_on("ends_on_six", 6),
+        ends_on("ends_on_seven", 7),
+        ends_on("ends_on_eight", 8),
         sh(
             "eight_processors",
             "check deaths thousand_faults_under_load hundred_deaths_under_load a_server_survives_its_callers_memory \

@@ -195,12 +195,16 @@ pub fn cases() -> Vec<Case> {
         checks("on_each_processor", "check policies", &ON_EACH).cpus(4).icount().timeout(400),
         checks("priorities_on_each_processor", "check sched", &["priorities_order"]).cpus(4).icount().timeout(400).placed(),
         // As many as no power of two has. (On three and seven: below.)
-        sh("on_each_of_five", &format!("check policies {}", ON_EACH[2])).cpus(5).icount().timeout(400).out_has(&[JOBS]),
-        sh("on_each_of_six", &format!("check policies {} && check sched use_and_back", ON_EACH[2]))
+        sh("on_each_of_five", &format!("check policies {} && check sched work_is_shared", ON_EACH[2]))
+            .cpus(5)
+            .icount()
+            .timeout(400)
+            .out_has(&[JOBS, "ok work_is_shared"]),
+        sh("on_each_of_six", &format!("check policies {} && check sched use_and_back work_is_shared", ON_EACH[2]))
             .cpus(6)
             .icount()
             .timeout(400)
-            .out_has(&[JOBS, "ok use_and_back"]),
+            .out_has(&[JOBS, "ok use_and_back", "ok work_is_shared"]),
         sh("on_each_of_eight", &format!("check policies {}", ON_EACH[1..].join(" "))).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")

@@ -201,6 +201,11 @@ pub fn cases() -> Vec<Case> {
         // Each in a machine of its own: where threads are stopped in the gate is counted from the start.
         checks("stopped", "check stopped", &["stopped_at_each_instruction_of_the_gate"]).icount().timeout(600),
         checks("switched", "check switched", &["switched_at_each_instruction_of_the_gate"]).icount().timeout(600),
+        sh("heard_on_two", "check sweep_exactly callers_hear_in_bounded_time")
+            .out_has(&["ok callers_hear_in_bounded_time"])
+            .cpus(2)
+            .icount()
+            .timeout(600),
         sh("heard_on_four", "check sweep_exactly callers_hear_in_bounded_time")
             .out_has(&["ok callers_hear_in_bounded_time"])
             .cpus(4)

@@ -13,6 +13,7 @@ use crate::report::{Check, Outcome, doing};
 use crate::sections::role as run_role;
 use crate::{holds, same};
 use alloc::format;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::{Kernel, number};
 use musubi::abi::gate::{GATE, GATE_BASE};
@@ -20,7 +21,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
 use musubi::abi::task::exit;
-use musubi::rt::{Bound, Trap, probe, section};
+use musubi::rt::{Bound, Trap, probe, section, task};
 use musubi::{AclEntry, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -155,9 +156,15 @@ pub fn role(gate: u64, offset: u64, set: u64) -> i32 {
 fn without_a_call() -> Outcome {
     let scene = Scene::set()?;
     let gate = format!("{:#x}", scene.victim.gate);
+    // Other registers with each machine; and all of them where the key register is written, and behind that.
+    let salt = task::processors().count() as u64 + if has_keys(&scene.victim.bound) { 0 } else { SETS / 2 };
+    let byte = |at: u64| probe::read(GATE_BASE + at);
+    let writes = (0..length()).filter(|at| [0, 1, 2].map(|n| byte(at + n)) == [0x0f, 0x01, 0xef]);
+    let there: Vec<u64> = writes.flat_map(|at| [at, at + 3]).collect();
+    holds!(there.len() >= 4 || !has_keys(&scene.victim.bound), "the gate writes the key register {} times", there.len() / 2);
+    let at_writes = there.into_iter().flat_map(|at| (0..SETS).map(move |set| (at, set)));
     // What follows the code are words for `xrstor`.
-    for offset in 0..=0x260u64 {
-        let set = offset % SETS;
+    for (offset, set) in (0..=0x260u64).map(|at| (at, (at + salt) % SETS)).chain(at_writes) {
         let exit = run_role(&["attack", "jump", &gate, &format!("{offset}"), &format!("{set}")])?;
         let went_on = exit.kind == exit::EXITED && exit.code as i32 != TOUCHED && ![3, 4].contains(&exit.code);
         holds!(exit.kind == exit::FAULT || went_on, "offset {offset:#x} with registers {set}: {exit:x?}");
