@@ -22,4 +22,6 @@ pub trait Measure {
     fn copies(&self) -> u64;
     /// Takes back the right to call, from everybody.
     fn close(&self) -> Result<(), Error>;
+    /// The gate of another such `null`, for callers who bring their stack.
+    fn on_callers_stack(&self) -> u64;
 }

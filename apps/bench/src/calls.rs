@@ -10,7 +10,7 @@ use musubi::Error;
 use musubi::abi::calls::{Kernel, stub};
 use musubi::abi::gate::grade;
 use musubi::interfaces::measure::MeasureClient;
-use musubi::rt::Trap;
+use musubi::rt::{Bound, Trap};
 
 const ROUNDS: usize = 1000;
 const PLAN: Plan = Plan::new(ROUNDS);
@@ -26,6 +26,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     server::with(|gate| {
         let client = MeasureClient::plain(gate);
         null(report, "plain", &client)?;
+        on_own_stack(report, &client)?;
         // Memory that the server may not touch.
         let own = [0; 64];
         let case = Case { case: "refused-pointer", way: "plain", bytes: own.len() };
@@ -53,6 +54,15 @@ fn bound(report: &Report, gate: u64) -> Result<MeasureClient, String> {
     let client = MeasureClient::bind_as(gate, 0, grade::EPC_S).map_err(|e| format!("binding: {e}"))?;
     null(report, "epc-s", &client)?;
     Ok(client)
+}
+
+/// The paper's mode: the callee executes on its caller's stack, which is lent to it for the call.
+fn on_own_stack(report: &Report, client: &MeasureClient) -> Result<(), String> {
+    let gate = client.on_callers_stack().map_err(|e| format!("its gate for callers' stacks: {e}"))?;
+    let bound = Bound::bind_on_own_stack(gate, 0).map_err(|e| format!("binding on the own stack: {e}"))?;
+    let case = Case { case: "NullProc", way: "caller-stack", bytes: 0 };
+    expect(report, case, || bound.call(0, [0; 6]).is_ok())?;
+    bound.unbind().map_err(|e| format!("unbinding: {e}"))
 }
 
 fn null(report: &Report, way: &str, client: &MeasureClient) -> Result<(), String> {

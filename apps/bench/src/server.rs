@@ -5,17 +5,19 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::gate::flag;
 use musubi::command::{Child, Command};
 use musubi::interfaces::measure::{Measure, measure_serve_by};
-use musubi::rt::gate::ANYBODY;
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
 use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
 use musubi::rt::{Condition, Gates, Mutex, thread};
-use musubi::{AclEntry, Error, eprintln, why};
+use musubi::{AclEntry, Caller, Error, eprintln, why};
 
 struct Server {
     copied: AtomicU64,
     copies: AtomicU64,
+    on_callers_stack: AtomicU64,
     door: Mutex<Door>,
     moved: Condition,
 }
@@ -30,6 +32,7 @@ enum Door {
 static SERVER: Server = Server {
     copied: AtomicU64::new(0),
     copies: AtomicU64::new(0),
+    on_callers_stack: AtomicU64::new(0),
     door: Mutex::new(Door::Open),
     moved: Condition::new(),
 };
@@ -69,6 +72,10 @@ impl Measure for Server {
         self.copies.load(Ordering::Relaxed)
     }
 
+    fn on_callers_stack(&self) -> u64 {
+        self.on_callers_stack.load(Ordering::Relaxed)
+    }
+
     fn close(&self) -> Result<(), Error> {
         // The server's own thread may change who may call; its client's may not.
         let mut door = self.door.lock();
@@ -80,6 +87,15 @@ impl Measure for Server {
             }
             self.moved.wait(&mut door, u64::MAX)?;
         }
+    }
+}
+
+/// A function that is called on its caller's stack (CUBIX-30), and does nothing.
+struct Null;
+
+impl Skeleton for Null {
+    fn dispatch(&self, _: &Caller, _: u64, _: &[u64; 6]) -> Values {
+        Values(0, 0)
     }
 }
 
@@ -105,6 +121,8 @@ pub fn look(data: &[u8]) {
 pub fn serve(name: &str) -> i32 {
     let serve = || {
         let gates = measure_serve_by(&SERVER, Ways::default().lines(4).post(Post::any()?))?;
+        let on_callers_stack = Gates::export_with(Null, 1, flag::CALLER_STACK)?.address();
+        SERVER.on_callers_stack.store(on_callers_stack, Ordering::Relaxed);
         musubi::names::publish(name, &gates)?;
         SERVER.keep_the_door(&gates)
     };

@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::sched::THREAD_NEXT;
 use musubi::abi::task::exit;
 use musubi::abi::trace::kind;
 use musubi::command::Command;
@@ -25,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("unknown_kinds_are_counted", unknown_kinds),
     ("request_buffer_switch_in_this_order", in_this_order),
     ("the_kernel_has_seen_these_switches", as_the_kernel_has_seen),
+    ("nobody_else_switches", nobody_else_switches),
     ("calls_tell_the_scheduler_nothing", calls_tell_nothing),
 ];
 
@@ -121,6 +123,38 @@ fn as_the_kernel_has_seen() -> Outcome {
     stop.store(true, Ordering::Relaxed);
     other.join().map_err(doing("join"))?;
     outcome
+}
+
+/// In the improved version the kernel has seen no switch but to the fast level of that processor, from it, by its text on a thread that gives way
+/// (`thread_next`), or by a message, which takes nobody's turn (CUBIX-22, 47).
+fn nobody_else_switches() -> Outcome {
+    const LEAST: usize = 100;
+    with("ageing", || {
+        let load = Load::start(2 * task::processors().count())?;
+        let (outcome, record, _) = trace::during(|| {
+            for _ in 0..30 {
+                time::sleep_ns(1_000_000);
+                thread::yield_now();
+            }
+            Ok::<_, musubi::Error>(())
+        })
+        .map_err(doing("tracing"))?;
+        outcome.map_err(doing("sleeping"))?;
+        load.stop()?;
+        let seats: Vec<u64> = sched::seats().map(|seat| seat.thread).collect();
+        let mut count = 0;
+        for processor in 0..task::processors().count() {
+            let own = record.events.iter().filter(|(at, event)| *at == processor && event.kind == kind::SWITCH);
+            for event in own.map(|(_, event)| event) {
+                let by_level = seats.contains(&event.thread) || seats.contains(&event.a);
+                let (by_text, by_message) = (event.handler == THREAD_NEXT, event.b == 0);
+                holds!(by_level || by_text || by_message, "processor {processor}, levels {seats:?}: {event:?}");
+                count += 1;
+            }
+        }
+        holds!(count >= LEAST, "{count} switches were seen");
+        Ok(())
+    })
 }
 
 /// How often a thread gives way; and so many switches in a row are taken for the same if they are to the same threads.

@@ -91,7 +91,7 @@ pub fn cases() -> Vec<Case> {
         checks(
             "events",
             "check events",
-            &["every_kind_of_event_is_counted", "each_processor_hears_of_its_own", "unknown_kinds_are_counted", "request_buffer_switch_in_this_order", "the_kernel_has_seen_these_switches"],
+            &["every_kind_of_event_is_counted", "each_processor_hears_of_its_own", "unknown_kinds_are_counted", "request_buffer_switch_in_this_order", "the_kernel_has_seen_these_switches", "nobody_else_switches"],
         )
         .timeout(240)
         .placed()

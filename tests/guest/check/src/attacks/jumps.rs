@@ -161,7 +161,11 @@ fn without_a_call() -> Outcome {
     let byte = |at: u64| probe::read(GATE_BASE + at);
     let writes = (0..length()).filter(|at| [0, 1, 2].map(|n| byte(at + n)) == [0x0f, 0x01, 0xef]);
     let there: Vec<u64> = writes.flat_map(|at| [at, at + 3]).collect();
-    holds!(there.len() >= 4 || !has_keys(&scene.victim.bound), "the gate writes the key register {} times", there.len() / 2);
+    holds!(
+        there.len() >= 4 || !has_keys(&scene.victim.bound),
+        "the gate writes the key register {} times",
+        there.len() / 2
+    );
     let at_writes = there.into_iter().flat_map(|at| (0..SETS).map(move |set| (at, set)));
     // What follows the code are words for `xrstor`.
     for (offset, set) in (0..=0x260u64).map(|at| (at, (at + salt) % SETS)).chain(at_writes) {
