@@ -12,7 +12,7 @@ use crate::processor::here;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
-use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
+use abi::gate::{DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
 use abi::{AclEntry, Error};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -288,21 +288,22 @@ impl Inner {
         (0..=self.depth()).any(|depth| self.gate.lead(self.gate.frame(depth).record).is_some_and(|(to, _)| to == number))
     }
 
+    /// How many records of its own calls a domain may have had.
+    pub fn records_of(&self, number: u32) -> u64 {
+        self.reach.get(&number).map_or(0, |len| u64::from(*len).div_ceil(slot(1)))
+    }
+
     /// Forgets a domain that the thread is not inside of.
     pub fn drop_domain(&mut self, number: u32) -> Option<Arc<Domain>> {
         for address in self.leads.remove(&number).unwrap_or_default() {
             self.gate.clear_record(address);
         }
-        self.reach.remove(&number);
         self.gate.forget_plain(number, 0);
-        for binding in 0..BINDINGS_MAX {
+        for binding in 0..self.records_of(number) {
             // Its own calls: nobody can make them, and the next domain of this number finds none.
-            let address = records(number) + slot(binding);
-            if self.gate.record(address).is_none() {
-                break;
-            }
-            self.gate.clear_record(address);
+            self.gate.clear_record(records(number) + slot(binding));
         }
+        self.reach.remove(&number);
         // What it was found to be allowed the next one of this number may not be.
         (self.last, self.passed) = (None, None);
         self.asked.take_if(|asked| asked.level().is_none());

@@ -205,6 +205,7 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::Dead);
     }
     target.check(&caller, Rights::CALL)?;
+    target.tidy_callers();
     let callee = thread.domain_for(inner, target)?;
     let gates = if binding.caller_stack { 0 } else { binding.block.count };
     if binding.caller_stack && inner.area.registers().r14 >= binding.block.count {
@@ -301,6 +302,7 @@ pub fn plain_call(thread: &Arc<Thread>, (text, block, index): Found) -> Result<(
 /// it may. Errors: `Changed`: something has changed since then.
 fn connect_plain(thread: &Arc<Thread>, inner: &mut Inner, text: &Arc<Section>, block: Block, generation: u64) -> Result<u64, Error> {
     let caller = inner.domain.clone();
+    text.tidy_callers();
     inner.make_plain(thread)?;
     let callee = thread.domain_for(inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, &block, (0, 0), block.count))?;

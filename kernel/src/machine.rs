@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use arch::frames::Use;
 use arch::percpu;
 use core::sync::atomic::{AtomicU64, Ordering};
+use quota::Resource;
 use spin::{Mutex, Once};
 
 /// Objects by number. Numbers are never used again. Sharded, so that no lock is everybody's.
@@ -140,19 +141,36 @@ pub fn make(machine: impl FnOnce() -> Machine) {
     machine.processors.iter().for_each(|processor| percpu::set_own(processor.index, processor));
 }
 
-/// A range of the single space, given back when the last section in it is gone.
-pub struct Hold(pub Extent);
+/// A range of the single space, given back when the last section in it is gone, and nobody has it in hand any more.
+pub struct Hold {
+    pub extent: Extent,
+    /// Whose section was there last, and what he pays for it until then.
+    payer: Mutex<Option<(Arc<Task>, u64)>>,
+}
 
 impl Hold {
     /// The place of a post, which nobody else has (core/post).
     pub fn post(base: u64) -> Arc<Hold> {
-        Arc::new(Hold(Extent { base, len: GRANULE }))
+        Arc::new(Hold::new(Extent { base, len: GRANULE }))
     }
 
     /// Takes `len` bytes (rounded up to granules) from this node's slice.
     pub fn take(len: u64, stack: bool) -> Option<Arc<Hold>> {
         let slice = if stack { &machine().stacks } else { &machine().slice };
-        slice.lock().take(len).map(|extent| Arc::new(Hold(extent)))
+        slice.lock().take(len).map(|extent| Arc::new(Hold::new(extent)))
+    }
+
+    fn new(extent: Extent) -> Hold {
+        Hold { extent, payer: Mutex::default() }
+    }
+
+    /// A section of the task's has ended. Its addresses may stay taken, for whoever calls by a binding to a text that was there has it in hand: the
+    /// last one's reserve is free when the range is.
+    pub fn was(&self, owner: &Arc<Task>, reserve: u64) {
+        let before = self.payer.lock().replace((owner.clone(), reserve));
+        if let Some((payer, reserve)) = before {
+            payer.release(Resource::Reserve, reserve);
+        }
     }
 }
 
@@ -181,10 +199,14 @@ pub fn stacks_base(node: u64) -> u64 {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if abi::post::number(machine().node, self.0.base).is_some() {
+        if let Some((payer, reserve)) = self.payer.get_mut().take() {
+            payer.release(Resource::Reserve, reserve);
+        }
+        let extent = self.extent;
+        if abi::post::number(machine().node, extent.base).is_some() {
             return;
         }
-        let slice = if self.0.base >= stacks_base(machine().node) { &machine().stacks } else { &machine().slice };
-        slice.lock().give(self.0);
+        let slice = if extent.base >= stacks_base(machine().node) { &machine().stacks } else { &machine().slice };
+        slice.lock().give(extent);
     }
 }

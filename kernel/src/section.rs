@@ -190,7 +190,7 @@ impl Section {
         let is_post = new.kind == kind::POST;
         let beside = (new.at != 0 && !is_post).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
         // Sections in one range each pay for the whole range: any of them alone keeps it.
-        let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.0.len);
+        let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.extent.len);
         new.owner.charge(Resource::Sections, 1)?;
         let undo_section = || new.owner.release(Resource::Sections, 1);
         new.owner.charge(Resource::Reserve, charged_reserve).inspect_err(|_| undo_section())?;
@@ -201,7 +201,7 @@ impl Section {
         let beside = beside.or_else(|| is_post.then(|| Hold::post(new.at)));
         let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
-        let base = if new.at == 0 { hold.0.base } else { new.at };
+        let base = if new.at == 0 { hold.extent.base } else { new.at };
         let section = Arc::new(Section {
             base,
             serial: wait::serial(),
@@ -348,7 +348,8 @@ impl Section {
                 // It is being looked through for what it holds. Or somebody else changes the length, too; without this the two could keep each other here for ever.
                 return Err(Error::Busy);
             }
-            before = len.max(state.len.saturating_sub(SLICE));
+            // Only the last part may end in the middle of what a clone has in common (`copies`).
+            before = len.max(state.len.saturating_sub(1) / SLICE * SLICE);
             let stale = self.set_len(&mut state, before);
             drop(state);
             stale.flush();
@@ -488,7 +489,7 @@ fn room_at(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error>
     }
     let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;
     let sibling = Section::named(sibling)?;
-    let extent = sibling.hold.0;
+    let extent = sibling.hold.extent;
     let end = at.checked_add(reserve).ok_or(Error::BadAddress)?;
     if at < sibling.base + sibling.reserve || end > extent.base + extent.len {
         return Err(Error::BadAddress);

@@ -54,6 +54,11 @@ impl Caller {
         Caller { from: (from.base, binding), thread, record: 0 }
     }
 
+    /// Whether it may make that call still. With its text its records have been cleared.
+    fn lives(&self) -> bool {
+        self.thread().is_some() && Section::find(self.from.0).is_some_and(|from| !from.is_dead())
+    }
+
     fn thread(&self) -> Option<Arc<Thread>> {
         machine().threads.find(self.thread)
     }
@@ -83,7 +88,12 @@ impl Section {
     /// A thread makes calls into this text by a record that it has checked, from `generation` on. Whether what it has checked still holds.
     pub fn entered(&self, thread: &Arc<Thread>, from: &Section, record: u64, generation: u64) -> bool {
         let caller = Caller::new(thread, from, record);
-        self.callers.enter(caller, generation, |caller| caller.thread().is_some())
+        self.callers.enter(caller, generation, Caller::lives)
+    }
+
+    /// Before a call into this text is prepared, which may be refused.
+    pub fn tidy_callers(&self) {
+        self.callers.tidy(Caller::lives);
     }
 
     /// Something that bindings rest on has changed: every thread checks them anew. Call without locks.
@@ -233,7 +243,7 @@ impl Section {
 /// many records were looked at, if it has been there.
 fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> Option<usize> {
     let number = *inner.numbers.get(&text.base)?;
-    let there = inner.reach.get(&number).map_or(0, |len| u64::from(*len).div_ceil(slot(1))).min(bindings);
+    let there = inner.records_of(number).min(bindings);
     (0..there).for_each(|binding| inner.gate.clear_record(records(number) + slot(binding)));
     inner.gate.forget_plain(number, 0);
     Some(there as usize)

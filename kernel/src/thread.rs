@@ -50,6 +50,8 @@ use spin::Mutex;
 const CALLEE_STACK: u64 = STACK_DEFAULT;
 /// Domains of texts that have ended that a thread gives up at a time.
 const SHED_MAX: usize = 16;
+/// No more of them when so many records of theirs are to be cleared.
+const SHED_RECORDS: u64 = 512;
 
 /// What the thread's lock protects.
 pub struct Inner {
@@ -370,7 +372,14 @@ impl Thread {
         // Texts that have ended since: their stacks and views are of no use any more. Not before everybody has heard who is to hear of that
         // by the number of the domain.
         let ended = |domain: &&Arc<Domain>| domain.text.is_dead() && domain.text.is_over() && !inner.is_inside(domain.number);
-        let gone: Vec<u32> = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number).take(SHED_MAX).collect();
+        let mut records = 0;
+        let is_little = |number: &u32| {
+            let before = records;
+            records += inner.records_of(*number);
+            before < SHED_RECORDS
+        };
+        let ended = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number);
+        let gone: Vec<u32> = ended.take(SHED_MAX).take_while(is_little).collect();
         for number in gone {
             if number != OWN
                 && let Some(domain) = inner.drop_domain(number)

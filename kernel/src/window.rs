@@ -18,14 +18,15 @@ use rangemap::RangeMap;
 /// One mapping. `delta` = section offset minus window address: the same in every part when a mapping is cut.
 #[derive(Clone)]
 struct Alias {
-    section: Arc<Section>,
+    /// Whoever maps it keeps nobody from being rid of it: nothing is there then.
+    section: Weak<Section>,
     delta: u64,
     protection: Rights,
 }
 
 impl PartialEq for Alias {
     fn eq(&self, other: &Alias) -> bool {
-        Arc::ptr_eq(&self.section, &other.section) && self.delta == other.delta && self.protection == other.protection
+        Weak::ptr_eq(&self.section, &other.section) && self.delta == other.delta && self.protection == other.protection
     }
 }
 impl Eq for Alias {}
@@ -50,7 +51,7 @@ impl Window {
     pub fn locate(&self, address: u64) -> Option<Place> {
         let (range, alias) = self.aliases.get_key_value(&address)?;
         Some(Place {
-            section: alias.section.clone(),
+            section: alias.section.upgrade()?,
             offset: address.wrapping_add(alias.delta),
             window: Some(alias.protection),
             at: range.start,
@@ -151,7 +152,7 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
         return Err(Error::BadAddress);
     }
     section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
-    let alias = Alias { delta: offset.wrapping_sub(range.start), section, protection };
+    let alias = Alias { delta: offset.wrapping_sub(range.start), section: Arc::downgrade(&section), protection };
     in_parts(task, &range, |aliases, part| {
         aliases.insert(part, alias.clone());
         true

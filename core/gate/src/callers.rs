@@ -64,15 +64,20 @@ impl<C: Clone + Ord> Callers<C> {
     }
 
     /// A caller has checked, from `generation` on, and is marked. Whether that holds; if not, it wipes out the mark and checks anew. Who
-    /// does not live any more is forgotten, a few at a time.
+    /// is not one any more is forgotten, a few at a time.
     pub fn enter(&self, caller: C, generation: u64, lives: impl Fn(&C) -> bool) -> bool {
         {
             let known = &mut *self.known.lock();
             if known.all.insert(caller, generation).is_none() {
-                (0..LOOKS).for_each(|_| known.look(&lives));
+                known.look(&lives);
             }
         }
         self.generation() == generation
+    }
+
+    /// Somebody is about to enter, or to be refused: some of those who are callers no more are forgotten.
+    pub fn tidy(&self, lives: impl Fn(&C) -> bool) {
+        self.known.lock().look(&lives);
     }
 
     /// Something has changed.
@@ -88,8 +93,12 @@ impl<C: Clone + Ord> Callers<C> {
 }
 
 impl<C: Clone + Ord> Known<C> {
-    /// Forgets the next one if he does not live.
+    /// Forgets the next few who do not live.
     fn look(&mut self, lives: impl Fn(&C) -> bool) {
+        (0..LOOKS).for_each(|_| self.look_at_one(&lives));
+    }
+
+    fn look_at_one(&mut self, lives: impl Fn(&C) -> bool) {
         let behind = self.looked.as_ref().map_or(Unbounded, Excluded);
         self.looked = self.all.range((behind, Unbounded)).next().map(|(caller, _)| caller.clone());
         if let Some(caller) = &self.looked

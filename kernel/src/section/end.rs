@@ -73,7 +73,7 @@ impl Section {
         view::leave_all(self);
         let mut state = self.state.lock();
         while state.len > 0 {
-            let len = state.len.saturating_sub(SLICE);
+            let len = (state.len - 1) / SLICE * SLICE;
             let stale = self.set_len(&mut state, len);
             drop(state);
             stale.flush();
@@ -110,7 +110,7 @@ impl Section {
             // First the name, then the number: who gets that finds the name free.
             post::deleted(self);
         }
-        owner.release(Resource::Reserve, self.charged_reserve);
+        self.hold.was(owner, self.charged_reserve);
         owner.release(Resource::Sections, 1);
         MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -312,12 +312,16 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
     if len == 0 {
         return Ok(0);
     }
-    let bytes = call.machine().view(file.address + start, len).ok_or(Errno(errno::EIO))?;
     let mut sent = 0;
     while sent < len {
-        let rest = &bytes[sent as usize..];
-        let chunk = &rest[..rest.len().min(CHUNK as usize)];
-        match write_bytes(call, target, chunk, At::Position) {
+        // A copy: somebody may cut the file short meanwhile, and whoever is passed what is gone would not come back here.
+        let Some(chunk) = call.machine().copied(file.address + start + sent, (len - sent).min(CHUNK)) else {
+            if sent > 0 {
+                break;
+            }
+            return fail(errno::EIO);
+        };
+        match write_bytes(call, target, &chunk, At::Position) {
             Ok(n) => {
                 sent += n;
                 if n < chunk.len() as u64 {
