@@ -74,6 +74,12 @@ impl Family {
         self.members.get(&task).is_some_and(|member| member.end.is_none())
     }
 
+    /// How many of its children have ended without its having asked how.
+    #[must_use]
+    pub fn unasked(&self, parent: u64) -> usize {
+        self.members.values().filter(|member| member.parent == parent && member.end.is_some()).count()
+    }
+
     /// A child of these that has ended, which is told once. `None`: all of them live.
     ///
     /// # Errors

@@ -79,9 +79,16 @@ pub fn clone3<M: Machine>(_call: &mut Call<'_, M>) -> Answer {
     fail(errno::ENOSYS)
 }
 
+/// Children that have ended and that their parent has not asked for (`wait4`), of one parent.
+const UNASKED_MAX: usize = 512;
+
 /// Value: the child's number.
 fn start<M: Machine>(call: &Call<'_, M>, begin: Begin) -> Answer {
     let (process, machine) = (call.process, call.machine());
+    // (On Linux they count for what a user may have of processes.)
+    if call.server.family.lock().unasked(process.task) >= UNASKED_MAX {
+        return fail(errno::EAGAIN);
+    }
     let name = process.program.lock().name.clone();
     let task = machine.task_create(0, process.user, &Limits::default(), &name)?;
     let started = copy(call, task, begin);

@@ -267,9 +267,10 @@ mod tests {
     }
 
     /// What is no attack, or one that no single rule left out lets come through.
-    const NO_RULE: [(&str, &str); 11] = [
+    const NO_RULE: [(&str, &str); 12] = [
         ("reasons_of_the_callee_are_told", "about what people are told"),
         ("every_address_in_the_table_is_tried", "about the table of the others"),
+        ("heard_on_two", "the same on more processors"),
         ("heard_on_four", "the same on more processors"),
         ("eight_processors", "the same on more processors"),
         ("in_short_on_three", "the same on more processors"),
