@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod chunk;
+mod list;
 mod marks;
 mod row;
 mod survey;
@@ -12,6 +13,7 @@ mod survey;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use chunk::Chunk;
+use list::List;
 
 pub use chunk::CHUNK;
 pub use marks::Marks;
@@ -48,8 +50,8 @@ pub struct Wrote<'a, P> {
 /// The resident pages of one section. Offsets are counted in pages.
 #[derive(Debug)]
 pub struct PageMap<P: Page> {
-    /// As many as were ever needed; a `None` and what lies beyond the end are chunks without a page.
-    chunks: Vec<Option<Arc<Chunk<P>>>>,
+    /// What is not there are chunks without a page.
+    chunks: List<Arc<Chunk<P>>>,
     len_pages: u64,
 }
 
@@ -72,7 +74,7 @@ fn parts(first: u64, count: u64) -> impl Iterator<Item = (usize, usize, usize)> 
 impl<P: Page> PageMap<P> {
     /// A map of `len_pages` pages, none of them resident.
     pub fn new(len_pages: u64) -> PageMap<P> {
-        PageMap { chunks: Vec::new(), len_pages }
+        PageMap { chunks: List::new(), len_pages }
     }
 
     /// The length of the section.
@@ -147,15 +149,11 @@ impl<P: Page> PageMap<P> {
         }
         let mut made = 0;
         for (chunk, at, some) in parts(first, count) {
-            if chunk >= self.chunks.len() {
-                self.chunks.resize_with(chunk + 1, || None);
-            }
-            let place = &mut self.chunks[chunk];
+            let chunk = self.chunks.get_or_insert_with(chunk, || Arc::new(Chunk::new()));
             // (A clone's chunk is made one of our own only if there is something to be put into it.)
-            if place.as_ref().is_some_and(|chunk| chunk.resident_in(at, some) == some as u64) {
+            if chunk.resident_in(at, some) == some as u64 {
                 continue;
             }
-            let chunk = place.get_or_insert_with(|| Arc::new(Chunk::new()));
             let (more, all) = Arc::make_mut(chunk).fill(at, some, &mut make);
             made += more;
             if !all {
@@ -177,7 +175,7 @@ impl<P: Page> PageMap<P> {
     /// One more reference to a page.
     pub fn share(&mut self, page: u64) -> Option<P> {
         let (chunk, at) = split(page);
-        let chunk = self.chunks.get_mut(chunk)?.as_mut()?;
+        let chunk = self.chunks.get_mut(chunk)?;
         if let Some(chunk) = Arc::get_mut(chunk) {
             chunk.is_shared_now();
         }
@@ -188,7 +186,7 @@ impl<P: Page> PageMap<P> {
     pub fn take_one(&mut self, page: u64) -> Option<P> {
         let (chunk, at) = split(page);
         self.get(page)?;
-        Arc::make_mut(self.chunks.get_mut(chunk)?.as_mut()?).remove(at)
+        Arc::make_mut(self.chunks.get_mut(chunk)?).remove(at)
     }
 
     /// Sees to it that the page is resident, for reading; `make` is asked for one if it is not.
@@ -212,15 +210,13 @@ impl<P: Page> PageMap<P> {
     pub fn resize(&mut self, len_pages: u64) -> Vec<P> {
         let mut cut = Vec::new();
         let (chunk, at) = split(len_pages);
-        if len_pages < self.len_pages && chunk < self.chunks.len() {
-            let mut beyond = self.chunks.split_off(chunk).into_iter();
-            if at > 0
-                && let Some(Some(mut partly)) = beyond.next()
-            {
-                Arc::make_mut(&mut partly).cut(at, &mut cut);
-                self.chunks.push(Some(partly));
+        if len_pages < self.len_pages {
+            let partly = if at > 0 { self.chunks.get_mut(chunk) } else { None };
+            if let Some(partly) = partly {
+                Arc::make_mut(partly).cut(at, &mut cut);
             }
-            beyond.flatten().for_each(|chunk| Chunk::take(chunk, &mut |page| cut.push(page)));
+            let beyond = self.chunks.split_off(chunk + usize::from(at > 0));
+            beyond.for_each(|chunk| Chunk::take(chunk, &mut |page| cut.push(page)));
         }
         self.len_pages = len_pages;
         cut
@@ -237,15 +233,13 @@ impl<P: Page> PageMap<P> {
         while page < end {
             let (chunk, at) = split(page);
             let some = (end - page).min(CHUNK - at as u64);
-            if let Some(place) = self.chunks.get_mut(chunk) {
-                if some == CHUNK {
-                    place.take().into_iter().for_each(|chunk| Chunk::take(chunk, &mut out));
-                } else if let Some(chunk) = place
-                    && chunk.has_any(at, some as usize)
-                {
-                    // (A clone's chunk is made one of our own only if there is something to be taken from it.)
-                    Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
-                }
+            if some == CHUNK {
+                self.chunks.remove(chunk).into_iter().for_each(|chunk| Chunk::take(chunk, &mut out));
+            } else if let Some(chunk) = self.chunks.get_mut(chunk)
+                && chunk.has_any(at, some as usize)
+            {
+                // (A clone's chunk is made one of our own only if there is something to be taken from it.)
+                Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
             }
             page += some;
         }
@@ -254,8 +248,7 @@ impl<P: Page> PageMap<P> {
     /// Whether to change these pages, or to take them out, takes memory of its own first: for what a clone has had in common so far.
     pub fn copies(&self, first: u64, count: u64) -> bool {
         let is_partly = |(chunk, _, some): (usize, usize, usize)| {
-            (some as u64) < CHUNK
-                && self.chunks.get(chunk).and_then(Option::as_ref).is_some_and(|chunk| !chunk.is_exclusive())
+            (some as u64) < CHUNK && self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_exclusive())
         };
         // Those between the first and the last one are taken as a whole.
         let (last, left) = split(first.saturating_add(count));
@@ -267,19 +260,19 @@ impl<P: Page> PageMap<P> {
     /// that are writable must be made read-only before anybody uses the clone.
     pub fn clone_shared(&mut self) -> PageMap<P> {
         // (One that is shared already says so.)
-        self.chunks.iter_mut().flatten().filter_map(Arc::get_mut).for_each(Chunk::is_shared_now);
+        self.chunks.iter_mut().filter_map(Arc::get_mut).for_each(Chunk::is_shared_now);
         PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages }
     }
 
     /// How many pages are resident.
     pub fn resident(&self) -> u64 {
-        self.chunks.iter().flatten().map(|chunk| chunk.resident()).sum()
+        self.chunks.iter().map(|chunk| chunk.resident()).sum()
     }
 
     /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.
     pub fn take_all(&mut self) -> Vec<P> {
         let mut all = Vec::new();
-        self.chunks.drain(..).flatten().for_each(|chunk| Chunk::take(chunk, &mut |page| all.push(page)));
+        self.chunks.split_off(0).for_each(|chunk| Chunk::take(chunk, &mut |page| all.push(page)));
         all
     }
 
@@ -289,16 +282,13 @@ impl<P: Page> PageMap<P> {
     }
 
     fn chunk(&self, index: usize) -> Option<&Arc<Chunk<P>>> {
-        self.chunks.get(index)?.as_ref()
+        self.chunks.get(index)
     }
 
     /// Puts a page into a chunk of our own.
     fn put(&mut self, page: u64, content: P) -> Option<P> {
         let (chunk, at) = split(page);
-        if chunk >= self.chunks.len() {
-            self.chunks.resize_with(chunk + 1, || None);
-        }
-        let chunk = self.chunks[chunk].get_or_insert_with(|| Arc::new(Chunk::new()));
+        let chunk = self.chunks.get_or_insert_with(chunk, || Arc::new(Chunk::new()));
         Arc::make_mut(chunk).put(at, content)
     }
 }

@@ -2,8 +2,8 @@
 //! (SSS-41).
 
 use crate::chunk::CHUNK;
+use crate::list::List;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 const WORD: u64 = u64::BITS as u64;
 const WORDS: usize = (CHUNK / WORD) as usize;
@@ -15,7 +15,7 @@ pub struct Marks {
     /// Pages 0 to 63.
     low: u64,
     /// The others.
-    chunks: Vec<Option<Box<[u64; WORDS]>>>,
+    chunks: List<Box<[u64; WORDS]>>,
     made: u64,
     marked: u64,
 }
@@ -24,7 +24,7 @@ impl Marks {
     /// Without any page.
     #[must_use]
     pub const fn new() -> Marks {
-        Marks { low: 0, chunks: Vec::new(), made: 0, marked: 0 }
+        Marks { low: 0, chunks: List::new(), made: 0, marked: 0 }
     }
 
     /// Whether the page is in the set.
@@ -89,12 +89,11 @@ impl Marks {
         let (low, first, count) = split(first, count);
         self.low |= low;
         for chunk in chunks(first, count) {
-            let at = chunk as usize;
-            if at >= self.chunks.len() {
-                self.chunks.resize_with(at + 1, || None);
-            }
-            self.made += u64::from(self.chunks[at].is_none());
-            let words = self.chunks[at].get_or_insert_with(|| Box::new([0; WORDS]));
+            let made = &mut self.made;
+            let words = self.chunks.get_or_insert_with(chunk as usize, || {
+                *made += 1;
+                Box::new([0; WORDS])
+            });
             for (word, mask) in masks(chunk, first, count) {
                 self.marked += u64::from((mask & !words[word]).count_ones());
                 words[word] |= mask;
@@ -119,7 +118,7 @@ impl Marks {
             return;
         }
         for chunk in chunks(first, count) {
-            let Some(Some(words)) = self.chunks.get_mut(chunk as usize) else { continue };
+            let Some(words) = self.chunks.get_mut(chunk as usize) else { continue };
             for (word, mask) in masks(chunk, first, count) {
                 self.marked -= u64::from((mask & words[word]).count_ones());
                 words[word] &= !mask;
@@ -130,18 +129,18 @@ impl Marks {
     /// From `pages` on nothing is in the set any more. Returns how many pieces of memory it has less.
     pub fn cut(&mut self, pages: u64) -> u64 {
         let before = self.made;
-        let end = self.chunks.len() as u64 * CHUNK;
+        let end = self.chunks.end() as u64 * CHUNK;
         self.low &= if pages < WORD { bits(0, pages) } else { u64::MAX };
         if pages < end {
             self.take(pages, end - pages);
-            let gone = self.chunks.drain(pages.div_ceil(CHUNK) as usize..).flatten().count();
+            let gone = self.chunks.split_off(pages.div_ceil(CHUNK) as usize).count();
             self.made -= gone as u64;
         }
         before - self.made
     }
 
     fn chunk(&self, chunk: u64) -> Option<&[u64; WORDS]> {
-        self.chunks.get(chunk as usize)?.as_deref()
+        self.chunks.get(chunk as usize).map(|words| &**words)
     }
 }
 

@@ -18,7 +18,7 @@ impl<P: Page> PageMap<P> {
     /// Looks for rows in the chunks that lie in a range wholly. `place` says where the memory of a page is, counted in pages.
     pub fn join(&mut self, first: u64, count: u64, place: impl Fn(&P) -> u64) {
         for (chunk, ..) in parts(first, count).filter(|(_, _, some)| *some as u64 == CHUNK) {
-            if let Some(chunk) = self.chunks.get_mut(chunk).and_then(Option::as_mut).and_then(Arc::get_mut) {
+            if let Some(chunk) = self.chunks.get_mut(chunk).and_then(Arc::get_mut) {
                 chunk.join(&place);
             }
         }
@@ -27,16 +27,16 @@ impl<P: Page> PageMap<P> {
     /// Whether the chunk of a page is in a row, and how it may be mapped. `None`: not as one. (With a store to it it is no row any more if it is shared.)
     #[inline]
     pub fn row(&mut self, page: u64) -> Option<Row> {
-        let chunk = self.chunks.get_mut((page / CHUNK) as usize)?.as_mut()?;
+        let chunk = self.chunks.get_mut((page / CHUNK) as usize)?;
         if chunk.is_row() { row(chunk) } else { None }
     }
 
     /// The same of `count` chunks from the one at `page` on, if they are in a row with each other, too. (Of those that may have been shared, not every page is looked at.)
     pub fn rows(&self, page: u64, count: u64, place: impl Fn(&P) -> u64) -> Option<Row> {
         let first = (page / CHUNK) as usize;
-        let all = self.chunks.get(first..first.checked_add(count as usize)?)?;
-        let one = |chunk: &Option<Arc<Chunk<P>>>| {
-            let chunk = chunk.as_ref().filter(|chunk| chunk.is_row())?;
+        let all = first..first.checked_add(count as usize)?;
+        let one = |chunk: usize| {
+            let chunk = self.chunks.get(chunk).filter(|chunk| chunk.is_row())?;
             let row = match chunk.is_exclusive() {
                 false => Row::Shared,
                 true if chunk.is_alone() => Row::Alone,
@@ -44,7 +44,7 @@ impl<P: Page> PageMap<P> {
             };
             Some((place(chunk.get(0)?), row))
         };
-        let (at, row) = one(all.first()?)?;
+        let (at, row) = one(first)?;
         let mut places = (at..).step_by(CHUNK as usize).zip(all);
         places.all(|(at, chunk)| one(chunk) == Some((at, row))).then_some(row)
     }

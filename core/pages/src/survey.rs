@@ -30,11 +30,14 @@ impl<P: Page> PageMap<P> {
     /// Goes on with `survey`, for `most` chunks of 512 pages. `place` says where the memory of a page is, counted in pages. Whether that was the
     /// last: what changes in between is counted as it was or as it is.
     pub fn survey(&self, survey: &mut Survey, most: usize, place: impl Fn(&P) -> u64) -> bool {
-        for chunk in self.chunks.iter().skip(survey.chunk).take(most) {
-            let Some(chunk) = chunk else {
+        let mut seen = 0;
+        for (at, chunk) in self.chunks.from(survey.chunk).take(most) {
+            seen += 1;
+            if at > survey.chunk {
+                // Nothing was before it.
                 survey.next = None;
-                continue;
-            };
+            }
+            survey.chunk = at + 1;
             survey.resident += chunk.resident();
             survey.shared += shared(chunk);
             if chunk.is_row() {
@@ -44,8 +47,7 @@ impl<P: Page> PageMap<P> {
                 chunk.places().for_each(|page| survey.see(page.map(&place), 1));
             }
         }
-        survey.chunk += most;
-        survey.chunk >= self.chunks.len()
+        seen < most || survey.chunk >= self.chunks.end()
     }
 }
 
