@@ -3,6 +3,7 @@
 use crate::{GIB, round_up};
 use abi::layout::GRANULE;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// A range of addresses, `[base, base + len)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,8 @@ pub struct Slice {
     cursor: u64,
     /// Base and end of each range that is taken; they never overlap.
     taken: BTreeMap<u64, u64>,
+    /// The same of each range that is free, between two that are not: who looks for room goes through these, not through all that is taken.
+    free: BTreeMap<u64, u64>,
     /// Granules that stay taken when the range in which they are is given back: how many want that, and whether it is so.
     kept: BTreeMap<u64, (u32, bool)>,
 }
@@ -38,7 +41,8 @@ impl Slice {
     pub fn new(base: u64, len: u64) -> Slice {
         let end = base.saturating_add(len) & !(GRANULE - 1);
         let base = round_up(base, GRANULE).unwrap_or(end).min(end);
-        Slice { base, end, cursor: base, taken: BTreeMap::new(), kept: BTreeMap::new() }
+        let free = if base < end { [(base, end)].into() } else { BTreeMap::new() };
+        Slice { base, end, cursor: base, taken: BTreeMap::new(), free, kept: BTreeMap::new() }
     }
 
     /// Takes `len` bytes, rounded up to whole granules, at an address that has not been taken since the search last
@@ -48,7 +52,7 @@ impl Slice {
         let len = round_up(len, GRANULE).filter(|&len| len > 0)?;
         let unit = if len >= GIB { GIB } else { GRANULE };
         let base = self.room(self.cursor, self.end, len, unit).or_else(|| self.room(self.base, self.end, len, unit))?;
-        self.taken.insert(base, base + len);
+        self.occupy(base, base + len);
         self.cursor = base + len;
         Some(Extent { base, len })
     }
@@ -57,10 +61,11 @@ impl Slice {
     pub fn take_at(&mut self, base: u64, len: u64) -> Option<Extent> {
         let end = base.checked_add(len)?;
         let whole = len > 0 && base.is_multiple_of(GRANULE) && len.is_multiple_of(GRANULE);
-        if !whole || base < self.base || end > self.end || self.taken_in(base, end).is_some() {
+        let is_free = self.free.range(..=base).next_back().is_some_and(|(_, free)| *free >= end);
+        if !whole || !is_free {
             return None;
         }
-        self.taken.insert(base, end);
+        self.occupy(base, end);
         Some(Extent { base, len })
     }
 
@@ -69,11 +74,14 @@ impl Slice {
         let known = self.taken.get(&extent.base).is_some_and(|&end| end - extent.base == extent.len);
         debug_assert!(known, "{extent:x?} was not taken");
         if known {
-            self.taken.remove(&extent.base);
-            for (&base, (_, is_alone)) in self.kept.range_mut(extent.base..extent.base + extent.len) {
-                self.taken.insert(base, base + GRANULE);
+            self.vacate(extent.base);
+            let kept = self.kept.range_mut(extent.base..extent.base + extent.len);
+            let alone = kept.map(|(&base, (_, is_alone))| {
                 *is_alone = true;
-            }
+                base
+            });
+            let alone: Vec<u64> = alone.collect();
+            alone.into_iter().for_each(|base| self.occupy(base, base + GRANULE));
         }
     }
 
@@ -87,10 +95,11 @@ impl Slice {
         let Some((count, is_alone)) = self.kept.get_mut(&base) else { return };
         *count -= 1;
         if *count == 0 {
-            if *is_alone {
-                self.taken.remove(&base);
-            }
+            let is_alone = *is_alone;
             self.kept.remove(&base);
+            if is_alone {
+                self.vacate(base);
+            }
         }
     }
 
@@ -99,23 +108,34 @@ impl Slice {
         self.kept.contains_key(&base)
     }
 
-    /// The first `unit`-aligned address in `[from, end)` with `len` free bytes after it.
-    fn room(&self, from: u64, end: u64, len: u64, unit: u64) -> Option<u64> {
-        let mut base = round_up(from, unit)?;
-        loop {
-            let after = base.checked_add(len).filter(|&after| after <= end)?;
-            match self.taken_in(base, after) {
-                None => return Some(base),
-                // Nothing that begins before the end of what is in the way can be free.
-                Some(blocked_until) => base = round_up(blocked_until, unit)?,
-            }
+    /// What was free is taken.
+    fn occupy(&mut self, base: u64, end: u64) {
+        let around = self.free.range(..=base).next_back().map(|(&from, &to)| (from, to));
+        let Some((from, to)) = around.filter(|(_, to)| *to >= end) else { return };
+        self.free.remove(&from);
+        self.free.extend([(from, base), (end, to)].into_iter().filter(|(from, to)| from < to));
+        self.taken.insert(base, end);
+    }
+
+    /// What was taken is free, and one range with what is free beside it.
+    fn vacate(&mut self, base: u64) {
+        let Some(mut end) = self.taken.remove(&base) else { return };
+        if let Some(behind) = self.free.remove(&end) {
+            end = behind;
+        }
+        match self.free.range_mut(..base).next_back() {
+            Some((_, before)) if *before == base => *before = end,
+            _ => drop(self.free.insert(base, end)),
         }
     }
 
-    /// The end of the last taken range that overlaps `[base, end)`.
-    fn taken_in(&self, base: u64, end: u64) -> Option<u64> {
-        let (_, &last) = self.taken.range(..end).next_back()?;
-        (last > base).then_some(last)
+    /// The first `unit`-aligned address in `[from, end)` with `len` free bytes after it.
+    fn room(&self, from: u64, end: u64, len: u64, unit: u64) -> Option<u64> {
+        let there = self.free.range(..from).next_back().filter(|(_, free)| **free > from);
+        there.into_iter().chain(self.free.range(from..end)).find_map(|(&free, &until)| {
+            let base = round_up(free.max(from), unit)?;
+            base.checked_add(len).filter(|&after| after <= until.min(end)).map(|_| base)
+        })
     }
 }
 
