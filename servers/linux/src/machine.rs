@@ -126,6 +126,11 @@ pub trait Machine: Sync {
     /// Columns and rows if a person sits there.
     fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)>;
 
+    /// Whether this server has no more memory than calls need that give some back.
+    fn is_short(&self) -> bool {
+        false
+    }
+
     /// A number that is another one after each [`Machine::change`].
     fn changes(&self) -> u64;
     /// Something has changed that a call may wait for.

@@ -269,6 +269,10 @@ impl Machine for Musubi {
         Stream(stream).is_console().then(|| console_size().unwrap_or(SIZE))
     }
 
+    fn is_short(&self) -> bool {
+        rt::spare::ready().is_err()
+    }
+
     fn changes(&self) -> u64 {
         *self.changes.lock()
     }

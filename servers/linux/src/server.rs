@@ -254,7 +254,11 @@ impl<M: Machine> Server<M> {
     fn system_call(&self, call: &mut Call<'_, M>) -> Result<(), Stop> {
         let f = &*call.frame;
         let (number, arguments) = (f.rax, [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]);
-        let mut answer = calls::dispatch(call, number, arguments).unwrap_or_else(|| {
+        let is_refused = self.machine.is_short() && !calls::gives_back(number);
+        let dispatch = |call: &mut Call<'_, M>| calls::dispatch(call, number, arguments);
+        // Nothing was begun yet: in the middle there would be nobody to say that there is no memory.
+        let answer = if is_refused { Some(Err(Stop::Error(Errno(errno::ENOMEM)))) } else { dispatch(call) };
+        let mut answer = answer.unwrap_or_else(|| {
             let program = call.process.program.lock().name.clone();
             self.coverage.lock().record(What::Call(number), &program);
             Err(Stop::Error(Errno(errno::ENOSYS)))
