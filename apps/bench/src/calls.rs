@@ -26,12 +26,12 @@ pub fn run(report: &Report) -> Result<(), String> {
     server::with(|gate| {
         let client = MeasureClient::plain(gate);
         null(report, "plain", &client)?;
-        on_own_stack(report, &client)?;
         // Memory that the server may not touch.
         let own = [0; 64];
         let case = Case { case: "refused-pointer", way: "plain", bytes: own.len() };
         expect(report, case, || client.take(&own) == Err(Error::Refused))
     })?;
+    server::with(|gate| on_own_stack(report, &MeasureClient::plain(gate)))?;
     // Beside calls: two threads, between which a scheduler switches.
     ipc::nulls(report)?;
     let case = |case| Case { case, way: "kernel-call", bytes: 0 };

@@ -246,7 +246,12 @@ impl<P: Page> PageMap<P> {
     }
 
     /// Whether to change these pages, or to take them out, takes memory of its own first: for what a clone has had in common so far.
+    #[inline]
     pub fn copies(&self, first: u64, count: u64) -> bool {
+        if count == 1 {
+            // Most are one page.
+            return self.chunk(split(first).0).is_some_and(|chunk| !chunk.is_exclusive());
+        }
         let is_partly = |(chunk, _, some): (usize, usize, usize)| {
             (some as u64) < CHUNK && self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_exclusive())
         };

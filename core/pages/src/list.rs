@@ -21,21 +21,34 @@ impl<T> List<T> {
 
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        if at < LOW { self.low.get(at)?.as_ref() } else { self.high.get(&at) }
+        match self.low.get(at) {
+            Some(one) => one.as_ref(),
+            None => self.get_high(at),
+        }
+    }
+
+    #[inline(never)]
+    fn get_high(&self, at: usize) -> Option<&T> {
+        if self.high.is_empty() { None } else { self.high.get(&at) }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        if at < LOW { self.low.get_mut(at)?.as_mut() } else { self.high.get_mut(&at) }
+        if at < self.low.len() { self.low[at].as_mut() } else { self.get_high_mut(at) }
+    }
+
+    #[inline(never)]
+    fn get_high_mut(&mut self, at: usize) -> Option<&mut T> {
+        if self.high.is_empty() { None } else { self.high.get_mut(&at) }
     }
 
     /// The one there, made now if there is none.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, at: usize, make: impl FnOnce() -> T) -> &mut T {
-        if at >= LOW {
-            return self.high.entry(at).or_insert_with(make);
-        }
         if at >= self.low.len() {
+            if at >= LOW {
+                return self.high.entry(at).or_insert_with(make);
+            }
             self.low.resize_with(at + 1, || None);
         }
         self.low[at].get_or_insert_with(make)

@@ -110,7 +110,12 @@ impl Section {
             // First the name, then the number: who gets that finds the name free.
             post::deleted(self);
         }
-        self.hold.was(owner, self.charged_reserve);
+        if self.kind() == kind::STACK {
+            // Its thread has it in hand until that is gone, too, and is counted itself.
+            owner.release(Resource::Reserve, self.charged_reserve);
+        } else {
+            self.hold.was(owner, self.charged_reserve);
+        }
         owner.release(Resource::Sections, 1);
         MACHINE.sections.fetch_sub(1, Ordering::Relaxed);
     }
