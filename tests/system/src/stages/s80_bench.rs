@@ -164,7 +164,9 @@ fn counted_from_two_sides(runs: &Runs) -> Result<()> {
             let counted = |unit| find(ours, &total.case, &total.way, total.bytes, unit).map(|figure| figure.value);
             let seen = |what| case.summary(|round| round.count(what)).map(|(median, ..)| median).context("no rounds");
             let (entries, swaps) = (counted(count::ENTRIES)?, seen(Costly::Swap)?);
-            ensure!(swaps == 2 * entries, "{entries} kernel entries, but {swaps} swaps: {}", total.line());
+            // On its caller's stack a call has the thread look around once more on its way out, which counts as coming in.
+            let around = u64::from(total.way == "caller-stack");
+            ensure!(swaps == 2 * (entries - around), "{entries} kernel entries, but {swaps} swaps: {}", total.line());
             let (roots, written) = (counted(count::VIEWS)? + counted(count::FLUSHES)?, seen(Costly::RootWrite)?);
             // What is left are flushes of up to 16 pages each, one by one.
             let (by_pages, pages) = (roots.checked_sub(written), seen(Costly::PageFlush)?);
