@@ -41,13 +41,15 @@ pub fn use_of(state: &State) -> Use {
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
     let to = use_of(state);
-    // A clone's first store takes memory for its own list of pages, too.
-    if if write { !state.pages.writable(page) } else { state.pages.get(page).is_none() } {
-        spare_heap_for_page(to)?;
-    }
     if write {
         state.paged.clean.take(page, 1);
     }
+    let is_there = if write { state.pages.writable(page) } else { true };
+    if is_there && let Some(frame) = state.pages.get(page) {
+        return Ok(Present { frame: frame.clone(), stale });
+    }
+    // A clone's first store takes memory for its own list of pages, too.
+    spare_heap_for_page(to)?;
     let State { pages, owner, charged, mapped, stack, .. } = state;
     let mut fresh = || {
         let paid = owner.charge(Resource::Frames, 1);

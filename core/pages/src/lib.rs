@@ -83,12 +83,14 @@ impl<P: Page> PageMap<P> {
     }
 
     /// The page for reading; `None` if it is not resident or beyond the end.
+    #[inline(always)]
     pub fn get(&self, page: u64) -> Option<&P> {
         let (chunk, at) = split(page);
         self.chunk(chunk)?.get(at)
     }
 
     /// Whether the page is resident and nobody else can see it: it may be mapped writable.
+    #[inline]
     pub fn writable(&self, page: u64) -> bool {
         let (chunk, at) = split(page);
         let Some(chunk) = self.chunk(chunk) else { return false };
@@ -286,6 +288,7 @@ impl<P: Page> PageMap<P> {
         self.take_all().into_iter()
     }
 
+    #[inline(always)]
     fn chunk(&self, index: usize) -> Option<&Arc<Chunk<P>>> {
         self.chunks.get(index)
     }

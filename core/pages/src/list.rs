@@ -19,7 +19,7 @@ impl<T> List<T> {
         List { low: Vec::new(), high: BTreeMap::new() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
         match self.low.get(at) {
             Some(one) => one.as_ref(),

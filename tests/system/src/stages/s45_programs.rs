@@ -58,7 +58,7 @@ pub fn cases() -> Vec<Case> {
             "counter & sleep 0.3; call --grade epc-h counter add 1; call counter add 1; true",
         )
         .file("etc/placement", "counter psys\n")
-        .out_has(&["1 (EPC-S, "])
+        .out_has(&["1 (EPC-S: "])
         .err_check(|text| {
             text.contains("is in supervisor mode") != text.contains("this machine has no protection keys")
         })

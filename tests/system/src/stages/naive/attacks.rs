@@ -159,8 +159,8 @@ pub const RULES: &[Rule] = &[
             "a_clones_own_list_of_pages_takes_memory",
             "kernel/src/claim.rs",
             [
-                "if if write { !state.pages.writable(page) } else",
-                "if if write && false { !state.pages.writable(page) } else",
+                "    spare_heap_for_page(to)?;\n    let State {",
+                "    if state.pages.get(page).is_none() {\n        spare_heap_for_page(to)?;\n    }\n    let State {",
             ],
             ["", "copies"],
         ),
