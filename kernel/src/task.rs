@@ -262,7 +262,7 @@ impl Task {
         }
     }
 
-    /// Its personality, from before its first thread on; `Busy`: it has one. `Exists`: it has another one.
+    /// Its personality, from before its first thread on; `Busy`: it was started. `Exists`: it has another one.
     pub fn gets(&self, foreign: Foreign) -> Result<(), Error> {
         let _window = self.window.lock();
         if self.has_started() {

@@ -54,9 +54,10 @@ impl Caller {
         Caller { from: (from.base, binding), thread, record: 0 }
     }
 
-    /// Whether it may make that call still. With its text its records have been cleared.
+    /// Whether it may make that call still. When its text's end is over its records have been cleared, and nobody is on his way by one: not before, or
+    /// whoever takes a right back meanwhile would not find it.
     fn lives(&self) -> bool {
-        self.thread().is_some() && Section::find(self.from.0).is_some_and(|from| !from.is_dead())
+        self.thread().is_some() && Section::find(self.from.0).is_some_and(|from| !(from.is_dead() && from.is_over()))
     }
 
     fn thread(&self) -> Option<Arc<Thread>> {

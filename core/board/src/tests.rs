@@ -1,7 +1,6 @@
 //! The queues against plain lists.
 
 use super::*;
-use crate::desk::Kind;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
