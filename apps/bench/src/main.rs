@@ -45,7 +45,7 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 15] = [
+const BENCHES: [Bench; 16] = [
     ("calls", calls::run),
     ("entry", entry::run),
     ("files", files::run),
@@ -58,6 +58,7 @@ const BENCHES: [Bench; 15] = [
     ("pager", pager::run),
     ("placement", placement::run),
     ("pool", pool::run),
+    ("service", service::side_by_side),
     ("sizes", sizes::run),
     ("spawn", spawn::run),
     ("sched", sched::run),

@@ -1,40 +1,45 @@
 //! A service that computes, with one receiving thread for each processor (K1-6, 14, 16): requests are messages to one post, and whoever
-//! waits there takes the next.
+//! waits there takes the next. By the clock, by what all execute, and, where an emulator has processors take turns, in the time of one that
+//! counts beside them ([`crate::stand`]).
 
 use crate::pool::{BYTES, Posts, end};
 use crate::report::{Case, Report};
+use crate::stand::{self, Stand};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::black_box;
-use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
-use musubi::rt::itc::Here;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
 /// Requests of a run, and the steps of each, of some twenty instructions. By the clock more: at the end of a run one may be done with its last while
 /// another one has begun.
 const REQUESTS: u64 = 64;
-const REQUESTS_BY_CLOCK: u64 = 160;
+const REQUESTS_BY_CLOCK: u64 = 480;
 const STEPS: u64 = 250_000;
+/// Beside one who counts, whose beats are many in less.
+const REQUESTS_BESIDE: u64 = 256;
+const STEPS_BESIDE: u64 = 20_000;
+const THREADS_BESIDE: [usize; 3] = [2, 4, 8];
+const TRIES: usize = 4;
 const OP: u32 = 9;
+const OVER: u32 = 10;
 /// By the clock what else the host does only slows a run down: the fastest of so many counts.
 const RUNS: usize = 8;
-/// Requests under way for each thread: by the clock nobody waits for the slower one.
+/// Requests under way for each thread: nobody waits for the slower one.
 const AHEAD: u64 = 4;
 
 pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     let processors = task::processors().count() as u64;
     let by_clock = !time::ticks_are_instructions();
     // In turn, so that a host that is busy for a while slows both down.
-    let (mut alone, mut run) = (serve_all(posts, 1, processors)?, None);
+    let (mut alone, mut run) = (serve_all(posts, 1)?, None);
     if processors > 1 {
-        let mut together = serve_all(posts, processors, processors)?;
+        let mut together = serve_all(posts, processors)?;
         for _ in 1..if by_clock { RUNS } else { 1 } {
-            alone = alone.faster(serve_all(posts, 1, processors)?);
-            together = together.faster(serve_all(posts, processors, processors)?);
+            alone = alone.faster(serve_all(posts, 1)?);
+            together = together.faster(serve_all(posts, processors)?);
         }
         run = Some(together);
     }
@@ -43,26 +48,69 @@ pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     let way = format!("{processors}-threads");
     let case = Case { case: "service", way: &way, bytes: BYTES };
     report.average(case, run.ticks, run.requests);
-    let gained = run.beside(&alone);
-    report.count(case, "permille", gained);
-    // Where processors take turns, all of them together execute what is counted. Side by side they would take as long as the one with
-    // the most to do.
-    let most = run.served.iter().copied().max().unwrap_or(run.requests);
-    report.count(case, "permille-by-share", gained * run.requests / most.max(1));
+    report.count(case, "permille", run.beside(&alone));
     Ok(())
+}
+
+/// `bench service`: what so many do in the time of one thread, as if all processors ran at once.
+pub fn side_by_side(report: &Report) -> Result<(), String> {
+    if !time::ticks_are_instructions() {
+        return Err("by the clock that is `bench side-by-side`".into());
+    }
+    // The client has a processor of its own.
+    let places = stand::places(task::processors().count()).saturating_sub(1);
+    let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
+    // Who prints wakes others, so not before all is known.
+    let threads = THREADS_BESIDE.into_iter().filter(|threads| *threads <= places);
+    let known: Result<Vec<_>, String> = threads.map(|threads| Ok((threads, beside_one(&posts, threads)?))).collect();
+    posts.free().map_err(|e| format!("freeing: {e}"))?;
+    for (threads, gained) in known? {
+        let way = format!("{threads}-threads");
+        report.count(Case { case: "service", way: &way, bytes: BYTES }, "permille-side-by-side", gained);
+    }
+    Ok(())
+}
+
+/// In thousandths of what one thread does.
+fn beside_one(posts: &Posts, threads: usize) -> Result<u64, String> {
+    let failed = |e: Error| format!("a service of {threads} threads: {e}");
+    for _ in 0..TRIES {
+        let stand = Stand::start().map_err(failed)?;
+        let took = |threads| beats(stand, posts, threads);
+        let took = took(1).and_then(|alone| Ok([alone, took(threads)?]));
+        let is_kept = stand.is_kept();
+        stand.stop().map_err(failed)?;
+        let [alone, all] = took.map_err(failed)?;
+        if is_kept {
+            return Ok(1000 * alone / all.max(1));
+        }
+    }
+    Err(format!("a service of {threads} threads: somebody else has come between each time"))
+}
+
+/// From the first request until the last answer is there.
+fn beats(stand: &'static Stand, posts: &Posts, threads: usize) -> Result<u64, Error> {
+    let Posts { there, back, .. } = *posts;
+    let job = move |number: usize| -> Result<(), Error> {
+        if number > 0 {
+            return answer(there, back, STEPS_BESIDE);
+        }
+        ask([there, back], REQUESTS_BESIDE, threads as u64)?;
+        (0..threads).try_for_each(|_| there.send(OVER, [0; 6], None))
+    };
+    let [before, after] = stand.run(threads + 1, job, || stand.beats())?;
+    Ok(after - before)
 }
 
 /// How many times as fast as one thread so many are, one for each processor, by the clock: in thousandths.
 pub fn gained(posts: &Posts, processors: u64) -> Result<u64, String> {
-    let alone = serve_all(posts, 1, processors)?;
-    serve_all(posts, processors, processors).map(|all| all.beside(&alone))
+    let alone = serve_all(posts, 1)?;
+    serve_all(posts, processors).map(|all| all.beside(&alone))
 }
 
 struct Run {
     ticks: u64,
     requests: u64,
-    /// Requests by the processor that served them.
-    served: Vec<u64>,
 }
 
 impl Run {
@@ -76,80 +124,59 @@ impl Run {
     }
 }
 
-/// All requests by so many threads. Where processors take turns as many are under way as threads wait, so that each goes to one that waits.
-fn serve_all(posts: &Posts, threads: u64, processors: u64) -> Result<Run, String> {
+/// All requests by so many threads of a program of their own.
+fn serve_all(posts: &Posts, threads: u64) -> Result<Run, String> {
     let server = posts.partner(&format!("service-{threads}"))?;
-    let outcome = requests(posts, threads, processors);
+    let outcome = requests(posts, threads);
     end(server)?;
     outcome.map_err(|e| format!("a service of {threads} threads: {e}"))
 }
 
-fn requests(posts: &Posts, threads: u64, processors: u64) -> Result<Run, Error> {
+fn requests(posts: &Posts, threads: u64) -> Result<Run, Error> {
     let Posts { there, back, .. } = *posts;
     // Each thread says that it is there.
     for _ in 0..threads {
         back.receive(FOR_EVER)?;
     }
-    // Whole rounds: where processors take turns a thread that has none of the last one would wait for ever for the others'.
     let requests = if time::ticks_are_instructions() { REQUESTS } else { REQUESTS_BY_CLOCK };
-    let all = requests / threads * threads;
-    let mut run = Run { ticks: 0, requests: all, served: vec![0; processors as usize] };
-    let (mut sent, mut done) = (0, 0);
     let began = time::ticks();
-    while done < all {
-        while sent < all && may_send(sent, done, threads) {
+    ask([there, back], requests, threads)?;
+    Ok(Run { ticks: time::ticks() - began, requests })
+}
+
+/// All requests, until each is answered.
+fn ask([there, back]: [Post; 2], requests: u64, threads: u64) -> Result<(), Error> {
+    let mut sent = 0;
+    for done in 0..requests {
+        while sent < requests && sent - done < AHEAD * threads {
             there.send(OP, [sent; 6], Some(back))?;
             sent += 1;
         }
-        let processor = back.receive(FOR_EVER)?.words[0];
-        if let Some(count) = run.served.get_mut(processor as usize) {
-            *count += 1;
-        }
-        done += 1;
+        back.receive(FOR_EVER)?;
     }
-    run.ticks = time::ticks() - began;
-    Ok(run)
+    Ok(())
 }
 
-/// Whether one more may be under way: where processors take turns a whole round at a time.
-fn may_send(sent: u64, done: u64, threads: u64) -> bool {
-    if time::ticks_are_instructions() {
-        sent - done / threads * threads < threads
-    } else {
-        sent - done < AHEAD * threads
+/// One thread of the service, until it is told that it is over.
+fn answer(there: Post, back: Post, steps: u64) -> Result<(), Error> {
+    loop {
+        let message = there.receive(FOR_EVER)?;
+        if message.op == OVER {
+            return Ok(());
+        }
+        let mut words = message.words;
+        for _ in 0..steps {
+            words = black_box(words.map(|word| word.wrapping_mul(5).wrapping_add(1)));
+        }
+        back.send(OP, words, None)?;
     }
 }
 
 /// The server's main function.
 pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> {
-    let here = Here::find()?;
     let count: u64 = threads.parse().map_err(|_| Error::BadArgument)?;
-    let one = move || -> Result<(), Error> {
-        let me = task::identity().thread;
-        back.send(OP, [0; 6], None)?;
-        loop {
-            let mut words = there.receive(FOR_EVER)?.words;
-            if time::ticks_are_instructions() {
-                meet(count);
-            }
-            for _ in 0..STEPS {
-                words = black_box(words.map(|word| word.wrapping_mul(5).wrapping_add(1)));
-            }
-            let processor = here.running().position(|thread| thread == me).unwrap_or(usize::MAX);
-            back.send(OP, [processor as u64; 6], None)?;
-        }
-    };
+    let one = move || back.send(OP, [0; 6], None).and_then(|()| answer(there, back, STEPS));
     let others: Result<Vec<_>, Error> = (1..count).map(|_| thread::spawn(move || _ = one(), 0)).collect();
     others?;
     one()
-}
-
-/// Waits until as many threads have a request as there are processors. Where an emulator has processors take turns, one would do the
-/// work of those that have not had theirs.
-fn meet(count: u64) {
-    static MET: AtomicU64 = AtomicU64::new(0);
-    let all = (MET.fetch_add(1, Ordering::SeqCst) + 1).next_multiple_of(count);
-    while MET.load(Ordering::SeqCst) < all {
-        core::hint::spin_loop();
-    }
 }

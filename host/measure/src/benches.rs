@@ -20,7 +20,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 15] = [
+pub const BENCHES: [Bench; 16] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -143,6 +143,17 @@ pub const BENCHES: [Bench; 15] = [
         limits: &[],
     },
     Bench {
+        name: "service",
+        about: "a service that computes, with 2, 4 and 8 threads, each on a processor: what they do in the time of one",
+        timeout: Duration::from_secs(900),
+        // One for the client and one that counts, and as many that want no turn.
+        cpus: 20,
+        also_cpus: &[],
+        untold: false,
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
         name: "sched",
         about: "one switch from a thread to another, in turn and by schedulers outside, and what it consists of",
         timeout: Duration::from_secs(300),
@@ -181,7 +192,7 @@ impl Bench {
 
     /// How long a processor's turn is where instructions are counted, in us: where it is to be seen who waits for whom, shorter than what is waited for.
     pub fn turn_us(&self) -> u32 {
-        if self.name == "files" { 4 } else { machine::TURN_US }
+        if ["files", "service"].contains(&self.name) { 4 } else { machine::TURN_US }
     }
 
     /// Processors of the machines in which its time is taken on a host of so many: where one thread is compared with several, no more

@@ -92,8 +92,8 @@ pub mod count {
     pub const OF_MANY: [&str; 6] =
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
-    pub const PLAIN: [&str; 11] =
-        ["switches", "rounds", PERMILLE, BY_SHARE, BESIDE, BY_WALL, "messages", "per-message", TOLD, TELLING, BAR];
+    pub const PLAIN: [&str; 10] =
+        ["switches", "rounds", PERMILLE, BESIDE, BY_WALL, "messages", "per-message", TOLD, TELLING, BAR];
     /// How long a way into the kernel may take.
     pub const BAR: &str = "instructions-bar";
     /// Other processors that were interrupted, and had to forget something.
@@ -102,9 +102,7 @@ pub mod count {
     pub const TOLD: &str = "processors-told";
     /// A ratio in thousandths: how many times as fast as one alone, by what was counted.
     pub const PERMILLE: &str = "permille";
-    /// How many times as fast as one alone, in thousandths, if each processor executes its share at the same time.
-    pub const BY_SHARE: &str = "permille-by-share";
-    /// The same by a processor that counts beside them, so that it includes what they wait for.
+    /// The same by the time of a processor that counts beside them, so that it includes what they wait for.
     pub const BESIDE: &str = "permille-side-by-side";
     /// The same by a clock of the host, on processors that run at once.
     pub const BY_WALL: &str = "permille-by-wall";

@@ -20,7 +20,7 @@ pub use runs::Runs;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
         ),
         several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
         several("figures_of_pages", &PAGES.map(|(name, _)| name), all),
