@@ -328,7 +328,7 @@ fn task_kill(thread: &Thread, d: &Domain, number: u64) -> Result<u64, Error> {
 
 fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
     let task = Task::find(number)?;
-    let personality = task.foreign.get().is_some_and(|f| Arc::ptr_eq(&f.gate.text, &d.text));
+    let personality = task.foreign.get().is_some_and(|f| f.gate.is_of(&d.text));
     let unstarted = !task.has_started() && task.check_creator(d).is_ok();
     if !personality && !unstarted {
         return Err(d.subject.refused(Object::Task(number)));

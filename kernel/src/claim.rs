@@ -253,8 +253,14 @@ fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut say
 }
 
 /// Writes into a section on the kernel's own behalf, within one page.
+///
+/// # Errors
+/// `Dead`: its task has ended meanwhile, and it with that. Those of [`present`].
 pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut state = section.state.lock();
+    if state.deleted || offset + bytes.len() as u64 > state.len {
+        return Err(Error::Dead);
+    }
     let page = present(&mut state, offset / PAGE, true)?;
     processor::copied(bytes.len() as u64);
     page.frame.write((offset % PAGE) as usize, bytes);

@@ -190,18 +190,14 @@ pub fn make(task: &Arc<Task>, thread: u64, number: u32, text: &Arc<Section>, sha
 
 /// A stack that belongs to one thread in one text. Its topmost word is the doorstep, where a callee returns to.
 fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result<Arc<Section>, Error> {
-    let len = len.clamp(8 * PAGE, STACK_MAX);
+    let len = len.clamp(8 * PAGE, STACK_MAX).next_multiple_of(PAGE);
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
     let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
     let for_system = text.owner().user == USER_SYSTEM;
-    let len = {
-        let mut state = stack.state.lock();
-        if let Some(stack) = &mut state.stack {
-            stack.for_system = for_system;
-        }
-        state.len
-    };
+    if let Some(stack) = &mut stack.state.lock().stack {
+        stack.for_system = for_system;
+    }
     claim::fill(&stack, len - 16, &DOORSTEP.to_le_bytes()).inspect_err(|_| stack.delete())?;
     Ok(stack)
 }

@@ -28,7 +28,7 @@ pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u6
     gate::is_for_upcalls(&block)?;
     let text = Section::named(text)?;
     crate::task::check_start(domain, &text)?;
-    task.gets(Foreign { gate: Gate { text: owner, block }, text: Arc::downgrade(&text) })?;
+    task.gets(Foreign { gate: Gate::new(&owner, block), text: Arc::downgrade(&text) })?;
     task.shown.set(word!(Task, foreign), 1);
     Ok(0)
 }
@@ -45,7 +45,7 @@ fn registers_of(frame: &Frame) -> Result<(Registers, (u64, u64)), Error> {
 /// `foreign_start`.
 pub fn start(domain: &Domain, task: &Arc<Task>, frame: u64) -> Result<u64, Error> {
     match task.foreign.get() {
-        Some(foreign) if Arc::ptr_eq(&foreign.gate.text, &domain.text) => {
+        Some(foreign) if foreign.gate.is_of(&domain.text) => {
             let frame: Frame = claim::read_record(domain, frame)?;
             let (registers, segments) = registers_of(&frame)?;
             let text = foreign.text.upgrade().ok_or(Error::Dead)?;
@@ -89,10 +89,7 @@ fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
 fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
     let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
     let gate = &foreign.gate;
-    if gate.text.is_dead() {
-        return Err(Error::Dead);
-    }
-    let target = thread.domain_for(inner, &gate.text)?;
+    let target = thread.domain_for(inner, &gate.text()?)?;
     let r = *inner.area.registers();
     let frame = Frame {
         fs_base: inner.segments.0,

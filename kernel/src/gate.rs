@@ -20,10 +20,28 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const _: () = assert!(GATE_STEP * GATES_MAX == PAGE);
 
-/// A block of gates, found.
+/// A block of gates that is kept beside a task.
 pub struct Gate {
-    pub text: Arc<Section>,
+    /// Not held: a section knows its task, which may be one that this is kept beside, or one that keeps such a task in turn.
+    text: Weak<Section>,
     pub block: Block,
+}
+
+impl Gate {
+    pub fn new(text: &Arc<Section>, block: Block) -> Gate {
+        Gate { text: Arc::downgrade(text), block }
+    }
+
+    /// Whether it is this text's.
+    pub fn is_of(&self, text: &Arc<Section>) -> bool {
+        core::ptr::eq(self.text.as_ptr(), Arc::as_ptr(text))
+    }
+
+    /// # Errors
+    /// `Dead`.
+    pub fn text(&self) -> Result<Arc<Section>, Error> {
+        self.text.upgrade().filter(|text| !text.is_dead()).ok_or(Error::Dead)
+    }
 }
 
 /// What a text is bound to.

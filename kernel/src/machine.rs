@@ -11,6 +11,7 @@ use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arch::Heap;
 use arch::frames::Use;
 use arch::percpu;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -121,18 +122,17 @@ pub fn machine() -> &'static Machine {
 /// the rest is for what cannot be refused. The system's own tasks may take more: a server whose heap cannot grow ends, and is to begin
 /// anew whatever persons' programs have taken (K1-41).
 pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
-    is_used_less_than(if owner.user == USER_SYSTEM { 28 } else { 24 })
+    if owner.user == USER_SYSTEM { has_room(Heap::System, 28) } else { has_room(Heap::Any, 24) }
 }
 
 /// The same for the bookkeeping of a page: it may take more, because refusing ends a program.
 pub fn spare_heap_for_page(to: Use) -> Result<(), Error> {
-    is_used_less_than(if to == Use::Needed { 31 } else { 28 })
+    if to == Use::Needed { has_room(Heap::System, 31) } else { has_room(Heap::Any, 28) }
 }
 
-/// Of 32 parts.
-fn is_used_less_than(parts: u64) -> Result<(), Error> {
-    let (size, used) = arch::heap_usage();
-    if used < size / 32 * parts { Ok(()) } else { Err(Error::NoMemory) }
+/// Less than so many of 32 parts are used.
+fn has_room(whose: Heap, parts: u64) -> Result<(), Error> {
+    if arch::heap_has_room(whose, parts) { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// Makes the machine. Boot only.
@@ -144,8 +144,15 @@ pub fn make(machine: impl FnOnce() -> Machine) {
 /// A range of the single space, given back when the last section in it is gone, and nobody has it in hand any more.
 pub struct Hold {
     pub extent: Extent,
-    /// Whose section was there last, and what he pays for it until then.
-    payer: Mutex<Option<(Arc<Task>, u64)>>,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// Sections that are there: each pays for the whole.
+    living: usize,
+    /// Whose was there last if none is, and what he pays until it is free.
+    payer: Option<(Arc<Task>, u64)>,
 }
 
 impl Hold {
@@ -161,17 +168,34 @@ impl Hold {
     }
 
     fn new(extent: Extent) -> Hold {
-        Hold { extent, payer: Mutex::default() }
+        Hold { extent, inside: Mutex::default() }
+    }
+
+    /// One more section is there, whose owner pays.
+    pub fn begins(&self) {
+        let before = {
+            let mut inside = self.inside.lock();
+            inside.living += 1;
+            inside.payer.take()
+        };
+        release(before);
     }
 
     /// A section of the task's has ended. Its addresses may stay taken, for whoever calls by a binding to a text that was there has it in hand: the
     /// last one's reserve is free when the range is.
     pub fn was(&self, owner: &Arc<Task>, reserve: u64) {
-        let before = self.payer.lock().replace((owner.clone(), reserve));
-        if let Some((payer, reserve)) = before {
-            payer.release(Resource::Reserve, reserve);
-        }
+        let before = {
+            let Inside { living, payer } = &mut *self.inside.lock();
+            *living -= 1;
+            let its = Some((owner.clone(), reserve));
+            if *living > 0 { its } else { core::mem::replace(payer, its) }
+        };
+        release(before);
     }
+}
+
+fn release(paid: Option<(Arc<Task>, u64)>) {
+    paid.into_iter().for_each(|(payer, reserve)| payer.release(Resource::Reserve, reserve));
 }
 
 /// An address of a text that clones of it are named by: no other section begins there as long as there are any. They pay for what they reserve
@@ -199,9 +223,7 @@ pub fn stacks_base(node: u64) -> u64 {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some((payer, reserve)) = self.payer.get_mut().take() {
-            payer.release(Resource::Reserve, reserve);
-        }
+        release(self.inside.get_mut().payer.take());
         let extent = self.extent;
         if abi::post::number(machine().node, extent.base).is_some() {
             return;

@@ -221,7 +221,7 @@ pub fn set(d: &Domain, base: u64, gate: u64, level: u64, flags: u64) -> Result<u
 pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, Error> {
     let own = d.text.owner();
     let task = if task == 0 { own.clone() } else { Task::find(task)? };
-    let is_personality = task.foreign.get().is_some_and(|foreign| Arc::ptr_eq(&foreign.gate.text, &d.text));
+    let is_personality = task.foreign.get().is_some_and(|foreign| foreign.gate.is_of(&d.text));
     if !Arc::ptr_eq(&task, &own) && !is_personality {
         return Err(d.subject.refused(Object::Task(task.number)));
     }

@@ -70,7 +70,7 @@ pub static DEPTHS: Pages<{ (POSTS_MAX / 512) as usize }> = Pages::new();
 
 /// Makes the pool. Boot only.
 pub fn set_up() {
-    let heap = arch::heap_usage().0;
+    let heap = arch::heap_size();
     let count = (heap / HEAP_EACH) as u32;
     let processors = machine().processors.len();
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;

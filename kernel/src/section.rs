@@ -255,6 +255,7 @@ impl Section {
             undo();
             return Err(Error::Exists);
         }
+        section.hold.begins();
         {
             // From the moment that it can be found it may be deleted, or given away.
             let state = section.state.lock();

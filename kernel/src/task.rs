@@ -235,7 +235,7 @@ impl Task {
     pub fn check_window(&self, domain: &Domain) -> Result<(), Error> {
         let executing = domain.text.owner().number;
         let may = match self.foreign.get() {
-            Some(foreign) if self.started.load(Ordering::SeqCst) => Arc::ptr_eq(&foreign.gate.text, &domain.text),
+            Some(foreign) if self.started.load(Ordering::SeqCst) => foreign.gate.is_of(&domain.text),
             _ => !self.started.load(Ordering::SeqCst) && executing == self.creator,
         };
         if may { Ok(()) } else { Err(domain.subject.refused(Object::Task(self.number))) }

@@ -57,7 +57,7 @@ impl Caller {
     /// Whether it may make that call still. When its text's end is over its records have been cleared, and nobody is on his way by one: not before, or
     /// whoever takes a right back meanwhile would not find it.
     fn lives(&self) -> bool {
-        self.thread().is_some() && Section::find(self.from.0).is_some_and(|from| !(from.is_dead() && from.is_over()))
+        machine().threads.has(self.thread) && Section::find(self.from.0).is_some_and(|from| !(from.is_dead() && from.is_over()))
     }
 
     fn thread(&self) -> Option<Arc<Thread>> {

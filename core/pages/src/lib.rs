@@ -150,8 +150,8 @@ impl<P: Page> PageMap<P> {
             return u64::from(new.is_some_and(|new| self.put(first, new).is_none()));
         }
         let mut made = 0;
-        for (chunk, at, some) in parts(first, count) {
-            let chunk = self.chunks.get_or_insert_with(chunk, || Arc::new(Chunk::new()));
+        for (index, at, some) in parts(first, count) {
+            let chunk = self.chunks.get_or_insert_with(index, || Arc::new(Chunk::new()));
             // (A clone's chunk is made one of our own only if there is something to be put into it.)
             if chunk.resident_in(at, some) == some as u64 {
                 continue;
@@ -159,6 +159,7 @@ impl<P: Page> PageMap<P> {
             let (more, all) = Arc::make_mut(chunk).fill(at, some, &mut make);
             made += more;
             if !all {
+                self.forget_if_empty(index);
                 break;
             }
         }
@@ -188,7 +189,9 @@ impl<P: Page> PageMap<P> {
     pub fn take_one(&mut self, page: u64) -> Option<P> {
         let (chunk, at) = split(page);
         self.get(page)?;
-        Arc::make_mut(self.chunks.get_mut(chunk)?).remove(at)
+        let taken = Arc::make_mut(self.chunks.get_mut(chunk)?).remove(at);
+        self.forget_if_empty(chunk);
+        taken
     }
 
     /// Sees to it that the page is resident, for reading; `make` is asked for one if it is not.
@@ -216,6 +219,7 @@ impl<P: Page> PageMap<P> {
             let partly = if at > 0 { self.chunks.get_mut(chunk) } else { None };
             if let Some(partly) = partly {
                 Arc::make_mut(partly).cut(at, &mut cut);
+                self.forget_if_empty(chunk);
             }
             let beyond = self.chunks.split_off(chunk + usize::from(at > 0));
             beyond.for_each(|chunk| Chunk::take(chunk, &mut |page| cut.push(page)));
@@ -237,11 +241,12 @@ impl<P: Page> PageMap<P> {
             let some = (end - page).min(CHUNK - at as u64);
             if some == CHUNK {
                 self.chunks.remove(chunk).into_iter().for_each(|chunk| Chunk::take(chunk, &mut out));
-            } else if let Some(chunk) = self.chunks.get_mut(chunk)
-                && chunk.has_any(at, some as usize)
+            } else if let Some(here) = self.chunks.get_mut(chunk)
+                && here.has_any(at, some as usize)
             {
                 // (A clone's chunk is made one of our own only if there is something to be taken from it.)
-                Arc::make_mut(chunk).take_out(at, some as usize, &mut out);
+                Arc::make_mut(here).take_out(at, some as usize, &mut out);
+                self.forget_if_empty(chunk);
             }
             page += some;
         }
@@ -291,6 +296,14 @@ impl<P: Page> PageMap<P> {
     #[inline(always)]
     fn chunk(&self, index: usize) -> Option<&Arc<Chunk<P>>> {
         self.chunks.get(index)
+    }
+
+    /// A chunk without a page takes memory that nobody pays for. (The first one stays: most have no other, and pages come and go there.)
+    #[inline(always)]
+    fn forget_if_empty(&mut self, chunk: usize) {
+        if chunk > 0 && self.chunk(chunk).is_some_and(|chunk| chunk.resident() == 0) {
+            self.chunks.remove(chunk);
+        }
     }
 
     /// Puts a page into a chunk of our own.

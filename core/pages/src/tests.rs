@@ -347,6 +347,8 @@ fn check(family: &[Section], memory: &Memory) -> Result<(), TestCaseError> {
         }
         prop_assert_eq!(section.map.resident(), section.model.iter().flatten().count() as u64);
         prop_assert_eq!(self::shared(&section.map), shared);
+        let is_empty = |(at, chunk): (usize, &Arc<Chunk<_>>)| at > 0 && chunk.resident() == 0;
+        prop_assert!(!section.map.chunks.from(0).any(is_empty), "nobody pays for a chunk without a page");
     }
     prop_assert_eq!(memory.0.get(), distinct.len(), "pages that nobody has do not stay");
     Ok(())

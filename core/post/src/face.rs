@@ -38,6 +38,11 @@ pub(crate) struct Face {
 /// Distance of the names of posts.
 const STEP: u64 = abi::layout::GRANULE;
 
+/// A name that is never looked for at this place: where no permit is kept. (A caller may name anything, 0 too.)
+fn nowhere(at: usize) -> u64 {
+    (at as u64 / 2 + 1) * STEP
+}
+
 fn place(name: u64, needed: Rights) -> usize {
     // A sender's and a receiver's permit for the same post are different ones.
     (name / STEP * 2 + u64::from(needed == Rights::READ)) as usize % KEPT
@@ -53,7 +58,7 @@ impl Face {
             .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         self.original.store(by.original, Ordering::Relaxed);
         self.account.store(by.account, Ordering::Relaxed);
-        self.permits.iter().for_each(|kept| kept.name.store(0, Ordering::Relaxed));
+        self.permits.iter().enumerate().for_each(|(at, kept)| kept.name.store(nowhere(at), Ordering::Relaxed));
         self.domain.store(by.domain + 1, Ordering::SeqCst);
     }
 

@@ -1,5 +1,9 @@
 //! The kernel's heap: one run of memory, claimed at boot. What lives in it is charged to quotas before it is made. Small objects are had from
 //! and go back to the shelf of the processor, so that nothing on a hot path takes the lock of the whole (invariant 33).
+//!
+//! How much is in use says little of a heap in pieces: what is free may lie in holes, none of which has room for what is wanted, and programs choose
+//! the sizes. So some of it is put by in great blocks. When nothing else is left they are opened, one after the other, and from then on who can be refused
+//! is refused, until each is whole again.
 
 use crate::cpu::PROCESSORS_MAX;
 use crate::frames;
@@ -8,15 +12,93 @@ use crate::percpu;
 use crate::shown::MACHINE;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
-use core::sync::atomic::Ordering;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use shelf::{STEP, Shelf, Size};
 use talc::TalcLock;
+use talc::base::Talc;
+use talc::base::binning::DefaultBinning;
 use talc::source::Manual;
 
-struct Heap(TalcLock<spin::Mutex<()>, Manual>);
+struct All(TalcLock<spin::Mutex<()>, Manual>);
+
+type Shared = Talc<Manual, DefaultBinning>;
 
 #[global_allocator]
-static HEAP: Heap = Heap(TalcLock::new(Manual));
+static HEAP: All = All(TalcLock::new(Manual));
+
+/// What is put by, in parts of the heap: opened in this order.
+const PARTS: [u64; 2] = [16, 32];
+
+struct PutBy {
+    /// 0: it is open.
+    block: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Bytes that may be used as long as this is not open; then 0.
+    usable: AtomicU64,
+}
+
+static PUT_BY: [PutBy; PARTS.len()] =
+    [const { PutBy { block: AtomicUsize::new(0), bytes: AtomicUsize::new(0), usable: AtomicU64::new(0) } };
+        PARTS.len()];
+
+impl PutBy {
+    fn layout(&self) -> Layout {
+        // SAFETY: a power of two, and a size far from the greatest.
+        unsafe { Layout::from_size_align_unchecked(self.bytes.load(Ordering::Relaxed), 4096) }
+    }
+
+    /// Puts it by if there is such a piece. Whether it is. With the lock.
+    fn close(&self, shared: &mut Shared) -> bool {
+        if self.block.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        // SAFETY: its size is not zero.
+        let Some(block) = (unsafe { shared.allocate(self.layout()) }) else { return false };
+        self.block.store(block.as_ptr() as usize, Ordering::Relaxed);
+        self.usable.store(MACHINE.heap.load(Ordering::Relaxed), Ordering::Relaxed);
+        true
+    }
+
+    /// Lets it be used. Whether it was put by. With the lock.
+    fn open(&self, shared: &mut Shared) -> bool {
+        let block = self.block.swap(0, Ordering::Relaxed);
+        if block != 0 {
+            self.usable.store(0, Ordering::Relaxed);
+            // SAFETY: it is from there, with this layout, and nobody's.
+            unsafe { shared.deallocate(block as *mut u8, self.layout()) };
+        }
+        block != 0
+    }
+}
+
+/// For whom something of the heap is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heap {
+    /// Whoever can be refused first.
+    Any,
+    /// The system's own tasks.
+    System,
+}
+
+/// Whether less than so many of 32 parts are used, and it is not in pieces.
+#[inline]
+pub fn has_room(whose: Heap, parts: u64) -> bool {
+    let is_used_less = |used: u64| used < PUT_BY[whose as usize].usable.load(Ordering::Relaxed) / 32 * parts;
+    is_used_less(used()) || is_whole(whose) && is_used_less(used())
+}
+
+/// Looks whether the heap is in one piece again, if it was not.
+#[cold]
+#[inline(never)]
+fn is_whole(whose: Heap) -> bool {
+    if PUT_BY[whose as usize].usable.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let shared = &mut HEAP.0.lock();
+    // What is opened last is put by first.
+    PUT_BY.iter().skip(whose as usize).rev().all(|one| one.close(shared))
+}
 
 /// What each processor keeps for itself.
 #[repr(align(64))]
@@ -56,7 +138,21 @@ fn rounded(size: Size) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size.bytes(), STEP) }
 }
 
-impl Heap {
+/// Takes an object from the shared heap, and opens what is put by if there is no other.
+///
+/// # Safety
+/// Its size is not zero.
+unsafe fn allocate(shared: &mut Shared, layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: the caller's promise.
+    let mut once = || unsafe { shared.allocate(layout) };
+    if let Some(object) = once() {
+        return Some(object);
+    }
+    // SAFETY: the caller's promise.
+    PUT_BY.iter().find_map(|one| if one.open(shared) { unsafe { shared.allocate(layout) } } else { None })
+}
+
+impl All {
     /// The shelf has none of this size: so many at once come from the shared heap.
     #[cold]
     fn fetch(&self, size: Size) -> *mut u8 {
@@ -65,7 +161,7 @@ impl Heap {
         let shelf = unsafe { shelf() };
         for _ in 0..size.batch() {
             // SAFETY: its size is not zero.
-            let Some(object) = (unsafe { shared.allocate(rounded(size)) }) else { break };
+            let Some(object) = (unsafe { allocate(&mut shared, rounded(size)) }) else { break };
             shelf.put(size, object.as_ptr() as usize);
         }
         shelf.take(size).map_or(core::ptr::null_mut(), |object| object as *mut u8)
@@ -90,12 +186,13 @@ impl Heap {
 }
 
 // SAFETY: an object is the shared heap's or, of the sizes of shelves, from there by a shelf: with the same layout on its way out and back.
-unsafe impl GlobalAlloc for Heap {
+unsafe impl GlobalAlloc for All {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as u64);
         let Some(size) = Size::of(layout.size(), layout.align()) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.0.alloc(layout) };
+            let object = unsafe { allocate(&mut self.0.lock(), layout) };
+            return object.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         };
         // SAFETY: the reference ends here.
         match unsafe { shelf() }.take(size) {
@@ -130,13 +227,25 @@ pub(crate) fn set_up() {
         }
         assert!(len >= 1 << 20, "the machine has too little memory for the kernel");
     };
-    MACHINE.heap.store(len, Ordering::Relaxed);
+    let shared = &mut HEAP.0.lock();
     // SAFETY: the run is ours alone.
-    unsafe { HEAP.0.lock().claim(direct(base), len as usize) };
+    unsafe { shared.claim(direct(base), len as usize) };
+    let bytes = PARTS.map(|part| len / part);
+    MACHINE.heap.store(len - bytes.iter().sum::<u64>(), Ordering::Relaxed);
+    for (one, bytes) in PUT_BY.iter().zip(bytes) {
+        one.bytes.store(bytes as usize, Ordering::Relaxed);
+        assert!(one.close(shared), "what is put by is a part of it");
+    }
 }
 
-/// Size and use of the kernel's heap, bytes. (What lies on shelves is not in use.)
-pub fn usage() -> (u64, u64) {
+/// Bytes of the kernel's heap that are in use. (What lies on shelves is not.)
+#[inline]
+pub fn used() -> u64 {
     let used = (0..percpu::count()).map(|index| percpu::block_of(index).counters.heap_used.load(Ordering::Relaxed));
-    (MACHINE.heap.load(Ordering::Relaxed), used.fold(0, u64::wrapping_add))
+    used.fold(0, u64::wrapping_add)
+}
+
+/// Size of the kernel's heap, bytes, without what is put by.
+pub fn size() -> u64 {
+    MACHINE.heap.load(Ordering::Relaxed)
 }

@@ -35,4 +35,5 @@ pub mod symbols;
 pub mod tables;
 pub mod time;
 
-pub use heap::usage as heap_usage;
+pub use heap::Heap;
+pub use heap::{has_room as heap_has_room, size as heap_size};

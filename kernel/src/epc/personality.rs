@@ -19,10 +19,11 @@ pub fn enter_personality(thread: &Arc<Thread>, inner: &mut Inner, gate: &Gate, r
         return Err(Error::TooDeep);
     }
     let caller = inner.domain.clone();
-    let callee = thread.domain_for(inner, &gate.text)?;
+    let text = gate.text()?;
+    let callee = thread.domain_for(inner, &text)?;
     let record = record_of(&caller, &callee, &gate.block, (0, 0), 0);
     let address = inner.loose_record(thread, &record)?;
-    place::enters(thread, &inner.domain.text, &gate.text)?;
+    place::enters(thread, &inner.domain.text, &text)?;
     inner.gate.set_sp(caller.number, registers.rsp);
     inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: inner.gate.sp(callee.number), record: address });
     inner.gate.set_top(depth + 1);

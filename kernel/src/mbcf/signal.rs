@@ -11,6 +11,7 @@ use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::epc::More;
 use crate::gate::find_gate;
+use ::gate::Block;
 use crate::machine::machine;
 use crate::processor::{Processor, here};
 use crate::section::Section;
@@ -18,7 +19,7 @@ use crate::thread::Thread;
 use ::mbcf::fifo::{How, Verdict as Stored};
 use ::mbcf::registry::Structure;
 use ::mbcf::signal::{Signal, Start, Store, Verdict};
-use abi::gate::GATE_BASE;
+use abi::gate::{GATE_BASE, flag};
 use abi::layout::PAGE;
 use abi::mbcf::{STRUCTURE_ALIGN, SignalSetup, status};
 use abi::refusal::Object;
@@ -166,7 +167,9 @@ pub fn send(d: &Domain, structure: u64, from: u64, len: u64, named: u64) -> Resu
     };
     let thread = machine().threads.find(number).filter(|thread| !thread.is_killed()).ok_or(Error::Dead)?;
     let own = thread.own_text().ok_or(Error::Dead)?;
-    if kind == Start::Source && !find_gate(named).is_some_and(|(text, ..)| Arc::ptr_eq(&text, &own)) {
+    // (At a gate that is called up by the kernel alone nobody else has anything started.)
+    let is_for_all = |block: &Block| block.flags & flag::CALLED_UP == 0;
+    if kind == Start::Source && !find_gate(named).is_some_and(|(text, block, _)| Arc::ptr_eq(&text, &own) && is_for_all(&block)) {
         return Err(Error::BadArgument);
     }
     for _ in 0..TRIES {

@@ -67,20 +67,12 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
         1 => return section.delete_for(d).map(|()| 0),
         _ => return Err(Error::BadArgument),
     }
-    section.check(d, Rights::CHANGE_ACL)?;
-    // Whoever deletes it meanwhile does not free the number once more: another one may have it by then.
-    if !section.post.swap(false, Ordering::SeqCst) {
-        return Err(Error::NotFound);
-    }
-    pool().shut(number, false).inspect_err(|_| {
-        section.post.store(true, Ordering::SeqCst);
-        // Who has deleted it meanwhile did not find it there.
-        if section.state.lock().deleted {
-            deleted(&section);
-        }
-    })?;
     // First the name, then the number: who gets that finds the name free.
-    section.delete();
+    section.delete_if(d, || {
+        pool().shut(number, false)?;
+        section.post.store(false, Ordering::SeqCst);
+        Ok(())
+    })?;
     pool().empty(number, here().index, wake);
     Ok(0)
 }

@@ -47,7 +47,7 @@ pub fn account(task: &Task) -> Result<u32, Error> {
     task.purse.account.try_call_once(|| {
         let share = match (&task.payer, whose(task)?) {
             (Some(payer), _) => Share::Of(account(payer)?),
-            (None, Whose::System) => Share::System((arch::heap_usage().0 / HEAP_EACH) as u32 / 64),
+            (None, Whose::System) => Share::System((arch::heap_size() / HEAP_EACH) as u32 / 64),
             (None, Whose::User(user)) => Share::User(user),
         };
         pool().open_account(share)

@@ -19,7 +19,13 @@ use quota::Resource;
 impl Section {
     /// Deletes the section for a domain that may: no access is possible any more when this returns.
     pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
+        self.delete_if(by, || Ok(()))
+    }
+
+    /// The same if nothing is against it, which is asked in one step with it: nobody else is deleting it then, nor will be.
+    pub fn delete_if(&self, by: &Domain, may_go: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        may_go()?;
         let owner = state.delete();
         drop(state);
         owner.into_iter().for_each(|owner| self.dissolve(&owner));

@@ -105,11 +105,14 @@ impl Named {
             drop(state);
             sched::breathe();
         };
+        if given.was_invalid && state.invalid.pieces_for(self.page, 1) > 0 {
+            // Room for the mark was there since it was made: the section was cut short meanwhile, and this page with it.
+            return;
+        }
         let paid = given.paid.filter(|paid| paid.is_by(&state.owner)).map_or_else(|| Paid::by(&state.owner), Ok);
         if let Ok(paid) = paid {
             let stale = self.put(&mut state, given.frame, paid);
             if given.was_invalid {
-                // (Room for the mark is there since it was made.)
                 state.invalid.put(self.page, 1);
             }
             drop(state);
@@ -198,10 +201,12 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
     };
     let copy = flags & flag::COPY != 0;
     let given = give(by, &source, copy)?;
-    let mut state = match to.lock_again(by, Rights::CHANGE_ACL, &paid) {
-        Ok(state) if is_free(&state) => state,
-        other => {
-            let error = other.err().unwrap_or(Error::Exists);
+    let free = to.lock_again(by, Rights::CHANGE_ACL, &paid).and_then(|state| if is_free(&state) { Ok(state) } else { Err(Error::Exists) });
+    // (Whoever has cut the section short meanwhile has had the room for the mark back, and it is paid for anew.)
+    let marked = free.and_then(|mut state| mark(&mut state, to.page, clean).map(|()| state));
+    let mut state = match marked {
+        Ok(state) => state,
+        Err(error) => {
             if !copy {
                 source.give_back(given);
             }
@@ -209,11 +214,6 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
         }
     };
     let stale = to.put(&mut state, given.frame, paid);
-    if clean {
-        state.paged.clean.put(to.page, 1);
-    } else {
-        state.paged.clean.take(to.page, 1);
-    }
     drop(state);
     stale.flush();
     Ok(0)

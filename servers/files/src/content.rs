@@ -190,8 +190,8 @@ impl Content {
         }
         let old = core::mem::replace(&mut self.place, Place::Own { section: new, reserve });
         if let Place::Own { section, .. } = old {
-            // Whoever writes has it open himself.
-            if self.open > 1 {
+            // Whoever has it open may be reading there, the one who writes, too: many threads use one open file.
+            if self.open > 0 {
                 self.former.push(section.base());
             } else {
                 let _ = section.delete();

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use ledger::Book;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
+use musubi::abi::task::{Exit, Limits, USER_PERSON, USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
@@ -144,8 +144,10 @@ impl System {
             match ended {
                 Ok(Ok(ended)) if ended.kind != exit::EXITED => task::log("init: the shell died; here is another\n"),
                 Ok(_) => {}
-                Err(why) => return Err(why),
+                // Somebody may have taken all memory, for a while.
+                Err(why) => task::log(&format!("init: no shell: {why}\n")),
             }
+            end_what_is_left();
             // A shell that cannot live must not keep the machine busy.
             if time::now_ns() - began < 1_000_000_000 {
                 time::sleep_ns(300_000_000);
@@ -216,6 +218,16 @@ fn finish(status: Option<Ports>, code: i32, power_code: u64) -> ! {
     }
     let _ = task::power_off(power_code);
     thread::park()
+}
+
+/// Ends the persons' programs that a shell has left behind, however many they start meanwhile: the next shell may use as much as that one, and would come on top of
+/// what they have.
+fn end_what_is_left() {
+    let of_persons = || task::list().filter(|one| one.user != USER_SYSTEM);
+    while of_persons().next().is_some() {
+        of_persons().for_each(|one| _ = task::kill(one.task));
+        time::sleep_ns(10_000_000);
+    }
 }
 
 /// What a person's shell and everything started from it may use together: the rest is the system's own, and the files'.

@@ -4,6 +4,7 @@
 
 use crate::answer::Answer;
 use crate::machine::Machine;
+use crate::map::page_range;
 use crate::process::Call;
 
 pub mod directory;
@@ -34,12 +35,17 @@ macro_rules! arguments {
 
 arguments!(u64, i64, u32, i32);
 
-/// Calls that give memory back, or end something, or need next to none: made also where this server has none.
-const GIVE_BACK: [&str; 8] = ["CLOSE", "MUNMAP", "BRK", "RT_SIGRETURN", "EXIT", "WAIT4", "KILL", "EXIT_GROUP"];
+/// Calls that give something back, or end something, or need next to none: made also where this server has no memory.
+const GIVE_BACK: [&str; 6] = ["CLOSE", "RT_SIGRETURN", "EXIT", "WAIT4", "KILL", "EXIT_GROUP"];
 
-/// Whether a call is one of those.
-pub fn gives_back(number: u64) -> bool {
-    TABLE.iter().any(|row| row.number == number && GIVE_BACK.contains(&row.name))
+/// Whether a call with these arguments is one of those. What is unmapped in the middle makes two of one, and a heap that grows takes more.
+pub fn gives_back<M: Machine>(call: &Call<'_, M>, number: u64, [first, second, ..]: [u64; 6]) -> bool {
+    let map = || call.process.map.lock();
+    match TABLE.iter().find(|row| row.number == number).map(|row| row.name) {
+        Some("MUNMAP") => page_range(first, second).is_ok_and(|range| !map().splits(&range)),
+        Some("BRK") => first <= map().heap.end,
+        name => name.is_some_and(|name| GIVE_BACK.contains(&name)),
+    }
 }
 
 /// Whom a call may be passed on to; what is passed on to nobody is done here, with the kernel alone.

@@ -91,11 +91,16 @@ impl Images {
 
 fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
     // A fault on what somebody has taken away would end this call with everything that it has made left behind.
-    let copied =
-        if file.fixed { None } else { Some(machine.copied(file.address, file.len).ok_or(Refusal::NotReadable)?) };
-    let bytes = match &copied {
-        Some(copied) => copied.as_slice(),
-        None => machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?,
+    let mut copy = Vec::new();
+    let bytes = if file.fixed {
+        machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?
+    } else {
+        copy.try_reserve_exact(file.len as usize).map_err(|_| Refusal::Kernel(abi::Error::NoMemory))?;
+        copy.resize(file.len as usize, 0);
+        if !machine.copied(file.address, &mut copy) {
+            return Err(Refusal::NotReadable);
+        }
+        copy.as_slice()
     };
     let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
     let mut image = Image {

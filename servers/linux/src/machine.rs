@@ -97,9 +97,9 @@ pub trait Machine: Sync {
     /// What lies at an address of the single space, such as a file, if this server may read it.
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;
 
-    /// A copy of that: of what may be changed or taken away meanwhile.
-    fn copied(&self, from: u64, len: u64) -> Option<Vec<u8>> {
-        self.view(from, len).map(<[u8]>::to_vec)
+    /// Copies what lies there, which may be changed or taken away meanwhile. Whether all of it was there.
+    fn copied(&self, from: u64, to: &mut [u8]) -> bool {
+        self.view(from, to.len() as u64).inspect(|from| to.copy_from_slice(from)).is_some()
     }
 
     /// What an absolute path leads to, among the files of the system; for the person whose thread calls, as all that follows.

@@ -184,6 +184,12 @@ impl Map {
         removed
     }
 
+    /// Whether a mapping has parts on both sides of a range.
+    #[must_use]
+    pub fn splits(&self, range: &Range<u64>) -> bool {
+        self.pieces.overlapping(range).any(|(piece, _)| piece.start < range.start && range.end < piece.end)
+    }
+
     /// Checks `[address, address + len)` for a right on all of it. An empty range is always good, as on Linux.
     ///
     /// # Errors

@@ -197,8 +197,8 @@ impl Machine for Musubi {
         rt::section::view(from, len)
     }
 
-    fn copied(&self, from: u64, len: u64) -> Option<Vec<u8>> {
-        rt::fault::copy_in(rt::section::view(from, len)?).ok()
+    fn copied(&self, from: u64, to: &mut [u8]) -> bool {
+        rt::section::view(from, to.len() as u64).is_some_and(|from| rt::fault::copy_out(to, from).is_ok())
     }
 
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error> {

@@ -254,7 +254,7 @@ impl<M: Machine> Server<M> {
     fn system_call(&self, call: &mut Call<'_, M>) -> Result<(), Stop> {
         let f = &*call.frame;
         let (number, arguments) = (f.rax, [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]);
-        let is_refused = self.machine.is_short() && !calls::gives_back(number);
+        let is_refused = self.machine.is_short() && !calls::gives_back(call, number, arguments);
         let dispatch = |call: &mut Call<'_, M>| calls::dispatch(call, number, arguments);
         // Nothing was begun yet: in the middle there would be nobody to say that there is no memory.
         let answer = if is_refused { Some(Err(Stop::Error(Errno(errno::ENOMEM)))) } else { dispatch(call) };

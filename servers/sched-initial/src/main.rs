@@ -2,7 +2,10 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
+extern crate alloc;
+
+use alloc::collections::VecDeque;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use board::{Board, Buffer, Chosen, Desk, Kind, Ready};
@@ -65,6 +68,7 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         waited_ms: Cell::new(0),
         since: Cell::new(0),
         looked: Cell::new(0),
+        left: RefCell::default(),
     };
     let begun = Seat::ask(processor as u64).and_then(|mut seat| {
         // All sit down together: while some processors go on in turn, the high level of others may be there.
@@ -95,7 +99,12 @@ struct Mechanism {
     /// Since when; and when it was looked for last.
     since: Cell<u64>,
     looked: Cell<u64>,
+    /// Events for which there was no room in the buffer yet: the high level reads there when it runs, which the kernel refuses as long as it has more.
+    left: RefCell<VecDeque<Words>>,
 }
+
+/// An event, as the buffer has it.
+type Words = [u64; 4];
 
 impl Mechanism {
     fn run(&self, seat: &mut Seat) -> Result<(), Error> {
@@ -104,6 +113,7 @@ impl Mechanism {
             while let Some(event) = seat.event() {
                 news |= self.pass_on(&event);
             }
+            news |= self.send_what_is_left();
             if self.buffer.is_asked() {
                 // The high level has been interrupted.
                 self.switch_to_high(seat)?;
@@ -141,9 +151,7 @@ impl Mechanism {
             }
         }
         let words = [u64::from(event.kind) | u64::from(event.detail) << 32, event.thread, event.a, event.b];
-        if !self.buffer.send(words) {
-            task::exit(Error::TooBig.word() as i32);
-        }
+        self.send(words);
         matches!(kind, Kind::Ready | Kind::Tick | Kind::Request)
     }
 
@@ -199,11 +207,29 @@ impl Mechanism {
         if refused && chosen.thread != 0 {
             // It is not carried out; the high level hears that it is ready, as it was.
             let words = [u64::from(event::READY), chosen.thread, chosen.turn, 0];
-            if !self.buffer.send(words) {
-                task::exit(Error::TooBig.word() as i32);
-            }
+            self.send(words);
         }
         Ok(())
+    }
+
+    /// One more event for the high level, behind those before it.
+    fn send(&self, words: Words) {
+        let left = &mut *self.left.borrow_mut();
+        if !left.is_empty() || !self.buffer.send(words) {
+            left.push_back(words);
+        }
+    }
+
+    /// The high level has made room. Whether there was something for it: then it has not chosen with all in view.
+    fn send_what_is_left(&self) -> bool {
+        let left = &mut *self.left.borrow_mut();
+        let before = left.len();
+        while let Some(words) = left.front()
+            && self.buffer.send(*words)
+        {
+            left.pop_front();
+        }
+        left.len() < before
     }
 }
 

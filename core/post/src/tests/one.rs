@@ -354,6 +354,12 @@ fn permits_are_good_until_the_list_changes() {
             None,
             "with nothing of the other's"
         );
+        // Whatever is named where none is kept, 0 as well.
+        let known = pool.known(a.receiver, 3, 0).unwrap();
+        for name in (0..32).map(|n| n * abi::layout::GRANULE).chain([1, NAME + 1, u64::MAX]) {
+            let permits = [Rights::CALL, Rights::READ].map(|right| known.permit(name, right));
+            assert_eq!(permits, [None; 2], "{name:#x}");
+        }
         pool.forget_text(0x5000_0000);
         assert_eq!(pool.known(a.receiver, 2, 0).map(|known| known.sender()), None, "whose text has another owner");
         pool.forget_domain(a.receiver, 3);

@@ -313,15 +313,17 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
         return Ok(0);
     }
     let mut sent = 0;
+    let mut chunk = alloc::vec![0; len.min(CHUNK) as usize];
     while sent < len {
+        let chunk = &mut chunk[..(len - sent).min(CHUNK) as usize];
         // A copy: somebody may cut the file short meanwhile, and whoever is passed what is gone would not come back here.
-        let Some(chunk) = call.machine().copied(file.address + start + sent, (len - sent).min(CHUNK)) else {
+        if !call.machine().copied(file.address + start + sent, chunk) {
             if sent > 0 {
                 break;
             }
             return fail(errno::EIO);
-        };
-        match write_bytes(call, target, &chunk, At::Position) {
+        }
+        match write_bytes(call, target, chunk, At::Position) {
             Ok(n) => {
                 sent += n;
                 if n < chunk.len() as u64 {

@@ -31,6 +31,8 @@ const ATTACKS: &[Attack] = &[
     ("tasks", "makes tasks that never start", tasks),
     ("chunks", "touches one page in every 2 MiB", chunks),
     ("copies", "stores to clones when the kernel's heap is nearly used up", copies),
+    ("holes", "leaves holes in the kernel's heap, and wants pieces that fit in none", holes),
+    ("early_end", "ends a task while the stack of its first thread is being made", early_end),
     ("mappings", "takes every second page out of one great mapping", mappings),
     ("wild-return", "a plain call with a return address that no code can have, too deep to be made", wild_return),
     ("kernel-jump", "threads jump into the kernel's half while their task ends", kernel_jump),
@@ -227,6 +229,69 @@ fn copies() {
     let cut = (1..all).filter(|chunk| stub::page_free(&Trap, clone + chunk * GRANULE - 4096, 4096).is_ok()).count();
     println!("attack: {copied} were copied, of {cut} something taken out");
     let _ = stub::task_exit(&Trap, 0);
+}
+
+/// A page of each chunk in turn, at this place in it, until that is refused.
+fn at_each(base: u64, page: u64, chunks: u64) -> u64 {
+    let one = |chunk: &u64| stub::identity(&Trap, base + chunk * GRANULE + page * 4096).is_ok();
+    (0..chunks).take_while(one).count() as u64
+}
+
+fn holes() {
+    const CHUNKS: u64 = 16384;
+    let section = || stub::section_create(&Trap, CHUNKS * GRANULE, CHUNKS * GRANULE, kind::DATA, 0, 0, 0);
+    let (small, great) = (section().expect("a section"), section().expect("another one"));
+    // A list of pages is as long as the last one needs it.
+    let lists = at_each(small, 255, CHUNKS);
+    let free = (0..lists / 2).filter(|n| stub::page_free(&Trap, small + 2 * n * GRANULE, GRANULE).is_ok()).count();
+    println!("attack: {free} holes between {lists} lists");
+    let more = at_each(great, 511, CHUNKS);
+    stopped_after(lists.min(more), 500);
+    // All of it can be used again.
+    [small, great].into_iter().for_each(|base| _ = stub::section_delete(&Trap, base));
+    let again = section().map_or(0, |base| at_each(base, 511, CHUNKS));
+    println!("attack: {more} lists of the other length, {again} where nothing else is");
+    let _ = stub::task_exit(&Trap, i32::from(again < more) as u64);
+}
+
+extern "C" fn rest() -> ! {
+    loop {
+        let _ = stub::yield_now(&Trap);
+    }
+}
+
+fn early_end() {
+    static TASK: AtomicU64 = AtomicU64::new(0);
+    let limits = Limits::default();
+    let user = musubi::start().user();
+    let other = thread::spawn(
+        || {
+            let (mut before, mut wait) = (0, 0u64);
+            while !STOP.load(Ordering::SeqCst) {
+                let task = TASK.load(Ordering::SeqCst);
+                if task != before {
+                    // A little later each time.
+                    wait = (wait + 7) % 3000;
+                    (0..wait).for_each(|_| core::hint::spin_loop());
+                    let _ = stub::task_kill(&Trap, task);
+                    before = task;
+                }
+            }
+        },
+        0,
+    )
+    .expect("a thread");
+    let text = musubi::start().text();
+    let mut started = 0;
+    for _ in 0..3000 {
+        let task = stub::task_create(&Trap, &raw const limits as u64, user, 0, 0, 0).expect("a task");
+        TASK.store(task, Ordering::SeqCst);
+        started += u64::from(stub::task_start(&Trap, task, text, rest as *const () as u64, 0, 0).is_ok());
+        let _ = musubi::processes::collect(task, 1_000_000_000);
+    }
+    STOP.store(true, Ordering::SeqCst);
+    let _ = other.join();
+    println!("attack: {started} of 3000 were started before their end");
 }
 
 fn mappings() {

@@ -31,6 +31,7 @@ pub const CHECKS: &[Check] = &[
     ("without_a_right", without_a_right),
     ("a_wait_ends_with_its_right", rights::a_wait_ends_with_its_right),
     ("a_right_comes_and_goes", rights::a_right_comes_and_goes),
+    ("no_post_by_no_name", rights::no_post_by_no_name),
     ("what_is_lent_is_reached", loans::what_is_lent_is_reached),
     ("no_more_is_lent_than_that", loans::no_more_than_that),
     ("nothing_is_lent_after_the_answer", loans::not_after_the_answer),

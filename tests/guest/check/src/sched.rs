@@ -1,6 +1,7 @@
 //! Schedulers outside the kernel: what they are asked, what they are believed, and what becomes of bad ones.
 
 mod burst;
+mod crowd;
 mod load;
 mod reasons;
 
@@ -41,6 +42,7 @@ pub const CHECKS: &[Check] = &[
     ("work_is_shared", work_is_shared),
     ("a_burst_is_shared", burst::is_shared),
     ("past_turns_are_no_burden", burst::past_turns),
+    ("a_crowd_wakes_at_once", crowd::wakes),
     ("busy_processors_share", busy_processors_share),
     ("replaced_under_load", replaced_under_load),
 ];

@@ -135,6 +135,16 @@ pub fn cases() -> Vec<Case> {
             .timeout(900)
             .icount(),
         sh("bursts_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(4).timeout(300).icount(),
+        sh("a_crowd_that_wakes", "limit frames=100000 sections=8000 threads=900 check one sched a_crowd_wakes_at_once")
+            .out("")
+            .cpus(1)
+            .mem("1G")
+            .timeout(300),
+        sh("a_crowd_that_wakes_on_four", "limit frames=100000 sections=8000 threads=900 check one sched a_crowd_wakes_at_once")
+            .out("")
+            .cpus(4)
+            .mem("1G")
+            .timeout(300),
         sh("past_turns_by_the_clock", "check sched past_turns_are_no_burden")
             .out_has(&["ok past_turns_are_no_burden"])
             .cpus(3)

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
                 "without_a_right",
                 "a_wait_ends_with_its_right",
                 "a_right_comes_and_goes",
+                "no_post_by_no_name",
                 "what_is_lent_is_reached",
                 "no_more_is_lent_than_that",
                 "nothing_is_lent_after_the_answer",

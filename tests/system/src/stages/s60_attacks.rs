@@ -15,6 +15,8 @@ pub fn cases() -> Vec<Case> {
         stopped("chunks", "chunks"),
         stopped("copies", "copies"),
         stopped("mappings", "mappings"),
+        stopped("holes", "holes"),
+        attack("early_end", "early_end").cpus(2),
         ended("kernel_jump", "kernel-jump"),
         // What is read after its section was deleted ends the program, and never shows.
         sh("reuse", "attack reuse; echo status $?; hello")

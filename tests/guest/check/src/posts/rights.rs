@@ -6,7 +6,9 @@ use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::layout::GRANULE;
 use musubi::abi::refusal::Object;
 use musubi::abi::rights::principal;
 use musubi::rt::post::{FOR_EVER, Message, Post};
@@ -161,6 +163,67 @@ pub fn a_wait_ends_with_its_right() -> Outcome {
         lose(how, false)?;
     }
     Ok(())
+}
+
+/// A thread has received at a post, and has ended; another one, which may do nothing there, names no post at all. (Its record was the other one's.)
+pub fn no_post_by_no_name() -> Outcome {
+    static HEARD: AtomicU64 = AtomicU64::new(0);
+    // Where a thread keeps what it knows of a post it looks by its number, and by a quarter of them in the same place as by 0.
+    let quarter = |post: &Post| (post.0 / GRANULE).is_multiple_of(4);
+    let mut others = Vec::new();
+    let guarded = loop {
+        let post = guarded()?;
+        if quarter(&post) {
+            break post;
+        }
+        others.push(post);
+    };
+    let own = loop {
+        let post = post()?;
+        if !quarter(&post) {
+            break post;
+        }
+        others.push(post);
+    };
+    for _ in 0..8 {
+        let may: &'static AtomicU64 = alloc::boxed::Box::leak(alloc::boxed::Box::new(AtomicU64::new(0)));
+        let first = move || {
+            until(may, 1);
+            let got = guarded.send(MAY, WORDS, None).and_then(|()| guarded.receive(0)).is_ok();
+            HEARD.store(u64::from(got), Ordering::SeqCst);
+        };
+        let first = thread::spawn(first, 0).map_err(doing("starting"))?;
+        let_thread(guarded, first.number(), Rights::READ).map_err(doing("giving the right"))?;
+        may.store(1, Ordering::SeqCst);
+        first.join().map_err(doing("joining"))?;
+        same!(HEARD.load(Ordering::SeqCst), 1, "what the first one has received");
+        guarded.send(MUST_NOT, WORDS, None).map_err(doing("sending"))?;
+        let second = move || {
+            // By the long way, so that it is known from then on.
+            let polled = own.receive(0).is_err_and(|error| error == Error::TimedOut);
+            let sent = own.send(MAY, WORDS, None).and_then(|()| own.receive(0)).is_ok();
+            let nothing = Post(0);
+            let tries = [
+                nothing.receive(0).map(|message| message.op),
+                nothing.send(LATE, WORDS, None).map(|()| 1),
+                nothing.ask(LATE, WORDS, 1_000_000).map(|message| message.op),
+                nothing.send_and_receive(LATE, WORDS, own, 1_000_000).map(|message| message.op),
+                own.send_and_receive(MAY, WORDS, nothing, 1_000_000).map(|message| message.op),
+                nothing.receive(1_000_000).map(|message| message.op),
+            ];
+            let refused = tries.iter().filter(|tried| **tried == Err(Error::NotFound)).count();
+            HEARD.store(refused as u64 + 100 * u64::from(polled && sent), Ordering::SeqCst);
+        };
+        thread::spawn(second, 0).map_err(doing("starting"))?.join().map_err(doing("joining"))?;
+        same!(HEARD.load(Ordering::SeqCst), 106, "what was refused to one who names no post");
+        let me = task::identity().thread;
+        let_thread(guarded, me, Rights::READ).map_err(doing("giving the right"))?;
+        same!(guarded.receive(0).map(|message| message.op), Ok(MUST_NOT), "what was sent is still there");
+        same!(own.receive(0).map(|message| message.op), Err(Error::TimedOut), "nothing else was sent");
+        let_thread(guarded, me, Rights::empty()).map_err(doing("taking the right"))?;
+    }
+    others.extend([guarded, own]);
+    others.into_iter().try_for_each(|post| post.free(true)).map_err(doing("freeing"))
 }
 
 const TIMES: u32 = 400;

@@ -190,7 +190,10 @@ pub fn a_service_on_all_processors(runs: &Runs) -> Result<()> {
         ensure!(alone > 1_000_000, "{alone} instructions are no work");
         if cpus > 1 {
             let together = average(runs, "service", &format!("{cpus}-threads"), cpus)?;
-            ensure!(together * 100 <= alone * 105, "{together} instructions on {cpus} processors, {alone} by one thread");
+            ensure!(
+                together * 100 <= alone * 105,
+                "{together} instructions on {cpus} processors, {alone} by one thread"
+            );
         }
     }
     let figures = &runs.of("service")?.figures;

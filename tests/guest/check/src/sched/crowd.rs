@@ -1,0 +1,88 @@
+//! Many more threads than an event buffer has room for become ready in one moment.
+
+use super::{choose, leak, with};
+use crate::report::{Outcome, doing};
+use crate::{holds, same};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use musubi::rt::{sched, sync, thread, time};
+
+const CROWD: u64 = 600;
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+fn lost() -> u64 {
+    sched::seats().map(|seat| seat.dismissed).sum()
+}
+
+/// Woken by one call, under each version; and ready when a scheduler sits down. (In a task that may have so many.)
+pub fn wakes() -> Outcome {
+    for name in ["ageing", "initial"] {
+        let before = lost();
+        with(name, || at_once(name))?;
+        same!(lost(), before, "{name}: seats that were lost to those who woke up");
+        to_a_new_one(name)?;
+        same!(lost(), before, "{name}: seats that were lost to those who were ready");
+    }
+    Ok(())
+}
+
+fn at_once(name: &str) -> Outcome {
+    let (word, awake): (&'static AtomicU32, &'static AtomicU64) = (leak(AtomicU32::new(0)), leak(AtomicU64::new(0)));
+    let (asleep, mut crowd): (&'static AtomicU64, _) = (leak(AtomicU64::new(0)), Vec::new());
+    let body = || {
+        asleep.fetch_add(1, Ordering::SeqCst);
+        while word.load(Ordering::SeqCst) == 0 {
+            let _ = sync::wait(word, 0, u64::MAX);
+        }
+        awake.fetch_add(1, Ordering::SeqCst);
+    };
+    for _ in 0..CROWD {
+        crowd.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+    }
+    let until = time::now_ns() + PATIENCE_NS;
+    while asleep.load(Ordering::SeqCst) < CROWD {
+        time::sleep_ns(1_000_000);
+    }
+    time::sleep_ns(50_000_000);
+    word.store(1, Ordering::SeqCst);
+    sync::wake(word, u64::MAX);
+    while awake.load(Ordering::SeqCst) < CROWD && time::now_ns() < until {
+        time::sleep_ns(1_000_000);
+    }
+    let came = awake.load(Ordering::SeqCst);
+    for one in crowd {
+        one.join().map_err(doing("join"))?;
+    }
+    same!(came, CROWD, "{name}: who woke up");
+    Ok(())
+}
+
+fn to_a_new_one(name: &str) -> Outcome {
+    let (stop, rounds): (&'static AtomicU32, &'static AtomicU64) = (leak(AtomicU32::new(0)), leak(AtomicU64::new(0)));
+    let body = || {
+        while stop.load(Ordering::Relaxed) == 0 {
+            rounds.fetch_add(1, Ordering::Relaxed);
+            thread::yield_now();
+        }
+    };
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        crowd.push(thread::spawn(body, 0).map_err(doing("thread"))?);
+    }
+    let chosen = choose(name).and_then(|()| {
+        let before = rounds.load(Ordering::SeqCst);
+        let until = time::now_ns() + PATIENCE_NS;
+        while rounds.load(Ordering::SeqCst) < before + 2 * CROWD && time::now_ns() < until {
+            time::sleep_ns(1_000_000);
+        }
+        holds!(sched::seats().all(|seat| seat.thread != 0), "{name}: not all seats are taken");
+        holds!(rounds.load(Ordering::SeqCst) >= before + 2 * CROWD, "{name}: the crowd does not get on");
+        Ok(())
+    });
+    stop.store(1, Ordering::SeqCst);
+    for one in crowd {
+        one.join().map_err(doing("join"))?;
+    }
+    choose("none")?;
+    chosen
+}
