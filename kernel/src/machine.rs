@@ -122,17 +122,18 @@ pub fn machine() -> &'static Machine {
 /// the rest is for what cannot be refused. The system's own tasks may take more: a server whose heap cannot grow ends, and is to begin
 /// anew whatever persons' programs have taken (K1-41).
 pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
-    if owner.user == USER_SYSTEM { has_room(Heap::System, 28) } else { has_room(Heap::Any, 24) }
+    has_room(if owner.user == USER_SYSTEM { Heap::SystemsObject } else { Heap::Object })
 }
 
 /// The same for the bookkeeping of a page: it may take more, because refusing ends a program.
+#[inline]
 pub fn spare_heap_for_page(to: Use) -> Result<(), Error> {
-    if to == Use::Needed { has_room(Heap::System, 31) } else { has_room(Heap::Any, 28) }
+    has_room(if to == Use::Needed { Heap::SystemsPage } else { Heap::Page })
 }
 
-/// Less than so many of 32 parts are used.
-fn has_room(whose: Heap, parts: u64) -> Result<(), Error> {
-    if arch::heap_has_room(whose, parts) { Ok(()) } else { Err(Error::NoMemory) }
+#[inline]
+fn has_room(whose: Heap) -> Result<(), Error> {
+    if arch::heap_has_room(whose) { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// Makes the machine. Boot only.

@@ -34,13 +34,37 @@ struct PutBy {
     /// 0: it is open.
     block: AtomicUsize,
     bytes: AtomicUsize,
-    /// Bytes that may be used as long as this is not open; then 0.
-    usable: AtomicU64,
 }
 
 static PUT_BY: [PutBy; PARTS.len()] =
-    [const { PutBy { block: AtomicUsize::new(0), bytes: AtomicUsize::new(0), usable: AtomicU64::new(0) } };
-        PARTS.len()];
+    [const { PutBy { block: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; PARTS.len()];
+
+/// For whom something of the heap is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heap {
+    /// An object of a person's; a page of one.
+    Object,
+    Page,
+    /// The same of the system's own.
+    SystemsObject,
+    SystemsPage,
+}
+
+const WHOSE: usize = 4;
+/// So many of 32 parts may be in use.
+const MAY_BE_USED: [u64; WHOSE] = [24, 28, 28, 31];
+/// As long as that of what is put by is not open.
+const UNTIL: [usize; WHOSE] = [0, 0, 1, 1];
+/// The same in bytes; 0: it is open.
+static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
+
+/// What is put by as this is open, or not.
+fn set_limits(at: usize, is_open: bool) {
+    let part = if is_open { 0 } else { size() / 32 };
+    for whose in (0..WHOSE).filter(|whose| UNTIL[*whose] == at) {
+        LIMITS[whose].store(part * MAY_BE_USED[whose], Ordering::Relaxed);
+    }
+}
 
 impl PutBy {
     fn layout(&self) -> Layout {
@@ -49,22 +73,22 @@ impl PutBy {
     }
 
     /// Puts it by if there is such a piece. Whether it is. With the lock.
-    fn close(&self, shared: &mut Shared) -> bool {
+    fn close(&self, at: usize, shared: &mut Shared) -> bool {
         if self.block.load(Ordering::Relaxed) != 0 {
             return true;
         }
         // SAFETY: its size is not zero.
         let Some(block) = (unsafe { shared.allocate(self.layout()) }) else { return false };
         self.block.store(block.as_ptr() as usize, Ordering::Relaxed);
-        self.usable.store(MACHINE.heap.load(Ordering::Relaxed), Ordering::Relaxed);
+        set_limits(at, false);
         true
     }
 
     /// Lets it be used. Whether it was put by. With the lock.
-    fn open(&self, shared: &mut Shared) -> bool {
+    fn open(&self, at: usize, shared: &mut Shared) -> bool {
         let block = self.block.swap(0, Ordering::Relaxed);
         if block != 0 {
-            self.usable.store(0, Ordering::Relaxed);
+            set_limits(at, true);
             // SAFETY: it is from there, with this layout, and nobody's.
             unsafe { shared.deallocate(block as *mut u8, self.layout()) };
         }
@@ -72,32 +96,24 @@ impl PutBy {
     }
 }
 
-/// For whom something of the heap is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heap {
-    /// Whoever can be refused first.
-    Any,
-    /// The system's own tasks.
-    System,
-}
-
-/// Whether less than so many of 32 parts are used, and it is not in pieces.
+/// Whether there is something left for these, and the heap is not in pieces.
 #[inline]
-pub fn has_room(whose: Heap, parts: u64) -> bool {
-    let is_used_less = |used: u64| used < PUT_BY[whose as usize].usable.load(Ordering::Relaxed) / 32 * parts;
-    is_used_less(used()) || is_whole(whose) && is_used_less(used())
+pub fn has_room(whose: Heap) -> bool {
+    used() < LIMITS[whose as usize].load(Ordering::Relaxed) || has_room_again(whose)
 }
 
 /// Looks whether the heap is in one piece again, if it was not.
 #[cold]
 #[inline(never)]
-fn is_whole(whose: Heap) -> bool {
-    if PUT_BY[whose as usize].usable.load(Ordering::Relaxed) != 0 {
-        return true;
+fn has_room_again(whose: Heap) -> bool {
+    let limit = &LIMITS[whose as usize];
+    if limit.load(Ordering::Relaxed) != 0 {
+        return false;
     }
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
-    PUT_BY.iter().skip(whose as usize).rev().all(|one| one.close(shared))
+    let all = PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev();
+    all.into_iter().all(|(at, one)| one.close(at, shared)) && used() < limit.load(Ordering::Relaxed)
 }
 
 /// What each processor keeps for itself.
@@ -149,7 +165,10 @@ unsafe fn allocate(shared: &mut Shared, layout: Layout) -> Option<NonNull<u8>> {
         return Some(object);
     }
     // SAFETY: the caller's promise.
-    PUT_BY.iter().find_map(|one| if one.open(shared) { unsafe { shared.allocate(layout) } } else { None })
+    PUT_BY
+        .iter()
+        .enumerate()
+        .find_map(|(at, one)| if one.open(at, shared) { unsafe { shared.allocate(layout) } } else { None })
 }
 
 impl All {
@@ -232,9 +251,9 @@ pub(crate) fn set_up() {
     unsafe { shared.claim(direct(base), len as usize) };
     let bytes = PARTS.map(|part| len / part);
     MACHINE.heap.store(len - bytes.iter().sum::<u64>(), Ordering::Relaxed);
-    for (one, bytes) in PUT_BY.iter().zip(bytes) {
+    for ((at, one), bytes) in PUT_BY.iter().enumerate().zip(bytes) {
         one.bytes.store(bytes as usize, Ordering::Relaxed);
-        assert!(one.close(shared), "what is put by is a part of it");
+        assert!(one.close(at, shared), "what is put by is a part of it");
     }
 }
 
