@@ -187,10 +187,11 @@ impl<P: Page> PageMap<P> {
 
     /// Takes a page out; the length stays. The caller drops it when no processor can reach it any more.
     pub fn take_one(&mut self, page: u64) -> Option<P> {
-        let (chunk, at) = split(page);
-        self.get(page)?;
-        let taken = Arc::make_mut(self.chunks.get_mut(chunk)?).remove(at);
-        self.forget_if_empty(chunk);
+        let (index, at) = split(page);
+        let chunk = self.chunks.get_mut(index)?;
+        chunk.get(at)?;
+        let taken = Arc::make_mut(chunk).remove(at);
+        self.forget_if_empty(index);
         taken
     }
 

@@ -142,7 +142,7 @@ fn wipe(frame: *mut u8) {
         // SAFETY: a whole frame of the caller's.
         return unsafe { frame.write_bytes(0, PAGE as usize) };
     }
-    let mut kept = [0u64; 4];
+    let mut kept = core::mem::MaybeUninit::<[u64; 4]>::uninit();
     // SAFETY: as above, and frames are aligned. The flag says that AVX is switched on here. What a program has in the one vector register
     // that is used is put back; nothing comes in between, since interrupts are off.
     unsafe {
@@ -150,12 +150,14 @@ fn wipe(frame: *mut u8) {
             "vmovdqu [{kept}], ymm0",
             "vpxor xmm0, xmm0, xmm0",
             "2:",
-            // A KiB at a time.
+            // 2 KiB at a time.
             ".irp off, 0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480",
             "vmovdqa [{at} + \\off], ymm0",
             "vmovdqa [{at} + 512 + \\off], ymm0",
+            "vmovdqa [{at} + 1024 + \\off], ymm0",
+            "vmovdqa [{at} + 1536 + \\off], ymm0",
             ".endr",
-            "add {at}, 1024",
+            "add {at}, 2048",
             "cmp {at}, {end}",
             "jne 2b",
             "vmovdqu ymm0, [{kept}]",

@@ -34,7 +34,7 @@ pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let mut end = pages.end;
     if missing > 0 {
         state.owner.charge(Resource::Frames, missing)?;
-        let mut new = || Frame::zeroed(to).map(Arc::new);
+        let new = || Frame::zeroed(to).map(Arc::new);
         let made = match count {
             // Most are one page.
             1 => new().map_or(0, |new| u64::from(state.pages.supply(first, new).is_none())),
