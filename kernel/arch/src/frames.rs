@@ -149,21 +149,14 @@ fn wipe(frame: *mut u8) {
         asm!(
             "vmovdqu [{kept}], ymm0",
             "vpxor xmm0, xmm0, xmm0",
-            "2:",
-            // 2 KiB at a time.
+            ".irp at, 0, 512, 1024, 1536, 2048, 2560, 3072, 3584",
             ".irp off, 0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480",
-            "vmovdqa [{at} + \\off], ymm0",
-            "vmovdqa [{at} + 512 + \\off], ymm0",
-            "vmovdqa [{at} + 1024 + \\off], ymm0",
-            "vmovdqa [{at} + 1536 + \\off], ymm0",
+            "vmovdqa [{frame} + \\at + \\off], ymm0",
             ".endr",
-            "add {at}, 2048",
-            "cmp {at}, {end}",
-            "jne 2b",
+            ".endr",
             "vmovdqu ymm0, [{kept}]",
             kept = in(reg) kept.as_mut_ptr(),
-            at = inout(reg) frame => _,
-            end = in(reg) frame.add(PAGE as usize),
+            frame = in(reg) frame,
             options(nostack),
         );
     }
