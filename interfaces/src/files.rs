@@ -66,9 +66,9 @@ pub mod how {
 #[interface]
 pub trait Files {
     /// Opens a file as [`how`] says and writes its [`FileInfo`]. Value: a number for the other calls. What is open stays even without
-    /// a name, until it is closed or its task has ended.
+    /// a name, until it is closed, or the task has ended whose program has opened it.
     fn open(&self, caller: &Caller, path: &[u8], how: u64, record: &mut [u8; RECORD]) -> Result<u64, Error>;
-    /// Closes what the calling thread's task has opened.
+    /// Closes what the calling thread's task, or the program that calls, has opened.
     #[when_short]
     fn close(&self, caller: &Caller, open: u64) -> Result<(), Error>;
     /// Copies from the offset `at`. Value: how many bytes, 0 at the end.

@@ -10,7 +10,7 @@ mod opens;
 mod path;
 
 pub use node::{Kind, Locks, Node, Status};
-pub use opens::{Open, Opens};
+pub use opens::{By, Open, Opens};
 pub use path::{NAME_MAX, PATH_MAX};
 
 use abi::Error;

@@ -9,21 +9,41 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 const PARTS: usize = 64;
 
-/// Something that a task has opened.
+/// Something that is open.
 #[derive(Debug)]
 pub struct Open<T> {
-    pub task: u64,
+    pub by: By,
     pub user: u64,
     pub what: T,
 }
 
+/// Who opens something: on whose thread, which counts for that task; and which task's program does, with which it is closed at the latest. (A
+/// personality opens for the programs that it serves, whose children have what is open in common with them.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    pub task: u64,
+    pub program: u64,
+}
+
 type Part<T> = BTreeMap<u64, Arc<Open<T>>>;
+
+/// How many something has, by number.
+type Counts = BTreeMap<u64, usize>;
+
+fn count_less(counts: &mut Counts, of: u64) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(&of);
+        }
+    }
+}
 
 pub struct Opens<L: Locks, T> {
     parts: Vec<L::Lock<Part<T>>>,
     next: AtomicU64,
-    /// How many each task has.
-    counts: L::Lock<BTreeMap<u64, usize>>,
+    /// How many each task has, and each program.
+    counts: L::Lock<[Counts; 2]>,
     each: usize,
 }
 
@@ -33,7 +53,7 @@ impl<L: Locks, T> Opens<L, T> {
     pub fn new(each: usize, first: u64) -> Opens<L, T> {
         // None of these locks is held while another one is taken.
         let parts = (0..PARTS).map(|_| L::new(u64::MAX, BTreeMap::new())).collect();
-        Opens { parts, next: AtomicU64::new(first), counts: L::new(u64::MAX, BTreeMap::new()), each }
+        Opens { parts, next: AtomicU64::new(first), counts: L::new(u64::MAX, Default::default()), each }
     }
 
     fn part(&self, number: u64) -> &L::Lock<Part<T>> {
@@ -42,17 +62,18 @@ impl<L: Locks, T> Opens<L, T> {
 
     /// # Errors
     /// `Quota` if the task has too many.
-    pub fn add(&self, task: u64, user: u64, what: T) -> Result<u64, Error> {
+    pub fn add(&self, by: By, user: u64, what: T) -> Result<u64, Error> {
         {
-            let mut counts = L::lock(&self.counts);
-            let count = counts.entry(task).or_default();
+            let [tasks, programs] = &mut *L::lock(&self.counts);
+            let count = tasks.entry(by.task).or_default();
             if *count >= self.each {
                 return Err(Error::Quota);
             }
             *count += 1;
+            *programs.entry(by.program).or_default() += 1;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        L::lock(self.part(number)).insert(number, Arc::new(Open { task, user, what }));
+        L::lock(self.part(number)).insert(number, Arc::new(Open { by, user, what }));
         Ok(number)
     }
 
@@ -66,46 +87,44 @@ impl<L: Locks, T> Opens<L, T> {
     }
 
     /// # Errors
-    /// `NotFound`; `Denied` for others than the task that has opened it.
-    pub fn close(&self, number: u64, task: u64) -> Result<Arc<Open<T>>, Error> {
+    /// `NotFound`; `Denied` for others than the task and the program that have opened it.
+    pub fn close(&self, number: u64, by: By) -> Result<Arc<Open<T>>, Error> {
         let closed = {
             let mut part = L::lock(self.part(number));
-            if part.get(&number).ok_or(Error::NotFound)?.task != task {
+            let own = part.get(&number).ok_or(Error::NotFound)?.by;
+            if own.task != by.task && own.program != by.program {
                 return Err(Error::Denied);
             }
             part.remove(&number).ok_or(Error::NotFound)?
         };
-        self.give_back(task, 1);
+        self.give_back(&closed);
         Ok(closed)
     }
 
-    fn give_back(&self, task: u64, closed: usize) {
-        let mut counts = L::lock(&self.counts);
-        if let Some(count) = counts.get_mut(&task) {
-            *count = count.saturating_sub(closed);
-            if *count == 0 {
-                counts.remove(&task);
-            }
-        }
+    fn give_back(&self, closed: &Open<T>) {
+        let [tasks, programs] = &mut *L::lock(&self.counts);
+        count_less(tasks, closed.by.task);
+        count_less(programs, closed.by.program);
     }
 
-    /// The tasks that have something open.
-    pub fn tasks(&self) -> Vec<u64> {
-        L::lock(&self.counts).keys().copied().collect()
+    /// The tasks whose programs have something open.
+    pub fn programs(&self) -> Vec<u64> {
+        L::lock(&self.counts)[1].keys().copied().collect()
     }
 
-    /// Closes all that a task has open. Value: how many.
-    pub fn close_all(&self, task: u64) -> usize {
+    /// Closes all that a task's program has open. Value: how many.
+    pub fn close_all(&self, program: u64) -> usize {
         let mut closed = 0;
         for part in &self.parts {
             let gone: Vec<_> = {
                 let mut part = L::lock(part);
-                let numbers: Vec<u64> = part.iter().filter(|one| one.1.task == task).map(|one| *one.0).collect();
+                let of_it = part.iter().filter(|one| one.1.by.program == program);
+                let numbers: Vec<u64> = of_it.map(|one| *one.0).collect();
                 numbers.iter().filter_map(|number| part.remove(number)).collect()
             };
+            gone.iter().for_each(|open| self.give_back(open));
             closed += gone.len();
         }
-        self.give_back(task, closed);
         closed
     }
 }

@@ -4,7 +4,7 @@ mod locks;
 mod model;
 mod race;
 
-use crate::{Kind, NAME_MAX, Opens, PATH_MAX, Tree};
+use crate::{By, Kind, NAME_MAX, Opens, PATH_MAX, Tree};
 use abi::Error;
 use locks::Ranked;
 use std::sync::Arc;
@@ -234,17 +234,32 @@ fn a_list_goes_on_where_it_ended() {
 #[test]
 fn the_dead_lose_what_they_had_open() {
     let opens: Opens<Ranked, &str> = Opens::new(2, 1);
-    let first = opens.add(7, ME, "a").unwrap();
-    let second = opens.add(7, ME, "b").unwrap();
-    assert_eq!(opens.add(7, ME, "c").err(), Some(Error::Quota));
-    let others = opens.add(8, OTHER, "d").unwrap();
+    let own = |task| By { task, program: task };
+    let first = opens.add(own(7), ME, "a").unwrap();
+    let second = opens.add(own(7), ME, "b").unwrap();
+    assert_eq!(opens.add(own(7), ME, "c").err(), Some(Error::Quota));
+    let others = opens.add(own(8), OTHER, "d").unwrap();
     assert_eq!(opens.get(first, ME).map(|open| open.what), Ok("a"));
     assert_eq!(opens.get(first, OTHER).err(), Some(Error::Denied));
-    assert_eq!(opens.close(first, 8).err(), Some(Error::Denied));
-    assert_eq!(opens.close(first, 7).map(|open| open.what), Ok("a"));
-    assert_eq!(opens.close(first, 7).err(), Some(Error::NotFound));
-    assert_eq!(opens.tasks(), [7, 8]);
+    assert_eq!(opens.close(first, own(8)).err(), Some(Error::Denied));
+    assert_eq!(opens.close(first, own(7)).map(|open| open.what), Ok("a"));
+    assert_eq!(opens.close(first, own(7)).err(), Some(Error::NotFound));
+    assert_eq!(opens.programs(), [7, 8]);
     assert_eq!(opens.close_all(7), 1);
     assert_eq!(opens.get(second, ME).err(), Some(Error::NotFound));
-    assert_eq!((opens.tasks(), opens.get(others, OTHER).is_ok()), (vec![8], true));
+    assert_eq!((opens.programs(), opens.get(others, OTHER).is_ok()), (vec![8], true));
+}
+
+#[test]
+fn what_a_personality_opens_outlives_who_it_was_for() {
+    let opens: Opens<Ranked, &str> = Opens::new(1, 1);
+    let served = |task| By { task, program: 3 };
+    let number = opens.add(served(7), ME, "a").unwrap();
+    assert_eq!(opens.add(served(7), ME, "b").err(), Some(Error::Quota), "it counts for who it is for");
+    let others = opens.add(served(8), ME, "b").unwrap();
+    assert_eq!((opens.programs(), opens.close_all(7)), (vec![3], 0), "who it was for has ended");
+    assert_eq!(opens.close(number, served(9)).map(|open| open.what), Ok("a"), "by the program, for a child of it");
+    assert!(opens.add(served(7), ME, "c").is_ok(), "there is room again");
+    assert_eq!((opens.close_all(3), opens.programs()), (2, vec![]), "with the program all of it ends");
+    assert_eq!(opens.get(others, ME).err(), Some(Error::NotFound));
 }

@@ -10,7 +10,7 @@ use musubi::interfaces::stream::Stream;
 use musubi::rt::sync::MutexGuard;
 use musubi::rt::{Mutex, fault, section, task, time};
 use musubi::{Caller, Error};
-use tree::{Kind, Locks, NAME_MAX, Node, Opens, PATH_MAX, Status, Tree, bits};
+use tree::{By, Kind, Locks, NAME_MAX, Node, Opens, PATH_MAX, Status, Tree, bits};
 use zerocopy::IntoBytes;
 
 /// Most bytes of a list.
@@ -110,6 +110,11 @@ pub fn now() -> i64 {
     (time::unix_ns() / 1_000_000_000) as i64
 }
 
+/// Who opens and closes something.
+fn by(caller: &Caller) -> Result<By, Error> {
+    Ok(By { task: caller.task, program: section::owner(caller.text)? })
+}
+
 /// A path of the caller's, copied: its other threads could change it between check and use.
 fn path(path: &[u8]) -> Result<Vec<u8>, Error> {
     if path.len() > PATH_MAX { Err(Error::TooBig) } else { fault::copy_in(path) }
@@ -144,13 +149,13 @@ impl Service {
     }
 
     pub fn anything_open(&self) -> bool {
-        !self.opens.tasks().is_empty()
+        !self.opens.programs().is_empty()
     }
 
     /// Closes what those have open that have ended. Value: how many files.
     pub fn sweep(&self) -> usize {
         let ended = |task: &u64| task::info(*task).is_none_or(|info| info.threads == 0);
-        self.opens.tasks().into_iter().filter(ended).map(|task| self.opens.close_all(task)).sum()
+        self.opens.programs().into_iter().filter(ended).map(|task| self.opens.close_all(task)).sum()
     }
 
     /// Does something that takes room: once more, if there is none and those that have ended still have some.
@@ -197,19 +202,20 @@ impl files::Files for Service {
         }
         let file = self.open_file(caller.user, &path(at)?, asked)?;
         let account = if has(how::WRITE) { self.accounts.of(file.owner)? } else { 0 };
-        let number = self.opens.add(caller.task, caller.user, Opened::new(file.clone(), asked, account)?)?;
+        let by = by(caller)?;
+        let number = self.opens.add(by, caller.user, Opened::new(file.clone(), asked, account)?)?;
         self.accounts.stir();
         let empty = || match has(how::EMPTY) {
             true => self.opens.get(number, caller.user)?.what.change(|content, owner| content.resize(owner, 0)),
             false => Ok(()),
         };
         // What is refused is not open.
-        empty().and_then(|()| put(record, &file)).inspect_err(|_| drop(self.opens.close(number, caller.task)))?;
+        empty().and_then(|()| put(record, &file)).inspect_err(|_| drop(self.opens.close(number, by)))?;
         Ok(number)
     }
 
     fn close(&self, caller: &Caller, open: u64) -> Result<(), Error> {
-        self.opens.close(open, caller.task).map(drop)
+        self.opens.close(open, by(caller)?).map(drop)
     }
 
     fn read(&self, caller: &Caller, open: u64, at: u64, buffer: &mut [u8]) -> Result<u64, Error> {
@@ -318,7 +324,7 @@ impl Stream for Service {
     }
 
     fn close(&self, caller: &Caller, id: u64) -> Result<(), Error> {
-        self.opens.close(id, caller.task).map(drop)
+        self.opens.close(id, by(caller)?).map(drop)
     }
 
     fn is_console(&self, _id: u64) -> bool {

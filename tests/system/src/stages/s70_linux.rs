@@ -38,6 +38,7 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["1  call 41   socket  (last: busybox)"])
             .err_has(&["nc: socket: Function not implemented\n"]),
         // Programs that start programs: a shell's pipes, subshells, jobs and signals.
+        lines("files_outlive_who_has_opened_them", &format!("busybox sh -c '{LEFT}'"), &["busybox", "sh", "-c", LEFT]).cpus(2),
         lines("forks", &format!("busybox sh -c '{FORKS}'"), &["busybox", "sh", "-c", FORKS]).matrix(),
         lines("forks_and_signals", &format!("busybox sh -c '{SIGNALS}'"), &["busybox", "sh", "-c", SIGNALS]).matrix(),
         debian("debian_shells", DEBIAN),
@@ -107,6 +108,8 @@ pub fn cases() -> Vec<Case> {
 const SCRIPT: &str = "f() { case $1 in a*) echo \"$1: $((0x10 + $2))\";; *) return 3;; esac; }; f abc 5; f b; echo $?; \
     read x y <<END\nsome words here\nEND\necho \"$y|$x\"; for i in 1 2 3; do printf %03d $i; done; trap \"echo bye\" EXIT";
 
+/// A child goes on reading in what its parent has opened, who has ended, and for longer than it takes until that is noticed.
+const LEFT: &str = "sh -c \"exec 3<lines; (sleep 2; read x <&3; echo got \\$x; read x <&3; echo got \\$x) & exit 0\"; sleep 4; echo end";
 const FORKS: &str = "x=$(echo a; echo b); echo \"$x\"; cat lines | sort -n | head -n 5 | wc; (exit 3); echo $?; y=1; (y=2; echo $y); echo $y; \
     i=0; while [ $i -lt 50 ]; do (exit $i); i=$((i+1)); done; echo $i; echo a b c | xargs -n 1 echo item; yes | head -n 3; seq 30000 | tail -n 1; \
     (sleep 0.05; echo late) | cat; find . -name lines -exec cat {} + | sha256sum; { echo out; echo err >&2; } 2>/dev/null | cat; exec wc lines";

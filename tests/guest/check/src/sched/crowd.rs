@@ -17,11 +17,13 @@ fn lost() -> u64 {
 /// Woken by one call, under each version; and ready when a scheduler sits down. (In a task that may have so many.)
 pub fn wakes() -> Outcome {
     for name in ["ageing", "initial"] {
-        let before = lost();
-        with(name, || at_once(name))?;
-        same!(lost(), before, "{name}: seats that were lost to those who woke up");
+        with(name, || {
+            let before = lost();
+            at_once(name)?;
+            same!(lost(), before, "{name}: seats that were lost to those who woke up");
+            Ok(())
+        })?;
         to_a_new_one(name)?;
-        same!(lost(), before, "{name}: seats that were lost to those who were ready");
     }
     Ok(())
 }
@@ -69,12 +71,14 @@ fn to_a_new_one(name: &str) -> Outcome {
     for _ in 0..CROWD {
         crowd.push(thread::spawn(body, 0).map_err(doing("thread"))?);
     }
+    let seats = lost();
     let chosen = choose(name).and_then(|()| {
         let before = rounds.load(Ordering::SeqCst);
         let until = time::now_ns() + PATIENCE_NS;
         while rounds.load(Ordering::SeqCst) < before + 2 * CROWD && time::now_ns() < until {
             time::sleep_ns(1_000_000);
         }
+        same!(lost(), seats, "{name}: seats that were lost to those who were ready");
         holds!(sched::seats().all(|seat| seat.thread != 0), "{name}: not all seats are taken");
         holds!(rounds.load(Ordering::SeqCst) >= before + 2 * CROWD, "{name}: the crowd does not get on");
         Ok(())
