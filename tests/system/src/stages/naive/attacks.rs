@@ -166,6 +166,31 @@ pub const RULES: &[Rule] = &[
         ),
     ),
     by_the_shell(
+        "attack holes; hello",
+        &["attack: stopped after ", "Hello from"],
+        rule(
+            "quotas",
+            "some_of_the_heap_is_put_by",
+            "kernel/arch/src/heap.rs",
+            [".find_map(|(at, one)| if one.open(at, shared)", ".take(0).find_map(|(at, one)| if one.open(at, shared)"],
+            ["", "holes"],
+        ),
+    ),
+    by_the_shell(
+        "attack early_end; hello",
+        &["attack: early_end: survived", "Hello from"],
+        rule(
+            "ends",
+            "a_stack_may_be_gone_before_it_is_made",
+            "kernel/src/claim.rs",
+            [
+                "    if state.deleted || offset + bytes.len() as u64 > state.len {",
+                "    if false && offset + bytes.len() as u64 > state.len {",
+            ],
+            ["", "early_end"],
+        ),
+    ),
+    by_the_shell(
         "attack mappings; hello",
         &["attack: making mappings", "Hello from"],
         rule(

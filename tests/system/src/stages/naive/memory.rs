@@ -11,6 +11,13 @@ pub const RULES: &[Rule] = &[
         ["strangers", "a_clients_pager_beneath_a_server"],
     ),
     rule(
+        "K1-U1",
+        "no_name_has_no_permit",
+        "core/post/src/face.rs",
+        ["kept.name.store(nowhere(at), ", "kept.name.store(0 * nowhere(at), "],
+        ["posts", "no_post_by_no_name"],
+    ),
+    rule(
         "H10",
         "arguments_are_lent_to_one_task",
         "kernel/src/gate.rs",
