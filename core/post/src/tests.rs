@@ -5,6 +5,7 @@ mod all;
 mod deaths;
 mod depths;
 mod few;
+mod known;
 mod limit;
 mod lock;
 mod machine;
