@@ -4,7 +4,7 @@ use super::*;
 use crate::message::Own;
 use crate::receive::{Called, Step};
 use crate::sync::locked;
-use crate::{Back, By, KNOWN_MAX, Question, SEVERAL_MAX};
+use crate::{Back, KNOWN_MAX, Question, SEVERAL_MAX};
 
 const NAME: u64 = 0x4000_0020_0000;
 
