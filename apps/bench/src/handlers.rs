@@ -21,9 +21,10 @@ use musubi::abi::trace::{Handler, handler};
 use musubi::command::Command;
 use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::post::{self, Body, Post};
+use musubi::rt::probe::Instruction;
 use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::trace::Trace;
-use musubi::rt::{Bound, Gates, Section, Trap, probe, sync, task, thread, time};
+use musubi::rt::{Bound, Gates, Section, Trap, guard, probe, sync, task, thread, time};
 use musubi::{AclEntry, Error, Rights, trace};
 
 /// Pages of the sections: more than a call does at a stretch, which is the bound.
@@ -61,6 +62,11 @@ pub fn run(report: &Report) -> Result<(), String> {
     let refused = every_other_call(&trace).inspect_err(|_| _ = trace::off())?;
     let seen: Vec<(u64, u64, u64)> = trace.handlers().collect();
     trace::off().map_err(said("the trace"))?;
+    if let Some(vector) =
+        EXCEPTIONS.iter().find(|vector| !seen.iter().any(|one| one.0 == handler::EXCEPTION + **vector))
+    {
+        return Err(format!("exception {vector} was raised, and is not in the trace"));
+    }
     let missing: Vec<&str> =
         TABLE.iter().filter(|row| !seen.iter().any(|one| one.0 == row.number)).map(|row| row.name).collect();
     if !missing.is_empty() {
@@ -417,7 +423,30 @@ fn faults() -> Done {
     let clone = say("cloning", Section::clone_of(one.base(), 0, 0, 0))?;
     touch(one.base(), 64);
     say("deleting", clone.delete())?;
-    say("deleting", one.delete())
+    say("deleting", one.delete())?;
+    exceptions()
+}
+
+/// What [`RAISED`] raises.
+const EXCEPTIONS: [u64; 6] = [0, 1, 3, 6, 13, 16];
+const RAISED: [Instruction; 7] = [
+    Instruction::Divide,
+    Instruction::Step,
+    Instruction::Breakpoint,
+    Instruction::Undefined,
+    Instruction::Privileged,
+    Instruction::NonCanonical,
+    Instruction::X87,
+];
+
+/// In a call, which each ends (SSS-56).
+fn exceptions() -> Done {
+    for which in RAISED.iter().cycle().take(3 * RAISED.len()) {
+        if guard::run(|| probe::instruction(*which)) != Err(Error::Faulted) {
+            return Err(("an exception", Error::NotSupported));
+        }
+    }
+    Ok(())
 }
 
 /// Why a call is measured only as it is refused.

@@ -66,6 +66,10 @@ pub enum Instruction {
     NonCanonical,
     /// `in` from a port that is not ours.
     Port,
+    /// The trap flag: the next instruction is a step.
+    Step,
+    /// A division by zero of the x87, which it is to tell of.
+    X87,
 }
 
 /// Executes the instruction.
@@ -81,6 +85,14 @@ pub fn instruction(which: Instruction) {
             Instruction::Breakpoint => asm!("int3"),
             Instruction::NonCanonical => asm!("mov {}, [{}]", out(reg) _, in(reg) 1u64 << 63),
             Instruction::Port => asm!("in al, dx", in("dx") 0x60u16, out("al") _),
+            Instruction::Step => asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq", "nop", "nop"),
+            Instruction::X87 => {
+                asm!(
+                    "fninit", "push 0x37b", "fldcw [rsp]", "pop {w}", "fld1", "fldz", "fdivp", "fwait", "fninit",
+                    w = out(reg) _, out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                    out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                );
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
