@@ -250,18 +250,16 @@ impl Section {
             post: AtomicBool::new(new.kind == kind::POST),
             place: Place::default(),
         });
-        section.state.lock().show(&section);
-        if machine().sections.insert(base, reserve, section.clone()).is_err() {
-            undo();
-            return Err(Error::Exists);
-        }
-        section.hold.begins();
         {
-            // From the moment that it can be found it may be deleted, or given away.
+            // Nobody deletes it, or gives it away, before it is known where it counts.
             let state = section.state.lock();
-            if !state.deleted && Arc::ptr_eq(&state.owner, &new.owner) {
-                new.owner.sections.lock().insert(base);
+            state.show(&section);
+            if machine().sections.insert(base, reserve, section.clone()).is_err() {
+                undo();
+                return Err(Error::Exists);
             }
+            section.hold.begins();
+            new.owner.sections.lock().insert(base);
         }
         MACHINE.sections.fetch_add(1, Ordering::Relaxed);
         if new.at != 0 && !is_post && machine().slice.lock().is_kept(base) {

@@ -2,8 +2,8 @@
 //! and go back to the shelf of the processor, so that nothing on a hot path takes the lock of the whole (invariant 33).
 //!
 //! How much is in use says little of a heap in pieces: what is free may lie in holes, none of which has room for what is wanted, and programs choose
-//! the sizes. So some of it is put by in great blocks. When nothing else is left they are opened, one after the other, and from then on who can be refused
-//! is refused, until each is whole again.
+//! the sizes. So some of it is put by in blocks. When nothing else has room they are opened, one after the other, and when many of them are who can be refused
+//! is refused, until there are as many again.
 
 use crate::cpu::PROCESSORS_MAX;
 use crate::frames;
@@ -28,16 +28,22 @@ type Shared = Talc<Manual, DefaultBinning>;
 static HEAP: All = All(TalcLock::new(Manual));
 
 /// What is put by, in parts of the heap: opened in this order.
-const PARTS: [u64; 2] = [16, 32];
+const PARTS: [u64; 3] = [16, 32, 32];
+/// In blocks of so many bytes, each of which holds whatever the kernel has in one piece. The first word of each is the next one's address.
+const BLOCK: usize = 64 << 10;
+/// So many are put by at a time, where somebody waits.
+const AT_ONCE: usize = 16;
 
+/// Changed with the lock of the heap.
 struct PutBy {
-    /// 0: it is open.
-    block: AtomicUsize,
-    bytes: AtomicUsize,
+    first: AtomicUsize,
+    held: AtomicUsize,
+    wanted: AtomicUsize,
 }
 
 static PUT_BY: [PutBy; PARTS.len()] =
-    [const { PutBy { block: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; PARTS.len()];
+    [const { PutBy { first: AtomicUsize::new(0), held: AtomicUsize::new(0), wanted: AtomicUsize::new(0) } };
+        PARTS.len()];
 
 /// For whom something of the heap is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,46 +59,58 @@ pub enum Heap {
 const WHOSE: usize = 4;
 /// So many of 32 parts may be in use.
 const MAY_BE_USED: [u64; WHOSE] = [24, 28, 28, 31];
-/// As long as that of what is put by is not open.
-const UNTIL: [usize; WHOSE] = [0, 0, 1, 1];
-/// The same in bytes; 0: it is open.
+/// As long as most of that part is put by.
+const UNTIL: [usize; WHOSE] = [0, 1, 2, 2];
+/// The same in bytes; 0: not now.
 static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
 
-/// What is put by as this is open, or not.
-fn set_limits(at: usize, is_open: bool) {
-    let part = if is_open { 0 } else { size() / 32 };
-    for whose in (0..WHOSE).filter(|whose| UNTIL[*whose] == at) {
-        LIMITS[whose].store(part * MAY_BE_USED[whose], Ordering::Relaxed);
-    }
-}
-
 impl PutBy {
-    fn layout(&self) -> Layout {
+    fn layout() -> Layout {
         // SAFETY: a power of two, and a size far from the greatest.
-        unsafe { Layout::from_size_align_unchecked(self.bytes.load(Ordering::Relaxed), 4096) }
+        unsafe { Layout::from_size_align_unchecked(BLOCK, STEP) }
     }
 
-    /// Puts it by if there is such a piece. Whether it is. With the lock.
-    fn close(&self, at: usize, shared: &mut Shared) -> bool {
-        if self.block.load(Ordering::Relaxed) != 0 {
-            return true;
+    /// Whether most of it is there.
+    fn is_enough(&self) -> bool {
+        2 * self.held.load(Ordering::Relaxed) >= self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Puts by what is missing, so many blocks at most.
+    fn close(&self, at: usize, most: usize, shared: &mut Shared) {
+        let held = self.held.load(Ordering::Relaxed);
+        for n in held..self.wanted.load(Ordering::Relaxed).min(held + most) {
+            // SAFETY: its size is not zero.
+            let Some(block) = (unsafe { shared.allocate(PutBy::layout()) }) else { break };
+            // SAFETY: it has room for a word, and is nobody else's.
+            unsafe { block.cast::<usize>().write(self.first.load(Ordering::Relaxed)) };
+            self.first.store(block.as_ptr() as usize, Ordering::Relaxed);
+            self.held.store(n + 1, Ordering::Relaxed);
         }
-        // SAFETY: its size is not zero.
-        let Some(block) = (unsafe { shared.allocate(self.layout()) }) else { return false };
-        self.block.store(block.as_ptr() as usize, Ordering::Relaxed);
-        set_limits(at, false);
+        self.set_limits(at);
+    }
+
+    /// Lets one of its blocks be used. Whether there was one.
+    fn open(&self, at: usize, shared: &mut Shared) -> bool {
+        let block = self.first.load(Ordering::Relaxed);
+        if block == 0 {
+            return false;
+        }
+        // SAFETY: it was put by, with this layout; its first word is the next one's address.
+        unsafe {
+            self.first.store((block as *const usize).read(), Ordering::Relaxed);
+            shared.deallocate(block as *mut u8, PutBy::layout());
+        }
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.set_limits(at);
         true
     }
 
-    /// Lets it be used. Whether it was put by. With the lock.
-    fn open(&self, at: usize, shared: &mut Shared) -> bool {
-        let block = self.block.swap(0, Ordering::Relaxed);
-        if block != 0 {
-            set_limits(at, true);
-            // SAFETY: it is from there, with this layout, and nobody's.
-            unsafe { shared.deallocate(block as *mut u8, self.layout()) };
+    /// Who may use something as long as this is there may, or not.
+    fn set_limits(&self, at: usize) {
+        let part = if self.is_enough() { size() / 32 } else { 0 };
+        for whose in (0..WHOSE).filter(|whose| UNTIL[*whose] == at) {
+            LIMITS[whose].store(part * MAY_BE_USED[whose], Ordering::Relaxed);
         }
-        block != 0
     }
 }
 
@@ -112,8 +130,13 @@ fn has_room_again(whose: Heap) -> bool {
     }
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
-    let all = PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev();
-    all.into_iter().all(|(at, one)| one.close(at, shared)) && used() < limit.load(Ordering::Relaxed)
+    for (at, one) in PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev() {
+        one.close(at, AT_ONCE, shared);
+        if !one.is_enough() {
+            return false;
+        }
+    }
+    used() < limit.load(Ordering::Relaxed)
 }
 
 /// What each processor keeps for itself.
@@ -159,16 +182,13 @@ fn rounded(size: Size) -> Layout {
 /// # Safety
 /// Its size is not zero.
 unsafe fn allocate(shared: &mut Shared, layout: Layout) -> Option<NonNull<u8>> {
-    // SAFETY: the caller's promise.
-    let mut once = || unsafe { shared.allocate(layout) };
-    if let Some(object) = once() {
-        return Some(object);
+    loop {
+        // SAFETY: the caller's promise.
+        let object = unsafe { shared.allocate(layout) };
+        if object.is_some() || !PUT_BY.iter().enumerate().any(|(at, one)| one.open(at, shared)) {
+            return object;
+        }
     }
-    // SAFETY: the caller's promise.
-    PUT_BY
-        .iter()
-        .enumerate()
-        .find_map(|(at, one)| if one.open(at, shared) { unsafe { shared.allocate(layout) } } else { None })
 }
 
 impl All {
@@ -178,9 +198,12 @@ impl All {
         let mut shared = self.0.lock();
         // SAFETY: no other reference lives, and nothing here allocates by the shelf.
         let shelf = unsafe { shelf() };
-        for _ in 0..size.batch() {
+        for n in 0..size.batch() {
+            // Nothing is opened for more than the one that is asked for.
             // SAFETY: its size is not zero.
-            let Some(object) = (unsafe { allocate(&mut shared, rounded(size)) }) else { break };
+            let object =
+                unsafe { if n == 0 { allocate(&mut shared, rounded(size)) } else { shared.allocate(rounded(size)) } };
+            let Some(object) = object else { break };
             shelf.put(size, object.as_ptr() as usize);
         }
         shelf.take(size).map_or(core::ptr::null_mut(), |object| object as *mut u8)
@@ -249,11 +272,12 @@ pub(crate) fn set_up() {
     let shared = &mut HEAP.0.lock();
     // SAFETY: the run is ours alone.
     unsafe { shared.claim(direct(base), len as usize) };
-    let bytes = PARTS.map(|part| len / part);
-    MACHINE.heap.store(len - bytes.iter().sum::<u64>(), Ordering::Relaxed);
-    for ((at, one), bytes) in PUT_BY.iter().enumerate().zip(bytes) {
-        one.bytes.store(bytes as usize, Ordering::Relaxed);
-        assert!(one.close(at, shared), "what is put by is a part of it");
+    let wanted = PARTS.map(|part| (len as usize / part as usize / BLOCK).max(1));
+    MACHINE.heap.store(len - (wanted.iter().sum::<usize>() * BLOCK) as u64, Ordering::Relaxed);
+    for ((at, one), wanted) in PUT_BY.iter().enumerate().zip(wanted) {
+        one.wanted.store(wanted, Ordering::Relaxed);
+        one.close(at, wanted, shared);
+        assert!(one.held.load(Ordering::Relaxed) == wanted, "what is put by is a part of it");
     }
 }
 

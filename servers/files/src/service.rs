@@ -5,6 +5,7 @@ use crate::content::{Content, Owner};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::files::{self, DIRECTORY, END, ENTRY, FIXED, FileInfo, OPEN_MAX, PART_MAX, RECORD, how};
 use musubi::interfaces::stream::Stream;
 use musubi::rt::sync::MutexGuard;
@@ -112,7 +113,10 @@ pub fn now() -> i64 {
 
 /// Who opens and closes something.
 fn by(caller: &Caller) -> Result<By, Error> {
-    Ok(By { task: caller.task, program: section::owner(caller.text)? })
+    let owner = section::owner(caller.text)?;
+    // Of others than the system's what is open goes with the task that it counts for: else a program that lives could have any number.
+    let is_systems = owner != caller.task && task::info(owner).is_some_and(|info| info.user == USER_SYSTEM);
+    Ok(By { task: caller.task, program: if is_systems { owner } else { caller.task } })
 }
 
 /// A path of the caller's, copied: its other threads could change it between check and use.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use ledger::Book;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::start::StreamRef;
-use musubi::abi::task::{Exit, Limits, USER_PERSON, USER_SYSTEM, exit};
+use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
@@ -220,12 +220,12 @@ fn finish(status: Option<Ports>, code: i32, power_code: u64) -> ! {
     thread::park()
 }
 
-/// Ends the persons' programs that a shell has left behind, however many they start meanwhile: the next shell may use as much as that one, and would come on top of
+/// Ends the person's programs that a shell has left behind, however many they start meanwhile: the next shell may use as much as that one, and would come on top of
 /// what they have.
 fn end_what_is_left() {
-    let of_persons = || task::list().filter(|one| one.user != USER_SYSTEM);
-    while of_persons().next().is_some() {
-        of_persons().for_each(|one| _ = task::kill(one.task));
+    let of_person = || task::list().filter(|one| one.user == USER_PERSON);
+    while of_person().next().is_some() {
+        of_person().for_each(|one| _ = task::kill(one.task));
         time::sleep_ns(10_000_000);
     }
 }

@@ -42,7 +42,7 @@ const GIVE_BACK: [&str; 6] = ["CLOSE", "RT_SIGRETURN", "EXIT", "WAIT4", "KILL", 
 pub fn gives_back<M: Machine>(call: &Call<'_, M>, number: u64, [first, second, ..]: [u64; 6]) -> bool {
     let map = || call.process.map.lock();
     match TABLE.iter().find(|row| row.number == number).map(|row| row.name) {
-        Some("MUNMAP") => page_range(first, second).is_ok_and(|range| !map().splits(&range)),
+        Some("MUNMAP") => page_range(first, second).is_ok_and(|range| map().gives_back(&range)),
         Some("BRK") => first <= map().heap.end,
         name => name.is_some_and(|name| GIVE_BACK.contains(&name)),
     }

@@ -2,9 +2,11 @@
 //! descriptors that were made from it, with one position.
 
 use abi::start::StreamRef;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::answer::{Errno, errno, fail};
@@ -37,6 +39,36 @@ pub struct Name {
     pub entry: Entry,
 }
 
+/// A file that is open, by the file server's number: with the last one who has it, whatever becomes of him, it is closed.
+pub struct OpenFile {
+    number: u64,
+    close: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+impl OpenFile {
+    #[must_use]
+    pub fn new(number: u64, close: impl Fn(u64) + Send + Sync + 'static) -> OpenFile {
+        OpenFile { number, close: Box::new(close) }
+    }
+
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        (self.close)(self.number);
+    }
+}
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file {}", self.number)
+    }
+}
+
 #[derive(Debug)]
 pub enum Object {
     /// A stream that the program was started with.
@@ -45,8 +77,7 @@ pub enum Object {
         output: StreamRef,
         terminal: bool,
     },
-    /// By the file server's number.
-    File(u64),
+    File(OpenFile),
     Directory(Vec<Name>),
     Device(Device),
     PipeReader(Arc<Pipe>),

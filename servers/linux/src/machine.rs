@@ -8,7 +8,7 @@ use abi::{Error, Rights};
 use alloc::vec::Vec;
 use window::Section;
 
-use crate::descriptors::Name;
+use crate::descriptors::{Name, OpenFile};
 use crate::map::Granted;
 use crate::tree::Entry;
 
@@ -105,8 +105,7 @@ pub trait Machine: Sync {
     /// What an absolute path leads to, among the files of the system; for the person whose thread calls, as all that follows.
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error>;
     /// Opens a file, as `musubi::interfaces::files::how` says. Value: its number, which is closed when the program ends at the latest.
-    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error>;
-    fn file_close(&self, open: u64);
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error>;
     fn file_status(&self, open: u64) -> Result<Entry, Error>;
     /// Writes at an offset; `u64::MAX`: at the end. Value: how many bytes.
     fn file_write(&self, open: u64, at: u64, bytes: &[u8]) -> Result<u64, Error>;

@@ -16,7 +16,7 @@ use rt::{Condition, Mutex};
 use window::foreign::Personality;
 use window::{Section, foreign, memory};
 
-use crate::descriptors::Name;
+use crate::descriptors::{Name, OpenFile};
 use crate::machine::{Clock, Machine, MemoryState, TaskState};
 use crate::map::Granted;
 use crate::server::Server;
@@ -205,12 +205,9 @@ impl Machine for Musubi {
         files::find(path).map(|info| entry(&info))
     }
 
-    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error> {
-        files::File::open(path, how).map(|(file, info)| (file.into_number(), entry(&info)))
-    }
-
-    fn file_close(&self, open: u64) {
-        drop(files::File::from_number(open));
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
+        let close = |number| drop(files::File::from_number(number));
+        files::File::open(path, how).map(|(file, info)| (OpenFile::new(file.into_number(), close), entry(&info)))
     }
 
     fn file_status(&self, open: u64) -> Result<Entry, Error> {

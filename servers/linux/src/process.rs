@@ -220,7 +220,6 @@ impl<M: Machine> Call<'_, M> {
     /// A description that a descriptor no longer stands for: with the last one the file is closed.
     pub fn discard(&self, description: Option<Arc<Description>>) {
         match description.and_then(Arc::into_inner).map(|description| description.object) {
-            Some(Object::File(open)) => self.machine().file_close(open),
             Some(end @ (Object::PipeReader(_) | Object::PipeWriter(_))) => {
                 drop(end);
                 // Who waits at the other end waits for nobody now.

@@ -281,6 +281,13 @@ fn files_are_made_written_and_removed() {
     assert_eq!(p.call(nr(__NR_dup2), &[0, doubled]), doubled as i64);
     assert_eq!(p.call(nr(__NR_close_range), &[fd, fd + 100, 0]), 0);
     assert_eq!(server.machine.open_files(), 0);
+    // And what is still open when the program ends.
+    open(&mut p, b"data/file", O_RDONLY);
+    open(&mut p, b"data/file", O_RDONLY);
+    assert_eq!(server.machine.open_files(), 2);
+    let task = server.all()[0];
+    server.kill(task, 9).unwrap();
+    assert_eq!(server.machine.open_files(), 0);
 }
 
 #[test]

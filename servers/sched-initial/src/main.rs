@@ -21,6 +21,8 @@ const THINK_MS: u32 = 2;
 const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
 /// Without a high level there is nobody to choose: it is looked for again.
 const LOOK_NS: u64 = 1_000_000;
+/// Events that wait for room in the buffer.
+const LEFT_MAX: usize = 2 * board::THREADS;
 const LOOK: Limit = Limit::Ns(LOOK_NS);
 /// What a high level may take for one choice, in ms: how often it may think for too long or not be there.
 const PATIENCE_MS: u32 = 7;
@@ -68,7 +70,7 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         waited_ms: Cell::new(0),
         since: Cell::new(0),
         looked: Cell::new(0),
-        left: RefCell::default(),
+        left: RefCell::new(room()),
     };
     let begun = Seat::ask(processor as u64).and_then(|mut seat| {
         // All sit down together: while some processors go on in turn, the high level of others may be there.
@@ -82,6 +84,15 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         Ok(()) => Error::NotFound,
         Err(error) => error,
     }
+}
+
+/// Room for what the buffer has none for: of each thread that may be ready one event, and more. Nobody waits for memory in a seat, so it is had,
+/// and stored to, before.
+fn room() -> VecDeque<Words> {
+    let mut room = VecDeque::with_capacity(LEFT_MAX);
+    (0..LEFT_MAX).for_each(|_| room.push_back(Words::default()));
+    room.clear();
+    room
 }
 
 /// The fast level on one processor: no queue, no choice.
@@ -216,6 +227,9 @@ impl Mechanism {
     fn send(&self, words: Words) {
         let left = &mut *self.left.borrow_mut();
         if !left.is_empty() || !self.buffer.send(words) {
+            if left.len() == LEFT_MAX {
+                task::exit(Error::TooBig.word() as i32);
+            }
             left.push_back(words);
         }
     }

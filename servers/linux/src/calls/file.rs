@@ -217,7 +217,7 @@ pub fn ftruncate<M: Machine>(call: &mut Call<'_, M>, fd: i32, len: i64) -> Answe
     let len = u64::try_from(len).map_err(|_| Errno(errno::EINVAL))?;
     match &open.object {
         Object::File(file) if open.flags() & linux::O_ACCMODE != linux::O_RDONLY => {
-            call.machine().file_resize(*file, len).map_err(Errno::of_file)?;
+            call.machine().file_resize(file.number(), len).map_err(Errno::of_file)?;
             Ok(0)
         }
         _ => fail(errno::EINVAL),

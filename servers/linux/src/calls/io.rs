@@ -48,7 +48,7 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
     let (task, machine) = (call.process.task, call.machine());
     match &open.object {
         Object::File(file) => {
-            let file = call.file(*file)?;
+            let file = call.file(file.number())?;
             let mut position = open.position.lock();
             let from = if let At::Offset(offset) = at { offset } else { *position };
             let len = len.min(file.len.saturating_sub(from));
@@ -239,9 +239,9 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8],
                 At::Offset(offset) => offset,
                 At::Position => *position,
             };
-            let written = call.machine().file_write(*file, from, bytes).map_err(Errno::of_file)?;
+            let written = call.machine().file_write(file.number(), from, bytes).map_err(Errno::of_file)?;
             if at == At::Position {
-                *position = if appends { call.file(*file)?.len } else { *position + written };
+                *position = if appends { call.file(file.number())?.len } else { *position + written };
             }
             Ok(written)
         }
@@ -264,7 +264,7 @@ fn broken_pipe<M: Machine>(call: &Call<'_, M>) -> Answer {
 pub fn lseek<M: Machine>(call: &mut Call<'_, M>, fd: i32, offset: i64, whence: u32) -> Answer {
     let open = call.description(fd)?;
     let len = match &open.object {
-        Object::File(file) => call.file(*file)?.len,
+        Object::File(file) => call.file(file.number())?.len,
         Object::Directory(names) => names.len() as u64 + 2,
         // Devices have one place.
         Object::Device(_) => return Ok(0),
@@ -290,7 +290,7 @@ pub fn lseek<M: Machine>(call: &mut Call<'_, M>, fd: i32, offset: i64, whence: u
 
 pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: u64, len: u64) -> Answer {
     let (source, target) = (call.description(from)?, call.description(to)?);
-    let Object::File(file) = source.object else { return fail(errno::EINVAL) };
+    let Object::File(file) = &source.object else { return fail(errno::EINVAL) };
     if source.flags() & linux::O_ACCMODE == linux::O_WRONLY {
         return fail(errno::EBADF);
     }
@@ -298,7 +298,7 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
     if i64::try_from(start).is_err() {
         return fail(errno::EINVAL);
     }
-    let sent = send(call, &call.file(file)?, start, len, &target)?;
+    let sent = send(call, &call.file(file.number())?, start, len, &target)?;
     if offset == 0 {
         *source.position.lock() = start + sent;
     } else {

@@ -169,7 +169,7 @@ fn source<M: Machine>(call: &Call<'_, M>, fd: i32, offset: u64) -> Result<Source
     let open = call.description(fd)?;
     match &open.object {
         Object::File(file) if open.flags() & linux::O_ACCMODE != linux::O_WRONLY => {
-            Ok(Source::File(call.file(*file)?, offset))
+            Ok(Source::File(call.file(file.number())?, offset))
         }
         Object::File(_) => fail(errno::EACCES),
         Object::Device(Device::Zero) => Ok(Source::Zero),

@@ -123,7 +123,7 @@ fn device_status(status: Status, device: Device) -> Status {
 /// What is known of something open. Of a directory that is what its path leads to now.
 fn open_status<M: Machine>(call: &Call<'_, M>, open: &Description) -> Result<Status, Errno> {
     match &open.object {
-        Object::File(file) => Ok(Status::of(call.machine().file_status(*file)?)),
+        Object::File(file) => Ok(Status::of(call.machine().file_status(file.number())?)),
         Object::Directory(_) => {
             let now = call.find(linux::AT_FDCWD, &open.path).ok().filter(|found| found.1.inode == open.inode);
             Ok(now.map_or_else(|| Status::of_open(open), |found| Status::of(found.1)))

@@ -35,7 +35,7 @@ pub fn ioctl<M: Machine>(call: &mut Call<'_, M>, fd: i32, request: u32, argument
         }
         ioctl::FIONREAD => {
             let ready = match &open.object {
-                Object::File(file) => call.file(*file)?.len.saturating_sub(*open.position.lock()),
+                Object::File(file) => call.file(file.number())?.len.saturating_sub(*open.position.lock()),
                 Object::PipeReader(pipe) => pipe.bytes.lock().len() as u64,
                 Object::Stream { .. } => {
                     return call.refuse("ioctl(FIONREAD) of a stream, fd", fd as u64, errno::EINVAL);

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::fs::File as HostFile;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use abi::frame::Frame;
 use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
@@ -28,7 +28,7 @@ use linux_raw_sys::general::{AT_FDCWD, MAP_ANONYMOUS, MAP_PRIVATE, PROT_READ, PR
 use musubi::interfaces::files::how;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use personality::calls::to;
-use personality::descriptors::Name;
+use personality::descriptors::{Name, OpenFile};
 use personality::machine::{Clock, Machine, MemoryState, TaskState};
 use personality::map::Granted;
 use personality::tree::{Entry, File, Node};
@@ -59,11 +59,11 @@ pub struct Played {
     next: Mutex<u64>,
     live: Mutex<HashMap<u64, (u64, Option<u64>)>>,
     tasks: Mutex<HashMap<u64, Task>>,
-    files: Mutex<files::Files>,
+    files: Arc<Mutex<files::Files>>,
     pub streams: Mutex<HashMap<u64, Stream>>,
     changes: Mutex<u64>,
     /// Whom calls were passed on to (`personality::calls::to`), since somebody has asked.
-    pub passed: Mutex<u8>,
+    pub passed: Arc<Mutex<u8>>,
 }
 
 impl Played {
@@ -86,10 +86,10 @@ impl Played {
             next: Mutex::new(SPACE_BASE + GRANULE),
             live: Mutex::default(),
             tasks: Mutex::default(),
-            files: Mutex::default(),
+            files: Arc::default(),
             streams: Mutex::default(),
             changes: Mutex::default(),
-            passed: Mutex::default(),
+            passed: Arc::default(),
         }
     }
 
@@ -338,15 +338,16 @@ impl Machine for Played {
         self.files.lock().unwrap().find(path).map(|found| *found.lock().unwrap())
     }
 
-    fn file_open(&self, path: &[u8], how: u64) -> Result<(u64, Entry), Error> {
+    fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
         self.pass(to::FILES);
         let now = self.seconds();
-        self.files.lock().unwrap().open(path, how, now)
-    }
-
-    fn file_close(&self, open: u64) {
-        self.pass(to::FILES);
-        assert!(self.files.lock().unwrap().open.remove(&open).is_some());
+        let (files, passed) = (self.files.clone(), self.passed.clone());
+        let close = move |number| {
+            *passed.lock().unwrap() |= to::FILES;
+            assert!(files.lock().unwrap().open.remove(&number).is_some());
+        };
+        let (number, entry) = self.files.lock().unwrap().open(path, how, now)?;
+        Ok((OpenFile::new(number, close), entry))
     }
 
     fn file_status(&self, open: u64) -> Result<Entry, Error> {

@@ -15,7 +15,10 @@ pub fn cases() -> Vec<Case> {
         stopped("chunks", "chunks"),
         stopped("copies", "copies"),
         stopped("mappings", "mappings"),
-        stopped("holes", "holes"),
+        sh("holes", "attack holes; hello")
+            .out_has(&["attack: stopped after ", "attack: all of it can be used again", "Hello from"])
+            .err_any()
+            .matrix(),
         attack("early_end", "early_end").cpus(2),
         ended("kernel_jump", "kernel-jump"),
         // What is read after its section was deleted ends the program, and never shows.

@@ -172,7 +172,7 @@ pub const RULES: &[Rule] = &[
             "quotas",
             "some_of_the_heap_is_put_by",
             "kernel/arch/src/heap.rs",
-            [".find_map(|(at, one)| if one.open(at, shared)", ".take(0).find_map(|(at, one)| if one.open(at, shared)"],
+            ["if object.is_some() || !PUT_BY", "if true || !PUT_BY"],
             ["", "holes"],
         ),
     ),
