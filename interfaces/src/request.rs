@@ -97,7 +97,11 @@ impl Reader<'_> {
         let len = usize::try_from(self.word()?).map_err(|_| Error::BadArgument)?;
         let (string, rest) = self.0.split_at_checked(len).ok_or(Error::BadArgument)?;
         self.0 = rest;
-        Ok(string.to_vec())
+        // Whoever serves it may have little memory, and says so then.
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(len).map_err(|_| Error::NoMemory)?;
+        copy.extend_from_slice(string);
+        Ok(copy)
     }
 
     fn list(&mut self) -> Result<Vec<Vec<u8>>, Error> {
@@ -106,7 +110,12 @@ impl Reader<'_> {
         if count > self.0.len() as u64 / 8 {
             return Err(Error::BadArgument);
         }
-        (0..count).map(|_| self.string()).collect()
+        let mut all = Vec::new();
+        all.try_reserve_exact(count as usize).map_err(|_| Error::NoMemory)?;
+        for _ in 0..count {
+            all.push(self.string()?);
+        }
+        Ok(all)
     }
 }
 

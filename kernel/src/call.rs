@@ -46,7 +46,13 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
             return None;
         }
         Call::TaskExit { code } => {
-            d.text.owner().exit_with(exit::EXITED, code);
+            let owner = d.text.owner();
+            if owner.is_first() && !Arc::ptr_eq(&owner, &thread.task) {
+                // Without it there is no system: what it does for somebody ends alone, whatever that was.
+                epc::unwind(thread, Error::Faulted);
+            } else {
+                owner.exit_with(exit::EXITED, code);
+            }
             return None;
         }
         Call::CallScheduler { op, a, b } => {

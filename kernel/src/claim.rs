@@ -129,7 +129,18 @@ fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
 
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's
 /// lock, so that a right that was taken away is not used after its taker has been told.
-fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+    walk_as::<true>(domain, address, len, rights, each)
+}
+
+/// `WAITS`: for who clones it; else that is `Busy`. Who holds a thread's lock does not wait: interrupts that come meanwhile may want that.
+fn walk_as<const WAITS: bool>(
+    domain: &Domain,
+    address: u64,
+    len: u64,
+    rights: Rights,
+    mut each: impl FnMut(&Frame, usize, usize, usize),
+) -> Result<(), Error> {
     address.checked_add(len).ok_or(Error::BadAddress)?;
     let mut done = 0;
     while done < len {
@@ -149,6 +160,9 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, mut each: impl 
                 return Err(Error::Busy);
             }
             if state.must_wait(place.offset / PAGE, write) {
+                if !WAITS {
+                    return Err(Error::Busy);
+                }
                 drop(state);
                 arch::cpu::relax();
                 continue;
@@ -181,6 +195,18 @@ pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
 pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     let len = from.len() as u64;
     walk(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
+        frame.write(offset, &from[at..at + part]);
+        processor::copied(part as u64);
+    })
+}
+
+/// The same for who holds a thread's lock.
+///
+/// # Errors
+/// `Busy`: somebody is cloning the section. Let go of the lock, and try again.
+pub fn write_locked(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
+    let len = from.len() as u64;
+    walk_as::<false>(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
         frame.write(offset, &from[at..at + part]);
         processor::copied(part as u64);
     })

@@ -44,7 +44,16 @@ fn no_room(_: NoRoom) -> Error {
 /// A gate for a new thread whose own domain it will first run in.
 pub fn make_gate(task: &Arc<Task>, own: &Arc<Domain>) -> Result<Gate, Error> {
     spare_heap_for(task)?;
-    let mut gate = Gate::new(&mut charge(task)).map_err(no_room)?;
+    let mut charged = 0;
+    let made = Gate::new(&mut || {
+        let is_paid = task.charge(Resource::Frames, 1).is_ok();
+        charged += u64::from(is_paid);
+        is_paid
+    });
+    let mut gate = made.map_err(|why| {
+        task.release(Resource::Frames, charged);
+        no_room(why)
+    })?;
     match begin(&mut gate, task, own) {
         Ok(()) => Ok(gate),
         Err(error) => {

@@ -357,7 +357,7 @@ fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Do
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: callee.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
         let at = (arrival.rsp & !15) - 16;
-        claim::write(caller, at, &DOORSTEP.to_le_bytes())?;
+        claim::write_locked(caller, at, &DOORSTEP.to_le_bytes()).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;
         if stack.check(callee, rights).is_err() {
             stack.set_entry(&entry)?;
             inner.stacks.push((inner.depth() + 1, stack.clone(), entry));

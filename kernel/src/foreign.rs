@@ -16,7 +16,9 @@ use abi::refusal::Object;
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::context::{Area, Registers};
+use arch::cpu;
 use arch::fpu;
+use zerocopy::IntoBytes;
 
 /// `foreign_set`.
 pub fn set(domain: &Domain, task: &Arc<Task>, gate: u64, text: u64) -> Result<u64, Error> {
@@ -79,7 +81,14 @@ pub fn exception(thread: &Arc<Thread>, vector: u64) {
 }
 
 fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
-    let entered = enter(thread, &mut thread.inner.lock(), reason, address, right);
+    let entered = loop {
+        let entered = enter(thread, &mut thread.inner.lock(), reason, address, right);
+        if entered != Err(Error::Busy) {
+            break entered;
+        }
+        // Somebody is cloning the personality's stack.
+        cpu::relax();
+    };
     if entered.is_err() {
         // Without a personality window code cannot go on.
         thread.task.exit_with(abi::task::exit::KILLED, 0);
@@ -105,8 +114,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
     // from a call comes back with the value in `rax`.
     let top = target.stack.1 - 16;
     let at = (top - size_of::<Frame>() as u64) & !15;
-    claim::write_record(&target, at, &frame)?;
-    claim::write(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes())?;
+    claim::write_locked(&target, at, frame.as_bytes())?;
+    claim::write_locked(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes())?;
     let vectors = inner.window_vectors.get_or_insert_with(|| Area::new(Registers::default()));
     vectors.save_vector_state();
     epc::enter_personality(thread, inner, gate, r, at, reason != reason::SYSCALL)?;

@@ -327,7 +327,8 @@ impl Inner {
                 }
             }
         }
-        self.seen.0 = usize::MAX;
+        // By no record.
+        self.seen.1 = u64::MAX;
         self.sync();
     }
 

@@ -292,7 +292,8 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
     };
     let (of_section, invalid) = {
         let state = missed.section.state.lock();
-        let Some(kind) = state.misses(page) else { return Ok(()) };
+        // Where it was cut short meanwhile the access is made again, and says so.
+        let Some(kind) = state.misses(page).filter(|_| missed.offset < state.len) else { return Ok(()) };
         (state.paged.pager.clone(), kind == miss::INVALID)
     };
     let of_task = if invalid && may_change { thread.task.pager.lock().clone() } else { None };
@@ -349,6 +350,9 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
 fn make_valid(missed: &Missed) -> Result<(), Denial> {
     let page = missed.offset / PAGE;
     let mut state = missed.section.state.lock();
+    if state.deleted || missed.offset >= state.len {
+        return Ok(());
+    }
     // Without a pager of the section's an absent page is one of zeroes, when it is touched.
     let is_absent = state.paged.pager.is_some() && state.pages.get(page).is_none();
     let present = if is_absent { crate::claim::present(&mut state, page, false).map(Some) } else { Ok(None) };

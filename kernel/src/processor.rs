@@ -70,6 +70,8 @@ pub struct Processor {
     pub put_by: PutBy,
     /// Set when the running thread should make room.
     reschedule: AtomicBool,
+    /// How often interrupts have been let in, one in what another one does.
+    pub breaths: AtomicU32,
     pub idle: AtomicBool,
     /// Since it idles its scheduler was told of somebody who is ready.
     told: AtomicBool,
@@ -103,6 +105,7 @@ impl Processor {
             posted: AtomicU32::new(0),
             put_by: PutBy::default(),
             reschedule: AtomicBool::new(false),
+            breaths: AtomicU32::new(0),
             idle: AtomicBool::new(false),
             told: AtomicBool::new(false),
             online: AtomicBool::new(false),

@@ -226,6 +226,11 @@ impl Task {
         self.dead.load(Ordering::SeqCst)
     }
 
+    /// Without which there is no system.
+    pub fn is_first(&self) -> bool {
+        self.creator == 0
+    }
+
     /// Whether somebody of task `asker` may end this one.
     pub fn is_open_to(&self, asker: &Task) -> bool {
         asker.user == USER_SYSTEM || asker.user == self.user
@@ -392,7 +397,7 @@ impl Task {
         }
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
         self.own_sections().for_each(|section| section.delete());
-        if self.creator == 0 {
+        if self.is_first() {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }
         // One that never ran has made none, and the sweep that ends it goes on by itself.

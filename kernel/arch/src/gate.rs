@@ -92,6 +92,8 @@ pub struct Gate {
     /// By domain.
     roots: Vec<AtomicU64>,
     owned: u64,
+    /// A frame that was paid for, and could not be mapped: there was no room for a table.
+    spare: Option<u64>,
 }
 
 /// Why a gate cannot grow: no memory, or the quota.
@@ -160,6 +162,7 @@ impl Gate {
             changes: 0,
             roots: Vec::new(),
             owned: 0,
+            spare: None,
         };
         gate.map(mem, GATE_BASE, code::page(), prot(false, true))?;
         let root = gate.tables.as_ref().expect("live tables").root();
@@ -177,14 +180,15 @@ impl Gate {
     }
 
     fn page(&mut self, mem: &mut Charged<'_>, address: u64, prot: Prot) -> Result<u64, NoRoom> {
-        let frame = mem.alloc().ok_or(NoRoom)?;
+        let frame = self.spare.take().or_else(|| mem.alloc()).ok_or(NoRoom)?;
+        // The kernel reads there without looking: it is known only when it is there.
+        self.map(mem, address, frame, prot).inspect_err(|_| self.spare = Some(frame))?;
         self.pages.insert(address, frame);
         match address {
             CELLS => self.cells = frame,
             RECORDS => self.loose = frame,
             _ => {}
         }
-        self.map(mem, address, frame, prot)?;
         // Nobody but the kernel makes calls there.
         for part in 0..4 {
             let (entry, is_state) = (Mem.read(self.link & ADDRESS, part), part as u64 * GIB == STATE - GATE_BASE);
@@ -369,7 +373,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        for &frame in self.pages.values() {
+        for &frame in self.pages.values().chain(&self.spare) {
             frames::give(frame);
         }
         if let Some(tables) = self.tables.take() {

@@ -11,6 +11,7 @@ use crate::seat::neglect;
 use crate::trace;
 use crate::trap;
 use arch::{cpu, log_out, time};
+use core::sync::atomic::Ordering;
 
 /// Serves the interrupts that were noted while kernel code ran with interrupts on.
 fn serve_noted(here: &Processor) {
@@ -24,14 +25,23 @@ fn serve_noted(here: &Processor) {
     }
 }
 
+/// So deep interrupts come in what others do. The kernel's stack has an end, and of timers any number may be due.
+const BREATHS_MAX: u32 = 4;
+
 /// Between the slices of a long operation: interrupts are served, so that their latency does not grow with the length of
 /// a section (pitfalls, R5). No locks may be held.
 pub fn breathe() {
-    trace::breathes(here(), || {
-        cpu::let_interrupts_in();
-        serve_noted(here());
-    });
     let here = here();
+    let breaths = here.breaths.load(Ordering::Relaxed);
+    if breaths == BREATHS_MAX {
+        return;
+    }
+    here.breaths.store(breaths + 1, Ordering::Relaxed);
+    trace::breathes(here, || {
+        cpu::let_interrupts_in();
+        serve_noted(here);
+    });
+    here.breaths.store(breaths, Ordering::Relaxed);
     if here.alarm().is_none() {
         // The timer has come, and the way out, which sets it again, may be far away.
         here.set_alarm(here.next_timer().map(|next| next.max(time::now())));

@@ -5,7 +5,7 @@ use elf_plan::{Native, Program};
 use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{flag, kind};
-use musubi::rt::{Mutex, Section, section};
+use musubi::rt::{Mutex, Section, fault, section};
 
 /// Why a program is not started: the error, and one line for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,11 @@ pub fn read(name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
 
 fn lay_out(name: &[u8], plan: Native<'static>) -> Result<Original, Error> {
     let mut section = Section::create(plan.text_len, plan.text_len + PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
-    section.bytes_mut()[..plan.text.len()].copy_from_slice(plan.text);
+    // A fault in the middle would end this call, and leave the section.
+    if let Err(error) = fault::copy_out(&mut section.bytes_mut()[..plan.text.len()], plan.text) {
+        let _ = section.delete();
+        return Err(error);
+    }
     let _ = section::name(section.base(), name);
     let text = section.seal()?;
     let reserve = section::info(text)?.reserve;

@@ -10,7 +10,7 @@ use musubi::abi::section::{class, flag, kind};
 use musubi::abi::start::{START_MAGIC, StartInfo, Str};
 use musubi::abi::task::Limits;
 use musubi::interfaces::request::Request;
-use musubi::rt::{self, Section, section, task};
+use musubi::rt::{self, Section, fault, section, task};
 use musubi::{AclEntry, Error, Rights};
 use zerocopy::IntoBytes;
 
@@ -92,7 +92,7 @@ pub fn start(
             .map_err(at_step("data"))?;
         data_base = data.base();
         parts.bases.push(data_base);
-        fill(&mut data, original, text);
+        fill(&mut data, original, text).map_err(at_step("data"))?;
         let _ = section::name(data_base, b"data");
     }
 
@@ -112,7 +112,7 @@ pub fn start(
     let mut start = Section::create(record.len() as u64, record.len() as u64, kind::DATA, flag::ANY_PRINCIPAL)
         .map_err(at_step("start record"))?;
     parts.bases.push(start.base());
-    start.bytes_mut()[..record.len()].copy_from_slice(&record);
+    fault::copy_out(start.bytes_mut(), &record).map_err(at_step("start record"))?;
     let _ = section::name(start.base(), b"start");
 
     hand_over(&parts, [text, data_base, start.base()], plan.entry).map_err(at_step("hand-over"))?;
@@ -123,9 +123,10 @@ pub fn start(
 }
 
 /// The data as the file has them, with the base added where the file says so.
-fn fill(data: &mut Section, original: &Original, text: u64) {
+fn fill(data: &mut Section, original: &Original, text: u64) -> Result<(), Error> {
     let bytes = data.bytes_mut();
-    bytes[..original.plan.data.len()].copy_from_slice(original.plan.data);
+    // A fault in the middle would end this call, and leave what it has made. (What is relocated lies in these pages.)
+    fault::copy_out(&mut bytes[..original.plan.data.len()], original.plan.data)?;
     for (offset, addend) in original.plan.relocations() {
         let value = text.wrapping_add_signed(addend);
         // Checked when the file was read; a damaged plan must not end the loader all the same.
@@ -133,6 +134,7 @@ fn fill(data: &mut Section, original: &Original, text: u64) {
             *target = value.to_le_bytes();
         }
     }
+    Ok(())
 }
 
 /// Gives the sections to the task, with rights for its text alone, and starts its first thread.

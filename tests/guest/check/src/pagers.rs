@@ -13,6 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::calls::stub;
 use musubi::abi::info::layout::IN_VAIN;
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::exit;
@@ -20,7 +21,7 @@ use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::info::{self, Info};
 use musubi::rt::pager::{self, answer, flag, miss};
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, fault, task, thread, time};
+use musubi::rt::{Section, Trap, fault, task, thread, time};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -36,6 +37,7 @@ pub const CHECKS: &[Check] = &[
     ("supplying_is_refused", pages::refusals),
     ("the_kernel_asks_a_pager", pages::by_the_kernel),
     ("bad_answers", failures::answers),
+    ("cut_short_while_it_is_asked", failures::cut),
     ("a_pager_has_a_fault", failures::faults),
     ("a_pager_ends", failures::ends),
     ("pagers_of_lower_levels", failures::levels),
@@ -72,6 +74,8 @@ pub enum Does {
     Late,
     /// Reads at [`Own::at`], and validates.
     Reads,
+    /// Cuts the section short before the page, and declines.
+    Cut,
 }
 
 pub struct Own {
@@ -128,6 +132,9 @@ impl Pager for Own {
             let scratch = self.at.load(Ordering::SeqCst);
             store(scratch, offset / PAGE + 1);
             return pager::supply_page(page, scratch, pager::supply::CLEAN).map(|()| answer::DONE);
+        } else if self.is(Does::Cut) {
+            stub::section_resize(&Trap, section, offset / PAGE * PAGE)?;
+            return Err(Error::NotSupported);
         } else if self.is(Does::Reads) {
             load(self.at.load(Ordering::SeqCst));
         } else if self.is(Does::Late) {

@@ -81,6 +81,7 @@ pub fn cases() -> Vec<Case> {
                 "supplying_is_refused",
                 "the_kernel_asks_a_pager",
                 "bad_answers",
+                "cut_short_while_it_is_asked",
                 "a_pager_has_a_fault",
                 "a_pager_ends",
                 "pagers_of_lower_levels",

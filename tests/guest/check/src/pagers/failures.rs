@@ -45,6 +45,23 @@ pub fn answers() -> Outcome {
     Ok(())
 }
 
+/// The task's pager cuts the section short and declines; the section's own one is next, for a page that is beyond the end by then.
+pub fn cut() -> Outcome {
+    for flags in [0, pager::flag::VALID_BEFORE] {
+        let (section, of_section) = paged(2, Does::Validate, flags)?;
+        let (of_task, gate) = own(Does::Cut)?;
+        let at = section.base() + PAGE;
+        invalidate(at, PAGE).map_err(doing("invalidate"))?;
+        pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+        let found = read(at);
+        pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
+        same!((found, of_task.calls()), (None, 1), "what is beyond the end");
+        same!((read(section.base()), of_section.calls() < 2), (Some(1), true), "what is not");
+        section.delete().map_err(doing("delete"))?;
+    }
+    Ok(())
+}
+
 /// A program whose pager does this.
 pub fn role(does: u64) -> i32 {
     let all = [Does::Nothing, Does::Refuse, Does::Decline, Does::Fault];
