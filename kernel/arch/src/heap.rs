@@ -31,8 +31,8 @@ static HEAP: All = All(TalcLock::new(Manual));
 const PARTS: [u64; 3] = [16, 32, 32];
 /// In blocks of so many bytes, each of which holds whatever the kernel has in one piece. The first word of each is the next one's address.
 const BLOCK: usize = 64 << 10;
-/// So many are put by at a time, where somebody waits.
-const AT_ONCE: usize = 16;
+/// And no more than so many, which is much for what cannot be refused, and soon put by again.
+const BLOCKS_MAX: usize = 128;
 
 /// Changed with the lock of the heap.
 struct PutBy {
@@ -75,10 +75,9 @@ impl PutBy {
         2 * self.held.load(Ordering::Relaxed) >= self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Puts by what is missing, so many blocks at most.
-    fn close(&self, at: usize, most: usize, shared: &mut Shared) {
-        let held = self.held.load(Ordering::Relaxed);
-        for n in held..self.wanted.load(Ordering::Relaxed).min(held + most) {
+    /// Puts by what is missing, as far as there is such a piece.
+    fn close(&self, at: usize, shared: &mut Shared) {
+        for n in self.held.load(Ordering::Relaxed)..self.wanted.load(Ordering::Relaxed) {
             // SAFETY: its size is not zero.
             let Some(block) = (unsafe { shared.allocate(PutBy::layout()) }) else { break };
             // SAFETY: it has room for a word, and is nobody else's.
@@ -131,7 +130,7 @@ fn has_room_again(whose: Heap) -> bool {
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
     for (at, one) in PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev() {
-        one.close(at, AT_ONCE, shared);
+        one.close(at, shared);
         if !one.is_enough() {
             return false;
         }
@@ -272,11 +271,11 @@ pub(crate) fn set_up() {
     let shared = &mut HEAP.0.lock();
     // SAFETY: the run is ours alone.
     unsafe { shared.claim(direct(base), len as usize) };
-    let wanted = PARTS.map(|part| (len as usize / part as usize / BLOCK).max(1));
+    let wanted = PARTS.map(|part| (len as usize / part as usize / BLOCK).clamp(1, BLOCKS_MAX));
     MACHINE.heap.store(len - (wanted.iter().sum::<usize>() * BLOCK) as u64, Ordering::Relaxed);
     for ((at, one), wanted) in PUT_BY.iter().enumerate().zip(wanted) {
         one.wanted.store(wanted, Ordering::Relaxed);
-        one.close(at, wanted, shared);
+        one.close(at, shared);
         assert!(one.held.load(Ordering::Relaxed) == wanted, "what is put by is a part of it");
     }
 }
