@@ -113,19 +113,31 @@ impl PutBy {
     }
 }
 
+/// Bytes that were taken out of the shared heap and not brought back, those on shelves included. Changed with the lock.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+fn take(bytes: usize) {
+    TAKEN.store(TAKEN.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
+}
+
+fn bring_back(bytes: usize) {
+    TAKEN.store(TAKEN.load(Ordering::Relaxed).wrapping_sub(bytes as u64), Ordering::Relaxed);
+}
+
 /// Whether there is something left for these, and the heap is not in pieces.
 #[inline]
 pub fn has_room(whose: Heap) -> bool {
-    used() < LIMITS[whose as usize].load(Ordering::Relaxed) || has_room_again(whose)
+    // Less is in use than was taken: mostly that says enough.
+    TAKEN.load(Ordering::Relaxed) < LIMITS[whose as usize].load(Ordering::Relaxed) || has_room_still(whose)
 }
 
-/// Looks whether the heap is in one piece again, if it was not.
+/// Looks how much is in use; and whether there are as many great pieces as there should be, if there were not.
 #[cold]
 #[inline(never)]
-fn has_room_again(whose: Heap) -> bool {
+fn has_room_still(whose: Heap) -> bool {
     let limit = &LIMITS[whose as usize];
     if limit.load(Ordering::Relaxed) != 0 {
-        return false;
+        return used() < limit.load(Ordering::Relaxed);
     }
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
@@ -203,6 +215,7 @@ impl All {
             let object =
                 unsafe { if n == 0 { allocate(&mut shared, rounded(size)) } else { shared.allocate(rounded(size)) } };
             let Some(object) = object else { break };
+            take(size.bytes());
             shelf.put(size, object.as_ptr() as usize);
         }
         shelf.take(size).map_or(core::ptr::null_mut(), |object| object as *mut u8)
@@ -221,6 +234,7 @@ impl All {
             let Some(kept) = shelf.take(size) else { break };
             // SAFETY: what is on a shelf is from the shared heap, with this layout, and nobody's.
             unsafe { shared.deallocate(kept as *mut u8, rounded(size)) };
+            bring_back(size.bytes());
         }
         shelf.put(size, object as usize);
     }
@@ -231,8 +245,9 @@ unsafe impl GlobalAlloc for All {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as u64);
         let Some(size) = Size::of(layout.size(), layout.align()) else {
+            let shared = &mut self.0.lock();
             // SAFETY: the caller's promise.
-            let object = unsafe { allocate(&mut self.0.lock(), layout) };
+            let object = unsafe { allocate(shared, layout) }.inspect(|_| take(layout.size()));
             return object.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         };
         // SAFETY: the reference ends here.
@@ -246,8 +261,10 @@ unsafe impl GlobalAlloc for All {
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         count((layout.size() as u64).wrapping_neg());
         let Some(size) = Size::of(layout.size(), layout.align()) else {
+            let shared = &mut self.0.lock();
+            bring_back(layout.size());
             // SAFETY: the caller's promise.
-            return unsafe { self.0.dealloc(ptr, layout) };
+            return unsafe { shared.deallocate(ptr, layout) };
         };
         // SAFETY: the reference ends here.
         if !unsafe { shelf() }.put(size, ptr as usize) {
