@@ -83,7 +83,7 @@ pub fn exception(thread: &Arc<Thread>, vector: u64) {
 fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
     let entered = loop {
         let entered = enter(thread, &mut thread.inner.lock(), reason, address, right);
-        if entered != Err(Error::Busy) {
+        if entered != Err(Error::Changed) {
             break entered;
         }
         // Somebody is cloning the personality's stack.
@@ -114,8 +114,9 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
     // from a call comes back with the value in `rax`.
     let top = target.stack.1 - 16;
     let at = (top - size_of::<Frame>() as u64) & !15;
-    claim::write_locked(&target, at, frame.as_bytes())?;
-    claim::write_locked(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes())?;
+    let or_again = |why| if why == Error::Busy { Error::Changed } else { why };
+    claim::write_locked(&target, at, frame.as_bytes()).map_err(or_again)?;
+    claim::write_locked(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes()).map_err(or_again)?;
     let vectors = inner.window_vectors.get_or_insert_with(|| Area::new(Registers::default()));
     vectors.save_vector_state();
     epc::enter_personality(thread, inner, gate, r, at, reason != reason::SYSCALL)?;

@@ -29,10 +29,48 @@ static HEAP: All = All(TalcLock::new(Manual));
 
 /// What is put by, in parts of the heap: opened in this order.
 const PARTS: [u64; 3] = [16, 32, 32];
-/// In blocks of so many bytes, each of which holds whatever the kernel has in one piece. The first word of each is the next one's address.
+/// In blocks of so many bytes, each of which holds nearly whatever the kernel has in one piece. The first word of each is the next one's address.
 const BLOCK: usize = 64 << 10;
 /// And no more than so many, which is much for what cannot be refused, and soon put by again.
 const BLOCKS_MAX: usize = 128;
+
+/// And one great piece, for the few lists that are longer: most bytes, and which part of the heap.
+const GREAT_MAX: usize = 512 << 10;
+const GREAT_PART: usize = 16;
+
+/// Its bytes, and where it is; 0: it is open. Changed with the lock of the heap.
+static GREAT: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+fn great() -> Layout {
+    // SAFETY: a power of two, and a size far from the greatest.
+    unsafe { Layout::from_size_align_unchecked(GREAT[0].load(Ordering::Relaxed), STEP) }
+}
+
+fn is_great_there() -> bool {
+    GREAT[1].load(Ordering::Relaxed) != 0
+}
+
+/// Puts the great piece by. Whether it is.
+fn close_great(shared: &mut Shared) -> bool {
+    if !is_great_there() {
+        // SAFETY: its size is not zero.
+        let piece = unsafe { shared.allocate(great()) };
+        GREAT[1].store(piece.map_or(0, |piece| piece.as_ptr() as usize), Ordering::Relaxed);
+        PUT_BY.iter().enumerate().for_each(|(at, one)| one.set_limits(at));
+    }
+    is_great_there()
+}
+
+/// Lets it be used. Whether it was there.
+fn open_great(shared: &mut Shared) -> bool {
+    let piece = GREAT[1].swap(0, Ordering::Relaxed);
+    if piece != 0 {
+        // SAFETY: it was put by, with this layout.
+        unsafe { shared.deallocate(piece as *mut u8, great()) };
+        PUT_BY.iter().enumerate().for_each(|(at, one)| one.set_limits(at));
+    }
+    piece != 0
+}
 
 /// Changed with the lock of the heap.
 struct PutBy {
@@ -106,7 +144,8 @@ impl PutBy {
 
     /// Who may use something as long as this is there may, or not.
     fn set_limits(&self, at: usize) {
-        let part = if self.is_enough() { size() / 32 } else { 0 };
+        let is_there = self.is_enough() && (at == PARTS.len() - 1 || is_great_there());
+        let part = if is_there { size() / 32 } else { 0 };
         for whose in (0..WHOSE).filter(|whose| UNTIL[*whose] == at) {
             LIMITS[whose].store(part * MAY_BE_USED[whose], Ordering::Relaxed);
         }
@@ -141,6 +180,9 @@ fn has_room_still(whose: Heap) -> bool {
     }
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
+    if UNTIL[whose as usize] < PARTS.len() - 1 && !close_great(shared) {
+        return false;
+    }
     for (at, one) in PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev() {
         one.close(at, shared);
         if !one.is_enough() {
@@ -196,7 +238,12 @@ unsafe fn allocate(shared: &mut Shared, layout: Layout) -> Option<NonNull<u8>> {
     loop {
         // SAFETY: the caller's promise.
         let object = unsafe { shared.allocate(layout) };
-        if object.is_some() || !PUT_BY.iter().enumerate().any(|(at, one)| one.open(at, shared)) {
+        // What is longer than a block has no room in one.
+        let mut opens = || {
+            let has_room = layout.size() <= BLOCK - 4096;
+            has_room && PUT_BY.iter().enumerate().any(|(at, one)| one.open(at, shared)) || open_great(shared)
+        };
+        if object.is_some() || !opens() {
             return object;
         }
     }
@@ -289,7 +336,10 @@ pub(crate) fn set_up() {
     // SAFETY: the run is ours alone.
     unsafe { shared.claim(direct(base), len as usize) };
     let wanted = PARTS.map(|part| (len as usize / part as usize / BLOCK).clamp(1, BLOCKS_MAX));
-    MACHINE.heap.store(len - (wanted.iter().sum::<usize>() * BLOCK) as u64, Ordering::Relaxed);
+    GREAT[0].store((len as usize / GREAT_PART).min(GREAT_MAX), Ordering::Relaxed);
+    let put_by = wanted.iter().sum::<usize>() * BLOCK + great().size();
+    MACHINE.heap.store(len - put_by as u64, Ordering::Relaxed);
+    assert!(close_great(shared), "it is a part of it");
     for ((at, one), wanted) in PUT_BY.iter().enumerate().zip(wanted) {
         one.wanted.store(wanted, Ordering::Relaxed);
         one.close(at, shared);

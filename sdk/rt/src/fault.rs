@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// # Errors
 /// `BadAddress`: it is not all there (any more). `NoMemory`: there is none for a page that it needs.
 pub fn copy_in(from: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut to: Vec<u8> = Vec::with_capacity(from.len());
+    let mut to: Vec<u8> = Vec::new();
+    to.try_reserve_exact(from.len()).map_err(|_| Error::NoMemory)?;
     // SAFETY: there is room for so many bytes, and they have been written when `copy` says so.
     unsafe {
         copy(to.as_mut_ptr(), from.as_ptr(), from.len())?;

@@ -310,7 +310,14 @@ impl<M: Machine> Server<M> {
         self.forget(task);
         let sigchld = u64::from(linux::SIGCHLD);
         let told = |parent| self.process(parent).filter(|of| is_told(of, sigchld));
-        let parent = self.family.lock().end(task, end, |parent| told(parent).is_some());
+        // Not let go of in the middle: if it is the last one that has it, its files are closed then.
+        let mut kept = None;
+        let mut is_told = |parent| {
+            kept = told(parent);
+            kept.is_some()
+        };
+        let parent = self.family.lock().end(task, end, &mut is_told);
+        drop(kept);
         if let Some(parent) = parent.and_then(told) {
             let code = if let End::Exit(_) = end { linux::CLD_EXITED } else { linux::CLD_KILLED };
             parent.signals.lock().raise(sigchld, Sender { code: code as i32, task, user });

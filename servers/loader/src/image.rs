@@ -42,13 +42,25 @@ pub struct Originals(Mutex<Vec<(usize, Original)>>);
 impl Originals {
     /// Checks the file and makes its original text, or finds what was made before.
     pub fn of(&self, number: usize, name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
-        let mut known = self.0.lock();
-        if let Some((_, original)) = known.iter().find(|o| o.0 == number) {
-            return Ok(Kind::Native(original.clone()));
+        let find = |known: &[(usize, Original)]| known.iter().find(|o| o.0 == number).map(|(_, known)| known.clone());
+        let known = find(&self.0.lock());
+        if let Some(known) = known {
+            return Ok(Kind::Native(known));
         }
+        // Without the lock: whoever is stopped in the middle leaves it free. Two may make the same; one of them is enough.
         let Kind::Native(original) = read(name, file)? else { return Ok(Kind::Linux) };
-        known.push((number, original.clone()));
-        Ok(Kind::Native(original))
+        let kept = {
+            let known = &mut *self.0.lock();
+            match find(known) {
+                None if known.try_reserve(1).is_ok() => {
+                    known.push((number, original.clone()));
+                    return Ok(Kind::Native(original));
+                }
+                kept => kept,
+            }
+        };
+        let _ = section::delete(original.text);
+        kept.map(Kind::Native).ok_or_else(|| Error::NoMemory.into())
     }
 }
 
@@ -69,7 +81,8 @@ fn lay_out(name: &[u8], plan: Native<'static>) -> Result<Original, Error> {
         return Err(error);
     }
     let _ = section::name(section.base(), name);
-    let text = section.seal()?;
+    let base = section.base();
+    let text = section.seal().inspect_err(|_| _ = section::delete(base))?;
     let reserve = section::info(text)?.reserve;
     // The data go to a fixed distance; a text that reserves more than that could never have an instance.
     if plan.data_len > 0 && reserve > plan.data_offset {

@@ -108,7 +108,7 @@ pub fn start(
         streams: request.streams,
         ..StartInfo::default()
     };
-    let record = start_record(info, &request.args, &request.env);
+    let record = start_record(info, &request.args, &request.env).map_err(at_step("start record"))?;
     let mut start = Section::create(record.len() as u64, record.len() as u64, kind::DATA, flag::ANY_PRINCIPAL)
         .map_err(at_step("start record"))?;
     parts.bases.push(start.base());
@@ -162,7 +162,7 @@ fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result
 }
 
 /// The start record with its strings behind it.
-fn start_record(mut info: StartInfo, args: &[Vec<u8>], env: &[Vec<u8>]) -> Vec<u8> {
+fn start_record(mut info: StartInfo, args: &[Vec<u8>], env: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
     let table = size_of::<StartInfo>();
     let mut offset = table + (args.len() + env.len()) * size_of::<Str>();
     let strings = || args.iter().chain(env);
@@ -170,7 +170,9 @@ fn start_record(mut info: StartInfo, args: &[Vec<u8>], env: &[Vec<u8>]) -> Vec<u
     info.envc = env.len() as u64;
     info.args_offset = table as u64;
     info.len = (offset + strings().map(|s| s.len() + 1).sum::<usize>()) as u64;
-    let mut record = info.as_bytes().to_vec();
+    let mut record = Vec::new();
+    record.try_reserve_exact(info.len as usize).map_err(|_| Error::NoMemory)?;
+    record.extend_from_slice(info.as_bytes());
     for string in strings() {
         let place = Str { offset: offset as u64, len: string.len() as u64 };
         record.extend_from_slice(place.as_bytes());
@@ -181,7 +183,7 @@ fn start_record(mut info: StartInfo, args: &[Vec<u8>], env: &[Vec<u8>]) -> Vec<u
         record.push(0);
     }
     debug_assert!(record.len() as u64 == info.len && record.len() < PAGE as usize * 64);
-    record
+    Ok(record)
 }
 
 #[cfg(test)]
@@ -193,7 +195,7 @@ mod tests {
     fn strings_lie_where_the_record_says() {
         let args = [b"hello".to_vec(), Vec::new(), b"\xff\xfe".to_vec()];
         let env = [b"A=b".to_vec()];
-        let record = start_record(StartInfo { magic: START_MAGIC, ..StartInfo::default() }, &args, &env);
+        let record = start_record(StartInfo { magic: START_MAGIC, ..StartInfo::default() }, &args, &env).unwrap();
         let (info, _) = StartInfo::read_from_prefix(&record).unwrap();
         assert_eq!((info.argc, info.envc, info.len), (3, 1, record.len() as u64));
         let at = |i: usize| {
