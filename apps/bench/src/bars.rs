@@ -103,7 +103,6 @@ const BARS: &[(u64, &[&str])] = &[
             "clock_alarm",
             "ends_post",
             "fault_entry",
-            "fault_return",
             "fifo_init by light",
             "foreign_set",
             "gate_create",
@@ -181,6 +180,7 @@ const BARS: &[(u64, &[&str])] = &[
     (
         16_000,
         &[
+            "fault_return",
             "fifo_read",
             "gate_bind",
             "mbcf_fifo",
