@@ -193,11 +193,7 @@ pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
 
 /// Copies bytes to a program's memory. (A failure may come after part of it.)
 pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
-    let len = from.len() as u64;
-    walk(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
-        frame.write(offset, &from[at..at + part]);
-        processor::copied(part as u64);
-    })
+    write_as::<true>(domain, address, from)
 }
 
 /// The same for who holds a thread's lock.
@@ -205,8 +201,12 @@ pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// `Busy`: somebody is cloning the section. Let go of the lock, and try again.
 pub fn write_locked(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
+    write_as::<false>(domain, address, from)
+}
+
+fn write_as<const WAITS: bool>(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     let len = from.len() as u64;
-    walk_as::<false>(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
+    walk_as::<WAITS>(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
         frame.write(offset, &from[at..at + part]);
         processor::copied(part as u64);
     })

@@ -3,7 +3,7 @@
 //!
 //! How much is in use says little of a heap in pieces: what is free may lie in holes, none of which has room for what is wanted, and programs choose
 //! the sizes. So some of it is put by in blocks. When nothing else has room they are opened, one after the other, and when many of them are who can be refused
-//! is refused, until there are as many again.
+//! is refused, until most are there again; so it is while a greater piece is open, which there is for the few lists that are longer than a block.
 
 use crate::cpu::PROCESSORS_MAX;
 use crate::frames;
