@@ -10,7 +10,7 @@ use musubi::abi::gate::grade;
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
 use musubi::interfaces::measure::MeasureClient;
-use musubi::rt::{Copied, Section, section};
+use musubi::rt::{Copied, Section, section, thread};
 use musubi::{AclEntry, Error, Rights};
 
 pub const SIZES: [usize; 5] = [64, 2 << 10, 4 << 10, PAPERS, LONGEST];
@@ -168,7 +168,7 @@ impl Way<'_> {
     }
 
     pub fn measure(&self, case: &str, bytes: usize, what: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
-        let rounds = self.rounds(bytes, what)?;
+        let rounds = self.rounds(bytes, || (), what)?;
         self.report.case(Case { case, way: self.way, bytes }, &rounds, &[]);
         Ok(())
     }
@@ -181,12 +181,18 @@ impl Way<'_> {
         calls: u64,
         what: impl FnMut() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let rounds = self.rounds(bytes, what)?;
+        // Whoever serves them begins to wait before each round: whether it did is a switch more or less.
+        let rounds = self.rounds(bytes, thread::yield_now, what)?;
         self.report.posted(Case { case: &format!("{case}-async"), way: self.way, bytes }, &rounds, calls);
         Ok(())
     }
 
-    fn rounds(&self, bytes: usize, mut what: impl FnMut() -> Result<(), Error>) -> Result<Rounds, Error> {
+    fn rounds(
+        &self,
+        bytes: usize,
+        settle: impl Fn(),
+        mut what: impl FnMut() -> Result<(), Error>,
+    ) -> Result<Rounds, Error> {
         let copied = || {
             let Copied { times, bytes } = self.client.bound().copied();
             let [by_server, bytes_by_server] = [self.asked.copies(), self.asked.copied()].map(|n| n.unwrap_or(0));
@@ -197,6 +203,7 @@ impl Way<'_> {
         // One call that does not count: after the kernel was asked for its counters, a scheduler's short way begins with a long one.
         let first = || {
             let _ = self.client.null();
+            settle();
         };
         let rounds = Plan::copying(rounds, &copied).first(&first).measure(|| {
             if let Err(error) = what() {

@@ -288,13 +288,6 @@ fn are_within(all: &[u64], hundredths: u64) -> bool {
     0 < least && most * 100 <= least * (100 + hundredths)
 }
 
-/// The same in one of two states, not far apart.
-fn are_in_two_states(all: &[u64], hundredths: u64) -> bool {
-    let least = all.iter().copied().min().unwrap_or(0);
-    let (low, high): (Vec<u64>, Vec<u64>) = all.iter().partition(|n| **n * 100 <= least * (100 + hundredths));
-    are_within(&low, hundredths) && (high.is_empty() || are_within(&high, hundredths)) && are_within(all, 35)
-}
-
 /// CUBIX-29, 40: of each pattern that does not touch the data, by each way, whatever their size is within 2 %; also where several are under way.
 /// (`NullProc` has none.) From pattern to pattern it is a pointer more, which the callee's skeleton looks at before it is believed: that costs
 /// something, whatever it points to. By ITC's initial version all three patterns with all sizes are so near each other that it hardly shows.
@@ -305,13 +298,7 @@ pub fn sizes(runs: &Runs) -> Result<()> {
         let mut all = Vec::new();
         for case in &patterns {
             let taken = by_size(runs, case, way)?;
-            // Of eight that are under way by ITC's initial version the first finds its callee waiting or not: that stays so for many rounds, until a
-            // tick comes in between, and is a switch more for them.
-            let is_alike = match (way, how) {
-                ("itc-initial", ASYNC) => are_in_two_states(&taken, 2),
-                _ => are_within(&taken, 2),
-            };
-            ensure!(is_alike, "{case} by {way}, by size: {taken:?}");
+            ensure!(are_within(&taken, 2), "{case} by {way}, by size: {taken:?}");
             all.push(taken);
         }
         // For the first pointer and for the second.
