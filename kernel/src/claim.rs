@@ -133,7 +133,8 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMu
     walk_as::<true>(domain, address, len, rights, each)
 }
 
-/// `WAITS`: for who clones it; else that is `Busy`. Who holds a thread's lock does not wait: interrupts that come meanwhile may want that.
+/// `WAITS`: for who clones it, and until all processors have forgotten what a store replaces; else that is `Busy`. Who holds a thread's lock does not wait: who
+/// is waited for, and interrupts that come meanwhile, may want that.
 fn walk_as<const WAITS: bool>(
     domain: &Domain,
     address: u64,
@@ -159,10 +160,10 @@ fn walk_as<const WAITS: bool>(
                 // That takes as long as the section is large.
                 return Err(Error::Busy);
             }
+            if !WAITS && !state.is_there(place.offset / PAGE, write) {
+                return Err(Error::Busy);
+            }
             if state.must_wait(place.offset / PAGE, write) {
-                if !WAITS {
-                    return Err(Error::Busy);
-                }
                 drop(state);
                 arch::cpu::relax();
                 continue;
@@ -199,9 +200,14 @@ pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
 /// The same for who holds a thread's lock.
 ///
 /// # Errors
-/// `Busy`: somebody is cloning the section. Let go of the lock, and try again.
+/// `Busy`: it is not [ready]. Let go of the lock, see to that, and try again.
 pub fn write_locked(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     write_as::<false>(domain, address, from)
+}
+
+/// Sees to it that all of it is there to be written to, if nobody changes that.
+pub fn ready(domain: &Domain, address: u64, len: u64) -> Result<(), Error> {
+    walk(domain, address, len, Rights::READ | Rights::WRITE, |_, _, _, _| ())
 }
 
 fn write_as<const WAITS: bool>(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 
 mod borrowed;
 
-pub use borrowed::Borrowed;
+pub use borrowed::{Borrowed, doorstep, ready_doorstep};
 
 use crate::domain::Domain;
 use crate::epc::{Foreign, More};

@@ -9,6 +9,7 @@ pub use personality::enter_personality;
 
 use crate::aside;
 use crate::claim;
+use crate::crossing::{doorstep, ready_doorstep};
 use crate::domain::Domain;
 use crate::gate::{Binding, Found, is_open};
 use crate::keyed;
@@ -21,7 +22,7 @@ use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use crate::trace;
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DOORSTEP, NOT_MADE, Record, record, slot};
-use abi::layout::{PAGE, SPACE_END};
+use abi::layout::SPACE_END;
 use abi::rights::principal;
 use abi::trace::kind;
 use abi::{AclEntry, Error, Rights};
@@ -93,6 +94,9 @@ struct Arrival {
 pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     let binding = number % slot(BINDINGS_MAX) / slot(1);
     let made = prepare(thread, binding).and_then(|caller_stack| {
+        if caller_stack {
+            ready_doorstep(thread)?;
+        }
         let inner = &mut *thread.inner.lock();
         enter_bound(thread, inner, binding, caller_stack)
     });
@@ -348,15 +352,10 @@ fn enter(thread: &Thread, inner: &mut Inner, record: &Record, arrival: Arrival) 
 /// The callee's stack pointer. Where the thread was not inside it, and on the caller's stack, the doorstep is its return address.
 fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Domain, arrival: &Arrival) -> Result<u64, Error> {
     if arrival.caller_stack {
-        // Only the caller's own stack, which one thread may write (pitfalls, H11).
-        let (base, top) = caller.stack;
-        if !(base + 3 * PAGE..=top).contains(&arrival.rsp) {
-            return Err(Error::BadAddress);
-        }
+        let at = doorstep(caller, arrival.rsp)?;
         let rights = Rights::READ | Rights::WRITE;
         let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread.number, text: callee.text.base };
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
-        let at = (arrival.rsp & !15) - 16;
         claim::write_locked(caller, at, &DOORSTEP.to_le_bytes()).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;
         if stack.check(callee, rights).is_err() {
             stack.set_entry(&entry)?;

@@ -20,7 +20,7 @@ use crate::secret;
 use crate::section::large::Large;
 use crate::section::real;
 use crate::thread::Thread;
-use crate::view::Stale;
+use crate::view::{self, Stale};
 use abi::info::feature;
 use abi::layout::PAGE;
 use abi::section::kind;
@@ -218,10 +218,10 @@ fn fill_as(
     let whole = domain.view();
     let view = whole.part(at);
     let mut mapped = Ok(());
-    let mut emptied = Stale::default();
+    let mut emptied = view::make_room(section, &mut state);
     let mut known = core::mem::take(&mut state.mapped);
     let mut map = |key| {
-        emptied = view.register(&mut known, section.base, (place.at, place.from, place.len), key);
+        emptied.join(view.register(&mut known, section.base, (place.at, place.from, place.len), key));
         let (forgotten, outcome) = match view.map(at, &frame, piece.size, Prot { key, ..prot }) {
             Ok(forgotten) => (forgotten.unwrap_or_default(), Ok(())),
             Err((forgotten, why)) => (forgotten, Err(why)),

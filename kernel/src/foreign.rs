@@ -86,13 +86,31 @@ fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
         if entered != Err(Error::Changed) {
             break entered;
         }
-        // Somebody is cloning the personality's stack.
+        // Somebody is cloning the personality's stack, or has just done so; or nothing has been there yet.
+        if let Err(error) = ready(thread) {
+            break Err(error);
+        }
         cpu::relax();
     };
     if entered.is_err() {
         // Without a personality window code cannot go on.
         thread.task.exit_with(abi::task::exit::KILLED, 0);
     }
+}
+
+/// Sees to it that the frame of an upcall can be written without waiting for anybody.
+fn ready(thread: &Arc<Thread>) -> Result<(), Error> {
+    let target = {
+        let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
+        thread.domain_for(&mut thread.inner.lock(), &foreign.gate.text()?)?
+    };
+    let at = frame_of(&target) - 8;
+    claim::ready(&target, at, target.stack.1 - at)
+}
+
+/// Where an upcall's frame lies: above the personality's first stack frame.
+fn frame_of(target: &Domain) -> u64 {
+    (target.stack.1 - 16 - size_of::<Frame>() as u64) & !15
 }
 
 fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
@@ -110,10 +128,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
         thread: thread.number,
         ..frame::of(&r)
     };
-    // The frame lies above the personality's first stack frame. The gate ends with `foreign_return`; one that returns as
-    // from a call comes back with the value in `rax`.
-    let top = target.stack.1 - 16;
-    let at = (top - size_of::<Frame>() as u64) & !15;
+    // The gate ends with `foreign_return`; one that returns as from a call comes back with the value in `rax`.
+    let at = frame_of(&target);
     let or_again = |why| if why == Error::Busy { Error::Changed } else { why };
     claim::write_locked(&target, at, frame.as_bytes()).map_err(or_again)?;
     claim::write_locked(&target, at - 8, &abi::gate::DOORSTEP.to_le_bytes()).map_err(or_again)?;

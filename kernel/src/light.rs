@@ -93,7 +93,10 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::GetTaskidLight {} => Ok(thread.task.number),
         Call::Clock { which } => time(which),
         Call::May { address, len, rights, who } => call::may(thread, d, address, len, rights, who),
-        Call::MayPass { a, a_len, b, b_len, c, c_len } => passed::may_pass(thread, d, &[(a, a_len), (b, b_len), (c, c_len)]),
+        // Others' locks are looked into, whose holders may wait until all have forgotten something: not for this processor.
+        Call::MayPass { a, a_len, b, b_len, c, c_len } => {
+            here().away_from_user(|| passed::may_pass(thread, d, &[(a, a_len), (b, b_len), (c, c_len)]))
+        }
         Call::SectionOwner { base, len } => owner(base, len),
         Call::SectionHold { base, len, owner } => lent::hold(d, base, len, owner),
         Call::Running {} => watch::section(),
@@ -153,7 +156,7 @@ extern "C" fn may_pass(a: u64, a_len: u64, b: u64, b_len: u64, c: u64, c_len: u6
 #[inline(never)]
 fn not_known(ranges: &Ranges) -> Answer {
     let (thread, domain) = caller();
-    answer(passed::may_pass(&thread, &domain, ranges))
+    answer(here().away_from_user(|| passed::may_pass(&thread, &domain, ranges)))
 }
 
 /// First as if it were what the thread has done before.

@@ -108,13 +108,6 @@ pub struct State {
 }
 
 impl State {
-    /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
-    /// has not been charged for. Or for a page that is being replaced.
-    #[inline]
-    pub fn must_wait(&self, page: u64, write: bool) -> bool {
-        self.sealing || self.replacing > 0 || self.cloning && (write || self.pages.get(page).is_none())
-    }
-
     /// The section begins to go. Of several that delete it one is told whose it is, and does the rest: nothing changes that any more.
     fn delete(&mut self) -> Option<Arc<Task>> {
         if core::mem::replace(&mut self.deleted, true) {

@@ -148,6 +148,7 @@ pub struct Thread {
     /// Somebody watches it, or did.
     pub watched: AtomicBool,
     pub at_word: wait::AtWord,
+    pub at_event: wait::AtEvent,
     pub time_ns: AtomicU64,
     /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
     pub running_since: AtomicU64,
@@ -268,6 +269,7 @@ impl Thread {
             watches: Watches::default(),
             watched: AtomicBool::new(false),
             at_word: wait::AtWord::default(),
+            at_event: wait::AtEvent::default(),
             time_ns: AtomicU64::new(0),
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),

@@ -3,8 +3,8 @@
 
 mod mapped;
 
-pub use mapped::{AT_ONCE, Change, change, change_all, disown, hide, leave_all, show, take_out};
-use mapped::tidy;
+pub use mapped::{AT_ONCE, Change, change, change_all, disown, hide, leave_all, make_room, show, take_out};
+use mapped::{reserve, tidy};
 
 use crate::domain::Domain;
 use crate::machine::{machine, spare_heap_for_page, stacks_base};
@@ -95,7 +95,8 @@ pub struct Mapping {
 impl Mapping {
     /// Whether the view still lives and still counts this registration.
     fn counts(&self) -> bool {
-        self.view.strong_count() > 0
+        self.len > 0
+            && self.view.strong_count() > 0
             && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
     }
 
@@ -332,6 +333,7 @@ impl View {
         }
         if known.enter([section, at, offset, len], key) {
             tidy(mapped);
+            reserve(mapped);
             let epoch = self.epoch.load(Ordering::SeqCst);
             mapped.push(Mapping { view: Arc::downgrade(self), epoch, at, offset, len });
         }

@@ -7,28 +7,33 @@ use crate::saved::Saved;
 use crate::sched;
 use crate::thread::Thread;
 use abi::{Error, Rights};
-use ::sched::{Crowd, Phase};
+use ::sched::Phase;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
 
-/// Threads that wait for one event of one object; each repeats its call when woken.
+/// Threads that wait for one event of one object, by number, and in which of their waits; each repeats its call when woken.
 #[derive(Default)]
-pub struct Waiters(Mutex<Crowd<(Arc<Thread>, u64)>>);
+pub struct Waiters(Arc<Crowd>);
+
+type Crowd = Mutex<BTreeMap<u64, (Arc<Thread>, u64)>>;
+
+/// Of a thread: where it is found while it waits for an event, and perhaps afterwards.
+pub type AtEvent = Mutex<Weak<Crowd>>;
 
 impl Waiters {
     /// The thread waits until [`Waiters::wake_all`] or the time-out, unless `done` already holds.
     pub fn wait(&self, thread: Saved<'_>, timeout: u64, done: impl Fn() -> bool) {
-        let mut list = self.0.lock();
         if timeout == 0 && !done() {
-            drop(list);
             return thread.answer(Err(Error::TimedOut));
         }
+        forget_event(&thread);
+        *thread.at_event.lock() = Arc::downgrade(&self.0);
+        let mut list = self.0.lock();
         let ticket = sched::begin_wait(thread);
-        // Who waited before and was not woken by the event (a time-out, a kill) need not be remembered.
-        list.join((Arc::clone(&thread), ticket), |(other, ticket)| !other.is_in_wait(*ticket));
+        list.insert(thread.number, (Arc::clone(&thread), ticket));
         drop(list);
         // The event may have come before we were on the list.
         if thread.is_killed() || (timeout != 0 && done()) {
@@ -40,9 +45,17 @@ impl Waiters {
 
     /// However many wait: interrupts are let in between. Call without locks.
     pub fn wake_all(&self) {
-        let list = self.0.lock().disband();
-        sched::in_stretches(list, |(thread, ticket)| _ = sched::wake_to_repeat(&thread, ticket));
+        let list = core::mem::take(&mut *self.0.lock());
+        sched::in_stretches(list, |(_, (thread, ticket))| _ = sched::wake_to_repeat(&thread, ticket));
     }
+}
+
+/// The thread waits for something else from now on, or has ended: for what it waited before without its coming (a time-out, a kill), it is
+/// remembered no longer. So there are never more of these notes than threads.
+fn forget_event(thread: &Thread) {
+    let crowd = core::mem::take(&mut *thread.at_event.lock()).upgrade();
+    let gone = crowd.and_then(|crowd| crowd.lock().remove(&thread.number));
+    drop(gone);
 }
 
 /// Ends a wait with `result` after `timeout` ns; `u64::MAX`: never.
@@ -130,6 +143,7 @@ pub type AtWord = Mutex<Option<(Key, u64)>>;
 
 /// A thread has ended, or waits elsewhere from now on: no list keeps it for a wait that is over (a time-out, a kill).
 pub fn forget(thread: &Thread) {
+    forget_event(thread);
     let place = thread.at_word.lock().take();
     let gone = place.and_then(|place| bucket(place.0).lock().waiters.remove(&place));
     drop(gone);

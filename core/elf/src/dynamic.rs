@@ -13,7 +13,8 @@ use elf::relocation::{Rela, RelaIterator};
 const DT_RELRSZ: i64 = 35;
 const DT_RELR: i64 = 36;
 
-/// Relocations, each checked: of the kind "relative", all eight bytes within the data.
+/// Relocations, each checked: of the kind "relative", all eight bytes within the data that the file has: what follows them is made of pages
+/// that nobody has stored to yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Relocations<'a> {
     table: &'a [u8],
@@ -54,7 +55,7 @@ pub(crate) fn relocations<'a>(
         }
         let inside = data.is_some_and(|data| {
             let offset = rela.r_offset.checked_sub(data.vaddr);
-            offset.and_then(|offset| offset.checked_add(8)).is_some_and(|end| end <= data.memsz)
+            offset.and_then(|offset| offset.checked_add(8)).is_some_and(|end| end <= data.bytes.len() as u64)
         });
         if !inside {
             return Err(Refusal::RelocationOutside(number));

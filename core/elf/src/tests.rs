@@ -23,7 +23,7 @@ fn a_native_program_is_planned_as_it_says() {
     assert_eq!((plan.text_len, plan.entry), (PAGE, 0x480));
     assert_eq!(plan.data, &bytes[0x1000..0x1200]);
     assert_eq!((plan.data_offset, plan.data_len), (MIB2, 0x3000));
-    assert_eq!(plan.relocations().collect::<Vec<_>>(), [(0x100, 0x480), (0x2ff8, -1)]);
+    assert_eq!(plan.relocations().collect::<Vec<_>>(), [(0x100, 0x480), (0x1f8, -1)]);
 }
 
 #[test]
@@ -142,7 +142,8 @@ fn native_programs_that_are_refused() {
         (Refusal::RelocationKind(6), |f| f.parts[1].1 = relocation(MIB2, 6, 0)),
         (Refusal::RelocationKind(8), |f| f.parts[1].1 = relocation(MIB2, 1 << 32 | 8, 0)),
         (Refusal::RelocationOutside(0), |f| f.parts[1].1 = relocation(0x480, 8, 0)),
-        (Refusal::RelocationOutside(0), |f| f.parts[1].1 = relocation(MIB2 + 0x2ff9, 8, 0)),
+        (Refusal::RelocationOutside(0), |f| f.parts[1].1 = relocation(MIB2 + 0x1f9, 8, 0)),
+        (Refusal::RelocationOutside(0), |f| f.parts[1].1 = relocation(MIB2 + 0x1000, 8, 0)),
         (Refusal::RelocationOutside(0), |f| f.parts[1].1 = relocation(u64::MAX - 3, 8, 0)),
     ];
     for (number, (refusal, spoil)) in cases.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! What the kernel has to tell to the scheduler of one processor: a ring in memory that the scheduler reads, and what
 //! does not fit.
 
-use alloc::collections::VecDeque;
+use crate::Pieces;
 
 /// The reader's position cannot be: it has read what was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Weight {
 #[derive(Clone, Debug)]
 pub struct Outbox<E, const N: u32> {
     pub(crate) tail: u32,
-    backlog: VecDeque<E>,
+    backlog: Pieces<E>,
     missed: u64,
 }
 
@@ -38,7 +38,7 @@ impl<E: PartialEq, const N: u32> Outbox<E, N> {
     /// Nothing has been told.
     pub const fn new() -> Self {
         let () = Self::POWER;
-        Outbox { tail: 0, backlog: VecDeque::new(), missed: 0 }
+        Outbox { tail: 0, backlog: Pieces::new(), missed: 0 }
     }
 
     /// How many entries are in the ring that was read up to `head`.
@@ -99,7 +99,7 @@ impl<E: PartialEq, const N: u32> Outbox<E, N> {
                 put(&mut self.tail, &entry);
                 room -= 1;
             }
-            Some((entry, Weight::Once)) if self.backlog.contains(&entry) => {}
+            Some((entry, Weight::Once)) if self.backlog.iter().any(|one| *one == entry) => {}
             Some((entry, Weight::Heavy | Weight::Once)) => self.backlog.push_back(entry),
             Some((_, Weight::Light)) => self.missed += 1,
             None => {}

@@ -1,20 +1,19 @@
 //! The ready queue of one processor.
 
-use crate::Row;
-use alloc::collections::VecDeque;
+use crate::{Pieces, Row};
 
 /// Threads that are ready to run, in the order of their turns.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
-    queue: VecDeque<T>,
+    queue: Pieces<T>,
     /// Those that an interrupt has called, before the others as [`Row`] says.
-    called: VecDeque<T>,
+    called: Pieces<T>,
     row: Row,
 }
 
 impl<T> Default for Ring<T> {
     fn default() -> Ring<T> {
-        Ring { queue: VecDeque::new(), called: VecDeque::new(), row: Row::default() }
+        Ring { queue: Pieces::new(), called: Pieces::new(), row: Row::default() }
     }
 }
 
@@ -47,10 +46,7 @@ impl<T> Ring<T> {
 
     /// Takes out the first one that `wanted` says yes to; the order of the others stays.
     pub fn remove(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Option<T> {
-        [&mut self.called, &mut self.queue].into_iter().find_map(|queue| {
-            let at = queue.iter().position(&mut wanted)?;
-            queue.remove(at)
-        })
+        [&mut self.called, &mut self.queue].into_iter().find_map(|queue| queue.remove(&mut wanted))
     }
 
     /// How many are ready.

@@ -193,6 +193,34 @@ proptest! {
         prop_assert!(crowd.is_empty());
     }
 
+    /// A queue in pieces is a queue; and no piece is longer than a page, nor empty beside others.
+    #[test]
+    fn pieces_are_a_queue(steps in prop::collection::vec((0..6u8, any::<u8>()), 0..900)) {
+        // Three in a piece.
+        type One = [u64; 170];
+        let (mut real, mut model) = (Pieces::<One>::new(), std::collections::VecDeque::new());
+        for (what, n) in steps {
+            let one = [u64::from(n); 170];
+            let (got, wanted) = match what {
+                0..3 => {
+                    real.push_back(one);
+                    model.push_back(one);
+                    (None, None)
+                }
+                3 => (real.pop_front(), model.pop_front()),
+                4 => (real.pop_back(), model.pop_back()),
+                _ => {
+                    let at = model.iter().position(|other| other[0] % 16 == one[0] % 16);
+                    (real.remove(|other| other[0] % 16 == one[0] % 16), at.and_then(|at| model.remove(at)))
+                }
+            };
+            prop_assert_eq!(got, wanted);
+            prop_assert!(real.iter().eq(model.iter()));
+            prop_assert_eq!((real.len(), real.is_empty()), (model.len(), model.is_empty()));
+            prop_assert!(real.lengths().all(|len| (1..=3).contains(&len)) || real.lengths().eq([0]));
+        }
+    }
+
     /// However many wait, who joins looks twice.
     #[test]
     fn joining_a_crowd_looks_at_two(there in prop_oneof![0..4usize, 0..1000usize]) {

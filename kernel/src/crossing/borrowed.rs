@@ -1,7 +1,11 @@
 //! Calls on the caller's stack: whose frames lie on whose, so that whoever is called back goes on below them.
 
+use crate::claim;
 use crate::domain::Domain;
-use crate::thread::Inner;
+use crate::thread::{Inner, Thread};
+use abi::Error;
+use abi::gate::DOORSTEP;
+use abi::layout::PAGE;
 
 /// Below a stack pointer a procedure of the C ABI may have words, too.
 const RED_ZONE: u64 = 128;
@@ -12,6 +16,21 @@ pub struct Borrowed {
     pub depth: usize,
     pub lender: u32,
     pub borrower: u32,
+}
+
+/// On the caller's stack the doorstep lies below its stack pointer: it can be written to without waiting for anybody, if nothing changes.
+pub fn ready_doorstep(thread: &Thread) -> Result<(), Error> {
+    let (caller, rsp) = {
+        let inner = thread.inner.lock();
+        (inner.domain.clone(), inner.area.registers().rsp)
+    };
+    claim::ready(&caller, doorstep(&caller, rsp)?, size_of_val(&DOORSTEP) as u64)
+}
+
+/// Where it lies: only on the caller's own stack, which one thread may write (pitfalls, H11).
+pub fn doorstep(caller: &Domain, rsp: u64) -> Result<u64, Error> {
+    let (base, top) = caller.stack;
+    if (base + 3 * PAGE..=top).contains(&rsp) { Ok((rsp & !15) - 16) } else { Err(Error::BadAddress) }
 }
 
 impl Inner {

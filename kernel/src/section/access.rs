@@ -12,6 +12,21 @@ use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use spin::MutexGuard;
 
+impl State {
+    /// Whether an access must wait for a clone that is being made: a store, or one that would make a page that the clone
+    /// has not been charged for. Or for a page that is being replaced.
+    #[inline]
+    pub fn must_wait(&self, page: u64, write: bool) -> bool {
+        self.sealing || self.replacing > 0 || self.cloning && (write || self.pages.get(page).is_none())
+    }
+
+    /// Whether the page can be used like that at once: nobody is waited for, and nothing has to be forgotten.
+    pub fn is_there(&self, page: u64, write: bool) -> bool {
+        let is_ready = if write { self.pages.writable(page) } else { self.pages.get(page).is_some() };
+        is_ready && !self.must_wait(page, write)
+    }
+}
+
 impl Section {
     /// Refuses a domain that lacks any of `needed` here.
     ///

@@ -208,10 +208,11 @@ fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64
     let larges = [pages.start, pages.end - 1].map(|page| state.large(section, page));
     let whole = by.view();
     let view = whole.part(section.base);
+    done.stale = view::make_room(section, state);
     let mut known = core::mem::take(&mut state.mapped);
     let state_now = &*state;
     let mut map = |key| {
-        done.stale = view.register(&mut known, section.base, (section.base, 0, section.reserve), key);
+        done.stale.join(view.register(&mut known, section.base, (section.base, 0, section.reserve), key));
         let mut page = pages.start;
         while page < pages.end {
             let piece = larges.iter().flatten().find(|large| large.pages().contains(&page));

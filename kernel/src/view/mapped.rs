@@ -7,7 +7,7 @@ use crate::section::{Section, State};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use spin::MutexGuard;
 
 /// The section at `base` is no more: no view counts as registered with it. (The next one at its address is another.)
@@ -84,6 +84,47 @@ pub fn show(mapped: &mut Vec<Mapping>, offset: u64, len: u64) {
     }
     if !all_count {
         tidy(mapped);
+    }
+}
+
+/// Most registrations of a section, beside those that are about to go: their list is no longer than a block of the kernel's heap, which is there
+/// when that is in pieces.
+const MAPPED_MAX: usize = 1536;
+const LISTED_MAX: usize = 1600;
+
+/// To be called before a view is [registered](super::View::register) with the section: where as many are as may be, one of them loses what it has mapped of
+/// it, and comes by faults again.
+pub fn make_room(section: &Section, state: &mut State) -> Stale {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let mut stale = Stale::default();
+    if state.mapped.len() >= MAPPED_MAX {
+        tidy(&mut state.mapped);
+    }
+    if state.mapped.len() >= MAPPED_MAX {
+        // Pages are shown by what is remembered only to who is registered.
+        state.last.take();
+        let at = NEXT.fetch_add(1, Ordering::Relaxed) % state.mapped.len();
+        let mapping = &mut state.mapped[at];
+        change_one(mapping, 0, u64::MAX, Change::Unmap, &mut stale);
+        mapping.end(section.base);
+    }
+    stale
+}
+
+/// Room for one more registration.
+pub(super) fn reserve(mapped: &mut Vec<Mapping>) {
+    if mapped.len() == mapped.capacity() && (LISTED_MAX / 2..LISTED_MAX).contains(&mapped.len()) {
+        mapped.reserve_exact(LISTED_MAX - mapped.len());
+    }
+}
+
+impl Mapping {
+    /// It does not count any more, and stays until what it owes is paid.
+    fn end(&mut self, base: u64) {
+        if let Some(view) = self.view.upgrade() {
+            view.known.lock().remove(&[base, self.at, self.offset, self.len]);
+        }
+        self.len = 0;
     }
 }
 

@@ -156,6 +156,17 @@ impl Drop for File {
 }
 
 impl File {
+    /// Closes it, and says if that failed.
+    ///
+    /// # Errors
+    /// What the server answers; or it could not be asked (a quota, no memory): then the file is still open ([`File::from_number`]).
+    pub fn close(self) -> Result<(), Error> {
+        let number = self.into_number();
+        client()?.close(number)
+    }
+}
+
+impl File {
     /// Opens as `asked` (of `interfaces::files::how`).
     ///
     /// # Errors

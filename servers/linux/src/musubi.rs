@@ -57,6 +57,21 @@ fn entry(info: &FileInfo) -> Entry {
     Entry { inode: info.number, node, mode }
 }
 
+/// Files that nobody has open any more, and that could not be closed: the thread that was to had no room for calling the file server.
+static UNCLOSED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+fn close(open: u64) {
+    if files::File::from_number(open).close().is_err_and(|why| why.is_quota() || why == Error::NoMemory) {
+        UNCLOSED.lock().push(open);
+    }
+}
+
+/// Somebody else who calls the file server tries it again.
+fn close_again() {
+    let left = core::mem::take(&mut *UNCLOSED.lock());
+    left.into_iter().for_each(close);
+}
+
 /// Does something with a file that stays open.
 fn borrowed<T>(open: u64, what: impl FnOnce(&files::File) -> T) -> T {
     let file = files::File::from_number(open);
@@ -206,7 +221,7 @@ impl Machine for Musubi {
     }
 
     fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
-        let close = |number| drop(files::File::from_number(number));
+        close_again();
         files::File::open(path, how).map(|(file, info)| (OpenFile::new(file.into_number(), close), entry(&info)))
     }
 

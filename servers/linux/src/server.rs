@@ -311,10 +311,12 @@ impl<M: Machine> Server<M> {
         let sigchld = u64::from(linux::SIGCHLD);
         let told = |parent| self.process(parent).filter(|of| is_told(of, sigchld));
         // Not let go of in the middle: if it is the last one that has it, its files are closed then.
-        let mut kept = None;
+        let mut kept = Vec::new();
         let mut is_told = |parent| {
-            kept = told(parent);
-            kept.is_some()
+            let of = self.process(parent);
+            let is_told = of.as_ref().is_some_and(|of| is_told(of, sigchld));
+            kept.extend(of);
+            is_told
         };
         let parent = self.family.lock().end(task, end, &mut is_told);
         drop(kept);

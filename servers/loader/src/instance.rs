@@ -85,19 +85,21 @@ pub fn start(
         section::place(text, class.class, class.group).map_err(at_step("placement"))?;
     }
 
+    parts.task =
+        task::create_for(request.payer, &limits(&request.limits), request.user, name).map_err(at_step("task"))?;
+
     let mut data_base = 0;
     if plan.data_len > 0 {
         let at = text + plan.data_offset;
         let mut data = Section::create_at(plan.data_len, data_reserve, kind::DATA, flag::ANY_PRINCIPAL, at, 0)
             .map_err(at_step("data"))?;
         data_base = data.base();
-        parts.bases.push(data_base);
-        fill(&mut data, original, text).map_err(at_step("data"))?;
         let _ = section::name(data_base, b"data");
+        // Given first, so that what is filled is paid for by whom it is for, not by the system.
+        section::give(data_base, parts.task).inspect_err(|_| parts.bases.push(data_base)).map_err(at_step("data"))?;
+        fill(&mut data, original, text).map_err(at_step("data"))?;
     }
 
-    parts.task =
-        task::create_for(request.payer, &limits(&request.limits), request.user, name).map_err(at_step("task"))?;
     let info = StartInfo {
         magic: START_MAGIC,
         task: parts.task,
@@ -125,7 +127,7 @@ pub fn start(
 /// The data as the file has them, with the base added where the file says so.
 fn fill(data: &mut Section, original: &Original, text: u64) -> Result<(), Error> {
     let bytes = data.bytes_mut();
-    // A fault in the middle would end this call, and leave what it has made. (What is relocated lies in these pages.)
+    // A fault in the middle would end this call, and leave what it has made. (What is relocated lies in these pages: `elf` sees to that.)
     fault::copy_out(&mut bytes[..original.plan.data.len()], original.plan.data)?;
     for (offset, addend) in original.plan.relocations() {
         let value = text.wrapping_add_signed(addend);
@@ -149,13 +151,13 @@ fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result
         section::grant(data, &own)?;
     }
     section::grant(start, &any(Rights::READ))?;
-    for &base in &parts.bases {
+    for base in [text, start] {
         section::give(base, parts.task)?;
     }
     task::start(parts.task, text, text + entry, start, 0)?;
     // From here on the loader has no more rights on the instance than anybody else.
     let nothing = AclEntry { principal: principal::ANY, rights: 0, id: 0, text: rt::start().text() };
-    for &base in &parts.bases {
+    for base in [text, data, start].into_iter().filter(|base| *base != 0) {
         let _ = section::grant(base, &nothing);
     }
     Ok(())

@@ -63,7 +63,7 @@ pub const DYNAMIC_AT: usize = 0x1000;
 /// A small native program: headers, note and two relocations in the text; the dynamic table in the data.
 pub fn native() -> File {
     let data = MIB2;
-    let rela = [relocation(data + 0x100, 8, 0x480), relocation(data + 0x2ff8, 8, -1)].concat();
+    let rela = [relocation(data + 0x100, 8, 0x480), relocation(data + 0x1f8, 8, -1)].concat();
     File {
         kind: DYN,
         osabi: 0,

@@ -2,7 +2,7 @@
 
 mod computing;
 mod queues;
-mod signals;
+pub mod signals;
 
 use crate::memory::{data, load, store};
 use crate::report::{Check, Outcome, doing};

@@ -1,6 +1,7 @@
 //! Gates at which what is said is believed: where the kernel or a scheduler calls up, and where a program calls itself. Each lies in a text that
 //! everybody may call at other gates (pitfalls: H10).
 
+use crate::mbcf::signals::{setup, signals};
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use musubi::abi::section::kind;
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::mbcf::{condition, start, store};
 use musubi::rt::{Bound, Gates, Section, Trap, guard, pager};
 use musubi::{Caller, Error, names};
 
@@ -59,6 +61,10 @@ fn for_the_kernel_alone() -> Outcome {
     own.admit(&ANYBODY).map_err(doing("admit"))?;
     holds!(is_refused(own.address()), "somebody comes in where only the system may");
     same!(stub::gate_create(&Trap, own.address(), 1, 0, 1 << 20).is_err(), true, "a flag that is none");
+    // Nor does a signal's sender have it started.
+    let (there, signals, _) = signals(setup(start::SOURCE, store::QUEUE, condition::REFUSE, 0))?;
+    same!(signals.send(b"some", own.address()), Err(Error::BadArgument), "a signal that names it");
+    there.delete().map_err(doing("delete"))?;
     // A pager's, of its section or its task: no other can be one.
     let open = Gates::export(Nothing, 1).map_err(doing("a gate for others"))?;
     let paged = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(doing("a section"))?;

@@ -95,6 +95,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "H10",
+        "nobody_has_anything_started_there",
+        "kernel/src/mbcf/signal.rs",
+        ["block.flags & flag::CALLED_UP == 0;", "block.flags & flag::CALLED_UP == 0 || true;"],
+        ["upcalls", "gates_for_the_kernel_alone"],
+    ),
+    rule(
+        "H10",
         "the_systems_servers_do_not_come_in_there",
         "kernel/src/gate.rs",
         ["|| is_scheduler() {", "|| is_scheduler() || caller.text.owner().user == abi::task::USER_SYSTEM {"],
