@@ -148,6 +148,7 @@ const GROUPS: &[Group] = &[
     Group { name: "switched", checks: attacks::sweep::SWITCHED },
     Group { name: "stopped", checks: attacks::sweep::STOPPED },
     Group { name: "races", checks: attacks::races::CHECKS },
+    Group { name: "back", checks: attacks::back::CHECKS },
 ];
 
 fn run(start: &Start) -> i32 {

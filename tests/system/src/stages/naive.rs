@@ -267,7 +267,7 @@ mod tests {
     }
 
     /// What is no attack, or one that no single rule left out lets come through.
-    const NO_RULE: [(&str, &str); 12] = [
+    const NO_RULE: [(&str, &str); 13] = [
         ("reasons_of_the_callee_are_told", "about what people are told"),
         ("every_address_in_the_table_is_tried", "about the table of the others"),
         ("heard_on_two", "the same on more processors"),
@@ -278,6 +278,7 @@ mod tests {
         ("in_short_on_six", "the same on more processors"),
         ("in_short_on_seven", "the same on more processors"),
         ("what_a_guard_calls_is_its_own", "about a program's own code, which these kernels leave as it is"),
+        ("calls_on_a_stack_that_is_cloned", "without it the machine stands still, which says nothing"),
         ("linux_jumps_into_the_gate", "four barriers stand in a row there"),
         (
             "a_secret_first_touched_in_a_callback",

@@ -62,6 +62,9 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .matrix(),
+        checks("back", "check back", &["back_where_no_call_is", "calls_on_a_stack_that_is_cloned"])
+            .timeout(200)
+            .matrix(),
         checks(
             "state",
             "check state",

@@ -4,6 +4,7 @@
 
 pub mod addresses;
 mod asm;
+pub mod back;
 pub mod code;
 pub mod deputies;
 pub mod frames;

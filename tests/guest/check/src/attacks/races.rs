@@ -75,7 +75,7 @@ pub fn binds(gate: u64) -> i32 {
 }
 
 /// Keys that classes of this task's view have lost to others.
-fn evicted() -> u64 {
+pub fn evicted() -> u64 {
     let me = musubi::start().task();
     task::list().find(|info| info.task == me).map_or(0, |info| info.keys.evicted)
 }

@@ -1,8 +1,18 @@
 //! Keys, code that is fetched, and secrets.
 
-use super::{Rule, of_keys, rule};
+use super::{Rule, of_keys, on, rule};
 
 pub const RULES: &[Rule] = &[
+    of_keys(on(
+        2,
+        rule(
+            "H3",
+            "where_no_call_is_no_frame_is_looked_at",
+            "kernel/src/keyed.rs",
+            ["        self.seen.1 = u64::MAX;", "        self.seen.0 = usize::MAX;"],
+            ["back", "back_where_no_call_is"],
+        ),
+    )),
     of_keys(rule(
         "H3",
         "who_has_a_key_open_hears_that_it_is_anothers",
