@@ -3,11 +3,12 @@
 //!
 //! How much is in use says little of a heap in pieces: what is free may lie in holes, none of which has room for what is wanted, and programs choose
 //! the sizes. So some of it is put by in blocks. When nothing else has room they are opened, one after the other, and when many of them are who can be refused
-//! is refused, until most are there again; so it is while a greater piece is open, which there is for the few lists that are longer than a block.
+//! is refused, until most are there again. What has no room even then, or is longer than a block, lies in frames in a row, of those that are kept for what is
+//! needed. One great piece is put by for when there is no such row; while it is open those are refused, too.
 
 use crate::cpu::PROCESSORS_MAX;
-use crate::frames;
-use crate::image::direct;
+use crate::frames::{self, Run, Use};
+use crate::image::{direct, physical_of};
 use crate::percpu;
 use crate::shown::MACHINE;
 use core::alloc::{GlobalAlloc, Layout};
@@ -235,19 +236,52 @@ fn rounded(size: Size) -> Layout {
 /// # Safety
 /// Its size is not zero.
 unsafe fn allocate(shared: &mut Shared, layout: Layout) -> Option<NonNull<u8>> {
+    // What is longer than a block has no room in one.
+    let has_room = layout.size() <= BLOCK - PAGE;
     loop {
         // SAFETY: the caller's promise.
         let object = unsafe { shared.allocate(layout) };
-        // What is longer than a block has no room in one.
-        let mut opens = || {
-            let has_room = layout.size() <= BLOCK - 4096;
-            has_room && PUT_BY.iter().enumerate().any(|(at, one)| one.open(at, shared)) || open_great(shared)
-        };
-        if object.is_some() || !opens() {
+        if object.is_some() {
+            return object;
+        }
+        if has_room && PUT_BY.iter().enumerate().any(|(at, one)| one.open(at, shared)) {
+            continue;
+        }
+        let object = in_a_row(layout);
+        if object.is_some() || !open_great(shared) {
             return object;
         }
     }
 }
+
+/// Frames in a row with room for an object that the heap has none for.
+#[cold]
+fn in_a_row(layout: Layout) -> Option<NonNull<u8>> {
+    if layout.align() > PAGE {
+        return None;
+    }
+    let run = Run::take(layout.size().div_ceil(PAGE) as u64, 1, Use::Needed).ok()?;
+    NonNull::new(direct(run.into_address()))
+}
+
+/// Gives an object back to where it is from.
+///
+/// # Safety
+/// It is from [`allocate`], with this layout, and nobody's any more.
+unsafe fn deallocate(shared: &mut Shared, ptr: *mut u8, layout: Layout) {
+    let [begin, end] = [0, 1].map(|at| WHERE[at].load(Ordering::Relaxed));
+    if (begin..end).contains(&(ptr as usize)) {
+        // SAFETY: the caller's promise.
+        unsafe { shared.deallocate(ptr, layout) };
+    } else {
+        drop(Run::of_address(physical_of(ptr), layout.size().div_ceil(PAGE) as u64));
+    }
+}
+
+/// Where the heap begins and ends.
+static WHERE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+const PAGE: usize = 4096;
 
 impl All {
     /// The shelf has none of this size: so many at once come from the shared heap.
@@ -280,7 +314,7 @@ impl All {
         for _ in 0..size.batch() {
             let Some(kept) = shelf.take(size) else { break };
             // SAFETY: what is on a shelf is from the shared heap, with this layout, and nobody's.
-            unsafe { shared.deallocate(kept as *mut u8, rounded(size)) };
+            unsafe { deallocate(&mut shared, kept as *mut u8, rounded(size)) };
             bring_back(size.bytes());
         }
         shelf.put(size, object as usize);
@@ -311,7 +345,7 @@ unsafe impl GlobalAlloc for All {
             let shared = &mut self.0.lock();
             bring_back(layout.size());
             // SAFETY: the caller's promise.
-            return unsafe { shared.deallocate(ptr, layout) };
+            return unsafe { deallocate(shared, ptr, layout) };
         };
         // SAFETY: the reference ends here.
         if !unsafe { shelf() }.put(size, ptr as usize) {
@@ -335,6 +369,8 @@ pub(crate) fn set_up() {
     let shared = &mut HEAP.0.lock();
     // SAFETY: the run is ours alone.
     unsafe { shared.claim(direct(base), len as usize) };
+    WHERE[0].store(direct(base) as usize, Ordering::Relaxed);
+    WHERE[1].store(direct(base) as usize + len as usize, Ordering::Relaxed);
     let wanted = PARTS.map(|part| (len as usize / part as usize / BLOCK).clamp(1, BLOCKS_MAX));
     GREAT[0].store((len as usize / GREAT_PART).min(GREAT_MAX), Ordering::Relaxed);
     let put_by = wanted.iter().sum::<usize>() * BLOCK + great().size();

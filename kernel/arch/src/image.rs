@@ -51,6 +51,11 @@ pub(crate) fn direct(physical: u64) -> *mut u8 {
     (DIRECT + physical) as *mut u8
 }
 
+/// And back.
+pub(crate) fn physical_of(direct: *const u8) -> u64 {
+    direct as u64 - DIRECT
+}
+
 /// The kernel's root, with an empty lower half.
 pub fn root() -> u64 {
     *ROOT.get().expect("kernel tables are built first")

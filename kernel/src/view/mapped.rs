@@ -89,8 +89,8 @@ pub fn show(mapped: &mut Vec<Mapping>, offset: u64, len: u64) {
 
 /// Most registrations of a section, beside those that are about to go: their list is no longer than a block of the kernel's heap, which is there
 /// when that is in pieces.
-const MAPPED_MAX: usize = 1536;
-const LISTED_MAX: usize = 1600;
+const MAPPED_MAX: usize = 1472;
+const LISTED_MAX: usize = 1536;
 
 /// To be called before a view is [registered](super::View::register) with the section: where as many are as may be, one of them loses what it has mapped of
 /// it, and comes by faults again.

@@ -47,6 +47,18 @@ impl Run {
         }
     }
 
+    /// Its frames are the caller's from now on, who [gives them back](Run::of_address): the physical address of the first one.
+    pub(crate) fn into_address(self) -> u64 {
+        let first = self.next * PAGE;
+        core::mem::forget(self);
+        first
+    }
+
+    /// So many frames in a row that are the caller's.
+    pub(crate) fn of_address(first: u64, count: u64) -> Run {
+        Run { next: first / PAGE, left: count }
+    }
+
     /// How many are left.
     pub fn left(&self) -> u64 {
         self.left

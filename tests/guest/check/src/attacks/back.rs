@@ -5,11 +5,13 @@ use crate::memory::load;
 use crate::peer::{self, Peer};
 use crate::report::{Check, Outcome, doing};
 use crate::sched::leak;
+use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::Rights;
 use musubi::abi::calls::stub;
 use musubi::abi::frame::Frame;
 use musubi::abi::gate::DONE;
@@ -107,7 +109,10 @@ fn on_a_stack_that_is_cloned() -> Outcome {
     let (own, made, wrong) = (leak(AtomicU64::new(0)), leak(AtomicU64::new(0)), leak(AtomicU64::new(0)));
     let calls = move || {
         let here = 0u64;
-        own.store(core::ptr::from_ref(&here) as u64, Ordering::SeqCst);
+        let at = core::ptr::from_ref(&here) as u64;
+        let open = section::info(at).and_then(|stack| section::grant(stack.base, &everybody(Rights::READ)));
+        wrong.fetch_add(u64::from(open.is_err()), Ordering::SeqCst);
+        own.store(at, Ordering::SeqCst);
         let Ok(bound) = Bound::bind_on_own_stack(gate, 0) else { return };
         for _ in 0..CALLS {
             let got = bound.call(0, peer::six(peer::op::ADD, &[0]));
@@ -120,7 +125,7 @@ fn on_a_stack_that_is_cloned() -> Outcome {
     };
     let caller = thread::spawn(calls, 0).map_err(doing("a thread"))?;
     let until = time::now_ns() + 60_000_000_000;
-    let mut clones = 0;
+    let (mut clones, mut refused) = (0, None);
     while made.load(Ordering::SeqCst) < CALLS && time::now_ns() < until {
         let at = own.load(Ordering::SeqCst);
         if at == 0 {
@@ -128,16 +133,19 @@ fn on_a_stack_that_is_cloned() -> Outcome {
             continue;
         }
         let stack = section::info(at).map_err(doing("the stack"))?.base;
-        if let Ok(clone) = section::clone_at(stack, flag::ANY_PRINCIPAL, 0, 0) {
-            // What the processors remember of the page is to be forgotten with the next store.
-            let _ = (load(at), load(at - at % PAGE));
-            section::delete(clone).map_err(doing("delete"))?;
-            clones += 1;
+        match section::clone_at(stack, flag::ANY_PRINCIPAL, 0, 0) {
+            Ok(clone) => {
+                // What the processors remember of the page is to be forgotten with the next store.
+                let _ = (load(at), load(at - at % PAGE));
+                section::delete(clone).map_err(doing("delete"))?;
+                clones += 1;
+            }
+            Err(why) => refused = Some(why),
         }
         time::sleep_ns(20_000);
     }
     caller.join().map_err(doing("join"))?;
     same!((made.load(Ordering::SeqCst), wrong.load(Ordering::SeqCst)), (CALLS, 0), "calls, and such that failed");
-    holds!(clones >= 10 || task::processors().count() == 1, "only {clones} clones");
+    holds!(clones >= 10 || task::processors().count() == 1, "only {clones} clones: {refused:?}");
     peer.child.kill().map_err(doing("kill"))
 }

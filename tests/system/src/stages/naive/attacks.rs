@@ -172,7 +172,10 @@ pub const RULES: &[Rule] = &[
             "quotas",
             "some_of_the_heap_is_put_by",
             "kernel/arch/src/heap.rs",
-            ["if object.is_some() || !opens()", "if true || !opens()"],
+            [
+                "        if object.is_some() {\n            return object;\n        }\n        if has_room",
+                "        if true {\n            return object;\n        }\n        if has_room",
+            ],
             ["", "holes"],
         ),
     ),
