@@ -20,7 +20,15 @@ pub enum Failure {
     Skipped(String),
 }
 
+/// What is said where the kernel has come to its end, or a thread was in two places: once is once too often, whatever was tried.
+const ONCE: [&str; 3] = ["Panicked", "that was seen on two processors at once", "that has met another one of itself"];
+
 impl Failure {
+    /// Whether it is no matter of how busy the host is.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Told(why) if ONCE.iter().any(|what| why.contains(what)))
+    }
+
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::Told(_))
     }
