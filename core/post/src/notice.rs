@@ -74,7 +74,7 @@ impl Pool {
             if this.notice.load(Ordering::Relaxed) == QUEUED {
                 return Ok(None);
             }
-            let handed = self.take_receiver(&queues, None, None);
+            let handed = self.take_receiver(&queues, None);
             match handed {
                 // Nobody else counts while it is in nobody's queue.
                 Some(taken) => {

@@ -30,9 +30,6 @@ pub(crate) enum Left {
     Nobody,
 }
 
-/// Receivers of a queue that are looked at for one that can go on where the sender is: the time under the lock is bounded.
-const LOOKED_AT: usize = 8;
-
 impl Post {
     #[inline]
     pub fn epoch(&self) -> u64 {
@@ -138,9 +135,8 @@ impl Pool {
     }
 
     /// A receiver goes to the end of the queue of receivers, at one of its places.
-    pub(crate) fn link(&self, queues: &Queues, (number, processor): (u32, usize), receiver: &Receiver, place: usize) {
+    pub(crate) fn link(&self, queues: &Queues, number: u32, receiver: &Receiver, place: usize) {
         let (id, tail) = (number * EACH + place as u32, get(&queues.tail));
-        set(&receiver.processor, processor as u32);
         set(&receiver.places[place].before, tail);
         match tail {
             0 => set(&queues.head, id),
@@ -207,32 +203,19 @@ impl Pool {
         })
     }
 
-    /// A receiver whose wait nobody else has ended ([`Pool::claimed`]): of the first few the one that has begun to wait on the sender's own
-    /// processor, where it can go on at once (K1-30), else the first.
-    pub(crate) fn take_receiver(
-        &self,
-        queues: &Queues,
-        processor: Option<usize>,
-        asker: Option<(&Receiver, u32)>,
-    ) -> Option<Taken<'_>> {
+    /// The first receiver whose wait nobody else has ended: [`Pool::claimed`].
+    pub(crate) fn take_receiver(&self, queues: &Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
         loop {
-            let id = self.best(queues, processor)?;
+            let id = get(&queues.head);
+            if id == 0 {
+                return None;
+            }
             self.unlink(queues, self.place(id));
             let taken = self.claimed(id / EACH, asker);
             if taken.is_some() {
                 return taken;
             }
         }
-    }
-
-    #[inline]
-    fn best(&self, queues: &Queues, processor: Option<usize>) -> Option<u32> {
-        let chain = |id: u32| (id != 0).then_some(id);
-        let first = chain(get(&queues.head))?;
-        let Some(processor) = processor else { return Some(first) };
-        let is_here = |id: &u32| get(&self.receiver(id / EACH).processor) == processor as u32;
-        let few = core::iter::successors(Some(first), |id| chain(get(&self.place(*id).after))).take(LOOKED_AT);
-        Some(few.into_iter().find(is_here).unwrap_or(first))
     }
 
     /// Gives a message to a receiver whose wait is claimed. `waits`: the caller waits.

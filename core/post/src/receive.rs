@@ -207,7 +207,7 @@ impl Pool {
             return Registered::Taken;
         }
         if !queues.has_message() {
-            self.link(queues, (by.receiver(), by.processor()), me, place);
+            self.link(queues, by.receiver(), me, place);
             return Registered::Waits;
         }
         if !me.claim(ticket) {

@@ -80,8 +80,6 @@ pub(crate) struct Receiver {
     /// How many of the places this wait uses, or is about to.
     pub count: AtomicU32,
     pub places: [Place; SEVERAL_MAX],
-    /// Where it was last entered into a queue with others: a hint, it may be anywhere by now.
-    pub processor: owned::AtomicU32,
     /// What it was given: a message, or an error's word.
     error: owned::AtomicU64,
     pub letter: Letter,

@@ -96,7 +96,7 @@ impl Pool {
         hands: &impl Hands,
     ) -> Result<Option<Taken<'_>>, Error> {
         to.check(queues.epoch(), Rights::CALL)?;
-        let handed = self.take_receiver(&queues, Some(by.processor()), asker);
+        let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {
             let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
             self.queue(&queues, (to.post, by), &Envelope { from: by.sender(), back, question }, hands)?;

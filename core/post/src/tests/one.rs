@@ -116,25 +116,6 @@ fn receivers_are_served_in_the_order_in_which_they_came() {
     });
 }
 
-/// But one that has begun to wait on the sender's own processor comes before those of others (K1-30), among the first few.
-#[test]
-fn receivers_of_the_senders_processor_are_served_first() {
-    alone(|| {
-        let pool = Pool::new(CONFIG);
-        let paid = account(&pool, 3);
-        // On processors 1, 2, 3, 2; the sender on 2, 4.
-        let waiting: Vec<Who> = [101, 102, 103, 107].map(|thread| Who::new(&pool, thread, paid)).into();
-        let senders = [112, 114].map(|thread| Who::new(&pool, thread, paid));
-        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
-        waiting
-            .iter()
-            .for_each(|who| assert!(matches!(pool.receive(&[post], &who.by(), true), Ok(Received::Waits(_)))));
-        let served = |sender: usize| pool.send(&post, &senders[sender].by(), &body(1), 0).unwrap().unwrap().thread;
-        assert_eq!([served(0), served(1), served(0), served(0)], [102, 101, 107, 103]);
-        assert_eq!(pool.send(&post, &senders[0].by(), &body(1), 0), Ok(None), "nobody is left");
-    });
-}
-
 #[test]
 fn a_share_is_a_limit_and_the_rest_may_be_tried_again() {
     alone(|| {
