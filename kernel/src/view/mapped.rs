@@ -94,12 +94,17 @@ const LISTED_MAX: usize = 1536;
 
 /// To be called before a view is [registered](super::View::register) with the section: where as many are as may be, one of them loses what it has mapped of
 /// it, and comes by faults again.
+#[inline]
 pub fn make_room(section: &Section, state: &mut State) -> Stale {
+    if state.mapped.len() < MAPPED_MAX { Stale::default() } else { make_room_by_force(section, state) }
+}
+
+#[cold]
+#[inline(never)]
+fn make_room_by_force(section: &Section, state: &mut State) -> Stale {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let mut stale = Stale::default();
-    if state.mapped.len() >= MAPPED_MAX {
-        tidy(&mut state.mapped);
-    }
+    tidy(&mut state.mapped);
     if state.mapped.len() >= MAPPED_MAX {
         // Pages are shown by what is remembered only to who is registered.
         state.last.take();
@@ -112,6 +117,7 @@ pub fn make_room(section: &Section, state: &mut State) -> Stale {
 }
 
 /// Room for one more registration.
+#[inline]
 pub(super) fn reserve(mapped: &mut Vec<Mapping>) {
     if mapped.len() == mapped.capacity() && (LISTED_MAX / 2..LISTED_MAX).contains(&mapped.len()) {
         mapped.reserve_exact(LISTED_MAX - mapped.len());
