@@ -95,8 +95,7 @@ pub struct Mapping {
 impl Mapping {
     /// Whether the view still lives and still counts this registration.
     fn counts(&self) -> bool {
-        self.len > 0
-            && self.view.strong_count() > 0
+        self.view.strong_count() > 0
             && self.view.upgrade().is_some_and(|view| view.epoch.load(Ordering::SeqCst) == self.epoch)
     }
 

@@ -25,7 +25,7 @@ pub struct Native<'a> {
 }
 
 impl Native<'_> {
-    /// What must be relocated: at this offset in the data (all eight bytes are within `data_len`) goes the sum of the
+    /// What must be relocated: at this offset in the data (all eight bytes are within `data`) goes the sum of the
     /// text's address and the addend.
     pub fn relocations(&self) -> impl Iterator<Item = (u64, i64)> {
         self.relocations.iter().map(|(target, addend)| (target - self.data_offset, addend))

@@ -248,7 +248,7 @@ fn check_plan(file: &[u8]) {
             assert!(plan.data_offset % GRANULE == 0 && plan.data_offset <= RESERVE_MAX);
             assert!(plan.data_offset == 0 && plan.data_len == 0 || plan.data_offset >= plan.text_len + PAGE);
             for (offset, _) in plan.relocations() {
-                assert!(offset.checked_add(8).is_some_and(|end| end <= plan.data_len));
+                assert!(offset.checked_add(8).is_some_and(|end| end <= plan.data.len() as u64));
             }
         }
         Ok(Program::Linux(plan)) => {

@@ -92,8 +92,8 @@ pub fn show(mapped: &mut Vec<Mapping>, offset: u64, len: u64) {
 const MAPPED_MAX: usize = 1472;
 const LISTED_MAX: usize = 1536;
 
-/// To be called before a view is [registered](super::View::register) with the section: where as many are as may be, one of them loses what it has mapped of
-/// it, and comes by faults again.
+/// To be called before a view is [registered](super::View::register) with the section: where as many are as may be, some of them lose what they have mapped of
+/// it, and come by faults again.
 #[inline]
 pub fn make_room(section: &Section, state: &mut State) -> Stale {
     if state.mapped.len() < MAPPED_MAX { Stale::default() } else { make_room_by_force(section, state) }
@@ -108,10 +108,12 @@ fn make_room_by_force(section: &Section, state: &mut State) -> Stale {
     if state.mapped.len() >= MAPPED_MAX {
         // Pages are shown by what is remembered only to who is registered.
         state.last.take();
-        let at = NEXT.fetch_add(1, Ordering::Relaxed) % state.mapped.len();
-        let mapping = &mut state.mapped[at];
-        change_one(mapping, 0, u64::MAX, Change::Unmap, &mut stale);
-        mapping.end(section.base);
+        for _ in 0..AT_ONCE {
+            let at = NEXT.fetch_add(1, Ordering::Relaxed) % state.mapped.len();
+            let mapping = &mut state.mapped[at];
+            change_one(mapping, 0, u64::MAX, Change::Unmap, &mut stale);
+            mapping.end(section.base);
+        }
     }
     stale
 }
@@ -130,7 +132,7 @@ impl Mapping {
         if let Some(view) = self.view.upgrade() {
             view.known.lock().remove(&[base, self.at, self.offset, self.len]);
         }
-        self.len = 0;
+        self.epoch = u64::MAX;
     }
 }
 
@@ -147,7 +149,7 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
     stale
 }
 
-/// The same in one. Whether its registration counts.
+/// The same in one. Whether its registration counts, or owes something.
 fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mut Stale) -> bool {
     let Some(view) = mapping.view.upgrade() else { return false };
     let mut wait = || {
@@ -156,9 +158,9 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
         }
     };
     if view.epoch.load(Ordering::SeqCst) != mapping.epoch {
-        // Emptied, if not forgotten: `register`.
+        // Emptied, if not forgotten: `register`. It stays so long, for whoever comes next.
         wait();
-        return false;
+        return view.owed.taken(false);
     }
     let (from, to) = (offset.max(mapping.offset), end.min(mapping.offset + mapping.len));
     if from < to {

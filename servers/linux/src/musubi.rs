@@ -60,16 +60,26 @@ fn entry(info: &FileInfo) -> Entry {
 /// Files that nobody has open any more, and that could not be closed: the thread that was to had no room for calling the file server.
 static UNCLOSED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-fn close(open: u64) {
-    if files::File::from_number(open).close().is_err_and(|why| why.is_quota() || why == Error::NoMemory) {
+/// So many of them are tried again at once.
+const TRIED: usize = 8;
+
+/// Whether it was closed, or never will be.
+fn close(open: u64) -> bool {
+    let is_open = files::File::from_number(open).close().is_err_and(|why| why.is_quota() || why == Error::NoMemory);
+    if is_open {
         UNCLOSED.lock().push(open);
     }
+    !is_open
 }
 
 /// Somebody else who calls the file server tries it again.
 fn close_again() {
-    let left = core::mem::take(&mut *UNCLOSED.lock());
-    left.into_iter().for_each(close);
+    for _ in 0..TRIED {
+        let Some(open) = UNCLOSED.lock().pop() else { return };
+        if !close(open) {
+            return;
+        }
+    }
 }
 
 /// Does something with a file that stays open.
@@ -222,7 +232,8 @@ impl Machine for Musubi {
 
     fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
         close_again();
-        files::File::open(path, how).map(|(file, info)| (OpenFile::new(file.into_number(), close), entry(&info)))
+        files::File::open(path, how)
+            .map(|(file, info)| (OpenFile::new(file.into_number(), |open| _ = close(open)), entry(&info)))
     }
 
     fn file_status(&self, open: u64) -> Result<Entry, Error> {

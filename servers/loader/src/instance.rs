@@ -127,13 +127,13 @@ pub fn start(
 /// The data as the file has them, with the base added where the file says so.
 fn fill(data: &mut Section, original: &Original, text: u64) -> Result<(), Error> {
     let bytes = data.bytes_mut();
-    // A fault in the middle would end this call, and leave what it has made. (What is relocated lies in these pages: `elf` sees to that.)
+    // A fault in the middle would end this call, and leave what it has made: whoever may kill the task can have the data gone at any moment.
     fault::copy_out(&mut bytes[..original.plan.data.len()], original.plan.data)?;
     for (offset, addend) in original.plan.relocations() {
         let value = text.wrapping_add_signed(addend);
         // Checked when the file was read; a damaged plan must not end the loader all the same.
         if let Some(target) = bytes.get_mut(offset as usize..).and_then(|b| b.first_chunk_mut::<8>()) {
-            *target = value.to_le_bytes();
+            fault::copy_out(target, &value.to_le_bytes())?;
         }
     }
     Ok(())

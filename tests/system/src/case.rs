@@ -14,6 +14,7 @@ pub struct Case {
     placed: bool,
     by_name: bool,
     by_stage: bool,
+    no_end_is_final: bool,
     times: u32,
     does: Does,
     options: Options,
@@ -109,6 +110,7 @@ impl Case {
             placed: false,
             by_name: false,
             by_stage: false,
+            no_end_is_final: false,
             times: 1,
             does,
             options: Options::default(),
@@ -148,6 +150,12 @@ impl Case {
     /// Runs only if it or its stage is asked for.
     pub fn by_stage(mut self) -> Self {
         self.by_stage = true;
+        self
+    }
+
+    /// Its attack would have the machine stand still: that it does not end says so, once.
+    pub fn no_end_is_final(mut self) -> Self {
+        self.no_end_is_final = true;
         self
     }
 
@@ -321,8 +329,11 @@ impl Case {
     }
 
     /// Whether its checks try what must never succeed, or lose what must never be lost: there once is once too often.
-    pub fn is_final(&self) -> bool {
-        ["s30_epc", "s60_attacks", "s65_gate"].contains(&self.stage)
+    pub fn is_final(&self, failure: &Failure) -> bool {
+        let is_told = matches!(failure, Failure::Told(_));
+        is_told && ["s30_epc", "s60_attacks", "s65_gate"].contains(&self.stage)
+            || failure.is_final()
+            || self.no_end_is_final && failure.is_failed()
     }
 
     /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.

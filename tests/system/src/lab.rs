@@ -21,7 +21,8 @@ pub enum Failure {
 }
 
 /// What is said where the kernel has come to its end, or a thread was in two places: once is once too often, whatever was tried.
-const ONCE: [&str; 3] = ["Panicked", "that was seen on two processors at once", "that has met another one of itself"];
+const ONCE: [&str; 4] =
+    ["Panicked", "it was reset", "that was seen on two processors at once", "that has met another one of itself"];
 
 impl Failure {
     /// Whether it is no matter of how busy the host is.

@@ -76,8 +76,7 @@ fn main() -> Result<ExitCode> {
 /// An attack that has come through once has come through, what a call has lost is lost, and so with a kernel that has come to its end: it may have been a
 /// matter of chance.
 fn has_come_through(case: &Case, found: &[Found]) -> bool {
-    let is_final = |failure: &Failure| case.is_final() && matches!(failure, Failure::Told(_)) || failure.is_final();
-    found.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(is_final))
+    found.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(|failure| case.is_final(failure)))
 }
 
 /// The names of what has failed.
