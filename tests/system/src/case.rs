@@ -14,7 +14,7 @@ pub struct Case {
     placed: bool,
     by_name: bool,
     by_stage: bool,
-    no_end_is_final: bool,
+    pub no_end_is_final: bool,
     times: u32,
     does: Does,
     options: Options,
@@ -326,14 +326,6 @@ impl Case {
     /// Whether it could fail because the host was busy: not where the machine's clock counts instructions.
     pub fn depends_on_the_host(&self) -> bool {
         !self.options.icount
-    }
-
-    /// Whether its checks try what must never succeed, or lose what must never be lost: there once is once too often.
-    pub fn is_final(&self, failure: &Failure) -> bool {
-        let is_told = matches!(failure, Failure::Told(_));
-        is_told && ["s30_epc", "s60_attacks", "s65_gate"].contains(&self.stage)
-            || failure.is_final()
-            || self.no_end_is_final && failure.is_failed()
     }
 
     /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.

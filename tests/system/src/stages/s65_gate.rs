@@ -64,6 +64,7 @@ pub fn cases() -> Vec<Case> {
         .matrix(),
         checks("back", "check back", &["back_where_no_call_is", "calls_on_a_stack_that_is_cloned"])
             .timeout(200)
+            .no_end_is_final()
             .matrix(),
         checks(
             "state",
