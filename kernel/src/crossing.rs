@@ -12,7 +12,7 @@ use crate::processor::here;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
-use abi::gate::{DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
+use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
 use abi::{AclEntry, Error};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,6 +22,8 @@ use quota::Resource;
 
 /// Records that belong to no binding: of the first frame, of plain calls, of personalities. No domain has this number.
 const LOOSE: u32 = 0;
+/// Most records of a thread that lead to one domain: as many as two texts can have.
+const LEADS_MAX: usize = 2 * BINDINGS_MAX as usize;
 /// Of the first frame.
 const FIRST: u64 = 0;
 /// Loose records of one thread: more than it can be deep in calls, so that one is always free.
@@ -230,6 +232,10 @@ impl Inner {
     }
 
     fn write(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
+        // What becomes of a domain is written into all records that lead to it.
+        if self.leads.get(&record.domain).is_some_and(|leads| leads.len() >= LEADS_MAX && !leads.contains(&address)) {
+            return Err(Error::TooBig);
+        }
         let full = self.complete(address, record);
         self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(no_room)?;
         let leads = self.leads.entry(record.domain).or_default();

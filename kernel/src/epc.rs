@@ -418,6 +418,9 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         if !inner.domain.text.is_dead() {
             break (frame, more);
         }
+        if let Some(served) = more.as_ref().and_then(More::served) {
+            served.is_passed(thread);
+        }
         passed.extend(more);
         result = Err(Error::Dead);
     };

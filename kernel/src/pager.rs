@@ -95,6 +95,11 @@ impl Served {
         }
     }
 
+    /// It was passed over on the way down: nobody waits for it any more.
+    pub fn is_passed(&self, thread: &Thread) {
+        thread.served.end(self.outer);
+    }
+
     /// What its thread has left.
     pub fn registers(&self) -> &Registers {
         self.area.registers()
@@ -373,7 +378,7 @@ fn make_valid(missed: &Missed) -> Result<(), Denial> {
 /// between looking and waiting.)
 fn wait(thread: &Arc<Thread>, section: &Section, key: Key) {
     let ticket = sched::begin_wait(Saved::by_fault(thread));
-    let joined = section.state.lock().paged.transit.wait(key, (thread.clone(), ticket), |(other, ticket)| !other.is_in_wait(*ticket));
+    let joined = section.state.lock().paged.transit.wait(key, (thread.clone(), ticket), |(other, ticket)| other.has_left(*ticket));
     if joined.is_err() || thread.is_killed() {
         sched::wake_with(thread, ticket, |_| {});
     }

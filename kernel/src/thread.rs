@@ -438,6 +438,12 @@ impl Thread {
         wait.life.phase() == Phase::Waiting && wait.ticket == ticket
     }
 
+    /// Whether it does not any more, for certain. Who holds a section's lock may ask: nobody is waited for, who may want that lock.
+    pub fn has_left(&self, ticket: u64) -> bool {
+        let wait = self.wait.try_lock();
+        wait.is_some_and(|wait| wait.life.phase() != Phase::Waiting || wait.ticket != ticket)
+    }
+
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::SeqCst)
     }

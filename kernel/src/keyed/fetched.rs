@@ -14,6 +14,8 @@ use core::sync::atomic::Ordering;
 pub(super) struct Fetched {
     members: Crowd<Weak<Domain>>,
     texts: Vec<Text>,
+    /// Which of them is looked at next, whether it is still there.
+    next: usize,
     /// Counts what is added to either.
     admitted: u64,
 }
@@ -33,12 +35,15 @@ pub(super) enum May {
     LookAt,
 }
 
+/// So often it is tried while others add to what is asked about: not for ever, for each time takes long.
+const TRIES: usize = 8;
+
 /// So many steps are made with locks in hand.
 const AT_ONCE: usize = 64;
 
 impl Fetched {
     pub const fn new() -> Fetched {
-        Fetched { members: Crowd::new(), texts: Vec::new(), admitted: 0 }
+        Fetched { members: Crowd::new(), texts: Vec::new(), next: 0, admitted: 0 }
     }
 
     /// Whether all may execute the text, and it cannot write the register. Its lock is held.
@@ -65,8 +70,24 @@ impl Fetched {
         match self.texts.iter_mut().find(|one| one.is(section)) {
             Some(known) => known.changes = changes,
             None => {
+                self.forget_some();
                 self.texts.push(Text { text: Arc::downgrade(section), changes });
                 self.admitted += 1;
+            }
+        }
+    }
+}
+
+impl Fetched {
+    /// Two are looked at for each that comes: so there are never many of which nothing is left.
+    fn forget_some(&mut self) {
+        for _ in 0..2 {
+            if self.next >= self.texts.len() {
+                self.next = 0;
+            }
+            match self.texts.get(self.next) {
+                Some(one) if one.text.strong_count() == 0 => drop(self.texts.swap_remove(self.next)),
+                _ => self.next += 1,
             }
         }
     }
@@ -105,7 +126,7 @@ impl TaskView {
             return false;
         }
         let may_all = |texts: &[Arc<Section>]| all(texts, |text| executes(domain, text), |text| text.state.lock().steps());
-        loop {
+        for _ in 0..TRIES {
             let (texts, members, seen) = {
                 let fetched = &mut self.state.lock().fetched;
                 fetched.texts.retain(|one| one.text.upgrade().is_some_and(|text| !text.is_dead()));
@@ -138,12 +159,14 @@ impl TaskView {
             }
             return still_may;
         }
+        // For now.
+        false
     }
 
     /// Finds out whether all may execute a text, however many they are. Call without locks; the access is tried again then, since its list may
     /// be another one by now.
     pub fn look_at(&self, section: &Arc<Section>) -> bool {
-        loop {
+        for _ in 0..TRIES {
             let (members, seen) = {
                 let fetched = &self.state.lock().fetched;
                 (fetched.members.iter().filter_map(Weak::upgrade).collect::<Vec<_>>(), fetched.admitted)
@@ -158,6 +181,7 @@ impl TaskView {
                 return true;
             }
         }
+        false
     }
 }
 
