@@ -231,6 +231,7 @@ fn thread_create(d: &Domain, entry: u64, argument: u64, stack_len: u64) -> Resul
     if d.in_window || !d.text.contains(entry) {
         return Err(Error::BadAddress);
     }
+    d.text.owner().check_started()?;
     let thread = Thread::create(&d.text.owner(), &d.text, Begin::Native { entry, argument, stack_len })?;
     let number = thread.number;
     thread.start();
@@ -275,6 +276,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
     let asked: Limits = claim::read_record(d, limits)?;
     let name = name(d, at, len)?;
     let maker = d.text.owner();
+    maker.check_started()?;
     let limits = maker.limits_for(&asked);
     if user != maker.user || payer != 0 {
         system_only(d)?;

@@ -317,10 +317,18 @@ impl Word {
     }
 
     /// Its value now.
+    ///
+    /// # Errors
+    /// `Busy`: it is not [`Word::ready`]. Let go of the lock that was held, see to that, and try again.
     pub fn load(&self, domain: &Domain) -> Result<u32, Error> {
         let mut value = 0;
-        walk(domain, self.address, 4, Rights::READ, |frame, offset, _, _| value = frame.load(offset))?;
+        walk_as::<false>(domain, self.address, 4, Rights::READ, |frame, offset, _, _| value = frame.load(offset))?;
         Ok(value)
+    }
+
+    /// Sees to it that it is there to be read, if nobody changes that.
+    pub fn ready(&self, domain: &Domain) -> Result<(), Error> {
+        walk(domain, self.address, 4, Rights::READ, |_, _, _, _| ())
     }
 }
 

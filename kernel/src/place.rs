@@ -245,6 +245,7 @@ fn comes_into(thread: &Arc<Thread>, group: Option<&Arc<Group>>) -> bool {
     }
     // Its registers are whole, and nothing is added to them when it is woken.
     let ticket = sched::begin_wait(Saved::on_its_way_out(thread));
+    thread.awaits_group.store(ticket, Ordering::SeqCst);
     inside.await_turn(thread.number, (thread.clone(), ticket));
     false
 }

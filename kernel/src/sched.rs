@@ -84,6 +84,7 @@ pub fn lend(thread: Saved<'_>, to: &Arc<Thread>, turn: u64) -> bool {
         if to.wait.lock().life.claim(turn, here.index).is_err() {
             return false;
         }
+        to.has_had(turn);
         here.local.hold().handed = Some(to.clone());
         here.attend();
     }
@@ -134,9 +135,9 @@ pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bo
         // A message may have come first; then that is what it wakes with.
         return post::interrupt(thread, ticket, error);
     }
-    // Who waits for a page makes no call: nothing of it changes.
+    // Who waits for a page or a group makes no call: nothing of it changes.
     wake_with(thread, ticket, |registers| {
-        if registers.vector != PAGE_FAULT {
+        if registers.vector != PAGE_FAULT && thread.awaits_group.load(Ordering::SeqCst) != ticket {
             answer(registers, result);
         }
     })

@@ -285,6 +285,11 @@ impl Task {
         }
     }
 
+    /// A text may be given to one that never was: what it made would be nobody's.
+    pub fn check_started(&self) -> Result<(), Error> {
+        if self.has_started() || self.is_first() { Ok(()) } else { Err(Error::NotSupported) }
+    }
+
     pub fn has_started(&self) -> bool {
         self.started.load(Ordering::SeqCst)
     }

@@ -149,6 +149,8 @@ pub struct Thread {
     pub watched: AtomicBool,
     pub at_word: wait::AtWord,
     pub at_event: wait::AtEvent,
+    /// The wait for a group ([`crate::place`]) that it is in, or was last.
+    pub awaits_group: AtomicU64,
     pub time_ns: AtomicU64,
     /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
     pub running_since: AtomicU64,
@@ -270,6 +272,7 @@ impl Thread {
             watched: AtomicBool::new(false),
             at_word: wait::AtWord::default(),
             at_event: wait::AtEvent::default(),
+            awaits_group: AtomicU64::new(0),
             time_ns: AtomicU64::new(0),
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -442,6 +445,12 @@ impl Thread {
     pub fn has_left(&self, ticket: u64) -> bool {
         let wait = self.wait.try_lock();
         wait.is_some_and(|wait| wait.life.phase() != Phase::Waiting || wait.ticket != ticket)
+    }
+
+    /// Nothing is left of that turn in a queue: it has had it otherwise, and who has given it away comes into one himself, again and again.
+    pub fn has_had(&self, turn: u64) {
+        let at = machine().processors.get(self.processor.load(Ordering::SeqCst));
+        drop(at.and_then(|p| p.queue.withdraw(|(other, of)| *of == turn && other.number == self.number)));
     }
 
     pub fn is_killed(&self) -> bool {

@@ -158,10 +158,21 @@ pub fn on_word(thread: Saved<'_>, domain: &Domain, address: u64, expected: u32, 
     };
     let key = word.key();
     forget(&thread);
-    let mut list = bucket(key).lock();
-    let value = match word.load(domain) {
-        Ok(value) => value,
-        Err(error) => return thread.answer(Err(error)),
+    let (mut list, value) = loop {
+        let list = bucket(key).lock();
+        let outcome = word.load(domain);
+        if outcome == Err(Error::Busy) {
+            // Not with the lock in hand, which many others want: somebody may be cloning the section.
+            drop(list);
+            if let Err(error) = word.ready(domain) {
+                return thread.answer(Err(error));
+            }
+            continue;
+        }
+        match outcome {
+            Ok(value) => break (list, value),
+            Err(error) => return thread.answer(Err(error)),
+        }
     };
     if value != expected {
         return thread.answer(Err(Error::Changed));

@@ -38,7 +38,8 @@ impl Pool {
         }
         let asker = self.asker(question).ok_or(Error::NotFound)?;
         let me = Holder { receiver: by.receiver(), domain: by.domain() };
-        if asker.held(question.ticket) != Some(me) || !asker.claim(question.ticket) {
+        // (Who waits at a post for whatever comes is known to hear of its receiver's end, and is answered there.)
+        if asker.held(question.ticket) != Some(me) || !asker.asks() || !asker.claim(question.ticket) {
             return Err(Error::NotFound);
         }
         Ok(Taken { number: question.asker, receiver: asker })

@@ -354,7 +354,7 @@ impl Pool {
     /// Begins the wait of a question, or of a message with an answer at the post `back`: its ticket.
     #[inline(always)]
     fn asking(me: &Receiver, by: impl By, back: u32, hands: &impl Hands) -> u32 {
-        let ticket = me.begin(by.domain());
+        let ticket = me.begin_as(by.domain(), back == 0);
         if hands.lend() != 0 {
             let question = Some(Question { asker: by.receiver(), ticket });
             me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);

@@ -62,6 +62,8 @@ impl Holder {
 /// Memory goes with the question; somebody has used that.
 const LENDS: u32 = 1;
 const TOUCHED: u32 = 2;
+/// The wait is for an answer, not for whatever comes to a post: whoever holds the question may give that.
+const ASKS: u32 = 4;
 
 /// The record.
 #[derive(Debug, Default)]
@@ -102,10 +104,16 @@ impl Receiver {
     /// A wait begins. Only its own thread says so.
     #[inline(always)]
     pub fn begin(&self, domain: u32) -> u32 {
+        self.begin_as(domain, false)
+    }
+
+    /// The same; `asks`: for an answer and nothing else.
+    #[inline(always)]
+    pub fn begin_as(&self, domain: u32, asks: bool) -> u32 {
         let ticket = self.next_ticket();
         self.domain.store(domain, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
-        self.loan.store(0, Ordering::Relaxed);
+        self.loan.store(if asks { ASKS } else { 0 }, Ordering::Relaxed);
         self.held.store(u64::from(ticket) << 32, Ordering::Relaxed);
         self.state.store(state(ticket, Phase::Waiting), Ordering::SeqCst);
         ticket
@@ -115,7 +123,13 @@ impl Receiver {
     pub fn lend(&self, envelope: &Envelope, original: u64, hands: &impl Hands) {
         self.asked.write(0, envelope, hands);
         self.original.store(original, Ordering::Relaxed);
-        self.loan.store(LENDS, Ordering::Release);
+        self.loan.store(LENDS | self.loan.load(Ordering::Relaxed) & ASKS, Ordering::Release);
+    }
+
+    /// Whether its wait is for an answer. To be asked before that wait is claimed, which says that it is still the same.
+    #[inline(always)]
+    pub fn asks(&self) -> bool {
+        self.loan.load(Ordering::SeqCst) & ASKS != 0
     }
 
     /// The wait that somebody may end now.

@@ -57,6 +57,11 @@ impl<T> Roll<T> {
         is_here
     }
 
+    /// The one of whom `is` says so has had its turn otherwise.
+    pub fn withdraw(&self, is: impl FnMut(&T) -> bool) -> Option<T> {
+        self.get(|queue| queue.remove(is))
+    }
+
     /// Whose turn it is.
     pub fn take(&self) -> Option<T> {
         self.get(Ring::pop_front)

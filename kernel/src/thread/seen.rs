@@ -22,11 +22,16 @@ use spin::Mutex;
 /// A picture is not older than that, ns.
 const FRESH_NS: u64 = 100_000_000;
 
+/// Processors are told to look for a thread no more often than that, ns.
+const AGAIN_NS: u64 = 200_000;
+
 /// Of a thread that runs: only its processor can say with what.
 #[derive(Default)]
 pub struct Seen {
     /// The thread that wants to know; 0: none.
     asked: AtomicU64,
+    /// When processors were last told to look for it.
+    told: AtomicU64,
     picture: Mutex<Option<Shown>>,
 }
 
@@ -95,8 +100,11 @@ impl Thread {
             return Ok(seen.frame);
         }
         self.seen.asked.store(asker, Ordering::SeqCst);
-        // By the short ways it may have got anywhere.
-        machine().processors.iter().for_each(Processor::look_around);
+        // By the short ways it may have got anywhere. (Not again and again: all others pay for that.)
+        let told = self.seen.told.load(Ordering::SeqCst);
+        if now.saturating_sub(told) >= AGAIN_NS && self.seen.told.compare_exchange(told, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            machine().processors.iter().for_each(Processor::look_around);
+        }
         Err(Error::Busy)
     }
 

@@ -257,6 +257,22 @@ fn sending_and_receiving_is_a_hand_over_with_one_lock() {
     });
 }
 
+/// Who has got a message whose sender waits at a post answers there, and needs the right for that; not past the post, by the number of the wait.
+#[test]
+fn a_wait_at_a_post_is_no_question() {
+    alone(|| {
+        let (pool, a, b) = world();
+        let [there, back] = [1, 2].map(|post| allow(&pool, pool.get(post, SYSTEM).unwrap()));
+        let called = pool.send_and_receive(&there, &back, &a.by(), &body(5)).unwrap();
+        let Received::Waits(ticket) = called.received else { panic!("{called:?}") };
+        assert_eq!(op(pool.receive(&[there], &b.by(), false).unwrap()), (1, 5));
+        let question = Question { asker: a.receiver, ticket };
+        assert_eq!(pool.answer(question, &b.by(), &body(6)), Err(Error::NotFound));
+        assert!(pool.send(&back, &b.by(), &body(7), 0).unwrap().is_some());
+        assert_eq!(op(pool.collect(a.receiver).unwrap()), (2, 7));
+    });
+}
+
 #[test]
 fn a_question_is_answered_with_one_lock_for_both() {
     alone(|| {
