@@ -42,7 +42,7 @@ pub const RULES: &[Rule] = &[
             "waits",
             "a_wait_that_is_over_is_forgotten",
             "kernel/src/wait.rs",
-            ["    forget(&thread);\n    let mut list", "    let mut list"],
+            ["    forget(&thread);\n    let (mut list", "    let (mut list"],
             ["", "waits"],
         ),
     ),
