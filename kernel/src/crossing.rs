@@ -232,9 +232,13 @@ impl Inner {
     }
 
     fn write(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
-        // What becomes of a domain is written into all records that lead to it.
-        if self.leads.get(&record.domain).is_some_and(|leads| leads.len() >= LEADS_MAX && !leads.contains(&address)) {
-            return Err(Error::TooBig);
+        // What becomes of a domain is written into all records that lead to it. (Loose ones have a limit of their own.)
+        if let Some(leads) = self.leads.get_mut(&record.domain).filter(|leads| leads.len() >= LEADS_MAX && !leads.contains(&address)) {
+            let gate = &self.gate;
+            leads.retain(|at| gate.record(*at).is_some_and(|one| one.domain == record.domain));
+            if leads.len() >= LEADS_MAX && !arch::gate::is_loose(address) {
+                return Err(Error::TooBig);
+            }
         }
         let full = self.complete(address, record);
         self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(no_room)?;

@@ -244,8 +244,7 @@ fn comes_into(thread: &Arc<Thread>, group: Option<&Arc<Group>>) -> bool {
         return true;
     }
     // Its registers are whole, and nothing is added to them when it is woken.
-    let ticket = sched::begin_wait(Saved::on_its_way_out(thread));
-    thread.awaits_group.store(ticket, Ordering::SeqCst);
+    let ticket = sched::begin_wait_as(Saved::on_its_way_out(thread), |wait| thread.awaits_group.store(wait.ticket, Ordering::SeqCst));
     inside.await_turn(thread.number, (thread.clone(), ticket));
     false
 }

@@ -111,6 +111,10 @@ fn make_room_by_force(section: &Section, state: &mut State) -> Stale {
         for _ in 0..AT_ONCE {
             let at = NEXT.fetch_add(1, Ordering::Relaxed) % state.mapped.len();
             let mapping = &mut state.mapped[at];
+            // (One that has ended already may have been registered anew.)
+            if !mapping.counts() {
+                continue;
+            }
             change_one(mapping, 0, u64::MAX, Change::Unmap, &mut stale);
             mapping.end(section.base);
         }
