@@ -241,7 +241,6 @@ const BARS: &[(u64, &[&str])] = &[
             "thread_create",
             "wake",
             "window_protect",
-            "yield_now",
         ],
     ),
     (
@@ -255,6 +254,7 @@ const BARS: &[(u64, &[&str])] = &[
             "task_end",
             "task_kill",
             "thread_exit",
+            "yield_now",
         ],
     ),
     (512_000, &["page_alloc", "page_alloc by light", "section_clone", "section_seal", "wait"]),
