@@ -28,8 +28,6 @@ const LOOK: Limit = Limit::Ns(LOOK_NS);
 const PATIENCE_MS: u32 = 7;
 /// The same if it is not there: each look comes later than a ms after the one before.
 const ABSENT_PATIENCE_MS: u32 = 6;
-/// One look before that it is given up if by the clock so much is over.
-const LATE_NS: u64 = 7_500_000;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -195,9 +193,7 @@ impl Mechanism {
             self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
         }
         self.waited_ms.set(self.waited_ms.get() + ms);
-        let (waited, patience) = (self.waited_ms.get(), if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS });
-        let is_late = waited + ms >= patience && now - self.since.get() >= LATE_NS;
-        if waited >= patience || is_late {
+        if self.waited_ms.get() >= if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS } {
             self.desk.give_up(now - self.since.get(), absent);
             task::exit(Error::TimedOut.word() as i32);
         }
