@@ -30,7 +30,7 @@ const PATIENCE_MS: u64 = 7;
 /// The same if it is not there: others run in between, and each look comes later than a ms after the one before.
 const ABSENT_PATIENCE_MS: u64 = 6;
 /// One look before that it is given up if by the clock so much is over.
-const LATE_NS: u64 = 7_500_000;
+const LATE_NS: u64 = 8_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
 fn run(_: &Start) -> i32 {
