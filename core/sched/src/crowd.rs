@@ -59,6 +59,11 @@ impl<T> Crowd<T> {
         self.all.iter()
     }
 
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.all.iter_mut()
+    }
+
     /// How many are remembered.
     pub fn len(&self) -> usize {
         self.all.len()

@@ -13,9 +13,7 @@ use core::sync::atomic::Ordering;
 /// Who is in the view, and the texts whose pages it may map for execution.
 pub(super) struct Fetched {
     members: Crowd<Weak<Domain>>,
-    texts: Vec<Text>,
-    /// Which of them is looked at next, whether it is still there.
-    next: usize,
+    texts: Crowd<Text>,
     /// Counts what is added to either.
     admitted: u64,
 }
@@ -43,7 +41,7 @@ const AT_ONCE: usize = 64;
 
 impl Fetched {
     pub const fn new() -> Fetched {
-        Fetched { members: Crowd::new(), texts: Vec::new(), next: 0, admitted: 0 }
+        Fetched { members: Crowd::new(), texts: Crowd::new(), admitted: 0 }
     }
 
     /// Whether all may execute the text, and it cannot write the register. Its lock is held.
@@ -70,24 +68,8 @@ impl Fetched {
         match self.texts.iter_mut().find(|one| one.is(section)) {
             Some(known) => known.changes = changes,
             None => {
-                self.forget_some();
-                self.texts.push(Text { text: Arc::downgrade(section), changes });
+                self.texts.join(Text { text: Arc::downgrade(section), changes }, |one| one.text.strong_count() == 0);
                 self.admitted += 1;
-            }
-        }
-    }
-}
-
-impl Fetched {
-    /// Two are looked at for each that comes: so there are never many of which nothing is left.
-    fn forget_some(&mut self) {
-        for _ in 0..2 {
-            if self.next >= self.texts.len() {
-                self.next = 0;
-            }
-            match self.texts.get(self.next) {
-                Some(one) if one.text.strong_count() == 0 => drop(self.texts.swap_remove(self.next)),
-                _ => self.next += 1,
             }
         }
     }
@@ -129,8 +111,8 @@ impl TaskView {
         for _ in 0..TRIES {
             let (texts, members, seen) = {
                 let fetched = &mut self.state.lock().fetched;
-                fetched.texts.retain(|one| one.text.upgrade().is_some_and(|text| !text.is_dead()));
-                let texts: Vec<Arc<Section>> = fetched.texts.iter().filter_map(|one| one.text.upgrade()).collect();
+                let texts = fetched.texts.iter().filter_map(|one| one.text.upgrade());
+                let texts: Vec<Arc<Section>> = texts.filter(|text| !text.is_dead()).collect();
                 let members: Vec<Arc<Domain>> = fetched.members.iter().filter_map(Weak::upgrade).collect();
                 (texts, members, fetched.admitted)
             };

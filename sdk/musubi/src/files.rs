@@ -164,9 +164,7 @@ impl File {
         let number = self.into_number();
         client()?.close(number)
     }
-}
 
-impl File {
     /// Opens as `asked` (of `interfaces::files::how`).
     ///
     /// # Errors
