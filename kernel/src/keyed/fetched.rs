@@ -65,12 +65,10 @@ impl Fetched {
 
     /// All may, by a list that has changed so often.
     fn allow(&mut self, section: &Arc<Section>, changes: u64) {
-        match self.texts.iter_mut().find(|one| one.is(section)) {
-            Some(known) => known.changes = changes,
-            None => {
-                self.texts.join(Text { text: Arc::downgrade(section), changes }, |one| one.text.strong_count() == 0);
-                self.admitted += 1;
-            }
+        let known = self.texts.iter_mut().find(|one| one.is(section)).map(|known| known.changes = changes);
+        if known.is_none() {
+            self.texts.join(Text { text: Arc::downgrade(section), changes }, |one| one.text.strong_count() == 0);
+            self.admitted += 1;
         }
     }
 }
