@@ -17,14 +17,17 @@ const BY_NAME: [(&str, &str); 2] = [("peers", "system::peers::linux"), ("naive",
 const REPORT_LINES: usize = 100;
 const SYSTEM_PACKAGE: &str = "musubi-system-tests";
 
+/// The word for the long ones, too.
+const ALL: &str = "all";
+
 /// Runs the stages named, or all; returns the status of the front tool. Of the system tests some can be chosen by the
 /// beginning of their names. `pku`: whether machines have protection keys; without them a test that has variants runs in
 /// those without keys, and what is about keys is skipped.
 pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
     for word in wanted {
         ensure!(
-            STAGES.contains(&stage_of(word)) || word == "bare" || stands_for(word).is_some(),
-            "there is no stage {word}; there are {}, peers, naive, and of system parts like system::s10_boot",
+            STAGES.contains(&stage_of(word)) || word == "bare" || word == ALL || stands_for(word).is_some(),
+            "there is no stage {word}; there are {}, all, peers, naive, and of system parts like system::s10_boot",
             STAGES.join(", ")
         );
     }
@@ -34,7 +37,9 @@ pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
     }
     let wanted: Vec<String> = wanted.iter().map(|word| stands_for(word).unwrap_or(word).into()).collect();
     let wanted = wanted.as_slice();
-    let full = wanted.is_empty();
+    let long = wanted.iter().any(|word| word == ALL);
+    ensure!(!long || wanted.len() == 1, "all is all: nothing is named beside it");
+    let full = wanted.is_empty() || long;
     let packages = workspace.packages()?;
     let (mut results, mut reports) = (Results::default(), Vec::new());
     for stage in STAGES {
@@ -69,6 +74,10 @@ pub fn run(workspace: &Workspace, wanted: &[String], pku: bool) -> Result<u8> {
     reports.iter().for_each(|line| println!("{line}"));
     for name in results.failed() {
         println!("failed: {name}");
+    }
+    let left = results.count(Mark::Long);
+    if left > 0 {
+        println!("{left} that take long have not run: ./musubi test all");
     }
     println!("{}", results.summary());
     Ok(u8::from(!results.good()))
@@ -117,7 +126,7 @@ fn system(
     workspace.build()?;
     let program = workspace.host_program(SYSTEM_PACKAGE)?;
     let mut command = Command::new(program);
-    command.args((!pku).then_some("--no-pku"));
+    command.args((!pku).then_some("--no-pku")).args(wanted.iter().any(|word| word == ALL).then_some("--all"));
     if !wanted.iter().any(|word| word == "system") {
         command.args(wanted.iter().filter(|word| stage_of(word) == "system"));
     }

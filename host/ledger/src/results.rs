@@ -1,4 +1,4 @@
-//! Which tests ran, and how they ended: one line each, `NAME ok`, `NAME FAILED` or `NAME skipped`.
+//! Which tests ran, and how they ended: one line each, `NAME ok`, `NAME FAILED`, `NAME skipped` or `NAME long`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,6 +10,8 @@ pub enum Outcome {
     Ok,
     Failed,
     Skipped,
+    /// It is left to `./musubi test all`.
+    Long,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -25,7 +27,8 @@ impl Results {
                 "ok" => Outcome::Ok,
                 "FAILED" => Outcome::Failed,
                 "skipped" => Outcome::Skipped,
-                _ => bail!("line {}: '{word}' is not ok, FAILED or skipped", i + 1),
+                "long" => Outcome::Long,
+                _ => bail!("line {}: '{word}' is not ok, FAILED, skipped or long", i + 1),
             };
             results.add(name.trim(), outcome);
         }
@@ -44,6 +47,7 @@ impl Results {
         *kept = match (*kept, outcome) {
             (Outcome::Failed, _) | (_, Outcome::Failed) => Outcome::Failed,
             (Outcome::Ok, _) | (_, Outcome::Ok) => Outcome::Ok,
+            (Outcome::Long, _) | (_, Outcome::Long) => Outcome::Long,
             _ => Outcome::Skipped,
         };
     }

@@ -126,6 +126,8 @@ fn a_named_test_must_have_run_and_passed() {
     assert!(problems("house::arrow ok\n")[0].contains("did not run"));
     assert!(problems("house::arrows ok\nhouse::arrows FAILED\n")[0].contains("failed"));
     assert_eq!(problems("house::arrows ok\nhouse::arrows skipped\n"), Vec::<String>::new());
+    // The whole run has its result.
+    assert_eq!(problems("house::arrows long\n"), Vec::<String>::new());
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     Skipped,
+    /// Left to `./musubi test all`.
+    Long,
     Ok,
     Failed,
 }
@@ -24,6 +26,7 @@ impl Mark {
             "ok" => Some(Self::Ok),
             "FAILED" => Some(Self::Failed),
             "skipped" | "ignored" => Some(Self::Skipped),
+            "long" => Some(Self::Long),
             _ => None,
         }
     }
@@ -33,6 +36,7 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Self::Skipped => "skipped",
+            Self::Long => "long",
             Self::Ok => "ok",
             Self::Failed => "FAILED",
         })

@@ -2,6 +2,7 @@
 
 use crate::checks;
 use crate::lab::{Failure, Folder, Lab};
+use crate::text::{Text, excerpt};
 use crate::variant::{self, Matrix, PLACEMENT, Placement, Variant};
 use machine::{Finished, Options, Outcome, Via};
 use std::time::Duration;
@@ -14,6 +15,7 @@ pub struct Case {
     placed: bool,
     by_name: bool,
     by_stage: bool,
+    pub long: bool,
     pub no_end_is_final: bool,
     times: u32,
     does: Does,
@@ -60,17 +62,6 @@ pub enum File {
     Made { guest: &'static str, data: Vec<u8>, executable: bool },
 }
 
-/// What is expected of a stream.
-pub enum Text {
-    Exact(Vec<u8>),
-    Contains(Vec<&'static str>),
-    /// True if it is as it should be.
-    Check(fn(&str) -> bool),
-    /// The same as this command prints on the host.
-    AsHost(Vec<&'static str>),
-    Any,
-}
-
 /// A test that runs one word as a command line of the guest's shell. It is expected to print nothing and to end
 /// with status 0, unless said otherwise.
 pub fn sh(name: &'static str, line: &str) -> Case {
@@ -110,6 +101,7 @@ impl Case {
             placed: false,
             by_name: false,
             by_stage: false,
+            long: false,
             no_end_is_final: false,
             times: 1,
             does,
@@ -129,13 +121,14 @@ impl Case {
         self
     }
 
-    /// For what takes long: the same, but each number of processors only with keys or only without. Without keys in all three machines.
+    /// The same, but each number of processors only with keys or only without. Without keys in all three machines.
     pub fn spread(mut self) -> Self {
         self.matrix = Matrix::Spread;
         self
     }
 
     /// Runs with the servers in each placement besides (SSS-61 to 68), if it says what is done in a machine and not how that is made.
+    /// Spread besides: in a thorough run.
     pub fn placed(mut self) -> Self {
         self.placed = matches!(self.does, Does::Words(_) | Does::Checks(..));
         self
@@ -156,6 +149,12 @@ impl Case {
     /// Its attack would have the machine stand still: that it does not end says so, once.
     pub fn no_end_is_final(mut self) -> Self {
         self.no_end_is_final = true;
+        self
+    }
+
+    /// Takes long, and runs only if all are asked for, or it or its stage is.
+    pub fn long(mut self) -> Self {
+        self.long = true;
         self
     }
 
@@ -282,9 +281,9 @@ impl Case {
     }
 
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
-    pub fn variants(&self, keys: bool) -> Vec<Variant> {
+    pub fn variants(&self, keys: bool, thorough: bool) -> Vec<Variant> {
         let mut variants = self.matrix.variants(keys);
-        if self.placed {
+        if self.placed && (thorough || self.matrix != Matrix::Spread) {
             variants.extend(variant::placed(keys));
         }
         variants
@@ -305,8 +304,11 @@ impl Case {
         whole
     }
 
+    pub fn full_names(&self) -> impl Iterator<Item = String> {
+        self.names().into_iter().map(|name| Variant::default().name(self.stage, name))
+    }
+
     /// The names that this test has results for.
-    #[cfg(test)]
     pub fn names(&self) -> Vec<&'static str> {
         let checks: &[&str] = match &self.does {
             Does::Checks(_, checks) | Does::Several(checks, _) => checks,
@@ -432,13 +434,6 @@ fn report(words: &[Vec<u8>], time: u32, complaints: &[String], finished: &Finish
     )
 }
 
-/// Text as far as a reader wants it.
-fn excerpt(bytes: &[u8]) -> String {
-    const MUCH: usize = 4000;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MUCH)]).into_owned();
-    if bytes.len() > MUCH { format!("{text}\n... and {} bytes more", bytes.len() - MUCH) } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,7 +453,7 @@ mod tests {
     fn a_matrix_is_six_machines() {
         let case = staged(sh("echo", "echo").matrix());
         let names = |case: &Case, keys| -> Vec<String> {
-            case.variants(keys).into_iter().map(|variant| case.full_name(variant)).collect()
+            case.variants(keys, true).into_iter().map(|variant| case.full_name(variant)).collect()
         };
         let all = names(&case, true);
         assert_eq!(all.len(), 6);
@@ -470,6 +465,10 @@ mod tests {
         let machines = ["cpus=1,pku", "cpus=2,no-pku", "cpus=4,pku"];
         assert_eq!(names(&spread, true), machines.map(|one| format!("system::s10_boot::echo[{one}]")));
         assert_eq!(names(&spread, false), without);
+        // Placements of the servers besides, where it takes long only in a thorough run.
+        let placed = |case: Case, thorough| case.placed().variants(true, thorough).len();
+        assert_eq!((placed(sh("echo", "echo").spread(), true), placed(sh("echo", "echo").spread(), false)), (5, 3));
+        assert_eq!(placed(sh("echo", "echo"), false), 3);
         let one = staged(sh("echo", "echo"));
         assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
         assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);

@@ -1,6 +1,7 @@
 //! Where tests run: the machine, the files put into it, and the host that it is compared with.
 
-use crate::case::{File, Text};
+use crate::case::File;
+use crate::text::Text;
 use anyhow::{Context, Error};
 use build::{Built, Workspace};
 use machine::{Emulator, Exec, Finished, Load, Options, Parts, Put, Sink};

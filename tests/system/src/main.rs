@@ -9,6 +9,7 @@ mod room;
 mod screen;
 mod session;
 mod stages;
+mod text;
 mod variant;
 
 use anyhow::{Result, ensure};
@@ -35,7 +36,10 @@ fn main() -> Result<ExitCode> {
     machine::guard::enter();
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     let keys = !names.iter().any(|name| name == "--no-pku");
-    names.retain(|name| name != "--no-pku");
+    let whole = names.iter().any(|name| name == "--all");
+    names.retain(|name| name != "--no-pku" && name != "--all");
+    // What is named runs as thoroughly as it can.
+    let thorough = whole || !names.is_empty();
     for name in &names {
         let one = std::slice::from_ref(name);
         ensure!(stages::all().iter_mut().any(|case| case.narrow(one)), "there is no test, and no stage, {name}");
@@ -49,7 +53,11 @@ fn main() -> Result<ExitCode> {
     cases.retain_mut(|case| case.narrow(&names));
     let mut runs: Vec<Run> = Vec::new();
     for case in &cases {
-        runs.extend(case.variants(keys).into_iter().map(|variant| (case, variant, Vec::new())));
+        if case.long && !thorough {
+            case.full_names().for_each(|name| println!("{name} long (./musubi test all)"));
+            continue;
+        }
+        runs.extend(case.variants(keys, thorough).into_iter().map(|variant| (case, variant, Vec::new())));
     }
     let mut unsteady = Vec::new();
     let mut good = true;

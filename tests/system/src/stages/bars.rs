@@ -16,9 +16,9 @@ pub fn calls(runs: &Runs) -> Result<()> {
         (runs.of("calls")?, "NullProc", "epc-h", 0, 100),
         (runs.of("calls")?, "NullProc", "epc-s", 0, 320),
         (runs.of("calls")?, "NullProc", "plain", 0, 600),
-        (runs.of("ipc")?, "ArgNoRtn", "plain", 8192, 600),
-        (runs.of("ipc")?, "ArgRtn_NoCopy", "plain", 8192, 600),
-        (runs.of("ipc")?, "ArgRtn_Copy", "epc-h", 8192, 800),
+        (runs.of("sizes")?, "ArgNoRtn", "plain", 8192, 600),
+        (runs.of("sizes")?, "ArgRtn_NoCopy", "plain", 8192, 600),
+        (runs.of("sizes")?, "ArgRtn_Copy", "epc-h", 8192, 800),
         (runs.of("sched")?, "switch", "itc-improved", 0, 350),
     ];
     // Those by which the kernel has no part are of machines with keys.

@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Case> {
         function("long_command_line", long_command_line),
         function("image_in_no_folder", image_in_no_folder),
         function("closed_output", closed_output),
-        function("full_output", full_output),
+        function("full_output", full_output).long(),
         function("order_of_output_and_errors", order_of_streams),
         function("output_that_nobody_reads", unread_output),
         function("a_scheduler_from_the_start", scheduler_from_the_start),

@@ -126,14 +126,16 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["ok replaced_within_10_ms"])
             .cpus(4)
             .timeout(900)
-            .icount(),
+            .icount()
+            .long(),
         // The same, as somebody notices it who is ready.
         sh("a_crowd_by_the_clock", "limit frames=300000 sections=30000 threads=3900 check one bad_scheds crowd_given_back_within_10_ms")
             .out("")
             .cpus(1)
             .mem("4G")
             .timeout(900)
-            .icount(),
+            .icount()
+            .long(),
         sh("bursts_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(4).timeout(300).icount(),
         sh("a_crowd_that_wakes", "limit frames=100000 sections=8000 threads=900 check one sched a_crowd_wakes_at_once")
             .out("")
@@ -149,15 +151,17 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["ok past_turns_are_no_burden"])
             .cpus(3)
             .timeout(300)
-            .icount(),
-        sh("bursts_on_eight_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(8).timeout(300).icount(),
+            .icount()
+            .long(),
+        sh("bursts_on_eight_by_the_clock", "check sched a_burst_is_shared").out_has(&["ok a_burst_is_shared"]).cpus(8).timeout(300).icount().long(),
         checks("victims_by_the_clock", "check bad_scheds", &["who_is_ready_goes_on_within_10_ms"]).cpus(1).timeout(900).icount(),
         checks("high_levels_by_the_clock", "check bad_scheds", &["given_up_within_10_ms"]).cpus(2).timeout(900).icount(),
         sh("high_levels_on_one_by_the_clock", "check bad_scheds given_up_within_10_ms")
             .out_has(&["ok given_up_within_10_ms"])
             .cpus(1)
             .timeout(900)
-            .icount(),
+            .icount()
+            .long(),
         checks(
             "passing",
             "check passing",
@@ -179,7 +183,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(300)
         .placed()
         .spread(),
-        checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240),
+        checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240).long(),
         checks(
             "policies",
             "check policies",
@@ -209,13 +213,13 @@ pub fn cases() -> Vec<Case> {
             .cpus(5)
             .icount()
             .timeout(400)
-            .out_has(&[JOBS, "ok work_is_shared"]),
+            .out_has(&[JOBS, "ok work_is_shared"]).long(),
         sh("on_each_of_six", &format!("check policies {} && check sched use_and_back work_is_shared", ON_EACH[2]))
             .cpus(6)
             .icount()
             .timeout(400)
-            .out_has(&[JOBS, "ok use_and_back", "ok work_is_shared"]),
-        sh("on_each_of_eight", &format!("check policies {}", ON_EACH[1..].join(" "))).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]),
+            .out_has(&[JOBS, "ok use_and_back", "ok work_is_shared"]).long(),
+        sh("on_each_of_eight", &format!("check policies {}", ON_EACH[1..].join(" "))).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]).long(),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")
             .cpus(3)
@@ -227,8 +231,8 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["ok work_is_shared", "ok deadlines_are_admitted"]),
         // A little of everything on each number of processors that the others are not on.
         in_short("in_short_on_three", 3),
-        in_short("in_short_on_five", 5),
-        in_short("in_short_on_six", 6),
+        in_short("in_short_on_five", 5).long(),
+        in_short("in_short_on_six", 6).long(),
         in_short("in_short_on_seven", 7),
         checks(
             "interrupts",
@@ -263,8 +267,8 @@ pub fn cases() -> Vec<Case> {
         // A driver of no class, and how long its messages wait, by the machine's own clock.
         checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
         checks("marks", "check marks", &["seen_in_time"]).ours("own-driver", "bin/keyboard").cpus(1).icount().timeout(900),
-        seen_in_time("marks_on_two", 2),
-        seen_in_time("marks_on_four", 4),
+        seen_in_time("marks_on_two", 2).long(),
+        seen_in_time("marks_on_four", 4).long(),
         checks(
             "bad_drivers",
             "check bad_drivers",

@@ -83,7 +83,7 @@ pub fn cases() -> Vec<Case> {
         )
         .timeout(300)
         .spread(),
-        checks("files_alone", "check files", &["killed_while_a_file_is_copied"]).cpus(1).timeout(300),
+        checks("files_alone", "check files", &["killed_while_a_file_is_copied"]).cpus(1).timeout(300).long(),
     ]
 }
 
