@@ -17,8 +17,9 @@ use musubi::{Error, Start, ended};
 
 musubi::program!(run);
 
+/// How long the high level is let alone.
 const THINK_MS: u32 = 2;
-const THINK: Limit = Limit::Ns(THINK_MS as u64 * 1_000_000);
+const THINK_NS: u64 = THINK_MS as u64 * 1_000_000;
 /// Without a high level there is nobody to choose: it is looked for again.
 const LOOK_NS: u64 = 1_000_000;
 /// Events that wait for room in the buffer.
@@ -28,6 +29,8 @@ const LOOK: Limit = Limit::Ns(LOOK_NS);
 const PATIENCE_MS: u32 = 7;
 /// The same if it is not there: each look comes later than a ms after the one before.
 const ABSENT_PATIENCE_MS: u32 = 6;
+/// One look before that it is given up if by the clock so much is over: what was interrupted has had a look late.
+const LATE_NS: u64 = 7_500_000;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -65,7 +68,7 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         desk: board.desk(processor),
         buffer: board.buffer(processor),
         processors,
-        limited: Cell::new(false),
+        ends: Cell::new(0),
         thinks: Cell::new(false),
         waited_ms: Cell::new(0),
         since: Cell::new(0),
@@ -101,13 +104,13 @@ struct Mechanism {
     desk: Desk<'static>,
     buffer: Buffer<'static>,
     processors: usize,
-    /// The chosen thread's time runs, also while the high level chooses again.
-    limited: Cell<bool>,
+    /// When the time of the thread that was chosen is over, also while the high level chooses again. 0: it has no end.
+    ends: Cell<u64>,
     /// The high level runs.
     thinks: Cell<bool>,
-    /// For how long it has not chosen.
+    /// For how long it has not chosen, by looks.
     waited_ms: Cell<u32>,
-    /// Since when; and when it was looked for last.
+    /// Since when it was to choose; and when it was looked for last.
     since: Cell<u64>,
     looked: Cell<u64>,
     /// Events for which there was no room in the buffer yet: the high level reads there when it runs, which the kernel refuses as long as it has more.
@@ -127,7 +130,7 @@ impl Mechanism {
             news |= self.send_what_is_left();
             if self.buffer.is_asked() {
                 // The high level has been interrupted.
-                self.switch_to_high(seat)?;
+                self.switch_to_high(seat, time::now_ns())?;
             } else if let Some(chosen) = self.buffer.take() {
                 self.thinks.set(false);
                 self.waited_ms.set(0);
@@ -135,7 +138,8 @@ impl Mechanism {
             } else {
                 news = false;
                 self.buffer.ask();
-                self.switch_to_high(seat)?;
+                self.since.set(time::now_ns());
+                self.switch_to_high(seat, self.since.get())?;
             }
         }
     }
@@ -149,10 +153,14 @@ impl Mechanism {
             let _ = sched::give_back(u64::from(event.detail), 0);
         }
         if kind == Kind::Tick {
+            let now = time::now_ns();
             if self.thinks.take() {
-                self.wait(THINK_MS, false);
+                self.wait(THINK_MS, now, false);
+                if now < self.ends.get() {
+                    return false;
+                }
             }
-            self.limited.set(false);
+            self.ends.set(0);
         }
         if kind == Kind::Ready {
             let high = (0..self.processors).map(|p| self.board.desk(p)).find(|desk| desk.high() == event.thread);
@@ -166,19 +174,23 @@ impl Mechanism {
         matches!(kind, Kind::Ready | Kind::Tick | Kind::Request)
     }
 
-    fn switch_to_high(&self, seat: &mut Seat) -> Result<(), Error> {
+    fn switch_to_high(&self, seat: &mut Seat, now: u64) -> Result<(), Error> {
         let Some(Ready { thread, turn }) = self.desk.take_high() else {
             self.thinks.set(false);
             // Whatever else has happened in between is no reason to count more.
-            let now = time::now_ns();
             if now >= self.looked.get() + LOOK_NS {
                 self.looked.set(now);
-                self.wait(1, true);
+                self.wait(1, now, true);
             }
             return busy(seat.next(0, 0, LOOK)).map(drop);
         };
-        let limit = if self.limited.get() { Limit::Same } else { THINK };
-        let refused = busy(seat.next(thread, turn, limit))?;
+        // Whatever has interrupted it, it is looked at in time.
+        let look = THINK_NS - (now - self.since.get()) % THINK_NS;
+        let limit = match self.ends.get() {
+            0 => look,
+            ends => look.min(ends.saturating_sub(now).max(1)),
+        };
+        let refused = busy(seat.next(thread, turn, Limit::Ns(limit)))?;
         self.thinks.set(!refused);
         if refused {
             self.desk.high_is_ready(turn);
@@ -187,25 +199,30 @@ impl Mechanism {
     }
 
     /// Nobody else runs meanwhile, so a high level that does not answer is given up, and the kernel goes on in turn.
-    fn wait(&self, ms: u32, absent: bool) {
-        let now = time::now_ns();
-        if self.waited_ms.get() == 0 {
-            self.since.set(now.saturating_sub(u64::from(ms) * 1_000_000));
-        }
-        self.waited_ms.set(self.waited_ms.get() + ms);
-        if self.waited_ms.get() >= if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS } {
-            self.desk.give_up(now - self.since.get(), absent);
+    fn wait(&self, ms: u32, now: u64, absent: bool) {
+        let waited_ms = self.waited_ms.get() + ms;
+        self.waited_ms.set(waited_ms);
+        let patience = if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS };
+        let took = now - self.since.get();
+        if waited_ms >= patience || waited_ms + ms >= patience && took >= LATE_NS {
+            self.desk.give_up(took, absent);
             task::exit(Error::TimedOut.word() as i32);
         }
     }
 
     fn carry_out(&self, seat: &mut Seat, chosen: Chosen, news: &mut bool) -> Result<(), Error> {
-        let limit = match chosen.ns {
-            0 => Limit::Same,
-            u64::MAX => Limit::Never,
-            ns => Limit::Ns(ns),
+        let now = time::now_ns();
+        let limit = match (chosen.ns, self.ends.get()) {
+            (0, 0) => Limit::Same,
+            // What was left of it while the high level chose.
+            (0, ends) => Limit::Ns(ends.saturating_sub(now).max(1)),
+            (u64::MAX, _) => Limit::Never,
+            (ns, _) => Limit::Ns(ns),
         };
-        self.limited.set(chosen.thread != 0 && limit != Limit::Never);
+        if chosen.ns != 0 {
+            let has_end = chosen.thread != 0 && limit != Limit::Never;
+            self.ends.set(if has_end { now + chosen.ns } else { 0 });
+        }
         if let Some(roused) = self.buffer.take_roused() {
             // Nobody sits there for a moment, perhaps: then the kernel sees to it.
             let _ = sched::look(roused as u64);

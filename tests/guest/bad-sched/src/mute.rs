@@ -46,7 +46,7 @@ fn serve([shown, own]: [Board<'static>; 2], processor: usize, mode: &str) -> ! {
                 misbehave(mode);
             }
             let (thread, turn) = queue.pop().map_or((0, 0), |(ready, _)| (ready.thread, ready.turn));
-            buffer.answer(Chosen { thread, turn, ns: if thread == 0 { 2_000_000 } else { 5_000_000 } });
+            buffer.answer(Chosen { thread, turn, ns: if thread == 0 { 2_000_000 } else { 10_000_000 } });
         } else if desk.seen(event::READY) == 0 {
             time::sleep_ns(1_000_000);
             continue;
