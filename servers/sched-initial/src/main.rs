@@ -178,7 +178,7 @@ impl Mechanism {
         let Some(Ready { thread, turn }) = self.desk.take_high() else {
             self.thinks.set(false);
             // Whatever else has happened in between is no reason to count more.
-            if now >= self.looked.get() + LOOK_NS {
+            if now >= self.looked.get().max(self.since.get()) + LOOK_NS {
                 self.looked.set(now);
                 self.wait(1, now, true);
             }
