@@ -29,8 +29,6 @@ const LOOK: Limit = Limit::Ns(LOOK_NS);
 const PATIENCE_MS: u32 = 7;
 /// The same if it is not there: each look comes later than a ms after the one before.
 const ABSENT_PATIENCE_MS: u32 = 6;
-/// One look before that it is given up if by the clock so much is over: what was interrupted has had a look late.
-const LATE_NS: u64 = 7_500_000;
 
 /// Levels that have asked for their seats.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -72,6 +70,7 @@ fn serve(board: Board<'static>, processor: usize, processors: usize) -> Error {
         thinks: Cell::new(false),
         waited_ms: Cell::new(0),
         since: Cell::new(0),
+        look: Cell::new(0),
         looked: Cell::new(0),
         left: RefCell::new(room()),
     };
@@ -110,8 +109,9 @@ struct Mechanism {
     thinks: Cell<bool>,
     /// For how long it has not chosen, by looks.
     waited_ms: Cell<u32>,
-    /// Since when it was to choose; and when it was looked for last.
+    /// Since when it was to choose; when it is looked at next, whatever interrupts it; and when it was looked for last.
     since: Cell<u64>,
+    look: Cell<u64>,
     looked: Cell<u64>,
     /// Events for which there was no room in the buffer yet: the high level reads there when it runs, which the kernel refuses as long as it has more.
     left: RefCell<VecDeque<Words>>,
@@ -138,8 +138,10 @@ impl Mechanism {
             } else {
                 news = false;
                 self.buffer.ask();
-                self.since.set(time::now_ns());
-                self.switch_to_high(seat, self.since.get())?;
+                let now = time::now_ns();
+                self.since.set(now);
+                self.look.set(now + THINK_NS);
+                self.switch_to_high(seat, now)?;
             }
         }
     }
@@ -155,7 +157,11 @@ impl Mechanism {
         if kind == Kind::Tick {
             let now = time::now_ns();
             if self.thinks.take() {
-                self.wait(THINK_MS, now, false);
+                if now >= self.look.get() {
+                    // From now on, for the machine itself may have been stopped.
+                    self.look.set(now + THINK_NS);
+                    self.wait(THINK_MS, now, false);
+                }
                 if now < self.ends.get() {
                     return false;
                 }
@@ -184,13 +190,11 @@ impl Mechanism {
             }
             return busy(seat.next(0, 0, LOOK)).map(drop);
         };
-        // Whatever has interrupted it, it is looked at in time.
-        let look = THINK_NS - (now - self.since.get()) % THINK_NS;
-        let limit = match self.ends.get() {
-            0 => look,
-            ends => look.min(ends.saturating_sub(now).max(1)),
+        let until = match self.ends.get() {
+            0 => self.look.get(),
+            ends => ends.min(self.look.get()),
         };
-        let refused = busy(seat.next(thread, turn, Limit::Ns(limit)))?;
+        let refused = busy(seat.next(thread, turn, Limit::Ns(until.saturating_sub(now))))?;
         self.thinks.set(!refused);
         if refused {
             self.desk.high_is_ready(turn);
@@ -203,9 +207,8 @@ impl Mechanism {
         let waited_ms = self.waited_ms.get() + ms;
         self.waited_ms.set(waited_ms);
         let patience = if absent { ABSENT_PATIENCE_MS } else { PATIENCE_MS };
-        let took = now - self.since.get();
-        if waited_ms >= patience || waited_ms + ms >= patience && took >= LATE_NS {
-            self.desk.give_up(took, absent);
+        if waited_ms >= patience {
+            self.desk.give_up(now - self.since.get(), absent);
             task::exit(Error::TimedOut.word() as i32);
         }
     }
@@ -215,7 +218,7 @@ impl Mechanism {
         let limit = match (chosen.ns, self.ends.get()) {
             (0, 0) => Limit::Same,
             // What was left of it while the high level chose.
-            (0, ends) => Limit::Ns(ends.saturating_sub(now).max(1)),
+            (0, ends) => Limit::Ns(ends.saturating_sub(now)),
             (u64::MAX, _) => Limit::Never,
             (ns, _) => Limit::Ns(ns),
         };
