@@ -128,7 +128,7 @@ impl Case {
     }
 
     /// Runs with the servers in each placement besides (SSS-61 to 68), if it says what is done in a machine and not how that is made.
-    /// Spread besides: in a thorough run.
+    /// What is no matrix: in a thorough run.
     pub fn placed(mut self) -> Self {
         self.placed = matches!(self.does, Does::Words(_) | Does::Checks(..));
         self
@@ -283,7 +283,7 @@ impl Case {
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
     pub fn variants(&self, keys: bool, thorough: bool) -> Vec<Variant> {
         let mut variants = self.matrix.variants(keys);
-        if self.placed && (thorough || self.matrix != Matrix::Spread) {
+        if self.placed && (thorough || self.matrix == Matrix::Full) {
             variants.extend(variant::placed(keys));
         }
         variants
@@ -465,10 +465,11 @@ mod tests {
         let machines = ["cpus=1,pku", "cpus=2,no-pku", "cpus=4,pku"];
         assert_eq!(names(&spread, true), machines.map(|one| format!("system::s10_boot::echo[{one}]")));
         assert_eq!(names(&spread, false), without);
-        // Placements of the servers besides, where it takes long only in a thorough run.
+        // Placements of the servers besides: of a matrix always, of others in a thorough run.
         let placed = |case: Case, thorough| case.placed().variants(true, thorough).len();
         assert_eq!((placed(sh("echo", "echo").spread(), true), placed(sh("echo", "echo").spread(), false)), (5, 3));
-        assert_eq!(placed(sh("echo", "echo"), false), 3);
+        assert_eq!((placed(sh("echo", "echo"), true), placed(sh("echo", "echo"), false)), (3, 1));
+        assert_eq!(placed(sh("echo", "echo").matrix(), false), 8);
         let one = staged(sh("echo", "echo"));
         assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
         assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);
