@@ -24,7 +24,7 @@ pub enum Command {
     Exec(ExecArgs),
     /// Run one command line in a fresh machine, and write what its processors did meanwhile: for Perfetto, and as a picture
     Trace(TraceArgs),
-    /// Run the tests, or some: all (the long ones, too, two hours); house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); naive (kernels without one rule each, an hour); bare (on a bare Debian, slow, as root)
+    /// Run the tests, or some: all (the long ones, too); house, host, system, system::s10_boot; peers (Linux, to compare with: fetches 70 MB); naive (kernels without one rule each, an hour); bare (on a bare Debian, slow, as root)
     Test {
         stages: Vec<String>,
         /// Machines without protection keys only

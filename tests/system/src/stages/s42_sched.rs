@@ -213,12 +213,14 @@ pub fn cases() -> Vec<Case> {
             .cpus(5)
             .icount()
             .timeout(400)
-            .out_has(&[JOBS, "ok work_is_shared"]).long(),
+            .out_has(&[JOBS, "ok work_is_shared"])
+            .long(),
         sh("on_each_of_six", &format!("check policies {} && check sched use_and_back work_is_shared", ON_EACH[2]))
             .cpus(6)
             .icount()
             .timeout(400)
-            .out_has(&[JOBS, "ok use_and_back", "ok work_is_shared"]).long(),
+            .out_has(&[JOBS, "ok use_and_back", "ok work_is_shared"])
+            .long(),
         sh("on_each_of_eight", &format!("check policies {}", ON_EACH[1..].join(" "))).cpus(8).icount().timeout(600).out_has(&[DEADLINES, JOBS]).long(),
         checks("quiet_high_levels", "check sched", &["the_high_level_is_quiet_otherwise"]).cpus(1).timeout(240),
         sh("three_processors", "check sched use_and_back work_is_shared && check policies deadlines_are_admitted")
