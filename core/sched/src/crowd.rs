@@ -40,6 +40,16 @@ impl<T> Crowd<T> {
         self.all.push(one);
     }
 
+    /// Forgets who has left, at most `most` of them: by whoever goes through all in any case.
+    pub fn forget(&mut self, most: usize, has_left: impl Fn(&T) -> bool) {
+        let mut left = most;
+        self.all.retain(|one| {
+            let goes = left > 0 && has_left(one);
+            left -= usize::from(goes);
+            !goes
+        });
+    }
+
     /// All of them, who wait no longer.
     pub fn disband(&mut self) -> Vec<T> {
         self.next = 0;

@@ -183,6 +183,10 @@ proptest! {
             end = begin;
             // Others come meanwhile, and who has left is forgotten.
             crowd.join((usize::MAX, false), |other| !other.1);
+            let gone = crowd.iter().filter(|one| !one.1).count();
+            let before = crowd.len();
+            crowd.forget(most - 1, |other| !other.1);
+            prop_assert_eq!(before - crowd.len(), gone.min(most - 1));
         }
         found.sort_unstable();
         found.dedup();

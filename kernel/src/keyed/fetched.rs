@@ -36,6 +36,9 @@ pub(super) enum May {
 /// So often it is tried while others add to what is asked about: not for ever, for each time takes long.
 const TRIES: usize = 8;
 
+/// So many of either are forgotten when a domain comes.
+const FORGOTTEN: usize = 8;
+
 /// So many steps are made with locks in hand.
 const AT_ONCE: usize = 64;
 
@@ -61,6 +64,12 @@ impl Fetched {
         }
         self.allow(section, state.acl.changes());
         May::Yes
+    }
+
+    /// Those of whom nothing is left: as many as come, and more, but not all at once, for what is freed takes its time.
+    fn forget(&mut self) {
+        self.members.forget(FORGOTTEN, |one| one.strong_count() == 0);
+        self.texts.forget(FORGOTTEN, |one| one.text.strong_count() == 0);
     }
 
     /// All may, by a list that has changed so often.
@@ -109,6 +118,7 @@ impl TaskView {
         for _ in 0..TRIES {
             let (texts, members, seen) = {
                 let fetched = &mut self.state.lock().fetched;
+                fetched.forget();
                 let texts = fetched.texts.iter().filter_map(|one| one.text.upgrade());
                 let texts: Vec<Arc<Section>> = texts.filter(|text| !text.is_dead()).collect();
                 let members: Vec<Arc<Domain>> = fetched.members.iter().filter_map(Weak::upgrade).collect();
