@@ -202,7 +202,11 @@ pub fn cases() -> Vec<Case> {
         .placed()
         .spread(),
         // Of one processor, by a clock that no host stops.
-        checks("time", "check policies", &["who_computes_has_as_much_as_another", "who_calls_the_scheduler_has_no_more"]).cpus(1).timeout(240).icount(),
+        checks("time", "check policies", &["who_computes_has_as_much_as_another", "who_calls_the_scheduler_has_no_more"])
+            .cpus(1)
+            .timeout(240)
+            .icount()
+            .long(),
         // Where no processor is idle now and then, and nobody has turns elsewhere.
         checks("shares", "check policies", &["shares_are_turns"]).cpus(1).timeout(240),
         // Of several, by a clock that goes on for all of them alike.
@@ -235,7 +239,7 @@ pub fn cases() -> Vec<Case> {
         in_short("in_short_on_three", 3),
         in_short("in_short_on_five", 5).long(),
         in_short("in_short_on_six", 6).long(),
-        in_short("in_short_on_seven", 7),
+        in_short("in_short_on_seven", 7).long(),
         checks(
             "interrupts",
             "check interrupts",
@@ -321,7 +325,7 @@ pub fn cases() -> Vec<Case> {
             .spread(),
         sh("bench", "bench sched").out_has(&["by in-turn: ", "by itc-improved: ", "by itc-improved-by-kernel: ", "by itc-initial: ", "interrupt of 0 bytes by epc-from-scheduler: "]).timeout(240),
         // Rounds for the same number of instructions of all processors: what the host does does not matter.
-        sh("jobs_lose_little", "bench jobs --json").cpus(4).icount().timeout(400).out_check(jobs_lose_little),
+        sh("jobs_lose_little", "bench jobs --json").cpus(4).icount().timeout(400).out_check(jobs_lose_little).long(),
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
             .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
             .err_has(&["sched: not found", "usage: sched"])
