@@ -64,9 +64,12 @@ impl<'a> Beds<'a> {
         if thread == 0 {
             return None;
         }
-        let take = |at: &usize| self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        // Who wakes it may make one, too, just now. (What is left there by others wakes it for nothing at most.)
+        let take = |at: &usize| match self.0[*at].compare_exchange(0, thread, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(there) => there == thread,
+        };
         let place = Self::places(thread).find(take)?;
-        self.0[place + 1].store(AWAKE, Ordering::Release);
         Some(Bed(&self.0[place + 1]))
     }
 
@@ -93,7 +96,8 @@ impl<'a> Beds<'a> {
 
     /// The thread has ended.
     pub fn forget(&self, thread: u64) {
-        if let Some(at) = Self::places(thread).find(|at| self.0[*at].load(Ordering::Acquire) == thread) {
+        // Where somebody else's went in between there may be two.
+        for at in Self::places(thread).filter(|at| self.0[*at].load(Ordering::Acquire) == thread) {
             self.0[at + 1].store(AWAKE, Ordering::Relaxed);
             self.0[at].store(0, Ordering::Release);
         }

@@ -9,6 +9,7 @@ const KNOWN: usize = 0;
 const NUMBER: usize = 1;
 const TAKEN: usize = 2;
 const ANSWERED: usize = 3;
+/// Of those of even numbers, and below of the others: who answers when it is too late does not write over the next one's.
 const ANSWER: usize = 4;
 const THREAD: usize = 5;
 const TERMS: usize = 6;
@@ -18,7 +19,12 @@ const WEIGHT: usize = 10;
 const TERMS_COUNT: usize = 11;
 /// Processors whose fast level has named nobody, as bits.
 const RESTING: usize = 12;
-pub(crate) const WORDS: usize = 13;
+const OTHER_ANSWER: usize = 13;
+pub(crate) const WORDS: usize = 14;
+
+const fn answer_of(number: u64) -> usize {
+    if number.is_multiple_of(2) { ANSWER } else { OTHER_ANSWER }
+}
 
 /// The proposal on a board.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +102,7 @@ impl Proposals<'_> {
 
     /// The answer to a proposal: 0 is yes, anything else why not.
     pub fn answer(&self, number: u64) -> Option<u64> {
-        (self.get(ANSWERED) == number).then(|| self.get(ANSWER))
+        (self.get(ANSWERED) == number).then(|| self.get(answer_of(number)))
     }
 
     /// High: answers what is proposed with what `decide` says of it, a thread and its terms; one processor's does. Whether there was something.
@@ -111,8 +117,11 @@ impl Proposals<'_> {
         if mine {
             self.note_terms();
             let answer = decide(thread, terms);
-            self.set(ANSWER, answer);
-            self.set(ANSWERED, number);
+            // Mostly nobody has lost patience meanwhile.
+            if self.get(NUMBER) == number {
+                self.set(answer_of(number), answer);
+                self.0[ANSWERED].fetch_max(number, Ordering::AcqRel);
+            }
         }
         mine
     }

@@ -1,6 +1,7 @@
 //! The queues against plain lists.
 
 use super::*;
+use crate::sync::Ordering;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -227,10 +228,33 @@ fn beds_lose_no_wake_up() {
         assert!(bed.lie_down(2));
         assert!(!bed.get_up(), "nobody has");
     }
+    // One that was made twice is forgotten twice.
+    beds.0[2 * (8 + 5)].store(5, Ordering::SeqCst);
     for thread in threads {
         beds.forget(thread);
         assert_eq!(beds.wake(thread, 0), Woken::Unknown);
     }
+}
+
+/// Who goes to bed and who wakes it for the first time do so at once: one bed, and it is woken.
+#[test]
+fn one_bed_for_each() {
+    const THREAD: u64 = 9;
+    let once = || {
+        let words: &'static [_] = words().leak();
+        let beds = Board::new(words).unwrap().beds();
+        let waker = shuttle::thread::spawn(move || beds.note(THREAD));
+        beds.of(THREAD).unwrap();
+        waker.join().unwrap();
+        let made = beds.0[2 * THREAD as usize..]
+            .iter()
+            .step_by(2)
+            .take(20)
+            .filter(|there| there.load(Ordering::SeqCst) == THREAD)
+            .count();
+        assert_eq!((made, beds.of(THREAD).unwrap().lie_down(0)), (1, false));
+    };
+    shuttle::check_random(once, 300);
 }
 
 /// Whoever interrupts it how often: a thread has one quantum between two turns of others of its level.

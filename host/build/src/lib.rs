@@ -92,9 +92,7 @@ impl Workspace {
         let programs: Vec<&Package> = packages.iter().filter(|package| package.role() == Role::Program).collect();
         if !programs.is_empty() {
             let names: Vec<&str> = programs.iter().map(|package| package.name.as_str()).collect();
-            let target = format!("targets/{PROGRAM_TARGET}.json");
-            self.bare(&["--bins", "-Zjson-target-spec", "--target", &target], &names)
-                .context("the programs do not build")?;
+            self.build_programs(&names).context("the programs do not build")?;
         }
         let bins = programs.iter().flat_map(|package| &package.bins);
         Ok(Built { kernel, programs: bins.map(|bin| (bin.clone(), self.release(PROGRAM_TARGET, bin))).collect() })
@@ -104,6 +102,17 @@ impl Workspace {
     pub fn build_kernel(&self) -> Result<PathBuf> {
         self.bare(&["--bins", "--target", KERNEL_TARGET], &[KERNEL_PACKAGE]).context("the kernel does not build")?;
         Ok(self.release(KERNEL_TARGET, "kernel"))
+    }
+
+    fn build_programs(&self, packages: &[&str]) -> Result<()> {
+        let target = format!("targets/{PROGRAM_TARGET}.json");
+        self.bare(&["--bins", "-Zjson-target-spec", "--target", &target], packages)
+    }
+
+    /// Builds only the program of this package, which is called as that is without the project's name, and returns where it is.
+    pub fn build_program(&self, package: &str) -> Result<PathBuf> {
+        self.build_programs(&[package]).with_context(|| format!("{package} does not build"))?;
+        Ok(self.release(PROGRAM_TARGET, package.trim_start_matches("musubi-")))
     }
 
     /// Builds the kernel that writes nothing which only programs read: what that costs is measured against it.

@@ -317,7 +317,16 @@ impl Tender {
         }
         self.supervisor.enter(self.index, state);
         let mut all = self.supervisor.all.lock();
-        while !core::mem::take(&mut all[self.index].hurry) {
+        loop {
+            let one = &mut all[self.index];
+            if core::mem::take(&mut one.stopped) {
+                // Who wanted it before that has been overruled.
+                (one.hurry, one.state) = (false, state);
+                self.supervisor.changed.notify_all();
+            }
+            if core::mem::take(&mut one.hurry) {
+                break;
+            }
             let _ = self.supervisor.changed.wait(&mut all, u64::MAX);
         }
         let one = &mut all[self.index];

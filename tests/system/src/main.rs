@@ -3,6 +3,7 @@
 
 mod case;
 mod checks;
+mod debugger;
 mod lab;
 mod mutants;
 mod room;

@@ -198,6 +198,16 @@ fn proposals_have_one_answer() {
     assert_eq!(proposals.answer(proposals.propose(7, terms)), None);
     proposals.withdraw();
     assert!(!proposals.decide(|_, _| 0), "it was taken back");
+    // Who has thought about one for too long says nothing about the next.
+    let late = proposals.propose(1, terms);
+    let mut next = 0;
+    proposals.decide(|_, _| {
+        proposals.withdraw();
+        next = proposals.propose(2, terms);
+        assert!(proposals.decide(|thread, _| thread));
+        1
+    });
+    assert_eq!((proposals.answer(late), proposals.answer(next)), (None, Some(2)));
 }
 
 #[test]

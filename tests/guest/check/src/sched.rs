@@ -354,10 +354,17 @@ fn nobody_starves() -> Outcome {
 }
 
 /// More busy threads than processors: each processor has some of the work.
+/// What takes work from where there is more of it, each in its own way.
+const WITH_QUEUES: [&str; 2] = ["ageing", "initial"];
+
+fn with_each(what: impl Fn() -> Outcome) -> Outcome {
+    WITH_QUEUES.into_iter().try_for_each(|name| with(name, &what).map_err(|why| format!("{name}: {why}")))
+}
+
 fn work_is_shared() -> Outcome {
     const TRIES: u64 = 24;
     const BUSY: u64 = 6;
-    with("ageing", || {
+    with_each(|| {
         let processors = task::processors().count();
         let idle = || -> Vec<u64> { task::processors().map(|p| p.idle).collect() };
         let load = Load::start(2 * processors)?;
@@ -386,7 +393,7 @@ fn work_is_shared() -> Outcome {
 fn busy_processors_share() -> Outcome {
     const EACH: usize = 4;
     const TRIES: usize = 60;
-    with("ageing", || {
+    with_each(|| {
         let processors = task::processors().count();
         let stop: &'static AtomicBool = leak(AtomicBool::new(false));
         let counts: &'static Vec<AtomicU64> = leak((0..EACH * processors).map(|_| AtomicU64::new(0)).collect());

@@ -11,6 +11,7 @@ use crate::{holds, same};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::command::Command;
@@ -23,7 +24,7 @@ use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
 use musubi::interfaces::stream::StreamService;
-use musubi::rt::{Answers, Bound, section, task, thread, time};
+use musubi::rt::{Answers, Bound, Mutex, section, task, thread, time};
 use musubi::servers::{self, Server, acts as act, state};
 use musubi::{Error, names};
 
@@ -46,6 +47,7 @@ pub const CHECKS: &[Check] = &[
     ("drivers_and_personality", drivers),
     ("the_next_console_is_the_shells", next_console),
     ("what_cannot_be_asked_for", refused),
+    ("the_last_wish_counts", last_wish),
     ("who_stays_bound_keeps_nothing", stays_bound),
     ("a_fault_in_one_leaves_the_others", apart::a_fault_in_one),
     ("a_few_kills_under_load", || kills::under_load(4)),
@@ -337,6 +339,28 @@ fn next_console() -> Outcome {
         same!(console.is_controlled_by(task::identity().task), Err(Error::Denied), "saying so oneself");
     }
     Ok(())
+}
+
+/// Who wants a server started has been heard, and another one who wants it stopped comes before it is.
+fn last_wish() -> Outcome {
+    const TIMES: u64 = 30;
+    have("pipes", act::STOP)?;
+    for n in 0..TIMES {
+        let started = Arc::new(Mutex::new(None));
+        let answer = started.clone();
+        let starter = move || *answer.lock() = Some(servers::act("pipes", act::START));
+        let starter = thread::spawn(starter, 0).map_err(doing("thread"))?;
+        time::sleep_ns(n % 6 * 50_000);
+        let stopped = servers::act("pipes", act::STOP);
+        starter.join().map_err(doing("join"))?;
+        let started = started.lock().take();
+        same!(stopped, Ok(()), "the stop that came later, {n}");
+        holds!(matches!(started, Some(Ok(()) | Err(Error::Dead))), "the start before it, {n}: {started:?}");
+        have("pipes", act::STOP)?;
+        same!(server("pipes")?.info.state, state::STOPPED, "the state then, {n}");
+    }
+    have("pipes", act::START)?;
+    running("pipes")
 }
 
 fn refused() -> Outcome {

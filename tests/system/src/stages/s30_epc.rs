@@ -1,8 +1,10 @@
 //! Calls into other programs on the same thread. From within: see `tests/guest/check`.
 
 use crate::case::{Case, checks, function, sh};
+use crate::debugger::{Debugger, address_of};
 use crate::lab::{Failure, Lab};
 use crate::session::Session;
+use anyhow::Context;
 use machine::Options;
 
 /// Callees and callers end in each way, on numbers of processors that the others are not on.
@@ -159,6 +161,7 @@ pub fn cases() -> Vec<Case> {
         .err_any()
         .spread(),
         function("a_machine_check_is_heard_or_ends_the_program", machine_check),
+        function("a_machine_check_at_an_entry_is_told", at_an_entry),
         ends_on("ends_on_three", 3),
         ends_on("ends_on_five", 5),
         ends_on("ends_on_six", 6),
@@ -228,4 +231,19 @@ fn machine_check(lab: &Lab, _: &Options) -> Result<(), Failure> {
         session.line("echo $?", &[status])?;
     }
     session.power_off().map(drop)
+}
+
+/// At the first instruction of an entry CS is the kernel's, and GS still the program's (invariant 34; H15).
+fn at_an_entry(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let kernel = std::fs::read(&lab.parts().kernel).context("the kernel")?;
+    let entry = address_of(&kernel, "syscall_entry")?;
+    let mut session = Session::start(lab, &["--cpus", "1"])?;
+    let mut debugger = Debugger::attach(&mut session)?;
+    session.keys("spin\r")?;
+    debugger.run_to(entry)?;
+    memory_fails(&mut session, "0x5")?;
+    debugger.detach()?;
+    session.expect("kernel fault: exception 18")?;
+    session.expect(&format!("rip {entry:016x}"))?;
+    session.expect("the kernel has stopped")
 }

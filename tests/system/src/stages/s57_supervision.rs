@@ -32,6 +32,7 @@ pub fn cases() -> Vec<Case> {
                 "drivers_and_personality",
                 "the_next_console_is_the_shells",
                 "what_cannot_be_asked_for",
+                "the_last_wish_counts",
                 "who_stays_bound_keeps_nothing",
                 "a_fault_in_one_leaves_the_others",
                 "a_few_kills_under_load",

@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         // The shell becomes the tool that it runs last.
         lines("exec", "busybox sh -c 'wc lines'", &["busybox", "wc", "lines"]).matrix(),
         lines("many_reads", "busybox od -v lines", &["busybox", "od", "-v", "lines"]),
+        super::s65_gate::jumps_to_where_calls_end(),
         // Several programs at a time, on the native shell's pipes.
         sh("pipeline", "busybox seq 3000 | busybox sort -rn | busybox sha256sum")
             .put(BUSYBOX, "/bin/busybox")

@@ -236,6 +236,18 @@ pub const RULES: &[Rule] = &[
             ["", "linux_opens_the_gate"],
         )),
     ),
+    // And that nothing but the gate's own frames is believed by the gate.
+    by_linux(
+        s65_gate::jumps_into_the_gate,
+        139,
+        of_keys(rule(
+            "H4",
+            "no_program_for_linux_makes_frames",
+            "kernel/arch/src/gate.rs",
+            ["true => entry & !WRITE,", "true => entry & !(0 & WRITE),"],
+            ["", "linux_jumps_into_the_gate"],
+        )),
+    ),
     // Whoever makes a call at an address of the single space is no program in a window.
     by_linux(
         s65_gate::calls_from_the_gate,

@@ -1,6 +1,6 @@
 //! Keys, code that is fetched, and secrets.
 
-use super::{Rule, of_keys, on, rule};
+use super::{Rule, of_keys, on, rule, without_keys};
 
 pub const RULES: &[Rule] = &[
     of_keys(on(
@@ -124,5 +124,13 @@ pub const RULES: &[Rule] = &[
         "kernel/src/keyed/fetched.rs",
         ["        if !self.members.iter()", "        if false && !self.members.iter()"],
         ["races", "code_that_may_be_fetched_no_longer"],
+    )),
+    // Where there are keys it comes back by the kernel for want of one.
+    without_keys(rule(
+        "H17",
+        "a_secret_that_is_touched_late_is_one_for_the_calls_under_way",
+        "kernel/src/secret.rs",
+        ["    inner.comes_back_by_kernel(domain.number);\n", ""],
+        ["secrets", "a_secret_first_touched_in_a_callback"],
     )),
 ];
