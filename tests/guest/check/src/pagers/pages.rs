@@ -99,7 +99,13 @@ pub fn clean() -> Outcome {
     section.delete().map_err(doing("delete"))
 }
 
+/// A table for this program's own memory may come in between, once; what is counted wrongly is so each time.
 pub fn paid() -> Outcome {
+    const TRIES: usize = 3;
+    (1..TRIES).map(|_| paid_exactly()).find(Outcome::is_ok).unwrap_or_else(paid_exactly)
+}
+
+fn paid_exactly() -> Outcome {
     // What children of the checks before have had comes back to this task when they are taken apart, which is after their end.
     crate::deaths::settled()?;
     let used = || task::info(musubi::start().task()).map(|info| info.used.frames).ok_or("no task");
