@@ -26,9 +26,18 @@ impl Debugger {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let path = folder.path().join("gdb");
         session.keys(&format!("\x1dcgdbserver unix:{},server=on,wait=off\n\x1dc", path.display()))?;
-        let stream = connect(&path)?;
-        stream.set_read_timeout(Some(PATIENCE)).context("the debugger")?;
-        Ok(Self { stream, _folder: folder })
+        let mut debugger = Self { stream: connect(&path)?, _folder: folder };
+        debugger.be_quiet()?;
+        Ok(debugger)
+    }
+
+    /// It says that the machine has stopped, once or twice, and perhaps not at once.
+    fn be_quiet(&mut self) -> Result<()> {
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.ask("?")?;
+        self.stream.set_read_timeout(Some(Duration::from_millis(500)))?;
+        while self.stream.read(&mut [0; 256]).is_ok_and(|len| len > 0) {}
+        Ok(self.stream.set_read_timeout(Some(PATIENCE))?)
     }
 
     /// Lets it go on until it is to execute the instruction at this address.

@@ -354,17 +354,11 @@ fn nobody_starves() -> Outcome {
 }
 
 /// More busy threads than processors: each processor has some of the work.
-/// What takes work from where there is more of it, each in its own way.
-const WITH_QUEUES: [&str; 2] = ["ageing", "initial"];
-
-fn with_each(what: impl Fn() -> Outcome) -> Outcome {
-    WITH_QUEUES.into_iter().try_for_each(|name| with(name, &what).map_err(|why| format!("{name}: {why}")))
-}
-
+/// Each version takes work in its own way.
 fn work_is_shared() -> Outcome {
     const TRIES: u64 = 24;
     const BUSY: u64 = 6;
-    with_each(|| {
+    let shared = || {
         let processors = task::processors().count();
         let idle = || -> Vec<u64> { task::processors().map(|p| p.idle).collect() };
         let load = Load::start(2 * processors)?;
@@ -385,7 +379,8 @@ fn work_is_shared() -> Outcome {
         load.stop()?;
         holds!(busy.iter().all(|times| *times >= BUSY), "processors were busy {busy:?} times of {TRIES}");
         Ok(())
-    })
+    };
+    ["ageing", "initial"].into_iter().try_for_each(|name| with(name, shared).map_err(|why| format!("{name}: {why}")))
 }
 
 /// Several times as many threads as processors compute for ever. They are made by one of them, where no processor is idle any more: those
@@ -393,7 +388,8 @@ fn work_is_shared() -> Outcome {
 fn busy_processors_share() -> Outcome {
     const EACH: usize = 4;
     const TRIES: usize = 60;
-    with_each(|| {
+    // By the initial version a processor takes work when it has none.
+    with("ageing", || {
         let processors = task::processors().count();
         let stop: &'static AtomicBool = leak(AtomicBool::new(false));
         let counts: &'static Vec<AtomicU64> = leak((0..EACH * processors).map(|_| AtomicU64::new(0)).collect());
