@@ -82,7 +82,12 @@ pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by:
 /// As for [`open`].
 pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let section = Section::find(address).ok_or(Error::NotFound)?;
-    let (mut state, pages) = open(&section, by, address, len)?;
+    let (mut state, mut pages) = open(&section, by, address, len)?;
+    // A table goes as a whole, wherever there are not too many.
+    let all = (pages.end - pages.start) * PAGE;
+    if state.mapped.len() as u64 > view::AT_ONCE || !Tables::covers_table(section.base + pages.start * PAGE, all) {
+        pages.end = pages.start + view::at_once(&state.mapped, all) / PAGE;
+    }
     let count = pages.end - pages.start;
     if state.pages.copies(pages.start, count) {
         spare_heap_for_page(claim::use_of(&state))?;

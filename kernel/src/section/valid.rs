@@ -81,7 +81,7 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
     if state.len.checked_sub(offset).is_none_or(|rest| rest < len) {
         return Err(Error::BadAddress);
     }
-    let len = len.min(SLICE);
+    let len = view::at_once(&state.mapped, len.min(SLICE));
     let (first, count) = (offset / PAGE, len / PAGE);
     let stale = if valid {
         state.invalid.take(first, count);

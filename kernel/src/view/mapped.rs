@@ -87,6 +87,18 @@ pub fn show(mapped: &mut Vec<Mapping>, offset: u64, len: u64) {
     }
 }
 
+/// Pages that are hidden, shown or taken out at once, with interrupts off and the section's lock: each counts in each view.
+const PAGES_AT_ONCE: u64 = 2048;
+
+/// How much that is of `len` bytes, a page at least: as far as a call goes that says how far it has come.
+#[inline]
+pub fn at_once(mapped: &[Mapping], len: u64) -> u64 {
+    if mapped.len() <= FEW { len } else { len.min((PAGES_AT_ONCE / mapped.len() as u64).max(1) * PAGE) }
+}
+
+/// So many views have room for all that a call may take.
+const FEW: usize = (PAGES_AT_ONCE / 512) as usize;
+
 /// Most registrations of a section, beside those that are about to go: their list is no longer than a block of the kernel's heap, which is there
 /// when that is in pieces.
 const MAPPED_MAX: usize = 1472;

@@ -11,17 +11,19 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::frame::{Frame, reason};
+use musubi::abi::info::feature;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{SectionInfo, flag};
 use musubi::abi::task::{cause, exit};
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, Trap, fault, thread};
+use musubi::rt::{Section, Trap, fault, task, thread};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
     ("an_invalid_page_keeps_what_is_in_it", keeps),
     ("a_page_that_nobody_has_used", unused),
     ("invalid_for_other_programs", for_others),
+    ("invalid_for_many_programs", for_many),
     ("invalid_on_all_processors", on_all),
     ("invalid_for_the_kernel", for_the_kernel),
     ("clones_of_invalid_pages", clones),
@@ -127,6 +129,39 @@ fn for_others() -> Outcome {
         (exit::FAULT, cause::INVALID, second, base),
         "how a program ends that looks at it"
     );
+    section.delete().map_err(doing("delete"))
+}
+
+/// So many that a call has not time for all pages at once. (With keys they see it in one view.)
+fn for_many() -> Outcome {
+    const PAGES: u64 = 512;
+    const PEERS: usize = 6;
+    let section = numbered(PAGES)?;
+    let base = section.base();
+    section::grant(base, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let peers: Vec<Peer> = (0..PEERS).map(|_| Peer::start()).collect::<Result<_, _>>()?;
+    for (n, peer) in peers.iter().enumerate() {
+        same!(peer.call(op::PEEK, &[base + n as u64 * PAGE]), Ok(n as u64 + 1), "what a callee sees, {n}");
+    }
+    let has_keys = task::processors().any(|one| one.features & feature::PKU != 0);
+    for does in [stub::page_invalidate, stub::page_validate] {
+        let done = does(&Trap, base, PAGES * PAGE).map_err(doing("a call for all"))?;
+        holds!(done % PAGE == 0 && (PAGE..=PAGES * PAGE).contains(&done), "it says that it has done {done}");
+        holds!(done < PAGES * PAGE || has_keys, "it did all at once");
+    }
+    invalidate(base, PAGES * PAGE).map_err(doing("invalidate"))?;
+    for (n, peer) in peers.iter().enumerate() {
+        for page in [n as u64, PAGES - 1] {
+            same!(peer.call(op::PEEK, &[base + page * PAGE]), Err(Error::Faulted), "page {page} for callee {n}");
+        }
+    }
+    validate(base, PAGES * PAGE).map_err(doing("validate"))?;
+    for (n, peer) in peers.iter().enumerate() {
+        same!(peer.call(op::PEEK, &[base + (PAGES - 1) * PAGE]), Ok(PAGES), "the last page for callee {n}");
+    }
+    section::free(base, PAGES * PAGE).map_err(doing("free"))?;
+    same!(section::info(base).map(|info| info.resident), Ok(0), "pages that are left");
+    peers.into_iter().try_for_each(|peer| peer.child.kill().map_err(doing("kill")))?;
     section.delete().map_err(doing("delete"))
 }
 

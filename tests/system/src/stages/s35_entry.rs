@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Case> {
                 "an_invalid_page_keeps_what_is_in_it",
                 "a_page_that_nobody_has_used",
                 "invalid_for_other_programs",
+                "invalid_for_many_programs",
                 "invalid_on_all_processors",
                 "invalid_for_the_kernel",
                 "clones_of_invalid_pages",
