@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section, Task};
 use musubi::rt::info::{self, Info, ThreadNow};
-use musubi::rt::task::identity;
+use musubi::start;
 
 pub struct Known {
     pub all: Info,
@@ -20,13 +20,21 @@ impl Known {
     /// # Errors
     /// As for `rt::info::all`.
     pub fn look() -> Result<Known, Error> {
-        Ok(Known { all: info::all()?, own: info::of_users(identity().user) })
+        Ok(Known { all: info::all()?, own: info::of_users(start().user()) })
     }
 
-    /// Says so if this user has no section of his own, in which what is for him alone would stand.
+    /// Says so if this user has no section of his own, in which what is for him alone would stand; or if there is more than there is room for.
     pub fn says_what_is_missing(&self, io: &mut Io) {
-        if let Some(missing) = missing(!self.own.is_empty(), identity().user) {
+        if let Some(missing) = missing(!self.own.is_empty(), start().user()) {
             say!(io, "{missing}");
+        }
+        let places = core::iter::once(&self.all).chain(&self.own).flat_map(|info| info.head().table);
+        match places.map(|place| place.left_out).sum() {
+            0u64 => {}
+            more => say!(
+                io,
+                "{more} more (tasks, threads, sections and posts) are not shown: there is no room for so many in the info section"
+            ),
         }
     }
 

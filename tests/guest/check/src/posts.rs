@@ -258,6 +258,14 @@ pub fn role(there: u64, back: u64) -> i32 {
     i32::from(echo(Post(there), Post(back)).is_err())
 }
 
+/// Has so many posts, or as many as there are to be had, and keeps them.
+pub fn hold(wanted: u64) -> i32 {
+    let held = (0..wanted).map_while(|_| Post::any().ok()).count();
+    musubi::println!("{held} posts");
+    time::sleep_ns(u64::MAX >> 1);
+    0
+}
+
 /// The other program: says what it hears when it sends and receives there.
 pub fn role_without(post: u64) -> i32 {
     let refused = |error: Option<Error>, right| match error.and_then(|error| error.refusal()) {

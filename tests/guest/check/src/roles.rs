@@ -103,6 +103,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "ending-pager" => crate::pagers::ending_role(),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
+        "hold-posts" => crate::posts::hold(at(0)),
         "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
