@@ -114,13 +114,19 @@ fn alternate(rounds: u64) -> Outcome {
     Ok(())
 }
 
-/// Two threads in turn, as often as `stir` does what it is given.
-pub fn stirred(stir: impl FnOnce(&mut dyn FnMut(u64) -> Outcome) -> Outcome) -> Outcome {
+/// Two threads in turn, as often as `stir` does what it is given. `spared`: so many times the scheduler may be put out, as it is by the clock of a host that stops
+/// the machine for long; then another one comes.
+pub fn stirred(spared: u32, stir: impl FnOnce(&mut dyn FnMut(u64) -> Outcome) -> Outcome) -> Outcome {
     with("ageing", || {
         let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-        let before = dismissed();
+        let (mut before, mut left) = (dismissed(), spared);
         stir(&mut |_| {
             alternate(20)?;
+            if dismissed() != before && left > 0 {
+                left -= 1;
+                choose("ageing")?;
+                before = dismissed();
+            }
             same!(dismissed(), before, "schedulers that were put out meanwhile");
             Ok(())
         })

@@ -31,7 +31,7 @@ pub const CHECKS: &[Check] = &[
     ("stopped_in_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
     ("stopped_in_calls_in_calls", nested),
     ("stopped_in_hand_overs", hand_overs),
-    ("stopped_while_the_processor_is_passed_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+    ("stopped_while_the_processor_is_passed_on", || crate::passing::stirred(3, |alternate| stirred(alternate))),
     ("stopped_with_ones_own_rights", own_rights),
 ];
 
@@ -48,7 +48,7 @@ pub const EXACT: &[Check] = &[
     ("counted_calls_by_the_kernel", || registers(Way::Bound, kind::DUMP_AND_SPOIL)),
     ("counted_plain_calls", || registers(Way::Plain, kind::DUMP_AND_SPOIL)),
     ("counted_hand_overs", hand_overs),
-    ("counted_passing_on", || crate::passing::stirred(|alternate| stirred(alternate))),
+    ("counted_passing_on", || crate::passing::stirred(0, |alternate| stirred(alternate))),
     ("stopped_with_ones_own_rights_counted", own_rights),
     ("callers_hear_in_bounded_time", crate::calls::hears::in_bounded_time),
 ];
