@@ -3,7 +3,7 @@
 
 mod mapped;
 
-pub use mapped::{AT_ONCE, Change, at_once, change, change_all, disown, hide, leave_all, make_room, show, take_out};
+pub use mapped::{AT_ONCE, Change, FEW, at_once, change, change_all, disown, hide, leave_all, make_room, show, take_out};
 use mapped::{reserve, tidy};
 
 use crate::domain::Domain;

@@ -76,6 +76,17 @@ pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by:
     }
 }
 
+/// Where a call ends that frees pages many views may have mapped. (A table goes as a whole, if there are not too many of them.)
+#[cold]
+#[inline(never)]
+fn at_once(section: &Section, state: &State, pages: Range<u64>) -> u64 {
+    let all = (pages.end - pages.start) * PAGE;
+    if state.mapped.len() as u64 <= view::AT_ONCE && Tables::covers_table(section.base + pages.start * PAGE, all) {
+        return pages.end;
+    }
+    pages.start + view::at_once(&state.mapped, all) / PAGE
+}
+
 /// `page_free`: of so many bytes from the beginning as one call may take.
 ///
 /// # Errors
@@ -83,10 +94,8 @@ pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by:
 pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let section = Section::find(address).ok_or(Error::NotFound)?;
     let (mut state, mut pages) = open(&section, by, address, len)?;
-    // A table goes as a whole, wherever there are not too many.
-    let all = (pages.end - pages.start) * PAGE;
-    if state.mapped.len() as u64 > view::AT_ONCE || !Tables::covers_table(section.base + pages.start * PAGE, all) {
-        pages.end = pages.start + view::at_once(&state.mapped, all) / PAGE;
+    if state.mapped.len() > view::FEW {
+        pages.end = at_once(&section, &state, pages.clone());
     }
     let count = pages.end - pages.start;
     if state.pages.copies(pages.start, count) {

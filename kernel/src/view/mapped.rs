@@ -97,7 +97,7 @@ pub fn at_once(mapped: &[Mapping], len: u64) -> u64 {
 }
 
 /// So many views have room for all that a call may take.
-const FEW: usize = (PAGES_AT_ONCE / 512) as usize;
+pub const FEW: usize = (PAGES_AT_ONCE / 512) as usize;
 
 /// Most registrations of a section, beside those that are about to go: their list is no longer than a block of the kernel's heap, which is there
 /// when that is in pieces.
