@@ -1,6 +1,6 @@
-//! Programs that try to stop the kernel (`tests/guest/attack`, and what `check` tries of that kind), or others by what they have from the SDK.
+//! Programs that try to stop the kernel (`tests/guest/attack`), or others by what they have from the SDK.
 
-use super::{Rule, also, by_the_shell, of_programs, on, rule, stands_still};
+use super::{Rule, also, by_the_shell, of_programs, on, rule};
 
 pub const RULES: &[Rule] = &[
     by_the_shell(
@@ -235,16 +235,6 @@ pub const RULES: &[Rule] = &[
             ["", "reuse"],
         ),
     ),
-    stands_still(rule(
-        "CUBIX-12",
-        "nobody_waits_for_a_page_with_his_lock_held",
-        "kernel/src/epc.rs",
-        [
-            "claim::write_locked(caller, at, &DOORSTEP.to_le_bytes()).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;",
-            "claim::write(caller, at, &DOORSTEP.to_le_bytes())?;",
-        ],
-        ["back", "calls_on_a_stack_that_is_cloned"],
-    )),
     of_programs(rule(
         "H14",
         "a_guard_calls_what_it_was_sealed_for",
