@@ -115,13 +115,13 @@ impl Case {
         }
     }
 
-    /// Runs on 1, 2 and 4 processors, each with and without protection keys.
+    /// Runs on 1, 2 and 4 processors, each with and without protection keys in a thorough run; otherwise as [`Case::spread`].
     pub fn matrix(mut self) -> Self {
         self.matrix = Matrix::Full;
         self
     }
 
-    /// The same, but each number of processors only with keys or only without. Without keys in all three machines.
+    /// Runs on 1, 2 and 4 processors, each only with protection keys or only without. Without keys in all three machines.
     pub fn spread(mut self) -> Self {
         self.matrix = Matrix::Spread;
         self
@@ -282,7 +282,7 @@ impl Case {
 
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
     pub fn variants(&self, keys: bool, thorough: bool) -> Vec<Variant> {
-        let mut variants = self.matrix.variants(keys);
+        let mut variants = self.matrix.variants(keys, thorough);
         if self.placed && (thorough || self.matrix == Matrix::Full) {
             variants.extend(variant::placed(keys));
         }
@@ -469,7 +469,7 @@ mod tests {
         let placed = |case: Case, thorough| case.placed().variants(true, thorough).len();
         assert_eq!((placed(sh("echo", "echo").spread(), true), placed(sh("echo", "echo").spread(), false)), (5, 3));
         assert_eq!((placed(sh("echo", "echo"), true), placed(sh("echo", "echo"), false)), (3, 1));
-        assert_eq!(placed(sh("echo", "echo").matrix(), false), 8);
+        assert_eq!((placed(sh("echo", "echo").matrix(), true), placed(sh("echo", "echo").matrix(), false)), (8, 5));
         let one = staged(sh("echo", "echo"));
         assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
         assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);

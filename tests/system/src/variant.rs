@@ -30,10 +30,11 @@ pub const PLACEMENTS: [Placement; 2] = [
 ];
 
 impl Matrix {
-    /// If there are keys, with and without; otherwise without.
-    pub fn variants(self, keys: bool) -> Vec<Variant> {
+    /// If there are keys, with and without; otherwise without. What is full is spread unless the run is thorough.
+    pub fn variants(self, keys: bool, thorough: bool) -> Vec<Variant> {
         let with = |cpus, pku| Variant { cpus, pku, placed: None };
-        match (self, keys) {
+        let spread = self == Matrix::Full && !thorough;
+        match (if spread { Matrix::Spread } else { self }, keys) {
             (Matrix::One, true) => vec![with(None, None)],
             (Matrix::One, false) => vec![with(None, Some(false))],
             (Matrix::Spread, true) => {
