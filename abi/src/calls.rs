@@ -328,8 +328,8 @@ calls! {
     0x33 Full gate_unbind GateUnbind(binding);
     /// Returns from the current call with two values.
     0x34 Full gate_return GateReturn(value, value2);
-    /// From now on a thread that executes the executing text and faults goes on at `entry` there (0: nowhere), see `frame`.
-    0x35 Full fault_entry FaultEntry(entry);
+    /// From now on a thread that executes the executing text and faults goes on at `entry` there (0: nowhere), see `frame`. `wants`: `frame::wants`.
+    0x35 Full fault_entry FaultEntry(entry, wants);
     /// Ends dealing with a fault: goes on with the registers of the `frame::Frame` at `frame`, or (`mended` 0) lets the fault take its usual course.
     0x36 Full fault_return FaultReturn(frame: read, mended);
     /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and of sections whose access list the faulting domain may change, go to `gate` of the executing text (0: no more; made with `gate::flag::CALLED_UP`) first. Another task than the own one: for its personality. `flags`: `pager::flag`.

@@ -28,6 +28,13 @@ pub mod reason {
     pub const AWAY: u64 = 4;
 }
 
+/// What a text that has a `fault_entry`, or had one, or none, wants to be told besides.
+pub mod wants {
+    /// Accesses that are not aligned, while the thread has AC set: `task::cause::ALIGNMENT`. That flag may as well be set by a caller, who passes it on with a
+    /// bound call; so whoever does not want this does not have it either: the kernel takes the flag away, and the access is made.
+    pub const ALIGNMENT: u64 = 1;
+}
+
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Frame {
@@ -48,7 +55,7 @@ pub struct Frame {
     pub r14: u64,
     pub r15: u64,
     pub rip: u64,
-    /// The arithmetic flags and DF are taken back; and TF, by which a text goes through its own code step by step.
+    /// The arithmetic flags and DF are taken back; and TF, by which a text goes through its own code step by step, and AC ([`wants::ALIGNMENT`]).
     pub rflags: u64,
     pub fs_base: u64,
     pub gs_base: u64,

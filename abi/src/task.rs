@@ -87,6 +87,8 @@ pub mod cause {
     pub const OVERFLOW: u64 = 15;
     /// The machine itself is at fault, in a way that harms this program only; [`Exit::code`] is what the processor says in `MCi_STATUS`.
     pub const MACHINE: u64 = 16;
+    /// An access that is not aligned, by a text that wants to hear of it (`frame::wants::ALIGNMENT`).
+    pub const ALIGNMENT: u64 = 17;
 }
 
 /// How a task has ended.

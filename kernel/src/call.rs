@@ -179,7 +179,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
 
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
-        Call::FaultEntry { entry } => fault::set_entry(d, entry),
+        Call::FaultEntry { entry, wants } => fault::set_entry(d, entry, wants),
         Call::IrqBind { section, gate } => line::bind(d, section, gate),
         Call::IrqPost { section, post, op } => line::send_to(thread, d, section, post, op),
         Call::IrqRoute { number, processor } => system_only(d).and_then(|()| line::route(number, processor)),

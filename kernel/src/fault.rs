@@ -33,6 +33,7 @@ use alloc::sync::Arc;
 use arch::cpu::has;
 use arch::entry::page_fault;
 use arch::gate::Stopped;
+use arch::context::FLAG_ALIGNMENT;
 use arch::{fpu, machine_check};
 use paging::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -295,6 +296,19 @@ pub fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: De
     }
 }
 
+/// Vector of an access that is not aligned.
+pub const ALIGNMENT: u64 = 17;
+
+/// An access that is not aligned is made all the same where nobody wants to hear of it, and between two programs: the thread does not have the flag any
+/// more by which it, or who has called it, has asked. Whether it is so.
+pub fn is_made_all_the_same(thread: &Thread, stopped: Stopped) -> bool {
+    let hears = stopped == Stopped::Outside && own::wants_alignment(&thread.domain());
+    if !hears {
+        thread.inner.lock().area.registers_mut().rflags &= !FLAG_ALIGNMENT;
+    }
+    !hears
+}
+
 /// A processor exception of user code.
 pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
     if let Some((domain, how)) = told(thread, vector, error) {
@@ -322,6 +336,7 @@ fn told(thread: &Arc<Thread>, vector: u64, error: u64) -> Option<(Arc<Domain>, E
         6 | 13 => (cause::INSTRUCTION, error),
         // As the thread left it: the kernel does not calculate.
         16 => (cause::FLOATING, u64::from(fpu::status())),
+        ALIGNMENT => (cause::ALIGNMENT, 0),
         19 => (cause::FLOATING, u64::from(fpu::control().mxcsr())),
         machine_check::VECTOR => (cause::MACHINE, error),
         _ => (cause::EXCEPTION, error),

@@ -1,7 +1,7 @@
 //! Registers, as programs are shown them and give them back (abi/src/frame.rs).
 
 use abi::frame::Frame;
-use arch::context::{FLAG_STEP, FLAGS_DEFAULT, FLAGS_USER, Registers};
+use arch::context::{FLAG_ALIGNMENT, FLAG_STEP, FLAGS_DEFAULT, FLAGS_USER, Registers};
 
 /// What a thread was stopped with.
 pub fn of(r: &Registers) -> Frame {
@@ -46,7 +46,7 @@ pub fn registers(frame: &Frame) -> Registers {
         r13: frame.r13,
         r14: frame.r14,
         r15: frame.r15,
-        rflags: FLAGS_DEFAULT | frame.rflags & (FLAGS_USER | FLAG_STEP),
+        rflags: FLAGS_DEFAULT | frame.rflags & (FLAGS_USER | FLAG_STEP | FLAG_ALIGNMENT),
         ..Registers::start(frame.rip, frame.rsp)
     }
 }

@@ -85,6 +85,7 @@ fn serve(here: &Processor, trap: Trap) -> Resume {
     let stopped = thread.inner.lock().entered();
     match trap {
         Trap::Exception { vector: machine_check::VECTOR, .. } => fault::machine(&thread, stopped),
+        Trap::Exception { vector: fault::ALIGNMENT, .. } if fault::is_made_all_the_same(&thread, stopped) => {}
         Trap::PageFault { address, .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, Some(address)),
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call => unreachable!("a call is served elsewhere"),
@@ -148,8 +149,6 @@ fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls)
         epc::bound_call(thread, number);
     } else {
         return match Call::decode(number, arguments) {
-            // What the ways in are compared by is no more than a way in and out.
-            Some(Call::GetTaskid {}) => Some(Ok(thread.task.number)),
             Some(call) => {
                 // What somebody else has missed here is not this call's.
                 let _ = pager::noted();

@@ -51,6 +51,8 @@ pub const FLAGS_DEFAULT: u64 = 0x202;
 pub const FLAGS_USER: u64 = 0xcd5;
 /// TF, which it can set besides: an exception after its next instruction.
 pub const FLAG_STEP: u64 = 0x100;
+/// AC, which it can set besides: exceptions for accesses that are not aligned.
+pub const FLAG_ALIGNMENT: u64 = 0x4_0000;
 /// Flags that a program can set besides, with `popf`: TF NT RF AC ID.
 const FLAGS_HARMLESS: u64 = 0x25_4100;
 /// The first address beyond the lower half.

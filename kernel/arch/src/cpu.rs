@@ -92,9 +92,7 @@ pub(crate) fn set_up() {
     // memory that Rust uses. The kernel never touches user pages through user mappings, so SMAP and SMEP are free.
     unsafe {
         Cr0::update(|f| {
-            f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR);
-            // A caller that sets AC would have its callee fault, perhaps with a lock held. Firmware may have left it on.
-            f.remove(Cr0Flags::ALIGNMENT_MASK);
+            f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR | Cr0Flags::ALIGNMENT_MASK);
         });
         Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS | EferFlags::NO_EXECUTE_ENABLE));
         Cr4::update(|f| {

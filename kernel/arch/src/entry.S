@@ -263,9 +263,11 @@ fatal_vectors:
     push $8                                         # #DF pushed an error code already
     jmp fatal
     .align 16
-    testb $3, 8(%rsp)                               # a machine check in the kernel, or in a text in supervisor mode: who
-    jz 2f                                           # knows whose stack and GS that were
-    swapgs                                          # in a program: as any other exception of its
+    testb $3, 8(%rsp)
+    jnz 1f
+    cmpl $IMAGE_HALF, 4(%rsp)                       # a machine check in the kernel: who knows whose stack and GS that were
+    je 2f
+1:  swapgs                                          # in a program, wherever it is placed: as any other exception of its
     push %rax
     push %rbx
     mov %gs:CONTEXT, %rax

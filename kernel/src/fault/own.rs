@@ -13,7 +13,7 @@ use crate::sched::{self, Timeout};
 use crate::seat;
 use crate::thread::{Inner, Thread};
 use abi::Error;
-use abi::frame::{Frame as Stopped, reason};
+use abi::frame::{Frame as Stopped, reason, wants};
 use abi::gate::record;
 use abi::layout::SPACE_END;
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, Exit};
@@ -82,21 +82,33 @@ impl Inner {
     }
 }
 
+/// What a text wants, beside the address of its entry.
+const WANTS_ALIGNMENT: u64 = 1 << 63;
+
 /// `fault_entry`.
-pub fn set(domain: &Domain, entry: u64) -> Result<u64, Error> {
+pub fn set(domain: &Domain, entry: u64, wanted: u64) -> Result<u64, Error> {
     if domain.in_window {
         return Err(Error::NotSupported);
     }
     if entry >= SPACE_END {
         return Err(Error::BadAddress);
     }
-    domain.text.fault_entry.store(entry, Ordering::Release);
+    if wanted & !wants::ALIGNMENT != 0 {
+        return Err(Error::BadArgument);
+    }
+    let wanted = if wanted == 0 { 0 } else { WANTS_ALIGNMENT };
+    domain.text.fault_entry.store(entry | wanted, Ordering::Release);
     Ok(0)
+}
+
+/// Whether it is to hear of accesses that are not aligned. A program of another system is, as it is there.
+pub fn wants_alignment(domain: &Domain) -> bool {
+    domain.in_window || domain.text.fault_entry.load(Ordering::Acquire) & WANTS_ALIGNMENT != 0
 }
 
 /// Lets the text deal with it. Whether it does.
 pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
-    let entry = domain.text.fault_entry.load(Ordering::Acquire);
+    let entry = domain.text.fault_entry.load(Ordering::Acquire) & !WANTS_ALIGNMENT;
     if entry == 0 || domain.in_window || thread.is_killed() && thread.may_end() {
         return false;
     }

@@ -67,6 +67,7 @@ fn cause_of(ended: &Exit, name_of: &impl Fn(u64) -> Option<String>) -> String {
             format!("a floating-point exception ({}; {unit} {:#x})", floating(ended.code), ended.code)
         }
         cause::MACHINE => format!("the machine has failed (machine check, status {:#x})", ended.code),
+        cause::ALIGNMENT => "an access that is not aligned".to_string(),
         cause::EXCEPTION => format!("processor exception {}", ended.address),
         cause::NO_MEMORY => format!("no memory left for address {:#x}", ended.address),
         cause::NO_GATE => {

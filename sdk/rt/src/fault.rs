@@ -146,7 +146,7 @@ mod machine {
     /// From now on.
     pub(crate) fn begin() {
         // Only a bad address is refused, and this is none.
-        let _ = stub::fault_entry(&Trap, dealt as *const () as u64);
+        let _ = stub::fault_entry(&Trap, dealt as *const () as u64, 0);
     }
 
     /// Where the kernel has a thread of this text go on.

@@ -185,10 +185,10 @@ impl Skeleton for Ops {
             }
             op::COPY_LOCKED => value(works::copy_locked(w[0], w[1])),
             op::VALIDATE => value(stub::page_validate(&Trap, w[0], w[1])),
-            op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0])),
+            op::FAULT_ENTRY => value(stub::fault_entry(&Trap, w[0], 0)),
             op::RAISE => Values(0, exceptions::raise_here(w[0], w[1])),
-            op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64)),
-            op::ENDLESS_ENTRY => value(stub::fault_entry(&Trap, faults::endless(w[0], w[1], w[2]))),
+            op::LEAVING_ENTRY => value(stub::fault_entry(&Trap, faults::leave as *const () as u64, 0)),
+            op::ENDLESS_ENTRY => value(stub::fault_entry(&Trap, faults::endless(w[0], w[1], w[2]), 0)),
             op::HOLD => {
                 let _held = works::LOCKED.lock();
                 store(w[0], 1);

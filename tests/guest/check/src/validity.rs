@@ -312,7 +312,7 @@ pub fn role() -> i32 {
     }
     let Ok(section) = numbered(16) else { return 2 };
     let base = section.base();
-    if stub::fault_entry(&Trap, handler as *const () as u64).is_err() || invalidate(base, 16 * PAGE).is_err() {
+    if stub::fault_entry(&Trap, handler as *const () as u64, 0).is_err() || invalidate(base, 16 * PAGE).is_err() {
         return 3;
     }
     for round in 0..2 {

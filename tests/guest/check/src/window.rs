@@ -317,7 +317,7 @@ fn begin() -> Result<(), Error> {
     // mov eax, 1; syscall; ud2
     code.bytes_mut()[..9].copy_from_slice(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b]);
     let text = code.seal()?;
-    stub::fault_entry(&Trap, skip as *const () as u64)?;
+    stub::fault_entry(&Trap, skip as *const () as u64, 0)?;
     let task = task::create(&Limits::default(), task::identity().user, b"window")?;
     set(&TASK, task);
     let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::CALLED_UP)?;

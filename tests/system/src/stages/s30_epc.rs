@@ -4,8 +4,10 @@ use crate::case::{Case, checks, function, sh};
 use crate::debugger::{Debugger, address_of};
 use crate::lab::{Failure, Lab};
 use crate::session::Session;
+use crate::variant::PLACEMENT;
 use anyhow::Context;
 use machine::Options;
+use std::io::Write;
 
 /// Callees and callers end in each way, on numbers of processors that the others are not on.
 fn ends_on(name: &'static str, cpus: u32) -> Case {
@@ -153,15 +155,20 @@ pub fn cases() -> Vec<Case> {
                 "exceptions_that_only_supervisor_mode_has",
                 "no_other_vector_can_be_asked_for",
                 "step_by_step",
-                "alignment_is_not_checked",
+                "alignment_is_checked_for_who_wants_it",
                 "an_exception_that_waits_harms_nobody_else",
             ],
         )
         .file("etc/placement", "check\n")
         .err_any()
         .spread(),
-        function("a_machine_check_is_heard_or_ends_the_program", machine_check),
+        function("a_machine_check_is_heard_or_ends_the_program", |lab, _| machine_check(lab, "")),
+        function("a_machine_check_in_supervisor_mode_is_heard_or_ends_the_program", |lab, _| {
+            machine_check(lab, "spin psys\ncheck psys\n")
+        })
+        .long(),
         function("a_machine_check_at_an_entry_is_told", at_an_entry),
+        function("an_access_that_is_not_aligned_is_heard_by_who_wants_it", not_aligned),
         ends_on("ends_on_three", 3),
         ends_on("ends_on_five", 5),
         ends_on("ends_on_six", 6),
@@ -202,9 +209,12 @@ fn memory_fails(session: &mut Session, state: &str) -> Result<(), Failure> {
 }
 
 /// QEMU's monitor says that memory which a program uses has failed. A program with an entry hears of it and goes on, if the processor says that
-/// it can; otherwise it ends, as one without does. The machine goes on.
-fn machine_check(lab: &Lab, _: &Options) -> Result<(), Failure> {
-    let mut session = Session::start(lab, &["--cpus", "1"])?;
+/// it can; otherwise it ends, as one without does. The machine goes on. `placement`: where programs execute, as the image says it.
+fn machine_check(lab: &Lab, placement: &str) -> Result<(), Failure> {
+    let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    file.write_all(placement.as_bytes()).context("cannot write a temporary file")?;
+    let put = format!("{}:{PLACEMENT}", file.path().display());
+    let mut session = Session::start(lab, &["--cpus", "1", "--put", &put])?;
     session.keys("spin\r")?;
     session.expect("spin")?;
     // Until the program has the processor, which is idle otherwise: a machine check there ends the machine.
@@ -247,3 +257,37 @@ fn at_an_entry(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.expect(&format!("rip {entry:016x}"))?;
     session.expect("the kernel has stopped")
 }
+
+/// The emulator raises no exception for an access that is not aligned, so its debugger has the processor do what one does. A program that wants to
+/// hear of it hears, or ends if it mends nothing; one that does not goes on without the flag.
+fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let kernel = std::fs::read(&lab.parts().kernel).context("the kernel")?;
+    let vector = address_of(&kernel, "vectors")? + 17 * 16;
+    let mut session = Session::start(lab, &["--cpus", "1"])?;
+    for (how, status) in [(1, "0"), (3, "139")] {
+        session.keys(&format!("check as raise 18 {how}\r"))?;
+        let mut debugger = Debugger::attach(&mut session)?;
+        debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
+        debugger.raise(vector)?;
+        debugger.detach()?;
+        if how == 3 {
+            session.expect("an access that is not aligned")?;
+        }
+        session.line("echo $?", &[status])?;
+    }
+    session.keys("check as raise 18 2\r")?;
+    let mut debugger = Debugger::attach(&mut session)?;
+    let at = debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
+    debugger.raise(vector)?;
+    let goes_on = debugger.run_in_user_mode(0)?;
+    debugger.detach()?;
+    if goes_on.abs_diff(at) > 16 {
+        return Err(Failure::Failed(format!("it was at {at:#x}, and went on at {goes_on:#x}")));
+    }
+    session.keys("\x03")?;
+    session.line("echo $?", &["130"])?;
+    session.power_off().map(drop)
+}
+
+/// AC.
+const ALIGNMENT_CHECK: u32 = 0x4_0000;

@@ -73,7 +73,7 @@ fn where_no_call_is() -> Outcome {
         all.into_iter().try_for_each(Scene::end)?;
         return without_keys();
     }
-    stub::fault_entry(&Trap, mend as *const () as u64).map_err(doing("fault_entry"))?;
+    stub::fault_entry(&Trap, mend as *const () as u64, 0).map_err(doing("fault_entry"))?;
     let jumps = thread::spawn(
         || {
             while !STOP.load(Ordering::SeqCst) {
@@ -94,7 +94,7 @@ fn where_no_call_is() -> Outcome {
     }
     STOP.store(true, Ordering::SeqCst);
     jumps.join().map_err(doing("join"))?;
-    stub::fault_entry(&Trap, 0).map_err(doing("no fault_entry"))?;
+    stub::fault_entry(&Trap, 0, 0).map_err(doing("no fault_entry"))?;
     let jumped = JUMPS.load(Ordering::SeqCst);
     holds!(jumped >= 100 && changed() >= 10, "only {jumped} jumps, and {} keys have changed hands", changed());
     all.into_iter().try_for_each(Scene::end)

@@ -91,7 +91,7 @@ pub fn prepare(gate: u64, room: u64) -> Result<u64, Error> {
         bound.call(0, peer::six(peer::op::POKE, &[room, 0]))?;
         let [_, at] = bound.call(0, peer::six(op::ENTRY, &[]))?;
         if record(at).direct > 0 {
-            return stub::fault_entry(&Trap, late as *const () as u64);
+            return stub::fault_entry(&Trap, late as *const () as u64, 0);
         }
     }
     Err(Error::NotSupported)
@@ -110,7 +110,7 @@ pub fn prepare_everybodys(scheduler: bool, room: u64) -> Result<u64, Error> {
     // Until calls do not go by the kernel.
     (0..EARNED).try_for_each(|_| everybodys.call())?;
     EVERYBODYS.store(core::ptr::from_mut(Box::leak(Box::new(everybodys))), Ordering::SeqCst);
-    stub::fault_entry(&Trap, late_at_everybodys as *const () as u64)
+    stub::fault_entry(&Trap, late_at_everybodys as *const () as u64, 0)
 }
 
 /// A fault entry that makes a call just when its time is over, with a return address that is marked.

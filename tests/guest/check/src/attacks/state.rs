@@ -73,7 +73,7 @@ fn for_the_callee() -> Outcome {
 pub fn step_at_a_call(gate: u64, way: u64, mends: u64) -> i32 {
     KEEPS.store(mends == 2, Ordering::SeqCst);
     let Ok(bound) = Bound::bind(gate, 0) else { return 3 };
-    if mends != 0 && stub::fault_entry(&Trap, goes_on as *const () as u64).is_err() {
+    if mends != 0 && stub::fault_entry(&Trap, goes_on as *const () as u64, 0).is_err() {
         return 4;
     }
     if way == GATE && earn_by(&bound).is_err() {

@@ -50,7 +50,7 @@ fn try_all(call: impl Fn(u64) -> Result<u64, Error>) {
 /// A program that deals with a fault of its own.
 pub fn fault_return(gate: u64, place: u64) -> i32 {
     forbid(gate, place);
-    let _ = stub::fault_entry(&Trap, dealt as *const () as u64);
+    let _ = stub::fault_entry(&Trap, dealt as *const () as u64, 0);
     probe::read(8);
     3
 }
