@@ -138,7 +138,6 @@ pub fn messages_beside_rendezvous(runs: &Runs) -> Result<()> {
 
 /// K1-M3: every one of the messages has come to the clock's server, which counts them, and is paid for.
 pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
-    let mut heard = 0;
     for cpus in MACHINES {
         for way in BOTH_WAYS {
             let [without, with] =
@@ -156,17 +155,17 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
                 "{way} with {cpus} processors: {each} a message, {sum} all"
             );
             // The machine's own clock, at moments of its own.
-            heard += value(runs, "ping-pong-with-ticks", way, cpus, "messages")?;
+            let heard = value(runs, "ping-pong-with-ticks", way, cpus, "messages")?;
+            ensure!(heard > 0, "{way} with {cpus} processors: no tick of the machine's clock");
             let each = value(runs, "ticks", way, cpus, "per-message")?;
             ensure!(each <= MOST_OF_TICK * u64::from(cpus), "{way} with {cpus} processors: {each} a tick");
         }
     }
-    ensure!(heard > 0, "no tick of the machine's clock");
     Ok(())
 }
 
-/// K1-30, M4: several pairs at once take for a message what one pair takes. As many senders and receivers at one post take more, since who is first there rests
-/// at another processor each time that the emulator has given the turn to the next one.
+/// K1-30, M4: several pairs at once take for a message what one pair takes. As many senders and receivers at one post take more: who waits there beside others
+/// stands in its queue, and no more alone in the word that is also its lock.
 pub fn many_at_once(runs: &Runs) -> Result<()> {
     let one = average(runs, "pairs", "pool", 2)?;
     ensure!((150..=MOST / 2).contains(&one), "one pair beside an idle processor: {one} instructions of a message");
