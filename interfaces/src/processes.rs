@@ -49,8 +49,7 @@ pub trait Processes {
     /// `Busy`: asked by a message while the sender's own start is under way, or so many of the sender's are; as for the others.
     fn spawn(&self, caller: &Caller, request: &[u8], group: u64, reason: &mut [u8]) -> Result<u64, Error>;
     /// Waits at most `timeout` ns until somebody ([`whom`]) has ended. Value: a child that has ended and was not forgotten, of any or of this
-    /// group; or the process itself, of the same user. By a message `timeout` is 0 or for ever (`u64::MAX`): the answer comes when it
-    /// comes. `NotFound`: there is nobody to wait for.
+    /// group; or the process itself, of the same user. `NotFound`: there is nobody to wait for.
     #[repeat]
     #[when_short]
     fn wait(&self, caller: &Caller, whom: u64, timeout: u64) -> Result<u64, Error>;

@@ -10,7 +10,7 @@ use musubi::abi::task::{Exit, exit};
 use musubi::interfaces::processes::ProcessInfo;
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
-use musubi::rt::task;
+use musubi::rt::{task, time};
 use musubi::{AclEntry, Error, Rights};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -101,7 +101,7 @@ impl Service {
             let _ = task::kill(doomed);
         }
         self.changed.notify_all();
-        self.waiting.look(|by, whom| {
+        self.waiting.look(time::now_ns(), |by, whom| {
             if !lives(by.task) {
                 return Some(Err(Error::Dead));
             }
@@ -134,7 +134,9 @@ impl Service {
             panic!("no word of ends: {error}");
         }
         loop {
-            match post.receive(FOR_EVER) {
+            let next = self.waiting.next();
+            let limit = if next == u64::MAX { FOR_EVER } else { next.saturating_sub(time::now_ns()).max(1) };
+            match post.receive(limit) {
                 // A look too many does no harm.
                 Ok(_) | Err(Error::TimedOut) => {}
                 Err(error) => panic!("no word of ends: {error}"),

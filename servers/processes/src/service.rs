@@ -214,13 +214,12 @@ impl Processes for Service {
             }
             if !asked && is_by_message(caller) {
                 asked = true;
-                // Who waits by message has a limit of time of his own.
-                if timeout != FOR_EVER {
-                    return Err(Error::NotSupported);
-                }
                 if let Some(request) = defer(caller)? {
                     // With the table in hand: what ends from now on finds it.
-                    self.waiting.add(by, who, request);
+                    if self.waiting.add(by, who, until, request) && until != FOR_EVER {
+                        // Who tells them waits for the next one to be told.
+                        self.look_again();
+                    }
                     return Ok(0);
                 }
             }

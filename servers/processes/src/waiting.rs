@@ -14,6 +14,8 @@ const MOST: usize = 16384;
 struct One {
     by: By,
     whom: u64,
+    /// When it is told that nobody has ended; `u64::MAX`: never.
+    until: u64,
     request: Mutex<Option<Deferred>>,
 }
 
@@ -29,22 +31,32 @@ impl Waiting {
         Waiting(Mutex::new(Inside { all: Vec::new(), shares: Shares::new(EACH, MOST) }))
     }
 
-    /// Keeps a request, or answers it `Quota` if this task, or its user, has as many here as it may.
-    pub fn add(&self, by: By, whom: u64, request: Deferred) {
+    /// Keeps a request until then, or answers it `Quota` if this task, or its user, has as many here as it may. Whether no other one is to be told
+    /// as soon as this.
+    pub fn add(&self, by: By, whom: u64, until: u64, request: Deferred) -> bool {
         let mut inside = self.0.lock();
         if !inside.shares.take(by.task, by.user) {
             drop(inside);
-            return request.answer(Err(Error::Quota));
+            request.answer(Err(Error::Quota));
+            return false;
         }
-        inside.all.push(Arc::new(One { by, whom, request: Mutex::new(Some(request)) }));
+        let is_next = inside.all.iter().all(|one| one.until > until);
+        inside.all.push(Arc::new(One { by, whom, until, request: Mutex::new(Some(request)) }));
+        is_next
     }
 
-    /// Answers those for whom `outcome` has something to say.
-    pub fn look(&self, mut outcome: impl FnMut(By, u64) -> Option<Result<u64, Error>>) {
+    /// When the next one is to be told that its time is over; `u64::MAX`: nobody is.
+    pub fn next(&self) -> u64 {
+        self.0.lock().all.iter().map(|one| one.until).min().unwrap_or(u64::MAX)
+    }
+
+    /// Answers those for whom `outcome` has something to say, and those whose time is over by `now`.
+    pub fn look(&self, now: u64, mut outcome: impl FnMut(By, u64) -> Option<Result<u64, Error>>) {
         let all = self.0.lock().all.clone();
         let mut over = false;
         for one in &all {
-            let Some(outcome) = outcome(one.by, one.whom) else { continue };
+            let late = || (one.until <= now).then_some(Err(Error::TimedOut));
+            let Some(outcome) = outcome(one.by, one.whom).or_else(late) else { continue };
             over = true;
             // Not with the lock in hand.
             let request = one.request.lock().take();

@@ -15,7 +15,7 @@ use musubi::processes::{self, group, of_group, whom};
 use musubi::rt::bound::result_of;
 use musubi::rt::post::Post;
 use musubi::rt::serve::opener;
-use musubi::rt::{Answers, request, task};
+use musubi::rt::{Answers, request, task, time};
 use musubi::{Error, names};
 
 pub const CHECKS: &[Check] = &[
@@ -141,11 +141,14 @@ fn waits_by_message() -> Outcome {
     same!(waits[0].wait_for(100_000_000), Err(Error::TimedOut), "while all go on");
     same!(posts.kill(u64::MAX >> 1).and_then(|one| one.wait()), Err(Error::NotFound), "another request meanwhile");
     same!(posts.wait(children[0].task, 0).and_then(|one| one.wait()), Err(Error::TimedOut), "one that does not wait");
-    same!(
-        posts.wait(children[0].task, END_NS).and_then(|one| one.wait()),
-        Err(Error::NotSupported),
-        "a limit of its own"
-    );
+    // Of several limits the later one first, and one that does not come to its end.
+    let began = time::now_ns();
+    let limits = [300_000_000, 50_000_000, 100_000_000, END_NS].map(|limit| posts.wait(children[0].task, limit));
+    let [late, soon, middle, never] = limits.map(|wait| wait.map_err(doing("sending")));
+    for (wait, limit) in [(soon, 50_000_000), (middle, 100_000_000), (late, 300_000_000)] {
+        same!(wait?.wait(), Err(Error::TimedOut), "a limit of {limit} ns");
+        holds!(time::now_ns() - began >= limit, "it came {} ns after it was asked for", time::now_ns() - began);
+    }
     same!(posts.wait(1, u64::MAX).and_then(|one| one.wait()), Err(Error::NotFound), "for no process");
     for child in children.iter().rev() {
         same!(posts.kill(child.task).and_then(|one| one.wait()), Ok(1), "how many were ended");
@@ -154,6 +157,7 @@ fn waits_by_message() -> Outcome {
         same!(wait.wait(), Ok(child.task), "who has ended");
         same!(processes::status(child.task).map(|info| info.exit.kind), Ok(exit::KILLED), "how");
     }
+    same!(never?.wait(), Ok(children[0].task), "who has ended before the limit");
     let any = any.wait().map_err(doing("any child"))?;
     holds!(children.iter().any(|child| child.task == any), "{any} is no child");
     for child in children {
@@ -228,9 +232,9 @@ fn the_dying_start_nobody() -> Outcome {
         let ended = processes::kill(of_group(first.task)).map_err(doing("kill"))?;
         holds!(ended >= 1, "nobody was ended");
         first.wait().map_err(doing("wait"))?;
-        let until = musubi::rt::time::now_ns() + END_NS;
+        let until = time::now_ns() + END_NS;
         while in_group()? > 0 {
-            holds!(musubi::rt::time::now_ns() < until, "{} go on", in_group()?);
+            holds!(time::now_ns() < until, "{} go on", in_group()?);
             musubi::rt::thread::yield_now();
         }
         same!(processes::kill(of_group(first.task)), Err(Error::NotFound), "the group then");
