@@ -350,15 +350,11 @@ calls! {
     /// Returns from a foreign upcall with the registers of the `frame::Frame` at `frame`.
     0x45 Full foreign_return ForeignReturn(frame: read);
 
-    /// Reads an I/O port of a section of kind ports (`port` counts from its first). `width` 1, 2 or 4. Value: what was read.
-    0x50 Full port_read PortRead(section, port, width);
-    /// Writes an I/O port.
-    0x51 Full port_write PortWrite(section, port, width, value);
     /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written. To the serial port that the kernel's log shares: as many as there is room for, perhaps 0.
     0x52 Full port_write_bytes PortWriteBytes(section, port, from: read, len);
     /// From now on the device's interrupt is a message to `post` (0: no more) with this operation, whose first word says how often it came; it is sent where no handler is called (`irq_bind`). Once at once, as if one had come. The caller may receive there (`READ`), and the owner of the executing text pays for one slot. It comes from thread 0, with the device's section in the place of a text. Errors: `Busy` while another program that lives has it.
     0x53 Full irq_post IrqPost(section, post, op);
-    /// Appends text to the kernel's log. User 0 only.
+    /// Appends text (UTF-8, what is none is replaced; at most 1024 bytes) to the kernel's log, behind the time and as a line by itself. User 0 only.
     0x54 Full log_write LogWrite(from: read, len);
     /// Switches the machine off. User 0 only.
     0x55 Full power_off PowerOff(code);
@@ -451,4 +447,8 @@ calls! {
     0x90 Light page_take PageTake(address, to: write);
     /// From now on the executing text uses the argument section with just this base by address on this thread, though not called by who has bound: should it end, its addresses are nobody else's until the text calls this again on this thread (`base` 0: it uses none), or one of the two ends. `Refused`: the thread is a caller's; `NotFound`: no binding of `owner`'s to this text has lent one with at least `len` bytes reserved, and none is used.
     0x91 Light section_hold SectionHold(base, len, owner);
+    /// Reads an I/O port of a section of kind ports (`port` counts from its first). `width` 1, 2 or 4. Value: what was read.
+    0x92 Light port_read PortRead(section, port, width);
+    /// Writes an I/O port.
+    0x93 Light port_write PortWrite(section, port, width, value);
 }

@@ -177,8 +177,6 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::PostSend { post, back } => post::send(thread, d, post, back),
         Call::PostSendMany { post, address, count, same } => post::send_many(thread, d, post, address, count, same),
 
-        Call::PortRead { section, port, width } => device::read(d, section, port, width),
-        Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
         Call::FaultEntry { entry, wants } => fault::set_entry(d, entry, wants),
         Call::IrqBind { section, gate } => line::bind(d, section, gate),
         Call::IrqPost { section, post, op } => line::send_to(thread, d, section, post, op),

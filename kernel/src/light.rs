@@ -3,17 +3,19 @@
 
 use crate::call;
 use crate::claim::passed::{self, Ranges};
+use crate::device;
 use crate::domain::Domain;
 use crate::gate::lent;
 use crate::machine::machine;
 use crate::mbcf::{self, queue, signal, structure};
-use crate::processor::here;
+use crate::pager;
+use crate::processor::{Processor, here};
 use crate::section::{Section, large, real, supply};
 use crate::section::valid::{self, Again};
 use crate::thread::Thread;
 use crate::watch;
 use abi::Error;
-use abi::calls::{Call, LIGHT, LIGHT_COUNT};
+use abi::calls::{Call, LIGHT, LIGHT_COUNT, number};
 use alloc::sync::Arc;
 use arch::light::{Answer, Handler, Table};
 
@@ -34,6 +36,26 @@ macro_rules! of_caller {
 }
 pub(crate) use of_caller;
 
+/// Such a row, of a call that is made again if it misses a page of a program's memory: that page's pager is asked first.
+macro_rules! that_asks {
+    ($name:literal, $variant:ident ( $($argument:ident),* )) => {{
+        extern "C" fn handler(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> Answer {
+            let arguments = [a, b, c, d, e, f];
+            let mut next = arguments.into_iter();
+            let call = Call::$variant { $($argument: next.next().unwrap_or(0)),* };
+            let (thread, domain) = caller();
+            // What somebody else has missed here is not this call's.
+            let _ = pager::noted();
+            let result = serve(&thread, &domain, call);
+            if result == Err(Error::Absent) {
+                leave_undone(const { number($name) }, arguments);
+            }
+            answer(result)
+        }
+        ($name, handler)
+    }};
+}
+
 /// The running thread, and the domain that it is in.
 #[inline(always)]
 pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
@@ -53,16 +75,18 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("running", running),
     ("page_invalidate", page_invalidate),
     ("page_validate", page_validate),
-    ("fifo_init", of_caller!(FifoInit(queue, start, end, flags))),
-    ("fifo_read", of_caller!(FifoRead(queue, to, max))),
+    that_asks!("fifo_init", FifoInit(queue, start, end, flags)),
+    that_asks!("fifo_read", FifoRead(queue, to, max)),
     ("structure_end", of_caller!(StructureEnd(address))),
-    ("signal_init", of_caller!(SignalInit(structure, setup))),
-    ("signal_take", of_caller!(SignalTake(structure, to, max))),
+    that_asks!("signal_init", SignalInit(structure, setup)),
+    that_asks!("signal_take", SignalTake(structure, to, max)),
     ("page_alloc", of_caller!(PageAlloc(address, len, attributes))),
     ("page_free", of_caller!(PageFree(address, len))),
     ("page_supply", of_caller!(PageSupply(address, from, flags))),
     ("page_take", of_caller!(PageTake(address, to))),
     ("section_hold", of_caller!(SectionHold(base, len, owner))),
+    ("port_read", of_caller!(PortRead(section, port, width))),
+    ("port_write", of_caller!(PortWrite(section, port, width, value))),
 ];
 
 /// What `light.S` looks in.
@@ -70,12 +94,41 @@ pub static TABLE: Table = {
     let mut table: Table = [get_taskid; LIGHT_COUNT];
     let mut i = 0;
     while i < LIGHT_COUNT {
-        assert!(abi::calls::number(ROWS[i].0) == LIGHT + i as u64, "the order is that of the numbers");
+        assert!(number(ROWS[i].0) == LIGHT + i as u64, "the order is that of the numbers");
         table[i] = ROWS[i].1;
         i += 1;
     }
     table
 };
+
+/// A light call that has changed nothing, since it has missed a page: as it was made.
+pub struct Undone {
+    number: u64,
+    arguments: [u64; 6],
+    absent: (u64, bool),
+}
+
+/// The running thread's call, if it has missed a page that a pager may have: it leaves as a full entry, which looks for it ([`left`]).
+#[cold]
+#[inline(never)]
+fn leave_undone(number: u64, arguments: [u64; 6]) {
+    if let Some(absent) = pager::noted() {
+        here().local.hold().undone = Some(Undone { number, arguments, absent });
+        here().attend();
+    }
+}
+
+/// A light call of this thread's leaves as a full entry. One that was left undone is as if it had come by one: the pager is asked, and the call made again.
+pub fn left(here: &Processor, thread: &Arc<Thread>) {
+    let undone = here.local.hold().undone.take();
+    let Some(Undone { number, arguments: [rdi, rsi, rdx, r10, r8, r9], absent }) = undone else { return };
+    {
+        let inner = &mut *thread.inner.lock();
+        let r = inner.area.registers_mut();
+        (r.rdi, r.rsi, r.r10, r.r8, r.r9) = (rdi, rsi, r10, r8, r9);
+    }
+    let _ = pager::repeat(thread, &thread.domain(), (number, rdx), absent, None);
+}
 
 pub fn answer(result: Result<u64, Error>) -> Answer {
     match result {
@@ -113,6 +166,8 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
         Call::PageSupply { address, from, flags } => here().away_from_user(|| supply::supply(d, address, from, flags)),
         Call::PageTake { address, to } => here().away_from_user(|| supply::take(d, address, to)),
+        Call::PortRead { section, port, width } => device::read(d, section, port, width),
+        Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
         _ => mbcf::serve(thread, d, call),
     }
 }

@@ -1,6 +1,7 @@
 //! What the kernel keeps for each processor, and how others make it forget (architecture, section 14).
 
 use crate::domain::Domain;
+use crate::light::Undone;
 use crate::machine::machine;
 use crate::place::Stay;
 use crate::sched::Timeout;
@@ -47,6 +48,8 @@ pub struct Local {
     pub beat: u64,
     /// Who ran here last has touched a secret section.
     pub secret: bool,
+    /// The running thread's light call, on its way out.
+    pub undone: Option<Undone>,
 }
 
 pub struct Processor {

@@ -90,7 +90,7 @@ fn serve(here: &Processor, trap: Trap) -> Resume {
         Trap::Exception { .. } if stopped != Stopped::Outside => fault::in_gate(&thread, stopped, None),
         Trap::Call => unreachable!("a call is served elsewhere"),
         Trap::Posted => short::finish_short(&thread),
-        Trap::Left => {}
+        Trap::Left => light::left(here, &thread),
         // The processor's own access, made for an instruction of the program's: nothing that we map makes it good.
         Trap::PageFault { error, .. } if error & page_fault::USER == 0 && !thread.domain().supervisor => {
             fault::exception(&thread, GENERAL_PROTECTION, 0)

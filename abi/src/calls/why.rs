@@ -61,7 +61,7 @@ impl Row {
             0x21..=0x24 | 0x26..=0x28 | 0x31 | 0x33 | 0x40..=0x42 | 0x52 | 0x54 | 0x63 => Some(Why::Long),
             0x1d => Some(Why::Compared),
             // identity; tasks made, told, limited and forgotten; posts and gates bound to sources of messages; sections made, named, given,
-            // their lists read, their pagers; gates made and bound; entries for faults and other systems' calls; single ports; traces; interrupts.
+            // their lists read, their pagers; gates made and bound; entries for faults and other systems' calls; traces; interrupts.
             0x0b
             | 0x0c
             | 0x10
@@ -76,7 +76,7 @@ impl Row {
             | 0x35
             | 0x37
             | 0x38 => Some(Why::Rare),
-            0x43 | 0x50 | 0x51 | 0x53 | 0x58..=0x5a | 0x60 => Some(Why::Rare),
+            0x43 | 0x53 | 0x58..=0x5a | 0x60 => Some(Why::Rare),
             _ => None,
         }
     }

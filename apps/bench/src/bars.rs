@@ -87,6 +87,8 @@ const BARS: &[(u64, &[&str])] = &[
             "mbcf_swap by mbcf",
             "ping-pong by pool",
             "ping-pong by question",
+            "port_read by light",
+            "port_write by light",
             "round-trip by validate",
             "round-trip by validate-by-the-tasks",
             "round-trip by validate-load-then-store",

@@ -80,6 +80,7 @@ pub fn short_calls() -> Result<Vec<Call>, Error> {
     all.extend(queues()?);
     all.extend(signals()?);
     all.extend(paged()?);
+    all.extend(ports()?);
     Ok(all)
 }
 
@@ -106,6 +107,19 @@ fn plain() -> Result<Vec<Call>, Error> {
         one("section_hold", 0, move || stub::section_hold(&Trap, lent, GRANULE, own)),
         one("may", len, move || stub::may(&Trap, base, len, read, 0).and_then(yes)),
         one("may_pass", len, move || asked.call(0, [0; 6]).and_then(|[_, answer]| yes(answer))),
+    ]))
+}
+
+/// Those of a driver, which are nobody else's: how that is said.
+fn ports() -> Result<Vec<Call>, Error> {
+    let base = section::list().find(|info| info.kind == kind::PORTS).ok_or(Error::NotFound)?.base;
+    let refused = |outcome: Result<u64, Error>| match outcome {
+        Err(error) if error.refusal().is_some() => Ok(0),
+        other => other.and(Err(Error::Exists)),
+    };
+    Ok(Vec::from([
+        one("port_read", 0, move || refused(stub::port_read(&Trap, base, 0, 1))),
+        one("port_write", 0, move || refused(stub::port_write(&Trap, base, 0, 1, 0))),
     ]))
 }
 

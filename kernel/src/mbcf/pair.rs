@@ -3,6 +3,7 @@
 
 use crate::claim::{self, Present};
 use crate::domain::{Domain, Place};
+use crate::pager;
 use crate::processor::{copied, here};
 use crate::section::{Section, State};
 use crate::view::Stale;
@@ -55,6 +56,27 @@ impl Range {
             }
         }
         is_still(state)
+    }
+
+    /// The same, for a call that is made again (`light.rs`).
+    pub fn needs(&self, d: &Domain, state: &State, rights: Rights) -> Result<(), Error> {
+        let place = &self.place;
+        let write = rights.contains(Rights::WRITE);
+        let address = |offset: u64| place.at + offset.saturating_sub(place.from);
+        let missed = |error: &Error| note(*error, state, place.offset, self.len, write, address);
+        self.check(d, state, rights).inspect_err(missed)
+    }
+}
+
+/// What a call says that has missed a page of this range: it is made again when the page's pager was asked (`light.rs`).
+#[cold]
+fn note(error: Error, state: &State, offset: u64, len: u64, write: bool, address: impl Fn(u64) -> u64) {
+    if error != Error::Absent {
+        return;
+    }
+    let mut pages = offset / PAGE..=(offset + len.max(1) - 1) / PAGE;
+    if let Some(page) = pages.find(|page| state.misses(*page).is_some()) {
+        pager::note(address(page * PAGE), write);
     }
 }
 
@@ -164,6 +186,21 @@ pub fn prepare(state: &mut State, offset: u64, len: u64) -> Result<Option<Stale>
         }
     }
     Ok(None)
+}
+
+/// The same, for a call that is made again (`light.rs`).
+pub fn prepare_needed(section: &Section, state: &mut State, offset: u64, len: u64) -> Result<Option<Stale>, Error> {
+    prepare(state, offset, len).inspect_err(|error| note(*error, state, offset, len, true, |at| section.base + at))
+}
+
+/// Bytes in a section that may be read there, for a call that is made again (`light.rs`): whether they can be now.
+pub fn needs(section: &Section, state: &State, offset: u64, len: u64) -> Result<(), Error> {
+    let mut pages = offset / PAGE..=(offset + len.max(1) - 1) / PAGE;
+    if pages.all(|page| state.misses(page).is_none()) {
+        return Ok(());
+    }
+    note(Error::Absent, state, offset, len, false, |at| section.base + at);
+    Err(Error::Absent)
 }
 
 /// Writes bytes where the pages are prepared.

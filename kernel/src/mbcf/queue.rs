@@ -2,7 +2,7 @@
 //! are undivided, and no record is seen before it is whole.
 
 use super::Done;
-use super::pair::{Both, Range, TRIES, get_word, prepare, put, settle};
+use super::pair::{Both, Range, TRIES, get_word, needs, prepare, prepare_needed, put, settle};
 use super::structure::{Site, show};
 use crate::domain::Domain;
 use crate::machine::machine;
@@ -155,7 +155,7 @@ pub fn take(d: &Domain, site: &Site, offset: u64, signal: Option<u64>, to: u64, 
     for _ in 0..TRIES {
         let mut both = Both::lock(&site.section, target.section())?;
         site.check(d, both.a(), Rights::READ)?;
-        if let Some(stale) = prepare(both.a(), offset, STRUCTURE_ALIGN)? {
+        if let Some(stale) = prepare_needed(&site.section, both.a(), offset, STRUCTURE_ALIGN)? {
             both.settle_a(&site.section, stale);
             continue;
         }
@@ -163,6 +163,7 @@ pub fn take(d: &Domain, site: &Site, offset: u64, signal: Option<u64>, to: u64, 
             signal.and_then(|at| both.a().structures.signal(at)).map(|signal| signal.seen());
             return Ok(NONE);
         };
+        needs(&site.section, both.a(), at - base, UNIT)?;
         let len = first_len(both.a(), at - base, offset)?;
         if len > max {
             return Err(Error::TooBig);
@@ -172,12 +173,13 @@ pub fn take(d: &Domain, site: &Site, offset: u64, signal: Option<u64>, to: u64, 
             if !Arc::ptr_eq(whole.section(), target.section()) {
                 return Err(Error::Busy);
             }
-            whole.check(d, both.b(), Rights::WRITE)?;
+            whole.needs(d, both.b(), Rights::WRITE)?;
             if let Some(stale) = prepare(both.b(), whole.offset(), len)? {
                 both.settle_b(target.section(), stale);
                 continue;
             }
             let pieces = both.a().structures.fifo(offset).ok_or(Error::NotFound)?.first_pieces(UNIT, len);
+            pieces.iter().filter(|(_, part)| *part > 0).try_for_each(|(at, part)| needs(&site.section, both.a(), at - base, *part))?;
             let mut onto = whole.offset();
             for (at, part) in pieces {
                 both.copy(at - base, onto, part)?;
@@ -195,9 +197,6 @@ pub fn take(d: &Domain, site: &Site, offset: u64, signal: Option<u64>, to: u64, 
 
 /// The length of the first record, which lies at `at`, as its buffer says. A buffer that says what cannot be is emptied.
 fn first_len(state: &mut State, at: u64, offset: u64) -> Result<u64, Error> {
-    if state.misses(at / abi::layout::PAGE).is_some() {
-        return Err(Error::Absent);
-    }
     let len = get_word(state, at)?;
     let fifo = state.structures.fifo(offset).ok_or(Error::NotFound)?;
     if fifo.is_length(len) {

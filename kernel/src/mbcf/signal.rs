@@ -121,7 +121,7 @@ pub fn init(d: &Domain, structure: u64, setup: u64) -> Result<u64, Error> {
     {
         let range = Range::new(d, setup, size_of::<SignalSetup>() as u64)?;
         let mut state = range.section().state.lock();
-        range.check(d, &state, Rights::READ)?;
+        range.needs(d, &state, Rights::READ)?;
         get(&mut state, range.offset(), wanted.as_mut_bytes())?;
     }
     let signal = Signal::new(&wanted).ok_or(Error::BadArgument)?;

@@ -1,7 +1,7 @@
 //! Structures in a program's memory that are genuine: those that the section's registry knows. The words there are a picture that is drawn
 //! after every change and never looked at, so whoever can write them deceives nobody but readers of his own.
 
-use super::pair::{is_still, prepare, put_words};
+use super::pair::{is_still, prepare_needed, put_words};
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;
 use crate::section::{Section, State};
@@ -52,7 +52,7 @@ impl Site {
             return Err(Error::NotSupported);
         }
         spare_heap_for(&state.owner)?;
-        if let Some(stale) = prepare(state, self.offset, STRUCTURE_ALIGN)? {
+        if let Some(stale) = prepare_needed(&self.section, state, self.offset, STRUCTURE_ALIGN)? {
             return Ok(Some(stale));
         }
         let frames = state.structures.frames_for(self.offset);

@@ -11,7 +11,11 @@ use musubi::rt::{task, time};
 use musubi::{Error, names};
 use own_driver::{KnocksClient, NAME};
 
-pub const CHECKS: &[Check] = &[("an_interface_of_its_own", an_interface_of_its_own), ("seen_in_time", seen_in_time)];
+pub const CHECKS: &[Check] = &[
+    ("an_interface_of_its_own", an_interface_of_its_own),
+    ("ports_by_light_calls", || knocks()?.ports().map_err(doing("what the driver has tried"))),
+    ("seen_in_time", seen_in_time),
+];
 
 /// Of the clock, in ns: who runs has his quantum of 10 ms to the end, then whoever was called has his turn. As much again for a scheduler
 /// that decides in between.

@@ -2,6 +2,7 @@
 
 mod again;
 mod failures;
+mod missed;
 mod pages;
 
 use crate::memory::{data, load, store, word};
@@ -36,10 +37,15 @@ pub const CHECKS: &[Check] = &[
     ("pages_are_paid_for", pages::paid),
     ("supplying_is_refused", pages::refusals),
     ("the_kernel_asks_a_pager", pages::by_the_kernel),
+    ("light_calls_ask_a_pager", missed::queues),
+    ("light_calls_of_many_ask_a_pager", missed::by_many),
+    ("calls_of_signals_ask_a_pager", missed::signals),
+    ("calls_of_messages_ask_a_pager", missed::messages),
     ("bad_answers", failures::answers),
     ("cut_short_while_it_is_asked", failures::cut),
     ("a_pager_has_a_fault", failures::faults),
     ("a_pager_ends", failures::ends),
+    ("a_pager_is_killed_while_it_is_asked", failures::killed_meanwhile),
     ("pagers_of_lower_levels", failures::levels),
     ("what_cannot_have_a_pager", failures::refusals),
     ("who_waits_for_a_page_is_killed", failures::killed),
@@ -408,7 +414,7 @@ fn registers() -> Outcome {
 }
 
 pub use again::served as served_role;
-pub use failures::{ending as ending_role, role as bad_role};
+pub use failures::{dying as dying_role, ending as ending_role, left as left_role, role as bad_role};
 
 /// Done in time, or not at all.
 fn soon<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {

@@ -76,7 +76,8 @@ pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> 
 pub const NO_KEYS: &str = "there are no protection keys";
 pub const ONE_PROCESSOR: &str = "there is one processor";
 pub const SEVERAL_PROCESSORS: &str = "there are several processors";
-const SKIPS: [&str; 3] = [NO_KEYS, ONE_PROCESSOR, SEVERAL_PROCESSORS];
+pub const NO_VECTOR_EXCEPTIONS: &str = "the processor raises no vector exceptions, as the emulator's does not";
+const SKIPS: [&str; 4] = [NO_KEYS, ONE_PROCESSOR, SEVERAL_PROCESSORS, NO_VECTOR_EXCEPTIONS];
 /// The status that says the first of these, and the next ones the others.
 const FIRST_SKIP: i32 = 40;
 

@@ -86,6 +86,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         }
         "writing-threads" => crate::programs::writing_threads(at(0), at(1)),
         "writers-and-the-log" => crate::programs::writers_and_the_log(at(0), at(1), at(2)),
+        "tell-the-log" => i32::from(crate::marks::knocks().map(|knocks| knocks.tell()) != Ok(Ok(()))),
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
         "hog" => crate::crowd::hog(at(0)),
@@ -101,6 +102,8 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "served" => crate::pagers::served_role(at(0), at(1)),
         "bad-pager" => crate::pagers::bad_role(at(0)),
         "ending-pager" => crate::pagers::ending_role(),
+        "dying-pager" => crate::pagers::dying_role(at(0), at(1), at(2)),
+        "left-by-its-pager" => crate::pagers::left_role(at(0), at(1)),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
         "hold-posts" => crate::posts::hold(at(0)),

@@ -1,5 +1,7 @@
 //! Threads: starting, ending, waiting, being interrupted.
 
+mod list;
+
 use crate::memory::data;
 use crate::refusals::{lacks, refused};
 use crate::report::{Check, Outcome, doing};
@@ -23,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("join_gives_the_code", join_gives_the_code),
     ("join_waits_and_times_out", join_waits),
     ("join_refuses", join_refuses),
+    ("the_list_names_all_threads", list::exact),
     ("kill_a_thread", kill_a_thread),
     ("sleep_takes_its_time", sleep_takes_its_time),
     ("sleep_of_nothing_gives_way", crate::alternate::alternate),

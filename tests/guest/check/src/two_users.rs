@@ -325,6 +325,11 @@ fn other_user(shared: u64) -> i32 {
 fn takes_its_part(shared: u64) -> Outcome {
     same!(task::info(task::identity().task).map(|info| info.user), Some(2), "whose program this is");
     holds!(!info::of_others(2)?.is_empty(), "there is nobody else");
+    // That there are others' threads, and of these not what they do.
+    let is_others = |task: u64| task::info(task).is_some_and(|info| ![0, 2].contains(&info.user));
+    let others: Vec<_> = task::threads().filter(|one| is_others(one.task)).collect();
+    let is_told = others.iter().find(|one| (one.text, one.depth, one.class) != (0, 0, 0));
+    holds!(!others.is_empty() && is_told.is_none(), "of {} threads of others it is told {is_told:x?}", others.len());
     let post = Post::any().map_err(doing("a post"))?;
     // Posts.
     let mut posts = Vec::new();

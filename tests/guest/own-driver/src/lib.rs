@@ -18,6 +18,10 @@ pub trait Knocks {
     fn knock(&self) -> Result<(), Error>;
     /// Messages of interrupts that the driver's thread has had, and bytes that it has taken.
     fn heard(&self) -> (u64, u64);
+    /// Reads and writes its ports by calls in every way that there is. An error: one has answered otherwise than it should.
+    fn ports(&self) -> Result<(), Error>;
+    /// Writes to the kernel's log what a test on the host looks for there, and tries to write more. An error: as above.
+    fn tell(&self) -> Result<(), Error>;
     /// Writes so many lines to the kernel's log, numbered from `first` on.
     fn say(&self, first: u64, count: u64) -> Result<(), Error>;
 }

@@ -4,6 +4,8 @@
 
 extern crate alloc;
 
+mod tries;
+
 use alloc::boxed::Box;
 use alloc::format;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +81,14 @@ impl Knocks for Service {
 
     fn heard(&self) -> (u64, u64) {
         (MESSAGES.load(Ordering::SeqCst), BYTES.load(Ordering::SeqCst))
+    }
+
+    fn ports(&self) -> Result<(), Error> {
+        tries::ports(self.0)
+    }
+
+    fn tell(&self) -> Result<(), Error> {
+        tries::tell()
     }
 
     fn say(&self, first: u64, count: u64) -> Result<(), Error> {

@@ -74,6 +74,7 @@ pub fn cases() -> Vec<Case> {
         sh("ticks_under_icount", "check as ticks").icount().out_check(|text| text.lines().count() == 20),
         function("icount_repeats_ticks", icount_repeats_ticks),
         function("says_what_speculation_may", says_what_speculation_may),
+        function("the_log_has_all_that_is_written", the_log_has_all),
         function("clocks_agree_on_a_busy_host", clocks_agree),
         several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
     ]
@@ -192,6 +193,33 @@ fn says_what_speculation_may(lab: &Lab, options: &Options) -> Result<(), Failure
         1 => Ok(()),
         count => Err(Failure::Failed(format!("{count} lines about it:\n{}", finished.console))),
     }
+}
+
+/// What a driver has written to the kernel's log (`tests/guest/own-driver`, `tries.rs`): each line is there, whole, once and in order, and nothing of
+/// what was refused.
+fn the_log_has_all(lab: &Lab, options: &Options) -> Result<(), Failure> {
+    let folder = lab.folder(&[File::Ours { program: "own-driver", guest: "bin/keyboard" }])?;
+    let finished = lab.exec(options, &folder, &[b"check as tell-the-log".to_vec()], seconds(120))?;
+    let printable = format!("own-driver 0 {}", (' '..='~').collect::<String>());
+    let long: String = "own-driver 2 ".chars().chain(('a'..='z').cycle()).take(1024).collect();
+    let wanted = [
+        printable.as_str(),
+        "own-driver 1 \u{e4}\u{f6}\u{df} \u{20ac} \u{10348}",
+        &long,
+        "own-driver 3 lies on two pages",
+        "own-driver 4 is",
+        "own-driver 5 are two lines",
+        "own-driver 6 \u{fffd} is no text \u{fffd}",
+        "",
+        "own-driver 7",
+    ];
+    // Behind the time.
+    let lines = finished.console.lines().filter_map(|line| line.split_once("] ").map(|(_, said)| said));
+    let found: Vec<&str> = lines.filter(|said| said.is_empty() || said.starts_with("own-driver")).collect();
+    if finished.outcome.status() == 0 && found == wanted && !finished.console.contains("was refused") {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{:?}\nnot {wanted:#?}\nbut {found:#?}\n{}", finished.outcome, finished.tail(60))))
 }
 
 /// A machine that cannot come up: its first program is no program of ours.

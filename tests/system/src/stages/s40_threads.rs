@@ -68,6 +68,7 @@ pub fn cases() -> Vec<Case> {
                 "join_gives_the_code",
                 "join_waits_and_times_out",
                 "join_refuses",
+                "the_list_names_all_threads",
                 "kill_a_thread",
                 "sleep_takes_its_time",
                 "sleep_of_nothing_gives_way",

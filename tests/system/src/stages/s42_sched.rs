@@ -271,7 +271,7 @@ pub fn cases() -> Vec<Case> {
             .out_has(&["ok a_handler_that_loops", "ok a_handler_that_waits"])
             .timeout(240),
         // A driver of no class, and how long its messages wait, by the machine's own clock.
-        checks("own_driver", "check marks", &["an_interface_of_its_own"]).ours("own-driver", "bin/keyboard").timeout(240),
+        checks("own_driver", "check marks", &["an_interface_of_its_own", "ports_by_light_calls"]).ours("own-driver", "bin/keyboard").timeout(240),
         checks("marks", "check marks", &["seen_in_time"]).ours("own-driver", "bin/keyboard").cpus(1).icount().timeout(900).long(),
         seen_in_time("marks_on_two", 2).long(),
         seen_in_time("marks_on_four", 4).long(),

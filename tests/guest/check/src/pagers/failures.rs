@@ -1,19 +1,24 @@
 //! Pagers that err, fault, end, loop and want too much: the thread that has the fault hears of it, and goes on where it deals with that.
 
 use super::{Does, own, paged, read, soon};
-use crate::memory::{data, load};
+use crate::memory::{await_word, data, load, store, word};
 use crate::report::{Outcome, doing};
-use crate::sections::role as run_role;
+use crate::sections::{everybody, role as run_role};
 use crate::{holds, same};
+use alloc::boxed::Box;
 use alloc::format;
 use core::sync::atomic::Ordering;
-use musubi::Error;
+use musubi::abi::calls::stub;
+use musubi::abi::frame::Frame;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::flag;
 use musubi::abi::task::{cause, exit};
+use musubi::command::Command;
+use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::pager::{self, LEVEL_MAX, TRIES, why};
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, thread, time};
+use musubi::rt::{Section, Trap, task, thread, time};
+use musubi::{Error, Rights, ended};
 
 pub fn answers() -> Outcome {
     let (section, own) = paged(2, Does::Nothing, 0)?;
@@ -208,4 +213,119 @@ pub fn late() -> Outcome {
         section.delete().map_err(doing("delete"))?;
     }
     Ok(())
+}
+
+/// Of what a pager that is killed and its clients share: where its section is, how often it was asked, who is ready, and whether they are to begin.
+const SECTION: u64 = 0;
+const ASKED: u64 = 8;
+const READY: u64 = 16;
+const GO: u64 = 24;
+
+/// It comes back to nobody.
+struct Stays {
+    shared: u64,
+    loops: bool,
+}
+
+impl Pager for Stays {
+    fn fault(&self, _: u64, _: u64, _: u64, _: u64) -> Result<u64, Error> {
+        word(self.shared + ASKED).fetch_add(1, Ordering::SeqCst);
+        loop {
+            if !self.loops {
+                time::sleep_ns(1_000_000_000);
+            }
+        }
+    }
+}
+
+/// A program that is the pager of a section of everybody's until it is killed.
+pub fn dying(shared: u64, loops: u64, flags: u64) -> i32 {
+    let run = || -> Outcome {
+        let section = data(CLIENTS * PAGE).map_err(doing("create"))?;
+        section::grant(section.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+        (0..CLIENTS).for_each(|page| store(section.base() + page * PAGE, 1));
+        let stays: &'static Stays = Box::leak(Box::new(Stays { shared, loops: loops == 1 }));
+        let gates = pager_serve(stays).map_err(doing("gates"))?;
+        pager::set(section.base(), gates.address(), 1, flags).map_err(doing("pager"))?;
+        invalidate(section.base(), CLIENTS * PAGE).map_err(doing("invalidate"))?;
+        store(shared + SECTION, section.base());
+        thread::park()
+    };
+    i32::from(run().inspect_err(|why| musubi::eprintln!("{why}")).is_err())
+}
+
+/// What a client of it does: an access, which ends it; one that its own entry hears of; a call.
+const CLIENTS: u64 = 3;
+const OTHERWISE: i32 = 100;
+
+/// Ends with what it is told.
+extern "C" fn told(frame: &mut Frame) -> ! {
+    task::exit(if frame.cause == cause::PAGER { frame.code as i32 } else { OTHERWISE })
+}
+
+/// The client of this number.
+pub fn left(shared: u64, number: u64) -> i32 {
+    if number == 1 && stub::fault_entry(&Trap, told as *const () as u64).is_err() {
+        return OTHERWISE;
+    }
+    word(shared + READY).fetch_add(1, Ordering::SeqCst);
+    await_word(shared + GO);
+    let at = load(shared + SECTION) + number * PAGE;
+    match number {
+        2 => stub::identity(&Trap, at).map_or_else(|error| error.word() as i32, |_| OTHERWISE),
+        _ => {
+            load(at);
+            OTHERWISE
+        }
+    }
+}
+
+/// The pager's program is killed while it is asked, wherever it is: whoever has asked hears just that.
+pub fn killed_meanwhile() -> Outcome {
+    let shared = data(PAGE).map_err(doing("create"))?;
+    section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let start = |words: &[&str]| {
+        let words = ["check", "as"].iter().chain(words).copied();
+        Command::new(b"bin/check").args(words).spawn().map_err(doing("a program"))
+    };
+    let at = format!("{}", shared.base());
+    let until = |word: u64, count: u64| -> Outcome {
+        let end = time::now_ns() + 60_000_000_000;
+        while load(shared.base() + word) < count {
+            holds!(time::now_ns() < end, "word {word} is {}, not {count}", load(shared.base() + word));
+            time::sleep_ns(1_000_000);
+        }
+        Ok(())
+    };
+    for flags in [0, pager::flag::VALID_BEFORE] {
+        for loops in ["0", "1"] {
+            [SECTION, ASKED, READY, GO].into_iter().for_each(|word| store(shared.base() + word, 0));
+            let pager = start(&["dying-pager", &at, loops, &format!("{flags}")])?;
+            until(SECTION, 1)?;
+            let base = load(shared.base() + SECTION);
+            let one = |n: u64| start(&["left-by-its-pager", &at, &format!("{n}")]);
+            let clients = [one(0)?, one(1)?, one(2)?];
+            until(READY, CLIENTS)?;
+            store(shared.base() + GO, 1);
+            until(ASKED, CLIENTS)?;
+            pager.kill().map_err(doing("kill"))?;
+            let ends = clients.map(|one| one.wait_for(60_000_000_000));
+            let [by_access, by_entry, by_call] = ends;
+            let how = by_access.map_err(doing("the end of who has made an access"))?;
+            same!(
+                (how.kind, how.cause, how.code, how.section),
+                (exit::FAULT, cause::PAGER, why::DEAD, base),
+                "by an access"
+            );
+            let said = ended::describe(&how, |_| None);
+            holds!(said.contains(why::text(why::DEAD)), "what people are told: {said}");
+            let how = by_entry.map_err(doing("the end of who has an entry"))?;
+            same!((how.kind, how.code), (exit::EXITED, why::DEAD), "what an entry is told");
+            let how = by_call.map_err(doing("the end of who has made a call"))?;
+            same!((how.kind, how.code), (exit::EXITED, Error::Absent.word()), "what a call answers");
+            let how = pager.wait_for(60_000_000_000).map_err(doing("the pager's end"))?;
+            same!(how.kind, exit::KILLED, "how the pager's program ended");
+        }
+    }
+    shared.delete().map_err(doing("delete"))
 }
