@@ -265,7 +265,7 @@ extern "C" fn told(frame: &mut Frame) -> ! {
 
 /// The client of this number.
 pub fn left(shared: u64, number: u64) -> i32 {
-    if number == 1 && stub::fault_entry(&Trap, told as *const () as u64).is_err() {
+    if number == 1 && stub::fault_entry(&Trap, told as *const () as u64, 0).is_err() {
         return OTHERWISE;
     }
     word(shared + READY).fetch_add(1, Ordering::SeqCst);
