@@ -1,5 +1,6 @@
 //! Memory operations (`abi::mbcf`; the book's page on programs): bytes and words in sections of whoever, by their addresses, and queues that
-//! records are appended to. None of them waits: [`Error::Absent`] and [`Error::Busy`] mean later. Addresses are those of sections that are used
+//! records are appended to. None of them waits: [`Error::Absent`] and [`Error::Busy`] mean later. (Who makes a structure, or takes something out of
+//! one, has the pager asked of a page that he misses, as by any other call.) Addresses are those of sections that are used
 //! by address; what this program refers to otherwise is not to be named here.
 
 use abi::calls::stub;

@@ -216,7 +216,7 @@ pub fn by_many() -> Outcome {
 
 /// What a signal's structure is told, and its data.
 pub fn signals() -> Outcome {
-    let mut scene = Scene::set()?;
+    let scene = Scene::set()?;
     let (program, gate) = signals::Own::new(signals::Does::Count)?;
     let wanted = setup(start::DESTINATION, store::QUEUE, condition::REFUSE, gate);
     let SignalSetup { thread, entry, start, store: kept, condition, most, .. } = wanted;
@@ -245,7 +245,6 @@ pub fn signals() -> Outcome {
         same!(bytes(scene.to()), Some(record(round)), "what they are");
         same!(stub::signal_take(&Trap, structure, scene.to(), LEN), Ok(NONE), "what comes after them");
     }
-    scene.append()?;
     scene.target.delete().map_err(doing("delete"))?;
     section::delete(scene.at).map_err(doing("delete"))
 }
