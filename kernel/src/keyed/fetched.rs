@@ -70,10 +70,10 @@ impl Fetched {
         (part.iter().filter_map(Weak::upgrade).collect(), begin)
     }
 
-    /// Some of the texts likewise, without those that have ended.
+    /// Some of the texts likewise.
     fn texts_before(&mut self, end: usize) -> (Vec<Arc<Section>>, usize) {
         let (part, begin) = self.texts.sifted(end, AT_ONCE, |one| one.text.strong_count() == 0);
-        (part.iter().filter_map(|one| one.text.upgrade()).filter(|text| !text.is_dead()).collect(), begin)
+        (part.iter().filter_map(|one| one.text.upgrade()).collect(), begin)
     }
 
     /// All may, by a list that has changed so often.
@@ -121,8 +121,10 @@ impl TaskView {
         true
     }
 
+    /// Whether a domain may execute all texts that have not ended.
     fn may_all(&self, domain: &Domain) -> bool {
-        self.all(Fetched::texts_before, |text| executes(domain, text), |text| text.state.lock().steps())
+        let may = |text: &Arc<Section>| text.is_dead() || executes(domain, text);
+        self.all(Fetched::texts_before, may, |text| text.state.lock().steps())
     }
 
     /// Whether all who are in the view may execute a text. Each is met by the way.
