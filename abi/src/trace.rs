@@ -20,8 +20,8 @@ pub const PAGES: u64 = STEP / PAGE;
 pub const HEAD: usize = 0;
 /// 1 while records are written.
 pub const ON: usize = 8;
-/// For each handler: the longest time that it took with interrupts off at a stretch, in ticks of the time-stamp counter, and how often it was
-/// entered; both while the trace was on.
+/// For each handler: the longest time that it took with interrupts off at a stretch, in ticks of the time-stamp counter, without what it waited for
+/// other processors ([`handler::WAITS`]), and how often it was entered; both while the trace was on.
 pub const HANDLERS: usize = 512;
 pub const RING: usize = 1024;
 
@@ -135,6 +135,9 @@ pub mod handler {
     pub const BOUND: u64 = 0x9e;
     /// On from idleness.
     pub const IDLE: u64 = 0x9f;
+    /// No way in: what stretches have waited until other processors had forgotten translations, which the time of no other handler has in it. (No
+    /// exception has this vector.)
+    pub const WAITS: u64 = 0xbf;
     /// Exceptions, by vector.
     pub const EXCEPTION: u64 = 0xa0;
     /// Interrupts, by vector less 32.
@@ -153,6 +156,7 @@ impl fmt::Display for Handler {
             handler::WINDOW => f.write_str("foreign"),
             handler::BOUND => f.write_str("bound-call"),
             handler::IDLE => f.write_str("idle"),
+            handler::WAITS => f.write_str("waits-for-others"),
             call if call < handler::FIRST_OTHER => match calls::TABLE.iter().find(|row| row.number == call) {
                 Some(row) => f.write_str(row.name),
                 None => write!(f, "call-{call:#x}"),

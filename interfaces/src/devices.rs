@@ -16,6 +16,9 @@ pub mod ask {
     pub const LOOK: u64 = 2;
     /// It is off, and the caller may still read it.
     pub const PAUSE: u64 = 3;
+    /// A line of the greatest length that the kernel's log takes is written there, and nothing else is done: what stands before it and behind it can
+    /// be told apart.
+    pub const MARK: u64 = 4;
 }
 
 #[interface]

@@ -241,6 +241,7 @@ impl TaskView {
         let mut sum = [0; KEYS];
         let mut mapped = self.lower.keys();
         sched::in_stretches(self.threads(), |thread| {
+            let Some(thread) = thread.upgrade() else { return };
             let inner = thread.inner.lock();
             // Lists name what texts are clones of as well; of those it is not known who is called.
             let starts = inner.domains.get(OWN as usize).and_then(|own| Some(own.as_ref()?.subject.original));
@@ -257,8 +258,15 @@ impl TaskView {
         core::array::from_fn(|key| if mapped & 1 << key != 0 { sum[key] } else { ON_NO_PAGE })
     }
 
-    fn threads(&self) -> Vec<Arc<Thread>> {
-        self.state.lock().threads.iter().filter_map(Weak::upgrade).collect()
+    /// All that are there the whole time, found one by one: as many as a program wants.
+    fn threads(&self) -> impl Iterator<Item = Weak<Thread>> {
+        let mut end = usize::MAX;
+        core::iter::from_fn(move || {
+            let state = self.state.lock();
+            let (one, begin) = state.threads.before(end, 1);
+            end = begin;
+            one.first().cloned()
+        })
     }
 
     /// What is counted of the keys is read as it is now.
@@ -302,12 +310,16 @@ impl TaskView {
             }
         };
         empty(&self.lower);
-        sched::in_stretches(self.threads(), |thread| thread.shared.iter().for_each(empty));
+        sched::in_stretches(self.threads(), |thread| {
+            let thread = thread.upgrade();
+            thread.iter().flat_map(|thread| &thread.shared).for_each(empty);
+        });
     }
 
     /// Every thread's gate hears of the registers as they are now, of the domains that may use a class.
     fn tell(&self, class: &Class) {
         sched::in_stretches(self.threads(), |thread| {
+            let Some(thread) = thread.upgrade() else { return };
             let inner = &mut *thread.inner.lock();
             let domains = inner.domains.iter().flatten().filter(|domain| !class.rights(&domain.subject).is_empty());
             let records = domains.flat_map(|domain| inner.leading_to(domain.number)).collect();

@@ -349,10 +349,16 @@ pub fn make_forget(mask: u64, scope: Scope) {
         me.forget(scope);
     }
     trace::note(kind::SHOOTDOWN, mask, 0);
-    others().for_each(Processor::invalidate);
-    for other in others() {
-        while other.in_user.load(Ordering::SeqCst) && other.stale.load(Ordering::SeqCst) {
-            cpu::relax();
-        }
+    if mask == 1 << me.index {
+        return;
     }
+    others().for_each(Processor::invalidate);
+    let has_forgotten = |p: &Processor| !p.in_user.load(Ordering::SeqCst) || !p.stale.load(Ordering::SeqCst);
+    trace::waits(me, || {
+        for other in others() {
+            while !has_forgotten(other) {
+                cpu::relax();
+            }
+        }
+    });
 }

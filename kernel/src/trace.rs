@@ -44,6 +44,8 @@ impl Words for Pages {
 struct Pen {
     writer: Writer<Pages>,
     stretch: Stretch,
+    /// Ticks of it in which other processors were waited for.
+    waited: u64,
     /// By which way it came, and who has come.
     handler: u64,
     thread: u64,
@@ -70,12 +72,16 @@ impl Pen {
 
     fn ends_stretch(&mut self) -> u64 {
         let Some((handler, ticks)) = self.stretch.end(cpu::tsc(), ROUND.load(Ordering::Relaxed)) else { return 0 };
-        ::trace::note(self.writer.words(), handler, ticks);
+        let waited = core::mem::take(&mut self.waited).min(ticks);
+        ::trace::note(self.writer.words(), handler, ticks - waited);
+        if waited > 0 {
+            ::trace::note(self.writer.words(), handler::WAITS, waited);
+        }
         ticks
     }
 
     fn begins_stretch(&mut self, handler: u64, now: u64) {
-        self.handler = handler;
+        (self.handler, self.waited) = (handler, 0);
         self.stretch.begin(handler, now, ROUND.load(Ordering::Relaxed));
     }
 }
@@ -105,7 +111,7 @@ pub fn set(processor: u64, what: u64) -> Result<u64, Error> {
             let mut pen = p.trace.0.lock();
             if pen.is_none() {
                 let writer = Writer::new(make_part(&section, index)?);
-                *pen = Some(Pen { writer, stretch: Stretch::default(), handler: 0, thread: 0, task: 0, text: 0 });
+                *pen = Some(Pen { writer, stretch: Stretch::default(), waited: 0, handler: 0, thread: 0, task: 0, text: 0 });
             }
         }
         _ => return Err(Error::BadArgument),
@@ -287,6 +293,18 @@ pub fn breathes(here: &Processor, serve: impl FnOnce()) {
     serve();
     if let Some(pen) = &mut *here.trace.0.lock() {
         pen.begins_stretch(pen.handler, cpu::tsc());
+    }
+}
+
+/// Other processors are waited for, with interrupts off.
+pub fn waits(here: &Processor, wait: impl FnOnce()) {
+    if !percpu::is_traced() {
+        return wait();
+    }
+    let began = cpu::tsc();
+    wait();
+    if let Some(pen) = &mut *here.trace.0.lock() {
+        pen.waited += cpu::tsc() - began;
     }
 }
 

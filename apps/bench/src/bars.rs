@@ -22,7 +22,9 @@ const BOUNDS: &[(&str, &str)] = &[
     ("post_get", "16 posts a stretch"),
     ("post_free", "16 messages or threads a stretch"),
     ("wake", "16 threads a stretch"),
-    ("thread_create", "the domains in its view, looked through"),
+    ("thread_create", "16 domains or texts of its view a stretch"),
+    ("post_answer", "what is lent with a question: 3 ranges, in each view that has them"),
+    ("waits-for-others", "other processors, once for each change"),
     ("thread_exit", "16 threads a stretch"),
     ("task_end", "16 threads or a section a stretch"),
     ("task_kill", "16 threads or a section a stretch"),
@@ -48,7 +50,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("fifo_read", "1024 bytes"),
     ("signal_take", "1024 bytes"),
     ("page_supply", "a page, copied"),
-    ("log_write", "1024 bytes"),
+    ("log_write", "1024 bytes, while the log has room"),
     ("port_write_bytes", "64 KiB; not reached here"),
     ("trace_set", "130 pages, the first time: before it is on"),
 ];
@@ -103,7 +105,6 @@ const BARS: &[(u64, &[&str])] = &[
             "NullProc by itc-improved",
             "clock",
             "clock_alarm",
-            "ends_post",
             "fault_entry",
             "fifo_init by light",
             "foreign_set",
@@ -112,7 +113,6 @@ const BARS: &[(u64, &[&str])] = &[
             "identity",
             "idle",
             "irq_route",
-            "log_write",
             "mbcf_add",
             "mbcf_clear_bits",
             "mbcf_compare_swap",
@@ -123,7 +123,6 @@ const BARS: &[(u64, &[&str])] = &[
             "ping-pong by woken",
             "port_read",
             "port_write",
-            "post_answer",
             "power_off",
             "round-trip by validate-by-call",
             "running",
@@ -182,6 +181,7 @@ const BARS: &[(u64, &[&str])] = &[
     (
         16_000,
         &[
+            "ends_post",
             "fault_return",
             "fifo_read",
             "gate_bind",
@@ -223,28 +223,20 @@ const BARS: &[(u64, &[&str])] = &[
             "NullProc by itc-initial",
             "acl_read",
             "gate_unbind",
+            "log_write",
             "may by light",
             "may_pass by light",
+            "post_answer",
             "post_free",
             "post_send_many",
+            "round by many",
             "section_list",
             "task_start",
+            "thread_create",
             "window_map",
         ],
     ),
-    (
-        128_000,
-        &[
-            "bound-call",
-            "page-fault",
-            "post_receive",
-            "section_info",
-            "task_exit",
-            "thread_create",
-            "wake",
-            "window_protect",
-        ],
-    ),
+    (128_000, &["bound-call", "page-fault", "post_receive", "section_info", "task_exit", "wake", "window_protect"]),
     (
         256_000,
         &[
@@ -256,18 +248,24 @@ const BARS: &[(u64, &[&str])] = &[
             "task_end",
             "task_kill",
             "thread_exit",
+            "trace_set by the first call",
             "yield_now",
         ],
     ),
-    (512_000, &["page_alloc", "page_alloc by light", "section_clone", "section_seal", "wait"]),
+    (512_000, &["page_alloc", "page_alloc by light", "section_clone", "section_seal", "wait", "waits-for-others"]),
 ];
 
 /// Ways, by how their names begin, that come of themselves: not all of them in each run.
 const OTHERS: &[(&str, u64)] =
     &[("interrupt-", 64_000), ("exception-", 8_000), ("posted", 32_000), ("foreign", 32_000), ("no-call", 4_000)];
 
-/// How long it may take. `None`: nobody has said.
-pub fn bar(name: &str) -> Option<u64> {
+/// What a processor executes at most before the next one has its turn, where they take turns (`host/machine`).
+const TURN: u64 = 50_000;
+
+/// How long it may take on a machine of so many processors. `None`: nobody has said. The time of several is that of an emulator in which they take
+/// turns: each of its own turns that something takes is followed by one of each other processor, and so is the one in which it begins.
+pub fn held(name: &str, processors: usize) -> Option<u64> {
     let of = BARS.iter().find(|(_, names)| names.contains(&name)).map(|(bar, _)| *bar);
-    of.or_else(|| OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, bar)| *bar))
+    let bar = of.or_else(|| OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, bar)| *bar))?;
+    Some(if processors == 1 { bar } else { processors as u64 * (bar + TURN) })
 }

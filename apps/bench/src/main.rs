@@ -8,6 +8,7 @@ mod at_once;
 mod bars;
 mod calls;
 mod clock;
+mod crowds;
 mod entry;
 mod files;
 mod foreign;
@@ -16,6 +17,8 @@ mod info;
 mod ipc;
 mod jobs;
 mod keys;
+mod lap;
+mod loans;
 mod many;
 mod memory;
 mod pager;
@@ -34,6 +37,7 @@ mod sizes;
 mod spawn;
 mod stand;
 mod system;
+mod thousands;
 mod worst;
 
 use alloc::string::String;
@@ -71,6 +75,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
+        ["holder", post] => return loans::holder(post),
         ["side-by-side"] => return side_by_side::run(),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}

@@ -1,6 +1,6 @@
 //! What is printed: lines for people, or a JSON object a line for programs.
 
-use crate::bars::bar;
+use crate::bars::held;
 use crate::rounds::{COUNTED, Rounds};
 use crate::samples::{Samples, Summary};
 use alloc::format;
@@ -133,6 +133,13 @@ impl Report {
         self.bar(of, bar);
     }
 
+    /// A way into the kernel of which nothing is known here, and why.
+    pub fn not_measured(&self, name: &str, why: &str) {
+        if !self.json {
+            println!("{name:<24} is not measured: {why}");
+        }
+    }
+
     /// What such a way is held to, in instructions.
     fn bar(&self, of: Case, bar: u64) {
         if self.unit == "instructions" {
@@ -173,7 +180,7 @@ impl Report {
             if unit == self.unit && !case.contains('/') {
                 let Summary { median: usual, greatest: ticks, n, .. } = summary;
                 let name = format!("{case} by {way}");
-                let bar = bar(&name).unwrap_or(0);
+                let bar = held(&name, self.cpus).unwrap_or(0);
                 self.handler(&name, "a round, by a short way", Longest { ticks, usual, times: n as u64, bar });
             }
             return;
@@ -189,7 +196,7 @@ impl Report {
             );
             if self.longest
                 && unit == self.unit
-                && let Some(bar) = bar(&format!("{case} by {way}"))
+                && let Some(bar) = held(&format!("{case} by {way}"), self.cpus)
             {
                 self.bar(of, bar);
             }

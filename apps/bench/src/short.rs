@@ -4,7 +4,7 @@
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
 use crate::worst::{Call, short_calls};
-use crate::{info, pager};
+use crate::{info, lap, pager};
 use alloc::format;
 use alloc::string::String;
 use core::cell::Cell;
@@ -53,5 +53,6 @@ pub fn run(report: &Report) -> Result<(), String> {
     }
     section.delete().map_err(failed)?;
     pager::run(&report)?;
+    lap::run(&report)?;
     info::run(&report)
 }

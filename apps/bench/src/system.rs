@@ -14,7 +14,9 @@ use musubi::{Error, names, processes, servers};
 type Done = Result<(), (&'static str, Error)>;
 
 /// Each has calls of its own to make when it starts.
-const RESTARTED: [&str; 4] = ["clock", "memory", "keyboard", "console"];
+const RESTARTED: [&str; 5] = ["processes", "clock", "memory", "keyboard", "console"];
+/// Lines of the greatest length that are written to the log.
+const MARKS: usize = 4;
 /// Threads take turns so long under a scheduler.
 const UNDER_NS: u64 = 20_000_000;
 /// The keyboard's.
@@ -47,6 +49,9 @@ fn devices() -> Result<(), Error> {
     client.route(INTERRUPT, u64::MAX)?;
     // It is on.
     client.trace(ask::ON)?;
+    for _ in 0..MARKS {
+        client.trace(ask::MARK)?;
+    }
     client.unbind()
 }
 

@@ -40,16 +40,6 @@ impl<T> Crowd<T> {
         self.all.push(one);
     }
 
-    /// Forgets who has left, at most `most` of them: by whoever goes through all in any case.
-    pub fn forget(&mut self, most: usize, has_left: impl Fn(&T) -> bool) {
-        let mut left = most;
-        self.all.retain(|one| {
-            let goes = left > 0 && has_left(one);
-            left -= usize::from(goes);
-            !goes
-        });
-    }
-
     /// All of them, who wait no longer.
     pub fn disband(&mut self) -> Vec<T> {
         self.next = 0;
@@ -62,6 +52,20 @@ impl<T> Crowd<T> {
         let end = end.min(self.all.len());
         let begin = end.saturating_sub(most);
         (&self.all[begin..end], begin)
+    }
+
+    /// The same, by whoever goes through all in any case: who has left is forgotten on the way. Some may be met twice, and who
+    /// has come meanwhile.
+    pub fn sifted(&mut self, end: usize, most: usize, has_left: impl Fn(&T) -> bool) -> (&[T], usize) {
+        let end = end.min(self.all.len());
+        let begin = end.saturating_sub(most);
+        for at in (begin..end).rev() {
+            if has_left(&self.all[at]) {
+                // Who comes in his place was behind him, and so met before.
+                drop(self.all.swap_remove(at));
+            }
+        }
+        (&self.all[begin..end.min(self.all.len())], begin)
     }
 
     /// All that are remembered.

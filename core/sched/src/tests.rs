@@ -183,11 +183,20 @@ proptest! {
             end = begin;
             // Others come meanwhile, and who has left is forgotten.
             crowd.join((usize::MAX, false), |other| !other.1);
-            let gone = crowd.iter().filter(|one| !one.1).count();
-            let before = crowd.len();
-            crowd.forget(most - 1, |other| !other.1);
-            prop_assert_eq!(before - crowd.len(), gone.min(most - 1));
         }
+        found.sort_unstable();
+        found.dedup();
+        prop_assert_eq!(&found, &wanted);
+        // And by one who forgets them himself.
+        (found, end) = (Vec::new(), usize::MAX);
+        while end != 0 {
+            let (part, begin) = crowd.sifted(end, most, |other| !other.1);
+            prop_assert!(part.len() <= most);
+            found.extend(part.iter().filter(|one| one.1).map(|one| one.0));
+            end = begin;
+            crowd.join((usize::MAX, false), |other| !other.1);
+        }
+        prop_assert!(crowd.len() <= wanted.len() + stays.len().div_ceil(most) + 2, "who has left is remembered");
         found.sort_unstable();
         found.dedup();
         prop_assert_eq!(&found, &wanted);

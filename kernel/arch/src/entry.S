@@ -21,6 +21,7 @@
 .set SINCE, 136
 .set PASSES, 4112
 .set RUNNING, 144
+.set LAPPED, 176
 .set STAYS, 4120
 .set INDEX, 24                                      # gs: number of this processor
 .set THREAD_NEXT, 0x15

@@ -1,7 +1,7 @@
 //! The Rust side of `entry.S`: what a trap is, and the functions of the kernel that serve calls and traps.
 
 use crate::context::{Registers, Resume};
-use crate::{apic, cpu, descriptors, fatal, percpu, shown};
+use crate::{apic, cpu, descriptors, fatal, pass, percpu, shown};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 
@@ -16,6 +16,8 @@ global_asm!(
     mbcf_count = const abi::calls::MBCF_COUNT,
     first_text = const abi::layout::FIRST_TEXT,
     told = const shown::TOLD as u32,
+    lap_max = const pass::LAP_MAX,
+    look_around = const percpu::LOOK_AROUND,
     options(att_syntax)
 );
 

@@ -17,6 +17,8 @@
 .set REST_DOMAIN, 136                               # where it waits in a post: post.rs
 .set REST_RIP, 144
 .set REST_SP, 152
+.set LAP_MAX, {lap_max}                             # pass.rs
+.set LOOK_AROUND, {look_around}                     # percpu.rs
 
 # Makes the thread of the card %r8 the one that runs here, where the card says in `domain`; %r9 and %r10 lead to the gate's head.
 # Uses rax, rcx, rdx, rsi.
@@ -107,6 +109,10 @@ pass_on:
     mov %gs:LAP, %rcx
     mov %rcx, LINK(%rax)
     mov %rax, %gs:LAP
+    incq %gs:LAPPED
+    cmpq $LAP_MAX, %gs:LAPPED
+    jb 1f
+    lock orq $LOOK_AROUND, %gs:ATTENTION            # no short way more until it is settled
 1:  mov %rax, %rdi
     rdtsc
     shl $32, %rdx

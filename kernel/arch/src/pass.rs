@@ -47,6 +47,10 @@ pub struct Card {
 const _: () = assert!(size_of::<Card>() == 192 && core::mem::offset_of!(Card, rest_domain) == 136);
 
 const LAP: usize = core::mem::offset_of!(percpu::Block, lap);
+const LAPPED: usize = core::mem::offset_of!(percpu::Block, lapped);
+
+/// Cards of a lap at most, but for one or two that a message adds in the same step: they are written down in one stretch with interrupts off.
+pub(crate) const LAP_MAX: u64 = 64;
 
 /// Of a lap.
 pub(crate) const END: u64 = 1;
@@ -242,7 +246,19 @@ pub(crate) fn link(card: &'static Card) {
     if get(&card.link) == 0 {
         set(&card.link, percpu::word::<LAP>());
         percpu::set_word::<LAP>(core::ptr::from_ref(card) as u64);
+        let lapped = percpu::word::<LAPPED>() + 1;
+        percpu::set_word::<LAPPED>(lapped);
+        if lapped >= LAP_MAX {
+            is_long();
+        }
     }
+}
+
+/// What calls next enters the kernel proper, which settles: no short way goes on where there is something to look at.
+#[cold]
+#[inline(never)]
+fn is_long() {
+    percpu::attend(percpu::index());
 }
 
 /// Whoever is taken up next by a short way runs from now on: the processor has had nothing to do.
@@ -267,6 +283,7 @@ pub fn take_lap() -> Option<Lap> {
         return None;
     }
     set(&block.lap, END);
+    set(&block.lapped, 0);
     Some(Lap(first))
 }
 

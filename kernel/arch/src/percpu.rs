@@ -49,6 +49,8 @@ pub(crate) struct Block {
     pub shelf: AtomicU64,
     /// Address of what the kernel proper has of the processor; 0: nothing yet.
     pub kernels: AtomicU64,
+    /// How many cards the lap has.
+    pub lapped: AtomicU64,
     /// A page of its own, which every program may read: nothing else is in it.
     pub counters: Counters,
 }
@@ -160,6 +162,7 @@ impl Counters {
 /// What `entry.S` calls its words, and where programs look for the last one.
 const _: () = {
     let page = offset_of!(Block, counters);
+    assert!(offset_of!(Block, lapped) == 176);
     assert!(page == 4096 && size_of::<Block>() == 8192);
     assert!(page + offset_of!(Counters, crossings) == 4104 && page + offset_of!(Counters, passes) == 4112);
     assert!(
@@ -180,7 +183,7 @@ pub(crate) const SHELF: usize = offset_of!(Block, shelf);
 pub(crate) const HEAP_USED: usize = offset_of!(Block, counters) + offset_of!(Counters, heap_used);
 
 /// Bits of [`Block::attention`].
-const LOOK_AROUND: u64 = 1;
+pub(crate) const LOOK_AROUND: u64 = 1;
 const TRACED: u64 = 2;
 
 pub(crate) const FLAG_AVX: u64 = 1;
@@ -209,6 +212,7 @@ impl Block {
             own: AtomicU64::new(0),
             shelf: AtomicU64::new(0),
             kernels: AtomicU64::new(0),
+            lapped: AtomicU64::new(0),
             counters: Counters::NEW,
         }
     }

@@ -36,9 +36,6 @@ pub(super) enum May {
 /// So often it is tried while others add to what is asked about: not for ever, for each time takes long.
 const TRIES: usize = 8;
 
-/// So many of either are forgotten when a domain comes.
-const FORGOTTEN: usize = 8;
-
 /// So many steps are made with locks in hand.
 const AT_ONCE: usize = 64;
 
@@ -66,10 +63,17 @@ impl Fetched {
         May::Yes
     }
 
-    /// Those of whom nothing is left: as many as come, and more, but not all at once, for what is freed takes its time.
-    fn forget(&mut self) {
-        self.members.forget(FORGOTTEN, |one| one.strong_count() == 0);
-        self.texts.forget(FORGOTTEN, |one| one.text.strong_count() == 0);
+    /// Some of those who are in the view, from the back, and where the next part ends; to begin with [`usize::MAX`]. Of whom nothing is left is
+    /// forgotten.
+    fn members_before(&mut self, end: usize) -> (Vec<Arc<Domain>>, usize) {
+        let (part, begin) = self.members.sifted(end, AT_ONCE, |one| one.strong_count() == 0);
+        (part.iter().filter_map(Weak::upgrade).collect(), begin)
+    }
+
+    /// Some of the texts likewise.
+    fn texts_before(&mut self, end: usize) -> (Vec<Arc<Section>>, usize) {
+        let (part, begin) = self.texts.sifted(end, AT_ONCE, |one| one.text.strong_count() == 0);
+        (part.iter().filter_map(|one| one.text.upgrade()).collect(), begin)
     }
 
     /// All may, by a list that has changed so often.
@@ -97,36 +101,53 @@ fn executes(domain: &Domain, text: &Arc<Section>) -> bool {
     Arc::ptr_eq(&domain.text, text) || text.rights(domain).contains(Rights::EXECUTE)
 }
 
-/// Whether it is so of all, in stretches that are shorter where lists are long. Call without locks.
-fn all<T>(of: &[T], is_so: impl Fn(&T) -> bool, steps: impl Fn(&T) -> usize) -> bool {
-    let mut stretch = Stretch::default();
-    of.iter().all(|one| {
-        if stretch.is_over_after(steps(one)) {
-            sched::breathe();
-        }
-        is_so(one)
-    })
-}
-
 impl TaskView {
+    /// Whether it is so of all that are in one of the lists for the whole time, part by part, in stretches that are shorter where it takes more
+    /// steps. Call without locks.
+    fn all<T>(&self, part: impl Fn(&mut Fetched, usize) -> (Vec<T>, usize), mut is_so: impl FnMut(&T) -> bool, steps: impl Fn(&T) -> usize) -> bool {
+        let (mut end, mut stretch) = (usize::MAX, Stretch::default());
+        while end > 0 {
+            let (some, begin) = part(&mut self.state.lock().fetched, end);
+            end = begin;
+            for one in &some {
+                if stretch.is_over_after(steps(one)) {
+                    sched::breathe();
+                }
+                if !is_so(one) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether a domain may execute all texts that have not ended.
+    fn may_all(&self, domain: &Domain) -> bool {
+        let may = |text: &Arc<Section>| text.is_dead() || executes(domain, text);
+        self.all(Fetched::texts_before, may, |text| text.state.lock().steps())
+    }
+
+    /// Whether all who are in the view may execute a text. Each is met by the way.
+    fn all_may(&self, text: &Arc<Section>, mut met: impl FnMut(&Arc<Domain>)) -> bool {
+        let steps = text.state.lock().steps();
+        let may = |member: &Arc<Domain>| {
+            met(member);
+            asks_nothing_of(member, text) || executes(member, text)
+        };
+        self.all(Fetched::members_before, may, |_| steps)
+    }
+
     /// Takes a domain in, if nobody in the view could then fetch what he may not execute. Call without locks.
     pub fn admit(&self, domain: &Arc<Domain>) -> bool {
         if !domain.text.is_clear() || domain.supervisor {
             return false;
         }
-        let may_all = |texts: &[Arc<Section>]| all(texts, |text| executes(domain, text), |text| text.state.lock().steps());
         for _ in 0..TRIES {
-            let (texts, members, seen) = {
-                let fetched = &mut self.state.lock().fetched;
-                fetched.forget();
-                let texts = fetched.texts.iter().filter_map(|one| one.text.upgrade());
-                let texts: Vec<Arc<Section>> = texts.filter(|text| !text.is_dead()).collect();
-                let members: Vec<Arc<Domain>> = fetched.members.iter().filter_map(Weak::upgrade).collect();
-                (texts, members, fetched.admitted)
-            };
+            let seen = self.state.lock().fetched.admitted;
             // Their rights are asked for without the lock: sections are locked before views.
             let changes = domain.text.state.lock().acl.changes();
-            if !may_all(&texts) || !all_may(&members, &domain.text) {
+            let mut is_there = false;
+            if !self.may_all(domain) || !self.all_may(&domain.text, |member| is_there |= Arc::ptr_eq(member, domain)) {
                 return false;
             }
             let mut state = self.state.lock();
@@ -135,7 +156,7 @@ impl TaskView {
                 continue;
             }
             domain.joins.store(true, Ordering::SeqCst);
-            if !members.iter().any(|member| Arc::ptr_eq(member, domain)) {
+            if !is_there {
                 add(&mut fetched.members, domain);
             }
             fetched.allow(&domain.text, changes);
@@ -143,7 +164,7 @@ impl TaskView {
             drop(state);
             // From here on nothing is mapped for execution that it may not execute. A right that was taken away before that is
             // seen now.
-            let still_may = may_all(&texts);
+            let still_may = self.may_all(domain);
             if !still_may {
                 domain.joins.store(false, Ordering::SeqCst);
             }
@@ -157,12 +178,9 @@ impl TaskView {
     /// be another one by now.
     pub fn look_at(&self, section: &Arc<Section>) -> bool {
         for _ in 0..TRIES {
-            let (members, seen) = {
-                let fetched = &self.state.lock().fetched;
-                (fetched.members.iter().filter_map(Weak::upgrade).collect::<Vec<_>>(), fetched.admitted)
-            };
+            let seen = self.state.lock().fetched.admitted;
             let changes = section.state.lock().acl.changes();
-            if !all_may(&members, section) {
+            if !self.all_may(section, |_| ()) {
                 return false;
             }
             let fetched = &mut self.state.lock().fetched;
@@ -173,9 +191,4 @@ impl TaskView {
         }
         false
     }
-}
-
-fn all_may(members: &[Arc<Domain>], text: &Arc<Section>) -> bool {
-    let steps = text.state.lock().steps();
-    all(members, |member| asks_nothing_of(member, text) || executes(member, text), |_| steps)
 }

@@ -44,6 +44,15 @@ impl DeviceTable {
     }
 }
 
+/// As long as a line of the log may be.
+static MARK: [u8; 1024] = {
+    let mut line = [b'-'; 1024];
+    let (head, _) = line.split_at_mut(BEGIN.len());
+    head.copy_from_slice(BEGIN);
+    line
+};
+const BEGIN: &[u8] = b"trace: a mark ";
+
 impl Devices for DeviceTable {
     fn claim(&self, caller: &Caller, kind: u64, index: u64, record: &mut [u8; RECORD]) -> Result<(), Error> {
         if caller.user != USER_SYSTEM {
@@ -65,8 +74,12 @@ impl Devices for DeviceTable {
         if !matches!(caller.user, USER_SYSTEM | USER_PERSON) {
             return Err(Error::Denied);
         }
-        if what > ask::PAUSE {
+        if what > ask::MARK {
             return Err(Error::BadArgument);
+        }
+        if what == ask::MARK {
+            task::log(core::str::from_utf8(&MARK).unwrap_or_default());
+            return Ok(0);
         }
         let on = what == ask::ON;
         let mut base = if what == ask::LOOK { trace::base()? } else { 0 };

@@ -3,7 +3,7 @@
 //! mode and in supervisor mode.
 
 use crate::peer::{Peer, op};
-use crate::report::{Check, NO_VECTOR_EXCEPTIONS, Outcome, doing, skipped};
+use crate::report::{Check, NO_ALIGNMENT, NO_VECTOR_EXCEPTIONS, Outcome, doing, skipped};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
@@ -426,7 +426,7 @@ fn alignment() -> Outcome {
     entry_that_wants(mend as *const () as u64, wants::ALIGNMENT)?;
     if unaligned_load(&words) != 0 {
         same!(TOLD[5].load(Ordering::SeqCst), times, "entries without an exception");
-        return skipped("this processor checks no alignment (the emulator does not)");
+        return skipped(NO_ALIGNMENT);
     }
     let told = [0, 1, 2, 5].map(|at: usize| TOLD[at].load(Ordering::SeqCst));
     same!(told, [reason::EXCEPTION, 17, cause::ALIGNMENT, times + 1], "what the entry was told");

@@ -77,7 +77,8 @@ pub const NO_KEYS: &str = "there are no protection keys";
 pub const ONE_PROCESSOR: &str = "there is one processor";
 pub const SEVERAL_PROCESSORS: &str = "there are several processors";
 pub const NO_VECTOR_EXCEPTIONS: &str = "the processor raises no vector exceptions, as the emulator's does not";
-const SKIPS: [&str; 4] = [NO_KEYS, ONE_PROCESSOR, SEVERAL_PROCESSORS, NO_VECTOR_EXCEPTIONS];
+pub const NO_ALIGNMENT: &str = "this processor checks no alignment (the emulator does not)";
+const SKIPS: [&str; 5] = [NO_KEYS, ONE_PROCESSOR, SEVERAL_PROCESSORS, NO_VECTOR_EXCEPTIONS, NO_ALIGNMENT];
 /// The status that says the first of these, and the next ones the others.
 const FIRST_SKIP: i32 = 40;
 

@@ -201,7 +201,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Valid, not corrected, told, with an address; the processor's state is whole. `state`: of the machine check; bit 0: what was interrupted can
 /// go on.
-fn memory_fails(session: &mut Session, state: &str) -> Result<(), Failure> {
+pub(super) fn memory_fails(session: &mut Session, state: &str) -> Result<(), Failure> {
     session.keys(&format!("\x1dcmce 0 1 0xb400000000000000 {state} 0x1000 0x0"))?;
     // While the monitor echoes the line, devices wait for it, and so does the kernel if a tick comes then: the check would find it there.
     std::thread::sleep(std::time::Duration::from_millis(500));

@@ -1,7 +1,9 @@
 //! The trace. From within: see `tests/guest/check`.
 
 use crate::case::{Case, checks, function, sh};
-use crate::lab::Lab;
+use crate::lab::{Failure, Lab};
+use crate::session::Session;
+use crate::stages::s30_epc::memory_fails;
 use anyhow::{Context, ensure};
 use machine::Options;
 use serde_json::Value;
@@ -26,17 +28,20 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread(),
         // It fails if there is a call in the table that nobody has made.
-        sh("every_call_is_measured", "limit frames=700000 sections=4000 threads=1000 bench handlers")
-            .icount()
-            .cpus(1)
-            .mem("4G")
-            .out_check(tells_longest)
-            .timeout(600),
+        every_call("every_call_is_measured", 1).out_check(tells_longest::<1>).timeout(900),
+        every_call("every_call_is_measured_on_two", 2).out_check(tells_longest::<2>).timeout(1800).long(),
+        every_call("every_call_is_measured_on_four", 4).out_check(tells_longest::<4>).timeout(3600).long(),
+        function("a_machine_check_is_measured", machine_check),
         sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240),
         sh("rare_calls_are_rare", EVERYDAY).cpus(1).mem("1G").out_check(rare_calls_are_rare).err_any().timeout(300),
         function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
         sh("switched_by_hand", "trace on; echo between; trace off; trace show 5").out_check(has_five).timeout(240),
     ]
+}
+
+/// On so many processors, whose instructions are counted.
+fn every_call(name: &'static str, cpus: u32) -> Case {
+    sh(name, "limit frames=700000 sections=6000 threads=2000 bench handlers").icount().cpus(cpus).mem("4G")
 }
 
 /// What people do, of which the ring keeps the last part.
@@ -72,28 +77,61 @@ fn is_a_list(out: &str) -> bool {
 const LONGEST: u64 = 450_000;
 
 /// Cases of short ways, of which the trace sees none.
-const SHORT: [&str; 6] = [
+const SHORT: [&str; 7] = [
     "get_taskid_light by light",
     "page_free by light",
     "mbcf_write by mbcf",
     "NullProc by epc-s",
     "ping-pong by pool",
     "round-trip by validate",
+    "round by many",
 ];
 
-/// A line for each way in, and for each short way; none has taken no time at all, and none longer than it may.
-fn tells_longest(out: &str) -> bool {
-    let rows: Vec<&str> = out.lines().collect();
+/// What is said not to be measured here.
+const UNSEEN: [&str; 2] = ["exception-18", "exception-19"];
+
+/// A line for each way in, and for each short way; none has taken no time at all, and none longer than it may. On several processors that is what they say
+/// themselves: each of them is as many times slower.
+fn tells_longest<const CPUS: u64>(out: &str) -> bool {
+    let unseen = |row: &&str| row.contains(" is not measured: ");
+    let (said, rows): (Vec<&str>, Vec<&str>) = out.lines().partition(unseen);
+    let waited = rows.iter().any(|row| row.starts_with("waits-for-others "));
     let keeps = |row: &&str| {
         let (longest, rest) = row.rsplit_once(" at most ")?.1.split_once(", mostly ")?;
         let (usual, bar) = rest.split_once(" of ")?;
         let [longest, usual, bar] = [longest, usual, bar].map(|word| word.trim().parse::<u64>());
         let (longest, usual, bar) = (longest.ok()?, usual.ok()?, bar.ok()?);
-        Some(usual > 0 && usual <= bar && longest <= bar.max(LONGEST))
+        Some(usual > 0 && usual <= bar && longest <= bar.max(CPUS * LONGEST))
     };
     rows.len() > abi::calls::TABLE.len()
+        && waited == (CPUS > 1)
+        && said.len() == UNSEEN.len()
+        && said.iter().zip(UNSEEN).all(|(row, name)| row.starts_with(name))
         && SHORT.iter().all(|case| rows.iter().any(|row| row.starts_with(case)))
         && rows.iter().all(|row| keeps(row) == Some(true))
+}
+
+/// QEMU's monitor says that memory which a program uses has failed: how long the kernel has to do with that at a stretch, until the program has ended.
+fn machine_check(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let mut session = Session::start(lab, &["--cpus", "1", "--icount"])?;
+    session.line("trace on", &[])?;
+    session.keys("spin\r")?;
+    session.expect("spin")?;
+    // Until the program has the processor: a machine check in the kernel would end the machine.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    memory_fails(&mut session, "0x5")?;
+    session.expect("machine check: bank 1")?;
+    session.line("echo $?", &["139"])?;
+    session.line("trace off", &[])?;
+    session.keys("trace handlers\r")?;
+    session.expect("\nexception-18 ")?;
+    let from = session.seen();
+    session.expect("\n")?;
+    let longest = session.shown_since(from).split_whitespace().last().and_then(|word| word.parse::<u64>().ok());
+    match longest {
+        Some(ticks) if (1..=LONGEST).contains(&ticks) => session.power_off().map(drop),
+        other => Err(Failure::Failed(format!("a machine check takes {other:?} instructions at a stretch"))),
+    }
 }
 
 fn has_five(out: &str) -> bool {
