@@ -409,7 +409,9 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     let (frame, more) = loop {
         let Some((frame, more)) = inner.pop() else {
             // Nobody is left to return to: the thread's own program has ended.
+            let stacks = inner.take_stacks();
             drop(guard);
+            end_lending(thread, &lent, passed, stacks);
             return thread.end(Error::Dead.word());
         };
         if result.is_err() {
@@ -462,19 +464,22 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
         }
         Some(More::Foreign(Foreign { mut registers, faulted })) => {
             let task = thread.task.clone();
-            match result {
-                Ok(_) if faulted => {}
-                Ok([rax, _]) => registers.rax = rax,
-                Err(Error::Dead) => {
-                    drop(guard);
-                    return task.exit_with(abi::task::exit::KILLED, 0);
-                }
-                Err(_) if faulted => {
-                    drop(guard);
-                    return task.exit_with(abi::task::exit::FAULT, 0);
-                }
+            let mut goes_on = |rax| {
+                registers.rax = rax;
+                None
+            };
+            let ends = match result {
+                Ok(_) if faulted => None,
+                Ok([rax, _]) => goes_on(rax),
+                Err(Error::Dead) => Some(abi::task::exit::KILLED),
+                Err(_) if faulted => Some(abi::task::exit::FAULT),
                 // The personality failed in this one call: ENOMEM, EFAULT.
-                Err(error) => registers.rax = (if error == Error::NoMemory { -12i64 } else { -14 }).cast_unsigned(),
+                Err(error) => goes_on((if error == Error::NoMemory { -12i64 } else { -14 }).cast_unsigned()),
+            };
+            if let Some(kind) = ends {
+                drop(guard);
+                end_lending(thread, &lent, passed, stacks);
+                return task.exit_with(kind, 0);
             }
             *inner.area.registers_mut() = *registers;
             crate::foreign::restore_vectors(inner);

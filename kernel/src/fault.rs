@@ -182,6 +182,12 @@ fn fill_as(
     let prot = decided.map_err(|missing| denied(cause::DENIED, access.named(missing)))?;
     let page = place.offset / PAGE;
     let store = access == Access::Write;
+    if state.sealing {
+        drop(state);
+        // Nobody stores into a text; and a callee does not stand still with its locks until somebody's section is one.
+        let is_called = thread.inner.lock().depth() > 0;
+        return if store || is_called { Err(denied(cause::DENIED, right)) } else { Ok(()) };
+    }
     if state.must_wait(page, store) {
         // It is tried again until the clone is made, or the page forgotten.
         return Ok(());

@@ -49,7 +49,8 @@ fn settle_lap(here: &Processor, lap: Lap) {
                 core::mem::take(&mut wait.woken)
             };
             // Looked at only now: who puts the scheduler out has found the thread, or is seen here.
-            if wanted || thread.is_killed() || thread.falls.load(Ordering::SeqCst) || !here.office.is_taken() {
+            let is_late = thread.falls.load(Ordering::SeqCst) || thread.is_late.load(Ordering::SeqCst);
+            if wanted || is_late || thread.is_killed() || !here.office.is_taken() {
                 unpark(&thread);
             }
         } else if is_bearer {
@@ -106,7 +107,12 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     if number != 0 {
         // What the scheduler does not know yet may change its mind. Nothing is done, so the one that it has named is still its
         // to queue.
+        // A wish from before is taken back if there is nothing to hear of; one from here on is for whom it names.
+        let wished = here.take_make_room();
         if here.office.has_news() || thread.wait.lock().woken || thread.is_killed() {
+            if wished {
+                here.make_room();
+            }
             return refused(Error::Busy);
         }
     } else if core::mem::take(&mut thread.wait.lock().woken) {

@@ -379,6 +379,10 @@ fn run(
         Ok(posts) => posts,
         Err(error) => return thread.answer(Err(error)),
     };
+    // A driver that the scheduler calls: its wait would be ended with the call (`errand.rs`), and the post would not hear of it.
+    if timeout != 0 && thread.seat.load(Ordering::Relaxed) != NO_SEAT && thread.inner.lock().depth() > 0 {
+        return thread.answer(Err(Error::Busy));
+    }
     let ticket = short::begin_wait(thread);
     let mut frame = thread.registers(Frame::of);
     let mut hands = Registered { frame: &mut frame, woken: None };

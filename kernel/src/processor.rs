@@ -233,11 +233,19 @@ impl Processor {
     /// Last thing before user code: forgets what became stale while the kernel ran.
     #[inline]
     pub fn enter_user(&self) {
+        self.enter_user_having();
+    }
+
+    /// The same. Whether anything had become stale.
+    #[inline(always)]
+    fn enter_user_having(&self) -> bool {
+        let mut any = false;
         loop {
             self.in_user.store(true, Ordering::SeqCst);
             if !self.stale.load(Ordering::SeqCst) {
-                return;
+                return any;
             }
+            any = true;
             self.in_user.store(false, Ordering::SeqCst);
             self.stale.store(false, Ordering::SeqCst);
             self.forget(Scope::All);
@@ -251,8 +259,10 @@ impl Processor {
             self.in_user.store(false, Ordering::SeqCst);
         }
         let done = does();
-        if was_there {
-            self.enter_user();
+        // A key may have changed hands meanwhile, and the register that a light call goes back with is the one that it came with: the long way out
+        // loads what it is to have now.
+        if was_there && self.enter_user_having() {
+            self.attend();
         }
         done
     }

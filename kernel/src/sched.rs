@@ -2,10 +2,13 @@
 //! in a processor's seat it decides instead (`seat.rs`); this runs where none does, or one has failed (architecture, section 15).
 
 mod idle;
+mod made_ready;
 mod timeout;
 
 pub use idle::{Stretch, breathe, in_stretches};
 use idle::idle;
+use made_ready::tell_or_queue;
+pub use made_ready::{announce, ready};
 pub use timeout::{Timeout, at, grace_until, wake_at};
 
 use crate::fault;
@@ -27,47 +30,11 @@ use abi::trace::kind;
 use abi::Error;
 use abi::sched::{Event, event, op, ready as why};
 use abi::task::state;
-use ::sched::{BEAT_NS, Key, Life, Phase, QUANTUM_NS, Weight, helper, place, successor};
+use ::sched::{BEAT_NS, Key, Life, Phase, QUANTUM_NS, Weight, successor};
 use alloc::sync::Arc;
 use arch::context::{PAGE_FAULT, Registers, Resume};
 use arch::{cpu, log_out, time};
 use core::sync::atomic::Ordering;
-
-/// Puts a thread that was made ready into a queue: an idle processor's if there is one, else its own.
-pub fn ready(thread: Arc<Thread>, turn: u64) {
-    if seat::errand::is_disturbed(&thread, turn) {
-        return;
-    }
-    let processors = &machine().processors;
-    let last = thread.processor.load(Ordering::Relaxed);
-    let (count, is_free) = (processors.len(), |p: usize| processors[p].is_free());
-    let at = place(last, count, is_free);
-    let chosen = &processors[at];
-    announce(chosen, thread, turn, why::WOKEN);
-    chosen.attend();
-    chosen.poke();
-    let is_idle = |p: usize| processors[p].idle.load(Ordering::SeqCst);
-    helper(at, count, is_idle, is_free).into_iter().for_each(|p| processors[p].poke());
-}
-
-/// Lets the processor's scheduler know of a ready thread, or its queue.
-pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) {
-    // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
-    // found it may be running it already. (Who gives way is not in a hurry.)
-    let called = thread.called.is_set() && why != why::YIELDED;
-    let why = if called { why::CALLED } else { why };
-    {
-        let wait = thread.wait.lock();
-        if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
-            thread.processor.store(processor.index, Ordering::SeqCst);
-            thread.shows(state::READY);
-        }
-    }
-    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.tells_ready(thread, *turn, why);
-    if processor.queue.put((thread, turn), called, tell, || processor.office.is_taken()) {
-        processor.make_room();
-    }
-}
 
 /// The running thread gives way by itself.
 pub fn give_way(_: Saved<'_>) {
@@ -397,7 +364,7 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             post::short::lies(old, ticket);
         }
         match turn {
-            Some(turn) => announce(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
+            Some(turn) => _ = tell_or_queue(here, old.clone(), turn, if yields { why::YIELDED } else { why::PREEMPTED }),
             None if here.office.is_taken() && !old.card.is_parked() && !here.office.is_holder(here, old) => {
                 let number = old.registers(|r| if r.vector == arch::context::VECTOR_SYSCALL { r.rax } else { u64::MAX });
                 seat::note(Event { kind: event::CALL, thread: old.number, a: number, ..Event::default() });
@@ -406,6 +373,8 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         }
     }
     let number = new.as_ref().map_or(0, |new| new.number);
+    // Whoever wishes for room while a scheduler decides has told it something before, which it may not have read any more.
+    let is_heard = !here.office.is_taken() || new.as_ref().is_none_or(|new| here.office.is_holder(here, new));
     if let Some(new) = new {
         while new.on_processor.swap(true, Ordering::Acquire) {
             cpu::relax();
@@ -427,7 +396,9 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
         watch::runs(here.index, 0, own_turn);
     }
     trace::switches(here, before, own_turn);
-    here.take_make_room();
+    if is_heard {
+        here.take_make_room();
+    }
 }
 
 /// Leaves the kernel as the running thread, after looking around.
@@ -440,7 +411,9 @@ fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     // Likewise one that is late with a fault, and in the system's text yet.
     let grace = grace.or_else(|| thread.is_late.load(Ordering::SeqCst).then_some(now + BEAT_NS));
     let grace = grace.or_else(|| thread.due.looks_in().map(|ns| now + ns));
-    if grace.is_some() {
+    // Called back before it has put itself aside: the short way would not see that.
+    let is_called_back = here.office.is_taken() && thread.wait.lock().woken && here.office.is_of(&thread.domain().text);
+    if grace.is_some() || is_called_back {
         // On each way out from now on: the callee may have returned.
         here.attend();
     }

@@ -301,6 +301,8 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let sits = {
         let mut inner = p.office.inner.lock();
         if inner.seat.holder().is_some_and(is_text) {
+            // First: who tells it something from here on wishes for room after that, and the one that it names does not begin.
+            p.take_make_room();
             let unread = inner.catch_up();
             if unread > 0 && inner.wrong.is_none() {
                 // What it does not know yet may change its mind.
@@ -416,7 +418,6 @@ fn dismiss(p: &Processor, why: Reason) {
         show(p.index, &inner);
         (holder, inner.named.take(), inner.shelf.clear())
     };
-    p.office.forget_wishes(wishes);
     if let Some(thread) = named {
         // It was on its way here.
         let mut wait = thread.wait.lock();
@@ -435,6 +436,8 @@ fn dismiss(p: &Processor, why: Reason) {
             sched::announce(p, thread, turn, ready::FOUND);
         }
     });
+    // Not before those who are ready have somebody to go on with.
+    p.office.forget_wishes(wishes);
     {
         let mut inner = p.office.inner.lock();
         inner.seat.handed_over(when, time::now());

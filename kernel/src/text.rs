@@ -186,13 +186,15 @@ impl Section {
         let Ok(rules) = Rules::for_xcr0(arch::cpu::VECTOR_STATE) else { return };
         let mut bytes = [0; PAGE as usize];
         let mut before: Option<Summary> = None;
-        let mut page = 0;
+        let (mut page, mut steps) = (0, 0u64);
         loop {
             {
                 let mut state = self.state.lock();
                 if page * PAGE >= state.len {
                     break;
                 }
+                // What is absent is zeroes, however long it is.
+                let next = state.pages.from(page).unwrap_or(u64::MAX);
                 let summary = match state.pages.get(page) {
                     Some(frame) => {
                         frame.read(0, &mut bytes);
@@ -205,9 +207,10 @@ impl Section {
                     return;
                 }
                 before = Some(summary);
+                page = next.max(page + 1).min(state.len.div_ceil(PAGE));
             }
-            page += 1;
-            if page.is_multiple_of(SCAN_SLICE) {
+            steps += 1;
+            if steps.is_multiple_of(SCAN_SLICE) {
                 sched::breathe();
             }
         }

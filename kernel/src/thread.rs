@@ -428,6 +428,8 @@ impl Thread {
     pub fn shed(&self) {
         if self.sheds.load(Ordering::SeqCst) {
             self.sheds.store(false, Ordering::SeqCst);
+            // The root that is loaded may be one of theirs. On the way out the right one is.
+            arch::gate::load_root(arch::tables::kernel_root());
             while let Some(domain) = { self.inner.lock().gone.pop() } {
                 retire(&domain);
                 sched::breathe();

@@ -36,8 +36,13 @@ impl Waiters {
         list.insert(thread.number, (Arc::clone(&thread), ticket));
         drop(list);
         // The event may have come before we were on the list.
-        if thread.is_killed() || (timeout != 0 && done()) {
+        if timeout != 0 && done() {
             sched::wake_to_repeat(&thread, ticket);
+            return;
+        }
+        if thread.is_killed() {
+            // In its own text it ends now; in a callee it is told, as by every other wait.
+            sched::wake(&thread, ticket, Err(Error::Killed));
             return;
         }
         set_timeout(&thread, ticket, timeout, Err(Error::TimedOut));

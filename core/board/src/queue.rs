@@ -6,7 +6,7 @@ use crate::terms::Position;
 use crate::{LEVELS, THREADS};
 use alloc::vec::Vec;
 
-// Words: count, free, clock, map of levels; head and tail of each level; then the nodes. Nodes are numbered from 1 on.
+// Words: count, free, clock, map of levels; head and tail of each level, and who was linked in between there last; then the nodes. Nodes are numbered from 1 on.
 const COUNT: usize = 0;
 const FREE: usize = 1;
 const FRESH: usize = 2;
@@ -15,7 +15,8 @@ const MAP: usize = 4;
 /// The key of whoever ran last: how far the queue has come.
 const PLACE: usize = 5;
 const HEADS: usize = 8;
-const NODES: usize = HEADS + 2 * (LEVELS + 1);
+const HINTS: usize = HEADS + 2 * (LEVELS + 1);
+const NODES: usize = HINTS + LEVELS + 1;
 /// Where threads are while they are filed anew.
 const TRAY: usize = LEVELS;
 const NODE: usize = 8;
@@ -173,7 +174,8 @@ impl Queue<'_> {
         true
     }
 
-    /// Links a node in, by its key: mostly as the last one.
+    /// Links a node in, by its key: mostly as the last one. Where many come with one key, before somebody with a greater one, each goes behind the one before
+    /// without a look at all others.
     #[inline]
     fn link(&self, number: u64, level: usize, first: bool) {
         let (head, tail) = (HEADS + 2 * level, HEADS + 2 * level + 1);
@@ -182,9 +184,10 @@ impl Queue<'_> {
         let before = |other: u64| if first { key_of(other) < key } else { key_of(other) <= key };
         let mut last = self.get(tail);
         if last != 0 && !before(last) {
-            let (mut at, steps) = (self.get(head), 0..THREADS);
-            last = 0;
-            for _ in steps {
+            let hint = self.get(HINTS + level);
+            last = if hint != 0 && before(hint) { hint } else { 0 };
+            let mut at = if last == 0 { self.get(head) } else { self.get(Self::node(last) + NEXT) };
+            for _ in 0..THREADS {
                 if at == 0 || !before(at) {
                     break;
                 }
@@ -200,8 +203,18 @@ impl Queue<'_> {
         }
         if next == 0 {
             self.set(tail, number);
+        } else {
+            self.set(HINTS + level, number);
         }
         self.mark(level);
+    }
+
+    /// It is not in this level any more.
+    #[inline]
+    fn is_gone(&self, number: u64, level: usize) {
+        if self.get(HINTS + level) == number {
+            self.set(HINTS + level, 0);
+        }
     }
 
     /// The key of whoever ran last.
@@ -235,6 +248,7 @@ impl Queue<'_> {
             return None;
         }
         let next = self.get(Self::node(first) + NEXT);
+        self.is_gone(first, level);
         self.set(head, next);
         if next == 0 {
             self.set(tail, 0);
@@ -350,7 +364,13 @@ impl Queue<'_> {
         };
         for level in 0..LEVELS {
             while let Some(number) = self.unlink(level) {
-                relink(number, TRAY);
+                self.set(Self::node(number) + NEXT, 0);
+                // By no key: each level is in order, and they come one after the other.
+                match self.get(HEADS + 2 * TRAY + 1) {
+                    0 => self.set(HEADS + 2 * TRAY, number),
+                    last => self.set(Self::node(last) + NEXT, number),
+                }
+                self.set(HEADS + 2 * TRAY + 1, number);
             }
         }
         while let Some(number) = self.unlink(TRAY) {
@@ -391,6 +411,7 @@ impl Queue<'_> {
                 }
                 let next = self.get(Self::node(at) + NEXT);
                 if is_out(ready(at)) {
+                    self.is_gone(at, level);
                     if last == 0 {
                         self.set(head, next)
                     } else {

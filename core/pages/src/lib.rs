@@ -89,6 +89,13 @@ impl<P: Page> PageMap<P> {
         self.chunk(chunk)?.get(at)
     }
 
+    /// The first page from this one on in whose chunk anything is resident: all before are absent. `None`: all are.
+    pub fn from(&self, page: u64) -> Option<u64> {
+        let (chunk, _) = split(page);
+        let (at, _) = self.chunks.from(chunk).find(|(_, chunk)| chunk.resident() > 0)?;
+        Some(page.max(at as u64 * CHUNK))
+    }
+
     /// Whether the page is resident and nobody else can see it: it may be mapped writable.
     #[inline]
     pub fn writable(&self, page: u64) -> bool {

@@ -156,8 +156,10 @@ pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
 /// call, has had its time: the call ends as without an entry ([`end_late`]).
 pub fn look_at(thread: &Arc<Thread>) {
     let (time, waiting) = (Time::of(thread), waits(thread));
-    let waits = waiting.is_some();
-    let in_system = bereft::is_in_system(thread);
+    // Who has put itself aside in the scheduler's text waits, too, and has nothing of the system's in hand there.
+    let is_parked = thread.wait.lock().life.is_parked();
+    let waits = waiting.is_some() || is_parked;
+    let in_system = !is_parked && bereft::is_in_system(thread);
     let next = {
         let inner = &mut *thread.inner.lock();
         let mut next = None;

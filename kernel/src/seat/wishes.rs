@@ -1,6 +1,7 @@
 //! Changes of priority on their way to the one in the seat (CUBIX-56): asked for by anybody as often as he likes, told in its own time.
 
 use super::{Inner, Office};
+use crate::sched::in_stretches;
 use crate::machine::machine;
 use crate::thread::Thread;
 use abi::Error;
@@ -125,10 +126,10 @@ impl Office {
     /// Who was to hear of these threads' wishes sits there no more. Whoever sits there by now hears of them; if nobody does, whoever
     /// wished for something asks the next one.
     pub(super) fn forget_wishes(&self, threads: impl IntoIterator<Item = u64>) {
-        for thread in threads.into_iter().filter_map(|number| machine().threads.find(number)) {
-            if !self.shelve(&thread) {
+        in_stretches(threads, |number| {
+            if let Some(thread) = machine().threads.find(number).filter(|thread| !self.shelve(thread)) {
                 thread.wish.take();
             }
-        }
+        });
     }
 }

@@ -108,7 +108,11 @@ impl Section {
         if entry.rights != 0 && !self.note_name(entry) {
             return Err(Error::Dead);
         }
-        let change = state.acl.apply(plan);
+        let change = match state.acl.apply(plan) {
+            // Somebody may just be taking the same away, and not be done: whoever asks for it as well is not told before it is gone.
+            ::acl::Change::Same if !Rights::from_bits_truncate(entry.rights).is_all() => ::acl::Change::Shrank,
+            change => change,
+        };
         if entry.rights == 0
             && !state.acl.entries().iter().any(|other| other.text == entry.text)
             && let Some(text) = Section::find(entry.text)

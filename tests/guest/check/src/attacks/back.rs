@@ -106,7 +106,7 @@ fn on_a_stack_that_is_cloned() -> Outcome {
     const CALLS: u64 = 400;
     let peer: &'static Peer = leak(Peer::start()?);
     let gate = peer.call(peer::op::ON_CALLERS_STACK, &[]).map_err(doing("its gate"))?;
-    let (own, made, wrong) = (leak(AtomicU64::new(0)), leak(AtomicU64::new(0)), leak(AtomicU64::new(0)));
+    let [own, made, wrong, over] = [const { AtomicU64::new(0) }; 4].map(|word| leak(word));
     let calls = move || {
         let here = 0u64;
         let at = core::ptr::from_ref(&here) as u64;
@@ -122,6 +122,10 @@ fn on_a_stack_that_is_cloned() -> Outcome {
             time::sleep_ns(0);
         }
         let _ = bound.unbind();
+        // Its stack is looked at as long.
+        while over.load(Ordering::SeqCst) == 0 {
+            time::sleep_ns(1_000_000);
+        }
     };
     let caller = thread::spawn(calls, 0).map_err(doing("a thread"))?;
     let until = time::now_ns() + 60_000_000_000;
@@ -144,6 +148,7 @@ fn on_a_stack_that_is_cloned() -> Outcome {
         }
         time::sleep_ns(20_000);
     }
+    over.store(1, Ordering::SeqCst);
     caller.join().map_err(doing("join"))?;
     same!((made.load(Ordering::SeqCst), wrong.load(Ordering::SeqCst)), (CALLS, 0), "calls, and such that failed");
     holds!(clones >= 10 || task::processors().count() == 1, "only {clones} clones: {refused:?}");
