@@ -362,7 +362,7 @@ calls! {
     0x54 Full log_write LogWrite(from: read, len);
     /// Switches the machine off. User 0 only.
     0x55 Full power_off PowerOff(code);
-    /// Switches the trace of a processor off (0) or on (1), or only asks (`trace::ASK`). User 0 only. While it is on every call takes the full entry. Value: base of the section (`abi::trace`), of which the first program says who may read it; 0: there is none yet.
+    /// Switches the trace of a processor off (0) or on (1). User 0 only. While it is on every call takes the full entry. Value: base of the section (`abi::trace`), of which the first program says who may read it, and the info section where it is; 0: there is none yet.
     0x58 Full trace_set TraceSet(processor, what);
     /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits it is a message as ever (`irq_post`). It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);

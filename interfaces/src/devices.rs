@@ -12,10 +12,8 @@ pub mod ask {
     pub const OFF: u64 = 0;
     /// It is on, and the caller may read it.
     pub const ON: u64 = 1;
-    /// The caller may read it. `NotFound`: it has not been on since boot.
-    pub const LOOK: u64 = 2;
-    /// It is off, and the caller may still read it.
-    pub const PAUSE: u64 = 3;
+    /// It is off, and the caller may still read it, if it may.
+    pub const PAUSE: u64 = 2;
 }
 
 #[interface]
@@ -30,8 +28,8 @@ pub trait Devices {
     #[repeat]
     fn route(&self, caller: &Caller, number: u64, processor: u64) -> Result<(), Error>;
 
-    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then.
-    /// Value: base of the section (`abi::trace`).
+    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then
+    /// (`abi::trace`), where the info section says.
     #[repeat]
-    fn trace(&self, caller: &Caller, what: u64) -> Result<u64, Error>;
+    fn trace(&self, caller: &Caller, what: u64) -> Result<(), Error>;
 }

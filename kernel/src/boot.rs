@@ -49,8 +49,8 @@ pub fn run(info: arch::boot::Info) -> ! {
     });
     let here = here();
     here.set_online();
-    shown::set_up();
     post::set_up();
+    shown::set_up();
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
     log::info!("speculation: {}", arch::cpu::speculation());

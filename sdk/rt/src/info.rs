@@ -3,8 +3,8 @@
 
 use abi::calls::stub;
 use abi::info::layout::{
-    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, Seat, Section, Table, Task, Thread,
-    User, VERSION, table,
+    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, PostCounts, Seat, Section, Table,
+    Task, Thread, User, VERSION, table,
 };
 use abi::info::{RUNNING_MAX, RUNNING_STEP};
 use abi::layout::PAGE;
@@ -139,14 +139,19 @@ impl Info {
         seats.filter_map(|words| Seat::read_from_bytes(words.as_bytes()).ok())
     }
 
-    /// How many messages wait in the post of this number.
-    pub fn messages(&self, post: u64) -> u64 {
-        let table = self.table(table::DEPTHS);
+    /// What has come to the post of this number. (Of the section for everybody.)
+    pub fn post_counts(&self, post: u64) -> PostCounts {
+        let table = self.table(table::POST_COUNTS);
         if post >= table.room {
-            return 0;
+            return PostCounts::default();
         }
-        let [count] = self.load((table.offset / 8 + post) as usize);
-        count
+        let words: [u64; size_of::<PostCounts>() / 8] = self.load(((table.offset + post * table.size) / 8) as usize);
+        PostCounts::read_from_bytes(words.as_bytes()).unwrap_or_default()
+    }
+
+    /// How many messages wait there.
+    pub fn messages(&self, post: u64) -> u64 {
+        self.post_counts(post).waiting
     }
 
     /// The machine.
