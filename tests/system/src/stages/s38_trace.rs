@@ -24,7 +24,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         // It fails if there is a call in the table that nobody has made.
         sh("every_call_is_measured", "limit frames=700000 sections=4000 threads=1000 bench handlers")
             .icount()
@@ -32,10 +33,13 @@ pub fn cases() -> Vec<Case> {
             .mem("4G")
             .out_check(tells_longest)
             .timeout(600),
-        sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240),
+        sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240).placed_thoroughly(),
         sh("rare_calls_are_rare", EVERYDAY).cpus(1).mem("1G").out_check(rare_calls_are_rare).err_any().timeout(300),
         function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
-        sh("switched_by_hand", "trace on; echo between; trace off; trace show 5").out_check(has_five).timeout(240),
+        sh("switched_by_hand", "trace on; echo between; trace off; trace show 5")
+            .out_check(has_five)
+            .timeout(240)
+            .placed_thoroughly(),
     ]
 }
 
