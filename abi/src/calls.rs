@@ -287,7 +287,7 @@ calls! {
     0x1c Full clock_alarm ClockAlarm(at);
     /// Value: the number of the calling thread's task.
     0x1d Full get_taskid GetTaskid();
-    /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). User 0 only. Errors: `Busy`: somebody has executed it.
+    /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). Needs `CALL` on the section that the info section names (`Machine.placing`), whose list says who may have texts in supervisor mode, and `CHANGE_ACL` on the text. Errors: `Busy`: somebody has executed it.
     0x1e Full text_place TextPlace(text, class, group);
     /// Writes the `frame::Frame` of a thread to `out`: of another one of the own task's, or of a task that counts for it (`task_create`). Its registers where it executes its own task's texts, otherwise only where it goes on there (`frame::reason`). Errors: `Busy`: it runs, and its processor was asked; made again soon, the call is answered.
     0x1f Full thread_registers ThreadRegisters(thread, out: write);

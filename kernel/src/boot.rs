@@ -4,6 +4,7 @@
 use crate::claim;
 use crate::info as shown;
 use crate::machine::{Machine, Table, machine, make};
+use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
 use crate::sched;
@@ -68,6 +69,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
     shown::show(&task);
+    place::set_up(&task);
     watch::show();
     trace::set_up(&task);
     log::info!("starting the first program");

@@ -137,6 +137,8 @@ pub struct Machine {
     pub threads: u64,
     /// Base of the trace's section ([`crate::trace`]), which not everybody may read; 0: nobody has switched it on since boot.
     pub trace: u64,
+    /// Base of a section with nothing in it: who may call that may place texts (`text_place`), as its list says.
+    pub placing: u64,
 }
 
 /// A line of interrupts; live from `came` on.

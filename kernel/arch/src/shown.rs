@@ -50,11 +50,12 @@ pub struct Machine {
     pub sections: AtomicU64,
     pub tasks: AtomicU64,
     pub threads: AtomicU64,
-    /// Base of the trace's section.
+    /// Base of the trace's section, and of the one that is the right to place texts.
     pub trace: AtomicU64,
+    pub placing: AtomicU64,
 }
 
-const _: () = assert!(offset_of!(Machine, trace) == offset_of!(Shown, trace));
+const _: () = assert!(offset_of!(Machine, placing) == offset_of!(Shown, placing));
 
 pub static MACHINE: Machine = Machine {
     total: AtomicU64::new(0),
@@ -66,6 +67,7 @@ pub static MACHINE: Machine = Machine {
     tasks: AtomicU64::new(0),
     threads: AtomicU64::new(0),
     trace: AtomicU64::new(0),
+    placing: AtomicU64::new(0),
 };
 
 impl Machine {

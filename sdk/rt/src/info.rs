@@ -141,17 +141,23 @@ impl Info {
 
     /// What has come to the post of this number. (Of the section for everybody.)
     pub fn post_counts(&self, post: u64) -> PostCounts {
-        let table = self.table(table::POST_COUNTS);
-        if post >= table.room {
-            return PostCounts::default();
-        }
-        let words: [u64; size_of::<PostCounts>() / 8] = self.load(((table.offset + post * table.size) / 8) as usize);
+        let words: [u64; size_of::<PostCounts>() / 8] = self.of_post(post, 0);
         PostCounts::read_from_bytes(words.as_bytes()).unwrap_or_default()
     }
 
     /// How many messages wait there.
     pub fn messages(&self, post: u64) -> u64 {
-        self.post_counts(post).waiting
+        let [waiting] = self.of_post(post, offset_of!(PostCounts, waiting) / 8);
+        waiting
+    }
+
+    /// Words of its record from this one on; zeroes where there is no such post.
+    fn of_post<const N: usize>(&self, post: u64, first: usize) -> [u64; N] {
+        let table = self.table(table::POST_COUNTS);
+        if post >= table.room {
+            return [0; N];
+        }
+        self.load(((table.offset + post * table.size) / 8) as usize + first)
     }
 
     /// The machine.
