@@ -287,7 +287,7 @@ calls! {
     0x1c Full clock_alarm ClockAlarm(at);
     /// Value: the number of the calling thread's task.
     0x1d Full get_taskid GetTaskid();
-    /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). User 0 only. Errors: `Busy`: somebody has executed it.
+    /// From its first thread or call on, the text `text` is executed in `class` (`section::class`), without a change of its address or its code. NSys: one thread at a time in the texts of `group` (0: this one alone). Needs `CALL` on the section that the info section names (`Machine.placing`), whose list says who may have texts in supervisor mode, and `CHANGE_ACL` on the text. Errors: `Busy`: somebody has executed it.
     0x1e Full text_place TextPlace(text, class, group);
     /// Writes the `frame::Frame` of a thread to `out`: of another one of the own task's, or of a task that counts for it (`task_create`). Its registers where it executes its own task's texts, otherwise only where it goes on there (`frame::reason`). Errors: `Busy`: it runs, and its processor was asked; made again soon, the call is answered.
     0x1f Full thread_registers ThreadRegisters(thread, out: write);
@@ -358,7 +358,7 @@ calls! {
     0x54 Full log_write LogWrite(from: read, len);
     /// Switches the machine off. User 0 only.
     0x55 Full power_off PowerOff(code);
-    /// Switches the trace of a processor off (0) or on (1), or only asks (`trace::ASK`). User 0 only. While it is on every call takes the full entry. Value: base of the section (`abi::trace`), of which the first program says who may read it; 0: there is none yet.
+    /// Switches the trace of a processor off (0) or on (1). User 0 only. While it is on every call takes the full entry. Value: base of the section (`abi::trace`), of which the first program says who may read it, and the info section where it is; 0: there is none yet.
     0x58 Full trace_set TraceSet(processor, what);
     /// From now on the gate at `gate` (of the executing text; 0: none) is called when the device's interrupt comes, by the fast scheduler of the calling processor, with the section as its only argument. Where none sits it is a message as ever (`irq_post`). It must not wait, nor take long, and may be called though nothing has come. Value: the interrupt's vector.
     0x59 Full irq_bind IrqBind(section, gate);

@@ -25,9 +25,6 @@ pub const ON: usize = 8;
 pub const HANDLERS: usize = 512;
 pub const RING: usize = 1024;
 
-/// What `trace_set` is asked for, besides switching off (0) and on (1).
-pub const ASK: u64 = 2;
-
 /// What has happened. `a` and `b` say more.
 pub mod kind {
     /// Entry into the kernel: first argument or address of the fault; where the program was.

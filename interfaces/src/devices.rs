@@ -12,13 +12,11 @@ pub mod ask {
     pub const OFF: u64 = 0;
     /// It is on, and the caller may read it.
     pub const ON: u64 = 1;
-    /// The caller may read it. `NotFound`: it has not been on since boot.
-    pub const LOOK: u64 = 2;
-    /// It is off, and the caller may still read it.
-    pub const PAUSE: u64 = 3;
+    /// It is off, and the caller may still read it, if it may.
+    pub const PAUSE: u64 = 2;
     /// A line of the greatest length that the kernel's log takes is written there, and nothing else is done: what stands before it and behind it can
     /// be told apart.
-    pub const MARK: u64 = 4;
+    pub const MARK: u64 = 3;
 }
 
 #[interface]
@@ -33,8 +31,8 @@ pub trait Devices {
     #[repeat]
     fn route(&self, caller: &Caller, number: u64, processor: u64) -> Result<(), Error>;
 
-    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then.
-    /// Value: base of the section (`abi::trace`).
+    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then
+    /// (`abi::trace`), where the info section says.
     #[repeat]
-    fn trace(&self, caller: &Caller, what: u64) -> Result<u64, Error>;
+    fn trace(&self, caller: &Caller, what: u64) -> Result<(), Error>;
 }

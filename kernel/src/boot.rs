@@ -4,6 +4,7 @@
 use crate::claim;
 use crate::info as shown;
 use crate::machine::{Machine, Table, machine, make};
+use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
 use crate::sched;
@@ -49,8 +50,8 @@ pub fn run(info: arch::boot::Info) -> ! {
     });
     let here = here();
     here.set_online();
-    shown::set_up();
     post::set_up();
+    shown::set_up();
     let (free, total) = arch::frames::count();
     log::info!("musubi: {} MiB of memory, {} processors", total * PAGE >> 20, info.processors.len());
     log::info!("speculation: {}", arch::cpu::speculation());
@@ -68,6 +69,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
     shown::show(&task);
+    place::set_up(&task);
     watch::show();
     trace::set_up(&task);
     log::info!("starting the first program");

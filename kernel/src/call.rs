@@ -155,7 +155,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::TaskPager { task, gate, flags } => pager::set_of_task(d, task, gate, flags),
         Call::SectionName { base, name, len } => section_name(d, base, name, len),
 
-        Call::TextPlace { text, class, group } => system_only(d).and_then(|()| place::put(text, class, group)),
+        Call::TextPlace { text, class, group } => place::put(d, text, class, group),
 
         Call::GateCreate { entry, count, cookie, flags } => gate::create(d, entry, count, cookie, flags),
         Call::GateDelete { address } => gate::delete(d, address),

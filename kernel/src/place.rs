@@ -2,6 +2,7 @@
 //! `core/sched` has the rules. Supervisor mode is a matter of views (domain.rs) and of the way out (`arch`); here is what a thread in an
 //! NSys text has to itself: its processor until its next switch point, and the texts of its group on all of them.
 
+use crate::domain::Domain;
 use crate::processor::Processor;
 use crate::saved::Saved;
 use crate::sched;
@@ -9,14 +10,18 @@ use crate::seat::{self, NO_SEAT};
 use crate::section::Section;
 use crate::thread::Thread;
 use ::sched::{BEAT_NS, Class, Exclusion, Placement, QUANTUM_NS, Watch};
-use abi::Error;
 use abi::section::Placed;
+use abi::{Error, Rights};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use arch::gate::MORE;
 use arch::time;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
+
+mod right;
+
+pub use right::set_up;
 
 /// What is kept of a text.
 #[derive(Default)]
@@ -106,12 +111,14 @@ impl Place {
 }
 
 /// `text_place`.
-pub fn put(base: u64, class: u64, group: u64) -> Result<u64, Error> {
+pub fn put(d: &Domain, base: u64, class: u64, group: u64) -> Result<u64, Error> {
+    let (right, _held) = right::held(d)?;
     let class = Class::of(class).ok_or(Error::BadArgument)?;
     let text = Section::named(base)?;
-    if !text.is_text() || (class != Class::NSys && group != 0) {
+    if Arc::ptr_eq(&text, right) || !text.is_text() || (class != Class::NSys && group != 0) {
         return Err(Error::BadArgument);
     }
+    text.check(d, Rights::CHANGE_ACL)?;
     // Nobody is in the text without its group: whoever looks for that waits for this lock.
     let mut of_text = text.place.group.lock();
     text.place.placement.put(class).map_err(|_| Error::Busy)?;

@@ -17,14 +17,14 @@ use abi::{Error, Rights};
 use ::acl::Subject;
 use ::sched::Phase;
 use ::post::{
-    Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, Sender, Step,
+    Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, SHOWN, Sender, Shown, Step,
     Woken,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::post::Frame;
-use arch::shown::{Pages, TOLD};
+use arch::shown::Page;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
@@ -65,8 +65,10 @@ fn pool() -> &'static Pool {
     POOL.get().expect("the pool is made before anything runs")
 }
 
-/// How many messages wait in each post, by number: programs read it.
-pub static DEPTHS: Pages<{ (POSTS_MAX / 512) as usize }> = Pages::new();
+/// What has come to each post, by number (`abi::info::layout::PostCounts`): programs read it.
+pub static COUNTS: Once<Vec<&'static Page>> = Once::new();
+/// Records in a page.
+const COUNTS_EACH: usize = 512 / SHOWN;
 
 /// Makes the pool. Boot only.
 pub fn set_up() {
@@ -76,8 +78,10 @@ pub fn set_up() {
     let posts = (heap / HEAP_POST).min(POSTS_MAX - 1) as u32;
     let reserve = Reserve { posts: posts / 4, messages: count / 4, receivers: count / 4, accounts: count / 4 };
     let config = Config { posts, messages: count, receivers: count, accounts: count, reserve, processors, rest: sched::breathe, waits: line::waits };
-    let depths = if TOLD { DEPTHS.0.as_flattened() } else { &[] };
-    POOL.call_once(|| Pool::showing(config, depths));
+    let pages = (0..(posts as usize + 1).div_ceil(COUNTS_EACH)).map(|_| Page::lasting().expect("memory for what posts count"));
+    let pages = COUNTS.call_once(|| pages.collect());
+    let shown = |post: u32| -> &'static Shown { &pages[post as usize / COUNTS_EACH].0.as_chunks().0[post as usize % COUNTS_EACH] };
+    POOL.call_once(|| Pool::showing(config, shown));
 }
 
 /// The post at this address.

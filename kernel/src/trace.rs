@@ -15,12 +15,13 @@ use abi::gate::CALL_BASE;
 use abi::layout::{FIRST_TEXT, PAGE};
 use abi::rights::principal;
 use abi::section::kind as section_kind;
-use abi::trace::{ASK, Event, ON, PAGES, RING, STEP, handler, kind};
+use abi::trace::{Event, ON, PAGES, RING, STEP, handler, kind};
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::entry::Trap;
 use arch::frames::{Frame, Use};
+use arch::shown::MACHINE;
 use arch::{apic, cpu, percpu, time};
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::{Mutex, Once};
@@ -104,7 +105,6 @@ pub fn set(processor: u64, what: u64) -> Result<u64, Error> {
     let p = machine().processors.get(index).filter(|p| p.online.load(Ordering::Relaxed)).ok_or(Error::NotFound)?;
     let _one = SWITCHING.lock();
     match what {
-        ASK => return SECTION.get().map(|section| section.base).ok_or(Error::NotFound),
         0 => percpu::set_traced(index, false),
         1 => {
             let section = section()?;
@@ -149,6 +149,7 @@ fn section() -> Result<Arc<Section>, Error> {
             state.pages.supply(processor as u64 * PAGES + page as u64, frame);
         }
     }
+    MACHINE.trace.store(section.base, Ordering::Release);
     Ok(SECTION.call_once(|| section).clone())
 }
 

@@ -32,8 +32,8 @@ pub mod table {
     pub const OWN_THREADS: usize = 8;
     pub const SECTIONS: usize = 9;
     pub const POSTS: usize = 10;
-    /// In the section for everybody: how many messages wait in each post, a live word by its number. Whose it is is not said.
-    pub const DEPTHS: usize = 11;
+    /// In the section for everybody: what has come to each post, by its number. Whose it is is not said.
+    pub const POST_COUNTS: usize = 11;
     /// In a user's: the protection keys of each task's view. No room for any on a machine without keys.
     pub const KEYS: usize = 12;
     pub const COUNT: usize = 13;
@@ -135,6 +135,10 @@ pub struct Machine {
     pub sections: u64,
     pub tasks: u64,
     pub threads: u64,
+    /// Base of the trace's section ([`crate::trace`]), which not everybody may read; 0: nobody has switched it on since boot.
+    pub trace: u64,
+    /// Base of a section with nothing in it: who may call that may place texts (`text_place`), as its list says.
+    pub placing: u64,
 }
 
 /// A line of interrupts; live from `came` on.
@@ -315,7 +319,34 @@ pub struct Section {
 /// See [`Section::asked`].
 pub const IN_VAIN: u32 = 40;
 
-/// A post, for its owner's user. How many messages wait there is in [`table::DEPTHS`].
+/// What has come to a post since somebody has had it, by its number, for everybody; nothing of a post that nobody has. Each word is live. (Answers to
+/// questions come to no post.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PostCounts {
+    /// Messages that wait to be received, and the most that ever have at once.
+    pub waiting: u64,
+    pub most: u64,
+    /// Messages that went to a thread that waited for them, and such as nobody waited for. (An interrupt that comes while its message waits is none.)
+    pub handed: u64,
+    pub queued: u64,
+    /// Calls that could not send any more, or not all, because so much of the sender's waited already (`MessageQuota`).
+    pub refused: u64,
+    pub unused: [u64; 3],
+}
+
+impl PostCounts {
+    pub fn sent(&self) -> u64 {
+        self.handed.wrapping_add(self.queued)
+    }
+
+    /// (Words that were read one after the other may be of different moments.)
+    pub fn received(&self) -> u64 {
+        self.sent().saturating_sub(self.waiting)
+    }
+}
+
+/// A post, for its owner's user. What has come there is in [`table::POST_COUNTS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Post {
@@ -371,7 +402,7 @@ pub const fn size<T>() -> u64 {
 }
 
 const _: () = assert!(size_of::<Head>() as u64 <= crate::layout::PAGE);
-const _: [u64; 10] = [
+const _: [u64; 11] = [
     size::<Interrupt>(),
     size::<Seat>(),
     size::<Task>(),
@@ -380,6 +411,7 @@ const _: [u64; 10] = [
     size::<OwnTask>(),
     size::<OwnThread>(),
     size::<Section>(),
+    size::<PostCounts>(),
     size::<Post>(),
     size::<Keys>(),
 ];

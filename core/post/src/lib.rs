@@ -18,6 +18,7 @@ mod question;
 mod receive;
 mod receiver;
 mod send;
+mod shown;
 mod slots;
 mod sync;
 
@@ -31,6 +32,7 @@ pub use pool::{By, Caller, Config, KNOWN_MAX, Permit, Pool, Received, Woken};
 pub use question::Loan;
 pub use receive::{Called, Step};
 pub use receiver::{Holder, SEVERAL_MAX};
+pub use shown::{SHOWN, Shown};
 
 #[cfg(test)]
 mod tests;

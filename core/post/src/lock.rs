@@ -2,6 +2,7 @@
 //! case is one exchange. That is: nobody has changed the list, nothing is queued, and one thread waits or none.
 
 use crate::receiver::{RECEIVERS_MAX, SEVERAL_MAX};
+use crate::shown::{self, Shown};
 use crate::sync::owned;
 use crate::sync::{AtomicU64, Ordering, Turn, Turns};
 use core::cell::Cell;
@@ -19,7 +20,7 @@ const EPOCH: u64 = !(OPEN - 1);
 pub(crate) const EACH: u32 = SEVERAL_MAX as u32;
 
 /// Taken by [`Lock::take_only`] and [`Lock::lock_after`] alone; `bench` counts what they do, by these names (`host/measure/src/locks.rs`).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lock {
     word: AtomicU64,
     queues: Queues,
@@ -27,7 +28,7 @@ pub(crate) struct Lock {
 }
 
 /// First and last of each chain; 0: empty.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queues {
     pub first: owned::AtomicU32,
     pub last: owned::AtomicU32,
@@ -35,14 +36,14 @@ pub(crate) struct Queues {
     pub head: owned::AtomicU32,
     pub tail: owned::AtomicU32,
     pub waiting: owned::AtomicU32,
-    /// The post that they are of.
-    pub number: owned::AtomicU32,
     /// Not 0: being given back. Nobody can get it before that is done.
     pub shutting: owned::AtomicU32,
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     /// The epoch in which it was got: what is bound to it is bound to that.
     pub born: owned::AtomicU64,
+    /// What programs read of them.
+    pub shown: &'static Shown,
 }
 
 #[inline(always)]
@@ -56,11 +57,14 @@ pub(crate) fn set(word: &owned::AtomicU32, value: u32) {
 }
 
 impl Lock {
-    /// Of the post of this number.
-    pub fn of(number: u32) -> Lock {
-        let lock = Lock::default();
-        set(&lock.queues.number, number);
-        lock
+    /// Of a post of which this is shown.
+    pub fn showing(shown: &'static Shown) -> Lock {
+        let zero = owned::AtomicU32::default;
+        let [first, last, messages, head] = [zero(), zero(), zero(), zero()];
+        let [tail, waiting, shutting, user] = [zero(), zero(), zero(), zero()];
+        let born = owned::AtomicU64::default();
+        let queues = Queues { first, last, messages, head, tail, waiting, shutting, user, born, shown };
+        Lock { word: AtomicU64::default(), queues, turns: Turns::default() }
     }
 
     #[inline(always)]
@@ -84,6 +88,12 @@ impl Lock {
         let turn = self.turns.take();
         self.exchange(word, epoch | LOCKED)?;
         Ok((only as u32, turn))
+    }
+
+    /// While it is held so: that one has got a message.
+    #[inline(always)]
+    pub fn handed(&self, _: &Turn) {
+        shown::handed(self.queues.shown);
     }
 
     /// Gives it back after that, with nobody there.

@@ -8,8 +8,9 @@ use crate::message::{Letter, Message, Question, Sender};
 use crate::part::{Kind, Reserve, Users, Whose};
 use crate::post::Post;
 use crate::receiver::{Holder, RECEIVERS_MAX, Receiver, SEVERAL_MAX};
+use crate::shown::Shown;
 use crate::slots::Slots;
-use crate::sync::{AtomicU32, Ordering, owned};
+use crate::sync::{AtomicU32, Ordering};
 use abi::{Error, Rights};
 use alloc::boxed::Box;
 
@@ -168,8 +169,6 @@ impl Permit {
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) posts: Box<[Post]>,
-    /// How many messages wait in each, for everybody to read.
-    pub(crate) depths: &'static [owned::AtomicU64],
     pub(crate) receivers: Box<[Receiver]>,
     free_receivers: Chain,
     /// No record above this one was ever used.
@@ -187,12 +186,13 @@ pub struct Pool {
 const AT_ONCE: u32 = if cfg!(test) { 2 } else { 16 };
 
 impl Pool {
+    #[cfg(test)]
     pub fn new(config: Config) -> Pool {
-        Pool::showing(config, &[])
+        Pool::showing(config, |_| &crate::shown::NOBODYS)
     }
 
-    /// The same; how many messages wait in each post is written to `depths` (SSS-1).
-    pub fn showing(config: Config, depths: &'static [owned::AtomicU64]) -> Pool {
+    /// What programs read of the post of each number from 0 on is written to what `shown` says (SSS-1).
+    pub fn showing(config: Config, shown: impl Fn(u32) -> &'static Shown) -> Pool {
         let Config { posts, messages, receivers, accounts, reserve, processors, rest, waits } = config;
         let messages = messages.min(MESSAGES_MAX);
         // In the order of the kinds.
@@ -206,8 +206,7 @@ impl Pool {
         let free_receivers = Chain::default();
         (1..receivers.len()).rev().for_each(|number| free_receivers.put(number as u32, &receivers[number].next));
         Pool {
-            posts: (0..=posts).map(|number| Post { lock: Lock::of(number) }).collect(),
-            depths,
+            posts: (0..=posts).map(|number| Post { lock: Lock::showing(shown(number)) }).collect(),
             receivers,
             free_receivers,
             most_receivers: AtomicU32::new(0),

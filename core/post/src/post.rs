@@ -6,10 +6,11 @@ use crate::notice::Popped;
 use crate::part::Whose;
 use crate::pool::{By, Permit, Pool, Woken};
 use crate::receiver::{Holder, Place, Receiver};
+use crate::shown;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Post {
     pub lock: Lock,
@@ -76,6 +77,7 @@ impl Post {
     pub fn end(&self) -> Whose {
         let queues = self.queues();
         set(&queues.shutting, 0);
+        queues.shows_nothing();
         Whose::of(get(&queues.user))
     }
 }
@@ -106,16 +108,9 @@ impl Pool {
             last => set(&self.slots.at(last).next, slot),
         }
         set(&queues.last, slot);
-        set(&queues.messages, get(&queues.messages) + 1);
-        self.show_depth(queues);
-    }
-
-    /// Programs read how many messages there are.
-    #[inline(always)]
-    fn show_depth(&self, queues: &Queues) {
-        if let Some(word) = self.depths.get(get(&queues.number) as usize) {
-            word.store(get(&queues.messages).into(), Ordering::Relaxed);
-        }
+        let waiting = get(&queues.messages) + 1;
+        set(&queues.messages, waiting);
+        queues.shows_one_more(waiting);
     }
 
     /// The first slot. (Not for others than [`Pool::pop`].)
@@ -129,8 +124,9 @@ impl Pool {
         if next == 0 {
             set(&queues.last, 0);
         }
-        set(&queues.messages, get(&queues.messages) - 1);
-        self.show_depth(queues);
+        let waiting = get(&queues.messages) - 1;
+        set(&queues.messages, waiting);
+        queues.shows(waiting);
         Some(slot)
     }
 
@@ -203,7 +199,7 @@ impl Pool {
         })
     }
 
-    /// The first receiver whose wait nobody else has ended: [`Pool::claimed`].
+    /// The first receiver whose wait nobody else has ended: [`Pool::claimed`]. It is given a message.
     pub(crate) fn take_receiver(&self, queues: &Queues, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
         loop {
             let id = get(&queues.head);
@@ -213,6 +209,7 @@ impl Pool {
             self.unlink(queues, self.place(id));
             let taken = self.claimed(id / EACH, asker);
             if taken.is_some() {
+                shown::handed(queues.shown);
                 return taken;
             }
         }

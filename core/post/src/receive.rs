@@ -272,7 +272,7 @@ impl Pool {
     /// The same with what is in these hands.
     #[inline]
     pub fn send_and_receive_with(&self, to: &Permit, at: &Permit, by: &Caller, hands: &mut impl Hands) -> Step {
-        self.step(self.receiver(by.receiver), *to, *at, *by, hands)
+        self.unless_refused(to, self.step(self.receiver(by.receiver), *to, *at, *by, hands))
     }
 
     #[inline(always)]
@@ -331,7 +331,7 @@ impl Pool {
     /// The same with what is in these hands.
     #[inline]
     pub fn ask_with(&self, to: &Permit, by: &Caller, hands: &mut impl Hands) -> Step {
-        self.ask_as(self.receiver(by.receiver), *to, *by, hands)
+        self.unless_refused(to, self.ask_as(self.receiver(by.receiver), *to, *by, hands))
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ impl Pool {
     /// permit again. `MessageQuota`: the sender has as many messages waiting as it may have. Nothing was sent then.
     pub fn send(&self, to: &Permit, by: &Caller, body: &Body, back: u32) -> Result<Option<Woken>, Error> {
         let mut own = Own::new(body);
-        self.send_with(*to, *by, back, &mut own)?;
+        self.send_with(*to, *by, back, &mut own).inspect_err(|error| self.refused(to, *error))?;
         Ok(own.woken)
     }
 
@@ -73,6 +73,9 @@ impl Pool {
         let seen = match post.lock.take_only(to.epoch) {
             Ok((number, turn)) => {
                 let taken = self.claimed(number, asker);
+                if taken.is_some() {
+                    post.lock.handed(&turn);
+                }
                 let seen = post.lock.open(to.epoch, turn);
                 if taken.is_some() {
                     return Ok(taken);

@@ -34,24 +34,6 @@ impl Page {
     }
 }
 
-/// Several in a row.
-#[derive(Debug)]
-#[repr(C, align(4096))]
-pub struct Pages<const N: usize>(pub [[AtomicU64; 512]; N]);
-
-impl<const N: usize> Pages<N> {
-    /// Of zeroes.
-    #[expect(clippy::new_without_default, reason = "a constant")]
-    pub const fn new() -> Pages<N> {
-        Pages([const { [const { AtomicU64::new(0) }; 512] }; N])
-    }
-
-    /// The frames that they are.
-    pub fn frames(&'static self) -> impl Iterator<Item = Frame> {
-        self.0.iter().map(|page| Frame::of_image(core::ptr::from_ref(page) as u64))
-    }
-}
-
 /// What the machine has: `abi::info::layout::Machine`, word by word.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -68,9 +50,12 @@ pub struct Machine {
     pub sections: AtomicU64,
     pub tasks: AtomicU64,
     pub threads: AtomicU64,
+    /// Base of the trace's section, and of the one that is the right to place texts.
+    pub trace: AtomicU64,
+    pub placing: AtomicU64,
 }
 
-const _: () = assert!(offset_of!(Machine, threads) == offset_of!(Shown, threads));
+const _: () = assert!(offset_of!(Machine, placing) == offset_of!(Shown, placing));
 
 pub static MACHINE: Machine = Machine {
     total: AtomicU64::new(0),
@@ -81,6 +66,8 @@ pub static MACHINE: Machine = Machine {
     sections: AtomicU64::new(0),
     tasks: AtomicU64::new(0),
     threads: AtomicU64::new(0),
+    trace: AtomicU64::new(0),
+    placing: AtomicU64::new(0),
 };
 
 impl Machine {

@@ -27,7 +27,16 @@ fn client<T>(ask: impl FnOnce(&DevicesClient) -> Result<T, Error>) -> Result<T, 
 /// # Errors
 /// `Denied`: neither the system nor the person at the machine; what the kernel answers.
 pub fn on() -> Result<Trace, Error> {
-    Trace::at(client(|devices| devices.trace(ask::ON))?)
+    client(|devices| devices.trace(ask::ON))?;
+    look()
+}
+
+/// Switches it off. If this program may read it, it still may.
+///
+/// # Errors
+/// As [`on`].
+pub fn pause() -> Result<(), Error> {
+    client(|devices| devices.trace(ask::PAUSE)).map(drop)
 }
 
 /// Switches it off. This program may not read it any more.
@@ -38,12 +47,12 @@ pub fn off() -> Result<(), Error> {
     client(|devices| devices.trace(ask::OFF)).map(drop)
 }
 
-/// The trace as it is, to be read.
+/// The trace as it is, to be read. Nobody is asked: the info section says where it is.
 ///
 /// # Errors
-/// `NotFound`: nobody has switched it on since boot.
+/// `NotFound`: nobody has switched it on since boot; `Denied`: this program has not ([`on`]), or has given the right back.
 pub fn look() -> Result<Trace, Error> {
-    Trace::at(client(|devices| devices.trace(ask::LOOK))?)
+    Trace::look()
 }
 
 /// What was recorded.
@@ -157,7 +166,7 @@ pub fn during<T>(what: impl FnOnce() -> T) -> Result<(T, Record, Trace), Error> 
     );
     let done = what();
     // What is in the rings can still be read.
-    let stopped = client(|devices| devices.trace(ask::PAUSE));
+    let stopped = pause();
     over.store(true, Ordering::SeqCst);
     fetches?.join()?;
     stopped?;

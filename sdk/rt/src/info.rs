@@ -3,8 +3,8 @@
 
 use abi::calls::stub;
 use abi::info::layout::{
-    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, Seat, Section, Table, Task, Thread,
-    User, VERSION, table,
+    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, PostCounts, Seat, Section, Table,
+    Task, Thread, User, VERSION, table,
 };
 use abi::info::{RUNNING_MAX, RUNNING_STEP};
 use abi::layout::PAGE;
@@ -139,14 +139,25 @@ impl Info {
         seats.filter_map(|words| Seat::read_from_bytes(words.as_bytes()).ok())
     }
 
-    /// How many messages wait in the post of this number.
+    /// What has come to the post of this number. (Of the section for everybody.)
+    pub fn post_counts(&self, post: u64) -> PostCounts {
+        let words: [u64; size_of::<PostCounts>() / 8] = self.of_post(post, 0);
+        PostCounts::read_from_bytes(words.as_bytes()).unwrap_or_default()
+    }
+
+    /// How many messages wait there.
     pub fn messages(&self, post: u64) -> u64 {
-        let table = self.table(table::DEPTHS);
+        let [waiting] = self.of_post(post, offset_of!(PostCounts, waiting) / 8);
+        waiting
+    }
+
+    /// Words of its record from this one on; zeroes where there is no such post.
+    fn of_post<const N: usize>(&self, post: u64, first: usize) -> [u64; N] {
+        let table = self.table(table::POST_COUNTS);
         if post >= table.room {
-            return 0;
+            return [0; N];
         }
-        let [count] = self.load((table.offset / 8 + post) as usize);
-        count
+        self.load(((table.offset + post * table.size) / 8) as usize + first)
     }
 
     /// The machine.

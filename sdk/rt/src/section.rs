@@ -195,10 +195,8 @@ pub fn grant(base: u64, entry: &AclEntry) -> Result<(), Error> {
     stub::acl_set(&Trap, base, ptr::from_ref(entry) as u64).map(drop)
 }
 
-/// Names a section for people.
-///
 /// From its first thread or call on, a text is executed in this class (`abi::section::class`); NSys with the texts of `group` (0: by
-/// itself). User 0 only.
+/// itself). For who may call the section `abi::info::layout::Machine::placing`, and change the text's list.
 ///
 /// # Errors
 /// `Busy`: somebody has executed it.
@@ -206,6 +204,8 @@ pub fn place(text: u64, class: u64, group: u64) -> Result<(), Error> {
     stub::text_place(&Trap, text, class, group).map(drop)
 }
 
+/// Names a section for people.
+///
 /// # Errors
 /// What the kernel answers.
 pub fn name(base: u64, name: &[u8]) -> Result<(), Error> {

@@ -1,13 +1,13 @@
 //! What the kernel records of each processor (`abi::trace`), read without a call.
 
 use abi::calls::stub;
-use abi::trace::{ASK, HEAD, ON, STEP, handler};
+use abi::trace::{HEAD, ON, STEP, handler};
 use abi::{Error, Rights};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use trace::Reader;
 
-use crate::{Trap, section, task};
+use crate::{Trap, info, section, task};
 
 /// Switches the record of one processor on or off. User 0 only. Value: base of the section; 0: there is none yet.
 ///
@@ -17,14 +17,6 @@ pub fn switch(processor: u64, on: bool) -> Result<u64, Error> {
     stub::trace_set(&Trap, processor, on.into())
 }
 
-/// Base of the section. User 0 only.
-///
-/// # Errors
-/// `NotFound`: nobody has switched it on since boot.
-pub fn base() -> Result<u64, Error> {
-    stub::trace_set(&Trap, 0, ASK)
-}
-
 /// The section, as this program sees it.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -32,19 +24,20 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// What lies at this base.
+    /// As the info section says where it is.
     ///
     /// # Errors
-    /// `Denied`, with what is missing: this program may not read it.
-    pub fn at(base: u64) -> Result<Trace, Error> {
-        let processors = task::processors().count() as u64;
-        if section::info(base)?.len < processors * STEP {
-            return Err(Error::BadAddress);
+    /// `NotFound`: nobody has switched it on since boot; `Denied`, with what is missing: this program may not read it.
+    pub fn look() -> Result<Trace, Error> {
+        let base = info::all()?.machine().trace;
+        if base == 0 {
+            return Err(Error::NotFound);
         }
+        let processors = task::processors().count() as u64;
         if !section::may(base, processors * STEP, Rights::READ, section::Who::Own) {
             return Err(section::why_not(base, Rights::READ));
         }
-        // SAFETY: the kernel says that this domain may read it, it is never deleted, and whatever is there is a valid word. Only loads
+        // SAFETY: the kernel says that this domain may read all of it, it is never deleted, and whatever is there is a valid word. Only loads
         // are made of it. (If the right is taken back a load is a fault of this program's.)
         let part = |index: u64| unsafe {
             core::slice::from_raw_parts((base + index * STEP) as *const AtomicU64, STEP as usize / 8)

@@ -70,7 +70,7 @@ impl Devices for DeviceTable {
         interrupt::route(number, (processor != u64::MAX).then_some(processor))
     }
 
-    fn trace(&self, caller: &Caller, what: u64) -> Result<u64, Error> {
+    fn trace(&self, caller: &Caller, what: u64) -> Result<(), Error> {
         if !matches!(caller.user, USER_SYSTEM | USER_PERSON) {
             return Err(Error::Denied);
         }
@@ -79,14 +79,11 @@ impl Devices for DeviceTable {
         }
         if what == ask::MARK {
             task::log(core::str::from_utf8(&MARK).unwrap_or_default());
-            return Ok(0);
+            return Ok(());
         }
-        let on = what == ask::ON;
-        let mut base = if what == ask::LOOK { trace::base()? } else { 0 };
-        if what != ask::LOOK {
-            for processor in 0..task::processors().count() as u64 {
-                base = trace::switch(processor, on)?;
-            }
+        let mut base = 0;
+        for processor in 0..task::processors().count() as u64 {
+            base = trace::switch(processor, what == ask::ON)?;
         }
         if base != 0 && what != ask::PAUSE {
             let rights = if what == ask::OFF { Rights::empty() } else { Rights::READ };
@@ -94,6 +91,6 @@ impl Devices for DeviceTable {
                 AclEntry { principal: principal::USER, rights: rights.bits(), id: caller.user, text: caller.text };
             section::grant(base, &entry)?;
         }
-        Ok(base)
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Instances: a clone of the text, the data at a fixed distance behind it, and the start record.
 
 use crate::image::{Original, Refusal};
-use crate::placement::Wanted;
+use crate::placement::{self, Wanted};
 use alloc::format;
 use alloc::vec::Vec;
 use musubi::abi::layout::{GRANULE, PAGE};
@@ -83,6 +83,9 @@ pub fn start(
     let _ = section::name(text, name);
     if class.class != class::PUSR {
         section::place(text, class.class, class.group).map_err(at_step("placement"))?;
+    }
+    if class.places {
+        placement::give(text).map_err(at_step("the right to place texts"))?;
     }
 
     parts.task =

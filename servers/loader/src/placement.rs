@@ -1,22 +1,29 @@
 //! Which programs are executed in supervisor mode, and who may ask for that (docs/decisions/0018): the system may, for whatever it starts;
-//! whoever makes the image, by a file that names programs of the image; anybody else, for what is named there.
+//! whoever makes the image, by a file that names programs of the image; anybody else, for what is named there. The right to ask the kernel is this
+//! program's, and of those to whom the file says that it is passed on.
 
 use crate::image::Refusal;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use musubi::Error;
+use musubi::abi::rights::principal;
 use musubi::abi::section::class;
 use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::request::Request;
-use musubi::rt::Mutex;
+use musubi::rt::{Mutex, info, section};
+use musubi::{AclEntry, Error, Rights};
 
 /// A class, and for NSys a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub class: u64,
     pub group: u64,
+    /// It may place texts itself.
+    pub places: bool,
 }
+
+/// In place of a class: the program is executed in user mode, and may place texts, and let others.
+const PLACER: &str = "placer";
 
 /// By the name of the program.
 #[derive(Default)]
@@ -29,14 +36,26 @@ fn group(word: &str) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
-/// A line of the file: `NAME [CLASS [GROUP]]`. Without a class it is user mode's, until somebody asks.
+/// A line of the file: `NAME [CLASS [GROUP]]`, or `NAME placer`. Without a class it is user mode's, until somebody asks.
 fn line(line: &str) -> Option<(Vec<u8>, Wanted)> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next()?;
-    let class = words.next().map_or(Some(class::PUSR), class::named)?;
+    let word = words.next();
+    let places = word == Some(PLACER);
+    let class = word.filter(|_| !places).map_or(Some(class::PUSR), class::named)?;
     let group = words.next().map_or(Some(0), group)?;
-    let one = (name.as_bytes().to_vec(), Wanted { class, group });
+    let one = (name.as_bytes().to_vec(), Wanted { class, group, places });
     (words.next().is_none() && (group == 0 || class == class::NSYS)).then_some(one)
+}
+
+/// A text may place others, as long as it lives, and pass that on.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn give(text: u64) -> Result<(), Error> {
+    let rights = Rights::CALL | Rights::CHANGE_ACL;
+    let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
+    section::grant(info::all()?.machine().placing, &entry)
 }
 
 impl Placements {
@@ -46,8 +65,8 @@ impl Placements {
         for text in
             String::from_utf8_lossy(lines).lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
         {
-            let (name, wanted) =
-                line(text).ok_or_else(|| format!("etc/placement: {text}: not NAME [CLASS [GROUP]]"))?;
+            let (name, wanted) = line(text)
+                .ok_or_else(|| format!("etc/placement: {text}: not NAME [CLASS [GROUP]], nor NAME placer"))?;
             self.set(name, wanted);
         }
         Ok(())
@@ -65,7 +84,7 @@ impl Placements {
         if class as usize >= class::WORDS.len() || (group != 0 && class != class::NSYS) {
             return Err(Error::BadArgument);
         }
-        self.set(name.to_vec(), Wanted { class, group });
+        self.set(name.to_vec(), Wanted { class, group, places: false });
         Ok(())
     }
 
@@ -76,7 +95,8 @@ impl Placements {
     pub fn of(&self, request: &Request, name: &[u8], user: u64) -> Result<Wanted, Refusal> {
         let named = self.0.lock().iter().find(|one| one.0 == name).map(|one| one.1);
         let Some(class) = request.class.checked_sub(1) else { return Ok(named.unwrap_or_default()) };
-        let wanted = Wanted { class, group: request.exclusion };
+        let places = named.is_some_and(|named| named.places);
+        let wanted = Wanted { class, group: request.exclusion, places };
         if class as usize >= class::WORDS.len() || (wanted.group != 0 && class != class::NSYS) {
             return Err(Error::BadArgument.into());
         }
@@ -115,13 +135,17 @@ mod tests {
             (Err(Error::Denied), Ok(1), Ok(0), Err(Error::Denied))
         );
         assert_eq!((of(b"check", 4, 0), all.of(&asked(2, 7), b"check", 0).is_err()), (Err(Error::BadArgument), true));
+        all.read(b"other placer\n").unwrap();
+        let places = |name: &[u8], class| all.of(&asked(class, 0), name, 1).unwrap();
+        assert_eq!((places(b"other", 0).places, places(b"other", 0).class), (true, 0));
+        assert_eq!((places(b"other", 2).places, places(b"check", 2).places), (true, false));
         let refused = all.of(&asked(2, 0), b"x", 1).unwrap_err();
         assert!(refused.reason.contains("user 1 may not have x in supervisor mode"), "{}", refused.reason);
     }
 
     #[test]
     fn lines_that_are_none() {
-        for wrong in ["x ksys", "x psys io", "x nsys averylongname", "x nsys io more"] {
+        for wrong in ["x placer io", "x ksys", "x psys io", "x nsys averylongname", "x nsys io more"] {
             assert!(Placements::default().read(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
@@ -133,6 +157,6 @@ mod tests {
             (all.put(b"x", 2, 5), all.put(b"x", 1, 0), all.put(b"y", 3, 0)),
             (Ok(()), Ok(()), Err(Error::BadArgument))
         );
-        assert_eq!(all.of(&asked(0, 0), b"x", 1).unwrap(), Wanted { class: 1, group: 0 });
+        assert_eq!(all.of(&asked(0, 0), b"x", 1).unwrap(), Wanted { class: 1, ..Wanted::default() });
     }
 }

@@ -7,21 +7,22 @@ use anyhow::{Context, Result};
 
 use crate::{Problems, tree};
 
-const FOLDER: &str = "servers/shell/src/builtins/";
-
-/// Files, and the functions in them that belong to these commands; none: all of the file.
-const OF_COMMANDS: [(&str, &[&str]); 7] = [
-    ("known.rs", &[]),
-    ("top.rs", &[]),
-    ("posts.rs", &[]),
-    ("trace.rs", &[]),
-    ("irq.rs", &[]),
-    ("processes.rs", &["ps", "tasks", "groups", "class_word", "apart", "threads"]),
-    ("machine.rs", &["mem", "memory", "kept_free", "keys"]),
+/// Files, and the functions in them that belong to these commands; none: all of the file. Behind the shell's own, what they read with.
+const OF_COMMANDS: [(&str, &[&str]); 10] = [
+    ("servers/shell/src/builtins/known.rs", &[]),
+    ("servers/shell/src/builtins/top.rs", &[]),
+    ("servers/shell/src/builtins/posts.rs", &[]),
+    ("servers/shell/src/builtins/trace.rs", &[]),
+    ("servers/shell/src/builtins/irq.rs", &[]),
+    ("servers/shell/src/builtins/processes.rs", &["ps", "tasks", "groups", "class_word", "apart", "threads"]),
+    ("servers/shell/src/builtins/machine.rs", &["mem", "memory", "kept_free", "keys"]),
+    ("sdk/musubi/src/trace.rs", &["look", "of", "learns_names", "knows", "sorts", "name", "text"]),
+    ("sdk/rt/src/trace.rs", &["look", "is_on", "written", "from_now", "from_oldest", "handlers"]),
+    ("sdk/rt/src/info.rs", &[]),
 ];
 
 /// What asks the kernel, or somebody else.
-const ASKS: [&str; 14] = [
+const ASKS: [&str; 20] = [
     "stub::",
     "section::list",
     "section::info",
@@ -36,35 +37,46 @@ const ASKS: [&str; 14] = [
     "processes::",
     "Service::new",
     "Client::bind",
+    // Of the trace, what asks the loader or the kernel to switch it.
+    "client(",
+    "trace::on(",
+    "trace::off(",
+    "trace::pause(",
+    "trace::during(",
+    "trace::switch(",
 ];
 
 /// Who asks all the same: what the kernel does not know, or is told to do.
-const EXCEPTIONS: [(&str, &str, &str); 3] = [
+const EXCEPTIONS: [(&str, &str, &str); 7] = [
     // Who has started which.
-    ("processes.rs", "groups", "processes::"),
+    ("servers/shell/src/builtins/processes.rs", "groups", "processes::"),
     // What the memory server has got back.
-    ("machine.rs", "kept_free", "Service::new"),
+    ("servers/shell/src/builtins/machine.rs", "kept_free", "Service::new"),
     // `irq N --to CPU` changes something.
-    ("irq.rs", "route", "Client::bind"),
+    ("servers/shell/src/builtins/irq.rs", "route", "Client::bind"),
+    // So do `trace on`, `trace off` and `trace -- COMMAND`.
+    ("servers/shell/src/builtins/trace.rs", "trace", "trace::on("),
+    ("servers/shell/src/builtins/trace.rs", "trace", "trace::pause("),
+    ("servers/shell/src/builtins/trace.rs", "during", "trace::during("),
+    // Where the section for everybody lies: the first look alone.
+    ("sdk/rt/src/info.rs", "all", "stub::"),
 ];
 
 pub fn check(root: &Path) -> Result<Problems> {
     let mut problems = Problems::new();
     for (file, functions) in OF_COMMANDS {
-        let file_there = format!("{FOLDER}{file}");
-        let text = tree::text(root, &file_there).with_context(|| format!("{file_there} cannot be read"))?;
+        let text = tree::text(root, file).with_context(|| format!("{file} cannot be read"))?;
         let there = functions_of(&text);
         for name in functions {
             if !there.iter().any(|one| one.0 == *name) {
-                problems.push(format!(
-                    "{file_there}: there is no `{name}` any more; mend the list in tests/house/src/shown.rs"
-                ));
+                problems
+                    .push(format!("{file}: there is no `{name}` any more; mend the list in tests/house/src/shown.rs"));
             }
         }
         for (name, body) in there.iter().filter(|one| functions.is_empty() || functions.contains(&one.0.as_str())) {
             for asks in ASKS.iter().filter(|asks| body.contains(**asks)) {
                 if !EXCEPTIONS.contains(&(file, name, asks)) {
-                    problems.push(format!("{file_there}: `{name}` asks by `{asks}`; read the info section (known.rs), or say in tests/house/src/shown.rs why not"));
+                    problems.push(format!("{file}: `{name}` asks by `{asks}`; read the info section (known.rs), or say in tests/house/src/shown.rs why not"));
                 }
             }
         }
@@ -100,28 +112,33 @@ mod tests {
     fn with(file: &str, function: &str, line: &str) -> Problems {
         let dir = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        std::fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
         for (one, _) in OF_COMMANDS {
-            let text = std::fs::read_to_string(root.join(FOLDER).join(one)).unwrap();
-            let at = text.find(&format!("fn {function}(")).filter(|_| one == file);
+            std::fs::create_dir_all(dir.path().join(one).parent().unwrap()).unwrap();
+            let text = std::fs::read_to_string(root.join(one)).unwrap();
+            let at = text.find(&format!("fn {function}(")).filter(|_| one.ends_with(file));
             let text = at.map_or(text.clone(), |at| {
                 let end = at + text[at..].find("{\n").unwrap() + 2;
                 format!("{}{line}\n{}", &text[..end], &text[end..])
             });
-            std::fs::write(dir.path().join(FOLDER).join(one), text).unwrap();
+            std::fs::write(dir.path().join(one), text).unwrap();
         }
         check(dir.path()).unwrap()
     }
 
     #[test]
     fn who_asks_is_found() {
-        assert_eq!(with("top.rs", "look", ""), Problems::new());
-        assert_eq!(with("top.rs", "look", "let all = task::list();").len(), 1);
-        assert_eq!(with("processes.rs", "tasks", "let all = processes::list()?;").len(), 1);
-        assert_eq!(with("machine.rs", "keys", "let all = section::list();").len(), 1);
+        assert_eq!(with("builtins/top.rs", "look", ""), Problems::new());
+        assert_eq!(with("builtins/top.rs", "look", "let all = task::list();").len(), 1);
+        assert_eq!(with("builtins/processes.rs", "tasks", "let all = processes::list()?;").len(), 1);
+        assert_eq!(with("builtins/machine.rs", "keys", "let all = section::list();").len(), 1);
+        assert_eq!(with("builtins/trace.rs", "show", "let all = trace::on()?;").len(), 1);
+        assert_eq!(with("musubi/src/trace.rs", "look", "client(|devices| devices.trace(2))?;").len(), 1);
+        assert_eq!(with("rt/src/info.rs", "head", "let all = section::list();").len(), 1);
+        // To switch it is a call.
+        assert_eq!(with("builtins/trace.rs", "during", "trace::during(run)?;"), Problems::new());
         // That belongs to another command.
-        assert_eq!(with("processes.rs", "jobs", "let all = task::list();"), Problems::new());
+        assert_eq!(with("builtins/processes.rs", "jobs", "let all = task::list();"), Problems::new());
         // And this is no code.
-        assert_eq!(with("posts.rs", "posts", "// not section::list"), Problems::new());
+        assert_eq!(with("builtins/posts.rs", "posts", "// not section::list"), Problems::new());
     }
 }

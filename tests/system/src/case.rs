@@ -1,9 +1,10 @@
 //! How a test is declared.
 
 use crate::checks;
-use crate::lab::{Failure, Folder, Lab};
+pub use crate::lab::File;
+use crate::lab::{Failure, Lab};
 use crate::text::{Text, excerpt};
-use crate::variant::{self, Matrix, PLACEMENT, Placement, Variant};
+use crate::variant::{self, Matrix, Placed, Variant};
 use machine::{Finished, Options, Outcome, Via};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ pub struct Case {
     pub stage: &'static str,
     pub name: &'static str,
     matrix: Matrix,
-    placed: bool,
+    placed: Placed,
     by_name: bool,
     by_stage: bool,
     pub long: bool,
@@ -52,16 +53,6 @@ pub const ABOUT_KEYS: &str = "it is about protection keys";
 /// What a test found, by the full name.
 pub type Found = (String, Result<(), Failure>);
 
-/// A file that is put into the machine.
-pub enum File {
-    /// A file of the host; without it the test is skipped.
-    Host { host: &'static str, guest: &'static str },
-    /// A program of ours under another name.
-    Ours { program: &'static str, guest: &'static str },
-    /// These bytes, executable or not.
-    Made { guest: &'static str, data: Vec<u8>, executable: bool },
-}
-
 /// A test that runs one word as a command line of the guest's shell. It is expected to print nothing and to end
 /// with status 0, unless said otherwise.
 pub fn sh(name: &'static str, line: &str) -> Case {
@@ -98,7 +89,7 @@ impl Case {
             stage: "",
             name,
             matrix: Matrix::One,
-            placed: false,
+            placed: Placed::Never,
             by_name: false,
             by_stage: false,
             long: false,
@@ -127,10 +118,17 @@ impl Case {
         self
     }
 
-    /// Runs with the servers in each placement besides (SSS-61 to 68), if it says what is done in a machine and not how that is made.
-    /// What is no matrix: in a thorough run.
+    /// Runs with the servers in each placement besides (SSS-61 to 68): in a thorough run, and in each if it is a matrix of what one command line
+    /// does. For what says what is done in a machine, and not how that is made.
     pub fn placed(mut self) -> Self {
-        self.placed = matches!(self.does, Does::Words(_) | Does::Checks(..));
+        let is_a_line = matches!(self.does, Does::Words(_) | Does::Checks(..));
+        self.placed = if is_a_line { Placed::Usually } else { Placed::Thoroughly };
+        self
+    }
+
+    /// The same in a thorough run only.
+    pub fn placed_thoroughly(mut self) -> Self {
+        self.placed = Placed::Thoroughly;
         self
     }
 
@@ -283,7 +281,7 @@ impl Case {
     /// The runs of it: if there are keys, in their variants with and without; otherwise in those without.
     pub fn variants(&self, keys: bool, thorough: bool) -> Vec<Variant> {
         let mut variants = self.matrix.variants(keys, thorough);
-        if self.placed && (thorough || self.matrix == Matrix::Full) {
+        if self.placed.is_now(self.matrix, thorough) {
             variants.extend(variant::placed(keys));
         }
         variants
@@ -332,44 +330,43 @@ impl Case {
 
     /// `again`: what is to be found out once more, by full names; without any, all. Where checks share a machine they all run.
     pub fn run(&self, lab: &Lab, variant: Variant, again: &[String]) -> Vec<Found> {
-        let options = self.options(variant);
-        let full = |name| variant.name(self.stage, name);
-        let found = match &self.does {
-            Does::Several(names, function) => {
-                let mut names = names.clone();
-                names.retain(|name| again.is_empty() || again.contains(&full(name)));
-                function(lab, &options, &names).map(|found| checks::complete(self.name, &names, found))
-            }
-            Does::Checks(line, names) => self.run_checks(lab, &options, variant, line, names),
-            Does::Function(function) => function(lab, &options).map(|()| vec![(self.name, Ok(()))]),
-            Does::Words(words) => self.run_words(lab, &options, variant, words).map(|()| vec![(self.name, Ok(()))]),
+        let found = match variant.placed {
+            None => self.run_in(lab, variant, again),
+            Some(placement) => lab.while_placed(placement, |lab| self.run_in(lab, variant, again)),
         };
         let found = found.unwrap_or_else(|failure| vec![(self.name, Err(failure))]);
-        found.into_iter().map(|(name, result)| (full(name), result)).collect()
+        found.into_iter().map(|(name, result)| (variant.name(self.stage, name), result)).collect()
     }
 
-    fn folder(&self, lab: &Lab, variant: Variant) -> Result<Folder, Failure> {
-        let says = |(_, lines): Placement| File::Made { guest: PLACEMENT, data: lines.into(), executable: false };
-        let placed = variant.placed.map(says);
-        lab.folder(self.files.iter().chain(&placed))
+    fn run_in(&self, lab: &Lab, variant: Variant, again: &[String]) -> Result<Vec<checks::Found>, Failure> {
+        let options = &self.options(variant);
+        match &self.does {
+            Does::Several(names, function) => {
+                let mut names = names.clone();
+                names.retain(|name| again.is_empty() || again.contains(&variant.name(self.stage, name)));
+                function(lab, options, &names).map(|found| checks::complete(self.name, &names, found))
+            }
+            Does::Checks(line, names) => self.run_checks(lab, options, line, names),
+            Does::Function(function) => function(lab, options).map(|()| vec![(self.name, Ok(()))]),
+            Does::Words(words) => self.run_words(lab, options, words).map(|()| vec![(self.name, Ok(()))]),
+        }
     }
 
     fn run_checks(
         &self,
         lab: &Lab,
         options: &Options,
-        variant: Variant,
         line: &str,
         names: &[&'static str],
     ) -> Result<Vec<checks::Found>, Failure> {
-        let folder = self.folder(lab, variant)?;
+        let folder = lab.folder(&self.files)?;
         let line = format!("{line} {}", names.join(" "));
         let finished = lab.exec(options, &folder, &[line.clone().into_bytes()], self.timeout)?;
         Ok(checks::judge(self.name, &line, names, &finished))
     }
 
-    fn run_words(&self, lab: &Lab, options: &Options, variant: Variant, words: &[Vec<u8>]) -> Result<(), Failure> {
-        let folder = self.folder(lab, variant)?;
+    fn run_words(&self, lab: &Lab, options: &Options, words: &[Vec<u8>]) -> Result<(), Failure> {
+        let folder = lab.folder(&self.files)?;
         for time in 1..=self.times {
             let finished = lab.exec(options, &folder, words, self.timeout)?;
             let without_keys = self.status_without_keys.filter(|_| !options.pku || !lab.keys);
@@ -470,6 +467,12 @@ mod tests {
         assert_eq!((placed(sh("echo", "echo").spread(), true), placed(sh("echo", "echo").spread(), false)), (5, 3));
         assert_eq!((placed(sh("echo", "echo"), true), placed(sh("echo", "echo"), false)), (3, 1));
         assert_eq!((placed(sh("echo", "echo").matrix(), true), placed(sh("echo", "echo").matrix(), false)), (8, 5));
+        // What was added later, and what functions do: in a thorough run alone.
+        let more = |case: Case, thorough| case.variants(true, thorough).len();
+        let thoroughly = || sh("echo", "echo").matrix().placed_thoroughly();
+        assert_eq!((more(thoroughly(), true), more(thoroughly(), false)), (8, 3));
+        let does = || function("does", |_, _| Ok(())).matrix().placed();
+        assert_eq!((more(does(), true), more(does(), false)), (8, 3));
         let one = staged(sh("echo", "echo"));
         assert_eq!(names(&one, true), ["system::s10_boot::echo"]);
         assert_eq!(names(&one, false), ["system::s10_boot::echo[no-pku]"]);

@@ -1,7 +1,7 @@
 //! Where tests run: the machine, the files put into it, and the host that it is compared with.
 
-use crate::case::File;
 use crate::text::Text;
+use crate::variant::{PLACEMENT, Placement};
 use anyhow::{Context, Error};
 use build::{Built, Workspace};
 use machine::{Emulator, Exec, Finished, Load, Options, Parts, Put, Sink};
@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -42,12 +43,34 @@ impl From<Error> for Failure {
     }
 }
 
+/// A file that is put into the machine.
+pub enum File {
+    /// A file of the host; without it the test is skipped.
+    Host { host: &'static str, guest: &'static str },
+    /// A program of ours under another name.
+    Ours { program: &'static str, guest: &'static str },
+    /// These bytes, executable or not.
+    Made { guest: &'static str, data: Vec<u8>, executable: bool },
+}
+
+impl File {
+    /// Its place in the machine.
+    fn guest(&self) -> &'static str {
+        match self {
+            File::Host { guest, .. } | File::Ours { guest, .. } | File::Made { guest, .. } => guest,
+        }
+    }
+}
+
 pub struct Lab<'a> {
     pub keys: bool,
     parts: &'a Parts,
     workspace: &'a Workspace,
     programs: &'a [(String, PathBuf)],
     dir: TempDir,
+    /// Where the servers of all machines are that have a folder of files made here, or are told [`Lab::puts`]; and whether there was one.
+    placed: Option<Placement>,
+    has_placed: AtomicBool,
 }
 
 /// The files of a test, in a folder of the host.
@@ -72,7 +95,36 @@ impl<'a> Lab<'a> {
             workspace,
             programs: &built.programs,
             dir: tempfile::tempdir().context("cannot make a temporary folder")?,
+            placed: None,
+            has_placed: AtomicBool::new(false),
         })
+    }
+
+    /// Does this in a lab whose machines have their servers placed like that. One that has made no such machine has not been tried.
+    pub fn while_placed<T>(
+        &self,
+        placement: Placement,
+        does: impl FnOnce(&Lab) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let Lab { keys, parts, workspace, programs, .. } = *self;
+        let dir = tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
+        let placed = Some(placement);
+        let lab = Lab { keys, parts, workspace, programs, dir, placed, has_placed: AtomicBool::new(false) };
+        let done = does(&lab)?;
+        if lab.has_placed.load(Ordering::Relaxed) {
+            Ok(done)
+        } else {
+            Err(Failure::Failed("no machine of it was told where the servers are to be".into()))
+        }
+    }
+
+    /// What the front tool is told besides, so that the servers are where this lab has them.
+    pub fn puts(&self) -> Result<Vec<String>, Failure> {
+        let Some((_, lines)) = self.placed else { return Ok(Vec::new()) };
+        let path = self.dir.path().join("placement");
+        write(&path, lines.as_bytes(), false).with_context(|| path.display().to_string())?;
+        self.has_placed.store(true, Ordering::Relaxed);
+        Ok(vec!["--put".into(), format!("{}:{PLACEMENT}", path.display())])
     }
 
     /// What the front tool is told behind `run` or `exec`.
@@ -98,6 +150,14 @@ impl<'a> Lab<'a> {
     /// Makes the files of a test.
     pub fn folder<'f>(&self, files: impl IntoIterator<Item = &'f File>) -> Result<Folder, Failure> {
         let dir = tempfile::tempdir_in(self.dir.path()).context("cannot make a temporary folder")?;
+        let says = |(_, lines): Placement| File::Made { guest: PLACEMENT, data: lines.into(), executable: false };
+        let placed = self.placed.map(says);
+        let mut files: Vec<&File> = files.into_iter().collect();
+        files.extend(&placed);
+        if placed.is_some() && files.iter().filter(|file| file.guest() == PLACEMENT).count() > 1 {
+            return Err(Failure::Failed("it says itself where the servers are".into()));
+        }
+        self.has_placed.store(placed.is_some(), Ordering::Relaxed);
         let mut puts = Vec::new();
         for file in files {
             let (guest, made) = match file {

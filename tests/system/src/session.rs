@@ -38,6 +38,7 @@ impl Session {
             .arg("musubi")
             .arg("run")
             .args(lab.flags())
+            .args(lab.puts()?)
             .args(options)
             .current_dir(lab.workspace().top())
             .stdin(slave().map_err(Error::from)?)

@@ -16,6 +16,26 @@ pub struct Variant {
     pub placed: Option<Placement>,
 }
 
+/// In which runs a test's machines have the servers in each placement, besides. The usual run has so much that it takes no longer than an hour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    Never,
+    /// In thorough ones.
+    Thoroughly,
+    /// In all, if it is a matrix; otherwise in thorough ones.
+    Usually,
+}
+
+impl Placed {
+    pub fn is_now(self, matrix: Matrix, thorough: bool) -> bool {
+        match self {
+            Placed::Never => false,
+            Placed::Thoroughly => thorough,
+            Placed::Usually => thorough || matrix == Matrix::Full,
+        }
+    }
+}
+
 /// Where the system's servers and the fast scheduler execute: a word for it, and what the image says (`etc/placement`).
 pub type Placement = (&'static str, &'static str);
 

@@ -25,8 +25,12 @@ impl Machine {
     }
 
     pub fn of(config: Config) -> Arc<Machine> {
+        Machine::around(Pool::new(config))
+    }
+
+    pub fn around(pool: Pool) -> Arc<Machine> {
         Arc::new(Machine {
-            pool: Pool::new(config),
+            pool,
             woken: Mutex::default(),
             carried: Mutex::default(),
             changed: Condvar::new(),

@@ -3,6 +3,7 @@
 use super::known::Known;
 use super::table::Table;
 use crate::io::Io;
+use crate::say;
 use crate::shell::Shell;
 use alloc::format;
 use alloc::string::String;
@@ -17,21 +18,32 @@ pub fn posts(_: &mut Shell, _: &[Vec<u8>], io: &mut Io) -> i32 {
             return 1;
         }
     };
-    let mut table = Table::new(&["post", "address", "owner", "messages", "waiting", "threads", "name"], &[0, 2, 3, 4]);
+    let titles =
+        ["post", "address", "owner", "sent", "received", "refused", "messages", "most", "waiting", "threads", "name"];
+    let mut table = Table::new(&titles, &[0, 2, 3, 4, 5, 6, 7, 8]);
     let receivers = known.receivers();
     for post in known.posts() {
         let waiting = receivers.get(&post.number).map_or(&[][..], |threads| threads);
+        let counts = known.all.post_counts(post.number);
         table.row([
             format!("{}", post.number),
             format!("{:#x}", post.base),
             format!("{}", post.owner),
-            format!("{}", known.all.messages(post.number)),
+            format!("{}", counts.sent()),
+            format!("{}", counts.received()),
+            format!("{}", counts.refused),
+            format!("{}", counts.waiting),
+            format!("{}", counts.most),
             format!("{}", waiting.len()),
             some_of(waiting),
             known.section_name(post.base).unwrap_or_default(),
         ]);
     }
     table.print(io);
+    say!(
+        io,
+        "refused: calls that could not send any more, as too much of their program's waited. most: messages that waited at once. threads: that wait for one"
+    );
     known.says_what_is_missing(io);
     0
 }

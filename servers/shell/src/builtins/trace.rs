@@ -23,7 +23,8 @@ pub fn trace(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     let rest: Vec<&str> = words[1..].iter().map(|word| text(word)).collect();
     let done = match rest.as_slice() {
         ["on"] => trace::on().map(|_| 0),
-        ["off"] => trace::off().map(|()| 0),
+        // (It can still be shown.)
+        ["off"] => trace::pause().map(|()| 0),
         ["show"] => show(SHOWN, io),
         ["show", count] => match number(count.as_bytes()) {
             Some(count) => show(count, io),
@@ -37,6 +38,9 @@ pub fn trace(_: &mut Shell, words: &[Vec<u8>], io: &mut Io) -> i32 {
     done.unwrap_or_else(|error| {
         match error {
             Error::NotFound => io.complain("trace", format_args!("it has not been on since boot: trace on")),
+            error if error.refusal().is_some() => {
+                io.complain("trace", format_args!("only who has switched it on may read it: trace on"));
+            }
             error => io.complain("trace", format_args!("{}", why(error))),
         }
         1
@@ -58,7 +62,6 @@ fn during(words: &[Vec<u8>], lines: bool, io: &mut Io) -> Result<i32, Error> {
         list(&record, 0, io);
         handlers(&trace, io);
     }
-    trace::off()?;
     Ok(outcome.unwrap_or_else(|why| {
         io.complain("trace", format_args!("{why}"));
         126

@@ -1,5 +1,6 @@
 //! The info sections (SSS-1, 12, 76): what is read there is true, whole, one's own, and written by the kernel alone.
 
+mod counts;
 mod load;
 
 use crate::memory::data;
@@ -38,6 +39,7 @@ pub const CHECKS: &[Check] = &[
     ("a_killed_tasks_record_goes", goes),
     ("sections_are_seen", sections),
     ("posts_are_seen", posts),
+    ("posts_count_what_comes", counts::of_posts),
     ("receivers_are_seen", receivers),
     ("keys_are_seen", keys),
     ("reading_info_takes_no_call", no_call),

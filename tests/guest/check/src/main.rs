@@ -40,6 +40,7 @@ mod pages;
 mod passing;
 mod peer;
 mod place;
+mod placer;
 mod policies;
 mod posts;
 mod processes;
@@ -87,6 +88,7 @@ const GROUPS: &[Group] = &[
     Group { name: "light", checks: light::CHECKS },
     Group { name: "mbcf", checks: mbcf::CHECKS },
     Group { name: "place", checks: place::CHECKS },
+    Group { name: "placer", checks: placer::CHECKS },
     Group { name: "info", checks: info::CHECKS },
     Group { name: "validity", checks: validity::CHECKS },
     Group { name: "pages", checks: pages::CHECKS },

@@ -4,6 +4,7 @@
 use crate::info;
 use crate::memory::{data, load, store};
 use crate::peer::{Peer, op};
+use crate::refusals::lacks;
 use crate::report::{Check, Outcome, SEVERAL_PROCESSORS, doing, skipped};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -14,7 +15,6 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::info::layout::Section;
 use musubi::abi::layout::PAGE;
-use musubi::abi::refusal::Object;
 use musubi::abi::section::{class, kind};
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Exit, cause, exit};
@@ -76,8 +76,10 @@ fn who_may() -> Outcome {
         }
     }
     holds!(matches!(refused(b"bin/check", 7), Err((Error::BadArgument, _))), "a class that there is not");
-    let own = section::place(musubi::start().text(), class::PSYS, 0).err().and_then(|error| error.refusal());
-    same!(own.map(|refusal| refusal.object), Some(Object::System), "a program places its own text");
+    let right = crate::placer::right()?;
+    let own = section::place(musubi::start().text(), class::PSYS, 0);
+    lacks(own, right, Rights::CALL, "a program places its own text")?;
+    lacks(section::grant(right, &everybody(Rights::CALL)), right, Rights::CHANGE_ACL, "it gives itself the right")?;
     let silent = Command::new(b"bin/hello").placed(class::PUSR, 0).stream(1, StreamRef::default());
     let hello = silent.spawn().map_err(|r| format!("hello in user mode: {r}"))?;
     same!(hello.wait_for(60_000_000_000).map(|how| how.kind), Ok(exit::EXITED), "hello in user mode");

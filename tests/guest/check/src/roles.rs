@@ -220,6 +220,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         }
         "flooder" | "takes-all" | "other-user" => crate::two_users::run(role, words),
         "placed" => crate::place::role(),
+        "places" => crate::placer::role(),
         "nsys-count" => crate::place::count(at(0), at(1)),
         "nsys-pager" => crate::place::pages(at(0)),
         "long-run" => crate::place::long_run(at(0)),

@@ -9,17 +9,16 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use musubi::Rights;
 use musubi::abi::calls::{number, stub};
 use musubi::abi::layout::PAGE;
 use musubi::abi::refusal::Object;
 use musubi::abi::trace::{Event, RECORDS, handler, kind};
 use musubi::command::Command;
-use musubi::interfaces::devices::{DevicesClient, ask};
 use musubi::rt::post::{self, FOR_EVER, Post};
 use musubi::rt::trace::Trace;
-use musubi::rt::{Trap, probe, section, task, thread, time};
+use musubi::rt::{Trap, info, probe, section, task, thread, time};
 use musubi::trace::{self, Record};
-use musubi::{Error, Rights, names};
 
 pub const CHECKS: &[Check] = &[
     ("a_request_in_order", request),
@@ -204,13 +203,6 @@ fn heads(seen: &Trace) -> Vec<u64> {
     seen.written().collect()
 }
 
-fn devices<T>(what: impl FnOnce(&DevicesClient) -> Result<T, Error>) -> Result<T, Error> {
-    let devices = DevicesClient::bind_with_args(names::lookup("devices")?, 4096)?;
-    let answer = what(&devices);
-    let _ = devices.unbind();
-    answer
-}
-
 /// What was written between is either read or counted, to the last one.
 fn lost() -> Outcome {
     let seen = trace::on().map_err(doing("on"))?;
@@ -220,7 +212,7 @@ fn lost() -> Outcome {
     while heads(&seen).iter().zip(&before).all(|(now, before)| now - before < 2 * RECORDS + first) {
         time::sleep_ns(0);
     }
-    devices(|devices| devices.trace(ask::PAUSE)).map_err(doing("pause"))?;
+    trace::pause().map_err(doing("pause"))?;
     // Who was writing is done.
     time::sleep_ns(2_000_000);
     let after = heads(&seen);
@@ -244,7 +236,7 @@ fn off() -> Outcome {
     let begun = heads(&seen);
     time::sleep_ns(0);
     holds!(heads(&seen) > begun, "nothing is written while it is on");
-    devices(|devices| devices.trace(ask::PAUSE)).map_err(doing("pause"))?;
+    trace::pause().map_err(doing("pause"))?;
     time::sleep_ns(2_000_000);
     let (before, times) = (heads(&seen), seen.handlers().collect::<Vec<_>>());
     for _ in 0..1000 {
@@ -271,12 +263,19 @@ fn strangers() -> Outcome {
     let child = Command::new(b"bin/check").args(["check", "as", "peek", &format!("{base}")]).spawn();
     let ended = child.and_then(|child| Ok(child.wait().map(|exit| exit.cause))).map_err(doing("a stranger"))?;
     same!(ended, Ok(musubi::abi::task::cause::DENIED), "how a stranger that reads it ends");
-    for what in [0, 1, 2] {
+    for what in [0, 1] {
         refused(stub::trace_set(&Trap, 0, what), Object::System, "switching it without the system")?;
     }
-    // Who asks may read, not write, until it is switched off.
-    let seen = trace::look().map_err(doing("look"))?;
+    // The info section says where it is, and nobody is asked: who has not switched it on may not read it.
+    same!(info::all().map(|all| all.machine().trace), Ok(base), "where it is, as everybody is told");
+    let hidden = Object::Section(base, Rights::READ);
+    refused(trace::look(), hidden, "a look at what another program has switched on")?;
+    // Who asks may read, not write, until it says that it is done.
+    let seen = trace::on().map_err(doing("on"))?;
     holds!(seen.is_on(0), "it is not on");
+    trace::pause().map_err(doing("pause"))?;
+    let paused = trace::look().map_err(doing("look"))?;
+    holds!(!paused.is_on(0) && paused.written().sum::<u64>() > 0, "what was recorded is not read when it is off");
     let _ = probe::read(base);
     holds!(!section::may(base, 8, Rights::WRITE, section::Who::Own), "a reader may write it");
     same!(section::grant(base, &crate::sections::everybody(Rights::READ)).is_err(), true, "a reader lets others read");

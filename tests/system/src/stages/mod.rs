@@ -39,6 +39,11 @@ fn placed(cases: Vec<Case>) -> Vec<Case> {
     cases.into_iter().map(Case::placed).collect()
 }
 
+/// Those that are run in each placement as well, in a thorough run.
+fn placed_thoroughly(cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().map(Case::placed_thoroughly).collect()
+}
+
 /// All tests.
 pub fn all() -> Vec<Case> {
     let stages = [
@@ -63,8 +68,8 @@ pub fn all() -> Vec<Case> {
         ("s55_files", placed(s55_files::cases())),
         ("s57_supervision", s57_supervision::cases()),
         ("s58_processes", s58_processes::cases()),
-        ("s60_attacks", s60_attacks::cases()),
-        ("s65_gate", s65_gate::cases()),
+        ("s60_attacks", placed_thoroughly(s60_attacks::cases())),
+        ("s65_gate", placed_thoroughly(s65_gate::cases())),
         ("s66_mutants", s66_mutants::cases()),
         ("s70_linux", s70_linux::cases()),
         ("naive", naive::cases()),

@@ -8,22 +8,28 @@ use std::time::Duration;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        sh("echo", "echo hello").out("hello\n").matrix(),
-        sh("status", "exit 42").status(42).matrix(),
-        sh("success", "true"),
-        sh("failure", "false").status(1),
-        sh("not_found", "no-such-program").status(127).err_has(&["no-such-program"]),
-        sh("not_executable", "./notes").file("notes", "not a program\n").status(126).err_has(&["notes"]),
-        words("words_stay_words", &["echo", "a  b", "", "$HOME;c", "\"d\""]).out("a  b  $HOME;c \"d\"\n"),
-        sh("shell_splits_one_word", "echo a  b 'c  d'").out("a b c  d\n"),
-        sh("put", "cat notes").file("notes", "one\ntwo\n").out("one\ntwo\n"),
-        sh("put_empty", "cat notes").file("notes", ""),
-        sh("binary_clean", "cat bytes").file("bytes", all_bytes()).out(all_bytes()),
-        sh("help", "help").out_has(&["ps", "sections", "acl", "tour"]),
-        sh("cpus", "cpus").cpus(4).out_check(|text| text.lines().count() >= 4),
-        sh("errors_go_apart", "no-such-program; echo after").out("after\n").err_any(),
+        sh("echo", "echo hello").out("hello\n").matrix().placed_thoroughly(),
+        sh("status", "exit 42").status(42).matrix().placed_thoroughly(),
+        sh("success", "true").placed_thoroughly(),
+        sh("failure", "false").status(1).placed_thoroughly(),
+        sh("not_found", "no-such-program").status(127).err_has(&["no-such-program"]).placed_thoroughly(),
+        sh("not_executable", "./notes")
+            .file("notes", "not a program\n")
+            .status(126)
+            .err_has(&["notes"])
+            .placed_thoroughly(),
+        words("words_stay_words", &["echo", "a  b", "", "$HOME;c", "\"d\""])
+            .out("a  b  $HOME;c \"d\"\n")
+            .placed_thoroughly(),
+        sh("shell_splits_one_word", "echo a  b 'c  d'").out("a b c  d\n").placed_thoroughly(),
+        sh("put", "cat notes").file("notes", "one\ntwo\n").out("one\ntwo\n").placed_thoroughly(),
+        sh("put_empty", "cat notes").file("notes", "").placed_thoroughly(),
+        sh("binary_clean", "cat bytes").file("bytes", all_bytes()).out(all_bytes()).placed_thoroughly(),
+        sh("help", "help").out_has(&["ps", "sections", "acl", "tour"]).placed_thoroughly(),
+        sh("cpus", "cpus").cpus(4).out_check(|text| text.lines().count() >= 4).placed_thoroughly(),
+        sh("errors_go_apart", "no-such-program; echo after").out("after\n").err_any().placed_thoroughly(),
         sh("icount", "echo up").icount().out("up\n"),
-        sh("eight_processors", "echo up").cpus(8).out("up\n"),
+        sh("eight_processors", "echo up").cpus(8).out("up\n").placed_thoroughly(),
         // Threads on all of them, that meet; messages; and a loop that is done by all.
         sh("sixteen_processors", MANY).cpus(16).timeout(300).out_has(&[
             "ok rounds_at_a_barrier",
@@ -39,37 +45,46 @@ pub fn cases() -> Vec<Case> {
         ]),
         sh("little_memory", "echo up").mem("128M").out("up\n"),
         sh("much_memory", "echo up").mem("5G").out("up\n"),
-        sh("bios", "echo up").via(Via::Bios).out("up\n"),
-        sh("uefi", "echo up").via(Via::Uefi).out("up\n"),
+        sh("bios", "echo up").via(Via::Bios).out("up\n").placed_thoroughly(),
+        sh("uefi", "echo up").via(Via::Uefi).out("up\n").placed_thoroughly(),
         sh("much_output_under_bios", "check as bytes out 3000000").via(Via::Bios).out(counted(3_000_000, 0)),
         sh("much_output_under_uefi", "check as bytes out 3000000").via(Via::Uefi).out(counted(3_000_000, 0)),
         sh("time_limit", "sleep 1000").timeout(5).status(124),
         function("icount_repeats", icount_repeats),
         function("prompt_within_5_s", prompt_within_5_s),
         // Bytes.
-        sh("every_byte_on_output", "check as bytes out 65536").out(counted(65536, 0)).matrix(),
+        sh("every_byte_on_output", "check as bytes out 65536").out(counted(65536, 0)).matrix().placed_thoroughly(),
         sh("thirty_megabytes", "check as bytes out 31457280").out(counted(30 * MB, 0)).timeout(60).matrix(),
-        sh("every_byte_on_errors", "check as bytes err 65536").err(counted(65536, 0xff)),
-        sh("a_megabyte_on_both", "check as bytes both 1048576").out(counted(MB, 0)).err(counted(MB, 0xff)),
+        sh("every_byte_on_errors", "check as bytes err 65536").err(counted(65536, 0xff)).placed_thoroughly(),
+        sh("a_megabyte_on_both", "check as bytes both 1048576")
+            .out(counted(MB, 0))
+            .err(counted(MB, 0xff))
+            .placed_thoroughly(),
         sh("put_20_mb", "cat big").file("big", counted(20 * MB, 0x5a)).out(counted(20 * MB, 0x5a)),
-        sh("put_with_spaces", "cat 'a file  with spaces'").file("a file  with spaces", "yes\n").out("yes\n"),
+        sh("put_with_spaces", "cat 'a file  with spaces'")
+            .file("a file  with spaces", "yes\n")
+            .out("yes\n")
+            .placed_thoroughly(),
         sh("put_under_another_name", "cat /some/where/else; cat some/where/else")
             .file("/some/where/else", "here\n")
-            .out("here\nhere\n"),
+            .out("here\nhere\n")
+            .placed_thoroughly(),
         function("put_names_a_place", put_names_a_place),
         // Statuses.
-        sh("status_of_a_program", "check as status 7").status(7),
-        sh("status_of_a_fault", "crash divide").status(139).err_has(&["division by zero"]),
-        sh("status_of_a_panic", "crash panic").status(101).err_has(&["as asked"]),
-        sh("status_of_a_killed_one", "check as kill-me").status(137).err_has(&["killed"]),
-        sh("status_of_a_directory", "/").status(127).err_any(),
+        sh("status_of_a_program", "check as status 7").status(7).placed_thoroughly(),
+        sh("status_of_a_fault", "crash divide").status(139).err_has(&["division by zero"]).placed_thoroughly(),
+        sh("status_of_a_panic", "crash panic").status(101).err_has(&["as asked"]).placed_thoroughly(),
+        sh("status_of_a_killed_one", "check as kill-me").status(137).err_has(&["killed"]).placed_thoroughly(),
+        sh("status_of_a_directory", "/").status(127).err_any().placed_thoroughly(),
         // Nothing of the kernel's log, and nothing that nobody asked for.
-        sh("silent", "true").matrix(),
+        sh("silent", "true").matrix().placed_thoroughly(),
         sh("fault_is_not_in_the_output", "crash null; echo after")
             .out("after\n")
-            .err_check(|text| !text.contains("[ ") && text.contains("fault: ")),
+            .err_check(|text| !text.contains("[ ") && text.contains("fault: "))
+            .placed_thoroughly(),
         words("one_word_of_several", &["echo", "a;b", "|", "&&", "'q'", "\\n", "\t", "\u{e4}"])
-            .out("a;b | && 'q' \\n \t \u{e4}\n"),
+            .out("a;b | && 'q' \\n \t \u{e4}\n")
+            .placed_thoroughly(),
         sh("sixty_four_megabytes", "echo up").mem("64M").out("up\n"),
         sh("ticks_under_icount", "check as ticks").icount().out_check(|text| text.lines().count() == 20),
         function("icount_repeats_ticks", icount_repeats_ticks),

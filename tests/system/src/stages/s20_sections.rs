@@ -30,7 +30,8 @@ pub fn cases() -> Vec<Case> {
                 "give",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "acl",
             "check acl",
@@ -50,7 +51,8 @@ pub fn cases() -> Vec<Case> {
                 "rights_end_in_many_views",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "refusals",
             "check refusals",
@@ -73,7 +75,8 @@ pub fn cases() -> Vec<Case> {
                 "other_reasons_have_other_names",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "revoke",
             "check revoke",
@@ -87,7 +90,8 @@ pub fn cases() -> Vec<Case> {
                 "clone_sees_nothing_written_after_its_right_is_gone",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "quota",
             "check quota",
@@ -104,7 +108,8 @@ pub fn cases() -> Vec<Case> {
                 "used_up_memory_leaves_servers_whole",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         // Of the whole machine: a small one, and many programs.
         checks("crowd", "check crowd", &["a_crowd_takes_all_there_is"]).cpus(2).mem("128M").timeout(400),
         checks("reserve", "check exhaustion", &["servers_begin_anew_whatever_is_taken"]).timeout(300).spread(),
@@ -127,7 +132,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "fuzz",
             "check fuzz",
@@ -140,6 +146,7 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
     ]
 }

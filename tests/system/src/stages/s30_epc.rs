@@ -67,7 +67,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "anew",
             "check anew",
@@ -78,21 +79,24 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "lending",
             "check lending",
             &["what_does_not_fit_is_refused_at_once", "many_threads_share_one_argument_section"],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "texts",
             "check texts",
             &["text_that_changes_while_it_is_passed", "long_text_is_refused_at_once", "a_long_wish_stops_no_scheduler"],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "registers",
             "check registers",
@@ -107,7 +111,8 @@ pub fn cases() -> Vec<Case> {
                 "nine_arguments",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks("many_deaths", "check deaths", &["ten_thousand_deaths_under_load"]).timeout(600),
         // In some minutes.
         checks("many_programs_end", "check deaths", &["ten_thousand_programs_end_under_load"]).timeout(6000).by_name(),
@@ -120,7 +125,8 @@ pub fn cases() -> Vec<Case> {
             &["a_server_survives_its_callers_memory", "a_callee_is_told_of_its_callers_end"],
         )
         .spread()
-        .timeout(300),
+        .timeout(300)
+        .placed_thoroughly(),
         checks(
             "faults",
             "check faults",
@@ -134,7 +140,8 @@ pub fn cases() -> Vec<Case> {
                 "poor_callers_on_many_threads_make_no_server_fault",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "exceptions",
             "check exceptions",

@@ -15,7 +15,8 @@ pub fn cases() -> Vec<Case> {
                 "light_calls_while_others_run",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks(
             "validity",
             "check validity",
@@ -33,7 +34,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "pages",
             "check pages",
@@ -46,7 +48,8 @@ pub fn cases() -> Vec<Case> {
                 "real_pages_are_refused",
             ],
         )
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "large",
             "check large",
@@ -64,7 +67,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         checks("huge", "check huge", &["a_page_of_1_gib", "memory_in_a_row_of_1_gib"]).mem("5G").timeout(240).spread(),
         checks(
             "pagers",
@@ -106,9 +110,11 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks("strangers", "check strangers", &["a_clients_pager_beneath_a_server", "a_tasks_pager_beneath_a_server"])
-            .timeout(120),
+            .timeout(120)
+            .placed_thoroughly(),
         // SSS-59, U8: the machine never has room for it.
         sh("more_data_than_memory", "squeeze 96 1024")
             .mem("64M")
@@ -126,7 +132,8 @@ pub fn cases() -> Vec<Case> {
                 "no_window_reaches_the_gate",
             ],
         )
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).cpus(2),
         // Whoever is registered is asked by the next memory server, too.
         sh("the_next_memory_server_knows_pagers", NEXT_SERVER).mem("96M").out_check(next_asked).err_any().timeout(400),

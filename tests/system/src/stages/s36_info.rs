@@ -18,20 +18,26 @@ pub fn cases() -> Vec<Case> {
                 "sections_are_seen",
                 "messages_and_operations_are_counted",
                 "posts_are_seen",
+                "posts_count_what_comes",
                 "receivers_are_seen",
                 "keys_are_seen",
                 "reading_info_takes_no_call",
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks("info_load", "check info", &["no_record_is_torn_under_load"]).timeout(400).cpus(4),
-        sh("top_shows_who_runs", "spin & sleep 1; top 2").cpus(2).out_check(|text| {
-            text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
-        }),
+        sh("top_shows_who_runs", "spin & sleep 1; top 2")
+            .cpus(2)
+            .out_check(|text| {
+                text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
+            })
+            .placed_thoroughly(),
         sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n"),
         sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -s")
-            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free "]),
+            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free "])
+            .placed_thoroughly(),
         // A table has room for 512 of a person's posts.
         sh(
             "what_has_no_room_is_said_to_be_missing",
@@ -40,6 +46,7 @@ pub fn cases() -> Vec<Case> {
         .out_has(&["300 posts\n", " are not shown: there is no room for so many in the info section"]),
         sh("keys_are_shown_where_there_are_any", "mem -k")
             .out_check(|text| text.contains("looks") != text.contains("no task has protection keys"))
-            .matrix(),
+            .matrix()
+            .placed_thoroughly(),
     ]
 }

@@ -26,16 +26,20 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(240)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         // It fails if there is a call in the table that nobody has made.
         every_call("every_call_is_measured", 1).out_check(tells_longest::<1>).timeout(900),
         every_call("every_call_is_measured_on_two", 2).out_check(tells_longest::<2>).timeout(1800).long(),
         every_call("every_call_is_measured_on_four", 4).out_check(tells_longest::<4>).timeout(3600).long(),
         function("a_machine_check_is_measured", machine_check),
-        sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240),
+        sh("a_command_is_traced", "trace -- echo hi").out_check(is_a_list).timeout(240).placed_thoroughly(),
         sh("rare_calls_are_rare", EVERYDAY).cpus(1).mem("1G").out_check(rare_calls_are_rare).err_any().timeout(300),
         function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
-        sh("switched_by_hand", "trace on; echo between; trace off; trace show 5").out_check(has_five).timeout(240),
+        sh("switched_by_hand", "trace on; echo between; trace off; trace show 5")
+            .out_check(has_five)
+            .timeout(240)
+            .placed_thoroughly(),
     ]
 }
 

@@ -21,22 +21,27 @@ pub fn cases() -> Vec<Case> {
                 "limits_are_given",
             ],
         )
-        .spread(),
-        several("hostile_files", &hostile::names(), hostile::refused),
-        several("random_files", &["randomly_damaged_files"], hostile::random),
-        several("crashes", &crashes::names(), crashes::all).matrix(),
+        .spread()
+        .placed_thoroughly(),
+        several("hostile_files", &hostile::names(), hostile::refused).placed_thoroughly(),
+        several("random_files", &["randomly_damaged_files"], hostile::random).placed_thoroughly(),
+        several("crashes", &crashes::names(), crashes::all).matrix().placed_thoroughly(),
         denied("denied_read", "read"),
         denied("denied_write", "write"),
         denied("denied_execute", "execute"),
-        sh("denied_call", "denied call").out_check(|text| {
-            refusal(text, "binding: ", "call", "denied")
-                && text.contains("\na plain call: fault: no right to call section denied 0x")
-        }),
-        sh("denied_change_acl", "denied change-acl").out_check(|text| {
-            let changes = ["changing the ACL: ", "reading the ACL: ", "giving away: ", "deleting: "];
-            changes.iter().all(|what| refusal(text, what, "change-acl", "denied"))
-                && refusal(text, "cloning: ", "read", "denied")
-        }),
+        sh("denied_call", "denied call")
+            .out_check(|text| {
+                refusal(text, "binding: ", "call", "denied")
+                    && text.contains("\na plain call: fault: no right to call section denied 0x")
+            })
+            .placed_thoroughly(),
+        sh("denied_change_acl", "denied change-acl")
+            .out_check(|text| {
+                let changes = ["changing the ACL: ", "reading the ACL: ", "giving away: ", "deleting: "];
+                changes.iter().all(|what| refusal(text, what, "change-acl", "denied"))
+                    && refusal(text, "cloning: ", "read", "denied")
+            })
+            .placed_thoroughly(),
         sh(
             "call_by_each_grade",
             "cpus; counter & sleep 0.3; call --grade plain counter add 1; call --grade epc-s counter add 1; \
@@ -52,7 +57,8 @@ pub fn cases() -> Vec<Case> {
                 && (text.contains("53 (EPC-H") || text.contains("52 (EPC-S"))
         })
         .err_has(&["usage: call [--grade plain|epc-s|epc-h] [--times N] NAME"])
-        .matrix(),
+        .matrix()
+        .placed_thoroughly(),
         sh(
             "call_says_why_the_kernel_is_needed",
             "counter & sleep 0.3; call --grade epc-h counter add 1; call counter add 1; true",
@@ -65,13 +71,15 @@ pub fn cases() -> Vec<Case> {
         .matrix(),
         sh("nothing_else_is_disturbed", "counter & sleep 0.3; call counter add 5; denied write; call counter add 5")
             .out_has(&["5 (EPC-", "10 (EPC-"])
-            .err_any(),
+            .err_any()
+            .placed_thoroughly(),
     ]
 }
 
 /// The line about a denied access names section, right, thread and text.
 fn denied(name: &'static str, right: &'static str) -> Case {
-    sh(name, &format!("denied {right}; echo status $?")).out_has(&["trying to ", "status 139"]).err_check(match right {
+    let case = sh(name, &format!("denied {right}; echo status $?")).placed_thoroughly();
+    case.out_has(&["trying to ", "status 139"]).err_check(match right {
         "read" => |text| names_all(text, "read"),
         "write" => |text| names_all(text, "write"),
         _ => |text| names_all(text, "execute"),

@@ -43,8 +43,11 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .spread(),
-        checks("two_programs", "check two_users", &["a_program_leaves_its_users_others_theirs"]).spread(),
+        .spread()
+        .placed_thoroughly(),
+        checks("two_programs", "check two_users", &["a_program_leaves_its_users_others_theirs"])
+            .spread()
+            .placed_thoroughly(),
         // A small machine, of which there is not so much to take.
         sh("a_user_leaves_others_theirs", "limit sections=60000 threads=3000 check as takes-all")
             .err("taking all there is\ntaking all there is\ntaking all there is\ntaking all there is\n")
@@ -63,11 +66,13 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         sh("irq_by_hand", "irq 1 --to 0; irq; irq 1 --to any; irq 9 --to 0; irq 1 --to 64; irq 1 --to x; irq 1 to 2")
             .out_has(&["  1  0! ", "keyboard"])
             .err_has(&["no interrupt 9 with a driver", "no processor 64", "usage: irq [N --to CPU|any]"])
-            .status(2),
+            .status(2)
+            .placed_thoroughly(),
         // Where a nanosecond is an instruction, and no other processor's turn is counted in.
         sh(
             "the_kernels_part_of_an_interrupt",
@@ -94,7 +99,8 @@ pub fn cases() -> Vec<Case> {
         sh("by_the_improved_scheduler", "sched use ageing && check posts && sched use none")
             .timeout(300)
             .out_has(&["ok round_trips", "ok questions", "ok two_tasks", "ok a_holder_that_ends"])
-            .spread(),
+            .spread()
+            .placed_thoroughly(),
     ]
 }
 

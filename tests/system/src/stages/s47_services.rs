@@ -33,7 +33,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         sh(
             "by_the_improved_scheduler",
             "sched use ageing && check services the_client_chooses a_server_that_ends && sched use none",
@@ -42,6 +43,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(900)
         .out_has(&["ok the_client_chooses", "ok a_server_that_ends"])
         .err_any()
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
     ]
 }

@@ -44,6 +44,19 @@ pub fn cases() -> Vec<Case> {
         .file(PLACEMENT, "check\n")
         .timeout(300)
         .matrix(),
+        checks(
+            "placer",
+            "check placer",
+            &[
+                "who_has_the_right_places_texts",
+                "the_right_is_passed_on_and_taken_back",
+                "who_gives_the_right_up_has_it_no_more",
+            ],
+        )
+        .file(PLACEMENT, "check placer\n")
+        .ours("check", "bin/other")
+        .timeout(240)
+        .cpus(2),
         sh("servers_in_supervisor_mode", SERVED).file(PLACEMENT, PLACEMENTS[0].1).out_check(|text| all_well(text, PLACEMENTS[0])).cpus(2).timeout(300),
         sh("servers_without_preemption", SERVED).file(PLACEMENT, PLACEMENTS[1].1).out_check(|text| all_well(text, PLACEMENTS[1])).cpus(2).timeout(300),
         // A server is moved where it stands, and what is typed goes on.

@@ -39,16 +39,16 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .spread(),
+        .spread().placed_thoroughly(),
         // Each of them, called by its gate and asked by its post, one after the other; and several away at the same time.
-        sh("kills", "check as kills 15 && check as kills 15 together").timeout(900).out("ok\nok\n"),
+        sh("kills", "check as kills 15 && check as kills 15 together").timeout(900).out("ok\nok\n").placed_thoroughly(),
         // More than an hour on a busy host, so these run only when they are named.
         sh("ten_thousand_kills_in_turn", "check as kills 10000").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
         sh("ten_thousand_kills", "check as kills 10000 together").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
         sh("servers", "servers kill pipes; servers restart names; servers stop linux; servers; servers start linux; servers")
-            .out_check(tells),
+            .out_check(tells).placed_thoroughly(),
         // SSS-19: those that the machine can do without, each for itself and all at once. The others go on.
-        sh("stopped_in_turn", &stopped_in_turn()).out("a\na\na\na\na\na\na\na\n").timeout(120).matrix(),
+        sh("stopped_in_turn", &stopped_in_turn()).out("a\na\na\na\na\na\na\na\n").timeout(120).matrix().placed_thoroughly(),
         // A program in its place that ends by itself never becomes ready.
         sh("one_that_cannot_be_started", "sleep 3; servers; servers start pipes; sleep 3; servers; echo one")
             .ours("hello", "bin/pipes")
@@ -59,7 +59,7 @@ pub fn cases() -> Vec<Case> {
             .err(
                 "servers: names: the machine is of no use without it\nservers: usage: servers [restart|stop|start|kill NAME]\n\
                  servers: nobody: there is no such server\nservers: usage: servers [restart|stop|start|kill NAME]\n",
-            ),
+            ).placed_thoroughly(),
         // What waits in the console's way to the host is not lost, nor mixed up.
         sh("console_in_the_middle", "check as bytes out 200000 > big; cat big; servers restart console; cat big; cat big")
             .out(counted(200_000).repeat(3))
@@ -73,9 +73,9 @@ pub fn cases() -> Vec<Case> {
             text.starts_with("one\n") && text.contains("busybox sleep 1000 ended with 137") && text.ends_with("two\n0\n")
         })
         .err_any()
-        .timeout(200),
-        function("a_line_typed_afterwards", typed_afterwards),
-        several("left_out", &LEFT_OUT.map(|one| one.0), left_out),
+        .timeout(200).placed_thoroughly(),
+        function("a_line_typed_afterwards", typed_afterwards).placed_thoroughly(),
+        several("left_out", &LEFT_OUT.map(|one| one.0), left_out).placed_thoroughly(),
     ]
 }
 

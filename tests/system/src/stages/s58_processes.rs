@@ -24,7 +24,8 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(600)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         checks(
             "clock",
             "check clock",
@@ -39,21 +40,25 @@ pub fn cases() -> Vec<Case> {
             ],
         )
         .timeout(300)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         // Its programs are a group, and so are those that they start.
         sh("a_job_is_a_group", "spin | spin & sleep 0.3; ps -g; kill %1; echo then; ps -g")
             .out_check(one_group)
-            .err_any(),
+            .err_any()
+            .placed_thoroughly(),
         sh("quota", "quota 1; quota 0 || quota 1 threads=9 || echo refused")
             .out_check(quotas)
-            .err("quota: 0: no such task\nquota: 1: not found\n"),
+            .err("quota: 0: no such task\nquota: 1: not found\n")
+            .placed_thoroughly(),
         sh(
             "the_server_ends_while_jobs_run",
             "spin & sleep 0.2; servers kill processes; jobs; kill %1; sleep 0.2; echo then; jobs; hello on",
         )
         .out_check(a_job_goes_on_and_ends)
-        .err_any(),
-        sh("date", "date; sleep 0.2; date").out_check(two_dates),
+        .err_any()
+        .placed_thoroughly(),
+        sh("date", "date; sleep 0.2; date").out_check(two_dates).placed_thoroughly(),
     ]
 }
 

@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
         busybox("status", "busybox sh -c 'exit 7'", &["busybox", "true"]).status(7),
         sh("uname", "busybox uname -a")
             .put(BUSYBOX, "/bin/busybox")
-            .out("Linux musubi 6.1.0-musubi #1 SMP Musubi x86_64 GNU/Linux\n"),
+            .out("Linux musubi 6.1.0-musubi #1 SMP Musubi x86_64 GNU/Linux\n").placed_thoroughly(),
         busybox("date", "busybox date -u +%Y-%j", &["busybox", "date", "-u", "+%Y-%j"]),
         busybox("script", &format!("busybox sh -c '{SCRIPT}'"), &["busybox", "sh", "-c", SCRIPT]),
         // The shell becomes the tool that it runs last.
@@ -32,12 +32,12 @@ pub fn cases() -> Vec<Case> {
         sh("pipeline", "busybox seq 3000 | busybox sort -rn | busybox sha256sum")
             .put(BUSYBOX, "/bin/busybox")
             .out("4a2ec04775606a5c93fa3e28e537b364ea72ac4384ed2f28fe88e01a39892232  -\n")
-            .matrix(),
-        sh("nobody_reads", "busybox yes | busybox head -n 2").put(BUSYBOX, "/bin/busybox").out("y\ny\n"),
+            .matrix().placed_thoroughly(),
+        sh("nobody_reads", "busybox yes | busybox head -n 2").put(BUSYBOX, "/bin/busybox").out("y\ny\n").placed_thoroughly(),
         sh("what_is_not_there", "busybox nc 127.0.0.1 1; linux-unknown")
             .put(BUSYBOX, "/bin/busybox")
             .out_has(&["1  call 41   socket  (last: busybox)"])
-            .err_has(&["nc: socket: Function not implemented\n"]),
+            .err_has(&["nc: socket: Function not implemented\n"]).placed_thoroughly(),
         // Programs that start programs: a shell's pipes, subshells, jobs and signals.
         lines("files_outlive_who_has_opened_them", &format!("busybox sh -c '{LEFT}'"), &["busybox", "sh", "-c", LEFT]).cpus(2),
         lines("forks", &format!("busybox sh -c '{FORKS}'"), &["busybox", "sh", "-c", FORKS]).matrix(),
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
         )
         .put(BUSYBOX, "/bin/busybox")
         .err_any()
-        .matrix(),
+        .matrix().placed_thoroughly(),
         busybox("files_by_a_script", &format!("busybox sh -c '{WRITES}'"), &["busybox", "sh", "-c", WRITES])
             .err("sh: can't create none/c: nonexistent directory\n")
             .matrix(),
@@ -69,11 +69,11 @@ pub fn cases() -> Vec<Case> {
                 "mkdir: can't create directory 'dev/d': Read-only file system\n",
                 "ln: x: Operation not permitted\n",
             ])
-            .status(1),
+            .status(1).placed_thoroughly(),
         // Both see the same files, and what is full is full for both.
         sh("files_of_both", "echo native > a; busybox sh -c 'read x < a; echo linux $x >> a'; cat a; busybox cp a tmp; cat tmp/a")
             .put(BUSYBOX, "/bin/busybox")
-            .out("native\nlinux native\nnative\nlinux native\n"),
+            .out("native\nlinux native\nnative\nlinux native\n").placed_thoroughly(),
         sh(
             "no_space",
             "busybox dd if=/dev/zero of=big bs=65536 count=1000; echo $?; busybox sh -c 'echo x > more'; busybox rm big; \
@@ -83,16 +83,16 @@ pub fn cases() -> Vec<Case> {
         .mem("192M")
         .out("1\n0\n")
         .err_has(&["dd: error writing 'big': No space left on device\n", "100+0 records out\n"]),
-        sh("signal", "busybox sh -c 'kill -TERM $$'").put(BUSYBOX, "/bin/busybox").status(128 + 15),
+        sh("signal", "busybox sh -c 'kill -TERM $$'").put(BUSYBOX, "/bin/busybox").status(128 + 15).placed_thoroughly(),
         sh("killed", "busybox sleep 100 & sleep 0.2; kill %1; sleep 1.5; busybox echo alive")
             .put(BUSYBOX, "/bin/busybox")
             .out_has(&["alive\n"])
-            .err_any(),
+            .err_any().placed_thoroughly(),
         sh("dynamic", "/usr/bin/seq 3")
             .put("/usr/bin/seq", "/usr/bin/seq")
             .put("/lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2")
             .put("/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6")
-            .out("1\n2\n3\n"),
+            .out("1\n2\n3\n").placed_thoroughly(),
         fault("null_pointer", &[0x31, 0xc0, 0xc6, 0x00, 0x01], 139, "segmentation fault: write at 0x0 ip 0x40007a\n")
             .matrix(),
         fault("wild_jump", &[0x31, 0xc0, 0xff, 0xe0], 139, "segmentation fault: jump to 0x0 ip 0x0\n"),
