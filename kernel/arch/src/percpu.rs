@@ -332,6 +332,11 @@ pub fn root_of(index: usize) -> u64 {
     BLOCKS[index].root.load(Ordering::SeqCst)
 }
 
+/// Whether any processor has this root loaded, as a view in either mode.
+pub fn is_loaded(root: u64) -> bool {
+    BLOCKS.iter().any(|block| (block.root.load(Ordering::SeqCst) ^ root) >> 12 == 0)
+}
+
 /// Before processor `index` returns to user code, it looks around.
 #[inline]
 pub fn attend(index: usize) {

@@ -3,6 +3,7 @@
 use crate::frames::Frame;
 use crate::gate::{self, Gate};
 use crate::image::{self, Mem};
+use crate::percpu;
 use core::mem::ManuallyDrop;
 use paging::{Gone, MapError, Prot, TableMem, Tables, Touched};
 
@@ -225,6 +226,7 @@ impl ViewTables {
 impl Drop for ViewTables {
     fn drop(&mut self) {
         if let Some(tables) = self.tables.take() {
+            assert!(!percpu::is_loaded(self.root), "a root that a processor has loaded is given back");
             let others = if self.borrowed { SHARED } else { 0..0 };
             for slot in others.chain([gate::SLOT]) {
                 Mem.write(self.root, slot, 0);
