@@ -3,9 +3,11 @@
 
 mod again;
 mod limit;
+mod missed;
 
 pub use again::{Asked, again, back};
 pub use limit::{Round, Standing, attend, look};
+pub use missed::{note, noted, noted_since_entry};
 
 use crate::aside;
 use crate::call::own_section;
@@ -14,7 +16,6 @@ use crate::epc::More;
 use crate::fault::{self, Denial};
 use crate::gate;
 use crate::machine::spare_heap_for;
-use crate::processor::here;
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -471,21 +472,3 @@ pub fn release(served: &Served) -> bool {
 /// Of a thread: areas that its next pagers run with, and how patient it still is.
 pub type Areas = Vec<Area>;
 pub type OwnPatience = Patience;
-
-/// The kernel has missed a page of a program's memory that a pager might supply: the call that needs it may be made again.
-#[cold]
-pub fn note(address: u64, write: bool) {
-    here().absent.store(address & !(PAGE - 1) | u64::from(write) << 1 | 1, Ordering::Relaxed);
-}
-
-/// What was noted since the last time.
-#[inline]
-pub fn noted() -> Option<(u64, bool)> {
-    let absent = &here().absent;
-    let word = absent.load(Ordering::Relaxed);
-    if word == 0 {
-        return None;
-    }
-    absent.store(0, Ordering::Relaxed);
-    Some((word & !(PAGE - 1), word & 2 != 0))
-}

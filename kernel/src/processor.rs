@@ -85,6 +85,8 @@ pub struct Processor {
     stale: AtomicBool,
     /// A page that a call has missed and a pager may have: see [`crate::pager::note`].
     pub absent: AtomicU64,
+    /// How often the kernel had been entered then.
+    pub absent_at: AtomicU64,
     /// Where programs read them, too.
     pub counters: &'static Counters,
     /// The running thread, while it is not preempted (place.rs).
@@ -115,6 +117,7 @@ impl Processor {
             in_user: AtomicBool::new(false),
             stale: AtomicBool::new(false),
             absent: AtomicU64::new(0),
+            absent_at: AtomicU64::new(0),
             counters: arch::percpu::counters(index),
             stay: Only::new(index, Stay::default()),
             trace: Trace::default(),

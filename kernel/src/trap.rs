@@ -149,15 +149,13 @@ fn system_call(thread: &Arc<Thread>, Calls { domain, number, arguments }: Calls)
         epc::bound_call(thread, number);
     } else {
         return match Call::decode(number, arguments) {
-            Some(call) => {
-                // What somebody else has missed here is not this call's.
-                let _ = pager::noted();
-                let result = call::serve(Saved::by_full_entry(thread), &domain, call);
-                match pager::noted() {
+            Some(call) => match call::serve(Saved::by_full_entry(thread), &domain, call) {
+                Some(Ok(value)) => Some(Ok(value)),
+                result => match pager::noted_since_entry() {
                     Some(absent) => pager::repeat(thread, &domain, (number, arguments[2]), absent, result),
                     None => result,
-                }
-            }
+                },
+            },
             None => Some(Err(Error::NoSuchCall)),
         };
     }

@@ -45,6 +45,7 @@ pub const CHECKS: &[Check] = &[
     ("cut_short_while_it_is_asked", failures::cut),
     ("a_pager_has_a_fault", failures::faults),
     ("a_pager_ends", failures::ends),
+    ("who_has_asked_is_killed", failures::client_is_killed),
     ("a_pager_is_killed_while_it_is_asked", failures::killed_meanwhile),
     ("pagers_of_lower_levels", failures::levels),
     ("what_cannot_have_a_pager", failures::refusals),

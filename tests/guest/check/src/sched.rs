@@ -43,6 +43,7 @@ pub const CHECKS: &[Check] = &[
     ("a_burst_is_shared", burst::is_shared),
     ("past_turns_are_no_burden", burst::past_turns),
     ("a_crowd_wakes_at_once", crowd::wakes),
+    ("a_crowd_with_shares_wakes_at_once", crowd::wakes_with_shares),
     ("busy_processors_share", busy_processors_share),
     ("replaced_under_load", replaced_under_load),
 ];

@@ -93,6 +93,7 @@ pub fn cases() -> Vec<Case> {
                 "cut_short_while_it_is_asked",
                 "a_pager_has_a_fault",
                 "a_pager_ends",
+                "who_has_asked_is_killed",
                 "a_pager_is_killed_while_it_is_asked",
                 "pagers_of_lower_levels",
                 "what_cannot_have_a_pager",

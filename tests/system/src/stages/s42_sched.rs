@@ -147,6 +147,16 @@ pub fn cases() -> Vec<Case> {
             .cpus(4)
             .mem("1G")
             .timeout(300),
+        sh(
+            "a_crowd_with_shares_that_wakes",
+            "limit frames=200000 sections=16000 threads=2700 check one sched a_crowd_with_shares_wakes_at_once",
+        )
+        .out("")
+        .cpus(1)
+        .mem("3G")
+        .timeout(600)
+        .icount()
+        .long(),
         sh("past_turns_by_the_clock", "check sched past_turns_are_no_burden")
             .out_has(&["ok past_turns_are_no_burden"])
             .cpus(3)

@@ -197,6 +197,31 @@ pub fn killed() -> Outcome {
     section.delete().map_err(doing("delete"))
 }
 
+/// A program that touches another one's page is killed while the pager is asked on its thread, which then answers as it should: the page is nobody's any
+/// more to wait for.
+pub fn client_is_killed() -> Outcome {
+    let (section, own) = paged(1, Does::Sleep, 0)?;
+    let base = section.base();
+    section::grant(base, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    for round in 0..4 {
+        own.set(Does::Sleep);
+        invalidate(base, PAGE).map_err(doing("invalidate"))?;
+        let words = ["check", "as", "touches", &format!("{base}")];
+        let client = Command::new(b"bin/check").args(words).spawn().map_err(doing("a client"))?;
+        while own.calls() == 0 {
+            time::sleep_ns(1_000_000);
+        }
+        client.kill().map_err(doing("kill"))?;
+        time::sleep_ns(20_000_000);
+        own.set(Does::Validate);
+        same!(soon(move || read(base))?, Some(1), "the page in round {round}");
+        let how = client.wait_for(20_000_000_000).map_err(doing("the client's end"))?;
+        same!(how.kind, exit::KILLED, "how the client ended");
+        own.calls();
+    }
+    section.delete().map_err(doing("delete"))
+}
+
 /// One that loops and one that waits: after a time the access is an error.
 pub fn late() -> Outcome {
     for does in [Does::Loop, Does::Sleep] {

@@ -19,7 +19,7 @@ pub fn wakes() -> Outcome {
     for name in ["ageing", "initial"] {
         with(name, || {
             let before = lost();
-            at_once(name)?;
+            at_once(name, CROWD)?;
             same!(lost(), before, "{name}: seats that were lost to those who woke up");
             Ok(())
         })?;
@@ -28,7 +28,28 @@ pub fn wakes() -> Outcome {
     Ok(())
 }
 
-fn at_once(name: &str) -> Outcome {
+/// All who wake up have one place in the order of shares, and behind it stands one who has had his quantum: each is filed before that one.
+pub fn wakes_with_shares() -> Outcome {
+    const MANY: u64 = 2400;
+    with("share", || {
+        let stop: &'static AtomicU32 = leak(AtomicU32::new(0));
+        let body = || {
+            while stop.load(Ordering::Relaxed) == 0 {
+                core::hint::spin_loop();
+            }
+        };
+        let computes = thread::spawn(body, 0).map_err(doing("thread"))?;
+        let before = lost();
+        let woken = at_once("share", MANY);
+        stop.store(1, Ordering::SeqCst);
+        computes.join().map_err(doing("join"))?;
+        woken?;
+        same!(lost(), before, "seats that were lost to those who woke up");
+        Ok(())
+    })
+}
+
+fn at_once(name: &str, count: u64) -> Outcome {
     let (word, awake): (&'static AtomicU32, &'static AtomicU64) = (leak(AtomicU32::new(0)), leak(AtomicU64::new(0)));
     let (asleep, mut crowd): (&'static AtomicU64, _) = (leak(AtomicU64::new(0)), Vec::new());
     let body = || {
@@ -38,24 +59,24 @@ fn at_once(name: &str) -> Outcome {
         }
         awake.fetch_add(1, Ordering::SeqCst);
     };
-    for _ in 0..CROWD {
+    for _ in 0..count {
         crowd.push(thread::spawn(body, 0).map_err(doing("thread"))?);
     }
     let until = time::now_ns() + PATIENCE_NS;
-    while asleep.load(Ordering::SeqCst) < CROWD {
+    while asleep.load(Ordering::SeqCst) < count {
         time::sleep_ns(1_000_000);
     }
     time::sleep_ns(50_000_000);
     word.store(1, Ordering::SeqCst);
     sync::wake(word, u64::MAX);
-    while awake.load(Ordering::SeqCst) < CROWD && time::now_ns() < until {
+    while awake.load(Ordering::SeqCst) < count && time::now_ns() < until {
         time::sleep_ns(1_000_000);
     }
     let came = awake.load(Ordering::SeqCst);
     for one in crowd {
         one.join().map_err(doing("join"))?;
     }
-    same!(came, CROWD, "{name}: who woke up");
+    same!(came, count, "{name}: who woke up");
     Ok(())
 }
 
