@@ -138,6 +138,8 @@ fn errors(scene: &mut Scene) -> Outcome {
         all(scene.target.base(), 2)?;
         same!((scene.take(), scene.of_target.calls()), (Err(Error::Absent), asked), "a pager that does {does:?}");
         scene.of_target.set(Does::Validate);
+        // For what it has refused the last time.
+        scene.of_queue.calls();
         scene.of_queue.set(does);
         all(scene.at, 4)?;
         same!(
