@@ -49,8 +49,7 @@ fn settle_lap(here: &Processor, lap: Lap) {
                 core::mem::take(&mut wait.woken)
             };
             // Looked at only now: who puts the scheduler out has found the thread, or is seen here.
-            let is_late = thread.falls.load(Ordering::SeqCst) || thread.is_late.load(Ordering::SeqCst);
-            if wanted || is_late || thread.is_killed() || !here.office.is_taken() {
+            if wanted || thread.is_killed() || thread.falls.load(Ordering::SeqCst) || !here.office.is_taken() {
                 unpark(&thread);
             }
         } else if is_bearer {
@@ -67,11 +66,14 @@ fn settle_lap(here: &Processor, lap: Lap) {
 
 /// A thread that a scheduler has put aside is to run, whatever that has meant to do with it. Whether it was.
 pub fn unpark(thread: &Arc<Thread>) -> bool {
-    let turn = thread.wait.lock().life.unpark();
-    if let Some(turn) = turn {
-        sched::ready(thread.clone(), turn);
-    }
-    turn.is_some()
+    rouse(thread).is_some()
+}
+
+/// The same. By which turn.
+pub fn rouse(thread: &Arc<Thread>) -> Option<u64> {
+    let turn = thread.wait.lock().life.unpark()?;
+    sched::ready(thread.clone(), turn);
+    Some(turn)
 }
 
 /// The same for one that is about to be put aside, perhaps: on another processor, or on its way there. Whether it is ready now,

@@ -344,8 +344,12 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
             inner.area.save_vector_state();
             old.shows_where(&inner);
             in_post = post::short::lay_down(old, &inner);
-            // Its root stays loaded until the next one is, and it may end elsewhere before.
-            local.keep = Some(inner.domain.clone());
+            // Its root stays loaded until the next one is, and it may end elsewhere before. (Two in a row may be let go of before another root is
+            // loaded: it is the first one's. Or one that has left calls since.)
+            if local.keep.is_none() && arch::percpu::root_of(here.index) != inner.domain.root() {
+                arch::gate::load_root(arch::tables::kernel_root());
+            }
+            local.keep.get_or_insert_with(|| inner.domain.clone());
             drop(inner);
             local.current = None;
             yields = core::mem::take(&mut local.yields);

@@ -157,6 +157,8 @@ pub struct Thread {
     pub faults: AtomicU64,
     /// It will be looked at whether a text has dealt with its faults, and calls of texts that have ended are over; one is not, in time.
     pub fault_timer: AtomicBool,
+    /// The turn by which it was last roused, put aside, since its time was over.
+    pub roused: AtomicU64,
     pub is_late: AtomicBool,
     /// A text that it is in has ended.
     pub falls: AtomicBool,
@@ -277,6 +279,7 @@ impl Thread {
             running_since: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             fault_timer: AtomicBool::new(false),
+            roused: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
             falls: AtomicBool::new(false),
             sheds: AtomicBool::new(false),

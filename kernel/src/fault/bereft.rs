@@ -69,6 +69,12 @@ pub fn is_in_system(thread: &Thread) -> bool {
     thread.domain().text.owner().user == USER_SYSTEM
 }
 
+/// Whether what it executes was called from a text of the system's.
+pub fn is_called_by_system(thread: &Thread) -> bool {
+    let caller = thread.inner.lock().caller();
+    caller.is_some_and(|domain| domain.text.owner().user == USER_SYSTEM)
+}
+
 /// A text has ended. If the thread is in calls of it, what these have called has its time from now on. (Who is on top of the stack falls
 /// out by itself; nobody waits for a thread's own program, which is not called.) Whether it is in any.
 pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {

@@ -156,11 +156,13 @@ pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
 /// call, has had its time: the call ends as without an entry ([`end_late`]).
 pub fn look_at(thread: &Arc<Thread>) {
     let (time, waiting) = (Time::of(thread), waits(thread));
-    // Who has put itself aside in the scheduler's text waits, too, and has nothing of the system's in hand there.
-    let is_parked = thread.wait.lock().life.is_parked();
-    let waits = waiting.is_some() || is_parked;
-    let in_system = !is_parked && bereft::is_in_system(thread);
-    let next = {
+    // Who has put itself aside in the scheduler's text waits, too, for what it has called that from, if it has done so again since it was roused: before,
+    // somebody may have woken it, and it stands in the scheduler's queue.
+    let (is_parked, roused) = (thread.wait.lock().life.is_parked(), thread.roused.load(Ordering::SeqCst));
+    let is_again = is_parked && roused != 0 && time.turn > roused;
+    let waits = waiting.is_some() || is_again;
+    let in_system = if is_parked { bereft::is_called_by_system(thread) } else { bereft::is_in_system(thread) };
+    let (next, is_roused) = {
         let inner = &mut *thread.inner.lock();
         let mut next = None;
         for one in inner.handled.iter_mut().filter(|one| one.call.depth > 0) {
@@ -170,12 +172,14 @@ pub fn look_at(thread: &Arc<Thread>) {
         }
         let for_ended = inner.bereft.look(time, waits, in_system);
         next = [next, for_ended].into_iter().flatten().min();
+        let is_overdue = inner.bereft.is_overdue(time.now) || inner.handled.iter().any(|one| time.now >= one.began.now + CALLEE_GRACE_NS);
+        let is_roused = is_parked && is_overdue && next != Some(0);
         // Under the lock: a fault from here on sets the timer by itself.
         thread.fault_timer.store(next.is_some_and(|left| left > 0), Ordering::SeqCst);
-        next
+        (next, is_roused)
     };
     match next {
-        None => {}
+        None => thread.roused.store(0, Ordering::SeqCst),
         Some(0) => {
             thread.is_late.store(true, Ordering::SeqCst);
             hurry(thread);
@@ -187,6 +191,9 @@ pub fn look_at(thread: &Arc<Thread>) {
             {
                 // It may come back by itself: nobody waits for what it waits for.
                 sched::wake(thread, ticket, Err(Error::Dead));
+            }
+            if is_roused && let Some(turn) = pass::rouse(thread) {
+                thread.roused.store(turn, Ordering::SeqCst);
             }
             sched::at(time.now + left, Timeout::Fault(Arc::downgrade(thread)));
         }

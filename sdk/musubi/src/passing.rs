@@ -98,10 +98,13 @@ fn had(answer: Result<(), Error>) -> bool {
     }
 }
 
-fn sleep() -> bool {
-    client().is_some_and(|client| {
-        had(client.sleep());
-        true
+fn sleep() -> Option<Result<(), Error>> {
+    client().map(|client| match client.sleep() {
+        Err(Error::Killed) => Err(Error::Killed),
+        answer => {
+            had(answer);
+            Ok(())
+        }
     })
 }
 
@@ -113,15 +116,16 @@ fn wake_up(thread: u64) -> bool {
     })
 }
 
-fn pass(thread: u64) -> bool {
-    client().is_some_and(|client| match client.pass(thread) {
+fn pass(thread: u64) -> Option<Result<(), Error>> {
+    client().map(|client| match client.pass(thread) {
+        Err(Error::Killed) => Err(Error::Killed),
         // It has ended: nobody is left to sleep for.
-        Err(Error::NotFound) => true,
+        Err(Error::NotFound) => Ok(()),
         answer => {
             if !had(answer) {
                 let _ = sched::wake_up(thread);
             }
-            true
+            Ok(())
         }
     })
 }

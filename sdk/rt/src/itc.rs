@@ -102,8 +102,10 @@ impl Threads for Here {
 
     #[inline]
     fn sleep(&self, until: u64) -> Result<(), Error> {
-        if until == u64::MAX && sched::direct().is_some_and(|direct| (direct.sleep)()) {
-            return Ok(());
+        if until == u64::MAX
+            && let Some(slept) = sched::direct().and_then(|direct| (direct.sleep)())
+        {
+            return slept;
         }
         sched::sleep(left(until)?)
     }
@@ -118,8 +120,10 @@ impl Threads for Here {
 
     #[inline]
     fn pass(&self, thread: u64, until: u64) -> Result<(), Error> {
-        if until == u64::MAX && sched::direct().is_some_and(|direct| (direct.pass)(thread)) {
-            return Ok(());
+        if until == u64::MAX
+            && let Some(slept) = sched::direct().and_then(|direct| (direct.pass)(thread))
+        {
+            return slept;
         }
         match sched::pass(thread, left(until).inspect_err(|_| self.wake_up(thread))?) {
             // It has ended, or will not be woken by this one: whoever waits looks again.

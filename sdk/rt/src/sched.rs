@@ -113,12 +113,12 @@ pub fn look(processor: u64) -> Result<(), Error> {
 }
 
 /// How this program calls the scheduler itself, where one offers that: for waits without a limit of time, which may end for
-/// nothing. Each says whether it was done; if not, the kernel is asked.
+/// nothing. Each says whether it was done, and how; if not, the kernel is asked. `Killed`: whoever waits is to wait no more.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct {
-    pub sleep: fn() -> bool,
+    pub sleep: fn() -> Option<Result<(), Error>>,
     pub wake_up: fn(u64) -> bool,
-    pub pass: fn(u64) -> bool,
+    pub pass: fn(u64) -> Option<Result<(), Error>>,
 }
 
 static DIRECT: Once<Direct> = Once::new();

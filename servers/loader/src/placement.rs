@@ -84,7 +84,9 @@ impl Placements {
         if class as usize >= class::WORDS.len() || (group != 0 && class != class::NSYS) {
             return Err(Error::BadArgument);
         }
-        self.set(name.to_vec(), Wanted { class, group, places: false });
+        // What the image has said of its right stays.
+        let places = self.0.lock().iter().any(|one| one.0 == name && one.1.places);
+        self.set(name.to_vec(), Wanted { class, group, places });
         Ok(())
     }
 
