@@ -271,9 +271,15 @@ fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let kernel = std::fs::read(&lab.parts().kernel).context("the kernel")?;
     let vector = address_of(&kernel, "vectors")? + 17 * 16;
     let mut session = Session::start(lab, &["--cpus", "1"])?;
+    let begin = |session: &mut Session, how: u32| {
+        let line = format!("check as raise 18 {how}");
+        session.keys(&format!("{line}\r"))?;
+        session.expect(&line)?;
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        Debugger::attach(session)
+    };
     for (how, status) in [(1, "0"), (3, "139")] {
-        session.keys(&format!("check as raise 18 {how}\r"))?;
-        let mut debugger = Debugger::attach(&mut session)?;
+        let mut debugger = begin(&mut session, how)?;
         debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
         debugger.raise(vector)?;
         debugger.detach()?;
@@ -282,8 +288,7 @@ fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
         }
         session.line("echo $?", &[status])?;
     }
-    session.keys("check as raise 18 2\r")?;
-    let mut debugger = Debugger::attach(&mut session)?;
+    let mut debugger = begin(&mut session, 2)?;
     let at = debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
     debugger.raise(vector)?;
     let goes_on = debugger.run_in_user_mode(0)?;
