@@ -104,6 +104,7 @@ pub fn set(processor: u64, what: u64) -> Result<u64, Error> {
     let index = usize::try_from(processor).map_err(|_| Error::NotFound)?;
     let p = machine().processors.get(index).filter(|p| p.online.load(Ordering::Relaxed)).ok_or(Error::NotFound)?;
     let _one = SWITCHING.lock();
+    let changes = percpu::is_traced_at(index) != (what == 1);
     match what {
         0 => percpu::set_traced(index, false),
         1 => {
@@ -116,7 +117,10 @@ pub fn set(processor: u64, what: u64) -> Result<u64, Error> {
         }
         _ => return Err(Error::BadArgument),
     }
-    ROUND.fetch_add(1, Ordering::Relaxed);
+    if changes {
+        // What has begun before is no stretch. Where nothing changes it is, this call's among them.
+        ROUND.fetch_add(1, Ordering::Relaxed);
+    }
     if let Some(section) = SECTION.get()
         && let Some(head) = section.state.lock().pages.get(processor * PAGES)
     {

@@ -49,8 +49,6 @@ fn devices() -> Result<(), Error> {
     client.route(INTERRUPT, u64::MAX)?;
     // It is on.
     client.trace(ask::ON)?;
-    // It is on already, so the whole of it is recorded.
-    client.trace(ask::ON)?;
     for _ in 0..MARKS {
         client.trace(ask::MARK)?;
     }

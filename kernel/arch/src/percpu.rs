@@ -372,6 +372,11 @@ pub fn set_traced(index: usize, on: bool) {
     };
 }
 
+/// Whether what processor `index` does is recorded.
+pub fn is_traced_at(index: usize) -> bool {
+    BLOCKS[index].attention.load(Ordering::SeqCst) & TRACED != 0
+}
+
 /// Whether what this processor does is recorded: two instructions.
 #[inline(always)]
 pub fn is_traced() -> bool {

@@ -25,7 +25,8 @@ impl Debugger {
     pub fn attach(session: &mut Session) -> Result<Self, Failure> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let path = folder.path().join("gdb");
-        session.keys(&format!("\x1dcgdbserver unix:{},server=on,wait=off\n\x1dc", path.display()))?;
+        // Another one may have been there before.
+        session.keys(&format!("\x1dcgdbserver none\ngdbserver unix:{},server=on,wait=off\n\x1dc", path.display()))?;
         let mut debugger = Self { stream: connect(&path)?, _folder: folder };
         debugger.be_quiet()?;
         Ok(debugger)
