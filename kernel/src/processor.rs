@@ -362,7 +362,7 @@ pub fn make_forget(mask: u64, scope: Scope) {
         me.forget(scope);
     }
     trace::note(kind::SHOOTDOWN, mask, 0);
-    if mask == 1 << me.index {
+    if others().next().is_none() {
         return;
     }
     others().for_each(Processor::invalidate);

@@ -297,7 +297,7 @@ fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("it was at {at:#x}, and went on at {goes_on:#x}")));
     }
     session.keys("\x03")?;
-    session.line("echo $?", &["130"])?;
+    session.line("echo $?", &["137"])?;
     session.power_off().map(drop)
 }
 

@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
 
 /// On so many processors, whose instructions are counted.
 fn every_call(name: &'static str, cpus: u32) -> Case {
-    sh(name, "limit frames=700000 sections=6000 threads=2000 bench handlers").icount().cpus(cpus).mem("4G")
+    sh(name, "limit frames=700000 sections=4000 threads=1000 bench handlers").icount().cpus(cpus).mem("4G")
 }
 
 /// What people do, of which the ring keeps the last part.
