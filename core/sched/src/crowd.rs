@@ -20,6 +20,9 @@ impl<T> Crowd<T> {
     /// How many of the others are looked at when one joins: more than one, or the list would be gone through never.
     pub const LOOKS: usize = 2;
 
+    /// How many of a part that have left are forgotten at once.
+    pub const FORGETS: usize = 4;
+
     /// Nobody.
     pub const fn new() -> Crowd<T> {
         Crowd { all: Vec::new(), next: 0 }
@@ -54,13 +57,15 @@ impl<T> Crowd<T> {
         (&self.all[begin..end], begin)
     }
 
-    /// The same, by whoever goes through all in any case: who has left is forgotten on the way. Some may be met twice, and who
-    /// has come meanwhile.
+    /// The same, by whoever goes through all in any case: who has left is forgotten on the way, a few of them, since to forget one may take long. Some may
+    /// be met twice, and who has come meanwhile.
     pub fn sifted(&mut self, end: usize, most: usize, has_left: impl Fn(&T) -> bool) -> (&[T], usize) {
         let end = end.min(self.all.len());
         let begin = end.saturating_sub(most);
+        let mut left = Crowd::<T>::FORGETS;
         for at in (begin..end).rev() {
-            if has_left(&self.all[at]) {
+            if left > 0 && has_left(&self.all[at]) {
+                left -= 1;
                 // Who comes in his place was behind him, and so met before.
                 drop(self.all.swap_remove(at));
             }
