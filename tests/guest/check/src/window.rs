@@ -244,8 +244,8 @@ fn pager_is_killed() -> Outcome {
     let until = |is_so: &dyn Fn() -> bool, what: &str| -> Outcome {
         let end = time::now_ns() + 20_000_000_000;
         while !is_so() {
-            holds!(time::now_ns() < end, "{what}");
-            thread::yield_now();
+            holds!(time::now_ns() < end, "{what}; the personality has heard of {}", get(&FIRST));
+            time::sleep_ns(2_000_000);
         }
         Ok(())
     };
