@@ -1,7 +1,7 @@
 //! Pagers outside the kernel (SSS-57 to 60, CUBIX-20): this program is the pager of its own sections, and of its own task.
 
 mod again;
-pub mod failures;
+mod failures;
 mod missed;
 mod pages;
 

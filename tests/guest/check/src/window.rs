@@ -1,23 +1,19 @@
 //! A page that is reached by two addresses: its section's own, and one in a program's window, by the program's personality (SSS-41;
 //! architecture, section 2). Whatever is done to the page is done at both.
 
-use crate::memory::{self, data};
-use crate::pagers::failures;
 use crate::report::{Check, Outcome, doing};
-use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
-use musubi::abi::frame::{Frame, reason};
+use musubi::abi::frame::Frame;
 use musubi::abi::gate::GATE_BASE;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::{Limits, cause};
 use musubi::abi::{AclEntry, Rights};
-use musubi::command::Command;
 use musubi::rt::{Section, Trap, section, task, thread, time};
 use musubi::{Error, processes};
 
@@ -26,7 +22,6 @@ pub const CHECKS: &[Check] = &[
     ("two_addresses_and_another_program", || by_two_addresses(false)),
     ("what_a_personality_finds_by_fs", by_segments),
     ("no_window_reaches_the_gate", at_the_gate),
-    ("a_windows_pager_is_killed", pager_is_killed),
 ];
 
 /// In the window: its code, and two pages of the section from its second on.
@@ -223,52 +218,6 @@ fn at_the_gate() -> Outcome {
     end()
 }
 
-/// Of a program whose first event is that: its reason, plus one.
-static FIRST: AtomicU64 = AtomicU64::new(0);
-
-/// The personality, on the program's thread.
-extern "C" fn first(frame: &mut Frame) -> ! {
-    set(&FIRST, frame.reason + 1);
-    let _ = stub::task_end(&Trap, get(&TASK), 0);
-    loop {
-        core::hint::spin_loop();
-    }
-}
-
-/// In a window a page is touched whose pager is killed meanwhile. The next thing that the kernel does with the thread is to make it a place in its personality, and to
-/// let go of the one in the pager, whose view is the one that is loaded.
-fn pager_is_killed() -> Outcome {
-    let shared = data(PAGE).map_err(doing("create"))?;
-    section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
-    let at = format!("{}", shared.base());
-    let until = |is_so: &dyn Fn() -> bool, what: &str| -> Outcome {
-        let end = time::now_ns() + 20_000_000_000;
-        while !is_so() {
-            holds!(time::now_ns() < end, "{what}; the personality has heard of {}", get(&FIRST));
-            time::sleep_ns(2_000_000);
-        }
-        Ok(())
-    };
-    for _ in 0..4 {
-        [failures::SECTION, failures::ASKED].into_iter().for_each(|word| memory::store(shared.base() + word, 0));
-        set(&FIRST, 0);
-        let words = ["check", "as", "dying-pager", &at, "1", "0"];
-        let pager = Command::new(b"bin/check").args(words).spawn().map_err(doing("a pager"))?;
-        let said = |word: u64| memory::load(shared.base() + word);
-        until(&|| said(failures::SECTION) != 0, "the pager does not begin")?;
-        // mov al, [AT]; ud2
-        let code = [0x8a, 0x04, 0x25, 0, 0, (AT >> 16) as u8, 0, 0x0f, 0x0b];
-        window(said(failures::SECTION), &code, first as *const () as u64).map_err(doing("a window"))?;
-        until(&|| said(failures::ASKED) != 0, "the pager is not asked")?;
-        pager.kill().map_err(doing("kill"))?;
-        until(&|| get(&FIRST) != 0, "the personality hears of nothing")?;
-        same!(get(&FIRST), reason::FAULT + 1, "what it hears of");
-        processes::collect(get(&TASK), 20_000_000_000).map(drop).map_err(doing("the program's end"))?;
-        pager.wait_for(20_000_000_000).map(drop).map_err(doing("the pager's end"))?;
-    }
-    shared.delete().map_err(doing("delete"))
-}
-
 /// Of the program.
 fn end() -> Outcome {
     set(&DOES, END);
@@ -361,22 +310,17 @@ fn by_two_addresses(itself: bool) -> Outcome {
 
 fn begin() -> Result<(), Error> {
     let shared = Section::create(PAGES * PAGE, PAGES * PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
+    set(&BASE, shared.base());
     let other = Section::create(PAGE, PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
     set(&OTHER, other.base());
-    stub::fault_entry(&Trap, skip as *const () as u64, 0)?;
-    // mov eax, 1; syscall; ud2
-    window(shared.base(), &[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b], upcall as *const () as u64)
-}
-
-/// A program in a window, which has two pages of the section at `base`.
-fn window(base: u64, instructions: &[u8], personality: u64) -> Result<(), Error> {
-    set(&BASE, base);
     let mut code = Section::create(PAGE, PAGE, kind::DATA, 0)?;
-    code.bytes_mut()[..instructions.len()].copy_from_slice(instructions);
+    // mov eax, 1; syscall; ud2
+    code.bytes_mut()[..9].copy_from_slice(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b]);
     let text = code.seal()?;
+    stub::fault_entry(&Trap, skip as *const () as u64, 0)?;
     let task = task::create(&Limits::default(), task::identity().user, b"window")?;
     set(&TASK, task);
-    let gate = stub::gate_create(&Trap, personality, 1, 0, musubi::abi::gate::flag::CALLED_UP)?;
+    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::CALLED_UP)?;
     stub::foreign_set(&Trap, task, gate, text)?;
     let protection = u64::from((Rights::READ | Rights::EXECUTE).bits());
     stub::window_map(&Trap, task, CODE, text, 0, PAGE, protection)?;

@@ -131,7 +131,6 @@ pub fn cases() -> Vec<Case> {
                 "two_addresses_and_another_program",
                 "what_a_personality_finds_by_fs",
                 "no_window_reaches_the_gate",
-                "a_windows_pager_is_killed",
             ],
         )
         .matrix()

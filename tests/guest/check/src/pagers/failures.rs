@@ -241,8 +241,8 @@ pub fn late() -> Outcome {
 }
 
 /// Of what a pager that is killed and its clients share: where its section is, how often it was asked, who is ready, and whether they are to begin.
-pub const SECTION: u64 = 0;
-pub const ASKED: u64 = 8;
+const SECTION: u64 = 0;
+const ASKED: u64 = 8;
 const READY: u64 = 16;
 const GO: u64 = 24;
 
