@@ -150,7 +150,7 @@ pub struct Section {
     pub ports: Option<Ports>,
     /// It is in no view that programs share (pitfalls, H17).
     pub(crate) secret: AtomicBool,
-    /// Texts: where threads go on that do what they must not; 0: nowhere.
+    /// Texts: where threads go on that do what they must not (0: nowhere), and what else it wants to hear of (`fault/own.rs`).
     pub fault_entry: AtomicU64,
     /// Posts: it is in the pool.
     pub post: AtomicBool,

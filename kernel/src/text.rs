@@ -194,7 +194,7 @@ impl Section {
                     break;
                 }
                 // What is absent is zeroes, however long it is.
-                let next = state.pages.from(page).unwrap_or(u64::MAX);
+                let next = state.pages.resident_from(page).unwrap_or(u64::MAX);
                 let summary = match state.pages.get(page) {
                     Some(frame) => {
                         frame.read(0, &mut bytes);

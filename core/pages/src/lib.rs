@@ -90,7 +90,7 @@ impl<P: Page> PageMap<P> {
     }
 
     /// The first page from this one on in whose chunk anything is resident: all before are absent. `None`: all are.
-    pub fn from(&self, page: u64) -> Option<u64> {
+    pub fn resident_from(&self, page: u64) -> Option<u64> {
         let (chunk, _) = split(page);
         let (at, _) = self.chunks.from(chunk).find(|(_, chunk)| chunk.resident() > 0)?;
         Some(page.max(at as u64 * CHUNK))

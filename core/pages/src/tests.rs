@@ -124,6 +124,14 @@ proptest! {
         let clone = cloned.then(|| map.clone_shared());
         let absent: Vec<u64> = (first..first + count).filter(|page| !there.contains(page)).collect();
         prop_assert_eq!(map.absent(first, count), absent.len() as u64);
+        for page in 0..1100 {
+            // What is passed over is absent, and no chunk in which anything is, is.
+            let next = map.resident_from(page);
+            let end = next.unwrap_or(1100);
+            prop_assert!((page..end).all(|page| !there.contains(&page)), "{page}: {next:?}");
+            let begins = end.is_multiple_of(CHUNK) && (end..end + CHUNK).any(|page| there.contains(&page));
+            prop_assert!(end == page || next.is_none() || begins, "{page}: {next:?}");
+        }
         let mut left = most;
         let made = map.fill(first, count, || {
             left = left.checked_sub(1)?;

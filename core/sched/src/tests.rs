@@ -175,23 +175,14 @@ proptest! {
         }
         let wanted: Vec<usize> = (0..stays.len()).filter(|n| stays[*n]).collect();
         prop_assert!(crowd.len() <= 2 * wanted.len() + 2 * Crowd::<()>::LOOKS);
-        let (mut found, mut end) = (Vec::new(), usize::MAX);
-        while end != 0 {
-            let (part, begin) = crowd.before(end, most);
-            prop_assert!(part.len() <= most);
-            found.extend(part.iter().filter(|one| one.1).map(|one| one.0));
-            end = begin;
-            // Others come meanwhile, and who has left is forgotten.
-            crowd.join((usize::MAX, false), |other| !other.1);
-        }
-        found.sort_unstable();
-        found.dedup();
-        prop_assert_eq!(&found, &wanted);
-        // And by one who forgets them himself.
-        for _ in 0..=most {
-            (found, end) = (Vec::new(), usize::MAX);
+        // First only looked at; then by one who forgets, a few each time, who has left. Others come meanwhile.
+        for round in 0..=most + 1 {
+            let (mut found, mut end) = (Vec::new(), usize::MAX);
             while end != 0 {
-                let (part, begin) = crowd.sifted(end, most, |other| !other.1);
+                let (part, begin) = match round {
+                    0 => crowd.before(end, most),
+                    _ => crowd.sifted(end, most, |other| !other.1),
+                };
                 prop_assert!(part.len() <= most);
                 found.extend(part.iter().filter(|one| one.1).map(|one| one.0));
                 end = begin;
@@ -201,7 +192,7 @@ proptest! {
             found.dedup();
             prop_assert_eq!(&found, &wanted);
         }
-        // A few each time, and one has come for each part.
+        // One has come for each part.
         prop_assert!(crowd.len() <= wanted.len() + 2 * (stays.len().div_ceil(most) + 2), "who has left is remembered");
         let mut all: Vec<usize> = crowd.disband().into_iter().filter(|one| one.1).map(|one| one.0).collect();
         all.sort_unstable();

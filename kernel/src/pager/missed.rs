@@ -12,7 +12,8 @@ pub fn note(address: u64, write: bool) {
     here.absent_at.store(here.counters.entries.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// What was noted since the kernel was entered here: what somebody else has missed before is not this call's.
+/// What was noted since the kernel was entered here: what somebody else has missed before is not this call's. (Where nothing is told, entries are not counted
+/// either, and it may be: in the kernel that is there to be compared with alone.)
 #[cold]
 pub fn noted_since_entry() -> Option<(u64, bool)> {
     let here = here();

@@ -36,7 +36,7 @@ pub fn on() -> Result<Trace, Error> {
 /// # Errors
 /// As [`on`].
 pub fn pause() -> Result<(), Error> {
-    client(|devices| devices.trace(ask::PAUSE)).map(drop)
+    client(|devices| devices.trace(ask::PAUSE))
 }
 
 /// Switches it off. This program may not read it any more.
@@ -44,7 +44,7 @@ pub fn pause() -> Result<(), Error> {
 /// # Errors
 /// As [`on`].
 pub fn off() -> Result<(), Error> {
-    client(|devices| devices.trace(ask::OFF)).map(drop)
+    client(|devices| devices.trace(ask::OFF))
 }
 
 /// The trace as it is, to be read. Nobody is asked: the info section says where it is.
