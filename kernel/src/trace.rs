@@ -287,17 +287,19 @@ pub fn is_busy(here: &Processor) {
     }
 }
 
-/// Interrupts are let in between two parts of a long call: each is a stretch.
+/// Interrupts are let in between two parts of a long call: each is a stretch. (What an idle processor does in between is none.)
 pub fn breathes(here: &Processor, serve: impl FnOnce()) {
     if !percpu::is_traced() {
         return serve();
     }
+    let mut goes_on = None;
     if let Some(pen) = &mut *here.trace.0.lock() {
+        goes_on = pen.stretch.is_on().then_some(pen.handler);
         pen.ends_stretch();
     }
     serve();
-    if let Some(pen) = &mut *here.trace.0.lock() {
-        pen.begins_stretch(pen.handler, cpu::tsc());
+    if let (Some(handler), Some(pen)) = (goes_on, &mut *here.trace.0.lock()) {
+        pen.begins_stretch(handler, cpu::tsc());
     }
 }
 
@@ -313,15 +315,20 @@ pub fn waits(here: &Processor, wait: impl FnOnce()) {
     }
 }
 
-/// An interrupt is served that was noted while kernel code ran with interrupts on.
+/// An interrupt is served that was noted while kernel code ran with interrupts on: outside any stretch.
 pub fn serves(here: &Processor, vector: u8, serve: impl FnOnce()) {
     if !percpu::is_traced() {
         return serve();
     }
-    let began = cpu::tsc();
-    put(kind::INTERRUPT, vector.into(), 0);
+    let mut before = 0;
+    if let Some(pen) = &mut *here.trace.0.lock() {
+        pen.put(kind::INTERRUPT, vector.into(), 0);
+        before = pen.handler;
+        pen.begins_stretch(interrupt(vector), cpu::tsc());
+    }
     serve();
     if let Some(pen) = &mut *here.trace.0.lock() {
-        ::trace::note(pen.writer.words(), interrupt(vector), cpu::tsc() - began);
+        pen.ends_stretch();
+        pen.handler = before;
     }
 }

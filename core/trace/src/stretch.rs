@@ -16,6 +16,11 @@ impl Stretch {
         self.began = Some((handler, now, round));
     }
 
+    /// Whether one has begun and not ended.
+    pub fn is_on(&self) -> bool {
+        self.began.is_some()
+    }
+
     /// It ends. Its handler and length, if it has begun in the same round: what was begun before the trace was switched off and on again is
     /// not one stretch.
     pub fn end(&mut self, now: u64, round: u64) -> Option<(u64, u64)> {

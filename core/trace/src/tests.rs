@@ -77,17 +77,19 @@ proptest! {
 
     #[test]
     fn stretches_do_not_go_over_rounds(steps in prop::collection::vec((0..3u8, 0..4u64, 0..50u64), 0..100)) {
-        let (mut stretch, mut now, mut round, mut open) = (Stretch::default(), 0, 0, None);
+        let (mut stretch, mut now, mut round, mut open, mut is_on) = (Stretch::default(), 0, 0, None, false);
         for (step, handler, ticks) in steps {
             now += ticks;
+            prop_assert_eq!(stretch.is_on(), is_on);
             match step {
                 0 => {
                     stretch.begin(handler, now, round);
-                    open = Some((handler, now));
+                    (open, is_on) = (Some((handler, now)), true);
                 }
                 1 => {
                     let expected = open.take().map(|(handler, began)| (handler, now - began));
                     prop_assert_eq!(stretch.end(now, round), expected);
+                    is_on = false;
                 }
                 _ => {
                     round += 1;
