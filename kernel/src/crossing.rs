@@ -214,7 +214,11 @@ impl Inner {
         let mut empty = None;
         for address in all() {
             match self.gate.record(address).filter(|old| old.domain != 0) {
-                Some(old) if old == full => return Ok(address),
+                Some(old) if old == full => {
+                    // Where the one before it of this number has ended, nobody knows any more that it leads there.
+                    self.leads.entry(record.domain).or_default().insert(address);
+                    return Ok(address);
+                }
                 Some(_) => {}
                 None => {
                     empty = Some(address);

@@ -255,6 +255,8 @@ gate_ranges:                                        # offsets; order known to ga
 # A bound call by `syscall`: rax = CALL_BASE + offset of the record. Everything but rdi rsi r8 r9 r12 r13 r14 rax and rsp
 # (the caller's) is free. What cannot be done here is left untouched for epc.rs.
 epc_in:
+    bt $46, %rcx                                    # a program in a window lies below, and may have anything in the upper half: not even
+    jnc syscall_slow                                # its number is one of these
     cmpl $0, %gs:ATTENTION
     jne in_slow
     movabs $ALIAS + HEAD_PAGE, %rbx

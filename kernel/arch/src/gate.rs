@@ -141,6 +141,9 @@ fn prot(write: bool, execute: bool) -> Prot {
     Prot { write, execute, user: true, device: false, global: false, key: if write { KEY } else { 0 } }
 }
 
+/// For the kernel alone: whoever the thread is in could read the others.
+const SECRET: Prot = Prot { write: true, execute: false, user: false, device: false, global: false, key: 0 };
+
 impl Gate {
     /// A gate with no calls in it. `charge` is asked before each frame of memory.
     ///
@@ -213,9 +216,9 @@ impl Gate {
         [(SLOT, user), (ALIAS_SLOT, self.link & !USER)]
     }
 
-    fn grow(&mut self, address: u64, write: bool, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
+    fn grow(&mut self, address: u64, prot: Prot, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
         let mut owned = 0;
-        let made = self.page(&mut Charged(charge, &mut owned), address / PAGE * PAGE, prot(write, false));
+        let made = self.page(&mut Charged(charge, &mut owned), address / PAGE * PAGE, prot);
         self.owned += owned;
         made.map(drop)
     }
@@ -298,7 +301,7 @@ impl Gate {
             return Err(NoRoom);
         }
         if !self.pages.contains_key(&(at / PAGE * PAGE)) {
-            self.grow(at, true, charge)?;
+            self.grow(at, prot(true, false), charge)?;
         }
         self.set_sp(domain, sp);
         while self.roots.len() <= domain as usize {

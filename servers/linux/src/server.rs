@@ -253,7 +253,8 @@ impl<M: Machine> Server<M> {
     /// `Err` when the program ends, or waits.
     fn system_call(&self, call: &mut Call<'_, M>) -> Result<(), Stop> {
         let f = &*call.frame;
-        let (number, arguments) = (f.rax, [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]);
+        // (In 64 bits of a register: Linux looks at the lower half.)
+        let (number, arguments) = (f.rax & u64::from(u32::MAX), [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]);
         let is_refused = self.machine.is_short() && !calls::gives_back(call, number, arguments);
         let dispatch = |call: &mut Call<'_, M>| calls::dispatch(call, number, arguments);
         // Nothing was begun yet: in the middle there would be nobody to say that there is no memory.

@@ -1,6 +1,6 @@
 //! What plain calls need besides frames: what they promise to keep, and which may go the short way.
 
-use super::{Gate, NoRoom, PAGE, STATE, set_word, word};
+use super::{Gate, NoRoom, PAGE, SECRET, STATE, set_word, word};
 use crate::fpu::Control;
 use abi::gate::GATE_STEP;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -55,7 +55,7 @@ impl Gate {
     pub fn make_plain(&mut self, charge: &mut dyn FnMut() -> bool) -> Result<(), NoRoom> {
         for address in [KEPT, KEPT + PAGE] {
             if !self.pages.contains_key(&address) {
-                self.grow(address, true, charge)?;
+                self.grow(address, SECRET, charge)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The records by which a thread makes its calls (abi::gate::Record), where the gate finds them.
 
-use super::{Gate, NoRoom, PAGE, RECORD_LEN, RECORDS, SPAN, set_word, word};
+use super::{Gate, NoRoom, PAGE, RECORD_LEN, RECORDS, SPAN, prot, set_word, word};
 use abi::gate::Record;
 use core::mem::offset_of;
 
@@ -40,7 +40,7 @@ impl Gate {
         assert!(address >= RECORDS && address.is_multiple_of(RECORD_LEN));
         let page = address / PAGE * PAGE;
         if !self.pages.contains_key(&page) {
-            self.grow(page, false, charge)?;
+            self.grow(page, prot(false, false), charge)?;
         }
         let at = self.pages[&page] + address % PAGE;
         self.changes += 1;
@@ -69,7 +69,7 @@ impl Gate {
         let end = (binding + 1) * RECORD_LEN;
         for offset in (0..end).step_by(PAGE as usize) {
             if !self.pages.contains_key(&(records(domain) + offset)) {
-                self.grow(records(domain) + offset, false, charge)?;
+                self.grow(records(domain) + offset, prot(false, false), charge)?;
             }
         }
         let mut len = end.next_multiple_of(PAGE);

@@ -267,7 +267,7 @@ pub fn cases() -> Vec<Case> {
             .status_without_keys(132)
             .matrix(),
         linux("linux_calls_from_the_gate", &[&CALL_FROM_THE_GATE]).status(139).matrix(),
-        linux("linux_calls_of_the_same_numbers", &[&calls_keep_registers(&SHORT), EXIT_0]).matrix(),
+        linux("linux_calls_of_the_same_numbers", &[&calls_keep_registers(&SHORT), EXIT_0_BY_HALF, EXIT_7]).matrix(),
     ]
 }
 
@@ -301,11 +301,10 @@ const CALL_FROM_THE_GATE: [u8; 59] = [
     0x07, 0x00, 0x00, 0x00, 0x81, 0xfa, 0x34, 0x12, 0x00, 0x00, 0x75, 0x02, 0x31, 0xff, 0xb8, 0x3c, 0x00, 0x00, 0x00,
     0x0f, 0x05,
 ];
-const EXIT_0: &[u8] = &[0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
 
 /// Makes each call with arguments for the short ways and others. All registers but rax, rcx and r11 must stay; the status is the number of
 /// one that does not.
-fn calls_keep_registers(numbers: &[u8]) -> Vec<u8> {
+fn calls_keep_registers(numbers: &[u64]) -> Vec<u8> {
     const RSI: u8 = 6;
     const RDX: u8 = 2;
     const KEPT: [u8; 11] = [3, 5, RDX, RSI, 8, 9, 10, 12, 13, 14, 15];
@@ -321,9 +320,9 @@ fn calls_keep_registers(numbers: &[u8]) -> Vec<u8> {
             let operation = [0x48 | register >> 3, first, second | register & 7];
             operation.into_iter().chain(value(register).to_le_bytes())
         };
-        // mov edi, 0x400000; mov eax, number; syscall.
+        // mov edi, 0x400000; mov rax, number; syscall.
         KEPT.iter().for_each(|register| code.extend(with(0xc7, 0xc0, *register)));
-        code.extend([0xbf, 0, 0, 0x40, 0, 0xb8, *number, 0, 0, 0, 0x0f, 0x05]);
+        code.extend([0xbf, 0, 0, 0x40, 0, 0x48, 0xb8].into_iter().chain(number.to_le_bytes()).chain([0x0f, 0x05]));
         for register in KEPT {
             code.extend(with(0x81, 0xf8, register));
             // je over it; mov edi, register; mov eax, 60; syscall.
@@ -333,8 +332,11 @@ fn calls_keep_registers(numbers: &[u8]) -> Vec<u8> {
     code
 }
 
-/// Of calls of the kernel's own that have a short way; of Linux they are access, getpeername, ptrace, getuid and others.
-const SHORT: [u8; 8] = [0x15, 0x34, 0x65, 0x66, 0x81, 0x83, 0x84, 0x85];
+/// Of calls of the kernel's own that have a short way; of Linux they are access, getpeername, ptrace, getuid and others. Then those that have what only a call of a gate
+/// has: of Linux getpid, and none.
+const SHORT: [u64; 10] = [0x15, 0x34, 0x65, 0x66, 0x81, 0x83, 0x84, 0x85, 0x1_0000_0027, u64::MAX];
+/// mov rax, 60, with all else in the upper half, which Linux does not look at; xor edi, edi; syscall.
+const EXIT_0_BY_HALF: &[u8] = &[0x48, 0xb8, 60, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x31, 0xff, 0x0f, 0x05];
 
 /// The programs of these, for `/tmp/attack`.
 pub fn opens_the_gate() -> Vec<File> {
@@ -354,7 +356,7 @@ pub fn calls_from_the_gate() -> Vec<File> {
 }
 
 pub fn calls_of_the_same_numbers() -> Vec<File> {
-    attack(&[&calls_keep_registers(&SHORT), EXIT_0])
+    attack(&[&calls_keep_registers(&SHORT), EXIT_0_BY_HALF, EXIT_7])
 }
 
 fn attack(code: &[&[u8]]) -> Vec<File> {

@@ -6,10 +6,15 @@ use crate::report::{Outcome, doing};
 use crate::same;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::gate::GATE_BASE;
+use musubi::abi::layout::PAGE;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
 use musubi::rt::{Bound, Gates, plain_call, task};
 use musubi::{Caller, Error};
+
+/// Where the kernel has that, in two pages (kernel/arch/src/gate/plain.rs).
+const KEPT: u64 = GATE_BASE + (1 << 30) + 0x4000;
 
 /// By default a callee reaches nothing of its caller's stack.
 pub fn stacks_are_apart() -> Outcome {
@@ -21,6 +26,19 @@ pub fn stacks_are_apart() -> Outcome {
         same!(peer.plain(op::POKE, &[at, 9]), Err(Error::Faulted), "a store by a plain call");
     }
     same!((on_stack.load(Ordering::SeqCst), local.load(Ordering::SeqCst)), (6, 5), "the caller's data");
+    peer.end()
+}
+
+/// What the kernel keeps for a plain call of its caller's registers nobody reads: not the callee, and not whoever the thread is in afterwards.
+pub fn kept_is_nobodys() -> Outcome {
+    let peer = Peer::start()?;
+    for round in 0..2 {
+        same!(peer.plain(op::ADD, &[1]), Ok(1 + round), "a plain call");
+        for at in [KEPT, KEPT + 8, KEPT + PAGE] {
+            same!(peer.plain(op::PEEK, &[at]), Err(Error::Faulted), "a load at {at:#x} in a plain call");
+            same!(peer.call(op::PEEK, &[at]), Err(Error::Faulted), "a load there in a bound one");
+        }
+    }
     peer.end()
 }
 

@@ -272,6 +272,29 @@ pub const RULES: &[Rule] = &[
             ["", "linux_calls_of_the_same_numbers"],
         ),
     ),
+    // What plain calls keep lies where all that the gate has does.
+    of_keys(rule(
+        "H1",
+        "what_plain_calls_keep_is_the_kernels",
+        "kernel/arch/src/gate.rs",
+        ["execute: false, user: false, device: false", "execute: false, user: true, device: false"],
+        ["calls", "what_plain_calls_keep_is_nobodys"],
+    )),
+    // What has a bound call's mark in the upper half of the register is none.
+    by_linux(
+        s65_gate::calls_of_the_same_numbers,
+        0,
+        rule(
+            "H12",
+            "a_program_in_a_window_makes_no_bound_call",
+            "kernel/arch/src/gate.S",
+            [
+                "    bt $46, %rcx                                    # a program in a window lies below, and may have anything in the upper half: not even\n    jnc syscall_slow                                # its number is one of these\n",
+                "",
+            ],
+            ["", "linux_calls_of_the_same_numbers"],
+        ),
+    ),
     // A call that the kernel ends leaves its frame, with its mark, above the top.
     counted(of_keys(rule(
         "H4",
