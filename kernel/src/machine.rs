@@ -56,6 +56,11 @@ impl<T> Table<T> {
         self.shard(number).lock().get(&number).cloned()
     }
 
+    /// Asks the one of this number something that takes no lock but by trying: with no hold on it, so that it does not end here.
+    pub fn look<R>(&self, number: u64, asks: impl FnOnce(&T) -> R) -> Option<R> {
+        self.shard(number).lock().get(&number).map(|one| asks(one))
+    }
+
     /// Whether there is one of this number now.
     pub fn has(&self, number: u64) -> bool {
         self.shard(number).lock().contains_key(&number)

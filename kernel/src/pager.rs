@@ -15,7 +15,7 @@ use crate::domain::{Domain, Place};
 use crate::epc::More;
 use crate::fault::{self, Denial};
 use crate::gate;
-use crate::machine::spare_heap_for;
+use crate::machine::{machine, spare_heap_for};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -71,7 +71,8 @@ pub struct Pager {
 #[derive(Default)]
 pub struct Paged {
     pub pager: Option<Arc<Pager>>,
-    transit: Transit<(Arc<Thread>, u64)>,
+    /// Who waits, by number: who has ended meanwhile keeps no memory here.
+    transit: Transit<(u64, u64)>,
     /// Pages that were supplied as clean, and not stored to since.
     pub clean: Marks,
 }
@@ -303,7 +304,8 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
         (state.paged.pager.clone(), kind == miss::INVALID)
     };
     let of_task = if invalid && may_change { thread.task.pager.lock().clone() } else { None };
-    let in_call = depth > 0;
+    // Nor does a thread of the system's wait for a stranger.
+    let in_call = depth > 0 || thread.task.user == USER_SYSTEM;
     let candidate = |pager: &Arc<Pager>| pager.candidate(domain, in_call);
     let decides = thread.seat.load(Ordering::Relaxed) != NO_SEAT;
     let known = Miss {
@@ -379,7 +381,8 @@ fn make_valid(missed: &Missed) -> Result<(), Denial> {
 /// between looking and waiting.)
 fn wait(thread: &Arc<Thread>, section: &Section, key: Key) {
     let ticket = sched::begin_wait(Saved::by_fault(thread));
-    let joined = section.state.lock().paged.transit.wait(key, (thread.clone(), ticket), |(other, ticket)| other.has_left(*ticket));
+    let has_left = |(other, ticket): &(u64, u64)| machine().threads.look(*other, |other| other.has_left(*ticket)).unwrap_or(true);
+    let joined = section.state.lock().paged.transit.wait(key, (thread.number, ticket), has_left);
     if joined.is_err() || thread.is_killed() {
         sched::wake_with(thread, ticket, |_| {});
     }
@@ -465,7 +468,11 @@ pub fn release(served: &Served) -> bool {
         let mut state = served.missed.section.state.lock();
         (state.misses(key.page).is_none(), state.paged.transit.answered(key))
     };
-    sched::in_stretches(waiters, |(thread, ticket)| _ = sched::wake_with(&thread, ticket, |_| {}));
+    sched::in_stretches(waiters, |(number, ticket)| {
+        if let Some(thread) = machine().threads.find(number) {
+            sched::wake_with(&thread, ticket, |_| {});
+        }
+    });
     is_there
 }
 

@@ -11,7 +11,6 @@ use crate::thread::Thread;
 use ::sched::Phase;
 use abi::Error;
 use abi::refusal::Object;
-use abi::sched::ready as why;
 use abi::task::state;
 use alloc::sync::Arc;
 use arch::pass::{Lap, take_lap};
@@ -135,8 +134,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
     }
     if let Some(lost) = here.office.name(named, ns) {
         // The one in the seat has ended on another processor since the thread was claimed, which has not found it among the ready.
-        let turn = lost.wait.lock().life.ready();
-        turn.into_iter().for_each(|turn| sched::announce(here, lost.clone(), turn, why::FOUND));
+        sched::found(here, lost);
     }
     let card = thread.card.card();
     {

@@ -52,8 +52,7 @@ pub fn lend(thread: Saved<'_>, to: &Arc<Thread>, turn: u64) -> bool {
             return false;
         }
         to.has_had(turn);
-        here.local.hold().handed = Some(to.clone());
-        here.attend();
+        hand(here, to);
     }
     give_way(thread);
     true
@@ -132,10 +131,23 @@ pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Reg
         // It decides on another one, and has begun to wait.
         wake_with(thread, ticket, change);
     } else if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(()), change).is_some() {
-        here.local.hold().handed = Some(thread.clone());
+        hand(here, thread);
         trace::note(kind::HAND_OVER, thread.number, 0);
-        here.attend();
     }
+}
+
+/// A thread that was claimed goes on here, whatever is ready besides.
+fn hand(here: &Processor, to: &Arc<Thread>) {
+    let before = here.local.hold().handed.replace(to.clone());
+    // (Somebody who sat down between two of a scheduler's calls has kept it from going on.)
+    before.into_iter().for_each(|lost| found(here, lost));
+    here.attend();
+}
+
+/// Who was claimed, and is in nobody's hands, is ready again.
+pub fn found(p: &Processor, lost: Arc<Thread>) {
+    let turn = lost.wait.lock().life.ready();
+    turn.into_iter().for_each(|turn| announce(p, lost.clone(), turn, why::FOUND));
 }
 
 /// The running thread has begun a wait, and goes on after all.

@@ -2,17 +2,18 @@
 //! happens when it is wrong (docs/decisions/0007, CUBIX-41, 47, 58).
 
 pub mod errand;
+mod named;
 pub mod neglect;
 mod shown;
 pub mod wishes;
 
+pub use named::{claim, next};
 pub use shown::{SHOWN, show_all};
 
 use crate::domain::Domain;
 use crate::line;
 use crate::machine::machine;
 use crate::post;
-use crate::pass;
 use crate::processor::{Processor, count, here};
 use crate::ring::Ring;
 use crate::sched;
@@ -21,13 +22,12 @@ use crate::thread::Thread;
 use crate::watch;
 use crate::trace;
 use abi::layout::PAGE;
-use abi::refusal::Object;
 use abi::rights::principal;
 use abi::sched::{Event, SeatInfo, event, ready};
 use abi::section::kind;
-use abi::task::{Exit, cause, exit, state};
+use abi::task::{Exit, cause, exit};
 use abi::{AclEntry, Error, Rights};
-use ::sched::{Phase, Reason, Refused, Seat, Shelf, Spared, Weight};
+use ::sched::{Phase, Reason, Seat, Shelf, Spared, Weight};
 use alloc::sync::Arc;
 use arch::time;
 use core::mem::offset_of;
@@ -169,20 +169,19 @@ impl Office {
         spared
     }
 
-    /// The processor goes on with this thread, or asks the one in the seat. Gives it back if nobody sits there (any more).
+    /// The processor goes on with this thread, or asks the one in the seat. Gives back who does not run: it, if nobody sits there (any more); or who was named before.
     pub fn name(&self, named: Option<Arc<Thread>>, ns: u64) -> Option<Arc<Thread>> {
         let mut inner = self.inner.lock();
         if inner.seat.holder().is_none() {
             return named;
         }
         inner.rests = false;
-        inner.named = named;
         if ns != 0 {
             let now = time::now();
             inner.until = now.saturating_add(ns);
             inner.spared.elsewhere(now);
         }
-        None
+        core::mem::replace(&mut inner.named, named)
     }
 
     /// The scheduler has something to read, or is to be put out.
@@ -286,123 +285,6 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
     thread.seat.store(index, Ordering::Relaxed);
     post::sits(thread);
     Ok(base)
-}
-
-/// `thread_next`.
-pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
-    let refused = |error| thread.answer(Err(error));
-    let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
-        return pass::next(thread, d, number, turn, ns);
-    };
-    // Not from inside a call that it makes, which may lead back into its own text.
-    let is_text = |holder: &Holder| {
-        core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number && thread.inner.lock().depth() == 0
-    };
-    let sits = {
-        let mut inner = p.office.inner.lock();
-        if inner.seat.holder().is_some_and(is_text) {
-            // First: who tells it something from here on wishes for room after that, and the one that it names does not begin.
-            p.take_make_room();
-            let unread = inner.catch_up();
-            if unread > 0 && inner.wrong.is_none() {
-                // What it does not know yet may change its mind.
-                drop(inner);
-                return refused(Error::Busy);
-            }
-            true
-        } else if inner.asked.as_ref().is_some_and(is_text) {
-            false
-        } else {
-            drop(inner);
-            return refused(d.subject.refused(Object::System));
-        }
-    };
-    if !sits {
-        return sit(thread, p, ns);
-    }
-    let named = match number {
-        0 => None,
-        _ => match claim(number, turn, p) {
-            Ok(other) => Some(other),
-            Err(error) => return refused(error),
-        },
-    };
-    let ticket = rest(thread);
-    let inner = &mut *p.office.inner.lock();
-    inner.seat.decided(named.is_some());
-    let counts = inner.seat.counts();
-    match named {
-        Some(_) => shows_count(p.index, offset_of!(SeatInfo, named), counts.named),
-        None => shows_count(p.index, offset_of!(SeatInfo, none), counts.none),
-    }
-    inner.answers(named, ns);
-    if let Some(holder) = inner.seat.holder_mut() {
-        holder.ticket = ticket;
-    }
-    if !thread.is_in_wait(ticket) {
-        // Its text has ended meanwhile, and nobody could see that this wait is the one for its turn.
-        inner.wrong.get_or_insert(Reason::Ended);
-    }
-    p.attend();
-}
-
-/// The one in the seat waits to be asked.
-fn rest(thread: &Thread) -> u64 {
-    let mut wait = thread.wait.lock();
-    wait.life.wait();
-    thread.shows(state::WAITING);
-    wait.ticket += 1;
-    wait.ticket
-}
-
-/// Takes a turn of a thread for this processor, whose scheduler has named it.
-///
-/// # Errors
-/// `Changed`: somebody was faster. `NotFound`: nobody can have heard of that; it is put out.
-pub fn claim(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Error> {
-    claimed(number, turn, p).map_err(|why| {
-        let mut inner = p.office.inner.lock();
-        if let Err(reason) = inner.seat.missed(why) {
-            inner.wrong.get_or_insert(reason);
-            p.attend();
-        }
-        shows_count(p.index, offset_of!(SeatInfo, lost), inner.seat.counts().lost);
-        if why == Refused::Taken { Error::Changed } else { Error::NotFound }
-    })
-}
-
-fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused> {
-    match machine().threads.find(number) {
-        Some(other) => other.wait.lock().life.claim(turn, p.index).map(|()| other.clone()),
-        None if machine().threads.has_been(number) => Err(Refused::Taken),
-        None => Err(Refused::Never),
-    }
-}
-
-/// Its first `thread_next`: from now on it decides, beginning with what is ready here.
-fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
-    let ticket = rest(thread);
-    let mut queued = {
-        let mut inner = p.office.inner.lock();
-        let Some(holder) = inner.asked.take() else { return };
-        inner.seat.sit(Holder { ticket, ..holder }, time::now());
-        inner.ring.forget();
-        let until = if ns == 0 { u64::MAX } else { time::now().saturating_add(ns) };
-        (inner.named, inner.rests, inner.fresh, inner.until, inner.wrong) = (None, false, true, until, None);
-        p.office.taken.store(true, Ordering::Release);
-        show(p.index, &inner);
-        arch::pass::set_scheduler(p.index, inner.seat.holder().map_or(0, |holder| holder.text.base));
-        p.queue.empty()
-    };
-    // Who puts it out meanwhile finds those that are left in the table of threads, and they are told of twice: a turn is taken once.
-    sched::in_stretches(core::iter::from_fn(|| queued.pop_front()), |(other, turn)| sched::announce(p, other, turn, ready::FOUND));
-    if thread.is_killed() {
-        p.office.accuse(Reason::Ended);
-    }
-    line::seats_changed();
-    here().attend();
-    p.make_room();
-    p.poke();
 }
 
 /// Puts out the one who sits there: from now on threads take turns. Every thread that is ready here is found in the table

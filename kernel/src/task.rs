@@ -151,6 +151,10 @@ impl Task {
         }
         let mut keyed = self.keyed.lock();
         if keyed.is_none() {
+            // Whoever ends it takes what is here after he has begun, and nobody comes after him: it keeps its task.
+            if self.finishing.load(Ordering::SeqCst) {
+                return Err(Error::Dead);
+            }
             *keyed = TaskView::new(self)?;
         }
         Ok(keyed.clone())
@@ -340,19 +344,6 @@ impl Task {
                 }
             }
         })
-    }
-
-    /// Keeps the exit code of a thread for who joins it later.
-    pub fn remember_end(&self, thread: u64, code: u64) {
-        let most = self.ledger.lock().limits().threads;
-        self.ended.lock().keep(thread, code, most, || self.charge(Resource::Frames, 1).is_ok());
-    }
-
-    /// `thread_join` of one that has ended: its code, which can be asked for once.
-    pub fn joined(&self, thread: u64) -> Result<u64, Error> {
-        let (code, frames) = self.ended.lock().take(thread);
-        self.release(Resource::Frames, frames);
-        code.ok_or(Error::NotFound)
     }
 
     /// A thread has gone. With the last one the task is over.

@@ -311,6 +311,10 @@ impl Thread {
             task.shown.set(word!(Task, threads), threads.len() as u64);
         }
         machine().threads.insert(number, thread.clone());
+        if thread.exit_code().is_some() {
+            // Whoever has ended its task has found it there, and not here.
+            machine().threads.remove(number);
+        }
         trace::note(kind::THREAD, number, task.number);
         task.start();
         Ok(thread)
@@ -460,11 +464,6 @@ impl Thread {
 
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::SeqCst)
-    }
-
-    /// For how long it has run, ns.
-    pub fn ran(&self) -> u64 {
-        self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst))
     }
 
     /// The exit code of a thread that has ended.

@@ -2,6 +2,7 @@
 
 use super::Task;
 use crate::info::word;
+use abi::Error;
 use abi::task::{Ended, TaskInfo};
 use alloc::vec::Vec;
 use ::info::tells;
@@ -9,6 +10,19 @@ use core::sync::atomic::Ordering;
 use quota::{Ledger, Resource};
 
 impl Task {
+    /// Keeps the exit code of a thread for who joins it later.
+    pub fn remember_end(&self, thread: u64, code: u64) {
+        let most = self.ledger.lock().limits().threads;
+        self.ended.lock().keep(thread, code, most, || self.charge(Resource::Frames, 1).is_ok());
+    }
+
+    /// `thread_join` of one that has ended: its code, which can be asked for once.
+    pub fn joined(&self, thread: u64) -> Result<u64, Error> {
+        let (code, frames) = self.ended.lock().take(thread);
+        self.release(Resource::Frames, frames);
+        code.ok_or(Error::NotFound)
+    }
+
     /// One of its threads has run for so many nanoseconds more.
     #[inline]
     pub fn has_run(&self, ns: u64) {

@@ -87,6 +87,11 @@ fn belongs_to(task: &Task, asker: &Task) -> bool {
 }
 
 impl Thread {
+    /// For how long it has run, ns.
+    pub fn ran(&self) -> u64 {
+        self.time_ns.load(Ordering::Relaxed) + self.unaccounted(self.running_since.load(Ordering::SeqCst))
+    }
+
     fn look(&self, asker: u64) -> Result<Frame, Error> {
         if self.exit_code().is_some() {
             return Err(Error::NotFound);

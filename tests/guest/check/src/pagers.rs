@@ -50,6 +50,7 @@ pub const CHECKS: &[Check] = &[
     ("pagers_of_lower_levels", failures::levels),
     ("what_cannot_have_a_pager", failures::refusals),
     ("who_waits_for_a_page_is_killed", failures::killed),
+    ("who_waited_for_a_page_keeps_nothing", failures::killed_keep_nothing),
     ("a_pager_takes_too_long", failures::late),
     ("again_whatever_the_pager_does", again::whatever),
     ("valid_as_the_pager_may_make_it", again::valid_by_right),

@@ -98,6 +98,7 @@ pub fn cases() -> Vec<Case> {
                 "pagers_of_lower_levels",
                 "what_cannot_have_a_pager",
                 "who_waits_for_a_page_is_killed",
+                "who_waited_for_a_page_keeps_nothing",
                 "a_pager_takes_too_long",
                 "again_whatever_the_pager_does",
                 "valid_as_the_pager_may_make_it",

@@ -197,6 +197,37 @@ pub fn killed() -> Outcome {
     section.delete().map_err(doing("delete"))
 }
 
+/// Who waits for a page that a pager is being asked for, and is killed, keeps nothing until the answer comes.
+pub fn killed_keep_nothing() -> Outcome {
+    let (section, own) = paged(1, Does::Sleep, 0)?;
+    let base = section.base();
+    let touches = || thread::spawn(move || thread::exit(load(base)), 0).map_err(doing("a thread"));
+    invalidate(base, PAGE).map_err(doing("invalidate"))?;
+    let asks = touches()?;
+    while own.calls() == 0 {
+        time::sleep_ns(1_000_000);
+    }
+    let wait_and_are_killed = || -> Result<u64, alloc::string::String> {
+        let threads: alloc::vec::Vec<_> = (0..32).map(|_| touches()).collect::<Result<_, _>>()?;
+        time::sleep_ns(10_000_000);
+        threads.iter().try_for_each(|one| one.kill()).map_err(doing("kill"))?;
+        threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
+        task::memory().map(|memory| memory.free).map_err(doing("memory"))
+    };
+    let before = wait_and_are_killed()?;
+    for _ in 0..2 {
+        wait_and_are_killed()?;
+    }
+    let lost = before.saturating_sub(wait_and_are_killed()?);
+    holds!(lost < 96 * PAGE, "96 threads that were killed keep {lost} bytes");
+    same!(own.calls(), 0, "how often the pager was asked meanwhile");
+    asks.kill().map_err(doing("kill"))?;
+    own.set(Does::Validate);
+    soon(move || asks.join())?.map_err(doing("join"))?;
+    same!(soon(move || read(base))?, Some(1), "the page");
+    section.delete().map_err(doing("delete"))
+}
+
 /// A program that touches another one's page is killed while the pager is asked on its thread, which then answers as it should: the page is nobody's any
 /// more to wait for.
 pub fn client_is_killed() -> Outcome {

@@ -57,7 +57,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "CUBIX-58",
         "who_waits_is_not_named",
-        "kernel/src/seat.rs",
+        "kernel/src/seat/named.rs",
         [
             "Some(other) => other.wait.lock().life.claim(turn, p.index).map(|()| other.clone()),",
             "Some(other) => {\n            let _ = other.wait.lock().life.claim(turn, p.index);\n            Ok(other.clone())\n        }",
@@ -112,7 +112,7 @@ pub const RULES: &[Rule] = &[
     by_a_driver(rule(
         "CUBIX-58",
         "who_sits_decides_in_its_text_only",
-        "kernel/src/seat.rs",
+        "kernel/src/seat/named.rs",
         [
             "        core::ptr::eq(&*holder.text, &*d.text) && holder.thread.number == thread.number && thread.inner.lock().depth() == 0\n",
             "        holder.thread.number == thread.number\n",
@@ -122,7 +122,7 @@ pub const RULES: &[Rule] = &[
     by_a_driver(rule(
         "CUBIX-58",
         "who_sits_decides_outside_calls_only",
-        "kernel/src/seat.rs",
+        "kernel/src/seat/named.rs",
         [
             " && holder.thread.number == thread.number && thread.inner.lock().depth() == 0",
             " && holder.thread.number == thread.number",
