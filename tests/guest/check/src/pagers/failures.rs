@@ -199,6 +199,7 @@ pub fn killed() -> Outcome {
 
 /// Who waits for a page that a pager is being asked for, and is killed, keeps nothing until the answer comes.
 pub fn killed_keep_nothing() -> Outcome {
+    const MANY: u64 = 64;
     let (section, own) = paged(1, Does::Sleep, 0)?;
     let base = section.base();
     let touches = || thread::spawn(move || thread::exit(load(base)), 0).map_err(doing("a thread"));
@@ -207,19 +208,19 @@ pub fn killed_keep_nothing() -> Outcome {
     while own.calls() == 0 {
         time::sleep_ns(1_000_000);
     }
-    let wait_and_are_killed = || -> Result<u64, alloc::string::String> {
-        let threads: alloc::vec::Vec<_> = (0..32).map(|_| touches()).collect::<Result<_, _>>()?;
+    // What the first ones take for good is taken by some that do not wait.
+    let killed = |waits: bool| -> Result<u64, alloc::string::String> {
+        let sleeps = || thread::spawn(|| time::sleep_ns(u64::MAX), 0).map_err(doing("a thread"));
+        let one = |_| if waits { touches() } else { sleeps() };
+        let threads: alloc::vec::Vec<_> = (0..MANY).map(one).collect::<Result<_, _>>()?;
         time::sleep_ns(10_000_000);
         threads.iter().try_for_each(|one| one.kill()).map_err(doing("kill"))?;
         threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
         task::memory().map(|memory| memory.free).map_err(doing("memory"))
     };
-    let before = wait_and_are_killed()?;
-    for _ in 0..2 {
-        wait_and_are_killed()?;
-    }
-    let lost = before.saturating_sub(wait_and_are_killed()?);
-    holds!(lost < 96 * PAGE, "96 threads that were killed keep {lost} bytes");
+    let before = killed(false)?;
+    let lost = before.saturating_sub(killed(true)?);
+    holds!(lost < MANY * PAGE, "{MANY} threads that were killed keep {lost} bytes");
     same!(own.calls(), 0, "how often the pager was asked meanwhile");
     asks.kill().map_err(doing("kill"))?;
     own.set(Does::Validate);
