@@ -16,6 +16,7 @@ pub mod passed;
 pub mod persona;
 pub mod races;
 pub mod returns;
+mod reused;
 pub mod secrets;
 pub mod segments;
 pub mod state;

@@ -27,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("text_goes_while_threads_cross", text_goes),
     ("killed_between_programs", killed_between),
     ("others_stay_bound", others_stay_bound),
+    ("a_record_of_who_has_ended", super::reused::by_a_record),
 ];
 
 /// More than there are keys for; not more than a program's quota has stacks for on several threads.

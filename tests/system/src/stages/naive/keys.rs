@@ -20,6 +20,14 @@ pub const RULES: &[Rule] = &[
         ["                self.tell(leaving.class());\n                self.clear", "                self.clear"],
         ["races", "key_of_another_kept_open"],
     )),
+    // It is as it should be, and nobody who tells of keys knows of it.
+    of_keys(rule(
+        "H3",
+        "a_record_that_is_taken_again_is_known_to_lead_there",
+        "kernel/src/crossing.rs",
+        ["                    self.leads.entry(record.domain).or_default().insert(address);\n", ""],
+        ["races", "a_record_of_who_has_ended"],
+    )),
     of_keys(rule(
         "H6",
         "nobody_writes_what_is_looked_through",
