@@ -298,9 +298,9 @@ calls! {
     0x21 Full section_delete SectionDelete(base);
     /// Changes the length up to what was reserved. Pages beyond the new end are gone.
     0x22 Full section_resize SectionResize(base, len);
-    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text counts as its original in ACLs, if the caller holds `CHANGE_ACL` on that. Value: base.
+    /// A copy-on-write clone. `at` and `room` as in `section_create`; a clone of a text counts as its original in ACLs, if the caller holds `CHANGE_ACL` on that. Value: base. Errors: `NotSupported`: it has a pager, or the kernel itself writes there.
     0x23 Full section_clone SectionClone(base, flags, at, room);
-    /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates.
+    /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates. Errors: `NotSupported`: it has a pager, is lent, or the kernel itself writes there.
     0x24 Full section_seal SectionSeal(base);
     /// Gives a section, and its charge, to another task.
     0x25 Full section_give SectionGive(base, task);
@@ -441,7 +441,7 @@ calls! {
     0x8d Light page_alloc PageAlloc(address, len, attributes);
     /// Gives the frames of such pages back: on no processor can what was in them be seen when the call returns. The pages read as zeroes from now on. Value: as for `page_alloc`.
     0x8e Light page_free PageFree(address, len);
-    /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `Busy`.
+    /// Supplies the page at `address`, of a data section whose `CHANGE_ACL` the caller has: the page at `from` goes there (needs `READ` and `WRITE`), or is copied (`pager::supply`), or with `from` 0 one of zeroes is made. Then it is valid, in the same step. Its section's owner pays for it. Errors: `Exists` (a valid page is there), `Absent` (none is at `from`), `NotSupported` (the kernel itself writes there), `Busy`.
     0x8f Light page_supply PageSupply(address, from: read, flags);
     /// Takes the page at `address` out of such a section: it goes to `to`, in another data section of the caller's (what was there is gone), or with `to` 0 its memory is free, if it is clean. Value: what it was (`pager::page`); dirty and with `to` 0 it is still there.
     0x90 Light page_take PageTake(address, to: write);

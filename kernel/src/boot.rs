@@ -135,7 +135,7 @@ const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::EXECUTE).uni
 const FOR_FIRST: AclEntry = AclEntry { principal: principal::ANY, rights: ALL.bits(), id: 0, text: FIRST_TEXT };
 
 fn section(owner: &Arc<Task>, len: u64, kind: u64, ports: Option<Ports>) -> Arc<Section> {
-    Section::create(New { len, reserve: 0, kind, at: 0, room: 0, owner: owner.clone(), entry: FOR_FIRST, ports })
+    Section::create(New { len, reserve: 0, kind, at: 0, room: 0, owner: owner.clone(), entry: FOR_FIRST, ports, live: false })
         .expect("room for the first sections")
 }
 
@@ -169,12 +169,12 @@ fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
     assert!(distance.is_multiple_of(GRANULE) && distance > 0, "the first program's data begins at a granule");
     let text_entry = pack.members(boot::kind::FIRST_TEXT).next().expect("the first program");
     let room = header.first_data_len;
-    let new = New { len: text_entry.len, reserve: distance, kind: kind::TEXT, at: 0, room, owner: task.clone(), entry: FOR_FIRST, ports: None };
+    let new = New { len: text_entry.len, reserve: distance, kind: kind::TEXT, at: 0, room, owner: task.clone(), entry: FOR_FIRST, ports: None, live: false };
     let text = Section::create(new).expect("the first text");
     assert!(text.base == FIRST_TEXT, "the first text is the first section of the slice");
     pack.supply(&text_entry, &text);
     text.look_through();
-    let new = New { len: room, reserve: 0, kind: kind::DATA, at: header.first_data, room: 0, owner: task.clone(), entry: FOR_FIRST, ports: None };
+    let new = New { len: room, reserve: 0, kind: kind::DATA, at: header.first_data, room: 0, owner: task.clone(), entry: FOR_FIRST, ports: None, live: false };
     let data = Section::create(new).expect("the first data");
     if let Some(entry) = pack.members(boot::kind::FIRST_DATA).next() {
         pack.supply(&entry, &data);

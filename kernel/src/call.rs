@@ -378,7 +378,7 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
         return Err(Error::BadArgument);
     }
     let entry = first_entry(d, flags)?;
-    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None })?.made_by(d)?;
+    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None, live: false })?.made_by(d)?;
     if flags & flag::SECRET != 0 {
         section.make_secret();
     }

@@ -193,7 +193,7 @@ fn make_stack(task: &Arc<Task>, thread: u64, text: &Section, len: u64) -> Result
     let len = len.clamp(8 * PAGE, STACK_MAX).next_multiple_of(PAGE);
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::THREAD, rights: rights.bits(), id: thread, text: text.base };
-    let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None })?;
+    let stack = Section::create(New { len, reserve: STACK_MAX, kind: kind::STACK, at: 0, room: 0, owner: task.clone(), entry, ports: None, live: false })?;
     let for_system = text.owner().user == USER_SYSTEM;
     if let Some(stack) = &mut stack.state.lock().stack {
         stack.for_system = for_system;

@@ -254,7 +254,7 @@ fn make_args(domain: &Domain, task: u64, target: &Section, len: u64) -> Result<A
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: domain.text.base };
     let owner = domain.text.owner();
-    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
+    let section = Section::create(New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None, live: false })?;
     section.set_entry(&lent(principal::TASK, task, target)).inspect_err(|_| section.delete())?;
     if target.is_dead() || domain.text.is_dead() {
         // It may have gone before its name was in this list: the entry would be for whatever comes to lie there.

@@ -96,7 +96,7 @@ impl Draft {
     fn show(self, owner: &Arc<Task>, entry: AclEntry, name: &[u8]) -> Option<Arc<Section>> {
         let len = self.frames.len() as u64 * PAGE;
         self.head.0[offset_of!(Head, len) / 8].store(len, Ordering::Relaxed);
-        let new = New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None };
+        let new = New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None, live: true };
         let section = Section::create(new).ok()?;
         let mut state = section.state.lock();
         state.name[..name.len()].copy_from_slice(name);

@@ -18,6 +18,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use quota::Resource;
 use spin::{Mutex, Once};
 
+/// Of the addresses one in so many is the system's.
+const SYSTEMS_PART: u64 = 16;
+
 /// Objects by number. Numbers are never used again. Sharded, so that no lock is everybody's.
 pub struct Table<T> {
     shards: [Mutex<BTreeMap<u64, Arc<T>>>; 16],
@@ -167,10 +170,12 @@ impl Hold {
         Arc::new(Hold::new(Extent { base, len: GRANULE }))
     }
 
-    /// Takes `len` bytes (rounded up to granules) from this node's slice.
-    pub fn take(len: u64, stack: bool) -> Option<Arc<Hold>> {
-        let slice = if stack { &machine().stacks } else { &machine().slice };
-        slice.lock().take(len).map(|extent| Arc::new(Hold::new(extent)))
+    /// Takes `len` bytes (rounded up to granules) from this node's slice. A part of it is for the system alone, or nobody's programs could be started, or call, when
+    /// one has reserved all.
+    pub fn take(len: u64, stack: bool, for_system: bool) -> Option<Arc<Hold>> {
+        let mut slice = if stack { &machine().stacks } else { &machine().slice }.lock();
+        let extent = if for_system { slice.take(len) } else { slice.take_beside(len, SYSTEMS_PART) };
+        extent.map(|extent| Arc::new(Hold::new(extent)))
     }
 
     fn new(extent: Extent) -> Hold {

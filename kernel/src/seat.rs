@@ -271,7 +271,7 @@ pub fn set(thread: &Arc<Thread>, d: &Domain, processor: u64) -> Result<u64, Erro
     let rights = Rights::READ | Rights::WRITE | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let owner = d.text.owner();
-    let ring = Section::create(New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None })?;
+    let ring = Section::create(New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner, entry, ports: None, live: true })?;
     let mut inner = p.office.inner.lock();
     let is_free = inner.seat.holder().is_none() && inner.asked.is_none();
     let Some(page) = is_free.then(|| inner.ring.begin(processor)).flatten() else {

@@ -148,6 +148,8 @@ pub struct Section {
     /// Texts: the views in which a class has a key that is named after this one.
     pub(crate) keyed_in: Mutex<Vec<Weak<TaskView>>>,
     pub ports: Option<Ports>,
+    /// What it shows the kernel writes by itself: no page of it is ever another section's, and it is never a text (pitfalls, H6).
+    pub live: bool,
     /// It is in no view that programs share (pitfalls, H17).
     pub(crate) secret: AtomicBool,
     /// Texts: where threads go on that do what they must not (0: nowhere), and what else it wants to hear of (`fault/own.rs`).
@@ -168,6 +170,8 @@ pub struct New {
     pub owner: Arc<Task>,
     pub entry: AclEntry,
     pub ports: Option<Ports>,
+    /// The kernel writes to its pages otherwise than through it.
+    pub live: bool,
 }
 
 impl Section {
@@ -192,7 +196,7 @@ impl Section {
             undo_section();
         };
         let beside = beside.or_else(|| is_post.then(|| Hold::post(new.at)));
-        let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK)).ok_or(Error::NoMemory);
+        let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK, new.owner.user == USER_SYSTEM)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.extent.base } else { new.at };
         let section = Arc::new(Section {
@@ -238,6 +242,7 @@ impl Section {
             callers: Callers::default(),
             keyed_in: Mutex::default(),
             ports: new.ports,
+            live: new.live,
             secret: AtomicBool::new(false),
             fault_entry: AtomicU64::new(0),
             post: AtomicBool::new(new.kind == kind::POST),
@@ -384,7 +389,7 @@ impl Section {
                 kind @ (kind::TEXT | kind::DATA) => kind,
                 _ => return Err(Error::NotSupported),
             };
-            if state.paged.pager.is_some() {
+            if self.live || state.paged.pager.is_some() {
                 // What is absent only its pager has.
                 return Err(Error::NotSupported);
             }
@@ -399,7 +404,7 @@ impl Section {
         };
         let made = owner.charge(Resource::Frames, resident).and_then(|()| {
             // Without length: others know its address already, and must not make pages in it that the clone's would replace.
-            Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None })
+            Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None, live: false })
                 .inspect_err(|_| owner.release(Resource::Frames, resident))
         });
         let mut state = self.state.lock();
@@ -409,7 +414,8 @@ impl Section {
         let still = state.acl.check(self.base, &by.subject, Rights::READ);
         if still.is_ok() {
             let mut new = clone.state.lock();
-            if !new.deleted && new.len == 0 && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
+            let is_touched = new.deleted || new.len > 0 || new.sealing || new.cloning || new.paged.pager.is_some();
+            if !is_touched && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
                 // As long as this one is now: it may have become shorter.
                 new.len = state.len;
                 new.acl.changed();

@@ -150,8 +150,8 @@ impl Section {
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }
-            if state.paged.pager.is_some() || state.lent_by.is_some() {
-                // Texts are there, and have been looked through. And they go by themselves, not with a binding.
+            if self.live || state.paged.pager.is_some() || state.lent_by.is_some() {
+                // Texts are there, have been looked through, and nobody writes there. And they go by themselves, not with a binding.
                 return Err(Error::NotSupported);
             }
             if state.sealing || state.cloning {

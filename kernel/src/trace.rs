@@ -143,7 +143,7 @@ fn section() -> Result<Arc<Section>, Error> {
     let processors = machine().processors.len() as u64;
     let heads: Option<Vec<_>> = (0..processors * (RING / WORDS) as u64).map(|_| Frame::zeroed(Use::Any).map(Arc::new)).collect();
     let heads = heads.ok_or(Error::NoMemory)?;
-    let new = New { len: STEP * processors, reserve: 0, kind: section_kind::DATA, at: 0, room: 0, owner, entry, ports: None };
+    let new = New { len: STEP * processors, reserve: 0, kind: section_kind::DATA, at: 0, room: 0, owner, entry, ports: None, live: true };
     let section = Section::create(new)?;
     {
         let mut state = section.state.lock();

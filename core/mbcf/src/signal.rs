@@ -161,9 +161,9 @@ impl Signal {
         Some(self.last)
     }
 
-    /// One that was to start will not.
-    pub fn give_up(&mut self) {
-        self.waiting = self.waiting.saturating_sub(1);
+    /// One that was begun could not be started. What has come while it was to be is for whom the next signal starts: nobody is asked again at once.
+    pub fn failed(&mut self) {
+        self.begun = self.begun.saturating_sub(1);
     }
 
     /// Somebody has looked for data, and has all of them now.

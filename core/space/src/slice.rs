@@ -32,6 +32,8 @@ pub struct Slice {
     taken: BTreeMap<u64, u64>,
     /// The same of each range that is free, between two that are not: who looks for room goes through these, not through all that is taken.
     free: BTreeMap<u64, u64>,
+    /// Bytes that are free.
+    left: u64,
     /// Granules that stay taken when the range in which they are is given back: how many want that, and whether it is so.
     kept: BTreeMap<u64, (u32, bool)>,
 }
@@ -42,7 +44,7 @@ impl Slice {
         let end = base.saturating_add(len) & !(GRANULE - 1);
         let base = round_up(base, GRANULE).unwrap_or(end).min(end);
         let free = if base < end { [(base, end)].into() } else { BTreeMap::new() };
-        Slice { base, end, cursor: base, taken: BTreeMap::new(), free, kept: BTreeMap::new() }
+        Slice { base, end, cursor: base, taken: BTreeMap::new(), free, left: end - base, kept: BTreeMap::new() }
     }
 
     /// Takes `len` bytes, rounded up to whole granules, at an address that has not been taken since the search last
@@ -55,6 +57,12 @@ impl Slice {
         self.occupy(base, base + len);
         self.cursor = base + len;
         Some(Extent { base, len })
+    }
+
+    /// The same if a part of all, one in so many, is free afterwards.
+    pub fn take_beside(&mut self, len: u64, part: u64) -> Option<Extent> {
+        let leaves = self.left.checked_sub(round_up(len, GRANULE)?)?;
+        if leaves < (self.end - self.base) / part { None } else { self.take(len) }
     }
 
     /// Takes exactly `[base, base + len)`, if it consists of whole free granules of the slice. The cursor stays.
@@ -115,11 +123,13 @@ impl Slice {
         self.free.remove(&from);
         self.free.extend([(from, base), (end, to)].into_iter().filter(|(from, to)| from < to));
         self.taken.insert(base, end);
+        self.left -= end - base;
     }
 
     /// What was taken is free, and one range with what is free beside it.
     fn vacate(&mut self, base: u64) {
         let Some(mut end) = self.taken.remove(&base) else { return };
+        self.left += end - base;
         if let Some(behind) = self.free.remove(&end) {
             end = behind;
         }

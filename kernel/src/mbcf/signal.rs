@@ -308,7 +308,10 @@ pub fn attend(thread: &Arc<Thread>) {
             }
             // It cannot be called here: its data stay where they are.
             Err(_) => {
-                change(&section, offset, |signal| signal.end().is_some());
+                change(&section, offset, |signal| {
+                    signal.failed();
+                    true
+                });
             }
         }
     }

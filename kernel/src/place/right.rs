@@ -20,7 +20,7 @@ static RIGHT: Once<Arc<Section>> = Once::new();
 pub fn set_up(owner: &Arc<Task>) {
     let rights = Rights::CALL.union(Rights::CHANGE_ACL);
     let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: FIRST_TEXT };
-    let new = New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None };
+    let new = New { len: PAGE, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None, live: false };
     let section = Section::create(new).expect("room for the right to place texts");
     let mut state = section.state.lock();
     state.name[..9].copy_from_slice(b"placement");

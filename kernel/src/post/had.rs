@@ -45,7 +45,7 @@ fn create(d: &Domain, number: u32) -> Result<u64, Error> {
     let rights = Rights::READ | Rights::CALL | Rights::CHANGE_ACL;
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let at = address(machine().node, number.into());
-    let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None };
+    let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None, live: false };
     Section::create(new).and_then(|section| section.made_by(d)).map(|section| section.base).map_err(|error| {
         // `Dead`: it was made and is deleted again, and so the number is free, or another one's by now.
         if error != Error::Dead {

@@ -117,10 +117,12 @@ impl State {
 
     /// Begins to have `count` pages in a row from `first` on.
     fn begin_making(&mut self, first: u64, count: u64, align: u64, to: Use) -> Result<(), Error> {
+        // First paid: what is looked through is not longer than somebody has memory for.
+        self.owner.charge(Resource::Frames, count)?;
         if self.pages.absent(first, count) < count {
+            self.owner.release(Resource::Frames, count);
             return Err(Error::Exists);
         }
-        self.owner.charge(Resource::Frames, count)?;
         let run = Run::take(count, align, to).map_err(|why| {
             self.owner.release(Resource::Frames, count);
             match why {

@@ -235,6 +235,9 @@ fn mark(state: &mut State, page: u64, clean: bool) -> Result<(), Error> {
 fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     let rights = if copy { Rights::READ } else { Rights::READ | Rights::WRITE };
     let mut state = source.lock(by, rights)?;
+    if source.section.live {
+        return Err(Error::NotSupported);
+    }
     if state.misses(source.page).is_some() {
         return Err(Error::Absent);
     }
@@ -264,6 +267,9 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
     let paid = target.as_ref().map(reserve).transpose()?;
     let (was, taken) = {
         let mut state = source.lock(by, Rights::CHANGE_ACL)?;
+        if source.section.live {
+            return Err(Error::NotSupported);
+        }
         let dirty = !state.paged.clean.has(source.page);
         if state.pages.get(source.page).is_none() {
             return Ok(page::ABSENT);

@@ -233,5 +233,5 @@ fn end_what_is_left() {
 /// What a person's shell and everything started from it may use together: the rest is the system's own, and the files'.
 fn limits_of_a_person() -> Result<Limits, Error> {
     let memory = task::memory()?;
-    Ok(Limits { frames: memory.total / 4096 / 8 * 5, sections: 65536, reserve: 9 << 37, threads: 4096 })
+    Ok(Limits { frames: memory.total / 4096 / 8 * 5, sections: 65536, reserve: 1 << 40, threads: 4096 })
 }

@@ -445,5 +445,5 @@ fn limits_of_files() -> Result<Limits, Error> {
     let memory = task::memory()?;
     // The server's own receivers are among the threads: for files and for streams one each on each processor.
     let threads = 64 + 2 * task::processors().count() as u64;
-    Ok(Limits { frames: memory.total / 4096 / 4, sections: 32768, reserve: 1 << 39, threads })
+    Ok(Limits { frames: memory.total / 4096 / 4, sections: 32768, reserve: 1 << 38, threads })
 }

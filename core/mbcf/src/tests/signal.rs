@@ -64,8 +64,8 @@ enum Step {
     Begin,
     End,
     Look,
-    /// A program that was to start cannot.
-    GiveUp,
+    /// A program that was begun could not be started.
+    Fail,
 }
 
 proptest! {
@@ -75,13 +75,13 @@ proptest! {
         kind in 1_u64..4,
         most in 1..=NEST_MAX,
         steps in prop::collection::vec(
-            prop_oneof![3 => Just(Step::Send), 3 => Just(Step::Begin), 3 => Just(Step::End), 1 => Just(Step::Look), 1 => Just(Step::GiveUp)], 300)
+            prop_oneof![3 => Just(Step::Send), 3 => Just(Step::Begin), 3 => Just(Step::End), 1 => Just(Step::Look), 1 => Just(Step::Fail)], 300)
     ) {
         let mut signal = signal(start::DESTINATION, kind, most);
         // Programs to start and running, data stored, and those of them that nobody has been started for or has looked at.
         let (mut waiting, mut running, mut unseen) = (0_u64, 0_u64, 0_u64);
-        // A start was given up: what has come waits for the next signal.
-        let mut given_up = false;
+        // A start has failed: what has come waits for the next signal.
+        let mut has_failed = false;
         for step in steps {
             match step {
                 Step::Send => {
@@ -97,7 +97,7 @@ proptest! {
                     prop_assert_eq!(verdict, expected);
                     signal.commit(verdict);
                     match verdict {
-                        Verdict::Start(_) => waiting += 1,
+                        Verdict::Start(_) => (waiting, has_failed) = (waiting + 1, false),
                         Verdict::Store => unseen += 1,
                         _ => {}
                     }
@@ -120,16 +120,16 @@ proptest! {
                     prop_assert_eq!(signal.seen(), unseen > 0);
                     unseen = 0;
                 }
-                Step::GiveUp if waiting > 0 => {
-                    signal.give_up();
-                    waiting -= 1;
-                    given_up = true;
+                Step::Fail if running > 0 => {
+                    signal.failed();
+                    running -= 1;
+                    has_failed = true;
                 }
-                Step::End | Step::GiveUp => {}
+                Step::End | Step::Fail => {}
             }
             prop_assert_eq!(signal.words().under_way, waiting + running);
             // No wake-up is lost: data that nobody has looked at have somebody who will.
-            prop_assert!(unseen == 0 || waiting + running > 0 || given_up);
+            prop_assert!(unseen == 0 || waiting + running > 0 || has_failed);
         }
     }
 }

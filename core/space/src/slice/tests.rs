@@ -30,6 +30,19 @@ fn long_ranges_begin_at_a_gib() {
 }
 
 #[test]
+fn a_part_is_left_to_others() {
+    let mut slice = Slice::new(BASE, SMALL * GRANULE);
+    assert_eq!(slice.take_beside((SMALL - 3) * GRANULE, 4), None, "three are not a fourth of sixteen");
+    let most = slice.take_beside((SMALL - 4) * GRANULE, 4).unwrap();
+    assert_eq!((slice.take_beside(1, 4), slice.take_beside(u64::MAX, 4)), (None, None));
+    let last = slice.take(4 * GRANULE).unwrap();
+    slice.give(last);
+    assert_eq!(slice.take_beside(GRANULE, 4), None);
+    slice.give(most);
+    assert!(slice.take_beside((SMALL - 4) * GRANULE, 4).is_some());
+}
+
+#[test]
 fn what_was_given_back_waits_for_the_next_lap() {
     let mut slice = Slice::new(BASE, SMALL * GRANULE);
     for number in 0..3 * SMALL {

@@ -93,6 +93,8 @@ pub fn cases() -> Vec<Case> {
                 "keys_restored_from_memory",
                 "code_changed_while_it_is_sealed",
                 "code_that_comes_while_it_is_sealed",
+                "code_that_the_kernel_writes",
+                "a_clone_that_is_sealed_as_it_comes",
                 "hidden_instructions_are_found",
                 "reasons_of_the_callee_are_told",
             ],

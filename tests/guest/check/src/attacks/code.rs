@@ -25,6 +25,8 @@ pub const CHECKS: &[Check] = &[
     ("keys_restored_from_memory", restored_from_memory),
     ("code_changed_while_it_is_sealed", changed_while_sealed),
     ("code_that_comes_while_it_is_sealed", taken_while_sealed),
+    ("code_that_the_kernel_writes", super::writers::the_kernel),
+    ("a_clone_that_is_sealed_as_it_comes", super::writers::who_clones),
     ("hidden_instructions_are_found", hidden_instructions),
     ("reasons_of_the_callee_are_told", reasons_of_the_callee),
 ];

@@ -25,6 +25,7 @@ pub mod strangers;
 pub mod sweep;
 mod told;
 pub mod upcalls;
+mod writers;
 
 use crate::peer::Peer;
 use crate::report::{NO_KEYS, Outcome, doing, skipped};

@@ -106,8 +106,8 @@ pub const RULES: &[Rule] = &[
         "no_memory_is_laid_where_the_gate_is",
         "kernel/src/call.rs",
         [
-            "    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None })?.made_by(d)?;\n",
-            "    let aside = (abi::layout::SPACE_BASE..abi::layout::FIRST_TEXT).contains(&at);\n    let at_or_not = if aside { 0 } else { at };\n    let section = Section::create(New { len, reserve, kind: wanted, at: at_or_not, room, owner: d.text.owner(), entry, ports: None })?.made_by(d)?;\n    if aside {\n        let made = claim::present(&mut section.state.lock(), 0, true)?;\n        let prot = paging::Prot { write: true, user: true, ..Default::default() };\n        let _ = d.view().map(at, &made.frame, abi::layout::PAGE, prot);\n    }\n",
+            "    let section = Section::create(New { len, reserve, kind: wanted, at, room, owner: d.text.owner(), entry, ports: None, live: false })?.made_by(d)?;\n",
+            "    let aside = (abi::layout::SPACE_BASE..abi::layout::FIRST_TEXT).contains(&at);\n    let at_or_not = if aside { 0 } else { at };\n    let section = Section::create(New { len, reserve, kind: wanted, at: at_or_not, room, owner: d.text.owner(), entry, ports: None, live: false })?.made_by(d)?;\n    if aside {\n        let made = claim::present(&mut section.state.lock(), 0, true)?;\n        let prot = paging::Prot { write: true, user: true, ..Default::default() };\n        let _ = d.view().map(at, &made.frame, abi::layout::PAGE, prot);\n    }\n",
         ],
         ["jumps", "no_call_changes_what_the_gate_keeps"],
     ),

@@ -44,6 +44,23 @@ pub const RULES: &[Rule] = &[
     )),
     rule(
         "H6",
+        "what_the_kernel_writes_is_nobodys",
+        "kernel/src/section/supply.rs",
+        [
+            "    let mut state = source.lock(by, rights)?;\n    if source.section.live {\n",
+            "    let mut state = source.lock(by, rights)?;\n    if false {\n",
+        ],
+        ["code", "code_that_the_kernel_writes"],
+    ),
+    rule(
+        "H6",
+        "a_clone_without_pages_becomes_no_text",
+        "kernel/src/section.rs",
+        [" || new.len > 0 || new.sealing || new.cloning || new.paged", " || new.len > 0 || new.paged"],
+        ["code", "a_clone_that_is_sealed_as_it_comes"],
+    ),
+    rule(
+        "H6",
         "what_comes_late_does_not_come_to_a_text",
         "kernel/src/section/supply.rs",
         [

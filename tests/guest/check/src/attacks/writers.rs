@@ -1,0 +1,70 @@
+//! Code that somebody goes on writing (pitfalls: H6): the kernel, to what it shows; and who puts pages into a clone while it becomes a text.
+
+use crate::memory::data;
+use crate::report::{Outcome, doing};
+use crate::{holds, same};
+use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::Error;
+use musubi::abi::calls::stub;
+use musubi::abi::layout::{GRANULE, PAGE};
+use musubi::abi::pager::supply;
+use musubi::abi::section::kind;
+use musubi::rt::{Section, Trap, info, section, task, thread};
+
+/// So often a clone is made while another thread seals it, and while another one clones it.
+const ROUNDS: u64 = 3000;
+
+/// Nobody has a page in his own section that the kernel goes on writing, be it what is told of his own: he would have the kernel write his code.
+pub fn the_kernel() -> Outcome {
+    let own = data(PAGE).map_err(doing("create"))?;
+    let mine = task::identity().user;
+    let users = info::all().map_err(doing("the info section"))?.users();
+    let own_table =
+        users.into_iter().find(|one| one.user == mine).ok_or("nothing is shown of this user's own")?.section;
+    for base in [stub::running(&Trap).map_err(doing("where it is"))?, own_table] {
+        same!(Section::clone_of(base, 0, 0, 0).err(), Some(Error::NotSupported), "a clone of what is at {base:#x}");
+        let supplied = stub::page_supply(&Trap, own.base(), base, supply::COPY);
+        same!(supplied, Err(Error::NotSupported), "a page of it");
+    }
+    own.delete().map_err(doing("delete"))
+}
+
+/// A clone is known, and has no pages yet, while they are on their way. Whoever makes it a text then has one that nobody has looked through, or that
+/// reaches as far as its gates.
+pub fn who_clones() -> Outcome {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    OVER.store(false, Ordering::SeqCst);
+    let source = data(GRANULE).map_err(doing("create"))?;
+    let room = Section::create_at(PAGE, GRANULE, kind::DATA, 0, 0, 3 * GRANULE).map_err(doing("room"))?;
+    let at = room.base() + GRANULE;
+    let seals = move || {
+        while !OVER.load(Ordering::Relaxed) {
+            let _ = stub::section_seal(&Trap, at);
+        }
+    };
+    let other = thread::spawn(seals, 0).map_err(doing("a thread"))?;
+    let (mut spoilt, mut outcome) = (0, Ok(()));
+    for round in 0..ROUNDS {
+        match Section::clone_of(source.base(), 0, at, 0) {
+            Ok(_) => {}
+            Err(Error::Busy) => spoilt += 1,
+            Err(error) => outcome = Err(alloc::format!("round {round}: a clone: {error}")),
+        }
+        if let Ok(one) = section::info(at)
+            && one.kind == kind::TEXT
+            && one.len > GRANULE - PAGE
+        {
+            outcome = Err(alloc::format!("round {round}: a text of {} bytes, which has no room for gates", one.len));
+        }
+        let _ = section::delete(at);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    OVER.store(true, Ordering::SeqCst);
+    other.join().map_err(doing("join"))?;
+    outcome?;
+    holds!(spoilt < ROUNDS, "no clone was made");
+    section::delete(room.base()).map_err(doing("delete"))?;
+    source.delete().map_err(doing("delete"))
+}
