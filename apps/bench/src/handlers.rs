@@ -248,7 +248,42 @@ fn lists() -> Done {
     }
     say("reading the list", section::acl(one.base()))?;
     say("taking one away", section::grant(one.base(), &entry(0, Rights::empty())))?;
-    say("deleting", one.delete())
+    say("deleting", one.delete())?;
+    long_lists()
+}
+
+/// First accesses, calls about pages, a message and a binding where lists are as long as they may be.
+fn long_lists() -> Done {
+    const LONG: u64 = ACL_MAX as u64 - 8;
+    let pages = 64;
+    let one = say("a section", Section::create(pages * PAGE, pages * PAGE, kind::DATA, 0))?;
+    say("its list", worst::strangers(one.base(), LONG))?;
+    (0..pages / 2).for_each(|page| _ = probe::read(one.base() + page * PAGE));
+    say("having", alloc(one.base(), pages * PAGE))?;
+    say("making invalid", invalidate(one.base(), pages * PAGE))?;
+    say("making valid", validate(one.base(), pages * PAGE))?;
+    say("giving back", free(one.base(), pages * PAGE))?;
+    touch(one.base(), pages);
+    let clone = say("cloning", Section::clone_of(one.base(), 0, 0, 0))?;
+    touch(one.base(), pages);
+    say("deleting", clone.delete())?;
+    say("deleting", one.delete())?;
+    let post = say("a post", Post::any())?;
+    say("its list", worst::strangers(post.0, LONG))?;
+    for n in 0..4 {
+        say("a message", post.send(1, [n; 6], None))?;
+        say("receiving", post.receive(PATIENCE_NS))?;
+    }
+    say("freeing", post.free(true))?;
+    let text = musubi::start().text();
+    say("this program's list", worst::strangers(text, LONG))?;
+    let gates = say("gates", Gates::export(Answers, 1))?;
+    let bound = say("a binding", Bound::bind(gates.address(), PAGE))?;
+    say("a call", bound.call(0, [1; 6]))?;
+    say("no binding any more", bound.unbind())?;
+    say("closing", gates.close())?;
+    let entry = |n| AclEntry { principal: principal::THREAD, rights: 0, id: 1 << 40 | n, text: 0 };
+    (0..LONG).rev().try_for_each(|n| say("this program's list", section::grant(text, &entry(n))))
 }
 
 struct Answers;

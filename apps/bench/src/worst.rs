@@ -4,9 +4,11 @@
 use crate::foreign;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::mbcf::signal_flag;
+use musubi::abi::rights::{ACL_MAX, principal};
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::Limits;
 use musubi::interfaces::pager::{Pager, pager_serve};
@@ -16,7 +18,7 @@ use musubi::rt::mbcf::{DATA_MAX, Queue, SignalSetup, Signals, condition, start, 
 use musubi::rt::pager::{answer, set, set_for_task, supply};
 use musubi::rt::section::{self, invalidate};
 use musubi::rt::{Bound, Gates, Section, Trap, fault, probe, sched, task, thread, time};
-use musubi::{Error, Rights};
+use musubi::{AclEntry, Error, Rights};
 
 type Does = Box<dyn Fn() -> Result<u64, Error>>;
 
@@ -63,10 +65,22 @@ impl Skeleton for Asks {
     }
 }
 
+/// So long the lists of what calls work on are made.
+static ENTRIES: AtomicU64 = AtomicU64::new(0);
+/// As long as a list may be, with some room for what a check makes of it.
+const MOST: u64 = ACL_MAX as u64 - 8;
+
 fn made(pages: u64) -> Result<u64, Error> {
     let one = Section::create(pages * PAGE, pages * PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
+    strangers(one.base(), ENTRIES.load(Ordering::Relaxed))?;
     (0..pages).for_each(|page| probe::write(one.base() + page * PAGE));
     Ok(one.base())
+}
+
+/// Entries for so many threads that are nobody: whoever asks for a right goes through all of them.
+pub fn strangers(base: u64, count: u64) -> Result<(), Error> {
+    let entry = |n| AclEntry { principal: principal::THREAD, rights: Rights::READ.bits(), id: 1 << 40 | n, text: 0 };
+    (0..count).try_for_each(|n| section::grant(base, &entry(n)))
 }
 
 fn nothing() -> Does {
@@ -274,12 +288,16 @@ fn paged() -> Result<Vec<Call>, Error> {
 /// So often each is made while the trace is on.
 const TIMES: usize = 4;
 
-/// Those, by the full entry, and what programs do with threads, faults and windows.
+/// Those, by the full entry, and what programs do with threads, faults and windows. Once more with what has the longest lists.
 pub fn calls() -> Result<(), (&'static str, Error)> {
-    let all = short_calls().map_err(|error| ("what calls work on", error))?;
-    for Call { name, first, call, .. } in all {
-        for _ in 0..TIMES {
-            first().and_then(|_| call()).map_err(|error| (name, error))?;
+    for entries in [0, MOST] {
+        ENTRIES.store(entries, Ordering::Relaxed);
+        let all = short_calls();
+        ENTRIES.store(0, Ordering::Relaxed);
+        for Call { name, first, call, .. } in all.map_err(|error| ("what calls work on", error))? {
+            for _ in 0..TIMES {
+                first().and_then(|_| call()).map_err(|error| (name, error))?;
+            }
         }
     }
     others().map_err(|error| ("a call", error))?;
