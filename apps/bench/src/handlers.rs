@@ -278,6 +278,7 @@ fn long_lists() -> Done {
     let text = musubi::start().text();
     say("this program's list", worst::strangers(text, LONG))?;
     let gates = say("gates", Gates::export(Answers, 1))?;
+    say("who may call", gates.admit(&EVERYBODY))?;
     let bound = say("a binding", Bound::bind(gates.address(), PAGE))?;
     say("a call", bound.call(0, [1; 6]))?;
     say("no binding any more", bound.unbind())?;

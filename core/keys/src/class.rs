@@ -52,10 +52,7 @@ impl Class {
             kept.rights |= if same { next.rights } else { 0 };
             same
         });
-        // First of all, if there is such an entry.
-        let widest =
-            all.first().filter(|first| cell(first) == (principal::ANY, 0, ANY_TEXT)).map_or(0, |first| first.rights);
-        let needed: Vec<AclEntry> = all.iter().filter_map(|entry| without_covered(&all, widest, entry)).collect();
+        let needed = without_covered(&all);
         let digest = needed.iter().fold(0, |state, entry| {
             let words = [u64::from(entry.principal) << 32 | u64::from(entry.rights), entry.id, entry.text];
             words.into_iter().fold(state, mix)
@@ -113,15 +110,28 @@ pub(crate) fn text_bit(text: u64) -> u64 {
     1 << (mix(0, text) % 64)
 }
 
-/// The entry with the rights that no wider one in `all` gives too, if any is left. `widest`: what all may do in all texts.
-fn without_covered(all: &[AclEntry], widest: u32, entry: &AclEntry) -> Option<AclEntry> {
-    let (kind, id, text) = cell(entry);
-    let wider = [(principal::ANY, 0, text), (kind, id, ANY_TEXT)];
-    // Entries of "any", which are most, have no other wider one.
-    let others = wider.into_iter().filter(|wider| kind != principal::ANY && *wider != cell(entry));
-    let covered = others.filter_map(|wider| all.binary_search_by_key(&wider, cell).ok());
-    let is_widest = (kind, id, text) == (principal::ANY, 0, ANY_TEXT);
-    let given = covered.fold(if is_widest { 0 } else { widest }, |rights, at| rights | all[at].rights);
-    let rights = entry.rights & !given;
-    (rights != 0).then_some(AclEntry { rights, ..*entry })
+/// The entries with the rights that no wider one gives too, if any are left: once through all, since a list may be long and this is done when a page is touched.
+fn without_covered(all: &[AclEntry]) -> Vec<AclEntry> {
+    // Those of "any" come first, and of each principal's the one in all texts.
+    let (any, _) = all.split_at(all.partition_point(|entry| entry.principal == principal::ANY));
+    let in_text = |text: u64| any.binary_search_by_key(&text, |entry| entry.text).map_or(0, |at| any[at].rights);
+    let widest = in_text(ANY_TEXT);
+    let mut in_all_texts = (principal::ANY, 0, 0);
+    let needed = all.iter().filter_map(|entry| {
+        let (kind, id, text) = cell(entry);
+        let given = match (kind, text) {
+            (principal::ANY, ANY_TEXT) => 0,
+            (principal::ANY, _) => widest,
+            _ => {
+                let its = if in_all_texts.0 == kind && in_all_texts.1 == id { in_all_texts.2 } else { 0 };
+                if text == ANY_TEXT {
+                    in_all_texts = (kind, id, entry.rights);
+                }
+                widest | its | if any.is_empty() || text == ANY_TEXT { 0 } else { in_text(text) }
+            }
+        };
+        let rights = entry.rights & !given;
+        (rights != 0).then_some(AclEntry { rights, ..*entry })
+    });
+    needed.collect()
 }
