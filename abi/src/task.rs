@@ -7,6 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const USER_SYSTEM: u64 = 0;
 /// The user of what is started from the shell.
 pub const USER_PERSON: u64 = 1;
+/// In whose name a program asks that is neither the system's nor its thread's user's: it was called on that thread, and speaks for nobody there.
+pub const USER_NOBODY: u64 = u64::MAX;
 /// How long a callee may go on for a caller that has been killed, ns; longer, if by then it has neither run for
 /// `CALLEE_TIME_NS` nor had `CALLEE_TURNS` turns.
 pub const CALLEE_GRACE_NS: u64 = 1_000_000_000;

@@ -32,12 +32,15 @@ fn port(ports: &Ports, port: u64, width: u64) -> Result<u16, Error> {
 }
 
 pub fn read(domain: &Domain, base: u64, number: u64, width: u64) -> Result<u64, Error> {
-    let (_, range) = section(domain, base, Rights::READ)?;
+    let (section, range) = section(domain, base, Rights::READ)?;
+    // Who takes the right away is not told before this is done.
+    let _still = section.lock_for(domain, Rights::READ)?;
     Ok(u64::from(ports::read(port(&range, number, width)?, width)))
 }
 
 pub fn write(domain: &Domain, base: u64, number: u64, width: u64, value: u64) -> Result<u64, Error> {
-    let (_, range) = section(domain, base, Rights::WRITE)?;
+    let (section, range) = section(domain, base, Rights::WRITE)?;
+    let _still = section.lock_for(domain, Rights::WRITE)?;
     let port = port(&range, number, width)?;
     log_out::program_sets(port, width, value as u32);
     Ok(0)
@@ -69,7 +72,7 @@ pub fn write_bytes(domain: &Domain, base: u64, number: u64, from: u64, len: u64)
         let written = {
             let _writing = WRITING[usize::from(port >> 3) % WRITING.len()].lock();
             // The right may have gone since it was looked at, or its program have ended and the next one begun.
-            section.check(domain, Rights::WRITE)?;
+            let _still = section.lock_for(domain, Rights::WRITE)?;
             if domain.text.is_dead() {
                 return Err(Error::Dead);
             }

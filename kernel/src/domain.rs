@@ -11,7 +11,7 @@ use abi::gate::DOORSTEP;
 use abi::layout::{PAGE, SPACE_BASE, SPACE_END, WINDOW_END};
 use abi::rights::principal;
 use abi::section::kind;
-use abi::task::{STACK_MAX, USER_SYSTEM};
+use abi::task::{STACK_MAX, USER_NOBODY, USER_SYSTEM};
 use abi::{AclEntry, Error, Rights};
 use ::acl::Subject;
 use alloc::sync::{Arc, Weak};
@@ -22,6 +22,8 @@ use spin::{Mutex, Once};
 
 pub struct Domain {
     pub subject: Subject,
+    /// The user in whose name it asks others.
+    pub speaks_for: u64,
     pub text: Arc<Section>,
     /// Its own view, where it lives apart: always without keys, otherwise once it needs one.
     own: Once<Arc<View>>,
@@ -87,8 +89,11 @@ impl Domain {
     /// A domain that lives apart, until it is admitted to the shared view.
     pub fn new(parts: Parts, number: u32) -> Domain {
         let Parts { subject, text, task, in_window, supervisor, stack, stack_section, shared, task_view } = parts;
+        let author = text.owner().user;
+        let speaks_for = if author == USER_SYSTEM || author == subject.user { subject.user } else { USER_NOBODY };
         Domain {
             subject,
+            speaks_for,
             text,
             own: Once::new(),
             shared,
@@ -162,6 +167,8 @@ impl Domain {
     /// The section behind an address, as this domain sees the space.
     pub fn locate(&self, address: u64) -> Option<Place> {
         if address < WINDOW_END {
+            // Without a personality nothing is there: where keys are, no program of such a task sees what is mapped.
+            self.task.foreign.get()?;
             return self.task.window.lock().locate(address);
         }
         if self.in_window || !(SPACE_BASE..SPACE_END).contains(&address) {

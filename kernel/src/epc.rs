@@ -246,7 +246,7 @@ pub fn record_of(caller: &Domain, callee: &Domain, block: &Block, args: (u64, u6
         args_len: args.1,
         task: caller.subject.task,
         text: caller.text.base,
-        user: caller.subject.user,
+        user: caller.speaks_for,
         gates,
         domain: callee.number,
         thread: caller.subject.thread,

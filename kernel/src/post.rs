@@ -167,7 +167,7 @@ fn with<T>(
         thread.part.record.store(receiver, Ordering::SeqCst);
         thread.card.set_record(receiver);
     }
-    let sender = Sender::of(&d.subject);
+    let sender = Sender { user: d.speaks_for, ..Sender::of(&d.subject) };
     let by = Caller { sender, original: d.subject.original, domain: d.number, receiver, account, processor: here().index };
     // Who sits in a seat does not pass its processor on by a message.
     if thread.seat.load(Ordering::Relaxed) == NO_SEAT {

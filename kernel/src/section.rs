@@ -354,7 +354,8 @@ impl Section {
                 return Ok(());
             }
             sched::breathe();
-            state = self.state.lock();
+            // The right may have been taken away meanwhile.
+            state = self.lock_for(by, Rights::CHANGE_ACL)?;
         }
     }
 
@@ -446,6 +447,9 @@ impl Section {
         let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
         if self.is_dead() {
             return Err(Error::NotFound);
+        }
+        if state.sealing {
+            return Err(Error::Busy);
         }
         // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
         if self.is_text() && giver != USER_SYSTEM && giver != to.user {

@@ -17,7 +17,9 @@ use crate::view;
 use abi::{Error, Rights};
 use abi::gate::slot;
 use abi::layout::PAGE;
+use abi::refusal::Object;
 use abi::section::kind;
+use abi::task::USER_SYSTEM;
 use ::gate::Change;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
@@ -150,6 +152,11 @@ impl Section {
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }
+            // As for what is given: nobody makes a stranger the author of his code.
+            let (author, maker) = (by.text.owner().user, state.owner.user);
+            if author != USER_SYSTEM && author != maker {
+                return Err(by.subject.refused(Object::Task(state.owner.number)));
+            }
             if self.live || state.paged.pager.is_some() || state.lent_by.is_some() {
                 // Texts are there, have been looked through, and nobody writes there. And they go by themselves, not with a binding.
                 return Err(Error::NotSupported);
@@ -173,6 +180,12 @@ impl Section {
         state.sealing = false;
         if state.deleted {
             return Err(Error::NotFound);
+        }
+        // The right may have been taken away meanwhile.
+        if let Err(error) = state.acl.check(self.base, &by.subject, Rights::CHANGE_ACL) {
+            self.clear.store(false, Ordering::Release);
+            state.unclear_at = None;
+            return Err(error);
         }
         self.kind.store(kind::TEXT, Ordering::Release);
         state.acl.changed();

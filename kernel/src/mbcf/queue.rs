@@ -42,7 +42,7 @@ pub fn init(d: &Domain, queue: u64, start: u64, end: u64, flags: u64) -> Result<
 /// As whom a domain issues an operation, which it has no say in (SSS-117).
 pub fn sender(d: &Domain) -> Sender {
     let by = &d.subject;
-    Sender { node: by.node, user: by.user, task: by.task, thread: by.thread, text: by.text }
+    Sender { node: by.node, user: d.speaks_for, task: by.task, thread: by.thread, text: by.text }
 }
 
 /// What comes to a queue: what the kernel puts before it, and bytes of the issuer's.

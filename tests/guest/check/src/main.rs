@@ -56,6 +56,7 @@ mod rouse;
 mod sched;
 mod sections;
 mod services;
+mod stranger;
 mod stretches;
 mod supervision;
 mod texts;

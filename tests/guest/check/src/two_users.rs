@@ -8,7 +8,7 @@ use crate::posts::flood;
 use crate::report::{Check, Outcome, doing};
 use crate::roles::number as word;
 use crate::sections::{everybody, role as run_role};
-use crate::{holds, same};
+use crate::{holds, same, stranger};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -313,7 +313,8 @@ fn beside(other: &impl Fn() -> Result<Vec<u64>, String>, alone: &[u64]) -> Outco
 
 /// The second user's program: status, and in the memory that is told to it what it could have.
 fn other_user(shared: u64) -> i32 {
-    match takes_its_part(shared) {
+    let does = if stranger::is_wanted(shared) { stranger::serves } else { takes_its_part };
+    match does(shared) {
         Ok(()) => 0,
         Err(why) => {
             store_text(shared + REASON, &why);
@@ -371,19 +372,18 @@ fn takes_its_part(shared: u64) -> Outcome {
     post.free(false).map_err(doing("freeing"))
 }
 
+fn ends(outcome: Outcome) -> i32 {
+    outcome.inspect_err(|why| eprintln!("{why}")).is_err().into()
+}
+
 /// The roles of this file.
 pub fn run(role: &str, words: &[&str]) -> i32 {
     let at = words.first().map_or(0, |at| word(at));
     match role {
         "flooder" => flooder(at),
         // With limits that no check has.
-        "takes-all" => a_user_leaves_others_theirs().map_or_else(
-            |why| {
-                eprintln!("{why}");
-                1
-            },
-            |()| 0,
-        ),
+        "takes-all" => ends(a_user_leaves_others_theirs()),
+        "strangers-caller" => ends(stranger::is_called()),
         _ => other_user(at),
     }
 }

@@ -10,9 +10,9 @@ use musubi::abi::calls::stub;
 use musubi::abi::frame::Frame;
 use musubi::abi::gate::GATE_BASE;
 use musubi::abi::layout::PAGE;
-use musubi::abi::rights::principal;
+use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::{flag, kind};
-use musubi::abi::task::{Limits, cause};
+use musubi::abi::task::{Limits, cause, exit};
 use musubi::abi::{AclEntry, Rights};
 use musubi::rt::{Section, Trap, section, task, thread, time};
 use musubi::{Error, processes};
@@ -22,6 +22,7 @@ pub const CHECKS: &[Check] = &[
     ("two_addresses_and_another_program", || by_two_addresses(false)),
     ("what_a_personality_finds_by_fs", by_segments),
     ("no_window_reaches_the_gate", at_the_gate),
+    ("a_window_without_a_personality", without_a_personality),
 ];
 
 /// In the window: its code, and two pages of the section from its second on.
@@ -216,6 +217,27 @@ fn at_the_gate() -> Outcome {
     // The program's thread is well.
     same!(ask(NOTHING, 0, false)?[..4], [0; 4], "afterwards");
     end()
+}
+
+/// What was mapped in the window of a program that is started without a personality is not there: touching it ends, as for every other address.
+fn without_a_personality() -> Outcome {
+    let all = |rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: ANY_TEXT };
+    let pages = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(doing("create"))?;
+    section::grant(pages.base(), &all(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let mut code = Section::create(PAGE, 2 * PAGE, kind::DATA, 0).map_err(doing("create"))?;
+    // mov eax, [AT]; mov eax, 2; mov edi, 7; syscall: the end of the program, with a status.
+    let load = [0x8b, 0x04, 0x25].into_iter().chain((AT as u32).to_le_bytes());
+    let bytes = load.chain([0xb8, 2, 0, 0, 0, 0xbf, 7, 0, 0, 0, 0x0f, 0x05]);
+    code.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    let text = code.seal().map_err(doing("seal"))?;
+    section::grant(text, &all(Rights::READ | Rights::EXECUTE)).map_err(doing("grant"))?;
+    let task = task::create(&Limits::default(), task::identity().user, b"native").map_err(doing("task"))?;
+    let usual = u64::from((Rights::READ | Rights::WRITE).bits());
+    stub::window_map(&Trap, task, AT, pages.base(), 0, PAGE, usual).map_err(doing("map"))?;
+    task::start(task, text, text, 0, 0).map_err(doing("start"))?;
+    let (_, exit) = processes::collect(task, 20_000_000_000).map_err(doing("its end"))?;
+    same!((exit.kind, exit.address), (exit::FAULT, AT), "how it ended");
+    section::delete(text).and_then(|()| pages.delete()).map_err(doing("delete"))
 }
 
 /// Of the program.

@@ -19,7 +19,7 @@ musubi::program!(run);
 
 const USER: u64 = 2;
 /// As much as a shell's may have together, on a small machine.
-const LIMITS: Limits = Limits { frames: 8192, sections: 65536, reserve: 9 << 37, threads: 4096 };
+const LIMITS: Limits = Limits { frames: 8192, sections: 65536, reserve: 1 << 40, threads: 4096 };
 const LOOK_NS: u64 = 1_000_000;
 
 /// What somebody has asked, and the answer: the status of the program's end, and one more.

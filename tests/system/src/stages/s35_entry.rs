@@ -132,6 +132,7 @@ pub fn cases() -> Vec<Case> {
                 "two_addresses_and_another_program",
                 "what_a_personality_finds_by_fs",
                 "no_window_reaches_the_gate",
+                "a_window_without_a_personality",
             ],
         )
         .matrix()

@@ -55,6 +55,11 @@ pub fn cases() -> Vec<Case> {
             .mem("128M")
             .timeout(400)
             .spread(),
+        sh("a_strangers_service", "check as strangers-caller")
+            .ours("other-user", "bin/memory")
+            .mem("128M")
+            .timeout(200)
+            .spread(),
         checks(
             "irq",
             "check irq",
