@@ -169,6 +169,12 @@ fn client(interface: &Interface) -> TokenStream {
                 #later(::rt::later::Later::to(post, answers, #identity))
             }
 
+            /// The same, and only answers of instances of this text are believed: see `rt::later::Later::to_program`.
+            #[must_use]
+            pub fn to_program(post: ::rt::post::Post, answers: &'a ::rt::Answers, original: u64) -> #later<'a> {
+                #later(::rt::later::Later::to_program(post, answers, #identity, original))
+            }
+
             /// What the server has counted of its post.
             ///
             /// # Errors

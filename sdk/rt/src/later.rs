@@ -65,7 +65,13 @@ impl<'a> Later<'a> {
     /// By a post that is known: nothing can be lent to whoever receives there, and `Answers::admit` says who may answer.
     #[must_use]
     pub fn to(post: Post, answers: &'a Answers, identity: u32) -> Later<'a> {
-        Later { way: Way::Post(answers, answers.server(post, identity, 0, 0)), bound: None, task: 0 }
+        Later::to_program(post, answers, identity, 0)
+    }
+
+    /// The same, and answers are believed only of instances of this text (0: of all that may send there).
+    #[must_use]
+    pub fn to_program(post: Post, answers: &'a Answers, identity: u32, original: u64) -> Later<'a> {
+        Later { way: Way::Post(answers, answers.server(post, identity, 0, original)), bound: None, task: 0 }
     }
 
     /// How often the server has done something that is no matter of course: see `rt::serve::Count`.

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod desk;
 mod round;
 
 use alloc::boxed::Box;
@@ -11,15 +12,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use desk::Desk;
 use musubi::abi::layout::PAGE;
-use musubi::abi::rights::principal;
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::memory::{GiveBackLater, Memory, PART, TIME_NS, memory_serve_by};
+use musubi::interfaces::memory::{Memory, PART, memory_serve_by};
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::serve::{Shares, Ways, away};
-use musubi::rt::{Answers, Condition, Mutex, section, task, thread};
-use musubi::{AclEntry, Caller, Error, Rights, Start, servers};
+use musubi::rt::{Condition, Mutex, section, task, thread};
+use musubi::{Caller, Error, Start, servers};
 use round::{Round, Said};
 
 musubi::program!(run);
@@ -47,8 +48,8 @@ struct Pager {
     text: u64,
     post: Post,
     given: u64,
-    /// The keeper lets it answer.
-    admitted: bool,
+    /// It has answered what it was asked last.
+    prompt: bool,
     /// How often in a row it has said nothing, and for how many rounds it is not asked therefore.
     late: u32,
     skip: u32,
@@ -114,7 +115,7 @@ fn free() -> u64 {
 
 impl Pager {
     fn new(task: u64, text: u64, post: Post) -> Pager {
-        Pager { task, text, post, given: 0, admitted: false, late: 0, skip: 0 }
+        Pager { task, text, post, given: 0, prompt: false, late: 0, skip: 0 }
     }
 
     /// By which it is in the ledger, and what is there of it.
@@ -138,11 +139,11 @@ impl Pager {
     }
 }
 
-/// Whether one more may register: no user's programs have more of the room than they leave to others.
-fn has_room(pagers: &[Pager], task: u64) -> bool {
+/// Whether there is one more place, of so many, beside what these tasks have: no user's programs have more of them than they leave to others.
+fn has_room(tasks: impl Iterator<Item = u64>, task: u64, most: usize) -> bool {
     let user = |task| task::info(task).map_or(USER_SYSTEM, |info| info.user);
-    let mut shares = Shares::new(1, MOST);
-    pagers.iter().for_each(|pager| _ = shares.take(pager.task, user(pager.task)));
+    let mut shares = Shares::new(1, most);
+    tasks.for_each(|task| _ = shares.take(task, user(task)));
     shares.take(task, user(task))
 }
 
@@ -187,10 +188,7 @@ impl Service {
 
     /// For ever: sees to it when memory is short, or somebody wants some.
     fn keep(&self) -> ! {
-        let answers: &'static Answers = match Answers::new() {
-            Ok(answers) => Box::leak(Box::new(answers)),
-            Err(error) => panic!("no post for answers: {error}"),
-        };
+        let mut desk = Desk::new().unwrap_or_else(|error| panic!("no post for answers: {error}"));
         let mut short = false;
         loop {
             let told = {
@@ -205,7 +203,7 @@ impl Service {
                 core::mem::take(&mut state.news)
             };
             short = quota::is_short(short, told, free(), [self.low, self.high]);
-            self.round(answers, if short { self.high } else { 0 });
+            self.round(&mut desk, if short { self.high } else { 0 });
         }
     }
 
@@ -216,7 +214,8 @@ impl Service {
         target.saturating_sub(free()).div_ceil(PAGE)
     }
 
-    fn round(&self, answers: &'static Answers, target: u64) {
+    fn round(&self, desk: &mut Desk, target: u64) {
+        desk.look(|task, given| self.has_given(&mut self.state.lock(), task, given));
         let pagers: Vec<Pager> = {
             let state = &mut *self.state.lock();
             self.forget_the_dead(state);
@@ -228,8 +227,8 @@ impl Service {
         let first = self.first.fetch_add(1, Ordering::Relaxed) as usize % pagers.len().max(1);
         let mut round = Round::new(pagers.len(), first, PART);
         while let Some((who, pages)) = round.ask(self.wanting(target)) {
-            let said = self.ask(answers, &pagers[who], pages);
-            self.note(pagers[who].post, said);
+            let said = desk.ask(&pagers[who], pages);
+            self.note(pagers[who].task, said);
             round.said(said);
         }
         let state = &mut *self.state.lock();
@@ -238,35 +237,26 @@ impl Service {
         self.over.notify_all();
     }
 
-    fn note(&self, post: Post, said: Said) {
-        let state = &mut *self.state.lock();
-        let Some(pager) = state.pagers.iter_mut().find(|one| one.post == post) else { return };
-        match said {
-            Said::Gave(given) => {
-                pager.given += given;
-                pager.late = 0;
-                state.given += given;
-            }
-            Said::Nothing => {
-                pager.late = (pager.late + 1).min(LATE_MOST);
-                pager.skip = 1 << pager.late;
-            }
-        }
+    /// (It may have ended since.)
+    fn has_given(&self, state: &mut State, task: u64, given: u64) {
+        state.given += given;
+        state.pagers.iter_mut().filter(|one| one.task == task).for_each(|one| one.given += given);
     }
 
-    /// One that cannot be asked, or answers an error, has given nothing; what it says to have given is only counted.
-    fn ask(&self, answers: &'static Answers, pager: &Pager, pages: u64) -> Said {
-        if !pager.admitted {
-            let entry = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: pager.text };
-            if answers.admit(&entry).is_err() {
-                return Said::Nothing;
+    fn note(&self, task: u64, said: Said) {
+        let state = &mut *self.state.lock();
+        let Some(pager) = state.pagers.iter_mut().find(|one| one.task == task) else { return };
+        match said {
+            Said::Gave(given) => {
+                (pager.prompt, pager.late) = (true, 0);
+                self.has_given(state, task, given);
             }
-            if let Some(known) = self.state.lock().pagers.iter_mut().find(|one| one.post == pager.post) {
-                known.admitted = true;
+            Said::Nothing => {
+                (pager.prompt, pager.late) = (false, (pager.late + 1).min(LATE_MOST));
+                pager.skip = 1 << pager.late;
             }
+            Said::Unasked => {}
         }
-        let answer = GiveBackLater::to(pager.post, answers).give_back(pages).and_then(|mut a| a.wait_for(TIME_NS));
-        answer.map_or(Said::Nothing, |given| Said::Gave(given.min(pages)))
     }
 }
 
@@ -278,17 +268,23 @@ impl Memory for Service {
             return Err(Error::Denied);
         }
         let state = &mut *self.state.lock();
-        // One for each program.
-        state.pagers.retain(|pager| pager.task != text.owner);
-        if state.pagers.len() >= MOST || !has_room(&state.pagers, text.owner) {
+        let is_full = |pagers: &[Pager]| {
+            pagers.len() >= MOST || !has_room(pagers.iter().map(|pager| pager.task), text.owner, MOST)
+        };
+        // One for each program. Who was late is, wherever it is asked from now on.
+        let known = state.pagers.iter().position(|pager| pager.task == text.owner);
+        if known.is_none() && is_full(&state.pagers) {
             self.forget_the_dead(state);
-        }
-        if state.pagers.len() >= MOST || !has_room(&state.pagers, text.owner) {
-            return Err(Error::Busy);
+            if is_full(&state.pagers) {
+                return Err(Error::Busy);
+            }
         }
         let pager = Pager::new(text.owner, text.original, Post(post));
         self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.keep(&pager.key(), &pager.record()))?;
-        state.pagers.push(pager);
+        match known.map(|at| &mut state.pagers[at]) {
+            Some(known) => (known.text, known.post) = (pager.text, pager.post),
+            None => state.pagers.push(pager),
+        }
         Ok(())
     }
 

@@ -19,6 +19,7 @@ mod faults;
 mod files;
 mod floods;
 mod fuzz;
+mod giving;
 mod grace;
 mod hand_over;
 mod info;
@@ -96,6 +97,7 @@ const GROUPS: &[Group] = &[
     Group { name: "large", checks: large::CHECKS },
     Group { name: "huge", checks: large::HUGE },
     Group { name: "pagers", checks: pagers::CHECKS },
+    Group { name: "giving", checks: giving::CHECKS },
     Group { name: "trace", checks: trace::CHECKS },
     Group { name: "texts", checks: texts::CHECKS },
     Group { name: "lending", checks: lending::CHECKS },

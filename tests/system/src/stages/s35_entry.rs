@@ -137,6 +137,19 @@ pub fn cases() -> Vec<Case> {
         )
         .matrix()
         .placed_thoroughly(),
+        checks(
+            "giving",
+            "check giving",
+            &[
+                "who_only_says_so_ends_the_round",
+                "who_receives_nothing_is_asked_once",
+                "who_was_late_is_late_when_it_registers_again",
+                "who_answers_what_it_has_not_received",
+                "few_that_say_nothing_are_asked",
+            ],
+        )
+        .spread()
+        .placed_thoroughly(),
         sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).cpus(2),
         // Whoever is registered is asked by the next memory server, too.
         sh("the_next_memory_server_knows_pagers", NEXT_SERVER).mem("96M").out_check(next_asked).err_any().timeout(400),
