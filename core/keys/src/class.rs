@@ -46,7 +46,10 @@ impl Class {
             (rights != 0).then_some(AclEntry { principal, rights, id, text: entry.text })
         });
         let mut all: Vec<AclEntry> = ours.collect();
-        all.sort_unstable_by_key(cell);
+        // Lists of one kind are sorted.
+        if !all.is_sorted_by_key(cell) {
+            all.sort_unstable_by_key(cell);
+        }
         all.dedup_by(|next, kept| {
             let same = cell(next) == cell(kept);
             kept.rights |= if same { next.rights } else { 0 };
