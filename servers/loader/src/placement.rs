@@ -90,7 +90,7 @@ impl Placements {
         Ok(())
     }
 
-    /// Where the program of this name is executed if `user` starts it.
+    /// Where the program of this name is executed if it is started for `user`.
     ///
     /// # Errors
     /// `Denied`, with the reason; `BadArgument`.

@@ -68,7 +68,7 @@ impl Service {
         }
         let Some(files) = self.files.get() else {
             let (number, bytes) = self.pack.find(&request.path).ok_or(Error::NotFound)?;
-            return self.start_member(request, number, bytes, user);
+            return self.start_member(request, number, bytes);
         };
         let mut record = [0; RECORD];
         files.look(&request.path, &mut record)?;
@@ -77,17 +77,18 @@ impl Service {
             return Err(Error::Denied.into());
         }
         match self.pack.at(info.section) {
-            Some((number, bytes)) => self.start_member(request, number, bytes, user),
-            None => self.start_file(request, &info, user),
+            Some((number, bytes)) => self.start_member(request, number, bytes),
+            None => self.start_file(request, &info),
         }
     }
 
     /// A program that came with the image, and does not change.
-    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8], user: u64) -> Result<u64, Refusal> {
+    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8]) -> Result<u64, Refusal> {
         let name = base_name(&request.path);
         match self.originals.of(number, name, bytes)? {
             Kind::Native(original) => {
-                let class = self.placements.of(request, name, user)?;
+                // A request that names a user is on his behalf, whoever's thread brings it.
+                let class = self.placements.of(request, name, request.user)?;
                 instance::start(&original, request, name, class, None)
             }
             Kind::Linux => self.start_linux(request, bytes.as_ptr() as u64, bytes.len() as u64),
@@ -123,7 +124,7 @@ impl Service {
     }
 
     /// A program that somebody has written.
-    fn start_file(&self, request: &Request, info: &FileInfo, user: u64) -> Result<u64, Refusal> {
+    fn start_file(&self, request: &Request, info: &FileInfo) -> Result<u64, Refusal> {
         if info.mode & DIRECTORY != 0 {
             return Err(Error::IsADirectory.into());
         }
@@ -140,7 +141,7 @@ impl Service {
         match image::read(name, bytes)? {
             Kind::Native(original) => {
                 // What it is called says nothing: anybody may call a file as he likes.
-                let class = self.placements.of(request, b"", user);
+                let class = self.placements.of(request, b"", request.user);
                 let started = class.and_then(|class| instance::start(&original, request, name, class, None));
                 // Its instance has pages of its own; nothing else is ever made of this one.
                 let _ = section::delete(original.text);

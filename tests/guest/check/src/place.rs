@@ -19,6 +19,8 @@ use musubi::abi::section::{class, kind};
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{Exit, cause, exit};
 use musubi::command::{Child, Command};
+use musubi::interfaces::processes::ProcessesClient;
+use musubi::processes::group;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{Mutex, probe, section, task, thread, time};
 use musubi::{Error, Rights, eprintln};
@@ -63,16 +65,22 @@ fn run_role(role: &str, class: u64) -> Outcome {
     Ok(())
 }
 
-/// A person has what the image names, and hears why not of anything else. No program places a text by itself.
+/// A person has what the image names, and hears why not of anything else, by a call and by a message. No program places a text by itself.
 fn who_may() -> Outcome {
     let refused =
         |path: &[u8], class| Command::new(path).placed(class, 0).spawn().map(drop).map_err(|r| (r.error, r.reason));
+    let processes = musubi::names::lookup("processes").map_err(doing("processes"))?;
+    let by_post = ProcessesClient::bind_post(processes, 16 << 10).map_err(doing("bind_post"))?;
     for (path, name) in [(&b"bin/hello"[..], "hello"), (b"/bin/console", "console")] {
         for class in [class::PSYS, class::NSYS] {
             match refused(path, class) {
                 Err((Error::Denied, why)) if why.contains(name) && why.contains("supervisor mode") => {}
                 other => return Err(format!("{name} in class {class}: {other:?}")),
             }
+            // By a message it is a thread of the system's that asks the loader.
+            let request = Command::new(path).placed(class, 0).request();
+            let asked = by_post.spawn(&request, group::SAME, &mut [0; 256]);
+            same!(asked, Err(Error::Denied), "{name} in class {class}, by a message");
         }
     }
     holds!(matches!(refused(b"bin/check", 7), Err((Error::BadArgument, _))), "a class that there is not");
@@ -83,7 +91,7 @@ fn who_may() -> Outcome {
     let silent = Command::new(b"bin/hello").placed(class::PUSR, 0).stream(1, StreamRef::default());
     let hello = silent.spawn().map_err(|r| format!("hello in user mode: {r}"))?;
     same!(hello.wait_for(60_000_000_000).map(|how| how.kind), Ok(exit::EXITED), "hello in user mode");
-    Ok(())
+    by_post.unbind().map_err(doing("unbind"))
 }
 
 /// An address where the kernel sees the machine's memory.
