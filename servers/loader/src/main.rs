@@ -62,12 +62,12 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let devices = devices_serve_by(devices, Ways::default().post(post)).map_err(text("gates"))?;
     loader.admit(&ANYBODY).and_then(|()| devices.admit(&ANYBODY)).map_err(text("acl"))?;
 
-    if let Some((_, lines)) = table.find(PLACEMENT) {
-        service.placements.read(lines)?;
+    if let Some(lines) = table.find(PLACEMENT) {
+        service.placements.read(lines.bytes)?;
     }
     let mut init = init_request(manifest, &loader, &pack, &devices);
-    if let Some((_, name)) = table.find(SCHEDULER) {
-        init.env.push([b"SCHED=", name.trim_ascii()].concat());
+    if let Some(name) = table.find(SCHEDULER) {
+        init.env.push([b"SCHED=", name.bytes.trim_ascii()].concat());
     }
     service.start(&init, rt::abi::task::USER_SYSTEM).map(drop).map_err(|e| format!("bin/init: {e}"))
 }

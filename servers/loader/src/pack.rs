@@ -2,7 +2,7 @@
 
 use crate::manifest::Manifest;
 use alloc::vec::Vec;
-use musubi::abi::boot::FileRecord;
+use musubi::abi::boot::{FileRecord, flag};
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::USER_SYSTEM;
@@ -10,6 +10,16 @@ use musubi::interfaces::pack::{Pack, PackInfo, RECORD};
 use musubi::rt::section;
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
+
+/// A member, as it is called there.
+#[derive(Clone, Copy)]
+pub struct Member {
+    pub number: usize,
+    pub name: &'static [u8],
+    pub bytes: &'static [u8],
+    /// By `--put`.
+    pub is_put: bool,
+}
 
 pub struct PackTable {
     files: Vec<(&'static [u8], FileRecord)>,
@@ -32,22 +42,23 @@ impl PackTable {
         PackTable { files: manifest.files.clone() }
     }
 
-    /// A file's number and bytes by its name.
-    pub fn find(&self, path: &[u8]) -> Option<(usize, &'static [u8])> {
+    /// A file by its name.
+    pub fn find(&self, path: &[u8]) -> Option<Member> {
         let exactly = |name: &[u8]| self.files.iter().position(|f| f.0 == name);
         let number = exactly(path).or_else(|| self.files.iter().position(|f| plain(f.0) == plain(path)))?;
-        Some((number, self.bytes(number)?))
+        self.member(number)
     }
 
     /// The same by where it lies.
-    pub fn at(&self, base: u64) -> Option<(usize, &'static [u8])> {
+    pub fn at(&self, base: u64) -> Option<Member> {
         let number = self.files.iter().position(|f| f.1.section == base && base != 0)?;
-        Some((number, self.bytes(number)?))
+        self.member(number)
     }
 
-    fn bytes(&self, number: usize) -> Option<&'static [u8]> {
-        let record = &self.files[number].1;
-        section::view(record.section, record.len)
+    fn member(&self, number: usize) -> Option<Member> {
+        let (name, record) = &self.files[number];
+        let is_put = record.flags & u64::from(flag::PUT) != 0;
+        Some(Member { number, name, bytes: section::view(record.section, record.len)?, is_put })
     }
 }
 

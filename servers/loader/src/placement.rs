@@ -25,9 +25,26 @@ pub struct Wanted {
 /// In place of a class: the program is executed in user mode, and may place texts, and let others.
 const PLACER: &str = "placer";
 
+/// What is said of the programs of a name.
+struct Named {
+    name: Vec<u8>,
+    now: Wanted,
+    /// By the image itself.
+    image: Option<Wanted>,
+}
+
+/// A program, by what it is called in the image: whatever else somebody calls it says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    pub name: &'a [u8],
+    /// It is not the system's own (`--put`, or a file): it has only what the image says of it, and not what is said later of one that happens
+    /// to be called so.
+    pub is_put: bool,
+}
+
 /// By the name of the program.
 #[derive(Default)]
-pub struct Placements(Mutex<Vec<(Vec<u8>, Wanted)>>);
+pub struct Placements(Mutex<Vec<Named>>);
 
 /// A group is named by up to eight letters.
 fn group(word: &str) -> Option<u64> {
@@ -67,15 +84,11 @@ impl Placements {
         {
             let (name, wanted) = line(text)
                 .ok_or_else(|| format!("etc/placement: {text}: not NAME [CLASS [GROUP]], nor NAME placer"))?;
-            self.set(name, wanted);
+            let mut all = self.0.lock();
+            all.retain(|one| one.name != name);
+            all.push(Named { name, now: wanted, image: Some(wanted) });
         }
         Ok(())
-    }
-
-    fn set(&self, name: Vec<u8>, wanted: Wanted) {
-        let mut all = self.0.lock();
-        all.retain(|one| one.0 != name);
-        all.push((name, wanted));
     }
 
     /// # Errors
@@ -84,18 +97,23 @@ impl Placements {
         if class as usize >= class::WORDS.len() || (group != 0 && class != class::NSYS) {
             return Err(Error::BadArgument);
         }
-        // What the image has said of its right stays.
-        let places = self.0.lock().iter().any(|one| one.0 == name && one.1.places);
-        self.set(name.to_vec(), Wanted { class, group, places });
+        let now = Wanted { class, group, places: false };
+        let mut all = self.0.lock();
+        match all.iter_mut().find(|one| one.name == name) {
+            // What the image has said of its right stays.
+            Some(one) => one.now = Wanted { places: one.now.places, ..now },
+            None => all.push(Named { name: name.to_vec(), now, image: None }),
+        }
         Ok(())
     }
 
-    /// Where the program of this name is executed if it is started for `user`.
+    /// Where a program is executed if it is started for `user`.
     ///
     /// # Errors
     /// `Denied`, with the reason; `BadArgument`.
-    pub fn of(&self, request: &Request, name: &[u8], user: u64) -> Result<Wanted, Refusal> {
-        let named = self.0.lock().iter().find(|one| one.0 == name).map(|one| one.1);
+    pub fn of(&self, request: &Request, program: Known<'_>, user: u64) -> Result<Wanted, Refusal> {
+        let said = |one: &Named| if program.is_put { one.image } else { Some(one.now) };
+        let named = self.0.lock().iter().find(|one| one.name == program.name).and_then(said);
         let Some(class) = request.class.checked_sub(1) else { return Ok(named.unwrap_or_default()) };
         let places = named.is_some_and(|named| named.places);
         let wanted = Wanted { class, group: request.exclusion, places };
@@ -117,6 +135,11 @@ impl Placements {
 mod tests {
     use super::*;
 
+    /// One of the system's own.
+    fn own(name: &[u8]) -> Known<'_> {
+        Known { name, is_put: false }
+    }
+
     fn asked(class: u64, exclusion: u64) -> Request {
         Request { path: b"bin/x".to_vec(), class, exclusion, ..Request::default() }
     }
@@ -125,23 +148,27 @@ mod tests {
     fn who_may_have_what_where() {
         let all = Placements::default();
         all.read(b"# comment\n\nconsole nsys io\n files  psys\ncheck\n").unwrap();
-        let of = |name: &[u8], class, user| all.of(&asked(class, 0), name, user).map(|w| w.class).map_err(|r| r.error);
+        let of =
+            |name: &[u8], class, user| all.of(&asked(class, 0), own(name), user).map(|w| w.class).map_err(|r| r.error);
         assert_eq!(
             (of(b"console", 0, 1), of(b"files", 0, 0), of(b"check", 0, 1), of(b"x", 0, 1)),
             (Ok(2), Ok(1), Ok(0), Ok(0))
         );
-        assert_eq!(all.of(&asked(0, 0), b"console", 0).unwrap().group, u64::from_le_bytes(*b"io\0\0\0\0\0\0"));
+        assert_eq!(all.of(&asked(0, 0), own(b"console"), 0).unwrap().group, u64::from_le_bytes(*b"io\0\0\0\0\0\0"));
         assert_eq!((of(b"check", 2, 1), of(b"check", 3, 1), of(b"files", 1, 1)), (Ok(1), Ok(2), Ok(0)));
         assert_eq!(
             (of(b"x", 2, 1), of(b"x", 2, 0), of(b"x", 1, 1), of(b"", 3, 1)),
             (Err(Error::Denied), Ok(1), Ok(0), Err(Error::Denied))
         );
-        assert_eq!((of(b"check", 4, 0), all.of(&asked(2, 7), b"check", 0).is_err()), (Err(Error::BadArgument), true));
+        assert_eq!(
+            (of(b"check", 4, 0), all.of(&asked(2, 7), own(b"check"), 0).is_err()),
+            (Err(Error::BadArgument), true)
+        );
         all.read(b"other placer\n").unwrap();
-        let places = |name: &[u8], class| all.of(&asked(class, 0), name, 1).unwrap();
+        let places = |name: &[u8], class| all.of(&asked(class, 0), own(name), 1).unwrap();
         assert_eq!((places(b"other", 0).places, places(b"other", 0).class), (true, 0));
         assert_eq!((places(b"other", 2).places, places(b"check", 2).places), (true, false));
-        let refused = all.of(&asked(2, 0), b"x", 1).unwrap_err();
+        let refused = all.of(&asked(2, 0), own(b"x"), 1).unwrap_err();
         assert!(refused.reason.contains("user 1 may not have x in supervisor mode"), "{}", refused.reason);
     }
 
@@ -159,6 +186,18 @@ mod tests {
             (all.put(b"x", 2, 5), all.put(b"x", 1, 0), all.put(b"y", 3, 0)),
             (Ok(()), Ok(()), Err(Error::BadArgument))
         );
-        assert_eq!(all.of(&asked(0, 0), b"x", 1).unwrap(), Wanted { class: 1, ..Wanted::default() });
+        assert_eq!(all.of(&asked(0, 0), own(b"x"), 1).unwrap(), Wanted { class: 1, ..Wanted::default() });
+    }
+
+    #[test]
+    fn what_is_said_of_a_name_is_not_of_what_somebody_puts_there() {
+        let all = Placements::default();
+        all.read(b"check psys\n").unwrap();
+        assert_eq!((all.put(b"check", 2, 0), all.put(b"sched-fast", 1, 0)), (Ok(()), Ok(())));
+        let class = |name, is_put| all.of(&asked(0, 0), Known { name, is_put }, 1).map(|w| w.class).unwrap();
+        assert_eq!((class(b"sched-fast", false), class(b"sched-fast", true)), (1, 0));
+        assert_eq!((class(b"check", false), class(b"check", true)), (2, 1));
+        let asks = |is_put| all.of(&asked(2, 0), Known { name: b"sched-fast", is_put }, 1).is_ok();
+        assert_eq!((asks(false), asks(true)), (true, false));
     }
 }

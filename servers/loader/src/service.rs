@@ -2,8 +2,8 @@
 
 use crate::image::{self, Kind, Original, Originals, Refusal};
 use crate::instance::{self, Room};
-use crate::pack::PackTable;
-use crate::placement::Placements;
+use crate::pack::{Member, PackTable};
+use crate::placement::{Known, Placements};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -31,11 +31,10 @@ pub struct Service {
     pub placements: Placements,
 }
 
-/// A place, and what is started there: the number of its file.
+/// A place, and what is started there.
 struct Stand {
     room: Room,
-    number: usize,
-    name: Vec<u8>,
+    member: Member,
     original: Original,
 }
 
@@ -67,8 +66,7 @@ impl Service {
             return Err(Refusal { error: Error::Denied, reason });
         }
         let Some(files) = self.files.get() else {
-            let (number, bytes) = self.pack.find(&request.path).ok_or(Error::NotFound)?;
-            return self.start_member(request, number, bytes);
+            return self.start_member(request, self.pack.find(&request.path).ok_or(Error::NotFound)?);
         };
         let mut record = [0; RECORD];
         files.look(&request.path, &mut record)?;
@@ -77,38 +75,37 @@ impl Service {
             return Err(Error::Denied.into());
         }
         match self.pack.at(info.section) {
-            Some((number, bytes)) => self.start_member(request, number, bytes),
+            Some(member) => self.start_member(request, member),
             None => self.start_file(request, &info),
         }
     }
 
     /// A program that came with the image, and does not change.
-    fn start_member(&self, request: &Request, number: usize, bytes: &'static [u8]) -> Result<u64, Refusal> {
-        let name = base_name(&request.path);
-        match self.originals.of(number, name, bytes)? {
+    fn start_member(&self, request: &Request, member: Member) -> Result<u64, Refusal> {
+        match self.originals.of(member.number, base_name(member.name), member.bytes)? {
             Kind::Native(original) => {
                 // A request that names a user is on his behalf, whoever's thread brings it.
-                let class = self.placements.of(request, name, request.user)?;
-                instance::start(&original, request, name, class, None)
+                let class = self.placements.of(request, known(&member), request.user)?;
+                instance::start(&original, request, base_name(&request.path), class, None)
             }
-            Kind::Linux => self.start_linux(request, bytes.as_ptr() as u64, bytes.len() as u64),
+            Kind::Linux => self.start_linux(request, member.bytes.as_ptr() as u64, member.bytes.len() as u64),
         }
     }
 
     /// Keeps a place for a program that came with the image; the same one for the same program.
     fn place_for(&self, path: &[u8]) -> Result<Place, Error> {
-        let (number, bytes) = self.pack.find(path).ok_or(Error::NotFound)?;
-        let name = base_name(path);
-        let Kind::Native(original) = self.originals.of(number, name, bytes).map_err(|refusal| refusal.error)? else {
+        let member = self.pack.find(path).ok_or(Error::NotFound)?;
+        let made = self.originals.of(member.number, base_name(member.name), member.bytes);
+        let Kind::Native(original) = made.map_err(|refusal| refusal.error)? else {
             return Err(Error::NotSupported);
         };
         let mut places = self.places.lock();
-        let known = places.iter().find(|stand| stand.number == number).cloned();
+        let known = places.iter().find(|stand| stand.member.number == member.number).cloned();
         let stand = match known {
             Some(stand) => stand,
             None => {
                 let room = Room::for_instances(&original)?;
-                let stand = Arc::new(Stand { room, number, name: name.to_vec(), original });
+                let stand = Arc::new(Stand { room, member, original });
                 places.push(stand.clone());
                 stand
             }
@@ -119,8 +116,8 @@ impl Service {
 
     fn start_at(&self, place: u64, request: &Request) -> Result<u64, Refusal> {
         let stand = self.places.lock().iter().find(|stand| stand.room.text == place).cloned().ok_or(Error::NotFound)?;
-        let class = self.placements.of(request, &stand.name, USER_SYSTEM)?;
-        instance::start(&stand.original, request, &stand.name, class, Some(&stand.room))
+        let class = self.placements.of(request, known(&stand.member), USER_SYSTEM)?;
+        instance::start(&stand.original, request, base_name(stand.member.name), class, Some(&stand.room))
     }
 
     /// A program that somebody has written.
@@ -141,7 +138,7 @@ impl Service {
         match image::read(name, bytes)? {
             Kind::Native(original) => {
                 // What it is called says nothing: anybody may call a file as he likes.
-                let class = self.placements.of(request, b"", request.user);
+                let class = self.placements.of(request, Known { name: b"", is_put: true }, request.user);
                 let started = class.and_then(|class| instance::start(&original, request, name, class, None));
                 // Its instance has pages of its own; nothing else is ever made of this one.
                 let _ = section::delete(original.text);
@@ -174,6 +171,11 @@ impl Service {
 fn may_run(info: &FileInfo, user: u64) -> bool {
     let wanted = if info.owner == user { 0o500 } else { 0o005 };
     user == USER_SYSTEM || info.mode & wanted == wanted
+}
+
+/// A member as placements know it: by its own name, wherever somebody has moved its file.
+fn known(member: &Member) -> Known<'static> {
+    Known { name: base_name(member.name), is_put: member.is_put }
 }
 
 /// What people call the program of a path.
