@@ -48,7 +48,7 @@ impl Originals {
             return Ok(Kind::Native(known));
         }
         // Without the lock: whoever is stopped in the middle leaves it free. Two may make the same; one of them is enough.
-        let Kind::Native(original) = read(name, file)? else { return Ok(Kind::Linux) };
+        let Kind::Native(original) = read(name, file, None)? else { return Ok(Kind::Linux) };
         let kept = {
             let known = &mut *self.0.lock();
             match find(known) {
@@ -64,29 +64,31 @@ impl Originals {
     }
 }
 
-/// Checks a file and makes the original text of it.
-pub fn read(name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
+/// Checks a file and makes the original text of it, which this task pays for, or the system.
+pub fn read(name: &[u8], file: &'static [u8], payer: Option<u64>) -> Result<Kind, Refusal> {
     let refused = |why: elf_plan::Refusal| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") };
     match elf_plan::read(file).map_err(refused)? {
-        Program::Native(plan) => Ok(Kind::Native(lay_out(name, plan)?)),
+        Program::Native(plan) => Ok(Kind::Native(lay_out(name, plan, payer)?)),
         Program::Linux(_) => Ok(Kind::Linux),
     }
 }
 
-fn lay_out(name: &[u8], plan: Native<'static>) -> Result<Original, Error> {
+fn lay_out(name: &[u8], plan: Native<'static>, payer: Option<u64>) -> Result<Original, Error> {
     let mut section = Section::create(plan.text_len, plan.text_len + PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
-    // A fault in the middle would end this call, and leave the section.
-    if let Err(error) = fault::copy_out(&mut section.bytes_mut()[..plan.text.len()], plan.text) {
-        let _ = section.delete();
-        return Err(error);
-    }
-    let _ = section::name(section.base(), name);
     let base = section.base();
-    let text = section.seal().inspect_err(|_| _ = section::delete(base))?;
-    let reserve = section::info(text)?.reserve;
-    // The data go to a fixed distance; a text that reserves more than that could never have an instance.
-    if plan.data_len > 0 && reserve > plan.data_offset {
-        return Err(Error::TooBig);
-    }
-    Ok(Original { text, reserve, plan })
+    let made = (|| {
+        // Given first, so that what is filled is in the payer's quota, and goes with him if this call ends in the middle.
+        payer.map_or(Ok(()), |task| section::give(base, task))?;
+        // A fault in the middle would end this call, and leave the section.
+        fault::copy_out(&mut section.bytes_mut()[..plan.text.len()], plan.text)?;
+        let _ = section::name(base, name);
+        let text = section.seal()?;
+        let reserve = section::info(text)?.reserve;
+        // The data go to a fixed distance; a text that reserves more than that could never have an instance.
+        if plan.data_len > 0 && reserve > plan.data_offset {
+            return Err(Error::TooBig);
+        }
+        Ok(Original { text, reserve, plan })
+    })();
+    made.inspect_err(|_| _ = section::delete(base))
 }

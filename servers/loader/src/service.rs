@@ -14,7 +14,7 @@ use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::loader::{Loader, PLACE, Place};
 use musubi::interfaces::request::{LEN_MAX, Request};
-use musubi::rt::{Mutex, Once, Section, fault, section};
+use musubi::rt::{Mutex, Once, Section, fault, section, task};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -135,7 +135,9 @@ impl Service {
         let snapshot = Snapshot(Section::clone_of(info.section, flag::ANY_PRINCIPAL, 0, 0)?);
         let bytes = section::view(snapshot.0.base(), info.len).ok_or(Error::Changed)?;
         let name = base_name(&request.path);
-        match image::read(name, bytes)? {
+        // What a person has written is laid out in his memory, not in the system's: a file may say that it is as long as it likes.
+        let payer = if request.payer == 0 { task::own() } else { request.payer };
+        match image::read(name, bytes, Some(payer))? {
             Kind::Native(original) => {
                 // What it is called says nothing: anybody may call a file as he likes.
                 let class = self.placements.of(request, Known { name: b"", is_put: true }, request.user);
