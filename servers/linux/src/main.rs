@@ -49,13 +49,11 @@ fn error_of(refusal: &Refusal) -> Error {
 }
 
 /// Puts a line into a buffer, ended by a zero if there is room.
-fn put_line(to: &mut [u8], line: &[u8]) -> u64 {
+fn put_line(to: &mut [u8], line: &[u8]) -> Result<u64, Error> {
     let len = line.len().min(to.len().saturating_sub(1));
-    to[..len].copy_from_slice(&line[..len]);
-    if let Some(end) = to.get_mut(len) {
-        *end = 0;
-    }
-    len as u64
+    // A fault in the middle would end this call, and leave what it has in hand.
+    fault::copy_out(to, &[&line[..len], &[0][..]].concat())?;
+    Ok(len as u64)
 }
 
 impl Linux for Service {
@@ -91,9 +89,9 @@ impl Linux for Service {
             limits: request.limits,
             payer,
         };
-        self.0.spawn(&spawn).map_err(|refusal| {
-            put_line(reason, format!("{refusal}").as_bytes());
-            error_of(&refusal)
+        self.0.spawn(&spawn).map_err(|refusal| match put_line(reason, format!("{refusal}").as_bytes()) {
+            Ok(_) => error_of(&refusal),
+            Err(gone) => gone,
         })
     }
 
@@ -109,6 +107,6 @@ impl Linux for Service {
     fn refused(&self, index: u64, line: &mut [u8]) -> Result<u64, Error> {
         let lines = self.0.coverage.lock().lines();
         let found = usize::try_from(index).ok().and_then(|index| lines.lines().nth(index));
-        found.map(|found| put_line(line, found.as_bytes())).ok_or(Error::NotFound)
+        put_line(line, found.ok_or(Error::NotFound)?.as_bytes())
     }
 }

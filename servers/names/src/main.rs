@@ -11,7 +11,7 @@ use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
 use musubi::ledger::Ledger;
-use musubi::rt::{Mutex, Once, gate::ANYBODY, section, serve::Ways, task, thread, time};
+use musubi::rt::{Mutex, Once, fault, gate::ANYBODY, section, serve::Ways, task, thread, time};
 use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
 use table::{Entry, Table};
@@ -143,8 +143,7 @@ impl Names for Service {
             self.forget(&mut table)?;
             found.ok_or(Error::NotFound)?.into_bytes()
         };
-        let len = found.len().min(name.len()).min(NAME_MAX);
-        name[..len].copy_from_slice(&found[..len]);
+        fault::copy_out(name, &found[..found.len().min(NAME_MAX)])?;
         Ok(found.len() as u64)
     }
 }

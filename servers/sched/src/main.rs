@@ -17,7 +17,7 @@ use musubi::abi::section::{flag, kind};
 use musubi::interfaces::sched::{Sched, sched_serve_by};
 use musubi::ledger::Ledger;
 use musubi::rt::serve::{Ways, away};
-use musubi::rt::{Condition, Mutex, Once, Section, gate::ANYBODY, sched, thread, time};
+use musubi::rt::{Condition, Mutex, Once, Section, fault, gate::ANYBODY, sched, thread, time};
 use musubi::{Caller, Error, Start, servers};
 use terms::{Carrier, Left};
 
@@ -251,7 +251,7 @@ impl Sched for Service {
         };
         let found = found.ok_or(Error::NotFound)?;
         let len = found.len().min(line.len());
-        line[..len].copy_from_slice(&found.as_bytes()[..len]);
+        fault::copy_out(line, found.as_bytes())?;
         Ok(len as u64)
     }
 

@@ -46,6 +46,7 @@ pub const CHECKS: &[Check] = &[
     ("no_program_has_all_pipes", pipes::no_program_has_all_pipes),
     ("every_skeleton_refuses", wild::every_skeleton_refuses),
     ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
+    ("answers_that_cannot_be_written", system::answers_that_cannot_be_written),
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
     ("a_server_without_memory_refuses", short::a_server_without_memory_refuses),

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
                 "no_program_has_all_pipes",
                 "every_skeleton_refuses",
                 "a_file_that_may_not_be_read",
+                "answers_that_cannot_be_written",
                 "of_another_interface",
                 "a_method_that_faults",
                 "a_server_without_memory_refuses",

@@ -5,6 +5,7 @@ use crate::peer::{Peer, op};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::vec::Vec;
+use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
 use musubi::command::Command;
 use musubi::files::{self, File};
@@ -12,6 +13,7 @@ use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
+use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
 use musubi::interfaces::sched::SchedClient;
@@ -147,6 +149,26 @@ pub fn a_file_that_may_not_be_read() -> Outcome {
     }
     same!(run(0, 0), Err(Error::BadProgram), "an empty file");
     files::remove(PATH).map_err(doing("remove"))
+}
+
+/// Where an answer cannot be written the server hears of an error, and its call does not end in the middle: it would leave what it has in hand.
+pub fn answers_that_cannot_be_written() -> Outcome {
+    let gate = |name| names::lookup(name).map_err(doing(name));
+    let names = NamesClient::bind_with_args(gate("names")?, 2 * PAGE).map_err(doing("names"))?;
+    let sched = SchedClient::bind_with_args(gate("sched")?, 2 * PAGE).map_err(doing("sched"))?;
+    for (what, client) in [("a name", names.bound()), ("a line", sched.bound())] {
+        let mut line = client.alloc(64).map_err(doing("room"))?;
+        // The page is there.
+        line[0] = 1;
+        let page = line.as_ptr() as u64 / PAGE * PAGE;
+        section::invalidate(page, PAGE).map_err(doing("invalidate"))?;
+        let told = if what == "a name" { names.list(0, &mut line) } else { sched.line(0, 0, &mut line) };
+        section::validate(page, PAGE).map_err(doing("validate"))?;
+        same!(told, Err(Error::BadAddress), "{what} for a page that is invalid");
+        let told = if what == "a name" { names.list(0, &mut line) } else { sched.line(0, 0, &mut line) };
+        holds!(told.is_ok_and(|len| len > 0), "{what} for one that is valid: {told:?}");
+    }
+    Ok(())
 }
 
 /// A program that meets streams of ever new gates, as the personality does, keeps bindings to some of them only.
