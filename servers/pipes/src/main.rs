@@ -9,6 +9,7 @@ mod ring;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
+use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::pipes::{Pipes, pipes_serve_by};
 use musubi::interfaces::stream::{Stream, stream_serve_by};
 use musubi::rt::serve::{LOOK_NS, Seldom, Shares, Ways, away};
@@ -29,9 +30,33 @@ const PART: usize = 4096;
 struct Pipe {
     ring: Mutex<Ring>,
     changed: Condition,
-    /// The text that made it, and the task.
-    maker: u64,
+    maker: Maker,
+    /// Whose share it is of.
     task: u64,
+}
+
+/// Who closes a pipe's ends, and as long as he is there they are not over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    /// A program, on whichever thread.
+    Text(u64),
+    /// The task on whose thread a program of the system's does what it was told: that program is there for ever, and knows nothing of the pipe.
+    Task(u64),
+}
+
+impl Maker {
+    fn of(caller: &Caller) -> Result<Maker, Error> {
+        let owner = section::owner(caller.text)?;
+        let is_systems = owner != caller.task && task::info(owner).is_some_and(|info| info.user == USER_SYSTEM);
+        Ok(if is_systems { Maker::Task(caller.task) } else { Maker::Text(caller.text) })
+    }
+
+    fn is_there(self) -> bool {
+        match self {
+            Maker::Text(text) => section::info(text).is_ok_and(|info| info.base == text),
+            Maker::Task(task) => lives(task),
+        }
+    }
 }
 
 /// All of them.
@@ -81,7 +106,7 @@ impl Table {
     fn sweep(&mut self) {
         let Table { all, shares, .. } = self;
         all.retain(|_, pipe| {
-            let is_needed = pipe.has_maker() || pipe.is_used();
+            let is_needed = pipe.maker.is_there() || pipe.is_used();
             if !is_needed {
                 shares.give(pipe.task);
             }
@@ -96,11 +121,6 @@ fn lives(task: u64) -> bool {
 }
 
 impl Pipe {
-    /// Whether somebody is left who closes its ends.
-    fn has_maker(&self) -> bool {
-        section::info(self.maker).is_ok_and(|info| info.base == self.maker)
-    }
-
     fn is_used(&self) -> bool {
         let ring = self.ring.lock();
         ring.readers.any(lives) || ring.writers.any(lives)
@@ -135,7 +155,7 @@ impl Pipe {
             match self.changed.wait(&mut ring, away.patience_ns().min(LOOK_NS)) {
                 Err(Error::TimedOut) => {
                     away.goes_on()?;
-                    if !self.has_maker() {
+                    if !self.maker.is_there() {
                         ring.has_no_maker(lives);
                     }
                 }
@@ -147,6 +167,7 @@ impl Pipe {
 
 impl Pipes for Service {
     fn make(&self, caller: &Caller) -> Result<u64, Error> {
+        let maker = Maker::of(caller)?;
         let mut pipes = self.pipes.lock();
         if pipes.sweep.may(time::now_ns()) {
             pipes.sweep();
@@ -168,8 +189,7 @@ impl Pipes for Service {
                 break number;
             }
         };
-        let (maker, task) = (caller.text, caller.task);
-        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task };
+        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task: caller.task };
         pipes.all.insert(number, Arc::new(pipe));
         Ok(number * 2)
     }
@@ -220,7 +240,7 @@ impl Stream for Service {
 
     fn close(&self, caller: &Caller, id: u64) -> Result<(), Error> {
         let pipe = self.pipe(id)?;
-        if pipe.maker != caller.text {
+        if pipe.maker != Maker::of(caller)? {
             return Err(Error::Denied);
         }
         let over = {
