@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// How long somebody waits at a time for a start that is under way, and how often: its thread may have ended in the middle.
 const ENTRY_NS: u64 = 5_000_000;
 const ENTRY_TRIES: u32 = 2000;
-/// The same on a thread of this program's, which others need: then its caller is to try again.
+/// The same on a thread of this program's, of which there are not many that may wait: then its caller is to try again.
 const ENTRY_TRIES_AT_POST: u32 = 4;
 
 pub struct Service {
@@ -62,10 +62,17 @@ impl Service {
     /// Waits until a task is known that runs already, while whoever has started it has not come back from that.
     fn await_entry(&self, caller: &Caller, task: u64) -> Result<(), Error> {
         let by_message = is_by_message(caller);
+        let is_known = |table: &Table| {
+            table.get(task).is_some() || !task::info(task).is_some_and(|info| table.is_starting(info.payer))
+        };
+        if is_known(&self.table.lock()) {
+            return Ok(());
+        }
+        // Others are served meanwhile, by whichever way it is being started.
+        let _away = away(caller)?;
         let mut table = self.table.lock();
         for n in 0..ENTRY_TRIES {
-            let known = table.get(task).is_some();
-            if known || !task::info(task).is_some_and(|info| table.is_starting(info.payer)) {
+            if is_known(&table) {
                 break;
             }
             if by_message && n == ENTRY_TRIES_AT_POST {
