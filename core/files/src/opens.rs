@@ -2,6 +2,7 @@
 
 use crate::node::Locks;
 use abi::Error;
+use abi::task::USER_SYSTEM;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -87,12 +88,14 @@ impl<L: Locks, T> Opens<L, T> {
     }
 
     /// # Errors
-    /// `NotFound`; `Denied` for others than the task and the program that have opened it.
-    pub fn close(&self, number: u64, by: By) -> Result<Arc<Open<T>>, Error> {
+    /// `NotFound`; `Denied` for others than the task and the program that have opened it. The program does it for the same person only (a
+    /// personality serves several), or for the system, on a thread of its own.
+    pub fn close(&self, number: u64, by: By, user: u64) -> Result<Arc<Open<T>>, Error> {
         let closed = {
             let mut part = L::lock(self.part(number));
-            let own = part.get(&number).ok_or(Error::NotFound)?.by;
-            if own.task != by.task && own.program != by.program {
+            let open = part.get(&number).ok_or(Error::NotFound)?;
+            let is_its = open.by.task == by.task || open.by.program == by.program;
+            if !is_its || open.user != user && user != USER_SYSTEM {
                 return Err(Error::Denied);
             }
             part.remove(&number).ok_or(Error::NotFound)?

@@ -6,6 +6,7 @@ mod race;
 
 use crate::{By, Kind, NAME_MAX, Opens, PATH_MAX, Tree};
 use abi::Error;
+use abi::task::USER_SYSTEM;
 use locks::Ranked;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -241,9 +242,9 @@ fn the_dead_lose_what_they_had_open() {
     let others = opens.add(own(8), OTHER, "d").unwrap();
     assert_eq!(opens.get(first, ME).map(|open| open.what), Ok("a"));
     assert_eq!(opens.get(first, OTHER).err(), Some(Error::Denied));
-    assert_eq!(opens.close(first, own(8)).err(), Some(Error::Denied));
-    assert_eq!(opens.close(first, own(7)).map(|open| open.what), Ok("a"));
-    assert_eq!(opens.close(first, own(7)).err(), Some(Error::NotFound));
+    assert_eq!(opens.close(first, own(8), ME).err(), Some(Error::Denied));
+    assert_eq!(opens.close(first, own(7), ME).map(|open| open.what), Ok("a"));
+    assert_eq!(opens.close(first, own(7), ME).err(), Some(Error::NotFound));
     assert_eq!(opens.programs(), [7, 8]);
     assert_eq!(opens.close_all(7), 1);
     assert_eq!(opens.get(second, ME).err(), Some(Error::NotFound));
@@ -258,7 +259,11 @@ fn what_a_personality_opens_outlives_who_it_was_for() {
     assert_eq!(opens.add(served(7), ME, "b").err(), Some(Error::Quota), "it counts for who it is for");
     let others = opens.add(served(8), ME, "b").unwrap();
     assert_eq!((opens.programs(), opens.close_all(7)), (vec![3], 0), "who it was for has ended");
-    assert_eq!(opens.close(number, served(9)).map(|open| open.what), Ok("a"), "by the program, for a child of it");
+    assert_eq!(opens.close(number, served(9), OTHER).err(), Some(Error::Denied), "by the program, for somebody else");
+    assert_eq!(opens.close(number, served(9), ME).map(|open| open.what), Ok("a"), "by the program, for a child of it");
+    let own = By { task: 3, program: 3 };
+    let more = opens.add(served(9), ME, "e").unwrap();
+    assert!(opens.close(more, own, USER_SYSTEM).is_ok(), "by the program, on its own thread");
     assert!(opens.add(served(7), ME, "c").is_ok(), "there is room again");
     assert_eq!((opens.close_all(3), opens.programs()), (2, vec![]), "with the program all of it ends");
     assert_eq!(opens.get(others, ME).err(), Some(Error::NotFound));

@@ -214,12 +214,12 @@ impl files::Files for Service {
             false => Ok(()),
         };
         // What is refused is not open.
-        empty().and_then(|()| put(record, &file)).inspect_err(|_| drop(self.opens.close(number, by)))?;
+        empty().and_then(|()| put(record, &file)).inspect_err(|_| drop(self.opens.close(number, by, caller.user)))?;
         Ok(number)
     }
 
     fn close(&self, caller: &Caller, open: u64) -> Result<(), Error> {
-        self.opens.close(open, by(caller)?).map(drop)
+        self.opens.close(open, by(caller)?, caller.user).map(drop)
     }
 
     fn read(&self, caller: &Caller, open: u64, at: u64, buffer: &mut [u8]) -> Result<u64, Error> {
@@ -328,7 +328,7 @@ impl Stream for Service {
     }
 
     fn close(&self, caller: &Caller, id: u64) -> Result<(), Error> {
-        self.opens.close(id, by(caller)?).map(drop)
+        self.opens.close(id, by(caller)?, caller.user).map(drop)
     }
 
     fn is_console(&self, _id: u64) -> bool {

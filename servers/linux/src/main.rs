@@ -30,7 +30,7 @@ fn run(_start: &Start) -> i32 {
         musubi::names::publish("linux", &gates)
     });
     match ready {
-        Ok(()) => rt::thread::park(),
+        Ok(()) => personality::musubi::close_what_is_left(),
         Err(error) => {
             musubi::eprintln!("linux: {error}");
             1

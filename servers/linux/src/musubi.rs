@@ -57,27 +57,43 @@ fn entry(info: &FileInfo) -> Entry {
     Entry { inode: info.number, node, mode }
 }
 
-/// Files that nobody has open any more, and that could not be closed: the thread that was to had no room for calling the file server.
+/// Files that nobody has open any more, and that could not be closed: the thread that was to had no room for calling the file server, or is another
+/// person's (who looks for programs that have ended lets go of what they had).
 static UNCLOSED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+static LEFT: Condition = Condition::new();
+/// How long it takes until one is tried again.
+const AGAIN_NS: u64 = 50_000_000;
 
-/// So many of them are tried again at once.
-const TRIED: usize = 8;
-
-/// Whether it was closed, or never will be.
-fn close(open: u64) -> bool {
-    let is_open = files::File::from_number(open).close().is_err_and(|why| why.is_quota() || why == Error::NoMemory);
-    if is_open {
-        UNCLOSED.lock().push(open);
-    }
-    !is_open
+fn has_no_room(why: Error) -> bool {
+    why.is_quota() || why == Error::NoMemory
 }
 
-/// Somebody else who calls the file server tries it again.
-fn close_again() {
-    for _ in 0..TRIED {
-        let Some(open) = UNCLOSED.lock().pop() else { return };
-        if !close(open) {
-            return;
+fn close(open: u64) {
+    if files::File::from_number(open).close().is_err_and(|why| has_no_room(why) || why == Error::Denied) {
+        leave(open);
+    }
+}
+
+fn leave(open: u64) {
+    UNCLOSED.lock().push(open);
+    LEFT.notify_one();
+}
+
+/// Closes what could not be closed, on a thread of this server's own, which may do that for everybody.
+pub fn close_what_is_left() -> ! {
+    loop {
+        let open = {
+            let mut left = UNCLOSED.lock();
+            loop {
+                match left.pop() {
+                    Some(open) => break open,
+                    None => _ = LEFT.wait(&mut left, u64::MAX),
+                }
+            }
+        };
+        if files::File::from_number(open).close().is_err_and(has_no_room) {
+            leave(open);
+            rt::time::sleep_ns(AGAIN_NS);
         }
     }
 }
@@ -231,9 +247,7 @@ impl Machine for Musubi {
     }
 
     fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
-        close_again();
-        files::File::open(path, how)
-            .map(|(file, info)| (OpenFile::new(file.into_number(), |open| _ = close(open)), entry(&info)))
+        files::File::open(path, how).map(|(file, info)| (OpenFile::new(file.into_number(), close), entry(&info)))
     }
 
     fn file_status(&self, open: u64) -> Result<Entry, Error> {
