@@ -37,6 +37,8 @@ pub const LEN_MAX: u64 = 2 << 30;
 pub const PART_MAX: usize = 1 << 20;
 /// What a task may have open at a time.
 pub const OPEN_MAX: usize = 1024;
+/// What all persons' tasks may have open: nobody's half of what is left is ever another one's.
+pub const OPEN_ALL: usize = 64 * OPEN_MAX;
 /// As an offset: the end, wherever that is by then.
 pub const END: u64 = u64::MAX;
 /// Bytes before the name in an entry of `list`: its number, whether it is a directory (1), the length of the name.

@@ -40,21 +40,31 @@ fn count_less(counts: &mut Counts, of: u64) {
     }
 }
 
+/// How many each task has, each program and each person, and all together.
+#[derive(Default)]
+struct Count {
+    tasks: Counts,
+    programs: Counts,
+    users: Counts,
+    all: usize,
+}
+
 pub struct Opens<L: Locks, T> {
     parts: Vec<L::Lock<Part<T>>>,
     next: AtomicU64,
-    /// How many each task has, and each program.
-    counts: L::Lock<[Counts; 2]>,
+    counts: L::Lock<Count>,
     each: usize,
+    most: usize,
 }
 
 impl<L: Locks, T> Opens<L, T> {
-    /// Each task may have so many; the numbers begin with `first`.
+    /// Each task may have `each`. One person's tasks have at most as many as are left of `most` for others besides; the system always has room.
+    /// The numbers begin with `first`.
     #[must_use]
-    pub fn new(each: usize, first: u64) -> Opens<L, T> {
+    pub fn new(each: usize, most: usize, first: u64) -> Opens<L, T> {
         // None of these locks is held while another one is taken.
         let parts = (0..PARTS).map(|_| L::new(u64::MAX, BTreeMap::new())).collect();
-        Opens { parts, next: AtomicU64::new(first), counts: L::new(u64::MAX, Default::default()), each }
+        Opens { parts, next: AtomicU64::new(first), counts: L::new(u64::MAX, Count::default()), each, most }
     }
 
     fn part(&self, number: u64) -> &L::Lock<Part<T>> {
@@ -62,16 +72,19 @@ impl<L: Locks, T> Opens<L, T> {
     }
 
     /// # Errors
-    /// `Quota` if the task has too many.
+    /// `Quota` if the task has too many, or the person.
     pub fn add(&self, by: By, user: u64, what: T) -> Result<u64, Error> {
         {
-            let [tasks, programs] = &mut *L::lock(&self.counts);
-            let count = tasks.entry(by.task).or_default();
-            if *count >= self.each {
+            let Count { tasks, programs, users, all } = &mut *L::lock(&self.counts);
+            let count = |counts: &Counts, of| counts.get(&of).copied().unwrap_or(0);
+            let has_his = user != USER_SYSTEM && count(users, user) >= self.most.saturating_sub(*all);
+            if has_his || count(tasks, by.task) >= self.each {
                 return Err(Error::Quota);
             }
-            *count += 1;
-            *programs.entry(by.program).or_default() += 1;
+            for (counts, of) in [(tasks, by.task), (programs, by.program), (users, user)] {
+                *counts.entry(of).or_default() += 1;
+            }
+            *all += 1;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         L::lock(self.part(number)).insert(number, Arc::new(Open { by, user, what }));
@@ -105,14 +118,16 @@ impl<L: Locks, T> Opens<L, T> {
     }
 
     fn give_back(&self, closed: &Open<T>) {
-        let [tasks, programs] = &mut *L::lock(&self.counts);
+        let Count { tasks, programs, users, all } = &mut *L::lock(&self.counts);
         count_less(tasks, closed.by.task);
         count_less(programs, closed.by.program);
+        count_less(users, closed.user);
+        *all = all.saturating_sub(1);
     }
 
     /// The tasks whose programs have something open.
     pub fn programs(&self) -> Vec<u64> {
-        L::lock(&self.counts)[1].keys().copied().collect()
+        L::lock(&self.counts).programs.keys().copied().collect()
     }
 
     /// Closes all that a task's program has open. Value: how many.

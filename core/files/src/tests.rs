@@ -234,7 +234,7 @@ fn a_list_goes_on_where_it_ended() {
 
 #[test]
 fn the_dead_lose_what_they_had_open() {
-    let opens: Opens<Ranked, &str> = Opens::new(2, 1);
+    let opens: Opens<Ranked, &str> = Opens::new(2, 100, 1);
     let own = |task| By { task, program: task };
     let first = opens.add(own(7), ME, "a").unwrap();
     let second = opens.add(own(7), ME, "b").unwrap();
@@ -253,7 +253,7 @@ fn the_dead_lose_what_they_had_open() {
 
 #[test]
 fn what_a_personality_opens_outlives_who_it_was_for() {
-    let opens: Opens<Ranked, &str> = Opens::new(1, 1);
+    let opens: Opens<Ranked, &str> = Opens::new(1, 100, 1);
     let served = |task| By { task, program: 3 };
     let number = opens.add(served(7), ME, "a").unwrap();
     assert_eq!(opens.add(served(7), ME, "b").err(), Some(Error::Quota), "it counts for who it is for");
@@ -267,4 +267,18 @@ fn what_a_personality_opens_outlives_who_it_was_for() {
     assert!(opens.add(served(7), ME, "c").is_ok(), "there is room again");
     assert_eq!((opens.close_all(3), opens.programs()), (2, vec![]), "with the program all of it ends");
     assert_eq!(opens.get(others, ME).err(), Some(Error::NotFound));
+}
+
+#[test]
+fn a_person_has_as_many_open_as_others_have_left() {
+    let opens: Opens<Ranked, &str> = Opens::new(4, 64, 1);
+    let tries = |user: u64, tasks: u64| -> Vec<u64> {
+        let all = (0..4 * tasks).map(|n| By { task: user * 1000 + n / 4, program: 3 });
+        all.filter_map(|by| opens.add(by, user, "a").ok()).collect()
+    };
+    let mine = tries(ME, 100);
+    assert_eq!((mine.len(), tries(OTHER, 100).len()), (32, 16), "what is left is for others");
+    assert_eq!(tries(USER_SYSTEM, 25).len(), 100, "the system has what it needs");
+    assert_eq!(opens.close_all(3), 148);
+    assert_eq!((tries(ME, 100).len(), opens.close_all(3)), (32, 32), "as before");
 }

@@ -6,7 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::task::USER_SYSTEM;
-use musubi::interfaces::files::{self, DIRECTORY, END, ENTRY, FIXED, FileInfo, OPEN_MAX, PART_MAX, RECORD, how};
+use musubi::interfaces::files::{
+    self, DIRECTORY, END, ENTRY, FIXED, FileInfo, OPEN_ALL, OPEN_MAX, PART_MAX, RECORD, how,
+};
 use musubi::interfaces::stream::Stream;
 use musubi::rt::sync::MutexGuard;
 use musubi::rt::{Mutex, fault, section, task, time};
@@ -143,7 +145,7 @@ impl Service {
             files: Tree::new(now()),
             accounts: Accounts::new(),
             // Whoever knows a number of the server before knows none of this one's.
-            opens: Opens::new(OPEN_MAX, (time::now_ns() << 10).max(1)),
+            opens: Opens::new(OPEN_MAX, OPEN_ALL, (time::now_ns() << 10).max(1)),
             streams: AtomicU64::new(0),
         }
     }
@@ -207,7 +209,7 @@ impl files::Files for Service {
         let file = self.open_file(caller.user, &path(at)?, asked)?;
         let account = if has(how::WRITE) { self.accounts.of(file.owner)? } else { 0 };
         let by = by(caller)?;
-        let number = self.opens.add(by, caller.user, Opened::new(file.clone(), asked, account)?)?;
+        let number = self.with_room(|| self.opens.add(by, caller.user, Opened::new(file.clone(), asked, account)?))?;
         self.accounts.stir();
         let empty = || match has(how::EMPTY) {
             true => self.opens.get(number, caller.user)?.what.change(|content, owner| content.resize(owner, 0)),
