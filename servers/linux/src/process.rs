@@ -50,6 +50,20 @@ pub struct Process {
     pub told: AtomicBool,
 }
 
+impl Process {
+    /// It has ended: lets go of its files, pipes and memory, whoever has this record. What somebody holds right now goes with him.
+    pub fn release(&self) {
+        release(&self.descriptors);
+        release(&self.map);
+    }
+}
+
+fn release<T: Default>(held: &Mutex<T>) {
+    let gone = held.try_lock().map(|mut held| core::mem::take(&mut *held));
+    // Without the lock: files are closed here.
+    drop(gone);
+}
+
 /// What runs, and under which name.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramName {

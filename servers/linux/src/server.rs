@@ -105,6 +105,8 @@ pub struct Server<M: Machine> {
     pub coverage: Mutex<Coverage>,
     pub family: Mutex<Family>,
     processes: Mutex<BTreeMap<u64, Arc<Process>>>,
+    /// The same names for all of them.
+    tree: Arc<Tree>,
 }
 
 /// What an entry of a program's thread has come to.
@@ -124,6 +126,7 @@ impl<M: Machine> Server<M> {
             coverage: Mutex::default(),
             family: Mutex::default(),
             processes: Mutex::default(),
+            tree: Arc::new(Tree::new()),
         }
     }
 
@@ -143,10 +146,9 @@ impl<M: Machine> Server<M> {
     }
 
     fn begin(&self, task: u64, spawn: &Spawn<'_>) -> Result<(), Refusal> {
-        let tree = Tree::new();
         let mut file = File { address: spawn.file, len: spawn.len, ..File::default() };
         let path = crate::tree::normal(spawn.path);
-        let found = self.look(&tree, &path).ok().and_then(|place| place.entry);
+        let found = self.look(&self.tree, &path).ok().and_then(|place| place.entry);
         if let Some(Node::File(known)) = found.map(|entry| entry.node).filter(|_| spawn.file != 0)
             && known.address == spawn.file
         {
@@ -163,7 +165,7 @@ impl<M: Machine> Server<M> {
             streams: spawn.streams,
             trace: spawn.environment.iter().any(|v| v.starts_with(b"MUSUBI_STRACE=")),
             text: loaded.text,
-            tree: Arc::new(tree),
+            tree: self.tree.clone(),
             map: Mutex::new(loaded.map),
             descriptors: Mutex::default(),
             looked: AtomicBool::new(false),
@@ -297,18 +299,19 @@ impl<M: Machine> Server<M> {
     /// It was not started after all.
     pub fn remove(&self, task: u64) {
         self.family.lock().remove(task);
-        self.forget(task);
+        drop(self.forget(task));
     }
 
-    fn forget(&self, task: u64) {
-        let gone = self.processes.lock().remove(&task);
-        drop(gone);
+    /// Whoever still has it may never come back: a thread that is ended inside of another server lets go of nothing.
+    fn forget(&self, task: u64) -> Option<Arc<Process>> {
+        let gone = self.processes.lock().remove(&task)?;
+        gone.release();
+        Some(gone)
     }
 
     /// A program has ended: its parent is told, and who waits looks again.
     pub fn end(&self, task: u64, end: End) {
-        let user = self.process(task).map_or(0, |process| process.user);
-        self.forget(task);
+        let user = self.forget(task).map_or(0, |process| process.user);
         let sigchld = u64::from(linux::SIGCHLD);
         let told = |parent| self.process(parent).filter(|of| is_told(of, sigchld));
         // Not let go of in the middle: if it is the last one that has it, its files are closed then.
