@@ -125,6 +125,11 @@ pub trait Machine: Sync {
     /// Columns and rows if a person sits there.
     fn stream_terminal(&self, stream: StreamRef) -> Option<(u16, u16)>;
 
+    /// Whether the thread that calls was killed: it is to leave soon.
+    fn is_killed(&self) -> bool {
+        false
+    }
+
     /// Whether this server has no more memory than calls need that give some back.
     fn is_short(&self) -> bool {
         false

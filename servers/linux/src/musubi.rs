@@ -306,6 +306,10 @@ impl Machine for Musubi {
         Stream(stream).is_console().then(|| console_size().unwrap_or(SIZE))
     }
 
+    fn is_killed(&self) -> bool {
+        rt::thread::is_killed()
+    }
+
     fn is_short(&self) -> bool {
         rt::spare::ready().is_err()
     }

@@ -4,6 +4,9 @@
 
 mod played;
 
+use std::sync::atomic::Ordering;
+
+use linux_raw_sys::errno::EINTR;
 use linux_raw_sys::general::*;
 use personality::answer::End;
 use personality::server::Server;
@@ -39,4 +42,31 @@ fn nothing_is_kept_for_who_never_comes_back() {
     server.end(p.task, End::by(SIGKILL.into()));
     assert!(server.machine.open_files() == 0 && record.map.lock().iter().next().is_none());
     assert!(record.descriptors.lock().get(1).is_err() && server.process(p.task).is_none());
+}
+
+#[test]
+fn whoever_is_killed_leaves_with_what_is_done() {
+    if !possible() {
+        return;
+    }
+    const LEN: u64 = 3 << 20;
+    let server = Server::new(Played::with_files());
+    let mut p = Puppet::new(&server);
+    let at = memory(&mut p, LEN);
+    let zero = open(&mut p, at, b"/dev/zero\0", O_RDONLY);
+    let file = open(&mut p, at, b"/data/long\0", O_RDWR | O_CREAT);
+    p.poke(at, &vec![7; LEN as usize]);
+    assert_eq!(p.call(nr(__NR_write), &[file, at, LEN]), LEN as i64);
+    assert_eq!(p.call(nr(__NR_lseek), &[file, 0, 0]), 0);
+    server.machine.killed.store(true, Ordering::Relaxed);
+    let step = i64::from(1 << 20);
+    assert_eq!(p.call(nr(__NR_read), &[file, at, LEN]), step);
+    assert_eq!(p.call(nr(__NR_lseek), &[file, 0, SEEK_CUR.into()]), step);
+    for (number, fd) in [(__NR_read, zero), (__NR_write, file)] {
+        assert_eq!(p.call(nr(number), &[fd, at, LEN]), -i64::from(EINTR));
+    }
+    assert_eq!(p.call(nr(__NR_lseek), &[file, 0, SEEK_CUR.into()]), step, "nothing was moved");
+    server.machine.killed.store(false, Ordering::Relaxed);
+    assert_eq!(p.call(nr(__NR_read), &[file, at, 2 * LEN]), 2 * step, "to the end");
+    assert_eq!(p.call(nr(__NR_read), &[file, at, LEN]), 0);
 }

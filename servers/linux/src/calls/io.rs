@@ -7,12 +7,18 @@ use linux_raw_sys::general as linux;
 use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::descriptors::{Description, Object, PIPE_MAX};
 use crate::machine::Machine;
+use crate::map::Granted;
 use crate::process::Call;
 use crate::signals::Sender;
 use crate::tree::{Device, File};
 
-/// Bytes that go to or come from a stream at a time.
+/// Bytes that this server copies at a time.
 const CHUNK: u64 = 64 << 10;
+/// Bytes that go to or come from a stream at a time. They lie on the stack: who waits for a stream may be ended there, and nothing of
+/// his heap would be given back.
+const PART: usize = 8 << 10;
+/// Bytes of a file that are copied to a program, or cleared there, before it is seen to whether the thread was killed.
+pub const STEP: u64 = 1 << 20;
 
 /// Where a transfer starts: the description's own position, or a given one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,24 +55,34 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
     match &open.object {
         Object::File(file) => {
             let file = call.file(file.number())?;
-            let mut position = open.position.lock();
-            let from = if let At::Offset(offset) = at { offset } else { *position };
-            let len = len.min(file.len.saturating_sub(from));
-            let to = call.grant(buffer, len, Rights::WRITE)?;
-            if len > 0 {
-                machine.window_load(task, to, file.address + from)?;
+            let mut done = 0;
+            loop {
+                let most = (len - done).min(STEP);
+                let (from, part) = advance(&open, at.behind(done), |from| most.min(file.len.saturating_sub(from)));
+                let to = call.grant(buffer.saturating_add(done), part, Rights::WRITE).map_err(Stop::from);
+                let loaded = to.and_then(|to| match part {
+                    0 => Ok(()),
+                    _ => Ok(machine.window_load(task, to, file.address + from)?),
+                });
+                if let Err(stop) = loaded {
+                    retreat(&open, at, from + part, from);
+                    return if done > 0 { Ok(done) } else { Err(stop) };
+                }
+                done += part;
+                if part == 0 || done == len {
+                    return Ok(done);
+                }
+                if let Some(answer) = leaves(call, done) {
+                    return answer;
+                }
             }
-            if at == At::Position {
-                *position += len;
-            }
-            Ok(len)
         }
         Object::Directory(_) => fail(errno::EISDIR),
         Object::Device(device) => match device {
             Device::Null => Ok(0),
             Device::Zero | Device::Full => {
-                machine.window_zero(task, call.grant(buffer, len, Rights::WRITE)?)?;
-                Ok(len)
+                let to = call.grant(buffer, len, Rights::WRITE)?;
+                clear(call, to)
             }
             Device::Random => fill_random(call, buffer, len),
             // Opened, it is a stream.
@@ -78,9 +94,10 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
             if len == 0 {
                 return Ok(0);
             }
-            let to = call.grant(buffer, len.min(CHUNK), Rights::WRITE)?;
-            let mut bytes = alloc::vec![0; to.len() as usize];
-            let n = match machine.stream_read(*input, &mut bytes) {
+            let mut bytes = [0; PART];
+            let to = call.grant(buffer, len.min(bytes.len() as u64), Rights::WRITE)?;
+            let bytes = &mut bytes[..to.len() as usize];
+            let n = match machine.stream_read(*input, bytes) {
                 Ok(n) => n.min(bytes.len()),
                 // Nobody is there to write any more.
                 Err(abi::Error::Dead | abi::Error::NotFound) => 0,
@@ -109,12 +126,57 @@ fn read_from<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at:
     }
 }
 
+/// Where a transfer of so many bytes starts, and how many they are. The position is behind them then: it is not locked while they are on
+/// their way, which may take long or end with the thread.
+fn advance(open: &Description, at: At, part: impl FnOnce(u64) -> u64) -> (u64, u64) {
+    if let At::Offset(offset) = at {
+        return (offset, part(offset));
+    }
+    let mut position = open.position.lock();
+    let from = *position;
+    let part = part(from);
+    *position = from.saturating_add(part);
+    (from, part)
+}
+
+/// Not all of them were moved. (If somebody else has gone on from there meanwhile, he has.)
+fn retreat(open: &Description, at: At, from: u64, to: u64) {
+    let mut position = open.position.lock();
+    if at == At::Position && *position == from {
+        *position = to;
+    }
+}
+
+/// What a call answers that is not to go on, since its thread was killed: what is done. It has little time left, and whatever it is in the
+/// middle of then stays so for everybody.
+fn leaves<M: Machine>(call: &Call<'_, M>, done: u64) -> Option<Answer> {
+    let answer = if done > 0 { Ok(done) } else { fail(errno::EINTR) };
+    call.machine().is_killed().then_some(answer)
+}
+
+/// Writes zeroes.
+pub fn clear<M: Machine>(call: &Call<'_, M>, to: Granted) -> Answer {
+    let mut done = 0;
+    while done < to.len() {
+        if let Some(answer) = leaves(call, done) {
+            return answer;
+        }
+        let part = to.part(done, STEP);
+        call.machine().window_zero(call.process.task, part)?;
+        done += part.len();
+    }
+    Ok(done)
+}
+
 /// Fills a buffer with random bytes, a chunk at a time.
 pub fn fill_random<M: Machine>(call: &Call<'_, M>, buffer: u64, len: u64) -> Answer {
     let to = call.grant(buffer, len, Rights::WRITE)?;
     let mut chunk = [0; 256];
     let mut done = 0;
     while done < len {
+        if let Some(answer) = leaves(call, done) {
+            return answer;
+        }
         let part = to.part(done, chunk.len() as u64);
         let bytes = &mut chunk[..part.len() as usize];
         call.machine().random(bytes);
@@ -170,10 +232,14 @@ fn transfer_each<M: Machine>(
 fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at: At) -> Answer {
     let open = call.description(fd)?;
     let from = call.grant(buffer, len, Rights::READ)?;
-    let mut bytes = alloc::vec![0; len.min(CHUNK) as usize];
+    let (mut small, mut large) = ([0; PART], Vec::new());
+    let bytes = room(&open, len, &mut small, &mut large);
     let mut done = 0;
     while done < len {
-        let part = from.part(done, CHUNK);
+        if let Some(answer) = leaves(call, done) {
+            return answer;
+        }
+        let part = from.part(done, bytes.len() as u64);
         let chunk = &mut bytes[..part.len() as usize];
         call.machine().window_read(call.process.task, part, chunk)?;
         match write_bytes(call, &open, chunk, at.behind(done)) {
@@ -188,6 +254,15 @@ fn write_to<M: Machine>(call: &Call<'_, M>, fd: i32, buffer: u64, len: u64, at: 
         }
     }
     if len == 0 { write_bytes(call, &open, &[], at) } else { Ok(done) }
+}
+
+/// Where bytes lie on their way to this description.
+fn room<'a>(to: &Description, len: u64, small: &'a mut [u8; PART], large: &'a mut Vec<u8>) -> &'a mut [u8] {
+    if matches!(to.object, Object::Stream { .. }) {
+        return small;
+    }
+    large.resize(len.min(CHUNK) as usize, 0);
+    large
 }
 
 /// Writes bytes of this server's own memory. Answers how many were taken.
@@ -232,18 +307,23 @@ fn write_bytes<M: Machine>(call: &Call<'_, M>, open: &Description, bytes: &[u8],
         Object::Device(Device::Full) if !bytes.is_empty() => fail(errno::ENOSPC),
         Object::Device(_) => Ok(bytes.len() as u64),
         Object::File(file) => {
-            let mut position = open.position.lock();
-            let appends = open.flags() & linux::O_APPEND != 0;
-            let from = match at {
-                _ if appends => u64::MAX,
-                At::Offset(offset) => offset,
-                At::Position => *position,
-            };
-            let written = call.machine().file_write(file.number(), from, bytes).map_err(Errno::of_file)?;
-            if at == At::Position {
-                *position = if appends { call.file(file.number())?.len } else { *position + written };
+            let len = bytes.len() as u64;
+            let write = |from| call.machine().file_write(file.number(), from, bytes).map_err(Errno::of_file);
+            if open.flags() & linux::O_APPEND != 0 {
+                let written = write(u64::MAX)?;
+                if at == At::Position {
+                    let end = call.file(file.number())?.len;
+                    *open.position.lock() = end;
+                }
+                return Ok(written);
             }
-            Ok(written)
+            let (from, _) = advance(open, at, |_| len);
+            let written = write(from);
+            let done = *written.as_ref().unwrap_or(&0);
+            if done < len {
+                retreat(open, at, from.saturating_add(len), from + done);
+            }
+            Ok(written?)
         }
         Object::Directory(_) | Object::PipeReader(_) => fail(errno::EBADF),
     }
@@ -313,9 +393,14 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
         return Ok(0);
     }
     let mut sent = 0;
-    let mut chunk = alloc::vec![0; len.min(CHUNK) as usize];
+    let (mut small, mut large) = ([0; PART], Vec::new());
+    let bytes = room(target, len, &mut small, &mut large);
     while sent < len {
-        let chunk = &mut chunk[..(len - sent).min(CHUNK) as usize];
+        if let Some(answer) = leaves(call, sent) {
+            return answer;
+        }
+        let most = (len - sent).min(bytes.len() as u64);
+        let chunk = &mut bytes[..most as usize];
         // A copy: somebody may cut the file short meanwhile, and whoever is passed what is gone would not come back here.
         if !call.machine().copied(file.address + start + sent, chunk) {
             if sent > 0 {

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use linux_raw_sys::general as linux;
 
+use super::io::STEP;
 use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::descriptors::Object;
 use crate::load::most_rights;
@@ -203,7 +204,10 @@ fn fill<M: Machine>(
         Source::Zero => Ok(()),
         Source::File(file, offset) => {
             let from_file = len.min(file.len.saturating_sub(*offset));
-            let loaded = machine.section_load(&section, 0, file.address + offset, from_file);
+            let loaded = (0..from_file).step_by(STEP as usize).try_for_each(|at| match machine.is_killed() {
+                true => Err(abi::Error::Killed),
+                false => machine.section_load(&section, at, file.address + offset + at, STEP.min(from_file - at)),
+            });
             if rights.contains(Rights::EXECUTE) { loaded.and_then(|()| machine.section_seal(&section)) } else { loaded }
         }
     };
@@ -360,8 +364,7 @@ pub fn madvise<M: Machine>(call: &mut Call<'_, M>, address: u64, len: u64, advic
                 }
             }
             let to = call.grant(range.start, range.end - range.start, Rights::WRITE)?;
-            call.machine().window_zero(call.process.task, to)?;
-            Ok(0)
+            super::io::clear(call, to).map(|_| 0)
         }
         _ => call.refuse("madvise", advice.into(), errno::EINVAL),
     }

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::fs::File as HostFile;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use abi::frame::Frame;
@@ -64,6 +65,8 @@ pub struct Played {
     changes: Mutex<u64>,
     /// Whom calls were passed on to (`personality::calls::to`), since somebody has asked.
     pub passed: Arc<Mutex<u8>>,
+    /// Whether all threads are killed.
+    pub killed: AtomicBool,
 }
 
 impl Played {
@@ -90,6 +93,7 @@ impl Played {
             streams: Mutex::default(),
             changes: Mutex::default(),
             passed: Arc::default(),
+            killed: AtomicBool::default(),
         }
     }
 
@@ -443,6 +447,10 @@ impl Machine for Played {
         self.pass(to::STREAMS);
         let streams = self.streams.lock().unwrap();
         streams.get(&stream.id).filter(|stream| stream.terminal).map(|_| (80, 25))
+    }
+
+    fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
     }
 
     fn changes(&self) -> u64 {
