@@ -63,7 +63,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// The image of a file, read now if it is not kept.
+    /// The image of a file, read now if it is not kept. Whoever has it says when he needs it no more ([`Images::done`]).
     ///
     /// # Errors
     /// Why the file is no program, or what the machine refuses.
@@ -76,16 +76,25 @@ impl Images {
         }
         // Two threads may read the same file at the same time: harmless, and better than a lock held so long.
         let image = Arc::new(read(machine, file)?);
+        if key.is_none() {
+            return Ok(image);
+        }
         let dropped = {
             let mut kept = self.kept.lock();
             kept.push_front(image.clone());
             if kept.len() > IMAGES_MAX { kept.pop_back() } else { None }
         };
-        // If somebody is cloning it just now, its sections stay: a rare loss, bounded by that coincidence.
-        if let Some(image) = dropped.and_then(Arc::into_inner) {
-            image.delete(machine);
+        if let Some(image) = dropped {
+            self.done(machine, image);
         }
         Ok(image)
+    }
+
+    /// An image is not needed any more by somebody: with the last one its sections go.
+    pub fn done<M: Machine>(&self, machine: &M, image: Arc<Image>) {
+        if let Some(image) = Arc::into_inner(image) {
+            image.delete(machine);
+        }
     }
 }
 

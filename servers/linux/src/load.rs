@@ -130,9 +130,16 @@ impl<M: Machine> Server<M> {
 
 impl<M: Machine> Loading<'_, M> {
     fn run(&mut self, request: &Request<'_>) -> Result<Frame, Refusal> {
-        let machine = &self.server.machine;
-        let image = self.server.images.get(machine, request.file)?;
-        let bias = self.place(&image)?;
+        let Server { machine, images, .. } = self.server;
+        let image = images.get(machine, request.file)?;
+        let begins = self.begin(request, &image);
+        images.done(machine, image);
+        begins
+    }
+
+    fn begin(&mut self, request: &Request<'_>, image: &Image) -> Result<Frame, Refusal> {
+        let Server { machine, images, .. } = self.server;
+        let bias = self.place(image)?;
         let end = image.extent().end + bias;
         self.map.heap = end..end;
 
@@ -142,9 +149,11 @@ impl<M: Machine> Loading<'_, M> {
             let Ok(Node::File(file)) = machine.file_look(path).map(|entry| entry.node) else {
                 return Err(Refusal::NoInterpreter(path.clone()));
             };
-            let linker = self.server.images.get(machine, file)?;
-            linker_base = self.place(&linker)?;
-            entry = linker.entry + linker_base;
+            let linker = images.get(machine, file)?;
+            let (placed, begins) = (self.place(&linker), linker.entry);
+            images.done(machine, linker);
+            linker_base = placed?;
+            entry = begins + linker_base;
         }
 
         let mut random = [0; 16];

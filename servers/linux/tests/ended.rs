@@ -1,4 +1,4 @@
-//! Programs that are ended in the middle of a call.
+//! What programs leave behind: those that are ended in the middle of a call, and images that nobody needs any more.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -8,9 +8,11 @@ use std::sync::atomic::Ordering;
 
 use linux_raw_sys::errno::EINTR;
 use linux_raw_sys::general::*;
+use musubi::interfaces::files::how;
 use personality::answer::End;
+use personality::machine::Machine;
 use personality::server::Server;
-use played::{NO_FD, PRIVATE, Played, Puppet, RW, possible};
+use played::{NO_FD, PRIVATE, Played, Puppet, RW, possible, run};
 
 /// A call's number, as calls are made with.
 fn nr(number: u32) -> u64 {
@@ -69,4 +71,20 @@ fn whoever_is_killed_leaves_with_what_is_done() {
     server.machine.killed.store(false, Ordering::Relaxed);
     assert_eq!(p.call(nr(__NR_read), &[file, at, 2 * LEN]), 2 * step, "to the end");
     assert_eq!(p.call(nr(__NR_read), &[file, at, LEN]), 0);
+}
+
+#[test]
+fn what_was_written_is_read_and_let_go() {
+    if !possible() {
+        return;
+    }
+    let server = Server::new(Played::with_files());
+    let (file, _) = server.machine.file_open(b"/tmp/busybox", how::WRITE | how::CREATE | how::mode(0o755)).unwrap();
+    server.machine.file_write(file.number(), 0, &std::fs::read("/bin/busybox").unwrap()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(run(&server, &["/tmp/busybox", "echo", "here"], b"").output, b"here\n");
+        assert_eq!(server.machine.sections(), 0);
+    }
+    run(&server, &["busybox", "true"], b"");
+    assert!(server.machine.sections() > 0, "what stays as it is is kept");
 }
