@@ -13,6 +13,9 @@ use elf::segment::{ProgramHeader, SegmentTable};
 /// More segments than any program needs; it bounds the work.
 const SEGMENTS_MAX: u16 = 128;
 
+/// The longest segment of notes that is read.
+const NOTE_MAX: u64 = 64 << 10;
+
 /// The longest path of an interpreter.
 const PATH_MAX: usize = 4096;
 
@@ -86,7 +89,8 @@ impl<'a> Image<'a> {
     /// The version in the note that marks a native program; `None` if there is no such note.
     pub(crate) fn musubi_version(&self) -> Result<Option<u32>, Refusal> {
         for (number, segment) in self.segments.iter().enumerate() {
-            if segment.p_type != record::PT_NOTE {
+            // What is longer is not looked through, and is none of ours.
+            if segment.p_type != record::PT_NOTE || segment.p_filesz > NOTE_MAX {
                 continue;
             }
             let bytes = self.bytes(segment).ok_or(Refusal::BeyondFile(number))?;

@@ -166,6 +166,14 @@ fn one_mark_is_not_enough() {
     assert_eq!(with(|f| f.rows[3].4 = 11), Refusal::BrokenMark, "half a note");
     assert_eq!(with(|f| f.parts[0].1 = vec![0; 24]), Refusal::BrokenMark, "an empty note");
     assert_eq!(with(|f| f.parts[0].1.truncate(8)), Refusal::BrokenMark, "a note of rubbish");
+    let long = |f: &mut File| {
+        let mut bytes = f.parts[0].1.clone();
+        bytes.resize((64 << 10) + 4, 0);
+        (f.rows[3].2, f.rows[3].4) = (0x4000, bytes.len() as u64);
+        f.len = 0x4000 + bytes.len();
+        f.parts.push((0x4000, bytes));
+    };
+    assert_eq!(with(long), Refusal::BrokenMark, "nobody looks through that much");
     // Byte 19 only fills up the name.
     for at in (0..24).filter(|&at| at != 19) {
         let mut file = native();

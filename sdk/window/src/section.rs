@@ -33,6 +33,15 @@ impl Section {
         Ok(Section { base, reserve: original.reserve })
     }
 
+    /// A copy-on-write clone of what begins at that address, whoever's it is. It is not written by this value.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn snapshot(of: u64) -> Result<Section, Error> {
+        let base = rt::section::clone_at(of, flag::ANY_PRINCIPAL, 0, 0)?;
+        Ok(Section { base, reserve: 0 })
+    }
+
     /// A section of a played machine: on a host there is no kernel that would make one, and nothing reads it here.
     #[cfg(not(target_os = "musubi"))]
     #[must_use]

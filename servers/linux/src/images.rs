@@ -10,6 +10,7 @@ use core::ops::Range;
 use elf_plan::Program;
 use window::Section;
 
+use crate::calls::io::STEP;
 use crate::machine::Machine;
 use crate::server::Refusal;
 use crate::sync::Mutex;
@@ -63,11 +64,11 @@ pub struct Images {
 }
 
 impl Images {
-    /// The image of a file, read now if it is not kept. Whoever has it says when he needs it no more ([`Images::done`]).
+    /// The image of a file for a task, read now if it is not kept. Whoever has it says when he needs it no more ([`Images::done`]).
     ///
     /// # Errors
     /// Why the file is no program, or what the machine refuses.
-    pub fn get<M: Machine>(&self, machine: &M, file: File) -> Result<Arc<Image>, Refusal> {
+    pub fn get<M: Machine>(&self, machine: &M, file: File, task: u64) -> Result<Arc<Image>, Refusal> {
         // What may be written over is read each time.
         let key = Some((file.address, file.len)).filter(|_| file.fixed);
         let known = key.and_then(|_| self.kept.lock().iter().find(|image| image.file == key).cloned());
@@ -75,7 +76,7 @@ impl Images {
             return Ok(image);
         }
         // Two threads may read the same file at the same time: harmless, and better than a lock held so long.
-        let image = Arc::new(read(machine, file)?);
+        let image = Arc::new(read(machine, file, task)?);
         if key.is_none() {
             return Ok(image);
         }
@@ -98,19 +99,23 @@ impl Images {
     }
 }
 
-fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
-    // A fault on what somebody has taken away would end this call with everything that it has made left behind.
-    let mut copy = Vec::new();
-    let bytes = if file.fixed {
-        machine.view(file.address, file.len).ok_or(Refusal::NotReadable)?
-    } else {
-        copy.try_reserve_exact(file.len as usize).map_err(|_| Refusal::Kernel(abi::Error::NoMemory))?;
-        copy.resize(file.len as usize, 0);
-        if !machine.copied(file.address, &mut copy) {
-            return Err(Refusal::NotReadable);
-        }
-        copy.as_slice()
-    };
+fn read<M: Machine>(machine: &M, file: File, task: u64) -> Result<Image, Refusal> {
+    if file.fixed || file.len == 0 {
+        return read_at(machine, file, file.address, None);
+    }
+    // A clone: a fault on what somebody has taken away would end this call with everything that it has made left behind.
+    let snapshot = machine.snapshot(file.address, file.len).map_err(|error| match error {
+        error if error.refusal().is_some() || error == abi::Error::NotFound => Refusal::NotReadable,
+        error => Refusal::Kernel(error),
+    })?;
+    let image = read_at(machine, file, snapshot.base(), Some((&snapshot, task)));
+    machine.section_delete(&snapshot);
+    image
+}
+
+/// `at`: where its bytes lie now; `snapshot`: what that is then, and the task that pays for what is read.
+fn read_at<M: Machine>(machine: &M, file: File, at: u64, snapshot: Option<(&Section, u64)>) -> Result<Image, Refusal> {
+    let bytes = machine.view(at, file.len).ok_or(Refusal::NotReadable)?;
     let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
     let mut image = Image {
         file: Some((file.address, file.len)).filter(|_| file.fixed),
@@ -121,8 +126,14 @@ fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
         base: plan.is_pie.then_some(plan.base_hint),
         interpreter: plan.interpreter.map(<[u8]>::to_vec),
     };
+    // The headers are known. From here on the bytes are only copied, and may go with the task; each page that is missing in the file
+    // becomes one of the clone, and another one of the program.
+    if let Some((snapshot, task)) = snapshot {
+        machine.section_give(snapshot, task)?;
+    }
     for segment in &plan.segments {
-        match original(machine, segment) {
+        let from = at + (segment.file.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
+        match original(machine, segment, from, snapshot.map(|(_, task)| task)) {
             Ok(segment) => image.segments.push(segment),
             Err(refusal) => {
                 image.delete(machine);
@@ -133,7 +144,13 @@ fn read<M: Machine>(machine: &M, file: File) -> Result<Image, Refusal> {
     Ok(image)
 }
 
-fn original<M: Machine>(machine: &M, segment: &elf_plan::Segment<'_>) -> Result<Segment, Refusal> {
+/// `from`: where the segment's bytes lie.
+fn original<M: Machine>(
+    machine: &M,
+    segment: &elf_plan::Segment<'_>,
+    from: u64,
+    payer: Option<u64>,
+) -> Result<Segment, Refusal> {
     let start = segment.vaddr / PAGE * PAGE;
     let end = pages_up(segment.vaddr + segment.memsz).ok_or(Refusal::Kernel(abi::Error::TooBig))?;
     let mut rights = Rights::empty();
@@ -143,7 +160,10 @@ fn original<M: Machine>(machine: &M, segment: &elf_plan::Segment<'_>) -> Result<
     // A text's reserve leaves a page free for gates.
     let original = machine.section_create(end - start, end - start + PAGE)?;
     let fill = || {
-        machine.section_write(&original, segment.vaddr - start, segment.file)?;
+        if let Some(task) = payer {
+            machine.section_give(&original, task)?;
+        }
+        load(machine, &original, segment.vaddr - start, from, segment.file.len() as u64)?;
         if segment.execute { machine.section_seal(&original) } else { Ok(()) }
     };
     if let Err(error) = fill() {
@@ -152,4 +172,15 @@ fn original<M: Machine>(machine: &M, segment: &elf_plan::Segment<'_>) -> Result<
     }
     machine.section_name(&original, b"linux image");
     Ok(Segment { original, range: start..end, rights })
+}
+
+/// Writes to a section what lies at an address, such as a part of a file.
+///
+/// # Errors
+/// What the machine refuses; `Killed`.
+pub fn load<M: Machine>(machine: &M, to: &Section, at: u64, from: u64, len: u64) -> Result<(), abi::Error> {
+    (0..len).step_by(STEP as usize).try_for_each(|done| match machine.is_killed() {
+        true => Err(abi::Error::Killed),
+        false => machine.section_load(to, at + done, from + done, STEP.min(len - done)),
+    })
 }

@@ -131,7 +131,7 @@ impl<M: Machine> Server<M> {
 impl<M: Machine> Loading<'_, M> {
     fn run(&mut self, request: &Request<'_>) -> Result<Frame, Refusal> {
         let Server { machine, images, .. } = self.server;
-        let image = images.get(machine, request.file)?;
+        let image = images.get(machine, request.file, request.task)?;
         let begins = self.begin(request, &image);
         images.done(machine, image);
         begins
@@ -149,7 +149,7 @@ impl<M: Machine> Loading<'_, M> {
             let Ok(Node::File(file)) = machine.file_look(path).map(|entry| entry.node) else {
                 return Err(Refusal::NoInterpreter(path.clone()));
             };
-            let linker = images.get(machine, file)?;
+            let linker = images.get(machine, file, request.task)?;
             let (placed, begins) = (self.place(&linker), linker.entry);
             images.done(machine, linker);
             linker_base = placed?;

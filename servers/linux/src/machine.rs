@@ -61,6 +61,8 @@ pub trait Machine: Sync {
     fn section_create(&self, len: u64, reserve: u64) -> Result<Section, Error>;
     /// A copy-on-write clone, likewise.
     fn section_clone(&self, original: &Section) -> Result<Section, Error>;
+    /// A copy-on-write clone of the file at that address, of that length, as it is now: only to be looked at ([`Machine::view`]).
+    fn snapshot(&self, file: u64, len: u64) -> Result<Section, Error>;
     /// Makes a section of data one of code.
     fn section_seal(&self, section: &Section) -> Result<(), Error>;
     fn section_resize(&self, section: &Section, len: u64) -> Result<(), Error>;

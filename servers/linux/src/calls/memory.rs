@@ -6,7 +6,6 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use linux_raw_sys::general as linux;
 
-use super::io::STEP;
 use crate::answer::{Answer, Errno, Stop, errno, fail};
 use crate::descriptors::Object;
 use crate::load::most_rights;
@@ -204,10 +203,7 @@ fn fill<M: Machine>(
         Source::Zero => Ok(()),
         Source::File(file, offset) => {
             let from_file = len.min(file.len.saturating_sub(*offset));
-            let loaded = (0..from_file).step_by(STEP as usize).try_for_each(|at| match machine.is_killed() {
-                true => Err(abi::Error::Killed),
-                false => machine.section_load(&section, at, file.address + offset + at, STEP.min(from_file - at)),
-            });
+            let loaded = crate::images::load(machine, &section, 0, file.address + offset, from_file);
             if rights.contains(Rights::EXECUTE) { loaded.and_then(|()| machine.section_seal(&section)) } else { loaded }
         }
     };

@@ -230,6 +230,12 @@ impl Machine for Played {
         Ok(clone)
     }
 
+    fn snapshot(&self, file: u64, len: u64) -> Result<Section, Error> {
+        let made = self.section_create(len, len)?;
+        self.copy(made.base() - SPACE_BASE, file - SPACE_BASE, len);
+        Ok(made)
+    }
+
     fn section_seal(&self, section: &Section) -> Result<(), Error> {
         self.base_of(section).map(drop)
     }
