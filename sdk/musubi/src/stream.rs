@@ -12,13 +12,17 @@ use rt::{Error, Mutex};
 /// Most bytes passed in one call: several calls fit into one argument section.
 const PART: usize = 8 << 10;
 
-/// One binding per server of streams, made at first use and kept as long as it is among those used last.
+/// Of so many calls at a time each finds room for `PART` bytes in one argument section, wherever the others have theirs: who waits for a stream
+/// keeps his room as long.
+const SHARERS: usize = 4;
+
+/// Bindings to servers of streams, made when they are needed and kept as long as they are among those used last.
 static CLIENTS: Mutex<Clients<StreamService>> = Mutex::new(Clients::new());
 
 /// So many: each has an argument section, and a program that works for others (the Linux personality) meets gates without an end.
 const MOST: usize = 64;
 
-/// By gate; the one used last comes last.
+/// By gate, several for one if many call at a time; the one used last comes last.
 struct Clients<T>(Vec<(u64, Arc<T>)>);
 
 impl<T> Clients<T> {
@@ -30,7 +34,8 @@ impl<T> Clients<T> {
     fn of(&mut self, gate: u64, make: impl FnOnce(u64) -> T) -> (Arc<T>, Option<Arc<T>>) {
         let all = &mut self.0;
         let mut gone = None;
-        match all.iter().position(|one| one.0 == gate) {
+        // (Who was ended in a call counts for good, as what he was lent stays lent.)
+        match all.iter().position(|one| one.0 == gate && Arc::strong_count(&one.1) <= SHARERS) {
             Some(at) => all[at..].rotate_left(1),
             None => {
                 if all.len() >= MOST {
@@ -173,5 +178,30 @@ mod tests {
         }
         let (last, gone) = of(&mut clients, 2000);
         assert_eq!((*last, gone.as_deref()), (2000, Some(&(999 - MOST as u64 + 2))), "the one used longest ago");
+    }
+
+    #[test]
+    fn calls_at_one_gate_wait_for_room_of_no_other() {
+        let mut clients = Clients::new();
+        let mut next = 0;
+        let mut of = |clients: &mut Clients<u64>| {
+            clients.of(7, |_| {
+                next += 1;
+                next
+            })
+        };
+        let waiting: Vec<_> = (0..SHARERS * 3).map(|_| of(&mut clients).0).collect();
+        for one in 1..=3 {
+            assert_eq!(waiting.iter().filter(|client| ***client == one).count(), SHARERS);
+        }
+        drop(waiting);
+        // Later on one is enough.
+        for _ in 0..10 {
+            let _ = of(&mut clients);
+        }
+        assert_eq!((next, clients.0.len()), (3, 3));
+        // Each keeps its place in the argument section, and a gap for one more is between the others', wherever they are.
+        let lent = (SHARERS - 1) * PART;
+        assert!((rt::bound::ARGS_DEFAULT as usize - lent) / SHARERS >= PART);
     }
 }
