@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
 use crate::server::{Refusal, Server};
 use crate::stack::{self, Start};
-use crate::tree::{File, Node};
+use crate::tree::{self, File, Node};
 
 /// CPUID leaf 1, edx, as Linux gives it in `AT_HWCAP`: what every 64-bit processor has.
 const HWCAP: u64 = 0x078b_fbff;
@@ -146,9 +146,7 @@ impl<M: Machine> Loading<'_, M> {
         let mut entry = image.entry + bias;
         let mut linker_base = 0;
         if let Some(path) = &image.interpreter {
-            let Ok(Node::File(file)) = machine.file_look(path).map(|entry| entry.node) else {
-                return Err(Refusal::NoInterpreter(path.clone()));
-            };
+            let file = self.linker(request, path).ok_or_else(|| Refusal::NoInterpreter(path.clone()))?;
             let linker = images.get(machine, file, request.task)?;
             let (placed, begins) = (self.place(&linker), linker.entry);
             images.done(machine, linker);
@@ -189,6 +187,24 @@ impl<M: Machine> Loading<'_, M> {
         let rights = Rights::READ | Rights::WRITE;
         self.enter(section, bottom..STACK_TOP, rights)?;
         Ok(Frame { rip: entry, rsp: stack.pointer, rflags: 0x202, task: request.task, ..Frame::default() })
+    }
+
+    /// The dynamic linker of that path. A start may run on a thread of the system's, which comes everywhere: then what counts is who it is
+    /// for.
+    fn linker(&self, request: &Request<'_>, path: &[u8]) -> Option<File> {
+        let look = |path: &[u8], wanted| {
+            let entry = self.server.machine.file_look(path).ok()?;
+            (request.text.is_some() || entry.mode.allows(request.user, wanted)).then_some(entry.node)
+        };
+        let mut above = if request.text.is_some() { Vec::new() } else { tree::normal(tree::parent(path)) };
+        while above.len() > 1 {
+            look(&above, 1)?;
+            above.truncate(tree::parent(&above).len());
+        }
+        match look(path, 4)? {
+            Node::File(file) => Some(file),
+            _ => None,
+        }
     }
 
     /// Clones an image's segments and enters them in the map. Answers how far they were moved.

@@ -4,6 +4,7 @@
 
 mod played;
 
+use personality::machine::Machine;
 use personality::server::Server;
 use played::Mode;
 use played::{Played, on_host, possible, run};
@@ -335,6 +336,15 @@ fn dynamically_linked_programs_run() {
     lonely.put(b"seq", &std::fs::read("/usr/bin/seq").unwrap(), Mode::Executable, MTIME);
     let refusal = refused(&Server::new(lonely), "seq");
     assert_eq!(refusal, "its dynamic linker /lib64/ld-linux-x86-64.so.2 is not there");
+    // Nor may it be somebody else's.
+    for (path, mode) in [(&b"/lib64"[..], 0o700), (b"/lib64/ld-linux-x86-64.so.2", 0o600)] {
+        let private = Played::new();
+        for file in [files[0], files[2]] {
+            private.put(file.as_bytes(), &std::fs::read(file).unwrap(), Mode::Executable, MTIME);
+        }
+        private.file_set_mode(path, mode).unwrap();
+        assert_eq!(refused(&Server::new(private), "/usr/bin/seq"), refusal);
+    }
 }
 
 #[test]
