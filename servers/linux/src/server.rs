@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use linux_raw_sys::general as linux;
 use window::foreign::{After, Personality};
 
@@ -98,6 +98,9 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// How often somebody who waits looks for programs that were killed from outside.
+const LOOK_NS: u64 = 500_000_000;
+
 #[derive(Debug)]
 pub struct Server<M: Machine> {
     pub machine: M,
@@ -107,6 +110,8 @@ pub struct Server<M: Machine> {
     processes: Mutex<BTreeMap<u64, Arc<Process>>>,
     /// The same names for all of them.
     tree: Arc<Tree>,
+    /// When somebody who waits has looked for programs that were killed from outside, in nanoseconds since the machine was started.
+    looked: AtomicU64,
 }
 
 /// What an entry of a program's thread has come to.
@@ -127,6 +132,7 @@ impl<M: Machine> Server<M> {
             family: Mutex::default(),
             processes: Mutex::default(),
             tree: Arc::new(Tree::new()),
+            looked: AtomicU64::new(0),
         }
     }
 
@@ -350,6 +356,23 @@ impl<M: Machine> Server<M> {
         }
     }
 
+    /// Until when somebody waits at a time who waits for what others do: who of them was killed from outside does nothing more.
+    fn look_at(&self, until: u64) -> u64 {
+        if until < u64::MAX || self.processes.lock().len() < 2 {
+            return until;
+        }
+        self.machine.clock(Clock::SinceBoot) + LOOK_NS
+    }
+
+    /// One of those who wait looks for them.
+    fn look_around(&self) {
+        let (now, last) = (self.machine.clock(Clock::SinceBoot), self.looked.load(Ordering::Relaxed));
+        let is_late = now.saturating_sub(last) >= LOOK_NS;
+        if is_late && self.looked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.reap();
+        }
+    }
+
     /// All programs that run.
     #[must_use]
     pub fn all(&self) -> Vec<u64> {
@@ -371,10 +394,13 @@ impl<M: Machine> Personality for Server<M> {
             match self.attempt(frame, since) {
                 Served::Done(after) => return after,
                 Served::Wait(until) => {
-                    if self.machine.await_change(seen, until).is_err() {
+                    if self.machine.await_change(seen, self.look_at(until)).is_err() {
                         let end = End::by(linux::SIGKILL.into());
                         self.end(task, end);
                         return After::End { task, code: end.code() };
+                    }
+                    if until == u64::MAX && self.machine.changes() == seen {
+                        self.look_around();
                     }
                 }
             }
