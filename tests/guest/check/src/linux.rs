@@ -6,13 +6,16 @@ use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::info::Memory;
 use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
 use musubi::abi::task::{USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
+use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::processes::{ProcessesClient, group, whom};
+use musubi::interfaces::stream::StreamClient;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
 use musubi::rt::{Answers, Gates, task, time};
 use musubi::{Caller, names, processes};
@@ -22,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("a_group_ends_with_those_who_were_forked", a_group_ends),
     ("who_cannot_fork_is_told", who_cannot_fork),
     ("a_start_by_message_calls_nobody_as_the_system", calls_nobody),
+    ("who_waits_for_input_leaves_streams_to_others", leaves_streams),
 ];
 
 /// How often it is done between looking.
@@ -171,4 +175,32 @@ fn calls_nobody() -> Outcome {
     }
     holds!(CALLS[1].load(Ordering::SeqCst) > 0, "the program has not looked at its streams");
     gates.close().map_err(doing("close"))
+}
+
+/// Programs that wait for what nobody writes, more of them than have room in one binding; another one at the same server gets its input.
+fn leaves_streams() -> Outcome {
+    const WAITING: usize = 10;
+    let pipes = names::lookup("pipes").and_then(PipesClient::bind).map_err(doing("pipes"))?;
+    let gate = pipes.streams().map_err(doing("their gate"))?;
+    let streams = StreamClient::bind_with_args(gate, 4096).map_err(doing("bind"))?;
+    let reader = |command: Command| -> Result<(Child, u64), String> {
+        let id = pipes.make().map_err(doing("make"))?;
+        let child = command.stream(0, StreamRef { gate, id }).spawn();
+        Ok((child.map_err(|e| format!("busybox: {e}"))?, id))
+    };
+    let cat = || Command::new(b"bin/busybox").args([&b"busybox"[..], b"cat"]);
+    let waiting: Vec<_> = (0..WAITING).map(|_| reader(cat())).collect::<Result<_, _>>()?;
+    time::sleep_ns(500_000_000);
+    let (child, id) = reader(busybox().arg(b"read x; exit ${#x}"))?;
+    streams.write(id + 1, b"seven..\n").map_err(doing("write"))?;
+    let read = child.wait_for(END_NS).map(|exit| exit.code);
+    // They come to the end of their input.
+    for (child, id) in waiting {
+        streams.close(id + 1).map_err(doing("close"))?;
+        same!(child.wait_for(END_NS).map(|exit| exit.code), Ok(0), "the end of one that has waited");
+        let _ = streams.close(id);
+    }
+    let _ = streams.close(id + 1).and_then(|()| streams.close(id));
+    same!(read, Ok(7), "what the last one has read");
+    Ok(())
 }

@@ -51,6 +51,7 @@ pub fn cases() -> Vec<Case> {
                 "a_group_ends_with_those_who_were_forked",
                 "who_cannot_fork_is_told",
                 "a_start_by_message_calls_nobody_as_the_system",
+                "who_waits_for_input_leaves_streams_to_others",
             ],
         )
         .put(BUSYBOX, "/bin/busybox")
