@@ -182,8 +182,10 @@ struct Work {
     back: AtomicU64,
     head: AtomicU32,
     waits: AtomicU64,
-    /// Its receiver holds the section that its pointers lead to.
-    holds: AtomicBool,
+    /// Whose the post for its answer has to be, if it has waited; 0: it has not, or asks as a question does.
+    whose: AtomicU64,
+    /// Its receiver holds the section that its pointers lead to, or it has waited: see [`Office::settle`].
+    owes: AtomicBool,
 }
 
 /// Decodes a message about a request and runs its method. `None`: it asks for nothing ([`request::WATCH`]).
@@ -255,7 +257,7 @@ impl Office {
                 let outcome = served(methods, count, &caller(&message), message.op, &message.words);
                 compiler_fence(Ordering::SeqCst);
                 serving.set(false);
-                lent::release(work);
+                self.settle(work);
                 let Some(outcome) = outcome else {
                     let [asked, at_once, ..] = message.words;
                     let knows = self.knows(message.back, asked as u32);
@@ -280,10 +282,19 @@ impl Office {
                 // Without its receivers a server would only seem to be there.
                 how => panic!("a receiver cannot go on: {how:?}"),
             };
-            lent::release(work);
+            self.settle(work);
             self.back_at(work);
             self.count(Count::Faulted);
             next.set(Some(reply(Err(error))));
+        }
+    }
+
+    /// The request of whoever sits there is served, and about to be answered: what it came with is not used any more, and what has waited may
+    /// have nobody left to be answered.
+    fn settle(&self, work: &Work) {
+        if work.owes.swap(false, Ordering::Relaxed) {
+            section::hold_none();
+            self.look_whose(work);
         }
     }
 
@@ -298,7 +309,7 @@ impl Office {
         };
         match outcome {
             Err(Error::MessageQuota) => {
-                self.keep(reply);
+                self.keep(reply, deferred::owner(back));
                 self.post.receive(AGAIN_NS)
             }
             // It has got the answer, or it is this thread's wait that is over.
@@ -312,9 +323,8 @@ impl Office {
         }
     }
 
-    fn keep(&self, reply: Reply) {
-        // Whose post it is, and that one's user.
-        let task = section::owner(reply.back).unwrap_or(0);
+    /// Keeps an answer for this task's post; 0: nobody's.
+    fn keep(&self, reply: Reply, task: u64) {
         let user = task::info(task).map_or(0, |info| info.user);
         let mut kept = self.kept.lock();
         self.count(if kept.add(reply, task, user) { Count::Kept } else { Count::Lost });
@@ -326,7 +336,11 @@ impl Office {
     fn try_again(&self) -> u64 {
         let mut kept = self.kept.lock();
         for _ in 0..kept.len().min(AT_A_TIME) {
-            let sent = kept.first().map(|reply| Post(reply.back).send(reply.head, reply.words(), None));
+            // Whoever has that post by now has asked nothing.
+            let sent = kept.first().map(|(task, reply)| match deferred::owner(reply.back) == *task {
+                true => Post(reply.back).send(reply.head, reply.words(), None),
+                false => Err(Error::Dead),
+            });
             match sent {
                 None => break,
                 Some(Err(Error::MessageQuota)) => kept.put_last(),

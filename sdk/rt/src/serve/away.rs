@@ -4,8 +4,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::deferred::desk;
-use super::{Office, Shares, Work};
+use super::deferred::{desk, owner, owner_for};
+use super::{Count, Office, QUESTION, Shares, Work};
 use crate::sync::{Mutex, Once};
 use crate::{Caller, section, task, thread};
 use abi::Error;
@@ -104,6 +104,7 @@ pub fn away(caller: &Caller) -> Result<Away, Error> {
     }
     staff.on_duty.fetch_sub(1, Ordering::SeqCst);
     work.waits.store(caller.task, Ordering::SeqCst);
+    work.waits_for(caller);
     let away = Away { from: Some((office, work)), of };
     // One that has come back does instead.
     if staff.on_duty.load(Ordering::SeqCst) < staff.wanted {
@@ -138,7 +139,36 @@ impl Drop for Away {
     }
 }
 
+/// Where an answer goes that must be somebody's, who is none any more.
+const NOBODY: u64 = u64::MAX;
+
+impl Work {
+    /// Its sender may free the post for the answer meanwhile, and somebody else have that number next.
+    fn waits_for(&self, sender: &Caller) {
+        let back = self.back.load(Ordering::Relaxed);
+        // By a question the kernel knows who has asked. Who waits once more is known from before.
+        if back == 0 || back & QUESTION != 0 || self.whose.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let whose = match owner_for(sender, back) {
+            0 => NOBODY,
+            task => task,
+        };
+        self.whose.store(whose, Ordering::Relaxed);
+        self.owes.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Office {
+    /// What has waited is answered at its sender's post, and at nobody else's who has got the number since.
+    pub(super) fn look_whose(&self, work: &Work) {
+        let (whose, back) = (work.whose.swap(0, Ordering::Relaxed), work.back.load(Ordering::Relaxed));
+        if whose != 0 && back != 0 && owner(back) != whose {
+            work.back.store(0, Ordering::SeqCst);
+            self.count(Count::Lost);
+        }
+    }
+
     /// Who sits there waits no more.
     pub(super) fn back_at(&self, work: &Work) {
         match work.waits.swap(0, Ordering::SeqCst) {

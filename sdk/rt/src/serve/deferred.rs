@@ -33,7 +33,7 @@ pub struct Deferred {
     office: Option<&'static Office>,
     back: u64,
     head: u32,
-    /// Whose that post was then: by the time of the answer somebody else may have it.
+    /// Whose that post has to be: by the time of the answer somebody else may have it.
     owner: u64,
 }
 
@@ -57,13 +57,20 @@ pub fn defer(caller: &Caller) -> Result<Option<Deferred>, Error> {
     // First known there, then no more here: who asks for it meanwhile finds it in one of the two.
     office.deferred.lock().push((back, head));
     work.back.store(0, Ordering::SeqCst);
-    let owner = owner(back);
+    let owner = owner_for(caller, back);
     Ok(Some(Deferred { office: Some(office), back, head, owner }))
 }
 
 /// Whose a post is; 0: nobody's.
-fn owner(post: u64) -> u64 {
+pub(super) fn owner(post: u64) -> u64 {
     section::owner(post).unwrap_or(0)
+}
+
+/// Whose the post has to be when the answer is sent there: the sender's, or of whom the text is that he sends from, as what that gets is. 0: it is
+/// another one's already, who has got its number while the request lay in the queue.
+pub(super) fn owner_for(sender: &Caller, post: u64) -> u64 {
+    let owner = owner(post);
+    if owner == sender.task || section::owner(sender.text) == Ok(owner) { owner } else { 0 }
 }
 
 impl Deferred {
@@ -80,7 +87,7 @@ impl Deferred {
         } else if reply.back != 0 {
             match Post(reply.back).send(reply.head, reply.words(), None) {
                 Ok(()) => {}
-                Err(Error::MessageQuota) => office.keep_until_sent(reply),
+                Err(Error::MessageQuota) => office.keep_until_sent(reply, self.owner),
                 Err(_) => office.count(super::Count::Lost),
             }
         }
@@ -101,8 +108,8 @@ impl Drop for Deferred {
 
 impl Office {
     /// Keeps an answer while the receivers may all be waiting: then a thread of its own tries again.
-    fn keep_until_sent(&'static self, reply: Reply) {
-        self.keep(reply);
+    fn keep_until_sent(&'static self, reply: Reply, task: u64) {
+        self.keep(reply, task);
         if self.sending.swap(true, Ordering::SeqCst) {
             return;
         }

@@ -41,9 +41,9 @@ impl Kept {
         self.all.len()
     }
 
-    /// The one whose turn it is.
-    pub fn first(&self) -> Option<&Reply> {
-        self.all.front().map(|(_, reply)| reply)
+    /// The one whose turn it is, and the task whose post it is for.
+    pub fn first(&self) -> Option<&(u64, Reply)> {
+        self.all.front()
     }
 
     /// There is still no room for it where it is to go.
@@ -90,9 +90,9 @@ mod tests {
         let mut kept = Kept::default();
         (0..3).for_each(|n| assert!(kept.add(reply(1, n), 1, 7)));
         kept.put_last();
-        assert_eq!(kept.first().map(|one| one.head), Some(1));
+        assert_eq!(kept.first().map(|(_, one)| one.head), Some(1));
         kept.remove_first();
         assert!(!kept.has(1, 1) && kept.has(1, 0) && kept.has(1, 2));
-        assert_eq!(kept.first().map(|one| one.head), Some(2));
+        assert_eq!(kept.first().map(|(_, one)| one.head), Some(2));
     }
 }

@@ -2,7 +2,7 @@
 //! receiver holds the section: should its owner unbind meanwhile, nobody else comes to lie there (decision 13).
 
 use super::deferred::desk;
-use super::{Caller, Mutex, Ordering, Vec, Work, section};
+use super::{Caller, Mutex, Ordering, Vec, section};
 
 #[derive(Clone, Copy)]
 struct Lent {
@@ -65,14 +65,7 @@ pub fn hold(caller: &Caller, ranges: impl Iterator<Item = (u64, u64)> + Clone) -
     let found = ALL.lock().iter().find(|one| one.is_of(caller) && covers(one)).copied();
     let Some(one) = found else { return false };
     if let Ok(Some((_, work))) = desk() {
-        work.holds.store(true, Ordering::Relaxed);
+        work.owes.store(true, Ordering::Relaxed);
     }
     section::hold(one.base, one.len, one.owner).is_ok()
-}
-
-/// The request of whoever sits there is served: what it came with is not used any more.
-pub(super) fn release(work: &Work) {
-    if work.holds.swap(false, Ordering::Relaxed) {
-        section::hold_none();
-    }
 }

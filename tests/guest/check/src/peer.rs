@@ -132,6 +132,8 @@ pub mod op {
     pub const CALL_BACK: u64 = 49;
     /// Makes three plain calls to the gate at `w0` with word `w1`, and fails if its own stack is not as it was. Value: of the last call.
     pub const CALL_BACK_PLAINLY: u64 = 50;
+    /// Stores 1 at `w0` + 8 and waits until there is something at `w0`; with `w1`, as one who lets others receive meanwhile.
+    pub const AWAIT: u64 = 51;
 }
 
 /// What only the program's own thread may do.
@@ -308,6 +310,7 @@ impl Skeleton for Ops {
             op::HEED => works::heed(&PAIR, w[0], w[1], (0, 0)),
             op::HEED_AND_COUNT => works::heed(&PAIR, w[0], w[1], (w[2], w[3])),
             op::CALL_BACK_PLAINLY => value(works::call_back_plainly(w[0], w[1])),
+            op::AWAIT => value(works::await_there(caller, w[0], w[1] != 0)),
             op::PANIC => panic!("as it was asked to"),
             op::ADDRESS_OF_DATA => Values(0, PAIR.as_ptr() as u64),
             _ => Values(Error::NoSuchCall.word(), 0),

@@ -111,6 +111,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
+        "stranger" => crate::services::strangers::role(at(0), at(1)),
         "pipe-maker" => crate::services::pipes::maker(at(0)),
         "keeper" => crate::services::keeper(words.first().copied().unwrap_or("")),
         "status" => at(0) as i32,

@@ -4,6 +4,7 @@
 mod floods;
 pub mod pipes;
 mod short;
+pub mod strangers;
 mod system;
 mod wild;
 
@@ -56,6 +57,9 @@ pub const CHECKS: &[Check] = &[
     ("who_collects_nothing_harms_nobody", floods::who_collects_nothing_harms_nobody),
     ("a_flood_at_random", floods::a_flood_at_random),
     ("who_waits_leaves_little_lying", floods::who_waits_leaves_little_lying),
+    ("what_waits_is_answered_to_nobody_else", strangers::what_waits_is_answered_to_nobody_else),
+    ("what_lay_in_the_queue_is_answered_to_nobody_else", strangers::what_lay_in_the_queue_is_answered_to_nobody_else),
+    ("what_was_kept_is_answered_to_nobody_else", strangers::what_was_kept_is_answered_to_nobody_else),
 ];
 
 /// How many milliseconds a peer is given that ends as it is asked to.

@@ -31,6 +31,9 @@ pub fn cases() -> Vec<Case> {
                 "who_collects_nothing_harms_nobody",
                 "a_flood_at_random",
                 "who_waits_leaves_little_lying",
+                "what_waits_is_answered_to_nobody_else",
+                "what_lay_in_the_queue_is_answered_to_nobody_else",
+                "what_was_kept_is_answered_to_nobody_else",
             ],
         )
         .timeout(600)

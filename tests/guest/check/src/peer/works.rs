@@ -3,14 +3,15 @@
 use crate::memory::{load, store, word};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{self as sections, kind};
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
 use musubi::rt::itc::Here;
+use musubi::rt::serve::away;
 use musubi::rt::{Mutex, Trap, fault, plain_call, probe, section, task, thread, time};
+use musubi::{Caller, Error};
 
 pub static LOCKED: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
@@ -42,6 +43,16 @@ pub fn own_section() -> Result<u64, Error> {
     let before = word(OWN.load(Ordering::SeqCst)).fetch_add(1, Ordering::SeqCst);
     pair[1] += 1;
     if pair[0] == pair[1] { Ok(before + 1) } else { Err(Error::Refused) }
+}
+
+/// Waits until there is something at an address, perhaps aside.
+pub fn await_there(caller: &Caller, at: u64, aside: bool) -> Result<u64, Error> {
+    let _away = if aside { Some(away(caller)?) } else { None };
+    store(at + 8, 1);
+    while load(at) == 0 {
+        time::sleep_ns(1_000_000);
+    }
+    Ok(0)
 }
 
 /// Frames of a small peer.
