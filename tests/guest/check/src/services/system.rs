@@ -154,7 +154,7 @@ pub fn a_file_that_may_not_be_read() -> Outcome {
 /// Where an answer cannot be written the server hears of an error, and its call does not end in the middle: it would leave what it has in hand.
 pub fn answers_that_cannot_be_written() -> Outcome {
     let gate = |name| names::lookup(name).map_err(doing(name));
-    let names = NamesClient::bind_with_args(gate("names")?, 2 * PAGE).map_err(doing("names"))?;
+    let names = NamesClient::bind_with_args(musubi::start().names(), 2 * PAGE).map_err(doing("names"))?;
     let sched = SchedClient::bind_with_args(gate("sched")?, 2 * PAGE).map_err(doing("sched"))?;
     for (what, client) in [("a name", names.bound()), ("a line", sched.bound())] {
         let mut line = client.alloc(64).map_err(doing("room"))?;
