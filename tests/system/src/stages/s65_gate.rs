@@ -229,6 +229,7 @@ pub fn cases() -> Vec<Case> {
                 "text_goes_while_threads_cross",
                 "killed_between_programs",
                 "others_stay_bound",
+                "a_record_of_who_has_ended",
             ],
         )
         .timeout(400)
