@@ -399,9 +399,7 @@ impl<M: Machine> Personality for Server<M> {
                         self.end(task, end);
                         return After::End { task, code: end.code() };
                     }
-                    if until == u64::MAX && self.machine.changes() == seen {
-                        self.look_around();
-                    }
+                    self.look_around();
                 }
             }
         }

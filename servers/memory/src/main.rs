@@ -34,6 +34,8 @@ const HIGH_PART: u64 = 3;
 const MARK: u32 = 1;
 /// How long it is until all are asked again while memory is short.
 const AGAIN_NS: u64 = 1_000_000_000;
+/// The same if somebody has given something: others may use memory as fast as it comes.
+const SOON_NS: u64 = 20_000_000;
 /// One that says nothing so often in a row is asked in every thousandth round.
 const LATE_MOST: u32 = 10;
 /// Bytes that the ledger has of a pager.
@@ -189,12 +191,13 @@ impl Service {
     /// For ever: sees to it when memory is short, or somebody wants some.
     fn keep(&self) -> ! {
         let mut desk = Desk::new().unwrap_or_else(|error| panic!("no post for answers: {error}"));
-        let mut short = false;
+        let (mut short, mut has_come) = (false, false);
         loop {
             let told = {
                 let mut state = self.state.lock();
                 // As long as it is short, those are asked again that had nothing, were late or have come since: the kernel says nothing more.
-                let patience = if short { AGAIN_NS } else { u64::MAX };
+                let again = if has_come { SOON_NS } else { AGAIN_NS };
+                let patience = if short { again } else { u64::MAX };
                 while !state.news && state.wish == 0 {
                     if self.asked.wait(&mut state, patience) == Err(Error::TimedOut) {
                         break;
@@ -203,7 +206,7 @@ impl Service {
                 core::mem::take(&mut state.news)
             };
             short = quota::is_short(short, told, free(), [self.low, self.high]);
-            self.round(&mut desk, if short { self.high } else { 0 });
+            has_come = self.round(&mut desk, if short { self.high } else { 0 });
         }
     }
 
@@ -214,7 +217,8 @@ impl Service {
         target.saturating_sub(free()).div_ceil(PAGE)
     }
 
-    fn round(&self, desk: &mut Desk, target: u64) {
+    /// Whether anybody says that he has given something.
+    fn round(&self, desk: &mut Desk, target: u64) -> bool {
         desk.look(|task, given| self.has_given(&mut self.state.lock(), task, given));
         let pagers: Vec<Pager> = {
             let state = &mut *self.state.lock();
@@ -225,9 +229,10 @@ impl Service {
             pagers
         };
         let first = self.first.fetch_add(1, Ordering::Relaxed) as usize % pagers.len().max(1);
-        let mut round = Round::new(pagers.len(), first, PART);
+        let (mut round, mut has_come) = (Round::new(pagers.len(), first, PART), false);
         while let Some((who, pages)) = round.ask(self.wanting(target)) {
             let said = desk.ask(&pagers[who], pages);
+            has_come |= matches!(said, Said::Gave(1..));
             self.note(pagers[who].task, said);
             round.said(said);
         }
@@ -235,6 +240,7 @@ impl Service {
         state.wish = 0;
         state.rounds += 1;
         self.over.notify_all();
+        has_come
     }
 
     /// (It may have ended since.)
