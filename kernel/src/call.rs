@@ -29,7 +29,7 @@ use abi::calls::Call;
 use abi::refusal::Object;
 use abi::rights::principal;
 use abi::section::{NAME_LEN, flag, kind};
-use abi::task::{Identity, Limits, USER_SYSTEM, exit};
+use abi::task::{Identity, Limits, USER_NOBODY, USER_SYSTEM, exit};
 use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -278,6 +278,9 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
     let limits = maker.limits_for(&asked);
     if user != maker.user || payer != 0 {
         system_only(d)?;
+    }
+    if user == USER_NOBODY {
+        return Err(Error::BadArgument);
     }
     // What the system's servers make is for who has called them; anybody else makes for himself.
     let payer = match payer {
