@@ -253,16 +253,27 @@ impl Inner {
 
     /// What follows from the domains that a record leads from and to.
     pub fn complete(&self, address: u64, record: &Record) -> Record {
+        self.complete_with(address, record, self.register_of(record.domain))
+    }
+
+    /// The key register in a domain.
+    pub fn register_of(&self, number: u32) -> u32 {
+        let domain = self.domains.get(number as usize).and_then(Option::as_ref).filter(|domain| domain.is_keyed());
+        let register = domain.and_then(|domain| domain.task_view.as_ref().map(|keys| keys.register(domain)));
+        register.unwrap_or(arch::gate::REGISTER_PLAIN)
+    }
+
+    /// The same where that is known.
+    pub fn complete_with(&self, address: u64, record: &Record, register: u32) -> Record {
         let to = self.domains.get(record.domain as usize).and_then(Option::as_ref);
         let from = self.domains.get(domain_of(address) as usize).and_then(Option::as_ref);
         let keyed = |domain: Option<&Arc<Domain>>| domain.is_some_and(|domain| domain.is_keyed());
-        let register = to.filter(|to| to.is_keyed()).and_then(|to| to.task_view.as_ref().map(|keys| keys.register(to)));
         let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to) && !self.has_borrowed(record.domain);
         Record {
             cell: arch::gate::cell(record.domain),
             records: records(record.domain),
             records_len: self.reach.get(&record.domain).copied().unwrap_or(0),
-            register: register.unwrap_or(arch::gate::REGISTER_PLAIN),
+            register,
             direct: if direct { record.gates } else { 0 },
             back: if direct { DONE } else { DOORSTEP },
             ..*record

@@ -353,9 +353,13 @@ impl TaskView {
 impl Inner {
     /// Makes records say what holds now: registers, and which calls the gate may make by itself.
     pub fn refresh(&mut self, addresses: Vec<u64>) {
+        // All that lead to one domain follow each other, and its register is found out once: that takes long where lists are.
+        let mut known = None;
         for address in addresses {
             if let Some(record) = self.gate.record(address) {
-                let now = self.complete(address, &record);
+                let register = known.filter(|(domain, _)| *domain == record.domain).map_or_else(|| self.register_of(record.domain), |known| known.1);
+                known = Some((record.domain, register));
+                let now = self.complete_with(address, &record, register);
                 if now != record {
                     let _ = self.gate.set_record(address, &now, &mut || false);
                 }
