@@ -75,6 +75,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
+        ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),
         ["side-by-side"] => return side_by_side::run(),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
