@@ -60,6 +60,8 @@ struct Policy {
     quanta: Quanta,
     /// Work may wait elsewhere: this processor was told, or has taken some.
     looks: bool,
+    /// Priorities have changed: those who are ready are filed anew before one is chosen, once for all changes, since many may be ready.
+    unsorted: bool,
     /// How many turns from elsewhere it still names before it rests for a moment: most may be past.
     tries: usize,
 }
@@ -81,6 +83,7 @@ impl Policy {
             latest: Latest::new(),
             quanta: Quanta::new(QUANTUM_NS),
             looks: false,
+            unsorted: false,
             tries: TRIES_MAX,
         }
     }
@@ -173,7 +176,7 @@ impl Policy {
             event::REQUEST if detail == op::LOOK as u32 => self.looks = true,
             event::REQUEST => {
                 priorities.set(thread, a);
-                queue.file_anew(|thread| priorities.of(thread));
+                self.unsorted = true;
             }
             event::ENDED => priorities.forget(thread),
             _ => {}
@@ -201,6 +204,10 @@ impl Policy {
 
     fn choose(&mut self) -> Chosen {
         self.before = self.running;
+        if core::mem::take(&mut self.unsorted) {
+            let priorities = self.own.priorities();
+            self.own.queue(self.processor).file_anew(|thread| priorities.of(thread));
+        }
         self.order().rests(false);
         let chosen = self.choice();
         self.chosen = Ready { thread: chosen.thread, turn: chosen.turn };

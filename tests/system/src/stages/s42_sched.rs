@@ -109,6 +109,13 @@ pub fn cases() -> Vec<Case> {
         .timeout(400)
         .placed()
         .spread(),
+        checks(
+            "floods_beside_many",
+            "check floods",
+            &["a_flood_of_priorities_beside_many", "a_flood_of_priorities_beside_many_in_the_initial_version"],
+        )
+        .timeout(240)
+        .icount(),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
         checks(
             "bad_scheds_by_the_clock",
