@@ -119,6 +119,10 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
 
 /// Whether all may use what is there; each section knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts.
 fn may_be_passed(thread: &Thread, call: &Call, all: &[&Domain], (address, len): (u64, u64), rights: Rights) -> Result<bool, Error> {
+    // What lies in a window may be something else at the next moment: its personality says so, and may be the caller.
+    if len > 0 && (address < WINDOW_END || all.iter().any(|domain| domain.in_window)) {
+        return Ok(false);
+    }
     let (this, mut uncounted) = ((call.depth, call.callee), false);
     loop {
         let mut refused = None;

@@ -84,7 +84,12 @@ impl Section {
 
     /// Sets one ACL entry on the kernel's own behalf.
     pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
-        self.set_entry_locked(self.state.lock(), entry, Self::acl_changed)
+        let state = self.state.lock();
+        if state.deleted && entry.rights != 0 {
+            // Nobody would take the entry out of the text that it names.
+            return Err(Error::NotFound);
+        }
+        self.set_entry_locked(state, entry, Self::acl_changed)
     }
 
     /// `forget` sees to what was cached of the list before.

@@ -1,20 +1,23 @@
 //! A page that is reached by two addresses: its section's own, and one in a program's window, by the program's personality (SSS-41;
 //! architecture, section 2). Whatever is done to the page is done at both.
 
+use crate::attacks::op;
+use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use musubi::abi::calls::stub;
+use musubi::abi::calls::{number, stub};
 use musubi::abi::frame::Frame;
-use musubi::abi::gate::GATE_BASE;
+use musubi::abi::gate::{GATE_BASE, PASSED_FOR_WRITING};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::{Limits, cause, exit};
 use musubi::abi::{AclEntry, Rights};
-use musubi::rt::{Section, Trap, section, task, thread, time};
+use musubi::rt::bound::result_of;
+use musubi::rt::{Section, Trap, plain_call, section, task, thread, time};
 use musubi::{Error, processes};
 
 pub const CHECKS: &[Check] = &[
@@ -23,6 +26,7 @@ pub const CHECKS: &[Check] = &[
     ("what_a_personality_finds_by_fs", by_segments),
     ("no_window_reaches_the_gate", at_the_gate),
     ("a_window_without_a_personality", without_a_personality),
+    ("nobody_is_passed_a_window", passed),
 ];
 
 /// In the window: its code, and two pages of the section from its second on.
@@ -238,6 +242,46 @@ fn without_a_personality() -> Outcome {
     let (_, exit) = processes::collect(task, 20_000_000_000).map_err(doing("its end"))?;
     same!((exit.kind, exit.address), (exit::FAULT, AT), "how it ended");
     section::delete(text).and_then(|()| pages.delete()).map_err(doing("delete"))
+}
+
+/// A thread whose task has a window, in this program: what it passes to another one, at its own address and in the window. The peer's gate, and where the words are; then
+/// the answers.
+static PASSES: [AtomicU64; 5] = [const { AtomicU64::new(u64::MAX) }; 5];
+
+extern "C" fn passes(_: u64) {
+    let [gate, words, ..] = PASSES.each_ref().map(|word| word.load(Ordering::SeqCst));
+    for at in [0, 1] {
+        let asks = [op::KERNEL, number("may_pass"), words + at * 64, 0, 0, 0];
+        let answer = plain_call(gate, asks).and_then(result_of).unwrap_or(u64::MAX - 1);
+        PASSES[2 + at as usize].store(answer, Ordering::SeqCst);
+    }
+    let _ = stub::task_exit(&Trap, 0);
+}
+
+/// The window may show something else at the next moment, where the one that it was passed to would store with rights of its own.
+fn passed() -> Outcome {
+    let usual = u64::from((Rights::READ | Rights::WRITE).bits());
+    let all = AclEntry { principal: principal::ANY, rights: usual as u32, id: 0, text: ANY_TEXT };
+    let pages = Section::create(2 * PAGE, 2 * PAGE, kind::DATA, 0).map_err(doing("create"))?;
+    section::grant(pages.base(), &all).map_err(doing("grant"))?;
+    let (peer, words) = (Peer::start()?, pages.base() + PAGE);
+    // The arguments of two calls: a page by its own address, and in the window.
+    crate::memory::store(words, pages.base());
+    crate::memory::store(words + 64, AT);
+    [words, words + 64].into_iter().for_each(|at| crate::memory::store(at + 8, 8 | PASSED_FOR_WRITING));
+    PASSES[0].store(peer.gate, Ordering::SeqCst);
+    PASSES[1].store(words, Ordering::SeqCst);
+    let task = task::create(&Limits::default(), task::identity().user, b"passes").map_err(doing("task"))?;
+    let gate = stub::gate_create(&Trap, upcall as *const () as u64, 1, 0, musubi::abi::gate::flag::CALLED_UP);
+    let gate = gate.map_err(doing("gate"))?;
+    stub::foreign_set(&Trap, task, gate, musubi::start().text()).map_err(doing("a personality"))?;
+    stub::window_map(&Trap, task, AT, pages.base(), 0, PAGE, usual).map_err(doing("map"))?;
+    task::start(task, musubi::start().text(), passes as *const () as u64, 0, 0).map_err(doing("start"))?;
+    let (_, exit) = processes::collect(task, 20_000_000_000).map_err(doing("its end"))?;
+    let answers = [2, 3].map(|at| PASSES[at].load(Ordering::SeqCst));
+    same!((exit.kind, exit.code, answers), (exit::EXITED, 0, [1, 0]), "how it ended, and what may be passed");
+    peer.end()?;
+    pages.delete().map_err(doing("delete"))
 }
 
 /// Of the program.

@@ -133,6 +133,7 @@ pub fn cases() -> Vec<Case> {
                 "what_a_personality_finds_by_fs",
                 "no_window_reaches_the_gate",
                 "a_window_without_a_personality",
+                "nobody_is_passed_a_window",
             ],
         )
         .matrix()
