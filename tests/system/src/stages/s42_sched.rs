@@ -111,9 +111,10 @@ pub fn cases() -> Vec<Case> {
         .spread(),
         checks(
             "floods_beside_many",
-            "check floods",
+            "limit threads=1000 sections=4000 frames=80000 check floods",
             &["a_flood_of_priorities_beside_many", "a_flood_of_priorities_beside_many_in_the_initial_version"],
         )
+        .mem("1G")
         .timeout(240)
         .icount(),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
