@@ -13,8 +13,6 @@ pub const CHECKS: &[Check] = &[
     ("a_flood_of_priorities", || flood("ageing")),
     ("a_flood_of_priorities_in_the_initial_version", || flood("initial")),
     ("a_flood_from_another_processor", from_elsewhere),
-    ("a_flood_of_priorities_beside_many", || beside_many("ageing")),
-    ("a_flood_of_priorities_beside_many_in_the_initial_version", || beside_many("initial")),
 ];
 
 /// Requests that are a flood.
@@ -145,33 +143,4 @@ fn from_elsewhere() -> Outcome {
     }
     outcome?;
     load.stop()
-}
-
-/// Where hundreds compute, of whom each is set to another level again and again: that many are ready is no fault of the scheduler's.
-fn beside_many(name: &str) -> Outcome {
-    const MANY: usize = 500;
-    let over = leak(AtomicBool::new(false));
-    let computes = || {
-        while !over.load(Ordering::Relaxed) {
-            core::hint::spin_loop();
-        }
-    };
-    let threads: Result<Vec<_>, _> = (0..MANY).map(|_| thread::spawn(computes, 0)).collect();
-    let threads = threads.map_err(doing("threads"))?;
-    let outcome = with(name, || {
-        let dismissed = || sched::seats().map(|seat| seat.dismissed).sum::<u64>();
-        let (before, began, mut asked) = (dismissed(), time::now_ns(), 0);
-        // Below this one, which goes on asking.
-        while asked < 4 * MANY as u64 || time::now_ns() - began < 1_000_000_000 {
-            let level = 17 + asked / MANY as u64 % 2;
-            sched::set_priority(threads[asked as usize % MANY].number(), level).map_err(doing("a priority"))?;
-            asked += 1;
-        }
-        time::sleep_ns(200_000_000);
-        same!(dismissed(), before, "{name}: how often it was put out, after {asked} wishes");
-        Ok(())
-    });
-    over.store(true, Ordering::Relaxed);
-    threads.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("join"))?;
-    outcome
 }

@@ -109,17 +109,6 @@ pub fn cases() -> Vec<Case> {
         .timeout(400)
         .placed()
         .spread(),
-        sh("a_flood_of_priorities_beside_many", "limit frames=100000 sections=8000 threads=900 check one floods a_flood_of_priorities_beside_many")
-            .icount()
-            .mem("1G")
-            .timeout(300),
-        sh(
-            "a_flood_of_priorities_beside_many_in_the_initial_version",
-            "limit frames=100000 sections=8000 threads=900 check one floods a_flood_of_priorities_beside_many_in_the_initial_version",
-        )
-        .icount()
-        .mem("1G")
-        .timeout(300),
         // The clock counts instructions, so that the time is what the kernel takes, and not what the host does.
         checks(
             "bad_scheds_by_the_clock",
