@@ -247,7 +247,7 @@ pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool 
     may_each(domains, address, len, rights, |_, _| true)
 }
 
-/// The same, if it is said of each section there, too. (A window is in its task's hands, and what lies in it is not asked.)
+/// The same, if it is said of each section there, too. (What lies in a window is not passed: its personality may show something else there at the next moment.)
 fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut says: impl FnMut(&Arc<Section>, &mut State) -> bool) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     // Above the windows all see the same.

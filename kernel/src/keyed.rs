@@ -47,12 +47,7 @@ struct Inside {
     keys: Keys,
     threads: Crowd<Weak<Thread>>,
     fetched: Fetched,
-    /// The class that was last made of a long list: of which section, how often its list had changed, and whether for one thread alone.
-    long: Option<((u64, u64, Option<u64>), Class)>,
 }
-
-/// Lists of so many entries are long.
-const LONG: usize = 64;
 
 /// What has become of an access to a page that was not there.
 pub enum Tag {
@@ -113,7 +108,6 @@ impl TaskView {
             keys: Keys::new(),
             threads: Crowd::new(),
             fetched: Fetched::new(),
-            long: None,
         };
         let shown = task.about.keys(task.number);
         Ok(Some(Arc::new(TaskView { lower: View::to_lend(task)?, state: Mutex::new(state), shown })))
@@ -137,7 +131,7 @@ impl TaskView {
     /// held, and the view's during `map`: no key changes hands between its choice and its use.
     pub fn tag(&self, domain: &Domain, section: &Arc<Section>, state: &State, view: &View, map: impl FnOnce(u8)) -> Tag {
         let own_part = !core::ptr::eq(view, &*self.lower);
-        let class = self.class_of(section, state, domain, own_part);
+        let class = class_of(section, state, domain, own_part);
         if section.is_secret() {
             domain.secret.store(true, Ordering::SeqCst);
             domain.joins.store(false, Ordering::SeqCst);
@@ -172,22 +166,6 @@ impl TaskView {
                 Tag::NoKey(class)
             }
         }
-    }
-
-    /// [`class_of`], which is not made again and again of a long list.
-    fn class_of(&self, section: &Section, state: &State, domain: &Domain, own_part: bool) -> Class {
-        if state.acl.entries().len() < LONG {
-            return class_of(section, state, domain, own_part);
-        }
-        let about = (section.serial, state.acl.changes(), own_part.then_some(domain.subject.thread));
-        let known = self.state.lock().long.clone();
-        if let Some((_, class)) = known.filter(|known| known.0 == about) {
-            return class;
-        }
-        let class = class_of(section, state, domain, own_part);
-        let before = self.state.lock().long.replace((about, class.clone()));
-        drop(before);
-        class
     }
 
     /// A domain that lives apart wants to come back: counts towards a key for the class that it missed. Whether it has one. Call

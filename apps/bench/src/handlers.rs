@@ -252,14 +252,11 @@ fn lists() -> Done {
     long_lists()
 }
 
-/// Entries of a long list, with some room for what calls add.
-const LONG: u64 = ACL_MAX as u64 - 8;
-
 /// First accesses, calls about pages, a message and a binding where lists are as long as they may be.
 fn long_lists() -> Done {
     let pages = 64;
     let one = say("a section", Section::create(pages * PAGE, pages * PAGE, kind::DATA, 0))?;
-    say("its list", worst::strangers(one.base(), LONG))?;
+    say("its list", worst::strangers(one.base(), worst::MOST))?;
     (0..pages / 2).for_each(|page| _ = probe::read(one.base() + page * PAGE));
     say("having", alloc(one.base(), pages * PAGE))?;
     say("making invalid", invalidate(one.base(), pages * PAGE))?;
@@ -271,7 +268,7 @@ fn long_lists() -> Done {
     say("deleting", clone.delete())?;
     say("deleting", one.delete())?;
     let post = say("a post", Post::any())?;
-    say("its list", worst::strangers(post.0, LONG))?;
+    say("its list", worst::strangers(post.0, worst::MOST))?;
     for n in 0..4 {
         say("a message", post.send(1, [n; 6], None))?;
         say("receiving", post.receive(PATIENCE_NS))?;
@@ -289,7 +286,7 @@ fn long_lists() -> Done {
 /// The program: all that the short ways do, and a binding to itself, by lists as long as may be.
 pub fn listed() -> i32 {
     let binds = || {
-        worst::strangers(musubi::start().text(), LONG)?;
+        worst::strangers(musubi::start().text(), worst::MOST)?;
         let gates = Gates::export(Answers, 1)?;
         gates.admit(&EVERYBODY)?;
         let bound = Bound::bind(gates.address(), PAGE)?;

@@ -67,8 +67,8 @@ impl Skeleton for Asks {
 
 /// So long the lists of what calls work on are made.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
-/// As long as a list may be, with some room for what a check makes of it.
-const MOST: u64 = ACL_MAX as u64 - 8;
+/// As long as a list may be, with some room for what calls add.
+pub const MOST: u64 = ACL_MAX as u64 - 8;
 
 fn made(pages: u64) -> Result<u64, Error> {
     let one = Section::create(pages * PAGE, pages * PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
