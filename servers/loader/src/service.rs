@@ -146,7 +146,11 @@ impl Service {
                 let _ = section::delete(original.text);
                 started
             }
-            Kind::Linux => self.start_linux(request, info.section, info.len),
+            Kind::Linux => {
+                // That server takes its own.
+                drop(snapshot);
+                self.start_linux(request, info.section, info.len)
+            }
         }
     }
 

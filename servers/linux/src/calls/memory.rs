@@ -199,20 +199,23 @@ fn fill<M: Machine>(
     // Room to grow in for `mremap`: the granule is taken up anyway.
     let reserve = len.saturating_mul(2).clamp(GRANULE, RESERVE_MAX).max(len);
     let section = machine.section_create(len, reserve).or_else(|_| machine.section_create(len, len + PAGE))?;
-    let filled = match source {
+    // Given first: what is copied from a file is paid for by whom it is for, page by page.
+    let given = machine.section_give(&section, process.task);
+    let filled = given.and_then(|()| match source {
         Source::Zero => Ok(()),
         Source::File(file, offset) => {
             let from_file = len.min(file.len.saturating_sub(*offset));
-            let loaded = crate::images::load(machine, &section, 0, file.address + offset, from_file);
-            if rights.contains(Rights::EXECUTE) { loaded.and_then(|()| machine.section_seal(&section)) } else { loaded }
+            crate::images::load(machine, &section, 0, file.address + offset, from_file)?;
+            if rights.contains(Rights::EXECUTE) { machine.section_seal(&section) } else { Ok(()) }
         }
-    };
-    if let Err(error) = filled {
+    });
+    let text = process.text.section.base();
+    if let Err(error) = filled.and_then(|()| machine.section_allow(&section, process.task, text, most)) {
         machine.section_delete(&section);
         return Err(error.into());
     }
     machine.section_name(&section, b"linux map");
-    Ok(call.server.adopt(section, len, process.task, process.text.section.base(), most)?)
+    Ok(Backing::new(section, len))
 }
 
 pub fn munmap<M: Machine>(call: &mut Call<'_, M>, address: u64, len: u64) -> Answer {
