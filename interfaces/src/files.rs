@@ -114,4 +114,8 @@ pub trait Files {
     #[repeat]
     #[when_short]
     fn used(&self, caller: &Caller) -> Result<u64, Error>;
+    /// As [`Files::look`], as `user` would: what he comes to. Of others the system alone may ask that.
+    #[repeat]
+    #[when_short]
+    fn look_for(&self, caller: &Caller, user: u64, path: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error>;
 }

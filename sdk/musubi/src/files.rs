@@ -32,6 +32,16 @@ pub fn find(path: &[u8]) -> Result<FileInfo, Error> {
     Ok(record(&bytes))
 }
 
+/// What a path leads to for somebody.
+///
+/// # Errors
+/// `NotFound`; `Denied` if he does not come there, or if another person asks; what the server answers.
+pub fn find_for(user: u64, path: &[u8]) -> Result<FileInfo, Error> {
+    let mut bytes = [0; RECORD];
+    client()?.look_for(user, path, &mut bytes)?;
+    Ok(record(&bytes))
+}
+
 /// Whether it is a directory.
 #[must_use]
 pub fn is_directory(info: &FileInfo) -> bool {

@@ -246,6 +246,13 @@ impl files::Files for Service {
         put(record, &self.files.find(caller.user, &path(at)?)?)
     }
 
+    fn look_for(&self, caller: &Caller, user: u64, at: &[u8], record: &mut [u8; RECORD]) -> Result<(), Error> {
+        if caller.user != USER_SYSTEM && caller.user != user {
+            return Err(Error::Denied);
+        }
+        put(record, &self.files.find(user, &path(at)?)?)
+    }
+
     fn list(&self, caller: &Caller, at: &[u8], after: &[u8], entries: &mut [u8]) -> Result<u64, Error> {
         if after.len() > NAME_MAX {
             return Err(Error::TooBig);

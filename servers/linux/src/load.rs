@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
 use crate::server::{Refusal, Server};
 use crate::stack::{self, Start};
-use crate::tree::{self, File, Node};
+use crate::tree::{File, Node};
 
 /// CPUID leaf 1, edx, as Linux gives it in `AT_HWCAP`: what every 64-bit processor has.
 const HWCAP: u64 = 0x078b_fbff;
@@ -189,20 +189,12 @@ impl<M: Machine> Loading<'_, M> {
         Ok(Frame { rip: entry, rsp: stack.pointer, rflags: 0x202, task: request.task, ..Frame::default() })
     }
 
-    /// The dynamic linker of that path. A start may run on a thread of the system's, which comes everywhere: then what counts is who it is
-    /// for.
+    /// The dynamic linker of that path, as far as the program's person comes to it: a start may run on a thread of the system's, which comes
+    /// everywhere.
     fn linker(&self, request: &Request<'_>, path: &[u8]) -> Option<File> {
-        let look = |path: &[u8], wanted| {
-            let entry = self.server.machine.file_look(path).ok()?;
-            (request.text.is_some() || entry.mode.allows(request.user, wanted)).then_some(entry.node)
-        };
-        let mut above = if request.text.is_some() { Vec::new() } else { tree::normal(tree::parent(path)) };
-        while above.len() > 1 {
-            look(&above, 1)?;
-            above.truncate(tree::parent(&above).len());
-        }
-        match look(path, 4)? {
-            Node::File(file) => Some(file),
+        let entry = self.server.machine.file_look_for(request.user, path).ok()?;
+        match entry.node {
+            Node::File(file) if entry.mode.allows(request.user, 4) => Some(file),
             _ => None,
         }
     }

@@ -106,6 +106,8 @@ pub trait Machine: Sync {
 
     /// What an absolute path leads to, among the files of the system; for the person whose thread calls, as all that follows.
     fn file_look(&self, path: &[u8]) -> Result<Entry, Error>;
+    /// As that person would.
+    fn file_look_for(&self, user: u64, path: &[u8]) -> Result<Entry, Error>;
     /// Opens a file, as `musubi::interfaces::files::how` says. Value: its number, which is closed when the program ends at the latest.
     fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error>;
     fn file_status(&self, open: u64) -> Result<Entry, Error>;

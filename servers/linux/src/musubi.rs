@@ -250,6 +250,10 @@ impl Machine for Musubi {
         files::find(path).map(|info| entry(&info))
     }
 
+    fn file_look_for(&self, user: u64, path: &[u8]) -> Result<Entry, Error> {
+        files::find_for(user, path).map(|info| entry(&info))
+    }
+
     fn file_open(&self, path: &[u8], how: u64) -> Result<(OpenFile, Entry), Error> {
         files::File::open(path, how).map(|(file, info)| (OpenFile::new(file.into_number(), close), entry(&info)))
     }

@@ -356,12 +356,12 @@ impl<M: Machine> Server<M> {
         }
     }
 
-    /// Until when somebody waits at a time who waits for what others do: who of them was killed from outside does nothing more.
+    /// Until when somebody waits at a time who may wait for what others do: who of them was killed from outside does nothing more.
     fn look_at(&self, until: u64) -> u64 {
-        if until < u64::MAX || self.processes.lock().len() < 2 {
+        if self.processes.lock().len() < 2 {
             return until;
         }
-        self.machine.clock(Clock::SinceBoot) + LOOK_NS
+        until.min(self.machine.clock(Clock::SinceBoot) + LOOK_NS)
     }
 
     /// One of those who wait looks for them.

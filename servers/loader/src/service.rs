@@ -69,7 +69,8 @@ impl Service {
             return self.start_member(request, self.pack.find(&request.path).ok_or(Error::NotFound)?);
         };
         let mut record = [0; RECORD];
-        files.look(&request.path, &mut record)?;
+        // As whom it is for, whoever's thread this is.
+        files.look_for(request.user, &request.path, &mut record)?;
         let info = FileInfo::read_from_bytes(&record).map_err(|_| Error::BadArgument)?;
         if user != request.user && !may_run(&info, request.user) {
             return Err(Error::Denied.into());

@@ -378,9 +378,12 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
     if i64::try_from(start).is_err() {
         return fail(errno::EINVAL);
     }
-    let sent = send(call, &call.file(file.number())?, start, len, &target)?;
+    let known = call.file(file.number())?;
+    // The table has it: who is ended while he waits for a stream keeps no file open here.
+    drop(source);
+    let sent = send(call, &known, start, len, &target)?;
     if offset == 0 {
-        *source.position.lock() = start + sent;
+        *call.description(from)?.position.lock() = start + sent;
     } else {
         call.write(offset, &(start + sent).to_le_bytes())?;
     }

@@ -60,9 +60,17 @@ impl Files {
     }
 
     pub fn find(&self, whole: &[u8]) -> Result<Shared, Error> {
+        self.find_by(whole, |_| true)
+    }
+
+    /// What somebody finds who may step through some directories only.
+    pub fn find_by(&self, whole: &[u8], may_step: impl Fn(&Entry) -> bool) -> Result<Shared, Error> {
         let mut at = b"/".to_vec();
         for name in whole.split(|c| *c == b'/') {
             self.is_directory(&at)?;
+            if !self.names.get(&at).is_none_or(|directory| may_step(&directory.lock().unwrap())) {
+                return Err(Error::Denied);
+            }
             if name.len() > 255 {
                 return Err(Error::TooBig);
             }
