@@ -358,8 +358,7 @@ fn callee_stack(thread: &Thread, inner: &mut Inner, caller: &Domain, callee: &Do
         let stack = caller.stack_section.as_ref().ok_or(Error::BadAddress)?;
         claim::write_locked(caller, at, &DOORSTEP.to_le_bytes()).map_err(|why| if why == Error::Busy { Error::Changed } else { why })?;
         if stack.check(callee, rights).is_err() {
-            stack.set_entry(&entry)?;
-            inner.stacks.push((inner.depth() + 1, stack.clone(), entry));
+            inner.stacks.push((inner.depth() + 1, stack.clone(), stack.add_to_entry(&entry)?));
         }
         return Ok(at);
     }
@@ -492,9 +491,9 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
 /// Of calls that have been left: pagers are not waited for any more, and what was lent is taken back.
 fn end_lending(thread: &Thread, lent: &[Arc<Binding>], passed: Vec<More>, stacks: Vec<(usize, Arc<Section>, AclEntry)>) {
     passed.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
-    for (_, stack, entry) in stacks {
-        // It may have been deleted.
-        let _ = stack.set_entry(&AclEntry { rights: 0, ..entry });
+    for (_, stack, added) in stacks {
+        // It may have been deleted, or the text have ended.
+        let _ = stack.take_from_entry(&added);
     }
     lent.iter().for_each(|binding| binding.has_gone_wrong(thread.task.number));
 }

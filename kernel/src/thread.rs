@@ -60,7 +60,7 @@ pub struct Inner {
     pub gate: Gate,
     /// What frames do not hold, by depth, innermost last.
     pub more: Vec<(usize, More)>,
-    /// Own stacks on which callees run, by the depth of the outermost call that needs the entry.
+    /// Own stacks on which callees run, by the depth of the outermost call that needs the entry, with what that did not give before.
     pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
     /// Calls under way on their callers' stacks, innermost last.
     pub borrowed: Vec<Borrowed>,

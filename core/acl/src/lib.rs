@@ -113,6 +113,8 @@ pub struct Acl {
     last: Option<(Subject, Rights)>,
     /// Of what may have changed it, or what else its section is.
     changes: Changes,
+    /// How many are taking rights away that may still be used: the list is as it is to be, but not everybody has forgotten.
+    taking: u32,
 }
 
 /// What they allow is the same.
@@ -132,7 +134,7 @@ fn key(entry: &AclEntry) -> (u32, u64, u64) {
 impl Acl {
     /// A list without entries: nobody has any right.
     pub const fn new() -> Acl {
-        Acl { entries: Vec::new(), last: None, changes: Changes::new() }
+        Acl { entries: Vec::new(), last: None, changes: Changes::new(), taking: 0 }
     }
 
     /// A list of one entry, which the caller knows to be valid. (An invalid one gives no rights.)
@@ -245,6 +247,30 @@ impl Acl {
         } else {
             Change::Same
         }
+    }
+
+    /// What follows from a change for whoever has made it. While somebody takes rights away that may still be used, those of them that the entry
+    /// lacks, too, are no less to be forgotten because they stand in no list any more.
+    #[must_use]
+    pub fn follows(&self, change: Change, entry: &AclEntry) -> Change {
+        let has_all = Rights::from_bits_truncate(entry.rights).is_all();
+        if self.taking > 0 && !has_all { Change::Shrank } else { change }
+    }
+
+    /// Rights are being taken away, until [`taken`](Self::taken).
+    pub fn takes(&mut self) {
+        self.taking += 1;
+    }
+
+    /// Nobody can use what was taken away any more.
+    pub fn taken(&mut self) {
+        self.taking -= 1;
+    }
+
+    /// What the entry with the same principal, number and text gives.
+    #[must_use]
+    pub fn given(&self, like: &AclEntry) -> u32 {
+        self.position(like).map_or(0, |at| self.entries[at].rights)
     }
 
     /// Checks and applies.

@@ -95,6 +95,14 @@ impl Entry {
         self.0 & WRITE != 0
     }
 
+    /// In the place of `old`, without taking the right to store from it. An entry that has it is told so when it goes (its page is shared, or
+    /// somebody loses a right), and everybody forgets it then: if it went unnoticed, processors would go on storing by what they remember, and
+    /// whoever takes the right away would find nothing to be forgotten.
+    pub(crate) const fn in_place_of(self, old: Entry) -> Entry {
+        let keeps = old.present() && old.writable() && old.frame() == self.frame() && self.0 & NO_EXECUTE != 0;
+        if keeps { Entry(self.0 | WRITE) } else { self }
+    }
+
     pub(crate) const fn read_only(self) -> Entry {
         Entry(self.0 & !WRITE)
     }

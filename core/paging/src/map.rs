@@ -46,7 +46,8 @@ impl fmt::Display for MapError {
 impl core::error::Error for MapError {}
 
 impl Tables {
-    /// Maps the 4 KiB page at `address` to `frame`, in place of what was there. If that was a part of a large page, this one is split.
+    /// Maps the 4 KiB page at `address` to `frame`, in place of what was there. If that was a part of a large page, this one is split. Where the same
+    /// frame could be stored to it still can: that is taken away by [`Tables::write_protect`] and by unmapping alone, which say so.
     ///
     /// # Errors
     /// [`MapError`]; nothing that was mapped has changed.
@@ -59,7 +60,8 @@ impl Tables {
     pub fn enter(&mut self, mem: &mut impl TableMem, address: u64, frame: u64, prot: Prot) -> bool {
         let whole = (address | frame).is_multiple_of(span(1)) && !(prot.write && prot.execute);
         let Some(table) = self.lowest(mem, address).filter(|_| whole && address >> 47 == 0) else { return false };
-        mem.write(table, index(address, 1), Entry::page(1, frame, prot).0);
+        let at = index(address, 1);
+        mem.write(table, at, Entry::page(1, frame, prot).in_place_of(read(mem, table, at)).0);
         true
     }
 
@@ -103,6 +105,7 @@ impl Tables {
         if old.present() && !old.maps(level) {
             return Err(MapError::InTheWay);
         }
+        let new = new.in_place_of(old);
         if old == new {
             return Ok(Mapped::Same);
         }

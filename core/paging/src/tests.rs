@@ -147,6 +147,32 @@ fn a_large_page_is_split_where_a_part_changes() {
     assert_eq!(tables.map_sized(&mut memory, GIB, 3 * GIB, GIB, prot), Ok(Mapped::New));
 }
 
+/// A domain that may only read maps what another one of the same view may write: the right goes by `write_protect`, which says that there is
+/// something to be forgotten (pitfalls, R5).
+#[test]
+fn mapping_takes_no_right_to_write() {
+    let mut memory = memory();
+    let mut tables = Tables::new(&mut memory).unwrap();
+    let keyed = Prot { key: 5, ..R };
+    for size in [0x1000, MIB2] {
+        tables.map_sized(&mut memory, GIB, GIB, size, RW).unwrap();
+        assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, R), Ok(Mapped::Same));
+        assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, keyed), Ok(Mapped::Replaced));
+        assert_eq!(tables.translate(&memory, GIB), Some((GIB, Prot { key: 5, ..RW })));
+        assert_eq!(tables.write_protect(&mut memory, GIB, size), Touched { entries: 1, more: false });
+        assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, R), Ok(Mapped::Replaced));
+        assert_eq!(tables.translate(&memory, GIB), Some((GIB, R)));
+        tables.unmap(&mut memory, GIB, MIB2).tables.free(&mut memory, &mut { usize::MAX });
+    }
+    tables.map(&mut memory, GIB, GIB, RW).unwrap();
+    assert!(tables.enter(&mut memory, GIB, GIB, R));
+    assert_eq!(tables.translate(&memory, GIB), Some((GIB, RW)));
+    assert!(tables.enter(&mut memory, GIB, 2 * GIB, R));
+    assert_eq!(tables.translate(&memory, GIB), Some((2 * GIB, R)), "of another frame nothing is known");
+    assert_eq!(tables.map(&mut memory, GIB, 2 * GIB, RX), Ok(Mapped::Replaced));
+    assert_eq!(tables.translate(&memory, GIB), Some((2 * GIB, RX)));
+}
+
 /// However much is mapped there: what takes long is done in stretches, when processors have forgotten.
 #[test]
 fn many_tables_go_in_stretches() {

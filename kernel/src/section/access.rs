@@ -9,7 +9,7 @@ use crate::view::{self, Change, Stale};
 use abi::rights::principal;
 use abi::section::kind;
 use abi::{AclEntry, Error, Rights};
-use ::acl::Subject;
+use ::acl::{Acl, Subject};
 use spin::MutexGuard;
 
 impl State {
@@ -67,10 +67,10 @@ impl Section {
     pub fn set_entry_for(&self, domain: &Domain, entry: &AclEntry) -> Result<(), Error> {
         let state = self.lock_for(domain, Rights::CHANGE_ACL)?;
         if state.mapped.len() as u64 <= view::AT_ONCE {
-            return self.set_entry_locked(state, entry, Self::acl_changed);
+            return self.set_entry_locked(state, entry, Acl::follows, Self::acl_changed).map(drop);
         }
         let mut is_for_all = false;
-        self.set_entry_locked(state, entry, |section, state, change| {
+        let _until_all_have_left = self.set_entry_locked(state, entry, Acl::follows, |section, state, change| {
             let range = ::view::Invalidate::after(change, 0, section.reserve);
             is_for_all = range.is_some() && !state.deleted;
             Stale::default()
@@ -82,23 +82,47 @@ impl Section {
         Ok(())
     }
 
-    /// Sets one ACL entry on the kernel's own behalf.
+    /// Sets one ACL entry on the kernel's own behalf. Call without locks.
     pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
-        let state = self.state.lock();
-        if state.deleted && entry.rights != 0 {
-            // Nobody would take the entry out of the text that it names.
-            return Err(Error::NotFound);
-        }
-        self.set_entry_locked(state, entry, Self::acl_changed)
+        let state = self.living(entry)?;
+        self.set_entry_locked(state, entry, Acl::follows, Self::acl_changed).map(drop)
     }
 
-    /// `forget` sees to what was cached of the list before.
+    /// Adds rights to an entry on the kernel's own behalf; those that it did not have, to be given to [`take_from_entry`](Self::take_from_entry). Nobody
+    /// is made to forget anything, so a thread's lock may be held.
+    pub fn add_to_entry(&self, entry: &AclEntry) -> Result<AclEntry, Error> {
+        let state = self.living(entry)?;
+        let had = state.acl.given(entry);
+        let added = AclEntry { rights: entry.rights & !had, ..*entry };
+        if added.rights != 0 {
+            let all = AclEntry { rights: had | entry.rights, ..*entry };
+            self.set_entry_locked(state, &all, |_, change, _| change, |_, _, _| Stale::default())?;
+        }
+        Ok(added)
+    }
+
+    /// Takes from an entry what was added to it. Call without locks.
+    pub fn take_from_entry(&self, added: &AclEntry) -> Result<(), Error> {
+        let state = self.state.lock();
+        let left = if state.deleted { 0 } else { state.acl.given(added) & !added.rights };
+        let left = AclEntry { rights: left, ..*added };
+        self.set_entry_locked(state, &left, Acl::follows, Self::acl_changed).map(drop)
+    }
+
+    /// For who sets an entry: in the list of a section that has gone nobody would take it out of the text that it names.
+    fn living(&self, entry: &AclEntry) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state.lock();
+        if state.deleted && entry.rights != 0 { Err(Error::NotFound) } else { Ok(state) }
+    }
+
+    /// `follows`: what it means for others; `forget` sees to what was cached of the list before. If rights were taken away, that is under way until the value goes.
     fn set_entry_locked(
         &self,
         mut state: MutexGuard<'_, State>,
         entry: &AclEntry,
+        follows: impl FnOnce(&Acl, ::acl::Change, &AclEntry) -> ::acl::Change,
         forget: impl FnOnce(&Section, &mut State, ::acl::Change) -> Stale,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Taking<'_>>, Error> {
         // Whoever runs on a stack trusts the return addresses there (pitfalls, H11): one thread writes it.
         let may_write = Rights::from_bits_retain(entry.rights).contains(Rights::WRITE);
         let is_own = |of: StackOf| entry.principal == principal::THREAD && entry.id == of.thread;
@@ -113,23 +137,25 @@ impl Section {
         if entry.rights != 0 && !self.note_name(entry) {
             return Err(Error::Dead);
         }
-        let change = match state.acl.apply(plan) {
-            // Somebody may just be taking the same away, and not be done: whoever asks for it as well is not told before it is gone.
-            ::acl::Change::Same if !Rights::from_bits_truncate(entry.rights).is_all() => ::acl::Change::Shrank,
-            change => change,
-        };
+        let change = state.acl.apply(plan);
+        // Somebody may just be taking the same away, and not be done: whoever asks for it as well is not told before it is gone.
+        let change = follows(&state.acl, change, entry);
         if entry.rights == 0
             && !state.acl.entries().iter().any(|other| other.text == entry.text)
             && let Some(text) = Section::find(entry.text)
         {
             text.named_by.lock().remove(&self.base);
         }
+        let taking = (change == ::acl::Change::Shrank).then(|| {
+            state.acl.takes();
+            Taking(self)
+        });
         let stale = forget(self, &mut state, change);
         state.show(self);
         drop(state);
         self.list_changed(change);
         stale.flush();
-        Ok(())
+        Ok(taking)
     }
 
     /// What rests on the list. Call without locks.
@@ -155,5 +181,14 @@ impl Section {
             // Who ends it says so first, and looks at these then.
             !text.is_dead()
         })
+    }
+}
+
+/// Rights in a section's list are being taken away.
+struct Taking<'a>(&'a Section);
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().acl.taken();
     }
 }

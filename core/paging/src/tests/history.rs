@@ -163,6 +163,9 @@ impl Run {
         }
         let there = self.model.touched(start, start + size - 1);
         let other_size = there.iter().any(|start| self.model.0[start].0 < size);
+        // Whoever can store keeps that.
+        let keeps = self.model.0.get(&start).is_some_and(|&(len, at, was)| (len, at) == (size, frame) && was.write);
+        let prot = Prot { write: prot.write || keeps && !prot.execute, ..prot };
         let same = self.model.0.get(&start) == Some(&(size, frame, prot));
         match result {
             Err(MapError::WriteAndExecute) => prop_assert!(prot.write && prot.execute),
