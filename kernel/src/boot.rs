@@ -3,7 +3,7 @@
 
 use crate::claim;
 use crate::info as shown;
-use crate::machine::{Machine, Table, machine, make};
+use crate::machine::{COMMON_LEN, Machine, SYSTEMS_LEN, Table, machine, make};
 use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
@@ -15,7 +15,6 @@ use crate::trace;
 use crate::watch;
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
 use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
-use abi::post::POSTS_LEN;
 use abi::rights::principal;
 use abi::section::kind;
 use abi::start::{START_MAGIC, StartInfo};
@@ -39,7 +38,8 @@ pub fn run(info: arch::boot::Info) -> ! {
     let processors = info.processors.iter().enumerate().map(|(i, &apic)| Processor::new(i, apic, info.processors.len() == 1)).collect();
     make(|| Machine {
         node: UNNAMED_NODE,
-        slice: Mutex::new(Slice::new(base, SLICE_LEN - STACKS_LEN - POSTS_LEN)),
+        common: Mutex::new(Slice::new(base, COMMON_LEN)),
+        systems: Mutex::new(Slice::new(base + COMMON_LEN, SYSTEMS_LEN)),
         stacks: Mutex::new(Slice::new(base + SLICE_LEN - STACKS_LEN, STACKS_LEN)),
         sections: Directory::new(base, SLICE_LEN),
         tasks: Table::new(),

@@ -7,6 +7,7 @@ use crate::thread::Thread;
 use abi::Error;
 use abi::task::USER_SYSTEM;
 use abi::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
+use abi::post::POSTS_LEN;
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -20,6 +21,10 @@ use spin::{Mutex, Once};
 
 /// Of the addresses one in so many is the system's.
 const SYSTEMS_PART: u64 = 16;
+/// From the beginning of a node's slice: addresses for everybody, then those for the system alone, in one piece, or persons' sections among them would leave holes
+/// that are too short for it; posts; stacks.
+pub const COMMON_LEN: u64 = (SLICE_LEN - STACKS_LEN - POSTS_LEN) / SYSTEMS_PART * (SYSTEMS_PART - 1) / GRANULE * GRANULE;
+pub const SYSTEMS_LEN: u64 = SLICE_LEN - STACKS_LEN - POSTS_LEN - COMMON_LEN;
 
 /// Objects by number. Numbers are never used again. Sharded, so that no lock is everybody's.
 pub struct Table<T> {
@@ -106,7 +111,9 @@ pub struct Reached {
 pub struct Machine {
     pub node: u64,
     /// Addresses not in use.
-    pub slice: Mutex<Slice>,
+    pub common: Mutex<Slice>,
+    /// Those that are for the system alone, and that it takes when there is no room among the others.
+    pub systems: Mutex<Slice>,
     /// The same, for stacks.
     pub stacks: Mutex<Slice>,
     pub sections: Directory<Arc<Section>>,
@@ -173,8 +180,15 @@ impl Hold {
     /// Takes `len` bytes (rounded up to granules) from this node's slice. A part of it is for the system alone, or nobody's programs could be started, or call, when
     /// one has reserved all.
     pub fn take(len: u64, stack: bool, for_system: bool) -> Option<Arc<Hold>> {
-        let mut slice = if stack { &machine().stacks } else { &machine().slice }.lock();
-        let extent = if for_system { slice.take(len) } else { slice.take_beside(len, SYSTEMS_PART) };
+        let Machine { common, systems, stacks, .. } = machine();
+        let take = |slice: &Mutex<Slice>| slice.lock().take(len);
+        let extent = match (stack, for_system) {
+            (true, true) => take(stacks),
+            // (They are all of a length.)
+            (true, false) => stacks.lock().take_beside(len, SYSTEMS_PART),
+            (false, true) => take(common).or_else(|| take(systems)),
+            (false, false) => take(common),
+        };
         extent.map(|extent| Arc::new(Hold::new(extent)))
     }
 
@@ -216,14 +230,14 @@ pub struct Kept(u64);
 impl Kept {
     /// Call under the lock of a section that is there or is a clone of what was, so that nobody else can have got there yet.
     pub fn at(base: u64) -> Kept {
-        machine().slice.lock().keep(base);
+        slice_of(base).lock().keep(base);
         Kept(base)
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        machine().slice.lock().let_go(self.0);
+        slice_of(self.0).lock().let_go(self.0);
     }
 }
 
@@ -232,14 +246,29 @@ pub fn stacks_base(node: u64) -> u64 {
     slice_base(node) + SLICE_LEN - STACKS_LEN
 }
 
+/// To which addresses one belongs, of a section that is no post.
+fn slice_of(base: u64) -> &'static Mutex<Slice> {
+    let machine = machine();
+    if base >= stacks_base(machine.node) {
+        &machine.stacks
+    } else if base >= slice_base(machine.node) + COMMON_LEN {
+        &machine.systems
+    } else {
+        &machine.common
+    }
+}
+
+/// Whether clones are named by this address, where a text was.
+pub fn is_kept(base: u64) -> bool {
+    slice_of(base).lock().is_kept(base)
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         release(self.inside.get_mut().payer.take());
         let extent = self.extent;
-        if abi::post::number(machine().node, extent.base).is_some() {
-            return;
+        if abi::post::number(machine().node, extent.base).is_none() {
+            slice_of(extent.base).lock().give(extent);
         }
-        let slice = if extent.base >= stacks_base(machine().node) { &machine().stacks } else { &machine().slice };
-        slice.lock().give(extent);
     }
 }

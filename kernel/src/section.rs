@@ -17,7 +17,7 @@ use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::info::user::Places;
 use crate::keyed::TaskView;
-use crate::machine::{Hold, Kept, machine, spare_heap_for, spare_heap_for_page};
+use crate::machine::{Hold, Kept, is_kept, machine, spare_heap_for, spare_heap_for_page};
 use crate::pager::Paged;
 use crate::place::Place;
 use crate::post;
@@ -260,7 +260,7 @@ impl Section {
             new.owner.sections.lock().insert(base);
         }
         MACHINE.sections.fetch_add(1, Ordering::Relaxed);
-        if new.at != 0 && !is_post && machine().slice.lock().is_kept(base) {
+        if new.at != 0 && !is_post && is_kept(base) {
             // It was not when the room was looked for.
             section.delete();
             return Err(Error::Exists);
@@ -486,7 +486,7 @@ fn room_at(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error>
     if !at.is_multiple_of(GRANULE) {
         return Err(Error::BadAddress);
     }
-    if machine().slice.lock().is_kept(at) {
+    if is_kept(at) {
         return Err(Error::Exists);
     }
     let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;

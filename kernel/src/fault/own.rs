@@ -181,6 +181,8 @@ pub fn look_at(thread: &Arc<Thread>) {
     match next {
         None => thread.roused.store(0, Ordering::SeqCst),
         Some(0) => {
+            // What it is put aside beneath next begins anew.
+            thread.roused.store(0, Ordering::SeqCst);
             thread.is_late.store(true, Ordering::SeqCst);
             hurry(thread);
         }

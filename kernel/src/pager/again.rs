@@ -17,6 +17,7 @@ use crate::view;
 use abi::gate::DEPTH_MAX;
 use abi::layout::PAGE;
 use abi::pager::{answer, flag, miss};
+use abi::task::USER_SYSTEM;
 use abi::Rights;
 use ::pager::transit::Key;
 use ::pager::who::Who;
@@ -253,7 +254,9 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         return None;
     }
     let lives = !caller.text.is_dead() && !callee.text.is_dead() && callee.text.callers.generation() == pager.seen.load(Ordering::Relaxed);
-    if !lives || asked.in_call && !super::is_known(&callee.text, caller, true) {
+    // (As the long way: nor does a thread of the system's wait for a stranger.)
+    let must_know = asked.in_call || thread.task.user == USER_SYSTEM;
+    if !lives || must_know && !super::is_known(&callee.text, caller, true) {
         return None;
     }
     // (Nobody's frames lie on another one's stack.)
