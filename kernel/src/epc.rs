@@ -18,6 +18,7 @@ use crate::pager::{self, Served};
 use crate::place;
 use crate::post;
 use crate::processor::{count, here};
+use crate::sched;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use crate::trace;
@@ -107,7 +108,6 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
             // `syscall` is made once more: it is two bytes long, and rax still holds the number.
             registers.rip -= 2;
             drop(inner);
-            // Who changes what the binding rests on goes on meanwhile, and may want the lock.
             cpu::relax();
             return;
         }
@@ -124,11 +124,11 @@ fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
     let mut tries = 0;
     let (caller, callee, caller_stack) = loop {
         match prepare_once(thread, binding) {
-            // Somebody changes what the binding rests on. Not for ever: each change takes longer than a try.
+            // Somebody changes what the binding rests on. Not for ever: each change takes longer than a try, unless a list that is asked is long.
             Err(Error::Busy) if tries < TRIES_MAX => tries += 1,
             found => break found?,
         }
-        cpu::relax();
+        sched::breathe();
     };
     if let Some(callee) = callee {
         keyed::try_back(thread, &caller);

@@ -50,9 +50,18 @@ pub struct Offer {
     version: u64,
 }
 
-/// The latest turns that a queue holds, by thread: what [`Queue::purge`] works with.
+/// The latest turns that a queue holds, by thread, and those that are over: what [`Queue::purge`] works with.
 #[derive(Clone, Debug)]
-pub struct Latest(Vec<Ready>);
+pub struct Latest {
+    /// And which of [`HAS_LATEST`] and [`HAS_AWAKE`] has been come by.
+    here: Vec<(Ready, u8)>,
+    /// Turns that began or ended elsewhere than at the head of the queue; all of a thread's that has ended.
+    over: Vec<Ready>,
+}
+
+const HAS_LATEST: u8 = 1;
+const HAS_AWAKE: u8 = 2;
+const NOBODY: Ready = Ready { thread: 0, turn: 0 };
 
 impl Default for Latest {
     fn default() -> Latest {
@@ -65,23 +74,42 @@ impl Latest {
 
     #[must_use]
     pub fn new() -> Latest {
-        Latest(alloc::vec![Ready { thread: 0, turn: 0 }; Latest::PLACES])
+        Latest { here: alloc::vec![(NOBODY, 0); Latest::PLACES], over: alloc::vec![NOBODY; Latest::PLACES] }
     }
 
-    fn place(&mut self, thread: u64) -> &mut Ready {
-        &mut self.0[thread as usize % Latest::PLACES]
+    /// This turn was had without being taken out of the queue, where it may stay behind.
+    pub fn is_over(&mut self, ready: Ready) {
+        self.over[ready.thread as usize % Latest::PLACES] = ready;
+    }
+
+    /// So were all of them: the thread has ended.
+    pub fn has_ended(&mut self, thread: u64) {
+        self.is_over(Ready { thread, turn: u64::MAX });
     }
 
     fn note(&mut self, ready: Ready) {
-        let place = self.place(ready.thread);
+        let (place, _) = &mut self.here[ready.thread as usize % Latest::PLACES];
         if place.thread == 0 || place.thread == ready.thread && place.turn < ready.turn {
             *place = ready;
         }
     }
 
+    /// Turn 0 is none: that thread was put aside and is awake, and nothing else says so.
     fn is_past(&mut self, ready: Ready) -> bool {
-        let place = self.place(ready.thread);
-        place.thread == ready.thread && ready.turn < place.turn
+        let at = ready.thread as usize % Latest::PLACES;
+        let (over, (latest, came)) = (self.over[at], &mut self.here[at]);
+        if over.thread == ready.thread && (over.turn == u64::MAX || ready.turn != 0 && ready.turn <= over.turn) {
+            return true;
+        }
+        if latest.thread != ready.thread {
+            return false;
+        }
+        let one = if ready.turn == 0 { HAS_AWAKE } else { HAS_LATEST };
+        if ready.turn != 0 && ready.turn < latest.turn || *came & one != 0 {
+            return true;
+        }
+        *came |= one;
+        false
     }
 }
 
@@ -381,10 +409,10 @@ impl Queue<'_> {
         }
     }
 
-    /// Takes out the turns that are past: those of threads that are here for a later one, too. A turn that was taken elsewhere stays
-    /// behind, and there may be many of those. How many there were.
+    /// Takes out the turns that are past: those of threads that are here for a later one, too, or once more, and those that are over. A turn
+    /// that was taken elsewhere stays behind, and there may be many of those. How many there were.
     pub fn purge(&self, latest: &mut Latest) -> usize {
-        latest.0.fill(Ready { thread: 0, turn: 0 });
+        latest.here.fill((NOBODY, 0));
         for level in 0..LEVELS {
             self.all(level).for_each(|ready| latest.note(ready));
         }

@@ -393,21 +393,35 @@ fn a_turn_is_given_where_nobody_above_is_ready() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
 
-    /// What is left of each thread is its last turn, in the same order; and the queue has room for as many as before.
+    /// What is left of each thread is its last turn, in the same order, and that it is awake, which is no turn; nothing of turns that are over. And the
+    /// queue has room for as many as before.
     #[test]
-    fn turns_that_are_past_are_taken_out(all in prop::collection::vec((1..20u64, 1..50u64, 0..4u64), 0..200)) {
+    fn turns_that_are_past_are_taken_out(
+        all in prop::collection::vec((1..20u64, 0..50u64, 0..4u64), 0..200),
+        over in prop::collection::vec((1..20u64, 1..50u64), 0..4),
+        ended in 1..40u64,
+    ) {
         let words = words();
         let queue = Board::new(&words).unwrap().queue(2);
         all.iter().for_each(|(thread, turn, level)| assert!(queue.push(Ready { thread: *thread, turn: *turn }, *level)));
+        let mut latest = Latest::new();
+        over.iter().for_each(|&(thread, turn)| latest.is_over(Ready { thread, turn }));
+        latest.has_ended(ended);
         let last = |thread: u64| all.iter().filter(|one| one.0 == thread).map(|one| one.1).max();
+        let is_over = |ready: &Ready| {
+            let last = over.iter().rev().find(|one| one.0 == ready.thread);
+            ready.thread == ended || ready.turn > 0 && last.is_some_and(|one| ready.turn <= one.1)
+        };
+        let mut known = std::collections::BTreeSet::new();
         let kept: Vec<Vec<Ready>> = (0..LEVELS as u64)
             .map(|level| {
-                let of_level = all.iter().filter(|one| one.2 == level && Some(one.1) == last(one.0));
-                of_level.map(|one| Ready { thread: one.0, turn: one.1 }).collect()
+                let of_level = all.iter().filter(|one| one.2 == level && (one.1 == 0 || Some(one.1) == last(one.0)));
+                let of_level = of_level.map(|one| Ready { thread: one.0, turn: one.1 });
+                of_level.filter(|one| !is_over(one) && known.insert((one.thread, one.turn))).collect()
             })
             .collect();
         let left: usize = kept.iter().map(Vec::len).sum();
-        assert_eq!(queue.purge(&mut Latest::new()), all.len() - left);
+        assert_eq!(queue.purge(&mut latest), all.len() - left);
         assert_eq!(queue.len(), left as u64);
         for (level, wanted) in kept.iter().enumerate() {
             assert_eq!(&queue.all(level).collect::<Vec<_>>(), wanted);

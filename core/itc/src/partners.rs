@@ -155,10 +155,15 @@ impl<T: Threads> Partners<T> {
         self.seen.set(ends);
         for (at, &other) in self.all().iter().enumerate() {
             let lives = self.live.get() >> at & 1 != 0;
-            if lives && self.threads.watch(other).map(|()| self.threads.unwatch(other)) == Err(Error::Dead) {
+            if lives && self.is_dead(other) {
                 self.live.set(self.live.get() & !(1 << at));
             }
         }
+    }
+
+    /// Whether a thread, of whomever, has ended.
+    fn is_dead(&self, thread: u64) -> bool {
+        self.threads.watch(thread).map(|()| self.threads.unwatch(thread)) == Err(Error::Dead)
     }
 
     /// Whether no partner lives, or one has ended and no wait has told so before.
@@ -238,7 +243,10 @@ impl<T: Threads> Partners<T> {
         let outcome = loop {
             // A waker takes this thread off the list: each time anew.
             if !waiters.enter(self.me) {
-                break Err(Error::Busy);
+                waiters.leave_out(|thread| self.is_dead(thread));
+                if !waiters.enter(self.me) {
+                    break Err(Error::Busy);
+                }
             }
             // First it is on the list, then it looks; a waker first changes what is looked at, then reads the list.
             fence(Ordering::SeqCst);

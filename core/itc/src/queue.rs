@@ -172,7 +172,10 @@ impl<'a, T: Threads, const M: usize> Queue<'a, T, M> {
                         let known = by == me || self.partners.has(by);
                         return if known { Ok(None) } else { Err(Error::Changed) };
                     }
-                    self.clear(place, found, lap);
+                    if self.clear(place, found, lap) {
+                        // Who waits for room may not have known that one, and nothing is taken here.
+                        self.putters().take(self.partners).now(self.partners);
+                    }
                 }
                 (_, at, _) if at == (lap + 1) % LAPS => {
                     next();

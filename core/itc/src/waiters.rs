@@ -10,6 +10,8 @@ pub(crate) trait Found: Copy {
     /// From now on. Whether there was room, or it is there already.
     fn enter(self, me: u64) -> bool;
     fn leave(self, me: u64);
+    /// Who was ended while it waited has not left.
+    fn leave_out(self, _has_ended: impl Fn(u64) -> bool) {}
 }
 
 /// Where only one thread can wait: a word, 0 if it does not.
@@ -43,6 +45,15 @@ impl Found for Waiters<'_> {
         for word in self.0 {
             if word.load(Ordering::Relaxed) == me {
                 let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn leave_out(self, has_ended: impl Fn(u64) -> bool) {
+        for word in self.0 {
+            let thread = word.load(Ordering::Relaxed);
+            if thread != 0 && has_ended(thread) {
+                let _ = word.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
     }

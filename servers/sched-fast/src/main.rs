@@ -191,6 +191,7 @@ impl Level {
             Kind::Ended => {
                 self.board.priorities().forget(event.thread);
                 self.board.beds().forget(event.thread);
+                self.latest.has_ended(event.thread);
             }
             Kind::Interrupt => self.strained |= interrupts::serve(event, !self.strained),
             // They say why the processor is free, which does not matter for what runs next.
@@ -381,6 +382,8 @@ impl Level {
                     return Ok(());
                 }
                 answer if had(answer)? => {
+                    // It stays behind in the queue.
+                    self.latest.is_over(lent.to);
                     self.order.end(lent.waiter, began);
                     self.running = lent.to.thread;
                     return Ok(());

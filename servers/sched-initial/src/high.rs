@@ -131,8 +131,9 @@ impl Policy {
                     return self.called.hurry(queue, ready);
                 }
                 if ready == self.chosen {
-                    // It was not carried out: nobody else has begun to run.
+                    // It was not carried out: nobody else has begun to run, and the turn is not over.
                     self.running = self.before;
+                    self.latest.is_over(Ready { thread, turn: a.saturating_sub(1) });
                     let was_called = self.called.was_taken(ready);
                     self.called.undo(ready, false);
                     if was_called {
@@ -178,7 +179,10 @@ impl Policy {
                 priorities.set(thread, a);
                 self.unsorted = true;
             }
-            event::ENDED => priorities.forget(thread),
+            event::ENDED => {
+                priorities.forget(thread);
+                self.latest.has_ended(thread);
+            }
             _ => {}
         }
     }
@@ -224,6 +228,8 @@ impl Policy {
         self.loans.begin(lent);
         if let Some(lent) = lent {
             self.running = lent.to.thread;
+            // It stays behind in the queue.
+            self.latest.is_over(lent.to);
             return Chosen { thread: lent.to.thread, turn: lent.to.turn, ns: 0 };
         }
         if let Some(Ready { thread, turn }) = self.called.take(self.own.queue(self.processor), self.running, self.gave)

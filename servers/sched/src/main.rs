@@ -210,9 +210,11 @@ impl Sched for Service {
             state.wish = wish;
         }
         self.changed.notify_all();
-        let _away = away(caller)?;
+        let away = away(caller)?;
         let until = time::now_ns() + PATIENCE_NS;
         while time::now_ns() < until {
+            // Who is killed is not to be ended with the lock in hand.
+            away.goes_on()?;
             let (done, failed) = {
                 let state = self.state.lock();
                 let done = match &state.levels {
