@@ -48,6 +48,7 @@ pub const CHECKS: &[Check] = &[
     ("caller_is_killed_in_a_callee", caller_is_killed),
     ("stacks_are_apart", stacks::stacks_are_apart),
     ("callers_stack_is_a_hazard", stacks::callers_stack),
+    ("what_a_callee_had_on_its_callers_stack_stays", stacks::callees_entry),
     ("what_plain_calls_keep_is_nobodys", stacks::kept_is_nobodys),
     ("callbacks_from_the_callers_stack", stacks::callbacks),
     ("rebound_in_a_call", rebound::in_a_call),

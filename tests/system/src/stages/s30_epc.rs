@@ -50,6 +50,7 @@ pub fn cases() -> Vec<Case> {
                 "caller_is_killed_in_a_callee",
                 "stacks_are_apart",
                 "callers_stack_is_a_hazard",
+                "what_a_callee_had_on_its_callers_stack_stays",
                 "what_plain_calls_keep_is_nobodys",
                 "callbacks_from_the_callers_stack",
                 "rebound_in_a_call",

@@ -95,6 +95,7 @@ pub fn cases() -> Vec<Case> {
                 "code_that_comes_while_it_is_sealed",
                 "code_that_the_kernel_writes",
                 "a_clone_that_is_sealed_as_it_comes",
+                "a_page_that_is_written_while_it_is_shared",
                 "hidden_instructions_are_found",
                 "reasons_of_the_callee_are_told",
             ],

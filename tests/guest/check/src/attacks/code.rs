@@ -27,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("code_that_comes_while_it_is_sealed", taken_while_sealed),
     ("code_that_the_kernel_writes", super::writers::the_kernel),
     ("a_clone_that_is_sealed_as_it_comes", super::writers::who_clones),
+    ("a_page_that_is_written_while_it_is_shared", super::writers::who_goes_on),
     ("hidden_instructions_are_found", hidden_instructions),
     ("reasons_of_the_callee_are_told", reasons_of_the_callee),
 ];

@@ -8,10 +8,11 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::gate::GATE_BASE;
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::{ANYBODY, Skeleton, Values};
-use musubi::rt::{Bound, Gates, plain_call, task};
-use musubi::{Caller, Error};
+use musubi::rt::{Bound, Gates, plain_call, section, task};
+use musubi::{AclEntry, Caller, Error, Rights};
 
 /// Where the kernel has that, in two pages (kernel/arch/src/gate/plain.rs).
 const KEPT: u64 = GATE_BASE + (1 << 30) + 0x4000;
@@ -65,6 +66,35 @@ pub fn callers_stack() -> Outcome {
     }
     same!(call([op::POKE, at, 11, 0, 0, 0]), Ok(0), "and again in such a call");
     same!(on_stack.load(Ordering::SeqCst), 11, "what the caller sees");
+    bound.unbind().map_err(doing("unbind"))?;
+    peer.end()
+}
+
+/// What else the callee had on the stack stays as it was, and what it has for the call is gone with it; however the call ends.
+pub fn callees_entry() -> Outcome {
+    let peer = Peer::start()?;
+    let gate = peer.call(op::ON_CALLERS_STACK, &[]).map_err(doing("gate"))?;
+    let bound = Bound::bind_on_own_stack(gate, 0).map_err(doing("bind"))?;
+    let on_stack = AtomicU64::new(6);
+    let at = core::ptr::from_ref(&on_stack) as u64;
+    let stack = section::info(at).map_err(doing("the own stack"))?.base;
+    let me = task::identity().thread;
+    let like = AclEntry { principal: principal::THREAD, rights: 0, id: me, text: peer.text };
+    let given =
+        || section::acl(stack).map(|all| all.iter().find(|e| (e.id, e.text) == (me, peer.text)).map(|e| e.rights));
+    let call = |words| bound.call(0, words).and_then(result_of);
+    for rights in [Rights::empty(), Rights::READ, Rights::CHANGE_ACL, Rights::READ | Rights::WRITE] {
+        section::grant(stack, &AclEntry { rights: rights.bits(), ..like }).map_err(doing("grant"))?;
+        let there = (!rights.is_empty()).then_some(rights.bits());
+        same!(given(), Ok(there), "what it has");
+        same!(call([op::POKE, at, 7, 0, 0, 0]), Ok(0), "a store to the caller's stack");
+        same!(given(), Ok(there), "what it has after a call");
+        same!(call([op::FAULT, 0, 0, 0, 0, 0]), Err(Error::Faulted), "a fault on the caller's stack");
+        same!(given(), Ok(there), "what it has after a fault");
+        let stored = if rights.contains(Rights::WRITE) { Ok(0) } else { Err(Error::Faulted) };
+        same!(peer.call(op::POKE, &[at, 10]), stored, "a store by a call on the callee's own stack");
+    }
+    section::grant(stack, &like).map_err(doing("grant"))?;
     bound.unbind().map_err(doing("unbind"))?;
     peer.end()
 }
