@@ -59,6 +59,13 @@ pub const RULES: &[Rule] = &[
         [" || new.len > 0 || new.sealing || new.cloning || new.paged", " || new.len > 0 || new.paged"],
         ["code", "a_clone_that_is_sealed_as_it_comes"],
     ),
+    of_keys(rule(
+        "H6",
+        "a_mapping_takes_no_right_to_write",
+        "core/paging/src/entry.rs",
+        ["        if keeps { Entry", "        if keeps && old.0 == 0 { Entry"],
+        ["code", "a_page_that_is_written_while_it_is_shared"],
+    )),
     rule(
         "H6",
         "what_comes_late_does_not_come_to_a_text",
