@@ -104,7 +104,11 @@ pub fn who_goes_on() -> Outcome {
     };
     let round = || {
         goes_on();
-        same!(peer.call(op::TRY, &[told.base(), alloc, at, PAGE]), Ok(PAGE), "a page of one's own for the other program");
+        same!(
+            peer.call(op::TRY, &[told.base(), alloc, at, PAGE]),
+            Ok(PAGE),
+            "a page of one's own for the other program"
+        );
         let clone = Section::clone_of(at, 0, 0, 0).map_err(doing("a clone"))?;
         let taken = load(clone.base());
         goes_on();
