@@ -7,6 +7,7 @@ use crate::server;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use musubi::abi::gate::grade;
 use musubi::abi::layout::SPACE_END;
 use musubi::abi::rights::{ACL_MAX, ANY_TEXT, principal};
@@ -32,6 +33,8 @@ const LONG: usize = 5000;
 const STRETCH: usize = 64;
 /// Calls before it is measured.
 const EARNING: usize = 100_000;
+/// Servers that are called all the time, of many; the others are called one by one in between.
+const HOT: usize = 8;
 
 pub fn run(report: &Report) -> Result<(), String> {
     for (servers, rounds) in TURNS {
@@ -92,6 +95,9 @@ fn turns(report: &Report, gates: &[u64], rounds: usize) -> Result<(), Error> {
         for (case, measured) in apart {
             report.case(Case { case: &format!("{case}-of-{}", gates.len()), way, bytes: 0 }, &measured, &[]);
         }
+        if gates.len() > 2 * SOME_HAVE {
+            hot(report, &clients, Case { case: &format!("hot-{HOT}-of-{}", gates.len()), way, bytes: 0 })?;
+        }
         if wanted == grade::EPC_H && gates.len() >= SOME_HAVE {
             earn(report, &clients, Case { case: &format!("-of-{}", gates.len()), way, bytes: 0 })?;
         }
@@ -99,6 +105,27 @@ fn turns(report: &Report, gates: &[u64], rounds: usize) -> Result<(), Error> {
             client.unbind()?;
         }
     }
+    Ok(())
+}
+
+/// A round is a call to each of a few servers; before it, one of the others is called.
+fn hot(report: &Report, clients: &[MeasureClient], case: Case) -> Result<(), Error> {
+    let (hot, others) = clients.split_at(HOT);
+    for _ in 0..EARNING / HOT {
+        hot.iter().try_for_each(MeasureClient::null)?;
+    }
+    let (mut outcome, next) = (Ok(()), Cell::new(0));
+    let another = || {
+        let n = next.replace(next.get() + 1);
+        let _ = others[n % others.len()].null();
+    };
+    let measured = Plan::new(ROUNDS).first(&another).measure(|| {
+        outcome = outcome.and_then(|()| hot.iter().try_for_each(MeasureClient::null));
+    });
+    outcome?;
+    report.case(case, &measured, &[]);
+    report.per_call(case, &measured, HOT as u64);
+    report.longest(case, &measured);
     Ok(())
 }
 

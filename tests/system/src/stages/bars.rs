@@ -229,6 +229,9 @@ pub fn keys(runs: &Runs) -> Result<()> {
         }
         ensure!(of(servers, "epc-h", "hits-permille")? == 1000, "{servers} servers do not fit the keys");
     }
+    // And so are those that are called all the time, of many more, when the others are called in between.
+    let hot = find(runs.of("keys")?, "hot-8-of-1000", "epc-h", 0, "instructions-per-call")?.value;
+    ensure!(hot > 0 && hot <= fast + 5, "8 of 1000 servers, which fit the keys: {hot} instructions, {fast} elsewhere");
     // One more than there are keys for: most of them have one, and the others change nothing about that.
     let most = of(15, "epc-h", "hits-permille")?;
     ensure!((700..1000).contains(&most), "of 15 servers {most} permille are called without the kernel");

@@ -226,6 +226,18 @@ fn stopped() -> [usize; 2] {
     })
 }
 
+/// The same of the way to the kernel, behind the way there, up to its last two instructions, which are the same for everybody.
+fn stopped_before_the_kernel() -> usize {
+    let stops = stops();
+    let is_seen = |at: u64| stops[at as usize / 64] >> (at % 64) & 1 != 0;
+    let pair = |at| [probe::read(GATE + at), probe::read(GATE + at + 1)];
+    let from = (0..HALF).find(|at| pair(*at) == UD2).unwrap_or(HALF);
+    let end = (from..HALF).find(|at| pair(*at) == PUSH_R10).unwrap_or(from);
+    (from..end).filter(|at| is_seen(*at)).count()
+}
+
+const PUSH_R10: [u8; 2] = [0x41, 0x52];
+
 /// Where the gate's way back begins.
 const HALF: u64 = 0x100;
 const UD2: [u8; 2] = [0x0f, 0x0b];
@@ -255,10 +267,29 @@ fn each_instruction() -> Outcome {
     for _ in 0..ROUNDS_MAX {
         stirred(|_| one_call(Way::Direct, &bound, gate, room, &who))?;
         if stopped().iter().zip(&all).all(|(seen, all)| seen >= all) {
-            return peer.end();
+            return on_the_way_to_the_kernel(peer);
         }
     }
     Err(format!("stopped at {:?} places of {all:?}: {:x?}", stopped(), stops()))
+}
+
+/// The gate is asked for calls that only the kernel makes.
+fn on_the_way_to_the_kernel(peer: Peer) -> Outcome {
+    let all = instructions("in_kernel", "in_end");
+    holds!(all > 5, "the gate's source is not what was expected: {all}");
+    same!(peer.call(op::OWN, &[crate::peer::own::BY_KERNEL]), Ok(0), "a text that nobody executes himself");
+    let mut sum = 0;
+    for _ in 0..ROUNDS_MAX {
+        stirred(|_| {
+            sum += 1;
+            same!(peer.call(op::ADD, &[1]), Ok(sum), "a call");
+            Ok(())
+        })?;
+        if stopped_before_the_kernel() >= all {
+            return peer.end();
+        }
+    }
+    Err(format!("stopped at {} places of {all}: {:x?}", stopped_before_the_kernel(), stops()))
 }
 
 /// A scheduler sits in the seat, so that who is stopped by somebody's wake-up is put aside for another program, and perhaps for another thread. Two

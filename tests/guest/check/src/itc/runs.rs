@@ -5,9 +5,15 @@ use super::*;
 /// On one processor, who waits sleeps, since the other cannot be running; on several it spins as long as the other runs.
 pub fn spins_while_the_partner_runs() -> Outcome {
     let pair = Pair::start("busy")?;
+    let entries = || task::processors().map(|p| p.entries).sum::<u64>();
     pair.with(|o| {
         o.there.wait(FOR_EVER).map_err(doing("the beginning"))?;
-        o.there.wait(Limit::Snoop(u64::MAX)).map_err(doing("the end"))
+        let (began, before) = (time::now_ns(), entries());
+        o.there.wait(Limit::Snoop(u64::MAX)).map_err(doing("the end"))?;
+        // That it reads; by a call at each look there would be thousands.
+        let (took, entered) = (time::now_ns() - began, entries() - before);
+        holds!(entered < 200 + took / 100_000, "of {took} ns the kernel was entered {entered} times");
+        Ok(())
     })?;
     let expected = if task::processors().count() == 1 { state::WAITING } else { state::RUNNING };
     same!(pair.words[SAID].load(Ordering::SeqCst), expected, "what this thread was doing while the other was busy");
