@@ -204,6 +204,7 @@ impl MachineArgs {
             cpus: self.cpus,
             mem: self.mem.clone(),
             pku: !self.no_pku,
+            vendor: None,
             icount: self.icount,
             turn_us: machine::TURN_US,
             wish: match (self.kvm, self.tcg) {

@@ -30,6 +30,8 @@ pub struct Options {
     pub mem: String,
     /// Whether the processors show protection keys.
     pub pku: bool,
+    /// Whom the processors say they are made by, if not whom the emulator says.
+    pub vendor: Option<&'static str>,
     /// Instructions are time: runs are exact and repeatable.
     pub icount: bool,
     /// How long one of several processors goes on before the next one, where instructions are time: us of the machine's.
@@ -48,6 +50,7 @@ impl Default for Options {
             cpus: None,
             mem: "512M".into(),
             pku: true,
+            vendor: None,
             icount: false,
             turn_us: TURN_US,
             wish: Wish::Any,

@@ -82,7 +82,9 @@ pub(crate) fn arguments(
     add(&format!("-accel {} -smp {} -m {}", accel.argument(), smp(options), options.mem));
     // Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
     // One without keys is an older processor, which has no pages of 1 GiB either.
-    add(if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" });
+    let cpu = if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" };
+    let vendor = options.vendor.map(|vendor| format!(",vendor={vendor}")).unwrap_or_default();
+    add(&format!("{cpu}{vendor}"));
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
         if takes_turns(options) {

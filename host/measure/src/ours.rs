@@ -186,6 +186,7 @@ fn run(setup: &Setup, bench: &Bench, clock: Clock, lead: Vec<OsString>) -> Resul
         cpus: Some(bench.cpus),
         mem: bench.mem.into(),
         pku: setup.pku,
+        vendor: None,
         icount: clock == Clock::Instructions,
         turn_us: bench.turn_us(),
         wish: if setup.kvm { Wish::Kvm } else { Wish::Tcg },

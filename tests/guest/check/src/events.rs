@@ -340,7 +340,9 @@ fn every_kind() -> Outcome {
 /// Threads on all processors at a time do what the scheduler is to hear of: the fast level of that processor does (CUBIX-41).
 fn of_each_processor() -> Outcome {
     type Does = fn();
-    const DO: [(&str, Does); 2] = [
+    // (Whose wake-up is heard where is the kernel's choice.)
+    const DO: [(&str, Does); 3] = [
+        ("calls that wait", || time::sleep_ns(1_000_000)),
         ("exceptions", || {
             let _ = musubi::rt::guard::run(|| musubi::rt::probe::write(8));
         }),

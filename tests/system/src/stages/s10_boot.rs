@@ -199,15 +199,19 @@ fn clocks_agree(lab: &Lab, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line at the start says what keys and page tables do not stop on this processor (pitfalls, H17).
+/// A line at the start says what keys and page tables do not stop on this processor (pitfalls, H17): on one of the emulator's, that only keys do not; on one
+/// whose maker is known for reading any memory on trial and that does not say that it is mended, nothing does.
 fn says_what_speculation_may(lab: &Lab, options: &Options) -> Result<(), Failure> {
     let folder = lab.folder(&[])?;
-    let finished = lab.exec(options, &folder, &[b"echo up".to_vec()], seconds(120))?;
-    let said = |line: &&str| line.contains("] speculation: ");
-    match finished.console.lines().filter(said).count() {
-        1 => Ok(()),
-        count => Err(Failure::Failed(format!("{count} lines about it:\n{}", finished.console))),
+    for (vendor, said) in [(None, "keys do not stop it, page tables do"), (Some("GenuineIntel"), "(RDCL_NO=0)")] {
+        let options = Options { vendor, ..options.clone() };
+        let finished = lab.exec(&options, &folder, &[b"echo up".to_vec()], seconds(120))?;
+        let lines: Vec<&str> = finished.console.lines().filter(|line| line.contains("] speculation: ")).collect();
+        if lines.len() != 1 || !lines[0].contains(said) {
+            return Err(Failure::Failed(format!("{vendor:?}: {lines:?}:\n{}", finished.console)));
+        }
     }
+    Ok(())
 }
 
 /// What a driver has written to the kernel's log (`tests/guest/own-driver`, `tries.rs`): each line is there, whole, once and in order, and nothing of
