@@ -11,6 +11,7 @@ use crate::aside;
 use crate::claim;
 use crate::crossing::{doorstep, ready_doorstep};
 use crate::domain::Domain;
+use crate::fault::heeds_flags;
 use crate::gate::{Binding, Found, is_open};
 use crate::keyed;
 use crate::mbcf::signal::{self, Begun};
@@ -216,8 +217,8 @@ fn connect(thread: &Arc<Thread>, inner: &mut Inner, number: u64, address: u64) -
         return Err(Error::BadArgument);
     }
     let args = (binding.args_base(), binding.args_len);
-    let flag = |is: bool, flag| if is { flag } else { 0 };
-    let flags = flag(binding.by_kernel, record::BY_KERNEL) | flag(binding.caller_stack, record::CALLER_STACK);
+    let by_kernel = binding.by_kernel || heeds_flags(&caller.text) || heeds_flags(target);
+    let flags = u32::from(by_kernel) * record::BY_KERNEL | u32::from(binding.caller_stack) * record::CALLER_STACK;
     inner.set_record(thread, address, &Record { flags, ..record_of(&caller, &callee, &binding.block, args, gates) })?;
     if !target.entered(thread, &caller.text, address, generation) || binding.has_ended() || caller.text.is_dead() {
         // Something has changed while we looked.

@@ -5,7 +5,7 @@ mod bereft;
 mod own;
 
 pub use bereft::{Bereft, fall, text_ended};
-pub use own::{Handled, look_at, set as set_entry};
+pub use own::{Handled, heeds_flags, look_at, set as set_entry};
 
 use crate::claim;
 use crate::domain::Domain;

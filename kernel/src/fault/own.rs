@@ -11,6 +11,7 @@ use crate::pass;
 use crate::processor::Processor;
 use crate::sched::{self, Timeout};
 use crate::seat;
+use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use abi::frame::{Frame as Stopped, reason, wants};
@@ -97,8 +98,26 @@ pub fn set(domain: &Domain, entry: u64, wanted: u64) -> Result<u64, Error> {
         return Err(Error::BadArgument);
     }
     let wanted = if wanted == 0 { 0 } else { WANTS_ALIGNMENT };
-    domain.text.fault_entry.store(entry | wanted, Ordering::Release);
+    let text = &domain.text;
+    let before = text.fault_entry.swap(entry | wanted, Ordering::SeqCst);
+    if (before ^ wanted) & WANTS_ALIGNMENT != 0 {
+        // By another way from now on: who calls it, and whom it calls.
+        text.changed();
+        let all = text.bindings.lock().len();
+        for number in 0..all {
+            let binding = text.bindings.lock().get(number).cloned().flatten();
+            if let Some(binding) = binding {
+                binding.target.unbound(text, number as u64);
+                sched::breathe();
+            }
+        }
+    }
     Ok(0)
+}
+
+/// Whether the flags that others leave mean something to this text. The gate leaves AC as it is, so it neither calls nor is called without the kernel.
+pub fn heeds_flags(text: &Section) -> bool {
+    text.fault_entry.load(Ordering::SeqCst) & WANTS_ALIGNMENT != 0
 }
 
 /// Whether it is to hear of accesses that are not aligned. A program of another system is, as it is there.

@@ -134,6 +134,8 @@ pub mod op {
     pub const CALL_BACK_PLAINLY: u64 = 50;
     /// Stores 1 at `w0` + 8 and waits until there is something at `w0`; with `w1`, as one who lets others receive meanwhile.
     pub const AWAIT: u64 = 51;
+    /// Has a fault entry that is none, and wants `w0` ([`musubi::abi::frame::wants`]).
+    pub const WANTS: u64 = 52;
 }
 
 /// What only the program's own thread may do.
@@ -296,6 +298,7 @@ impl Skeleton for Ops {
             }
             op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
+            op::WANTS => value(stub::fault_entry(&Trap, 0, w[0])),
             op::CALLER => Values(caller.task, caller.text),
             op::MEET => value(works::meet(w[0], w[1], w[2])),
             op::DEEP => {

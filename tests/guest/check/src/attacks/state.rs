@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
-use musubi::abi::frame::Frame;
+use musubi::abi::frame::{Frame, wants};
 use musubi::abi::gate::{ENTER, GATE, slot};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
@@ -37,6 +37,8 @@ const TRAP: u64 = 0x100;
 const DIRECTION: u64 = 0x400;
 const ALIGNMENT: u64 = 0x4_0000;
 const NESTED: u64 = 0x4000;
+/// Calls after which one would be made by the gate.
+const EARNED_AT_LAST: u32 = 500;
 
 /// A callee that copied backwards, rounded otherwise, or faulted at the first division, would do what its caller wants, and
 /// perhaps with its lock held.
@@ -65,6 +67,15 @@ fn for_the_callee() -> Outcome {
             }
         }
     }
+    // Nor is anything left of it for one to whom it would mean something: it is called by the kernel, by whatever gate.
+    same!(scene.victim.call(peer::op::WANTS, &[wants::ALIGNMENT]), Ok(0), "hearing of alignment");
+    for &way in ways {
+        for n in 0..2 * EARNED_AT_LAST {
+            odd_call(way, slot(bound.binding().number), room, 0x202 | ALIGNMENT, 0x1f80, 0x37f);
+            same!(told(room).0.flags & ALIGNMENT, 0, "the flag, way {way:#x}, call {n}");
+        }
+    }
+    same!(scene.victim.call(peer::op::WANTS, &[0]), Ok(0), "hearing of it no more");
     bound.unbind().map_err(doing("unbind"))?;
     scene.end()
 }
