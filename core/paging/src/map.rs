@@ -58,8 +58,12 @@ impl Tables {
     /// Maps the 4 KiB page at `address`, of the lower half, in place of what was there, if there is a table for it. Whether it did.
     #[inline(always)]
     pub fn enter(&mut self, mem: &mut impl TableMem, address: u64, frame: u64, prot: Prot) -> bool {
-        let whole = (address | frame).is_multiple_of(span(1)) && !(prot.write && prot.execute);
-        let Some(table) = self.lowest(mem, address).filter(|_| whole && address >> 47 == 0) else { return false };
+        // No part of a page, and of the lower half.
+        let odd = (address | frame) % span(1) | address >> 47;
+        if odd != 0 || prot.write && prot.execute {
+            return false;
+        }
+        let Some(table) = self.lowest(mem, address) else { return false };
         let at = index(address, 1);
         mem.write(table, at, Entry::page(1, frame, prot).in_place_of(read(mem, table, at)).0);
         true
