@@ -95,6 +95,11 @@ impl Entry {
         self.0 & WRITE != 0
     }
 
+    /// Whether stores, which an entry stopped nobody from but a key did, would be stopped by nothing but this one in the place of `old`.
+    pub(crate) const fn takes_from(self, old: Entry) -> bool {
+        old.present() && old.writable() && !self.writable() && old.0 & KEY != 0 && self.0 & KEY == 0
+    }
+
     /// In the place of `old`, without taking the right to store from it. An entry that has it is told so when it goes (its page is shared, or
     /// somebody loses a right), and everybody forgets it then: if it went unnoticed, processors would go on storing by what they remember, and
     /// whoever takes the right away would find nothing to be forgotten.

@@ -27,7 +27,8 @@ pub enum MapError {
     NotCanonical,
     /// The address or the frame is not a multiple of the page's size, or the size is none that the processor has.
     Unaligned,
-    /// There is a table where a large page should go, with smaller ones or with none.
+    /// There is a table where a large page should go, with smaller ones or with none. Or a page that could be stored to by a key, where one should go that
+    /// nobody stores to and that has none: what was there has to be forgotten first.
     InTheWay,
 }
 
@@ -65,7 +66,11 @@ impl Tables {
         }
         let Some(table) = self.lowest(mem, address) else { return false };
         let at = index(address, 1);
-        mem.write(table, at, Entry::page(1, frame, prot).in_place_of(read(mem, table, at)).0);
+        let (new, old) = (Entry::page(1, frame, prot), read(mem, table, at));
+        if new.takes_from(old) {
+            return false;
+        }
+        mem.write(table, at, new.in_place_of(old).0);
         true
     }
 
@@ -106,7 +111,7 @@ impl Tables {
         let table = self.table_for(mem, level, address)?;
         let at = index(address, level);
         let old = read(mem, table, at);
-        if old.present() && !old.maps(level) {
+        if old.present() && !old.maps(level) || new.takes_from(old) {
             return Err(MapError::InTheWay);
         }
         let new = new.in_place_of(old);

@@ -159,6 +159,11 @@ fn mapping_takes_no_right_to_write() {
         assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, R), Ok(Mapped::Same));
         assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, keyed), Ok(Mapped::Replaced));
         assert_eq!(tables.translate(&memory, GIB), Some((GIB, Prot { key: 5, ..RW })));
+        assert_eq!(
+            tables.map_sized(&mut memory, GIB, GIB, size, R),
+            Err(MapError::InTheWay),
+            "no key stops stores any more"
+        );
         assert_eq!(tables.write_protect(&mut memory, GIB, size), Touched { entries: 1, more: false });
         assert_eq!(tables.map_sized(&mut memory, GIB, GIB, size, R), Ok(Mapped::Replaced));
         assert_eq!(tables.translate(&memory, GIB), Some((GIB, R)));
@@ -167,6 +172,9 @@ fn mapping_takes_no_right_to_write() {
     tables.map(&mut memory, GIB, GIB, RW).unwrap();
     assert!(tables.enter(&mut memory, GIB, GIB, R));
     assert_eq!(tables.translate(&memory, GIB), Some((GIB, RW)));
+    tables.map(&mut memory, GIB, GIB, Prot { key: 5, ..RW }).unwrap();
+    assert!(!tables.enter(&mut memory, GIB, GIB, R), "nor here");
+    tables.map(&mut memory, GIB, GIB, RW).unwrap();
     assert!(tables.enter(&mut memory, GIB, 2 * GIB, R));
     assert_eq!(tables.translate(&memory, GIB), Some((2 * GIB, R)), "of another frame nothing is known");
     assert_eq!(tables.map(&mut memory, GIB, 2 * GIB, RX), Ok(Mapped::Replaced));

@@ -127,7 +127,8 @@ impl Content {
             self.len = self.len.max(at + done as u64);
         }
         if outcome.is_err() {
-            let _ = self.cut(self.len);
+            // A part may have been copied in part.
+            let _ = self.clear_behind(self.len).and_then(|()| self.cut(self.len));
         }
         if done > 0 { Ok(done as u64) } else { outcome.map(|()| 0) }
     }
@@ -145,20 +146,30 @@ impl Content {
             0 if matches!(self.place, Place::Nothing) => {}
             _ => self.make_room(owner, len.max(self.len))?,
         }
+        if len < self.len {
+            self.clear_behind(len)?;
+        }
         self.len = len;
         self.cut(len)
     }
 
-    /// Gives back what lies behind `len`, so that it is zero where the file grows again.
+    /// Gives back the pages that lie behind `len`.
     fn cut(&mut self, len: u64) -> Result<(), Error> {
         let Place::Own { section, .. } = &mut self.place else { return Ok(()) };
         let whole = pages_up(len).ok_or(Error::TooBig)?;
-        if whole < section.len() {
-            section.resize(whole)?;
-        }
-        let rest = &mut section.bytes_mut()[len as usize..whole as usize];
-        // Of a page that was never written nothing is there, and reading it is free.
-        if rest.iter().any(|byte| *byte != 0) {
+        if whole < section.len() { section.resize(whole) } else { Ok(()) }
+    }
+
+    /// Has the rest of the page in which `len` lies be zero, for when the file grows again. A page that was never written is paid for when it is read, too, by an
+    /// owner who may be at the end of his quota.
+    fn clear_behind(&mut self, len: u64) -> Result<(), Error> {
+        let Place::Own { section, .. } = &mut self.place else { return Ok(()) };
+        let whole = pages_up(len).ok_or(Error::TooBig)?.min(section.len());
+        let rest = &mut section.bytes_mut()[len.min(whole) as usize..whole as usize];
+        let mut found = [0; PAGE as usize];
+        let found = &mut found[..rest.len()];
+        fault::copy_out(found, rest).map_err(|_| Error::Quota)?;
+        if found.iter().any(|byte| *byte != 0) {
             fault::copy_out(rest, &[0; PAGE as usize]).map_err(|_| Error::Quota)?;
         }
         Ok(())

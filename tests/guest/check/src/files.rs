@@ -313,6 +313,12 @@ fn full() -> Outcome {
     let mut last = [0; PART];
     same!(big.read(len - PART as u64, &mut last), Ok(PART), "the end of what was written");
     holds!(last == [2; PART], "the end differs");
+    // Pages that were never written are nobody's, and he could not pay for one; so long a file there may be, and it is cut if that is possible.
+    let sparse = File::create(b"/tmp/sparse").map_err(doing("create"))?;
+    same!(sparse.resize(PAGE + 100), Ok(()), "a file of nothing");
+    holds!(matches!(sparse.resize(100), Ok(()) | Err(Error::Quota)), "cutting it in the middle of a page");
+    sparse.status().map_err(doing("its status"))?;
+    files::remove(b"/tmp/sparse").map_err(doing("remove"))?;
     // Names need nothing of that.
     files::rename(b"/tmp/small", b"/tmp/little").map_err(doing("rename"))?;
     // With room it goes on where it stopped.
