@@ -147,13 +147,15 @@ impl Section {
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
     /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
     pub fn seal(&self, by: &Domain) -> Result<(), Error> {
+        // Before the lock: of two sections at once only a source and its clone are locked, in this order, and a text may be a source.
+        let author = by.text.owner().user;
         {
             let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
             if self.kind() != kind::DATA {
                 return Err(Error::BadArgument);
             }
             // As for what is given: nobody makes a stranger the author of his code.
-            let (author, maker) = (by.text.owner().user, state.owner.user);
+            let maker = state.owner.user;
             if author != USER_SYSTEM && author != maker {
                 return Err(by.subject.refused(Object::Task(state.owner.number)));
             }

@@ -27,7 +27,7 @@ pub use mail::Mail;
 pub use names::Priorities;
 pub use proposal::Proposals;
 pub use quantum::Quanta;
-pub use queue::{Latest, Offer, Queue, Ready};
+pub use queue::{Latest, Offer, Over, Queue, Ready};
 pub use terms::{Agreed, Order, Position, STRIDE, Terms, Why};
 pub use wishes::Wishes;
 

@@ -50,31 +50,49 @@ pub struct Offer {
     version: u64,
 }
 
+/// Threads that have ended lately, by number: for all processors of a scheduler, since who ends here may have left turns anywhere. A number is never
+/// another's, so it does not matter when that is seen.
+#[derive(Debug)]
+pub struct Over([AtomicU64; Latest::PLACES]);
+
+impl Over {
+    #[must_use]
+    pub const fn new() -> Over {
+        Over([const { AtomicU64::new(0) }; Latest::PLACES])
+    }
+
+    /// This one has.
+    pub fn note(&self, thread: u64) {
+        self.0[thread as usize % Latest::PLACES].store(thread, Ordering::Relaxed);
+    }
+
+    fn has(&self, thread: u64) -> bool {
+        self.0[thread as usize % Latest::PLACES].load(Ordering::Relaxed) == thread
+    }
+}
+
 /// The latest turns that a queue holds, by thread, and those that are over: what [`Queue::purge`] works with.
 #[derive(Clone, Debug)]
 pub struct Latest {
     /// And which of [`HAS_LATEST`] and [`HAS_AWAKE`] has been come by.
     here: Vec<(Ready, u8)>,
-    /// Turns that began or ended elsewhere than at the head of the queue; all of a thread's that has ended.
+    /// Turns that began elsewhere than at the head of the queue.
     over: Vec<Ready>,
+    ended: &'static Over,
 }
 
 const HAS_LATEST: u8 = 1;
 const HAS_AWAKE: u8 = 2;
 const NOBODY: Ready = Ready { thread: 0, turn: 0 };
 
-impl Default for Latest {
-    fn default() -> Latest {
-        Latest::new()
-    }
-}
-
 impl Latest {
     const PLACES: usize = 2 * THREADS;
 
+    /// `ended`: of all threads of this scheduler.
     #[must_use]
-    pub fn new() -> Latest {
-        Latest { here: alloc::vec![(NOBODY, 0); Latest::PLACES], over: alloc::vec![NOBODY; Latest::PLACES] }
+    pub fn new(ended: &'static Over) -> Latest {
+        let (here, over) = (alloc::vec![(NOBODY, 0); Latest::PLACES], alloc::vec![NOBODY; Latest::PLACES]);
+        Latest { here, over, ended }
     }
 
     /// This turn was had without being taken out of the queue, where it may stay behind.
@@ -82,9 +100,12 @@ impl Latest {
         self.over[ready.thread as usize % Latest::PLACES] = ready;
     }
 
-    /// So were all of them: the thread has ended.
-    pub fn has_ended(&mut self, thread: u64) {
-        self.is_over(Ready { thread, turn: u64::MAX });
+    /// This turn is told of: it is not over, whatever was thought.
+    pub fn is_told(&mut self, ready: Ready) {
+        let over = &mut self.over[ready.thread as usize % Latest::PLACES];
+        if over.thread == ready.thread && over.turn >= ready.turn && ready.turn != 0 {
+            over.turn = ready.turn - 1;
+        }
     }
 
     fn note(&mut self, ready: Ready) {
@@ -98,7 +119,8 @@ impl Latest {
     fn is_past(&mut self, ready: Ready) -> bool {
         let at = ready.thread as usize % Latest::PLACES;
         let (over, (latest, came)) = (self.over[at], &mut self.here[at]);
-        if over.thread == ready.thread && (over.turn == u64::MAX || ready.turn != 0 && ready.turn <= over.turn) {
+        let was_had = over.thread == ready.thread && ready.turn != 0 && ready.turn <= over.turn;
+        if was_had || self.ended.has(ready.thread) {
             return true;
         }
         if latest.thread != ready.thread {

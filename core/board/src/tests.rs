@@ -400,17 +400,22 @@ proptest! {
         all in prop::collection::vec((1..20u64, 0..50u64, 0..4u64), 0..200),
         over in prop::collection::vec((1..20u64, 1..50u64), 0..4),
         ended in 1..40u64,
+        told in 1..20u64,
     ) {
         let words = words();
         let queue = Board::new(&words).unwrap().queue(2);
         all.iter().for_each(|(thread, turn, level)| assert!(queue.push(Ready { thread: *thread, turn: *turn }, *level)));
-        let mut latest = Latest::new();
+        let all_ended = &*Box::leak(Box::new(Over::new()));
+        all_ended.note(ended);
+        let mut latest = Latest::new(all_ended);
         over.iter().for_each(|&(thread, turn)| latest.is_over(Ready { thread, turn }));
-        latest.has_ended(ended);
+        // That was not so, as it comes out.
+        latest.is_told(Ready { thread: told, turn: 7 });
         let last = |thread: u64| all.iter().filter(|one| one.0 == thread).map(|one| one.1).max();
         let is_over = |ready: &Ready| {
             let last = over.iter().rev().find(|one| one.0 == ready.thread);
-            ready.thread == ended || ready.turn > 0 && last.is_some_and(|one| ready.turn <= one.1)
+            let until = last.map_or(0, |one| if one.0 == told { one.1.min(6) } else { one.1 });
+            ready.thread == ended || ready.turn > 0 && ready.turn <= until
         };
         let mut known = std::collections::BTreeSet::new();
         let kept: Vec<Vec<Ready>> = (0..LEVELS as u64)

@@ -111,6 +111,7 @@ impl Task {
             });
             (threads.len() as u64, time)
         };
+        let keys = self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default();
         TaskInfo {
             task: self.number,
             payer: self.payer_number(),
@@ -121,7 +122,7 @@ impl Task {
             used,
             limits,
             name: self.name,
-            keys: self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default(),
+            keys,
             class: self.class(),
         }
     }

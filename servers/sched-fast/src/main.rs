@@ -9,8 +9,8 @@ mod interrupts;
 mod passing;
 
 use board::{
-    Asked, Board, Call, Called, Desk, Kind, LEVELS, Latest, Loans, Order, Position, Quanta, Queue, Ready, Why, Wishes,
-    reason,
+    Asked, Board, Call, Called, Desk, Kind, LEVELS, Latest, Loans, Order, Over, Position, Quanta, Queue, Ready, Why,
+    Wishes, reason,
 };
 use musubi::abi::sched::{Event, op, ready};
 use musubi::interfaces::sched::SchedClient;
@@ -32,6 +32,9 @@ const ABSENT_PATIENCE_MS: u64 = 6;
 /// One look before that it is given up if by the clock so much is over.
 const LATE_NS: u64 = 8_000_000;
 const NS_PER_MS: u64 = 1_000_000;
+
+/// Told on whichever processor it was.
+static ENDED: Over = Over::new();
 
 fn run(_: &Start) -> i32 {
     let begun = musubi::names::lookup("sched").and_then(SchedClient::bind).and_then(|sched| {
@@ -102,7 +105,7 @@ impl Level {
         let (running, gave, ended) = (0, Ready { thread: 0, turn: 0 }, None);
         let (unsorted, looks, strained) = (false, false, false);
         let (thinks, absent, is_missed, waited_ms, since, finished) = (false, false, false, 0, 0, 0);
-        let (loans, called, key, latest) = (Loans::default(), Called::new(), 0, Latest::new());
+        let (loans, called, key, latest) = (Loans::default(), Called::new(), 0, Latest::new(&ENDED));
         let (waiting, quanta) = (Wishes::new(), Quanta::new(QUANTUM_NS));
         let mut level = Level {
             board,
@@ -191,7 +194,7 @@ impl Level {
             Kind::Ended => {
                 self.board.priorities().forget(event.thread);
                 self.board.beds().forget(event.thread);
-                self.latest.has_ended(event.thread);
+                ENDED.note(event.thread);
             }
             Kind::Interrupt => self.strained |= interrupts::serve(event, !self.strained),
             // They say why the processor is free, which does not matter for what runs next.

@@ -2,7 +2,7 @@
 #![cfg_attr(target_os = "musubi", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use board::{Board, Called, Chosen, LEVELS, Latest, Loans, Order, Position, Quanta, Ready};
+use board::{Board, Called, Chosen, LEVELS, Latest, Loans, Order, Over, Position, Quanta, Ready};
 use musubi::abi::sched::{event, op, ready};
 use musubi::interfaces::sched::SchedClient;
 use musubi::rt::{sched, task, thread, time};
@@ -12,6 +12,9 @@ musubi::program!(run);
 
 const QUANTUM_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 2_000_000;
+
+/// Told on whichever processor it was.
+static ENDED: Over = Over::new();
 /// Turns that are looked at in another processor's queue, which others may claim just then.
 const TRIES: usize = 4;
 /// How many of them are named one after the other.
@@ -80,7 +83,7 @@ impl Policy {
             called: Called::new(),
             chosen: Ready { thread: 0, turn: 0 },
             before: 0,
-            latest: Latest::new(),
+            latest: Latest::new(&ENDED),
             quanta: Quanta::new(QUANTUM_NS),
             looks: false,
             unsorted: false,
@@ -127,13 +130,13 @@ impl Policy {
         match kind {
             event::READY => {
                 let (ready, level) = (Ready { thread, turn: a }, priorities.of(thread));
+                self.latest.is_told(ready);
                 if detail == ready::HURRIED {
                     return self.called.hurry(queue, ready);
                 }
                 if ready == self.chosen {
-                    // It was not carried out: nobody else has begun to run, and the turn is not over.
+                    // It was not carried out: nobody else has begun to run.
                     self.running = self.before;
-                    self.latest.is_over(Ready { thread, turn: a.saturating_sub(1) });
                     let was_called = self.called.was_taken(ready);
                     self.called.undo(ready, false);
                     if was_called {
@@ -181,7 +184,7 @@ impl Policy {
             }
             event::ENDED => {
                 priorities.forget(thread);
-                self.latest.has_ended(thread);
+                ENDED.note(thread);
             }
             _ => {}
         }
