@@ -129,7 +129,8 @@ impl Section {
         if may_write && state.stack.is_some_and(|of| !is_own(of)) {
             return Err(Error::NotSupported);
         }
-        if entry.rights != 0 {
+        // What is there already takes no more room.
+        if entry.rights != 0 && state.acl.given(entry) == 0 {
             spare_heap_for(&state.owner)?;
         }
         let plan = state.acl.check_set(entry)?;

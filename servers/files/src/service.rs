@@ -116,9 +116,10 @@ pub fn now() -> i64 {
 /// Who opens and closes something.
 fn by(caller: &Caller) -> Result<By, Error> {
     let owner = section::owner(caller.text)?;
-    // Of others than the system's what is open goes with the task that it counts for: else a program that lives could have any number.
-    let is_systems = owner != caller.task && task::info(owner).is_some_and(|info| info.user == USER_SYSTEM);
-    Ok(By { task: caller.task, program: if is_systems { owner } else { caller.task } })
+    // Of others than the system's what is open counts for the program that has opened it, and goes with it: else it could have any number, or use up what the
+    // tasks may have whose threads call it.
+    let is_systems = owner == caller.task || task::info(owner).is_some_and(|info| info.user == USER_SYSTEM);
+    Ok(By { task: if is_systems { caller.task } else { owner }, program: owner })
 }
 
 /// A path of the caller's, copied: its other threads could change it between check and use.

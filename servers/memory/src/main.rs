@@ -167,11 +167,8 @@ impl Service {
     fn forget_the_dead(&self, state: &mut State) {
         state.pagers.retain(|pager| {
             let is_there = task::info(pager.task).is_some();
-            if !is_there && let Some(ledger) = &self.ledger {
-                // If it stays there, the next server sees that it is gone.
-                let _ = ledger.forget(&pager.key());
-            }
-            is_there
+            // On the thread of whoever asks, who may not be able to call on from here: it is forgotten when somebody can, or it would be kept for ever.
+            is_there || self.ledger.as_ref().is_some_and(|ledger| ledger.forget(&pager.key()).is_err())
         });
     }
 

@@ -84,10 +84,12 @@ impl Service {
         Ok(())
     }
 
-    /// Names that have gone need not be kept.
-    fn forget(&self, table: &mut Table) -> Result<(), Error> {
-        let ledger = self.ledger.get().ok_or(Error::NotFound)?;
-        table.take_gone().iter().try_for_each(|name| ledger.forget(name))
+    /// Names that have gone need not be kept. This runs on the thread of whoever asks for something, who may not be able to call on from here: that
+    /// is no reason to refuse him, and somebody else comes.
+    fn forget(&self, table: &mut Table) {
+        if let Some(ledger) = self.ledger.get() {
+            table.forget_gone(|name| ledger.forget(name).is_ok());
+        }
     }
 }
 
@@ -104,11 +106,13 @@ impl Names for Service {
             return Err(Error::Denied);
         }
         let mut table = self.table.lock();
+        self.forget(&mut table);
         let mut entry = table.entry_for(&name, gate, of, owner, user);
         if entry == Err(Error::Quota) && table.makes_room(time::now_ns(), owner) {
+            self.forget(&mut table);
             entry = table.entry_for(&name, gate, of, owner, user);
         }
-        self.forget(&mut table)?;
+        self.forget(&mut table);
         // In one step with the table: who publishes next is written down next.
         self.enter(&mut table, name, entry?)
     }
@@ -116,7 +120,7 @@ impl Names for Service {
     fn lookup(&self, name: &str) -> Result<u64, Error> {
         let mut table = self.table.lock();
         let found = table.lookup(name, owner);
-        self.forget(&mut table)?;
+        self.forget(&mut table);
         found.ok_or(Error::NotFound)
     }
 
@@ -124,7 +128,8 @@ impl Names for Service {
         let by = caller.text_task()?;
         let mut table = self.table.lock();
         table.withdraw(name, by)?;
-        self.forget(&mut table)
+        self.forget(&mut table);
+        Ok(())
     }
 
     fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error> {
@@ -140,7 +145,7 @@ impl Names for Service {
         let found = {
             let mut table = self.table.lock();
             let found = table.nth(index, owner);
-            self.forget(&mut table)?;
+            self.forget(&mut table);
             found.ok_or(Error::NotFound)?.into_bytes()
         };
         fault::copy_out(name, &found[..found.len().min(NAME_MAX)])?;

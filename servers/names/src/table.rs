@@ -51,7 +51,8 @@ impl Table {
     /// Whether there is room for one more of this task's: a person's programs have no more names than they leave to others. (Below half of all
     /// they never have.)
     fn has_room(&self, task: u64, user: impl Fn(u64) -> Option<u64>) -> bool {
-        let left = MAX.saturating_sub(self.entries.len());
+        // Those that are not forgotten yet take a place where all are kept.
+        let left = MAX.saturating_sub(self.entries.len() + self.gone.len());
         if left > MAX / 2 {
             return true;
         }
@@ -104,6 +105,7 @@ impl Table {
 
     /// From now on the name stands for that.
     pub fn enter(&mut self, name: String, entry: Entry) {
+        self.gone.retain(|one| *one != name);
         self.entries.insert(name, entry);
     }
 
@@ -140,9 +142,11 @@ impl Table {
         self.gone.extend(self.entries.remove_entry(name).map(|one| one.0));
     }
 
-    /// Names that have gone since.
-    pub fn take_gone(&mut self) -> Vec<String> {
-        core::mem::take(&mut self.gone)
+    /// Has the names that have gone since forgotten, as far as `forget` does it: others are asked for again.
+    pub fn forget_gone(&mut self, forget: impl Fn(&str) -> bool) {
+        while self.gone.last().is_some_and(|name| forget(name)) {
+            self.gone.pop();
+        }
     }
 
     pub fn withdraw(&mut self, name: &str, task: u64) -> Result<(), Error> {
@@ -277,9 +281,24 @@ mod tests {
             assert!(table.entries.len() <= FEW, "{n}");
         }
         assert_eq!(table.lookup("peer-999", Some), Some(999));
-        let gone = table.take_gone();
-        assert_eq!(gone.len() + table.entries.len(), 1000, "each is told of once");
-        assert!(gone.iter().all(|name| !table.entries.contains_key(name)) && table.take_gone().is_empty());
+        let gone = core::cell::RefCell::new(Vec::new());
+        let left = table.entries.len();
+        table.forget_gone(|_| false);
+        table.forget_gone(|name| {
+            gone.borrow_mut().push(String::from(name));
+            gone.borrow().len() < 10
+        });
+        assert_eq!(gone.borrow().len(), 10, "whoever refuses is not asked for more");
+        // One that comes back is not to be forgotten.
+        let back = gone.borrow_mut().pop().unwrap();
+        table.enter(back.clone(), entry(1, 1));
+        table.forget_gone(|name| {
+            gone.borrow_mut().push(String::from(name));
+            true
+        });
+        assert_eq!(gone.borrow().len() + 1 + left, 1000, "each is told of once");
+        assert!(!gone.borrow().contains(&back) && table.entries.remove(&back).is_some());
+        assert!(gone.borrow().iter().all(|name| !table.entries.contains_key(name)));
     }
 
     #[test]
@@ -296,7 +315,14 @@ mod tests {
         }
         assert!(*asked.get_mut() < 2 * MAX, "each name is looked at a few times");
         assert_eq!(publish(&mut table, "more".into(), 1, 1, Some), Err(Error::Quota));
-        assert_eq!(publish(&mut table, "more".into(), 1, 1, |gate| (gate == 1).then_some(1)), Ok(entry(1, 1)));
+        let one = |gate| (gate == 1).then_some(1);
+        assert_eq!(
+            publish(&mut table, "more".into(), 1, 1, one),
+            Err(Error::Quota),
+            "not forgotten where all are kept"
+        );
+        table.forget_gone(|_| true);
+        assert_eq!(publish(&mut table, "more".into(), 1, 1, one), Ok(entry(1, 1)));
     }
 
     #[test]

@@ -44,6 +44,14 @@ enum Maker {
     Task(u64),
 }
 
+/// For whom a pipe counts: for the thread's task if a program of the system's makes it, otherwise for the program's own. A stranger, whom a thread calls,
+/// would use up what its task may have.
+fn counts_for(caller: &Caller) -> Result<(u64, u64), Error> {
+    let owner = section::owner(caller.text)?;
+    let user = if owner == caller.task { caller.user } else { task::info(owner).ok_or(Error::Dead)?.user };
+    Ok(if user == USER_SYSTEM { (caller.task, caller.user) } else { (owner, user) })
+}
+
 impl Maker {
     fn of(caller: &Caller) -> Result<Maker, Error> {
         let owner = section::owner(caller.text)?;
@@ -167,15 +175,15 @@ impl Pipe {
 
 impl Pipes for Service {
     fn make(&self, caller: &Caller) -> Result<u64, Error> {
-        let maker = Maker::of(caller)?;
+        let (maker, (task, user)) = (Maker::of(caller)?, counts_for(caller)?);
         let mut pipes = self.pipes.lock();
         if pipes.sweep.may(time::now_ns()) {
             pipes.sweep();
         }
-        let mut has_room = pipes.shares.take(caller.task, caller.user);
+        let mut has_room = pipes.shares.take(task, user);
         if !has_room && pipes.short.may(time::now_ns()) {
             pipes.sweep();
-            has_room = pipes.shares.take(caller.task, caller.user);
+            has_room = pipes.shares.take(task, user);
         }
         if !has_room {
             return Err(Error::Quota);
@@ -189,7 +197,7 @@ impl Pipes for Service {
                 break number;
             }
         };
-        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task: caller.task };
+        let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task };
         pipes.all.insert(number, Arc::new(pipe));
         Ok(number * 2)
     }
