@@ -6,10 +6,13 @@ use crate::serial;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use musubi::order::Order;
-use musubi::rt::Mutex;
 use musubi::rt::section::{Device, Ports};
 use musubi::rt::serve::away;
+use musubi::rt::{Mutex, thread};
 use musubi::{Caller, Error};
+
+/// Bytes that are shown at once.
+const PIECE: usize = 256;
 
 pub enum Output {
     /// The host's tool, which has the output and the errors apart.
@@ -83,15 +86,20 @@ impl Output {
 
     fn show(&self, bytes: &[u8]) -> Result<(), Error> {
         let Output::Terminal { serial, line, screen, .. } = self else { return Ok(()) };
-        let bytes = with_returns(bytes);
-        if let Some(ports) = serial {
-            let _whole = line.lock();
-            serial::write(*ports, &bytes)?;
-        }
-        if let Some(screen) = screen {
-            let (memory, screen) = &mut *screen.lock();
-            screen.write(&bytes);
-            screen.show(|offset, pixels| memory.write(offset as u64, pixels));
+        // In pieces: a line may take a millisecond for ten bytes, and a screen as long for each line. Who is killed ends between two, with no lock in hand.
+        for piece in with_returns(bytes).chunks(PIECE) {
+            if thread::is_killed() {
+                return Err(Error::Killed);
+            }
+            if let Some(ports) = serial {
+                let _whole = line.lock();
+                serial::write(*ports, piece)?;
+            }
+            if let Some(screen) = screen {
+                let (memory, screen) = &mut *screen.lock();
+                screen.write(piece);
+                screen.show(|offset, pixels| memory.write(offset as u64, pixels));
+            }
         }
         Ok(())
     }

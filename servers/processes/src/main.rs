@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod ends;
+mod records;
 mod service;
 mod table;
 mod waiting;

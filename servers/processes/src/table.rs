@@ -1,6 +1,7 @@
 //! Who has started whom, what belongs together, and who may do what to whom. Knows nothing of the machine.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::records::Records;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use musubi::Error;
 use musubi::abi::section::NAME_LEN;
@@ -62,9 +63,7 @@ pub struct Stray {
 
 #[derive(Debug)]
 pub struct Table {
-    all: BTreeMap<u64, ProcessInfo>,
-    /// What is to be written down.
-    changed: BTreeSet<u64>,
+    all: Records,
     starts: Vec<Start>,
     tickets: u64,
     strays: Vec<Stray>,
@@ -81,8 +80,7 @@ pub struct Table {
 impl Table {
     pub const fn new() -> Table {
         Table {
-            all: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            all: Records::new(),
             starts: Vec::new(),
             tickets: 0,
             strays: Vec::new(),
@@ -96,46 +94,38 @@ impl Table {
     /// As it was written down.
     pub fn restore(&mut self, info: ProcessInfo) {
         self.ends = self.ends.max(info.over);
-        self.all.insert(info.task, info);
+        self.all.restore(info);
     }
 
-    /// Has written down what has changed since; `None`: it is not known any more. What is not needed goes first, and makes room.
+    /// As [`Records::write_down`].
     ///
     /// # Errors
-    /// The first one: what was not written down then is, the next time.
+    /// The first one.
     pub fn write_down(
         &mut self,
-        mut keep: impl FnMut(u64, Option<&ProcessInfo>) -> Result<(), Error>,
+        keep: impl FnMut(u64, Option<&ProcessInfo>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (known, gone): (Vec<u64>, Vec<u64>) = self.changed.iter().partition(|task| self.all.contains_key(task));
-        for task in gone.into_iter().chain(known) {
-            keep(task, self.all.get(&task))?;
-            self.changed.remove(&task);
-        }
-        Ok(())
+        self.all.write_down(keep)
     }
 
     pub fn get(&self, task: u64) -> Option<&ProcessInfo> {
-        self.all.get(&task)
+        self.all.get(task)
     }
 
     pub fn after(&self, after: u64) -> Option<&ProcessInfo> {
-        self.all.range(after.saturating_add(1)..).next().map(|one| one.1)
+        self.all.after(after).next()
     }
 
     pub fn running(&self) -> impl Iterator<Item = &ProcessInfo> {
-        self.all.values().filter(|one| one.over == 0)
+        self.all.all().filter(|one| one.over == 0)
     }
 
     fn put(&mut self, info: ProcessInfo) {
-        self.changed.insert(info.task);
-        self.all.insert(info.task, info);
+        self.all.put(info);
     }
 
     fn remove(&mut self, task: u64) {
-        if self.all.remove(&task).is_some() {
-            self.changed.insert(task);
-        }
+        self.all.remove(task);
     }
 
     /// The group that is meant: for a new process as it stands, for one that is there with its own number for a new group.
@@ -206,7 +196,7 @@ impl Table {
         let at = self.starts.iter().position(|one| one.ticket == ticket && !one.left).ok_or(Error::Dead)?;
         let start = self.starts.swap_remove(at);
         let group = if start.group == group::NEW { task } else { start.group };
-        let known = self.all.get(&task).copied().unwrap_or(ProcessInfo { task, user, name, ..ProcessInfo::default() });
+        let known = self.all.get(task).copied().unwrap_or(ProcessInfo { task, user, name, ..ProcessInfo::default() });
         self.put(ProcessInfo { parent: start.parent, group, ..known });
         let doomed = start.doomed && known.over == 0;
         if doomed {
@@ -225,12 +215,12 @@ impl Table {
 
     /// The group of those who are started by this one.
     fn group_of(&self, parent: u64) -> u64 {
-        self.all.get(&parent).map_or(group::NEW, |one| one.group)
+        self.all.get(parent).map_or(group::NEW, |one| one.group)
     }
 
     /// The same in a group. Value: whether it was not known.
     pub fn adopt_in(&mut self, group: u64, task: u64, parent: u64, user: u64, name: [u8; NAME_LEN]) -> bool {
-        let new = !self.all.contains_key(&task);
+        let new = self.all.get(task).is_none();
         if new {
             let group = if group == group::NEW { task } else { group };
             self.put(ProcessInfo { task, parent, group, user, name, ..ProcessInfo::default() });
@@ -247,7 +237,7 @@ impl Table {
     /// itself is told to whoever has.
     pub fn over(&mut self, end: &Ended, lives: impl Fn(u64) -> bool) -> bool {
         self.parent_gone(end.task);
-        if !self.all.contains_key(&end.task) {
+        if self.all.get(end.task).is_none() {
             if end.payer == 0 {
                 return end.began == 0;
             }
@@ -262,7 +252,7 @@ impl Table {
 
     /// A process has ended.
     pub fn end(&mut self, task: u64, exit: Exit, lives: impl Fn(u64) -> bool) {
-        let Some(&known) = self.all.get(&task) else { return };
+        let Some(&known) = self.all.get(task) else { return };
         if !lives(known.parent) {
             return self.remove(task);
         }
@@ -270,7 +260,7 @@ impl Table {
             self.ends += 1;
             self.put(ProcessInfo { over: self.ends, exit, ..known });
         }
-        let of_parent = || self.all.values().filter(|one| one.over != 0 && one.parent == known.parent);
+        let of_parent = || self.all.of_parent(known.parent).filter(|one| one.over != 0);
         if of_parent().count() > ENDED_MAX {
             let oldest = of_parent().min_by_key(|one| one.over).map(|one| one.task);
             oldest.into_iter().for_each(|oldest| self.remove(oldest));
@@ -285,14 +275,14 @@ impl Table {
             one.left = true;
             self.strays.push(Stray { ticket: one.ticket, parent, group: one.group, doomed: one.doomed });
         }
-        let ended = self.all.values().filter(|one| one.parent == parent && one.over != 0);
+        let ended = self.all.of_parent(parent).filter(|one| one.over != 0);
         let ended: Vec<u64> = ended.map(|one| one.task).collect();
         ended.into_iter().for_each(|task| self.remove(task));
     }
 
     /// Throws out ends whose parents have gone unseen. The next time is when there are twice as many as are left.
     fn sweep(&mut self, lives: impl Fn(u64) -> bool) {
-        let ended = self.all.values().filter(|one| one.over != 0);
+        let ended = self.all.all().filter(|one| one.over != 0);
         let ended: Vec<(u64, u64)> = ended.map(|one| (one.task, one.parent)).collect();
         if ended.len() < self.full {
             return;
@@ -306,7 +296,7 @@ impl Table {
     /// What somebody finds who waits.
     pub fn awaited(&self, by: By, whom: u64) -> Result<Found, Error> {
         if whom != whom::CHILD && whom & whom::GROUP == 0 {
-            let one = self.all.get(&whom).ok_or(Error::NotFound)?;
+            let one = self.all.get(whom).ok_or(Error::NotFound)?;
             return match one.over {
                 _ if !by.may(one) => Err(Error::Denied),
                 0 => Ok(Found::Running),
@@ -314,8 +304,7 @@ impl Table {
             };
         }
         let group = whom & !whom::GROUP;
-        let mut children =
-            self.all.values().filter(|one| one.parent == by.task && (whom == whom::CHILD || one.group == group));
+        let mut children = self.all.of_parent(by.task).filter(|one| whom == whom::CHILD || one.group == group);
         let over = children.clone().filter(|one| one.over != 0).min_by_key(|one| one.over);
         let found = over.map(|one| Found::Over(one.task));
         found.or_else(|| children.next().map(|_| Found::Running)).ok_or(Error::NotFound)
@@ -340,7 +329,7 @@ impl Table {
     }
 
     pub fn forget(&mut self, by: By, task: u64) -> Result<(), Error> {
-        let one = self.all.get(&task).ok_or(Error::NotFound)?;
+        let one = self.all.get(task).ok_or(Error::NotFound)?;
         if one.parent != by.task {
             return Err(Error::Denied);
         }
@@ -353,7 +342,7 @@ impl Table {
 
     /// Value: the group. `Killed`: the one who joins is being ended, or who brings it; then it is, too.
     pub fn join(&mut self, by: By, task: u64, wanted: u64) -> Result<u64, Error> {
-        let one = *self.all.get(&task).ok_or(Error::NotFound)?;
+        let one = *self.all.get(task).ok_or(Error::NotFound)?;
         if one.over != 0 {
             return Err(Error::NotFound);
         }
@@ -376,13 +365,13 @@ impl Table {
 
     /// Whether somebody may say what a process may use: those that it descends from.
     pub fn may_limit(&self, by: By, task: u64) -> Result<(), Error> {
-        let mut one = self.all.get(&task).ok_or(Error::NotFound)?;
+        let mut one = self.all.get(task).ok_or(Error::NotFound)?;
         if by.user == USER_SYSTEM {
             return Ok(());
         }
         // Parents have smaller numbers, so this comes to an end.
         while one.parent != by.task {
-            one = self.all.get(&one.parent).filter(|parent| parent.task < one.task).ok_or(Error::Denied)?;
+            one = self.all.get(one.parent).filter(|parent| parent.task < one.task).ok_or(Error::Denied)?;
         }
         Ok(())
     }

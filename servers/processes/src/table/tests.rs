@@ -1,4 +1,5 @@
 use super::*;
+use alloc::collections::BTreeMap;
 use musubi::abi::task::exit;
 
 const SHELL: By = By { task: 10, user: 1 };
@@ -201,8 +202,11 @@ fn ends_do_not_gather() {
     for task in 100..100 + 10 * ENDED_MAX as u64 {
         table.over(&ended(task, 10), all_live);
     }
-    assert_eq!(table.all.len(), ENDED_MAX);
-    assert!(table.all.keys().all(|task| *task >= 100 + 9 * ENDED_MAX as u64), "the last ones are kept");
+    assert_eq!(table.all.all().count(), ENDED_MAX);
+    assert!(
+        table.all.all().map(|one| one.task).all(|task| task >= 100 + 9 * ENDED_MAX as u64),
+        "the last ones are kept"
+    );
     // The one with the lowest number has ended last: it is the oldest end that goes.
     start(&mut table, SHELL, group::NEW, 20).unwrap();
     table.over(&ended(20, 10), all_live);
@@ -215,7 +219,7 @@ fn ends_do_not_gather() {
     );
     // So it is for the next server, too.
     let mut next = Table::new();
-    table.all.values().for_each(|one| next.restore(*one));
+    table.all.all().for_each(|one| next.restore(*one));
     start(&mut next, SHELL, group::NEW, 21).unwrap();
     next.over(&ended(21, 10), all_live);
     assert_eq!(next.awaited(SHELL, 20), Ok(Found::Over(20)));
@@ -228,7 +232,7 @@ fn ends_do_not_gather() {
     for task in 1000..3000 {
         table.over(&ended(task, task + 100_000), |parent| parent >= task + 100_000);
     }
-    let others = table.all.values().filter(|one| one.task >= 1000).count();
+    let others = table.all.all().filter(|one| one.task >= 1000).count();
     assert!(others <= 2 * FEW + ENDED_MAX, "{others}");
 }
 
@@ -268,14 +272,18 @@ fn what_has_changed_is_the_whole_table() {
         // Now and then there is no room: it is written down when there is.
         let room = [usize::MAX, 3, 0][random(3) as usize];
         let outcome = write_down(&mut table, &mut book, room);
-        assert!(outcome == Err(Error::Quota) || book == table.all);
+        assert!(outcome == Err(Error::Quota) || book == known(&table));
     }
     assert_eq!(write_down(&mut table, &mut book, usize::MAX), Ok(()));
-    assert_eq!(book, table.all);
+    assert_eq!(book, known(&table));
     assert!(!book.is_empty());
 }
 
 /// Into a book that has room for so many more.
+fn known(table: &Table) -> BTreeMap<u64, ProcessInfo> {
+    table.all.all().map(|one| (one.task, *one)).collect()
+}
+
 fn write_down(table: &mut Table, book: &mut BTreeMap<u64, ProcessInfo>, room: usize) -> Result<(), Error> {
     let most = book.len().saturating_add(room);
     table.write_down(|task, info| {
@@ -298,7 +306,7 @@ fn what_is_not_needed_goes_first() {
     table.forget(SHELL, 20).unwrap();
     start(&mut table, SHELL, group::NEW, 15).unwrap();
     assert_eq!(write_down(&mut table, &mut book, 0), Ok(()));
-    assert_eq!(book, table.all);
+    assert_eq!(book, known(&table));
 }
 
 /// Threads of one that are killed while they start somebody never say what became of it.
