@@ -70,7 +70,11 @@ pub fn page(thread: &Arc<Thread>, address: u64, error: u64) {
             let section = gate.0.base;
             epc::plain_call(thread, gate).map_err(|_| Denial { cause: cause::DENIED, section, right: Rights::CALL, detail: 0 })
         }
-        None => fill(thread, &domain, address, access, error & page_fault::PRESENT != 0),
+        None => fill(thread, &domain, address, access, error & page_fault::PRESENT != 0).inspect(|()| {
+            if error & page_fault::KEY != 0 {
+                keyed::look_again(thread, &domain);
+            }
+        }),
     };
     if let Err(denial) = outcome {
         if domain.text.is_dead() {

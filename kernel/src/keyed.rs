@@ -328,6 +328,13 @@ impl TaskView {
     }
 }
 
+/// A key has shut what the list allows: what the thread's records say of this domain is found out anew.
+pub fn look_again(thread: &Thread, domain: &Domain) {
+    let inner = &mut *thread.inner.lock();
+    let to = inner.leading_to(domain.number).collect();
+    inner.refresh(to);
+}
+
 impl Inner {
     /// Makes records say what holds now: registers, and which calls the gate may make by itself.
     pub fn refresh(&mut self, addresses: Vec<u64>) {

@@ -276,6 +276,7 @@ pub fn forget_text(text: &Section) {
         sched::breathe();
         let mut state = section.state.lock();
         let change = state.acl.forget_text(text.base);
+        let _until_all_have_left = section.taking(&mut state, change);
         drop(state);
         section.list_changed(change);
         if change == ::acl::Change::Shrank {

@@ -29,6 +29,8 @@ pub mod page_fault {
     /// With the program's rights.
     pub const USER: u64 = 1 << 2;
     pub const FETCH: u64 = 1 << 4;
+    /// By the page's key.
+    pub const KEY: u64 = 1 << 5;
 }
 
 /// Why the running thread entered the kernel.

@@ -147,16 +147,21 @@ impl Section {
         {
             text.named_by.lock().remove(&self.base);
         }
-        let taking = (change == ::acl::Change::Shrank).then(|| {
-            state.acl.takes();
-            Taking(self)
-        });
+        let taking = self.taking(&mut state, change);
         let stale = forget(self, &mut state, change);
         state.show(self);
         drop(state);
         self.list_changed(change);
         stale.flush();
         Ok(taking)
+    }
+
+    /// If that has taken rights away: it is under way until the value goes, without locks, when nobody can use them any more.
+    pub(crate) fn taking(&self, state: &mut State, change: ::acl::Change) -> Option<Taking<'_>> {
+        (change == ::acl::Change::Shrank).then(|| {
+            state.acl.takes();
+            Taking(self)
+        })
     }
 
     /// What rests on the list. Call without locks.
@@ -186,7 +191,7 @@ impl Section {
 }
 
 /// Rights in a section's list are being taken away.
-struct Taking<'a>(&'a Section);
+pub(crate) struct Taking<'a>(&'a Section);
 
 impl Drop for Taking<'_> {
     fn drop(&mut self) {

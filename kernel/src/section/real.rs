@@ -73,6 +73,10 @@ pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by:
         let shown = show(section, &mut state, by, pages);
         drop(state);
         shown.stale.flush();
+        // If the list has changed meanwhile, this is another class.
+        if let (Some(change), Some(keys)) = (shown.change, &by.task_view) {
+            keys.change(change);
+        }
     }
 }
 

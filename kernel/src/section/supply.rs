@@ -247,8 +247,13 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     } else {
         source.take(&mut state).ok_or(Error::Absent)?
     };
-    drop(state);
-    stale.flush();
+    if copy {
+        // Whoever stores there gets a page of his own: not before nobody stores by what he remembers.
+        claim::settle(&source.section, state, stale);
+    } else {
+        drop(state);
+        stale.flush();
+    }
     Ok(given)
 }
 
