@@ -1,5 +1,5 @@
-//! Cases that are measured with several sizes: a table for each, with a row for each way of each system and a column for each
-//! size; of wall time in the same form.
+//! Cases that are measured with several sizes: a table for each, with a row for each way of each system, on machines with as many processors, and a
+//! column for each size; of wall time in the same form.
 
 use super::{NOTHING, Table, paper};
 use crate::figure::{Figure, MUSUBI, Source};
@@ -11,6 +11,20 @@ pub const PAPERS: u64 = 8192;
 /// by whichever was faster, and this mark says which.
 pub const OTHER: &str = "-other";
 pub const MARK: &str = "*";
+
+/// What a row is of: a way of a system, on so many processors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Way<'t> {
+    pub system: &'t str,
+    pub name: &'t str,
+    pub cpus: u32,
+}
+
+impl<'t> Way<'t> {
+    fn of(figure: &'t Figure) -> Self {
+        Way { system: &figure.system, name: way_and_mark(figure).0, cpus: figure.cpus }
+    }
+}
 
 /// Sizes of a case, in order.
 pub fn sizes(table: &Table, case: &str) -> Vec<u64> {
@@ -51,34 +65,37 @@ pub fn wall_tables(table: &Table) -> Vec<Vec<Vec<String>>> {
     cases(table).into_iter().map(|case| wall_rows(table, case)).collect()
 }
 
-fn head(sizes: &[u64], last: &[&str]) -> Vec<String> {
-    let mut head = vec!["case".to_string(), "way".into(), "system".into()];
+fn head(table: &Table, sizes: &[u64], last: &[&str]) -> Vec<String> {
+    let cpus = table.has_many_machines().then_some("cpus");
+    let mut head: Vec<String> = ["case", "way"].into_iter().chain(cpus).chain(["system"]).map(String::from).collect();
     head.extend(sizes.iter().map(u64::to_string));
     head.extend(Peer::SYSTEMS.map(|system| format!("to {system}")));
     head.extend(last.iter().map(|word| word.to_string()));
     head
 }
 
-/// A row up to the ratios, and the figure that these are of.
-fn row<'t>(
-    table: &'t Table,
-    case: &str,
-    (system, way): (&str, &str),
-    sizes: &[u64],
-) -> (Vec<String>, Option<&'t Figure>) {
-    let mut row = vec![case.to_string(), way.to_string(), system.to_string()];
-    row.extend(sizes.iter().map(|size| cell(table, case, system, way, *size)));
-    let figure = figure(table, case, system, way, shown(sizes));
-    row.extend(Peer::SYSTEMS.map(|of| match figure.filter(|own| own.system == MUSUBI) {
-        Some(own) => table.peer(own, of).map_or(NOTHING.into(), |peer| ratio(peer, own)),
-        None => NOTHING.into(),
+/// The cells before those of sizes.
+fn words(table: &Table, case: &str, way: Way) -> Vec<String> {
+    let cpus = table.has_many_machines().then(|| way.cpus.to_string());
+    [case.to_string(), way.name.into()].into_iter().chain(cpus).chain([way.system.into()]).collect()
+}
+
+/// A row up to the ratios, and the figure that these are of. The peers have one processor: what was measured on more is not compared.
+fn row<'t>(table: &'t Table, case: &str, way: Way, sizes: &[u64]) -> (Vec<String>, Option<&'t Figure>) {
+    let mut row = words(table, case, way);
+    row.extend(sizes.iter().map(|size| cell(table, case, way, *size)));
+    let figure = figure(table, case, way, shown(sizes));
+    let own = figure.filter(|own| own.system == MUSUBI);
+    row.extend(Peer::SYSTEMS.map(|of| {
+        let both = own.and_then(|own| Some((table.peer(own, of).filter(|peer| peer.cpus == own.cpus)?, own)));
+        both.map_or(NOTHING.into(), |(peer, own)| ratio(peer, own))
     }));
     (row, figure)
 }
 
 fn wall_rows(table: &Table, case: &str) -> Vec<Vec<String>> {
     let sizes = sizes(table, case);
-    let mut rows = vec![head(&sizes, &["least", "p99"])];
+    let mut rows = vec![head(table, &sizes, &["least", "p99"])];
     for way in ways(table, case) {
         let (mut row, figure) = row(table, case, way, &sizes);
         row.push(figure.map_or(NOTHING.into(), |figure| figure.min.to_string()));
@@ -91,11 +108,11 @@ fn wall_rows(table: &Table, case: &str) -> Vec<Vec<String>> {
 
 fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
     let sizes = sizes(table, case);
-    let mut rows = vec![head(&sizes, &["paper"])];
+    let mut rows = vec![head(table, &sizes, &["paper"])];
     let mut published = Vec::new();
     for way in ways(table, case) {
         let (mut row, own) = row(table, case, way, &sizes);
-        let beside = own.and_then(|own| table.published(own));
+        let beside = own.and_then(|own| table.published(own).filter(|_| own.cpus == table.bench.cpus));
         row.push(beside.map_or(NOTHING.into(), paper));
         published.extend(beside);
         rows.push(row);
@@ -103,7 +120,7 @@ fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
     // Published figures of systems that are not here.
     for figure in table.figures.iter().filter(|f| f.source == Source::Paper && f.case == case) {
         if !published.contains(&figure) {
-            let mut row = vec![case.to_string(), figure.way.clone(), figure.system.clone()];
+            let mut row = words(table, case, Way::of(figure));
             row.extend(std::iter::repeat_n(NOTHING.to_string(), sizes.len() + Peer::SYSTEMS.len()));
             row.push(paper(figure));
             rows.push(row);
@@ -112,12 +129,12 @@ fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Systems and their ways of a case, ours first, each once.
-pub fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
-    let mut ways: Vec<(&str, &str)> = Vec::new();
+/// Systems and their ways of a case, ours first, each once for each number of processors.
+pub fn ways<'t>(table: &'t Table, case: &str) -> Vec<Way<'t>> {
+    let mut ways: Vec<Way> = Vec::new();
     for system in [MUSUBI].into_iter().chain(Peer::SYSTEMS) {
         for figure in table.figures.iter().filter(|f| f.is_total() && f.case == case && f.system == system) {
-            let way = (figure.system.as_str(), way_and_mark(figure).0);
+            let way = Way::of(figure);
             if !ways.contains(&way) {
                 ways.push(way);
             }
@@ -127,10 +144,9 @@ pub fn ways<'t>(table: &'t Table, case: &str) -> Vec<(&'t str, &'t str)> {
 }
 
 /// The figure of a way, under whichever policy it is least. (Without data it is the same case whatever size is said.)
-pub fn figure<'t>(table: &'t Table, case: &str, system: &str, way: &str, bytes: u64) -> Option<&'t Figure> {
-    let is_way = |f: &&Figure| way_and_mark(f).0 == way && f.is_total();
-    let same = |f: &&Figure| f.source == Source::Measured && f.system == system && f.case == case && f.bytes == bytes;
-    table.figures.iter().filter(same).filter(is_way).min_by_key(|f| f.value)
+pub fn figure<'t>(table: &'t Table, case: &str, way: Way, bytes: u64) -> Option<&'t Figure> {
+    let same = |f: &&Figure| f.source == Source::Measured && f.is_total() && f.case == case && f.bytes == bytes;
+    table.figures.iter().filter(same).filter(|f| Way::of(f) == way).min_by_key(|f| f.value)
 }
 
 /// A figure's way, whatever the policy, and the mark if it is not the usual one.
@@ -138,8 +154,8 @@ pub fn way_and_mark(figure: &Figure) -> (&str, &'static str) {
     figure.way.strip_suffix(OTHER).map_or((&figure.way, ""), |way| (way, MARK))
 }
 
-fn cell(table: &Table, case: &str, system: &str, way: &str, bytes: u64) -> String {
-    let Some(figure) = figure(table, case, system, way, bytes) else { return NOTHING.into() };
+fn cell(table: &Table, case: &str, way: Way, bytes: u64) -> String {
+    let Some(figure) = figure(table, case, way, bytes) else { return NOTHING.into() };
     format!("{}{}", figure.value, way_and_mark(figure).1)
 }
 

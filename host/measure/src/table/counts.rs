@@ -35,8 +35,8 @@ pub fn has_peers(table: &Table, units: &[&str]) -> bool {
 /// A peer's totals of a case, by each way once, of the size that is shown.
 fn theirs<'t>(table: &'t Table, case: &'t str) -> impl Iterator<Item = &'t Figure> {
     let bytes = by_size::shown(&by_size::sizes(table, case));
-    let ways = by_size::ways(table, case).into_iter().filter(|(system, _)| *system != MUSUBI);
-    ways.filter_map(move |(system, way)| by_size::figure(table, case, system, way, bytes))
+    let ways = by_size::ways(table, case).into_iter().filter(|way| way.system != MUSUBI);
+    ways.filter_map(move |way| by_size::figure(table, case, way, bytes))
 }
 
 /// What was counted in the rounds of a total; `None` if nothing was.

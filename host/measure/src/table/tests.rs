@@ -118,6 +118,41 @@ fn sizes_are_columns_and_every_way_has_its_row() {
     assert_eq!(counted.lines().filter(|line| line.starts_with("ArgNoRtn")).count(), 1, "{text}");
 }
 
+/// A way that was measured on two machines has two rows, whichever of them took less. What the peer and the papers took on one processor stands beside
+/// that of one.
+#[test]
+fn machines_are_told_apart() {
+    let papers = Paper::all().unwrap();
+    let on =
+        |cpus, way, bytes, value| Figure { cpus, ..figure(MUSUBI, "page_validate", bytes, way, "instructions", value) };
+    let mut figures = vec![
+        on(1, "light", 4096, 268),
+        on(1, "light", 65536, 528),
+        on(3, "light", 4096, 267),
+        on(3, "light", 65536, 516),
+        on(3, "light-2-processors", 4096, 266),
+    ];
+    let ours = figures.clone();
+    papers.iter().for_each(|paper| figures.extend(paper.beside(&ours).unwrap()));
+    figures.push(figure("linux-best", "page_validate", 4096, "mprotect", "instructions", 2680));
+    let wall: Vec<Figure> =
+        ours.iter().map(|own| Figure { unit: "nanoseconds".into(), value: 10 * own.value, ..own.clone() }).collect();
+    let text = Table { bench: &BENCH, figures: &figures, papers: &papers, wall: &wall }.to_string();
+    let rows: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "case way cpus system 4096 65536 to linux-best to linux-default paper",
+        "page_validate light 1 musubi 268 528 10.0 - 6140 nanoseconds (sss-core light)",
+        "page_validate light 3 musubi 267 516 - - -",
+        "page_validate light-2-processors 3 musubi 266 - - - -",
+        "page_validate mprotect 1 linux-best 2680 - - - -",
+        // And by the clock.
+        "page_validate light 1 musubi 2680 5280 - - 268 -",
+        "page_validate light 3 musubi 2670 5160 - - 267 -",
+    ] {
+        assert_eq!(rows.iter().filter(|one| *one == expected).count(), 1, "{expected}\n{text}");
+    }
+}
+
 /// By each way, of the size that is shown; where nothing is counted there is no row.
 #[test]
 fn what_was_counted_of_a_peer_stands_behind_ours() {
