@@ -27,6 +27,9 @@ pub struct Table<'a> {
 /// Which way of a peer's is the nearest to one of ours (case, way, the peer's way), where that is not the fastest: a pager that supplies a page.
 const NEAREST: [(&str, &str, &str); 1] = [("round-trip", "supply", "userfaultfd")];
 
+/// Real pages had and given back.
+const REAL: &str = "alloc+free";
+
 /// Where nothing is known.
 const NOTHING: &str = "-";
 
@@ -80,13 +83,15 @@ impl Table<'_> {
     }
 
     /// The published figure for the same case and way. A plain call is the paper's EPC-S, too; by which version of the
-    /// scheduler ITC went when sizes were measured, it does not say, and all of its schedulers were called by the kernel.
+    /// scheduler ITC went when sizes were measured, it does not say, and all of its schedulers were called by the kernel. Real pages are
+    /// had by light calls here, and were by full ones on SSS-CORE.
     fn published(&self, own: &Figure) -> Option<&Figure> {
         let way = match own.way.strip_suffix(by_size::OTHER).unwrap_or(&own.way) {
             "plain" => "epc-s",
             "itc-improved" | "itc-initial" => "itc",
             "itc-improved-by-kernel" => "itc-improved",
             "sunrpc-udp" => "sun-rpc-udp",
+            "light" if own.case == REAL => "full",
             way => way,
         };
         let several = |figure: &Figure| figure.cpus > 1;
@@ -154,12 +159,22 @@ impl Table<'_> {
 
 /// A published figure with its system.
 fn paper(figure: &Figure) -> String {
+    let (number, unit) = (published_number(figure), published_unit(&figure.unit));
+    format!("{number} {unit} ({} {})", figure.system, figure.way)
+}
+
+/// Its number as it is shown, behind `< ` if it is a limit.
+fn published_number(figure: &Figure) -> String {
     let below = if figure.min < figure.value { "< " } else { "" };
-    let value = match figure.unit.as_str() {
-        unit::MICROSECONDS => format!("{below}{:.3} ms", figure.value as f64 / 1000.0),
-        unit => format!("{below}{} {unit}", figure.value),
-    };
-    format!("{value} ({} {})", figure.system, figure.way)
+    match figure.unit.as_str() {
+        unit::MICROSECONDS => format!("{below}{:.3}", figure.value as f64 / 1000.0),
+        _ => format!("{below}{}", figure.value),
+    }
+}
+
+/// The unit of such a number.
+fn published_unit(unit: &str) -> &str {
+    if unit == unit::MICROSECONDS { "ms" } else { unit }
 }
 
 /// Steps told one by one, as long as a line holds them.
@@ -221,8 +236,14 @@ impl fmt::Display for Table<'_> {
                 columns(f, &table)?;
                 writeln!(f)?;
             }
-            let one = format!("of several sizes, ratios and what follows are of {} bytes", by_size::PAPERS);
-            writeln!(f, "Numbers at the head are bytes; {one}.")?;
+            writeln!(
+                f,
+                "Numbers at the head are bytes; ratios, what is beside ours at the end, and what follows are of {}.",
+                by_size::ONE
+            )?;
+            if self.figures.iter().any(|figure| figure.source == Source::Paper) {
+                writeln!(f, "A paper's own rows are in the unit at their end.")?;
+            }
             if self.figures.iter().any(|figure| figure.system != MUSUBI && figure.source == Source::Measured) {
                 writeln!(f, "Ratios are of the fastest way to ours. {}: under the default policy.", by_size::MARK)?;
             }

@@ -1,12 +1,14 @@
 //! Cases that are measured with several sizes: a table for each, with a row for each way of each system, on machines with as many processors, and a
-//! column for each size; of wall time in the same form.
+//! column for each size; of wall time in the same form. What was published has rows like them.
 
-use super::{NOTHING, Table, paper};
+use super::{NOTHING, Table, paper, published_number, published_unit};
 use crate::figure::{Figure, MUSUBI, Source};
 use crate::peer::Peer;
 
 /// The size at which the papers measured: where only one is shown, it is this one, if it is there.
-pub const PAPERS: u64 = 8192;
+const PAPERS: u64 = 8192;
+/// Which that is, for people.
+pub const ONE: &str = "8192 bytes, or of the least where these were not measured";
 /// Ends the names of a peer's ways that were measured under its default policy; they stand in one row with the others, each size
 /// by whichever was faster, and this mark says which.
 pub const OTHER: &str = "-other";
@@ -109,24 +111,37 @@ fn wall_rows(table: &Table, case: &str) -> Vec<Vec<String>> {
 fn rows(table: &Table, case: &str) -> Vec<Vec<String>> {
     let sizes = sizes(table, case);
     let mut rows = vec![head(table, &sizes, &["paper"])];
-    let mut published = Vec::new();
     for way in ways(table, case) {
         let (mut row, own) = row(table, case, way, &sizes);
         let beside = own.and_then(|own| table.published(own).filter(|_| own.cpus == table.bench.cpus));
         row.push(beside.map_or(NOTHING.into(), paper));
-        published.extend(beside);
         rows.push(row);
     }
-    // Published figures of systems that are not here.
-    for figure in table.figures.iter().filter(|f| f.source == Source::Paper && f.case == case) {
-        if !published.contains(&figure) {
-            let mut row = words(table, case, Way::of(figure));
-            row.extend(std::iter::repeat_n(NOTHING.to_string(), sizes.len() + Peer::SYSTEMS.len()));
-            row.push(paper(figure));
-            rows.push(row);
+    rows.extend(published(table, case, &sizes));
+    rows
+}
+
+/// What was published of a case: a row for each way of each system, and of what the numbers are.
+fn published(table: &Table, case: &str, sizes: &[u64]) -> Vec<Vec<String>> {
+    let all = || table.figures.iter().filter(|figure| figure.source == Source::Paper && figure.case == case);
+    let mut known: Vec<(Way, &str)> = Vec::new();
+    for figure in all() {
+        let row = (Way::of(figure), figure.unit.as_str());
+        if !known.contains(&row) {
+            known.push(row);
         }
     }
-    rows
+    let row = |(way, unit): (Way, &str)| {
+        let mut row = words(table, case, way);
+        row.extend(sizes.iter().map(|size| {
+            let found = all().find(|f| (Way::of(f), f.unit.as_str(), f.bytes) == (way, unit, *size));
+            found.map_or(NOTHING.into(), published_number)
+        }));
+        row.extend(Peer::SYSTEMS.map(|_| NOTHING.to_string()));
+        row.push(published_unit(unit).into());
+        row
+    };
+    known.into_iter().map(row).collect()
 }
 
 /// Systems and their ways of a case, ours first, each once for each number of processors.

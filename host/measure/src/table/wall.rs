@@ -43,7 +43,7 @@ pub fn show(table: &Table, f: &mut fmt::Formatter) -> fmt::Result {
     let wall = Table { figures: table.wall, wall: &[], ..*table };
     writeln!(f, "\n{ABOUT}")?;
     if by_size::applies(&wall) {
-        writeln!(f, "Numbers at the head are bytes; ratios, the least and p99 are of {} bytes.\n", by_size::PAPERS)?;
+        writeln!(f, "Numbers at the head are bytes; ratios, the least and p99 are of {}.\n", by_size::ONE)?;
         for (at, table) in by_size::wall_tables(&wall).iter().enumerate() {
             if at > 0 {
                 writeln!(f)?;
