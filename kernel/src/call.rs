@@ -60,7 +60,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
             return None;
         }
         Call::ThreadNext { thread: number, turn, ns } => {
-            seat::next(thread, d, number, turn, ns);
+            seat::next(saved, d, number, turn, ns);
             return None;
         }
         Call::SchedulerSet { processor } => system_only(d).and_then(|()| seat::set(thread, d, processor)),

@@ -6,6 +6,7 @@ use crate::line;
 use crate::machine::machine;
 use crate::pass;
 use crate::processor::{Processor, here};
+use crate::saved::Saved;
 use crate::sched;
 use crate::thread::Thread;
 use abi::refusal::Object;
@@ -19,10 +20,10 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 /// `thread_next`.
-pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
+pub fn next(thread: Saved<'_>, d: &Domain, number: u64, turn: u64, ns: u64) {
     let refused = |error| thread.answer(Err(error));
     let Some(p) = machine().processors.get(thread.seat.load(Ordering::Relaxed)) else {
-        return pass::next(thread, d, number, turn, ns);
+        return pass::next(&thread, d, number, turn, ns);
     };
     // Not from inside a call that it makes, which may lead back into its own text.
     let is_text = |holder: &Holder| {
@@ -89,7 +90,7 @@ pub fn next(thread: &Arc<Thread>, d: &Domain, number: u64, turn: u64, ns: u64) {
 }
 
 /// The one in the seat waits to be asked.
-fn rest(thread: &Thread) -> u64 {
+fn rest(thread: Saved<'_>) -> u64 {
     let mut wait = thread.wait.lock();
     wait.life.wait();
     thread.shows(state::WAITING);
@@ -122,7 +123,7 @@ fn claimed(number: u64, turn: u64, p: &Processor) -> Result<Arc<Thread>, Refused
 }
 
 /// Its first `thread_next`: from now on it decides, beginning with what is ready here.
-fn sit(thread: &Arc<Thread>, p: &Processor, ns: u64) {
+fn sit(thread: Saved<'_>, p: &Processor, ns: u64) {
     let ticket = rest(thread);
     let mut queued = {
         let mut inner = p.office.inner.lock();

@@ -3,6 +3,7 @@
 mod arrows;
 mod kept;
 mod ledger_rows;
+mod light;
 mod rules;
 mod source;
 mod unsafety;
