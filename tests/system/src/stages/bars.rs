@@ -10,7 +10,14 @@ fn instructions(ours: &Ours, case: &str, way: &str, bytes: u64) -> Result<u64> {
     Ok(find(ours, case, way, bytes, unit::INSTRUCTIONS)?.value)
 }
 
-/// A call without data by each way, the copy of 8 KiB, and one switch between threads by a scheduler in user mode.
+/// What passes places where the kernel would write a trace, if it were on (SSS-76: off it costs next to nothing): a switch in turn and one that the
+/// kernel asks a scheduler for, and `sleep` with 0, alone and beside another thread that does so. What `docs/book/bench.md` states of them (1983 and
+/// 5618 on 2026-11-27, 840 and 3021 on 2026-11-29), and a twentieth more.
+const IN_TURN: u64 = 2082;
+const BY_KERNEL: u64 = 5898;
+const SLEEPS: [(&str, u64); 2] = [("sleep0", 882), ("sleep0-x2", 3172)];
+
+/// A call without data by each way, the copy of 8 KiB, and one switch between threads: by a scheduler in user mode, in turn, and by one that the kernel asks.
 pub fn calls(runs: &Runs) -> Result<()> {
     let bars = [
         (runs.of("calls")?, "NullProc", "epc-h", 0, 100),
@@ -20,8 +27,10 @@ pub fn calls(runs: &Runs) -> Result<()> {
         (runs.of("sizes")?, "ArgRtn_NoCopy", "plain", 8192, 600),
         (runs.of("sizes")?, "ArgRtn_Copy", "epc-h", 8192, 800),
         (runs.of("sched")?, "switch", "itc-improved", 0, 350),
+        (runs.of("sched")?, "switch", "in-turn", 0, IN_TURN),
+        (runs.of("sched")?, "switch", "itc-improved-by-kernel", 0, BY_KERNEL),
     ];
-    // Those by which the kernel has no part are of machines with keys.
+    // Those by which the kernel has no part, and what was measured with keys only, are of machines with keys.
     let applies = |way: &str| runs.has_keys || ["epc-s", "plain"].contains(&way);
     for (ours, case, way, bytes, bar) in bars.into_iter().filter(|(_, _, way, ..)| applies(way)) {
         let taken = instructions(ours, case, way, bytes)?;
@@ -54,6 +63,11 @@ pub fn entries(runs: &Runs) -> Result<()> {
     );
     let (alone, both) = (taken("sleep0", "full")?, taken("sleep0-x2", "full")?);
     ensure!(full < alone && alone < both, "sleep(0) takes {alone} instructions alone, {both} beside another");
+    // As they were measured: with keys.
+    for (case, bar) in SLEEPS.into_iter().filter(|_| runs.has_keys) {
+        let whole = taken(case, "full")?;
+        ensure!(whole <= bar, "{case} takes {whole} instructions, more than {bar}");
+    }
     let ways = [
         ("light", "get_taskid"),
         ("full", "get_taskid"),
