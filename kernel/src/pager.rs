@@ -248,7 +248,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
 /// An access has found a page that is not to be used. Its section is locked, and the list allows it.
 pub fn fault(thread: &Arc<Thread>, domain: &Arc<Domain>, place: &Place, address: u64, access: Access, state: MutexGuard<'_, State>) -> Result<(), Denial> {
     let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: None };
-    let may_change = domain.in_window || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
+    let may_change = place.window.is_some() || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
     let seen = Seen::of(&thread.task, domain, place, access, may_change, &state);
     drop(state);
     let asks = ask(thread, domain, missed, may_change, None);
@@ -269,7 +269,7 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
     let Some(place) = domain.locate(address).filter(|_| is_refused) else { return result };
     let may_change = {
         let state = place.section.state.lock();
-        state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL)
+        place.window.is_some() || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL)
     };
     let access = if write { Access::Write } else { Access::Read };
     let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: Some(call) };
@@ -327,7 +327,7 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
     };
     let Some(pager) = pager else { return Ok(()) };
     let mut key = Some(Key { page, of });
-    if pager.flags & flag::VALID_BEFORE != 0 {
+    if pager.flags & flag::VALID_BEFORE != 0 && (who == Who::Section || may_validate(thread, domain, &pager, &missed.section)) {
         key = None;
         make_valid(&missed)?;
     } else {
@@ -352,6 +352,18 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
         release(&served);
         no_room
     })
+}
+
+/// Whether a page is made valid before a task's pager is asked: the text that has missed it might have done so by a call, or the pager might. (A window
+/// shows sections whose lists neither may change.)
+fn may_validate(thread: &Arc<Thread>, domain: &Domain, pager: &Pager, section: &Section) -> bool {
+    let may = |domain: &Domain| section.state.lock().acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
+    if may(domain) {
+        return true;
+    }
+    let Some(text) = pager.text() else { return false };
+    let Ok(pager) = thread.domain_for(&mut thread.inner.lock(), &text) else { return false };
+    may(&pager)
 }
 
 /// SSS-60: first the page, then the pager.

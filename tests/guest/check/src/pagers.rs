@@ -113,7 +113,7 @@ impl Own {
     }
 
     /// What it was told the last time.
-    fn told(&self) -> [u64; 4] {
+    pub fn told(&self) -> [u64; 4] {
         core::array::from_fn(|at| self.told[at].load(Ordering::SeqCst))
     }
 }

@@ -338,6 +338,7 @@ fn others_threads_and_tasks() -> Outcome {
     refused(stub::window_protect(&Trap, server, 0x10000, PAGE, 1), "protecting in its window")?;
     refused(stub::foreign_set(&Trap, server, 0, 0), "making its personality")?;
     refused(stub::foreign_start(&Trap, server, own), "starting a foreign thread of it")?;
+    refused(stub::task_pager(&Trap, server, 0, 0), "taking its pager away")?;
     same!(section::info(own).map_err(doing("info"))?.owner, musubi::start().task(), "who owns the section");
     let there = task::list().find(|t| t.task == server);
     holds!(there.is_some_and(|t| t.threads > 0), "the server is gone");

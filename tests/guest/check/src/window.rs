@@ -1,6 +1,8 @@
 //! A page that is reached by two addresses: its section's own, and one in a program's window, by the program's personality (SSS-41;
 //! architecture, section 2). Whatever is done to the page is done at both.
 
+mod paged;
+
 use crate::attacks::op;
 use crate::peer::Peer;
 use crate::report::{Check, Outcome, doing};
@@ -27,6 +29,7 @@ pub const CHECKS: &[Check] = &[
     ("no_window_reaches_the_gate", at_the_gate),
     ("a_window_without_a_personality", without_a_personality),
     ("nobody_is_passed_a_window", passed),
+    ("a_tasks_pager_in_a_window", paged::paged),
 ];
 
 /// In the window: its code, and two pages of the section from its second on.

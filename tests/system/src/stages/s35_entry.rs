@@ -134,6 +134,7 @@ pub fn cases() -> Vec<Case> {
                 "no_window_reaches_the_gate",
                 "a_window_without_a_personality",
                 "nobody_is_passed_a_window",
+                "a_tasks_pager_in_a_window",
             ],
         )
         .matrix()
