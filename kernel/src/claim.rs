@@ -133,6 +133,13 @@ fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMu
     walk_as::<true>(domain, address, len, rights, each)
 }
 
+/// Somebody does something with all of a section, which takes as long as that is large, and is waited for: interrupts are let in meanwhile. Call without locks.
+#[cold]
+pub fn wait_a_moment() {
+    here().away_from_user(sched::breathe);
+    arch::cpu::relax();
+}
+
 /// `WAITS`: for who clones it, and until all processors have forgotten what a store replaces; else that is `Busy`. Who holds a thread's lock does not wait: who
 /// is waited for, and interrupts that come meanwhile, may want that.
 fn walk_as<const WAITS: bool>(
@@ -165,7 +172,7 @@ fn walk_as<const WAITS: bool>(
             }
             if state.must_wait(place.offset / PAGE, write) {
                 drop(state);
-                arch::cpu::relax();
+                wait_a_moment();
                 continue;
             }
             let page = present(&mut state, place.offset / PAGE, write)?;

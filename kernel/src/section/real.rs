@@ -137,7 +137,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     Ok(len)
 }
 
-/// The section's lock, at a moment when its pages may be changed; and which pages are meant.
+/// The section's lock, at a moment when its pages may be changed; and which pages are meant. Call without locks: that moment is waited for.
 ///
 /// # Errors
 /// `BadAddress`: not a whole page, or not all of it within the section's length; `NotSupported`: not a section of data; `NotFound`; `Busy`: it
@@ -162,7 +162,7 @@ pub(super) fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64
             return Ok((state, first..first + len.min(SLICE) / PAGE));
         }
         drop(state);
-        arch::cpu::relax();
+        claim::wait_a_moment();
     }
 }
 
