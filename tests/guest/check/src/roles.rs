@@ -97,6 +97,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "light" => crate::light::role(at(0)),
         "mbcf" => crate::mbcf::role(words.first().copied().unwrap_or(""), words.get(1..).unwrap_or_default()),
         "validity" => crate::validity::role(),
+        "invalid" => crate::validity::falls(at(0) != 0),
         "task-pager" => crate::pagers::role(at(0)),
         "asks-its-pager" => crate::pagers::asks(at(0)),
         "served" => crate::pagers::served_role(at(0), at(1)),

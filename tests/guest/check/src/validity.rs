@@ -1,7 +1,7 @@
 //! Pages made invalid and valid again (SSS-41, SSS-42): for whoever sees them, on every processor, by the kernel too; and what is in
 //! them stays.
 
-use crate::memory::{data, load, store};
+use crate::memory::{CODE_42, call, data, load, store};
 use crate::peer::{Peer, op};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::{everybody, role as run_role};
@@ -16,7 +16,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::section::{SectionInfo, flag};
 use musubi::abi::task::{cause, exit};
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, Trap, fault, task, thread};
+use musubi::rt::{Section, Trap, fault, guard, task, thread};
 use musubi::{Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -30,6 +30,8 @@ pub const CHECKS: &[Check] = &[
     ("shorter_and_longer", shorter),
     ("validity_is_refused", refusals),
     ("a_handler_makes_a_page_valid", by_a_handler),
+    ("an_invalid_page_of_a_text", of_a_text),
+    ("an_invalid_page_of_a_stack", of_a_stack),
 ];
 
 /// What can be read at an address, if it can.
@@ -327,4 +329,127 @@ pub fn role() -> i32 {
         }
     }
     if FAULTS.load(Ordering::Relaxed) == 32 { 0 } else { 6 }
+}
+
+/// What the code at an address says, if it can be executed.
+fn execute(address: u64) -> Result<u64, Error> {
+    guard::run(|| call(address))
+}
+
+/// A text of two pages, each with code at its beginning.
+fn code() -> Result<u64, Error> {
+    let mut code = data(2 * PAGE)?;
+    for page in code.bytes_mut().chunks_mut(PAGE as usize) {
+        page[..CODE_42.len()].copy_from_slice(&CODE_42);
+    }
+    code.seal()
+}
+
+/// It is neither executed nor read, here and by others, and the page beside it is.
+fn of_a_text() -> Outcome {
+    let text = code().map_err(doing("a text"))?;
+    let second = text + PAGE;
+    section::grant(text, &everybody(Rights::READ)).map_err(doing("grant"))?;
+    let peer = Peer::start()?;
+    for round in 0..20 {
+        same!((execute(second), execute(text)), (Ok(42), Ok(42)), "both pages, round {round}");
+        same!(peer.call(op::PEEK, &[second]), Ok(0xb8), "what another program reads, round {round}");
+        invalidate(second, PAGE).map_err(doing("invalidate"))?;
+        same!((invalid(text)?, execute(second)), (1, Err(Error::Faulted)), "the invalid page, round {round}");
+        same!((read(second), execute(text)), (None, Ok(42)), "reading it, and the other page, round {round}");
+        same!(peer.call(op::PEEK, &[second]), Err(Error::Faulted), "another program, round {round}");
+        same!(execute(second), Err(Error::Faulted), "once more, round {round}");
+        validate(second, PAGE).map_err(doing("validate"))?;
+        same!(invalid(text)?, 0, "how many are still invalid");
+    }
+    // The first access after that is a fetch, by a thread that has never seen it.
+    invalidate(text, 2 * PAGE).map_err(doing("invalidate both"))?;
+    let fetches = |valid| {
+        let body = move || thread::exit(execute(second).unwrap_or(0));
+        let how = thread::spawn(body, 0).and_then(|other| other.join());
+        same!(how, Ok(if valid { 42 } else { 0 }), "another thread, valid: {valid}");
+        Ok(())
+    };
+    fetches(false)?;
+    validate(text, 2 * PAGE).map_err(doing("validate both"))?;
+    fetches(true)?;
+    same!(execute(second), Ok(42), "afterwards");
+    let how = run_role(&["invalid", "0"])?;
+    let right = u64::from(Rights::EXECUTE.bits());
+    same!((how.kind, how.cause, how.right), (exit::FAULT, cause::INVALID, right), "how a program ends that goes there");
+    peer.end()?;
+    section::delete(text).map_err(doing("delete"))
+}
+
+/// Of the thread's own stack, in the middle of what it uses; nobody else's.
+fn of_a_stack() -> Outcome {
+    on_own_stack()?;
+    static WHERE: AtomicU64 = AtomicU64::new(0);
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let body = || {
+        let words = [const { AtomicU64::new(0) }; 1024];
+        let came = on_own_stack();
+        WHERE.store(words.as_ptr() as u64 / PAGE * PAGE, Ordering::SeqCst);
+        while !DONE.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        if let Err(why) = &came {
+            musubi::eprintln!("{why}");
+        }
+        thread::exit(came.is_err().into())
+    };
+    let other = thread::spawn(body, 0).map_err(doing("a thread"))?;
+    while WHERE.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    let at = WHERE.load(Ordering::SeqCst);
+    let refused = [stub::page_invalidate(&Trap, at, PAGE), stub::page_validate(&Trap, at, PAGE)]
+        .map(|outcome| outcome.is_err_and(|error| error.refusal().is_some()));
+    DONE.store(true, Ordering::SeqCst);
+    same!(other.join(), Ok(0), "another thread on its own stack (why is on the error stream)");
+    same!(refused, [true; 2], "whether another thread's page was refused");
+    let how = run_role(&["invalid", "1"])?;
+    same!((how.kind, how.cause), (exit::FAULT, cause::INVALID), "how a program ends that calls down there");
+    Ok(())
+}
+
+#[inline(never)]
+fn on_own_stack() -> Outcome {
+    // A whole page lies in these.
+    let words = [const { AtomicU64::new(5) }; 1024];
+    let at = (words.as_ptr() as u64).next_multiple_of(PAGE);
+    let base = section::info(at).map_err(doing("info"))?.base;
+    for round in 0..20 {
+        store(at, round);
+        invalidate(at, PAGE).map_err(doing("invalidate"))?;
+        let seen = (invalid(base)?, read(at), read(at + PAGE - 8), write(at, 9));
+        let told = stub::section_info(&Trap, at, at);
+        validate(at, PAGE).map_err(doing("validate"))?;
+        same!(seen, (1, None, None, false), "the invalid page, round {round}");
+        same!(told, Err(Error::BadAddress), "what the kernel was to write there, round {round}");
+        same!((invalid(base)?, load(at), read(at + PAGE - 8)), (0, round, Some(5)), "afterwards, round {round}");
+    }
+    core::hint::black_box(&words);
+    Ok(())
+}
+
+/// A program that goes where its own page is invalid: of a text, of its stack.
+pub fn falls(stack: bool) -> i32 {
+    #[inline(never)]
+    fn deep() -> u64 {
+        let words = [const { AtomicU64::new(1) }; 4096];
+        core::hint::black_box(&words).iter().map(|word| word.load(Ordering::Relaxed)).sum()
+    }
+    let word = AtomicU64::new(0);
+    if stack {
+        let below = (word.as_ptr() as u64 - 5 * PAGE) / PAGE * PAGE;
+        if invalidate(below, PAGE).is_err() {
+            return 2;
+        }
+        return deep() as i32;
+    }
+    match code().and_then(|text| invalidate(text, PAGE).map(|()| text)) {
+        Ok(text) => call(text) as i32,
+        Err(_) => 2,
+    }
 }

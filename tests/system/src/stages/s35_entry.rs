@@ -31,6 +31,8 @@ pub fn cases() -> Vec<Case> {
                 "shorter_and_longer",
                 "validity_is_refused",
                 "a_handler_makes_a_page_valid",
+                "an_invalid_page_of_a_text",
+                "an_invalid_page_of_a_stack",
             ],
         )
         .timeout(240)
