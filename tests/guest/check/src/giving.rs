@@ -2,6 +2,7 @@
 //! lies at their posts.
 
 use crate::info::{all, own};
+use crate::memory::data;
 use crate::report::{Check, Outcome, doing, in_time};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -9,13 +10,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
 use musubi::command::{Child, Command};
+use musubi::files::{self, File};
 use musubi::interfaces::memory::{GiveBack, GiveBackClient, MemoryClient, give_back_serve_by};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::post::{Message, Post};
 use musubi::rt::request;
 use musubi::rt::serve::Ways;
-use musubi::rt::{thread, time};
+use musubi::rt::{Section, section, task, thread, time};
 use musubi::{Error, Rights, names};
 
 pub const CHECKS: &[Check] = &[
@@ -24,6 +27,7 @@ pub const CHECKS: &[Check] = &[
     ("who_was_late_is_late_when_it_registers_again", who_was_late),
     ("who_answers_what_it_has_not_received", who_answers_unseen),
     ("few_that_say_nothing_are_asked", few_are_asked),
+    ("the_kernel_says_that_memory_is_short", the_kernel_says_so),
 ];
 
 /// More than there is.
@@ -33,6 +37,9 @@ const FEW: u64 = 10;
 /// Programs of which at most half are asked, in a machine of 512 MiB.
 const SILENT: usize = 20;
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// Pages of one that gives them back.
+const GIVEN: u64 = 4096;
+const FILE: &[u8] = b"/tmp/short";
 
 fn client() -> Result<MemoryClient, Error> {
     MemoryClient::bind(names::lookup("memory")?)
@@ -188,4 +195,70 @@ fn asked_beside(says: &Says, silent: &[u64]) -> Result<usize, String> {
     }
     let (all, own) = (all()?, own()?);
     Ok(own.posts().filter(|post| silent.contains(&post.owner) && all.messages(post.number) > 0).count())
+}
+
+/// A pager that gives pages of a section back, from its end.
+struct Gives {
+    base: u64,
+    left: AtomicU64,
+}
+
+impl Gives {
+    fn was_asked(&self) -> bool {
+        self.left.load(Ordering::SeqCst) < GIVEN
+    }
+}
+
+impl GiveBack for Gives {
+    fn give_back(&self, pages: u64) -> Result<u64, Error> {
+        let left = self.left.load(Ordering::SeqCst);
+        let given = pages.min(left);
+        if given > 0 {
+            section::free(self.base + (left - given) * PAGE, given * PAGE)?;
+        }
+        self.left.store(left - given, Ordering::SeqCst);
+        Ok(given)
+    }
+}
+
+/// Who takes memory asks nobody for it: that there is little left, the memory server hears of the kernel alone.
+fn the_kernel_says_so() -> Outcome {
+    let memory = task::memory().map_err(doing("the machine's memory"))?;
+    holds!(memory.free > memory.total / 3, "{} bytes of {} are free to begin with", memory.free, memory.total);
+    let section = data(GIVEN * PAGE).map_err(doing("create"))?;
+    section::alloc(section.base(), GIVEN * PAGE).map_err(doing("pages to be given back"))?;
+    let gives: &'static Gives = Box::leak(Box::new(Gives { base: section.base(), left: AtomicU64::new(GIVEN) }));
+    let post = Post::any().map_err(doing("a post"))?;
+    give_back_serve_by(gives, Ways::default().post(post).receivers(1))
+        .and_then(|gates| gates.admit(&ANYBODY))
+        .map_err(doing("serve"))?;
+    register(post)?;
+    let taken = data(memory.total).map_err(doing("a large section"))?;
+    let outcome = until_it_is_asked(gives, &taken, memory.total);
+    let _ = files::remove(FILE);
+    taken.delete().map_err(doing("delete"))?;
+    outcome
+}
+
+/// Takes pages, and what one program may not have of them as a file, until somebody is asked or less than the server's mark is left.
+fn until_it_is_asked(gives: &Gives, taken: &Section, total: u64) -> Outcome {
+    const STEP: u64 = 1 << 20;
+    // The mark is at a quarter.
+    let is_enough = || gives.was_asked() || task::memory().is_ok_and(|memory| memory.free < total / 16 * 3);
+    let mut at = 0;
+    while !is_enough() && at + STEP <= total && section::alloc(taken.base() + at, STEP).is_ok() {
+        at += STEP;
+    }
+    let file = File::create(FILE).map_err(doing("a file"))?;
+    let (block, mut written) = (alloc::vec![7; STEP as usize], 0);
+    while !is_enough() && file.write_all(written, &block).is_ok() {
+        written += STEP;
+    }
+    let until = time::now_ns() + PATIENCE_NS / 3;
+    while !gives.was_asked() {
+        let free = task::memory().map_or(0, |memory| memory.free);
+        holds!(time::now_ns() < until, "nobody is asked, and {free} bytes of {total} are free");
+        time::sleep_ns(10_000_000);
+    }
+    Ok(())
 }

@@ -150,6 +150,7 @@ pub fn cases() -> Vec<Case> {
                 "who_was_late_is_late_when_it_registers_again",
                 "who_answers_what_it_has_not_received",
                 "few_that_say_nothing_are_asked",
+                "the_kernel_says_that_memory_is_short",
             ],
         )
         .spread()

@@ -4,6 +4,13 @@ use super::{Rule, by_a_driver, rule};
 
 pub const RULES: &[Rule] = &[
     rule(
+        "SSS-59",
+        "the_kernel_tells_the_memory_server",
+        "kernel/src/pressure.rs",
+        ["    if news.is_some() {", "    if false && news.is_some() {"],
+        ["giving", "the_kernel_says_that_memory_is_short"],
+    ),
+    rule(
         "H9",
         "strangers_page_nothing_in_a_call",
         "kernel/src/pager.rs",
