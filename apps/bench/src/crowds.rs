@@ -1,12 +1,16 @@
 //! Crowds: many threads that wait for the same, where one call has to do with all of them (SSS-24).
 
 use crate::handlers::{Done, PATIENCE_NS, say};
+use crate::memory::viewer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
+use musubi::abi::section::kind;
+use musubi::rt::gate::ANYBODY;
 use musubi::rt::post::Post;
-use musubi::rt::{Trap, section, sync, task, thread, time};
+use musubi::rt::{Section, Trap, probe, section, sync, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// Threads that wait for the same.
@@ -15,6 +19,9 @@ const CROWD: usize = 48;
 const WAITING: usize = 500;
 /// Threads that sleep until the same moment: of each processor's timers many are due at once.
 const SLEEPERS: usize = 400;
+/// Programs that have the same pages in their views, and those pages.
+const VIEWERS: usize = 24;
+const VIEWED: u64 = 16;
 
 /// By the clock of an emulator each is as many times slower as there are of them.
 fn processors() -> u64 {
@@ -123,4 +130,29 @@ pub fn sleepers() -> Done {
     crowd.into_iter().for_each(|one| _ = one.join());
     // Else they have not slept together.
     if late.load(Ordering::SeqCst) > 0 { Err(("sleeping together", Error::TimedOut)) } else { Ok(()) }
+}
+
+/// Many programs that have the same pages in their views, which these leave: where the section becomes shorter, and where what is shared with a clone is
+/// stored to.
+pub fn viewers() -> Done {
+    let len = VIEWED * PAGE;
+    let mut pages = say("a section", Section::create(len, len, kind::DATA, 0))?;
+    let base = pages.base();
+    let stored = |count| (0..count).for_each(|page| probe::write(base + page * PAGE));
+    stored(VIEWED);
+    say("its list", section::grant(base, &AclEntry { rights: Rights::READ.bits(), ..ANYBODY }))?;
+    let seen = say("a post", Post::any())?;
+    say("its list", seen.allow(&AclEntry { rights: Rights::CALL.bits(), ..ANYBODY }))?;
+    let looks = |_| viewer(seen, base, len).map_err(|_| ("a program that looks at pages", Error::Refused));
+    let crowd: Vec<_> = (0..VIEWERS).map(looks).collect::<Result<_, _>>()?;
+    say("making shorter", pages.resize(len / 2))?;
+    let clone = say("cloning", Section::clone_of(base, 0, 0, 0))?;
+    stored(VIEWED / 2);
+    say("deleting a clone", clone.delete())?;
+    for one in crowd {
+        say("killing", one.kill())?;
+        say("its end", one.wait())?;
+    }
+    say("freeing", seen.free(true))?;
+    say("deleting", pages.delete())
 }

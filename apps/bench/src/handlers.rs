@@ -114,6 +114,7 @@ fn everything() -> Done {
     posts()?;
     crowds::crowds()?;
     crowds::sleepers()?;
+    crowds::viewers()?;
     say("what is lent", loans::calls())?;
     say("thousands of threads", thousands::calls())?;
     programs()?;

@@ -176,7 +176,7 @@ fn touch(base: u64, len: u64) {
 }
 
 /// Another program that has looked at all pages: they are in its view, too.
-fn viewer(seen: Post, base: u64, len: u64) -> Result<Child, String> {
+pub fn viewer(seen: Post, base: u64, len: u64) -> Result<Child, String> {
     let words = [seen.0, base, len].map(|word| format!("{word}"));
     let command =
         words.iter().fold(Command::new(b"bin/bench").arg(b"view"), |command, word| command.arg(word.as_bytes()));
