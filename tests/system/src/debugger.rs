@@ -66,25 +66,26 @@ impl Debugger {
         bail!("no program is found in user mode")
     }
 
-    /// Has the processor, which is in user mode, do what an exception with an error code of 0 does (Intel SDM 3A, 6.14): a frame on the stack that the kernel names,
-    /// kernel segments, no interrupts.
-    pub fn raise(&mut self, vector: u64) -> Result<()> {
+    /// Has the processor, which is in user mode, do what an exception does (Intel SDM 3A, 6.14): a frame on the stack that the kernel names, with an error
+    /// code of 0 where there is one, kernel segments, no interrupts. `vectors`: where the kernel begins with each, 16 bytes apart.
+    pub fn raise(&mut self, vectors: u64, vector: u64) -> Result<()> {
         let mut registers = Registers(self.ask("g")?);
         let context = self.memory(registers.long(KERNEL_GS)?)? & !15;
+        let code = matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30).then_some(0);
         let frame = [
-            0,
             registers.long(RIP)?,
             u64::from(registers.word(CS)?),
             u64::from(registers.word(FLAGS)?),
             registers.long(RSP)?,
             u64::from(registers.word(SS)?),
         ];
-        let at = context - 8 * frame.len() as u64;
+        let words: Vec<u64> = code.into_iter().chain(frame).collect();
+        let at = context - 8 * words.len() as u64;
         let bytes: String =
-            frame.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect();
+            words.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect();
         self.has_done(&format!("M{at:x},{:x}:{bytes}", bytes.len() / 2))?;
         let flags = registers.word(FLAGS)? & !INTERRUPTS_AND_STEPS;
-        registers.set(RIP, &vector.to_le_bytes());
+        registers.set(RIP, &(vectors + 16 * vector).to_le_bytes());
         registers.set(RSP, &at.to_le_bytes());
         registers.set(FLAGS, &flags.to_le_bytes());
         registers.set(CS, &KERNEL_CODE.to_le_bytes());

@@ -178,6 +178,7 @@ pub fn cases() -> Vec<Case> {
         .long(),
         function("a_machine_check_at_an_entry_is_told", at_an_entry),
         function("an_access_that_is_not_aligned_is_heard_by_who_wants_it", not_aligned),
+        function("a_vector_exception_of_the_processors_is_heard", vector_exception),
         ends_on("ends_on_three", 3),
         ends_on("ends_on_five", 5),
         ends_on("ends_on_six", 6),
@@ -270,29 +271,13 @@ fn at_an_entry(lab: &Lab, _: &Options) -> Result<(), Failure> {
 /// The emulator raises no exception for an access that is not aligned, so its debugger has the processor do what one does. A program that wants to
 /// hear of it hears, or ends if it mends nothing; one that does not goes on without the flag.
 fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
-    let kernel = std::fs::read(&lab.parts().kernel).context("the kernel")?;
-    let vector = address_of(&kernel, "vectors")? + 17 * 16;
+    let vectors = vectors(lab)?;
     let mut session = Session::start(lab, &["--cpus", "1"])?;
-    let begin = |session: &mut Session, how: u32| {
-        let line = format!("check as raise 18 {how}");
-        session.keys(&format!("{line}\r"))?;
-        session.expect(&line)?;
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        Debugger::attach(session)
-    };
-    for (how, status) in [(1, "0"), (3, "139")] {
-        let mut debugger = begin(&mut session, how)?;
-        debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
-        debugger.raise(vector)?;
-        debugger.detach()?;
-        if how == 3 {
-            session.expect("an access that is not aligned")?;
-        }
-        session.line("echo $?", &[status])?;
-    }
-    let mut debugger = begin(&mut session, 2)?;
+    raised_by_hand(&mut session, vectors, 17, (18, 1), "")?;
+    raised_by_hand(&mut session, vectors, 17, (18, 3), "an access that is not aligned")?;
+    let mut debugger = looping(&mut session, 18, 2)?;
     let at = debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
-    debugger.raise(vector)?;
+    debugger.raise(vectors, 17)?;
     let goes_on = debugger.run_in_user_mode(0)?;
     debugger.detach()?;
     if goes_on.abs_diff(at) > 16 {
@@ -301,6 +286,51 @@ fn not_aligned(lab: &Lab, _: &Options) -> Result<(), Failure> {
     session.keys("\x03")?;
     session.line("echo $?", &["137"])?;
     session.power_off().map(drop)
+}
+
+/// Nor does it raise one for a calculation with vectors. A program with an entry is told, and goes on; one without ends, and what is said of it is what
+/// the processor's status says.
+fn vector_exception(lab: &Lab, _: &Options) -> Result<(), Failure> {
+    let vectors = vectors(lab)?;
+    let mut session = Session::start(lab, &["--cpus", "1"])?;
+    for _ in 0..2 {
+        raised_by_hand(&mut session, vectors, 19, (19, 1), "")?;
+        raised_by_hand(&mut session, vectors, 19, (19, 2), "division by zero; MXCSR")?;
+    }
+    session.power_off().map(drop)
+}
+
+/// Where the kernel begins with exceptions.
+fn vectors(lab: &Lab) -> Result<u64, Failure> {
+    let kernel = std::fs::read(&lab.parts().kernel).context("the kernel")?;
+    Ok(address_of(&kernel, "vectors")?)
+}
+
+/// The debugger, while a program loops that has set AC, for an exception (`exceptions.rs`): which it is there, and what the program does about it.
+fn looping(session: &mut Session, kind: u32, how: u32) -> Result<Debugger, Failure> {
+    let line = format!("check as raise {kind} {how}");
+    session.keys(&format!("{line}\r"))?;
+    session.expect(&line)?;
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Debugger::attach(session)
+}
+
+/// Such a program has the exception: it ends well, or this is said of its end.
+fn raised_by_hand(
+    session: &mut Session,
+    vectors: u64,
+    vector: u64,
+    (kind, how): (u32, u32),
+    said: &str,
+) -> Result<(), Failure> {
+    let mut debugger = looping(session, kind, how)?;
+    debugger.run_in_user_mode(ALIGNMENT_CHECK)?;
+    debugger.raise(vectors, vector)?;
+    debugger.detach()?;
+    if !said.is_empty() {
+        session.expect(said)?;
+    }
+    session.line("echo $?", &[if said.is_empty() { "0" } else { "139" }])
 }
 
 /// AC.
