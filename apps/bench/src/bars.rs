@@ -4,7 +4,10 @@
 /// What a call does at most; `-`: it does not depend on how much there is of anything.
 const BOUNDS: &[(&str, &str)] = &[
     ("section_delete", "512 pages a stretch"),
-    ("section_resize", "512 pages a stretch, in each view that has them: 8 in 25 here"),
+    (
+        "section_resize",
+        "512 pages a stretch, in each view that has them (8 in 25 here); all structures there (256 here)",
+    ),
     ("section_clone", "512 pages a stretch"),
     ("section_info", "2048 pages a stretch"),
     ("section_list", "16 sections a stretch, or 2048 pages"),

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::{GRANULE, PAGE};
-use musubi::abi::mbcf::signal_flag;
+use musubi::abi::mbcf::{STRUCTURE_ALIGN, signal_flag};
 use musubi::abi::rights::{ACL_MAX, principal};
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::Limits;
@@ -36,6 +36,8 @@ const ALIASES: u64 = 1024;
 const AT: u64 = 0x50_0000;
 /// Sections in a row, which are asked about at once.
 const ROW: u64 = 96;
+/// Structures for memory operations that end with the part of a section in which they lie.
+const STRUCTURES: u64 = 256;
 
 /// It has the kernel make the page valid.
 struct Validates;
@@ -307,6 +309,7 @@ fn in_turn() -> Result<(), (&'static str, Error)> {
 pub fn calls() -> Result<(), (&'static str, Error)> {
     in_turn()?;
     others().map_err(|error| ("a call", error))?;
+    structures().map_err(|error| ("a section with structures", error))?;
     window().map_err(|error| ("a window", error))?;
     foreign::calls(4).map_err(|_| ("a Linux program", Error::Refused))
 }
@@ -344,6 +347,18 @@ fn others() -> Result<(), Error> {
         return Err(Error::NotFound);
     }
     Ok(())
+}
+
+/// A section becomes shorter, in which many structures lie.
+fn structures() -> Result<(), Error> {
+    let len = PAGE + STRUCTURES * STRUCTURE_ALIGN;
+    let mut section = Section::create(len, len, kind::DATA, 0)?;
+    let base = section.base();
+    for n in 0..STRUCTURES {
+        stub::fifo_init(&Trap, base + PAGE + n * STRUCTURE_ALIGN, base, base + PAGE, 0)?;
+    }
+    section.resize(PAGE)?;
+    section.delete()
 }
 
 /// The window of a task that never runs, full of mappings: each page of a section by itself.
