@@ -101,8 +101,8 @@ fn far_apart() -> Outcome {
     // Two at a time, of what a program may reserve.
     const LEN: u64 = RESERVE_MAX / 2;
     let start = musubi::start().text() / SLICE_LEN * SLICE_LEN;
-    // Behind it lie posts, and then stacks.
-    let end = post::base((start - SPACE_BASE) / SLICE_LEN);
+    // Behind it lie posts, and then stacks; before those, a sixteenth, what is the system's.
+    let end = start + (post::base((start - SPACE_BASE) / SLICE_LEN) - start) / 16 * 15;
     let one = || data(LEN).map_err(doing("create"));
     let mut high = one()?.base();
     let low = loop {
