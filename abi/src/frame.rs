@@ -31,7 +31,7 @@ pub mod reason {
 /// What a text that has a `fault_entry`, or had one, or none, wants to be told besides.
 pub mod wants {
     /// Accesses that are not aligned, while the thread has AC set: `task::cause::ALIGNMENT`. The gate passes that flag on, so such a text is called, and calls,
-    /// by the kernel, which does not. Whoever does not want this does not have it either: the kernel takes the flag away, and the access is made.
+    /// by the kernel, which does not; calls that are under way when it asks are as they were. Whoever does not want this does not have it either: the kernel takes the flag away, and the access is made.
     pub const ALIGNMENT: u64 = 1;
 }
 

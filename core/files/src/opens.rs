@@ -108,7 +108,9 @@ impl<L: Locks, T> Opens<L, T> {
             let mut part = L::lock(self.part(number));
             let open = part.get(&number).ok_or(Error::NotFound)?;
             let is_its = open.by.task == by.task || open.by.program == by.program;
-            if !is_its || open.user != user && user != USER_SYSTEM {
+            // A program that has opened it for itself, whoever's thread that was on.
+            let is_own = open.by == by && by.task == by.program;
+            if !is_its || open.user != user && user != USER_SYSTEM && !is_own {
                 return Err(Error::Denied);
             }
             part.remove(&number).ok_or(Error::NotFound)?

@@ -247,7 +247,7 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     } else {
         source.take(&mut state).ok_or(Error::Absent)?
     };
-    if copy {
+    if copy && stale.is_remembered() {
         // Whoever stores there gets a page of his own: not before nobody stores by what he remembers.
         claim::settle(&source.section, state, stale);
     } else {

@@ -26,7 +26,7 @@ use output::Output;
 
 musubi::program!(run);
 
-/// Most bytes taken over by one call.
+/// Most bytes read by one call.
 const PART: usize = 64 << 10;
 
 struct Service {
@@ -85,7 +85,7 @@ impl Stream for Service {
             return Err(Error::NotSupported);
         }
         // Copied before a lock is taken: the caller's memory may go away at any moment.
-        let part = fault::copy_in(&bytes[..bytes.len().min(PART)])?;
+        let part = fault::copy_in(&bytes[..bytes.len().min(self.output.most())])?;
         self.output.write(caller, id, &part)?;
         Ok(part.len() as u64)
     }

@@ -6,13 +6,10 @@ use crate::serial;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use musubi::order::Order;
+use musubi::rt::Mutex;
 use musubi::rt::section::{Device, Ports};
 use musubi::rt::serve::away;
-use musubi::rt::{Mutex, thread};
 use musubi::{Caller, Error};
-
-/// Bytes that are shown at once.
-const PIECE: usize = 256;
 
 pub enum Output {
     /// The host's tool, which has the output and the errors apart.
@@ -43,6 +40,12 @@ impl Output {
 
     pub fn is_exec(&self) -> bool {
         matches!(self, Output::Exec { .. })
+    }
+
+    /// Most bytes taken over by one call. A line may take a millisecond for ten, and a screen as long for each line feed: whoever is killed meanwhile is to be
+    /// through with it, since it is shown with a lock in hand.
+    pub fn most(&self) -> usize {
+        if self.is_exec() { 64 << 10 } else { 4 << 10 }
     }
 
     pub fn serial(&self) -> Option<Ports> {
@@ -86,20 +89,15 @@ impl Output {
 
     fn show(&self, bytes: &[u8]) -> Result<(), Error> {
         let Output::Terminal { serial, line, screen, .. } = self else { return Ok(()) };
-        // In pieces: a line may take a millisecond for ten bytes, and a screen as long for each line. Who is killed ends between two, with no lock in hand.
-        for piece in with_returns(bytes).chunks(PIECE) {
-            if thread::is_killed() {
-                return Err(Error::Killed);
-            }
-            if let Some(ports) = serial {
-                let _whole = line.lock();
-                serial::write(*ports, piece)?;
-            }
-            if let Some(screen) = screen {
-                let (memory, screen) = &mut *screen.lock();
-                screen.write(piece);
-                screen.show(|offset, pixels| memory.write(offset as u64, pixels));
-            }
+        let bytes = with_returns(bytes);
+        if let Some(ports) = serial {
+            let _whole = line.lock();
+            serial::write(*ports, &bytes)?;
+        }
+        if let Some(screen) = screen {
+            let (memory, screen) = &mut *screen.lock();
+            screen.write(&bytes);
+            screen.show(|offset, pixels| memory.write(offset as u64, pixels));
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ impl Content {
         }
         if outcome.is_err() {
             // A part may have been copied in part.
-            let _ = self.clear_behind(self.len).and_then(|()| self.cut(self.len));
+            let _ = self.cut(self.len).and_then(|()| self.clear_behind(self.len));
         }
         if done > 0 { Ok(done as u64) } else { outcome.map(|()| 0) }
     }
@@ -146,7 +146,10 @@ impl Content {
             0 if matches!(self.place, Place::Nothing) => {}
             _ => self.make_room(owner, len.max(self.len))?,
         }
-        if len < self.len {
+        if len < self.len && self.clear_behind(len).is_err() {
+            // At the end of the quota. What goes anyway makes room.
+            self.len = pages_up(len).ok_or(Error::TooBig)?.min(self.len);
+            self.cut(self.len)?;
             self.clear_behind(len)?;
         }
         self.len = len;

@@ -243,6 +243,8 @@ fn the_kernel_says_so() -> Outcome {
 /// Takes pages, and what one program may not have of them as a file, until somebody is asked or less than the server's mark is left.
 fn until_it_is_asked(gives: &Gives, taken: &Section, total: u64) -> Outcome {
     const STEP: u64 = 1 << 20;
+    // Before there is little: one page of it at a time.
+    let block = [7; PAGE as usize];
     // The mark is at a quarter.
     let is_enough = || gives.was_asked() || task::memory().is_ok_and(|memory| memory.free < total / 16 * 3);
     let mut at = 0;
@@ -250,9 +252,9 @@ fn until_it_is_asked(gives: &Gives, taken: &Section, total: u64) -> Outcome {
         at += STEP;
     }
     let file = File::create(FILE).map_err(doing("a file"))?;
-    let (block, mut written) = (alloc::vec![7; STEP as usize], 0);
+    let mut written = 0;
     while !is_enough() && file.write_all(written, &block).is_ok() {
-        written += STEP;
+        written += PAGE;
     }
     let until = time::now_ns() + PATIENCE_NS / 3;
     while !gives.was_asked() {

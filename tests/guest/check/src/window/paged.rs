@@ -153,7 +153,10 @@ fn prepare(n: usize, row: Row) -> Result<(), Error> {
 fn note(n: usize, went: Result<bool, u64>, loaded: u64) {
     let Some(run) = &mut *RUN.lock() else { return };
     let asked = run.pagers.map(Own::calls);
-    let told = run.pagers[usize::from(asked[1] > 0)].told();
+    let mut told = run.pagers[usize::from(asked[1] > 0)].told();
+    // (Who stores there may be said to read as well.)
+    let writes = u64::from(Rights::WRITE.bits());
+    told[2] = if told[2] & writes != 0 { writes } else { told[2] };
     let word = match ROWS[n].0 {
         By::Load | By::Personality if went == Ok(true) => loaded,
         By::Store if section::validate(page(), PAGE).is_ok() => load(page() + WORD).value,
@@ -164,7 +167,7 @@ fn note(n: usize, went: Result<bool, u64>, loaded: u64) {
 
 /// What is to come of row `n`.
 fn wanted(n: usize, Row(by, _, _, goes, asked): Row) -> Came {
-    let writes = if matches!(by, By::Store | By::Kernel) { Rights::READ | Rights::WRITE } else { Rights::READ };
+    let right = if matches!(by, By::Store | By::Kernel) { Rights::WRITE } else { Rights::READ };
     let offset = if by == By::Kernel { PAGE } else { PAGE + WORD };
     let number = n as u64 + 1;
     let word = match by {
@@ -172,7 +175,7 @@ fn wanted(n: usize, Row(by, _, _, goes, asked): Row) -> Came {
         By::Store => number + if goes { 1000 } else { 0 },
         _ => 0,
     };
-    let told = [get(&BASE), offset, u64::from(writes.bits()), miss::INVALID];
+    let told = [get(&BASE), offset, u64::from(right.bits()), miss::INVALID];
     Came { went: Ok(goes), asked, told, word }
 }
 
