@@ -132,6 +132,12 @@ impl Case {
         self
     }
 
+    /// Whether it runs in each placement, in a thorough run at least.
+    #[cfg(test)]
+    pub fn is_placed(&self) -> bool {
+        self.placed != Placed::Never
+    }
+
     /// Runs only if its full name is asked for.
     pub fn by_name(mut self) -> Self {
         self.by_name = true;

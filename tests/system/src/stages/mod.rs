@@ -31,6 +31,8 @@ mod s65_gate;
 mod s66_mutants;
 mod s70_linux;
 mod s80_bench;
+#[cfg(test)]
+mod unplaced;
 
 use crate::case::Case;
 

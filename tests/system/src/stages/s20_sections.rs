@@ -111,14 +111,22 @@ pub fn cases() -> Vec<Case> {
         .matrix()
         .placed_thoroughly(),
         // Of the whole machine: a small one, and many programs.
-        checks("crowd", "check crowd", &["a_crowd_takes_all_there_is"]).cpus(2).mem("128M").timeout(400),
-        checks("reserve", "check exhaustion", &["servers_begin_anew_whatever_is_taken"]).timeout(300).spread(),
+        checks("crowd", "check crowd", &["a_crowd_takes_all_there_is"])
+            .cpus(2)
+            .mem("128M")
+            .timeout(400)
+            .placed_thoroughly(),
+        checks("reserve", "check exhaustion", &["servers_begin_anew_whatever_is_taken"])
+            .timeout(300)
+            .spread()
+            .placed_thoroughly(),
         // What is refused there is not the program's quota of sections but its user's part of the posts.
         sh("reserve_reached", "limit sections=60000 threads=1000 check as exhaust all-but-the-reserve")
             .err("taking posts and threads\n")
             .mem("128M")
             .timeout(300)
-            .spread(),
+            .spread()
+            .placed_thoroughly(),
         checks(
             "exhaustion",
             "check exhaustion",

@@ -120,7 +120,8 @@ pub fn cases() -> Vec<Case> {
         checks("many_programs_end", "check deaths", &["ten_thousand_programs_end_under_load"]).timeout(6000).by_name(),
         checks("deaths", "check deaths", &["thousand_faults_under_load", "hundred_deaths_under_load"])
             .cpus(4)
-            .timeout(900),
+            .timeout(900)
+            .placed_thoroughly(),
         checks(
             "some_deaths",
             "check deaths",
@@ -196,16 +197,24 @@ pub fn cases() -> Vec<Case> {
             "ok hundred_deaths_under_load",
             "ok a_server_survives_its_callers_memory",
             "ok a_callee_is_told_of_its_callers_end",
-        ]),
+        ])
+        .placed_thoroughly(),
         checks(
             "grace",
             "check grace",
             &["a_killed_callers_waits_leave_nothing", "a_callee_has_its_time_when_its_callback_ends"],
         )
         .spread()
-        .timeout(300),
-        checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"]).cpus(1).timeout(400),
-        checks("two_ways_at_once", "check deaths", &["an_end_is_told_when_it_is_over"]).cpus(2).timeout(400),
+        .timeout(300)
+        .placed_thoroughly(),
+        checks("waits_its_turn", "check deaths", &["a_killed_caller_waits_its_turn"])
+            .cpus(1)
+            .timeout(400)
+            .placed_thoroughly(),
+        checks("two_ways_at_once", "check deaths", &["an_end_is_told_when_it_is_over"])
+            .cpus(2)
+            .timeout(400)
+            .placed_thoroughly(),
     ]
 }
 

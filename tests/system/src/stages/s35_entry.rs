@@ -71,7 +71,11 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .matrix()
         .placed_thoroughly(),
-        checks("huge", "check huge", &["a_page_of_1_gib", "memory_in_a_row_of_1_gib"]).mem("5G").timeout(240).spread(),
+        checks("huge", "check huge", &["a_page_of_1_gib", "memory_in_a_row_of_1_gib"])
+            .mem("5G")
+            .timeout(240)
+            .spread()
+            .placed_thoroughly(),
         checks(
             "pagers",
             "check pagers",
@@ -123,7 +127,8 @@ pub fn cases() -> Vec<Case> {
         sh("more_data_than_memory", "squeeze 96 1024")
             .mem("64M")
             .out_has(&["more than the machine has\n"])
-            .timeout(240),
+            .timeout(240)
+            .placed_thoroughly(),
         // Pagers give back what somebody else takes, then he is told that there is no more; what they keep is whole, and in the end all
         // is free again. One of them never answers, and holds nobody up for long.
         checks(
@@ -155,9 +160,20 @@ pub fn cases() -> Vec<Case> {
         )
         .spread()
         .placed_thoroughly(),
-        sh("memory_runs_short", MEMORY_RUNS_SHORT).mem("96M").out_check(ran_short).err_any().timeout(400).cpus(2),
+        sh("memory_runs_short", MEMORY_RUNS_SHORT)
+            .mem("96M")
+            .out_check(ran_short)
+            .err_any()
+            .timeout(400)
+            .cpus(2)
+            .placed_thoroughly(),
         // Whoever is registered is asked by the next memory server, too.
-        sh("the_next_memory_server_knows_pagers", NEXT_SERVER).mem("96M").out_check(next_asked).err_any().timeout(400),
+        sh("the_next_memory_server_knows_pagers", NEXT_SERVER)
+            .mem("96M")
+            .out_check(next_asked)
+            .err_any()
+            .timeout(400)
+            .placed_thoroughly(),
     ]
 }
 

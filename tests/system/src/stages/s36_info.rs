@@ -27,14 +27,14 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .spread()
         .placed_thoroughly(),
-        checks("info_load", "check info", &["no_record_is_torn_under_load"]).timeout(400).cpus(4),
+        checks("info_load", "check info", &["no_record_is_torn_under_load"]).timeout(400).cpus(4).placed_thoroughly(),
         sh("top_shows_who_runs", "spin & sleep 1; top 2")
             .cpus(2)
             .out_check(|text| {
                 text.matches("cpu 1 ").count() == 2 && text.matches(" spin").count() == 2 && text.contains("up ")
             })
             .placed_thoroughly(),
-        sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n"),
+        sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n").placed_thoroughly(),
         sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -s")
             .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free "])
             .placed_thoroughly(),
@@ -43,7 +43,8 @@ pub fn cases() -> Vec<Case> {
             "what_has_no_room_is_said_to_be_missing",
             "check as hold-posts 300 & check as hold-posts 300 & sleep 12; posts",
         )
-        .out_has(&["300 posts\n", " are not shown: there is no room for so many in the info section"]),
+        .out_has(&["300 posts\n", " are not shown: there is no room for so many in the info section"])
+        .placed_thoroughly(),
         sh("keys_are_shown_where_there_are_any", "mem -k")
             .out_check(|text| text.contains("looks") != text.contains("no task has protection keys"))
             .matrix()

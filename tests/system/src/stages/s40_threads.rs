@@ -47,7 +47,8 @@ pub fn cases() -> Vec<Case> {
             ])
             .out_check(each_product_is_right)
             .err_has(&["usage: matrix [SIZE [THREADS]]"])
-            .status(2),
+            .status(2)
+            .placed_thoroughly(),
         checks(
             "looks",
             "check looks",

@@ -96,7 +96,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(240)
         .placed()
         .spread(),
-        checks("calls_beside_a_scheduler", "check events", &["calls_tell_the_scheduler_nothing"]).cpus(2).timeout(240),
+        checks("calls_beside_a_scheduler", "check events", &["calls_tell_the_scheduler_nothing"]).cpus(2).timeout(240).placed_thoroughly(),
         checks(
             "floods",
             "check floods",
@@ -193,7 +193,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(300)
         .placed()
         .spread(),
-        checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240).long(),
+        checks("a_million", "check passing", &["a_million_switches_by_the_fast_level_alone"]).cpus(1).timeout(240).long().placed_thoroughly(),
         checks(
             "policies",
             "check policies",
@@ -339,7 +339,7 @@ pub fn cases() -> Vec<Case> {
         sh("shell", "sched; sched use ageing; sched; sched use none; sched; sched use nothing; sched wrong")
             .out_has(&["none: the kernel's round robin", "ageing (fast level: task "])
             .err_has(&["sched: not found", "usage: sched"])
-            .status(2),
+            .status(2).placed_thoroughly(),
     ]
 }
 

@@ -54,12 +54,14 @@ pub fn cases() -> Vec<Case> {
             .ours("other-user", "bin/memory")
             .mem("128M")
             .timeout(400)
-            .spread(),
+            .spread()
+            .placed_thoroughly(),
         sh("a_strangers_service", "check as strangers-caller")
             .ours("other-user", "bin/memory")
             .mem("128M")
             .timeout(200)
-            .spread(),
+            .spread()
+            .placed_thoroughly(),
         checks(
             "irq",
             "check irq",
@@ -93,7 +95,8 @@ pub fn cases() -> Vec<Case> {
             &["nobody_else_enters_the_kernel", "the_published_collision_step_by_step"],
         )
         .timeout(300)
-        .spread(),
+        .spread()
+        .placed_thoroughly(),
         // Where nothing depends on the host a few tries are enough: what others had set to happen meanwhile is soon over. (On 16 and 32 processors: s10_boot.)
         sh("hand_over_by_instructions", "check hand-over")
             .icount()

@@ -53,7 +53,7 @@ pub fn cases() -> Vec<Case> {
         sh("one_that_cannot_be_started", "sleep 3; servers; servers start pipes; sleep 3; servers; echo one")
             .ours("hello", "bin/pipes")
             .out_check(|text| text.matches("  given up  ").count() == 2 && text.ends_with("one\n"))
-            .err("servers: pipes: it is stopped, or was given up\n"),
+            .err("servers: pipes: it is stopped, or was given up\n").placed_thoroughly(),
         sh("servers_are_refused", "servers stop names; servers frob x; servers kill nobody; servers start; echo $?")
             .out("2\n")
             .err(

@@ -83,7 +83,7 @@ pub fn cases() -> Vec<Case> {
         .put(BUSYBOX, "/bin/busybox")
         .mem("192M")
         .out("1\n0\n")
-        .err_has(&["dd: error writing 'big': No space left on device\n", "100+0 records out\n"]),
+        .err_has(&["dd: error writing 'big': No space left on device\n", "100+0 records out\n"]).placed_thoroughly(),
         sh("signal", "busybox sh -c 'kill -TERM $$'").put(BUSYBOX, "/bin/busybox").status(128 + 15).placed_thoroughly(),
         sh("killed", "busybox sleep 100 & sleep 0.2; kill %1; sleep 1.5; busybox echo alive")
             .put(BUSYBOX, "/bin/busybox")
@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
         sh("damaged", "damaged")
             .program("damaged", tiny(&[0xf4])[..100].to_vec())
             .err_has(&["the file ends within its headers"])
-            .status(126),
+            .status(126).placed_thoroughly(),
     ]
 }
 
@@ -138,7 +138,7 @@ const PACKS: &str = "busybox mkdir d; busybox cp lines d/a; busybox cp lines d/b
 
 /// A program that runs into a fault at once.
 fn fault(name: &'static str, code: &[u8], status: u8, says: &'static str) -> Case {
-    sh(name, "faulty").program("faulty", tiny(code)).err_has(&[says]).status(status)
+    sh(name, "faulty").program("faulty", tiny(code)).err_has(&[says]).status(status).placed_thoroughly()
 }
 
 /// The smallest program: one segment at 0x400000, with the headers and this code behind them at 0x400078.
