@@ -124,6 +124,13 @@ fn partner() -> Result<(Post, Post, Child), String> {
     back.allow(&everybody(Rights::CALL)).map_err(doing("allow"))?;
     let words = ["check", "as", "post-echo", &format!("{}", there.0), &format!("{}", back.0)];
     let other = Command::new(b"bin/check").args(words).spawn().map_err(doing("the other task"))?;
+    // Whose answers these are, as long as the posts are there: by the short way as by the long one.
+    let me = task::identity();
+    for _ in 0..3 {
+        let got = there.send_and_receive(1, [1; 6], back, FOR_EVER).map_err(doing("the first rounds"))?;
+        let text = task::threads().find(|one| one.thread == got.thread && one.task == other.task).map(|one| one.text);
+        same!((got.task, got.user, got.node, Some(got.text)), (other.task, me.user, me.node, text), "who answers");
+    }
     Ok((there, back, other))
 }
 

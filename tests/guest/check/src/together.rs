@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use musubi::abi::task::{Limits, exit};
 use musubi::command::Command;
 use musubi::rt::sync::{Barrier, Cancel};
-use musubi::rt::{Local, task, thread};
+use musubi::rt::{Local, task, thread, time};
 use musubi::{Error, eprintln, parallel};
 
 pub const CHECKS: &[Check] = &[
@@ -182,6 +182,20 @@ fn a_loop() -> Outcome {
         let wrong = done.iter().position(|round| round.load(Ordering::Relaxed) != times as u32 + 1);
         same!(wrong, None, "the first round that {threads} threads did not do once");
     }
+    // Who is long at one round is helped with all his others: that one ends last.
+    const FEW: u32 = 400;
+    let (others, last) = (leak(AtomicU32::new(0)), leak(AtomicU32::new(0)));
+    let helped = parallel::each(FEW as usize, 4, 1, |some| {
+        let until = time::now_ns() + 20_000_000_000;
+        while some.start == 0 && others.load(Ordering::SeqCst) < FEW - 1 && time::now_ns() < until {
+            thread::yield_now();
+        }
+        let before = others.fetch_add(u32::from(some.start > 0), Ordering::SeqCst);
+        if some.start == 0 {
+            last.store(before, Ordering::SeqCst);
+        }
+    });
+    same!((helped, last.load(Ordering::SeqCst)), (Ok(()), FEW - 1), "rounds that were done while one took long");
     same!(parallel::each(0, 4, 1, |_| unreachable!()), Ok(()), "nothing to do");
     let nothing = |_: core::ops::Range<usize>| {};
     same!(parallel::each(1, 0, 1, nothing), Err(Error::BadArgument), "nobody");

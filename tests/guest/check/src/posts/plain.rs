@@ -117,6 +117,10 @@ fn sends(before: Registers, status: u64, how: &str) -> Outcome {
     Ok(())
 }
 
+fn sender(of: &Message) -> [u64; 5] {
+    [of.thread, of.task, of.user, of.text, of.node]
+}
+
 /// Whatever becomes of the message: it is left there, somebody is woken for it, or it is refused.
 pub fn a_send_keeps_registers() -> Outcome {
     static HERE: AtomicU64 = AtomicU64::new(0);
@@ -124,6 +128,8 @@ pub fn a_send_keeps_registers() -> Outcome {
     let (post, other) = (post()?, post()?);
     let full = message(post, 0, 0);
     let words = [6, 4, 5, 7, 8, 9].map(|register| full.kept[register]);
+    let me = task::identity();
+    let me = [me.thread, me.task, me.user, me.text, me.node];
     for round in 0..3 {
         // Known from the second round on.
         same!(other.receive(0), Err(Error::TimedOut), "nothing there");
@@ -133,13 +139,14 @@ pub fn a_send_keeps_registers() -> Outcome {
         for back in [0, other.0] {
             let came = post.receive(FOR_EVER).map_err(doing("receiving"))?;
             same!((came.op, came.words, came.back), (7, words, back), "round {round}");
+            same!(sender(&came), me, "who has sent it, whatever was in the registers");
         }
     }
     let receiver = move || {
         for _ in 0..5 {
             HERE.fetch_add(1, Ordering::SeqCst);
-            let came = post.receive(FOR_EVER).map(|message| message.words);
-            GOT.fetch_add(u64::from(came == Ok(words)), Ordering::SeqCst);
+            let came = post.receive(FOR_EVER).map(|message| (message.words, sender(&message)));
+            GOT.fetch_add(u64::from(came == Ok((words, me))), Ordering::SeqCst);
         }
     };
     let receiver = thread::spawn(receiver, 0).map_err(doing("starting"))?;
