@@ -95,17 +95,19 @@ impl Entry {
         self.0 & WRITE != 0
     }
 
-    /// Whether stores, which an entry stopped nobody from but a key did, would be stopped by nothing but this one in the place of `old`.
-    pub(crate) const fn takes_from(self, old: Entry) -> bool {
-        old.present() && old.writable() && !self.writable() && old.0 & KEY != 0 && self.0 & KEY == 0
-    }
-
-    /// In the place of `old`, without taking the right to store from it. An entry that has it is told so when it goes (its page is shared, or
-    /// somebody loses a right), and everybody forgets it then: if it went unnoticed, processors would go on storing by what they remember, and
-    /// whoever takes the right away would find nothing to be forgotten.
-    pub(crate) const fn in_place_of(self, old: Entry) -> Entry {
-        let keeps = old.present() && old.writable() && old.frame() == self.frame() && self.0 & NO_EXECUTE != 0;
-        if keeps { Entry(self.0 | WRITE) } else { self }
+    /// What is to stand in the place of `old`, which maps something. None: where a key kept stores away from a page that can be stored to, and nothing but this
+    /// entry would, that has to be forgotten first.
+    ///
+    /// Otherwise no right to store is taken from it. An entry that has it is told so when it goes (its page is shared, or somebody loses a right), and
+    /// everybody forgets it then: if it went unnoticed, processors would go on storing by what they remember, and whoever takes the right away would find
+    /// nothing to be forgotten.
+    #[cold]
+    pub(crate) const fn in_place_of(self, old: Entry) -> Option<Entry> {
+        if old.writable() && !self.writable() && old.0 & KEY != 0 && self.0 & KEY == 0 {
+            return None;
+        }
+        let keeps = old.writable() && old.frame() == self.frame() && self.0 & NO_EXECUTE != 0;
+        Some(if keeps { Entry(self.0 | WRITE) } else { self })
     }
 
     pub(crate) const fn read_only(self) -> Entry {

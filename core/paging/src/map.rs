@@ -66,11 +66,12 @@ impl Tables {
         }
         let Some(table) = self.lowest(mem, address) else { return false };
         let at = index(address, 1);
-        let (new, old) = (Entry::page(1, frame, prot), read(mem, table, at));
-        if new.takes_from(old) {
-            return false;
+        let (mut new, old) = (Entry::page(1, frame, prot), read(mem, table, at));
+        if old.present() {
+            let Some(instead) = new.in_place_of(old) else { return false };
+            new = instead;
         }
-        mem.write(table, at, new.in_place_of(old).0);
+        mem.write(table, at, new.0);
         true
     }
 
@@ -111,15 +112,19 @@ impl Tables {
         let table = self.table_for(mem, level, address)?;
         let at = index(address, level);
         let old = read(mem, table, at);
-        if old.present() && !old.maps(level) || new.takes_from(old) {
+        if !old.present() {
+            mem.write(table, at, new.0);
+            return Ok(Mapped::New);
+        }
+        if !old.maps(level) {
             return Err(MapError::InTheWay);
         }
-        let new = new.in_place_of(old);
+        let new = new.in_place_of(old).ok_or(MapError::InTheWay)?;
         if old == new {
             return Ok(Mapped::Same);
         }
         mem.write(table, at, new.0);
-        Ok(if old.present() { Mapped::Replaced } else { Mapped::New })
+        Ok(Mapped::Replaced)
     }
 
     /// The table at `level` that covers `address`; made, with those above it, if it is not there.

@@ -63,7 +63,7 @@ pub const RULES: &[Rule] = &[
         "H6",
         "a_mapping_takes_no_right_to_write",
         "core/paging/src/entry.rs",
-        ["        if keeps { Entry", "        if keeps && old.0 == 0 { Entry"],
+        ["Some(if keeps { Entry", "Some(if keeps && old.0 == 0 { Entry"],
         ["code", "a_page_that_is_written_while_it_is_shared"],
     )),
     rule(
