@@ -1,7 +1,7 @@
 //! One post: who comes in, and its two queues, chains of slots and of places.
 
 use crate::lock::{EACH, Held, Lock, OPEN, Queues, get, set};
-use crate::message::{Envelope, Hands, Question};
+use crate::message::{Envelope, Hands, Letter, Question};
 use crate::notice::Popped;
 use crate::part::Whose;
 use crate::pool::{By, Permit, Pool, Woken};
@@ -242,12 +242,18 @@ impl Pool {
 
     /// This one answers for the question in a message from now on.
     #[inline(always)]
-    pub(crate) fn note_holder(&self, question: Option<Question>, holder: Holder) {
-        if let Some(question) = question
-            && let Some(asker) = self.asker(question)
+    pub(crate) fn note_holder(&self, letter: &Letter, holder: Holder) {
+        if let Some(question) = letter.question()
+            && let Some(asker) = self.asked_by(question, letter)
         {
             asker.hold(question.ticket, holder);
         }
+    }
+
+    /// Who has asked it, if that is still the same thread: a message stays when its asker has ended, and the record and, after long, the ticket are others' then.
+    #[inline(always)]
+    fn asked_by(&self, question: Question, letter: &Letter) -> Option<&Receiver> {
+        self.asker(question).filter(|asker| asker.thread.load(Ordering::Relaxed) == letter.from().thread)
     }
 
     /// From now on nobody comes into the post.
@@ -297,7 +303,8 @@ impl Pool {
     pub(crate) fn turn_away(&self, left: Left, processor: usize) -> Option<Woken> {
         match left {
             Left::Message(slot) => {
-                let question = self.slots.at(slot).letter.question();
+                let letter = &self.slots.at(slot).letter;
+                let question = letter.question().filter(|question| self.asked_by(*question, letter).is_some());
                 self.done_with(slot, processor);
                 question.and_then(|question| self.interrupt(question.asker, question.ticket, Error::NotFound))
             }

@@ -235,7 +235,7 @@ impl Pool {
                 let lies = Lies::Slot(slot);
                 let letter = self.letter(lies);
                 hands.show(lies, letter);
-                self.note_holder(letter.question(), Holder { receiver: by.receiver(), domain: by.domain() });
+                self.note_holder(letter, Holder { receiver: by.receiver(), domain: by.domain() });
                 self.done_with(slot, by.processor());
             }
             Popped::Record(receiver) => {
