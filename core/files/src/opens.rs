@@ -6,7 +6,6 @@ use abi::task::USER_SYSTEM;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 const PARTS: usize = 64;
 
@@ -51,7 +50,7 @@ struct Count {
 
 pub struct Opens<L: Locks, T> {
     parts: Vec<L::Lock<Part<T>>>,
-    next: AtomicU64,
+    number: fn() -> u64,
     counts: L::Lock<Count>,
     each: usize,
     most: usize,
@@ -59,12 +58,12 @@ pub struct Opens<L: Locks, T> {
 
 impl<L: Locks, T> Opens<L, T> {
     /// Each task may have `each`. One person's tasks have at most as many as are left of `most` for others besides; the system always has room.
-    /// The numbers begin with `first`.
+    /// `number`: what nobody guesses, since whoever knows one may use it for whom it was opened.
     #[must_use]
-    pub fn new(each: usize, most: usize, first: u64) -> Opens<L, T> {
+    pub fn new(each: usize, most: usize, number: fn() -> u64) -> Opens<L, T> {
         // None of these locks is held while another one is taken.
         let parts = (0..PARTS).map(|_| L::new(u64::MAX, BTreeMap::new())).collect();
-        Opens { parts, next: AtomicU64::new(first), counts: L::new(u64::MAX, Count::default()), each, most }
+        Opens { parts, number, counts: L::new(u64::MAX, Count::default()), each, most }
     }
 
     fn part(&self, number: u64) -> &L::Lock<Part<T>> {
@@ -86,9 +85,15 @@ impl<L: Locks, T> Opens<L, T> {
             }
             *all += 1;
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        L::lock(self.part(number)).insert(number, Arc::new(Open { by, user, what }));
-        Ok(number)
+        let open = Arc::new(Open { by, user, what });
+        loop {
+            let number = (self.number)();
+            let mut part = L::lock(self.part(number));
+            if number != 0 && !part.contains_key(&number) {
+                part.insert(number, open);
+                return Ok(number);
+            }
+        }
     }
 
     /// What a number stands for: for programs of the same person, since they may do the same to files.

@@ -232,9 +232,15 @@ fn a_list_goes_on_where_it_ended() {
     assert_eq!(seen, [b"a", b"b", b"c", b"d"].map(|name| name.to_vec()));
 }
 
+/// Some come again, and are not given twice.
+fn number() -> u64 {
+    static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+    NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed) / 2
+}
+
 #[test]
 fn the_dead_lose_what_they_had_open() {
-    let opens: Opens<Ranked, &str> = Opens::new(2, 100, 1);
+    let opens: Opens<Ranked, &str> = Opens::new(2, 100, number);
     let own = |task| By { task, program: task };
     let first = opens.add(own(7), ME, "a").unwrap();
     let second = opens.add(own(7), ME, "b").unwrap();
@@ -253,7 +259,7 @@ fn the_dead_lose_what_they_had_open() {
 
 #[test]
 fn what_a_personality_opens_outlives_who_it_was_for() {
-    let opens: Opens<Ranked, &str> = Opens::new(1, 100, 1);
+    let opens: Opens<Ranked, &str> = Opens::new(1, 100, number);
     let served = |task| By { task, program: 3 };
     let number = opens.add(served(7), ME, "a").unwrap();
     assert_eq!(opens.add(served(7), ME, "b").err(), Some(Error::Quota), "it counts for who it is for");
@@ -271,7 +277,7 @@ fn what_a_personality_opens_outlives_who_it_was_for() {
 
 #[test]
 fn a_person_has_as_many_open_as_others_have_left() {
-    let opens: Opens<Ranked, &str> = Opens::new(4, 64, 1);
+    let opens: Opens<Ranked, &str> = Opens::new(4, 64, number);
     let tries = |user: u64, tasks: u64| -> Vec<u64> {
         let all = (0..4 * tasks).map(|n| By { task: user * 1000 + n / 4, program: 3 });
         all.filter_map(|by| opens.add(by, user, "a").ok()).collect()

@@ -11,7 +11,7 @@ use musubi::interfaces::files::{
 };
 use musubi::interfaces::stream::Stream;
 use musubi::rt::sync::MutexGuard;
-use musubi::rt::{Mutex, fault, section, task, time};
+use musubi::rt::{Mutex, fault, random, section, task, time};
 use musubi::{Caller, Error};
 use tree::{By, Kind, Locks, NAME_MAX, Node, Opens, PATH_MAX, Status, Tree, bits};
 use zerocopy::IntoBytes;
@@ -113,6 +113,13 @@ pub fn now() -> i64 {
     (time::unix_ns() / 1_000_000_000) as i64
 }
 
+/// A number that nobody guesses: whose program has opened something may close it for all whom it serves.
+fn number() -> u64 {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes);
+    u64::from_le_bytes(bytes) >> 2
+}
+
 /// Who opens and closes something.
 fn by(caller: &Caller) -> Result<By, Error> {
     let owner = section::owner(caller.text)?;
@@ -146,7 +153,7 @@ impl Service {
             files: Tree::new(now()),
             accounts: Accounts::new(),
             // Whoever knows a number of the server before knows none of this one's.
-            opens: Opens::new(OPEN_MAX, OPEN_ALL, (time::now_ns() << 10).max(1)),
+            opens: Opens::new(OPEN_MAX, OPEN_ALL, number),
             streams: AtomicU64::new(0),
         }
     }

@@ -49,7 +49,8 @@ impl Coverage {
     pub fn lines(&self) -> String {
         let mut out = String::new();
         for (what, count) in &self.counts {
-            let program = String::from_utf8_lossy(&count.program);
+            // A program calls itself as it likes, and others read this.
+            let program = count.program.escape_ascii();
             // Writing to a string does not fail.
             let _ = match what {
                 What::Call(number) => {

@@ -77,9 +77,12 @@ impl<M: Machine> Server<M> {
     /// Maps all of a map into the task's window.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// What the kernel answers; `Killed`.
     pub fn install(&self, task: u64, map: &Map) -> Result<(), abi::Error> {
         for (range, piece) in map.iter() {
+            if self.machine.is_killed() {
+                return Err(abi::Error::Killed);
+            }
             self.window_set(task, range, piece)?;
         }
         Ok(())
@@ -112,7 +115,7 @@ impl<M: Machine> Server<M> {
     ) -> Result<Arc<Backing>, abi::Error> {
         let given = self.machine.section_allow(&section, task, text, rights);
         match given.and_then(|()| self.machine.section_give(&section, task)) {
-            Ok(()) => Ok(Backing::new(section, len)),
+            Ok(()) => Ok(Backing::new(section, task, len)),
             Err(error) => {
                 self.machine.section_delete(&section);
                 Err(error)
@@ -120,9 +123,10 @@ impl<M: Machine> Server<M> {
         }
     }
 
-    /// Deletes the sections of pieces that nothing else refers to.
-    pub fn discard(&self, pieces: Vec<(Range<u64>, Piece)>) {
-        for backing in pieces.into_iter().filter_map(|(_, piece)| Arc::into_inner(piece.backing)) {
+    /// Deletes the sections of pieces that nothing else refers to, as far as they are this task's. (A parent's go with the parent.)
+    pub fn discard(&self, own: u64, pieces: Vec<(Range<u64>, Piece)>) {
+        let left = pieces.into_iter().filter_map(|(_, piece)| Arc::into_inner(piece.backing));
+        for backing in left.filter(|backing| backing.owner == own) {
             self.machine.section_delete(&backing.section);
         }
     }

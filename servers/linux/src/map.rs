@@ -27,13 +27,16 @@ pub const HEAP_RESERVE: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Backing {
     pub section: Section,
+    /// The task whose it is, and with which it ends: its children may have it in their maps longer, and others something else at its address by then. So
+    /// only a call of that task's does anything with the address.
+    pub owner: u64,
     len: AtomicU64,
 }
 
 impl Backing {
     #[must_use]
-    pub fn new(section: Section, len: u64) -> Arc<Backing> {
-        Arc::new(Backing { section, len: AtomicU64::new(len) })
+    pub fn new(section: Section, owner: u64, len: u64) -> Arc<Backing> {
+        Arc::new(Backing { section, owner, len: AtomicU64::new(len) })
     }
 
     #[must_use]

@@ -44,7 +44,7 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
         let unmapped = old
             .iter()
             .try_for_each(|(range, _)| call.machine().window_unmap(process.task, range.start, range.end - range.start));
-        call.server.discard(old.into_pieces());
+        call.server.discard(process.task, old.into_pieces());
         unmapped.and_then(|()| call.server.install(process.task, &map))
     };
     if installed.is_err() {

@@ -4,6 +4,7 @@
 use abi::frame::Frame;
 use abi::task::Limits;
 use abi::{Error, Rights};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
@@ -105,13 +106,14 @@ fn start<M: Machine>(call: &Call<'_, M>, begin: Begin) -> Answer {
 
 fn copy<M: Machine>(call: &Call<'_, M>, task: u64, begin: Begin) -> Result<(), Error> {
     let (process, server) = (call.process, call.server);
-    let mut copying = Copying { call, task, text: 0, made: Vec::new() };
+    let mut copying = Copying { call, task, text: 0, made: BTreeMap::new(), shared: Vec::new() };
     let code = Rights::READ | Rights::EXECUTE;
     // The text first: the other sections' ACLs name it.
     let text = copying.copy_of(&process.text, code, None)?;
     let map = copying.map(begin)?;
     server.machine.foreign_set(task, &text.section)?;
     server.install(task, &map)?;
+    copying.still_shares()?;
     let child = Process {
         task,
         user: process.user,
@@ -146,22 +148,38 @@ struct Copying<'a, M: Machine> {
     task: u64,
     /// What all code in the new window counts as; 0: the first section that is copied.
     text: u64,
-    /// Of which section each one is the copy.
-    made: Vec<(Arc<Backing>, Arc<Backing>)>,
+    /// The copies, by the base of what each one is the copy of.
+    made: BTreeMap<u64, Arc<Backing>>,
+    /// What is shared and another task's.
+    shared: Vec<Arc<Backing>>,
 }
 
 impl<M: Machine> Copying<'_, M> {
     fn map(&mut self, begin: Begin) -> Result<Map, Error> {
-        let old = self.call.process.map.lock();
+        let (process, machine) = (self.call.process, self.call.machine());
+        let old = process.map.lock();
+        let mut most = BTreeMap::new();
+        for (_, piece) in old.iter() {
+            *most.entry(piece.backing.section.base()).or_insert(Rights::empty()) |= piece.most;
+        }
         let mut new = Map::with_heap(old.heap.clone());
         for (range, piece) in old.iter() {
+            if machine.is_killed() {
+                return Err(Error::Killed);
+            }
             let backing = if piece.shared {
-                let (section, text) = (&piece.backing.section, self.text);
-                self.call.machine().section_allow(section, self.task, text, piece.most)?;
+                let owner = piece.backing.owner;
+                if owner != process.task {
+                    if machine.task_state(owner).is_none() {
+                        // It has gone with its task.
+                        continue;
+                    }
+                    self.shared.push(piece.backing.clone());
+                }
+                machine.section_allow(&piece.backing.section, self.task, self.text, piece.most)?;
                 piece.backing.clone()
             } else {
-                let all = old.iter().filter(|(_, other)| Arc::ptr_eq(&other.backing, &piece.backing));
-                let most = all.fold(Rights::empty(), |most, (_, other)| most | other.most);
+                let most = most.get(&piece.backing.section.base()).copied().unwrap_or(piece.most);
                 let number = Some(begin.own_number).filter(|at| range.contains(at)).map(|at| piece.offset(at));
                 self.copy_of(&piece.backing, most, number)?
             };
@@ -170,10 +188,19 @@ impl<M: Machine> Copying<'_, M> {
         Ok(new)
     }
 
+    /// Before the new task begins: whose section is shared was there all the while, or something else may be at its address by now, which is taken back.
+    fn still_shares(&self) -> Result<(), Error> {
+        let machine = self.call.machine();
+        let gone = self.shared.iter().filter(|backing| machine.task_state(backing.owner).is_none());
+        gone.fold(Ok(()), |_, backing| {
+            let _ = machine.section_allow(&backing.section, self.task, self.text, Rights::empty());
+            Err(Error::Dead)
+        })
+    }
+
     /// The copy of a section, made now if there is none yet; `number`: where in it the task's number is to stand.
     fn copy_of(&mut self, original: &Arc<Backing>, most: Rights, number: Option<u64>) -> Result<Arc<Backing>, Error> {
-        let known = self.made.iter().find(|(of, _)| Arc::ptr_eq(of, original));
-        if let (Some((_, copy)), None) = (known, number) {
+        if let (Some(copy), None) = (self.made.get(&original.section.base()), number) {
             return Ok(copy.clone());
         }
         let machine = self.call.machine();
@@ -186,7 +213,7 @@ impl<M: Machine> Copying<'_, M> {
             self.text = section.base();
         }
         let copy = self.call.server.adopt(section, original.len(), self.task, self.text, most)?;
-        self.made.push((original.clone(), copy.clone()));
+        self.made.entry(original.section.base()).or_insert_with(|| copy.clone());
         Ok(copy)
     }
 }

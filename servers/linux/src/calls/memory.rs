@@ -65,7 +65,8 @@ fn grow_heap<M: Machine>(call: &Call<'_, M>, map: &mut crate::map::Map, more: Ra
     let len = more.end - start;
     // The heap's own section, if what lies below is still the heap.
     let below = map.pieces(&(start..more.start)).pop().map(|(_, piece)| piece);
-    let piece = match below.filter(|piece| piece.offset(more.start) == piece.backing.len()) {
+    let is_own = |piece: &Piece| piece.backing.owner == process.task;
+    let piece = match below.filter(|piece| is_own(piece) && piece.offset(more.start) == piece.backing.len()) {
         Some(piece) => {
             machine.section_resize(&piece.backing.section, piece.offset(more.end))?;
             piece.backing.set_len(piece.offset(more.end));
@@ -91,11 +92,12 @@ fn shrink_heap<M: Machine>(call: &Call<'_, M>, map: &mut crate::map::Map, less: 
     call.machine().window_unmap(call.process.task, less.start, less.end - less.start)?;
     for (range, piece) in map.remove(less) {
         // The pages go as well, so that the heap is zero where it grows again.
-        if piece.offset(range.end) == piece.backing.len() && Arc::strong_count(&piece.backing) > 1 {
+        let is_own = piece.backing.owner == call.process.task;
+        if is_own && piece.offset(range.end) == piece.backing.len() && Arc::strong_count(&piece.backing) > 1 {
             call.machine().section_resize(&piece.backing.section, piece.offset(range.start))?;
             piece.backing.set_len(piece.offset(range.start));
         }
-        call.server.discard(alloc::vec![(range, piece)]);
+        call.server.discard(call.process.task, alloc::vec![(range, piece)]);
     }
     Ok(())
 }
@@ -156,12 +158,12 @@ pub fn mmap<M: Machine>(
     let backing = fill(call, &source, len, rights, most)?;
     let piece = Piece { backing, origin: range.start, rights, most, shared };
     if let Err(error) = call.server.window_set(call.process.task, &range, &piece) {
-        call.server.discard(alloc::vec![(range, piece)]);
+        call.server.discard(call.process.task, alloc::vec![(range, piece)]);
         return Err(error.into());
     }
     let start = range.start;
     let replaced = call.process.map.lock().insert(range, piece);
-    call.server.discard(replaced);
+    call.server.discard(call.process.task, replaced);
     Ok(start)
 }
 
@@ -215,7 +217,7 @@ fn fill<M: Machine>(
         return Err(error.into());
     }
     machine.section_name(&section, b"linux map");
-    Ok(Backing::new(section, len))
+    Ok(Backing::new(section, process.task, len))
 }
 
 pub fn munmap<M: Machine>(call: &mut Call<'_, M>, address: u64, len: u64) -> Answer {
@@ -226,7 +228,7 @@ pub fn munmap<M: Machine>(call: &mut Call<'_, M>, address: u64, len: u64) -> Ans
 fn unmap<M: Machine>(call: &Call<'_, M>, range: Range<u64>) -> Answer {
     call.machine().window_unmap(call.process.task, range.start, range.end - range.start)?;
     let removed = call.process.map.lock().remove(range);
-    call.server.discard(removed);
+    call.server.discard(call.process.task, removed);
     Ok(0)
 }
 
@@ -285,7 +287,8 @@ pub fn mremap<M: Machine>(
     let (piece, in_place) = {
         let map = call.process.map.lock();
         let piece = match map.pieces(&old).as_slice() {
-            [(range, piece)] if *range == old => piece.clone(),
+            // What is shared with a parent is the parent's to change.
+            [(range, piece)] if *range == old && piece.backing.owner == call.process.task => piece.clone(),
             _ => return fail(errno::EFAULT),
         };
         let more = old.end..old.start.checked_add(new_len).ok_or(Errno(errno::ENOMEM))?;
@@ -303,7 +306,7 @@ pub fn mremap<M: Machine>(
     } else if flags & linux::MREMAP_MAYMOVE != 0 && !piece.rights.contains(Rights::EXECUTE) {
         let backing = fill(call, &Source::Zero, new_len, piece.rights, piece.most)?;
         let from = piece.backing.section.base() + piece.offset(old.start);
-        if let Err(error) = call.machine().section_load(&backing.section, 0, from, old_len) {
+        if let Err(error) = crate::images::load(call.machine(), &backing.section, 0, from, old_len) {
             call.machine().section_delete(&backing.section);
             return Err(error.into());
         }
@@ -327,7 +330,7 @@ pub fn mremap<M: Machine>(
         replaced.extend(map.insert(to.clone(), piece));
         replaced
     };
-    call.server.discard(replaced);
+    call.server.discard(call.process.task, replaced);
     Ok(to.start)
 }
 

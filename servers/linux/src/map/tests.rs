@@ -6,7 +6,7 @@ const R: Rights = Rights::READ;
 const RW: Rights = Rights::READ.union(Rights::WRITE);
 
 fn backing(base: u64) -> Arc<Backing> {
-    Backing::new(Section::played(base, 1 << 20), 1 << 20)
+    Backing::new(Section::played(base, 1 << 20), 7, 1 << 20)
 }
 
 fn piece(backing: &Arc<Backing>, origin: u64, rights: Rights) -> Piece {
