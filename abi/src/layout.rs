@@ -19,6 +19,9 @@ pub const RESERVE_MAX: u64 = 64 << 30;
 pub const FIRST_TEXT: u64 = slice_base(UNNAMED_NODE);
 /// The last part of a slice holds stacks only: one page-table slot, which each thread has for itself.
 pub const STACKS_LEN: u64 = 512 << 30;
+/// Of a slice's addresses in front of posts and stacks, those that everybody's sections lie at. What is left, one in sixteen, is the system's, in one piece: or
+/// persons' sections among its own would leave holes that are too short for it.
+pub const COMMON_LEN: u64 = (SLICE_LEN - STACKS_LEN - crate::post::POSTS_LEN) / 16 * 15 / GRANULE * GRANULE;
 
 /// Base address of a node's slice.
 pub const fn slice_base(node: u64) -> u64 {

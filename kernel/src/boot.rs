@@ -3,7 +3,7 @@
 
 use crate::claim;
 use crate::info as shown;
-use crate::machine::{COMMON_LEN, Machine, SYSTEMS_LEN, Table, machine, make};
+use crate::machine::{Machine, SYSTEMS_LEN, Table, machine, make};
 use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
@@ -14,7 +14,7 @@ use crate::thread::{Begin, Thread};
 use crate::trace;
 use crate::watch;
 use abi::boot::{self, DeviceRecord, FileRecord, Manifest, PackEntry, PackHeader, device};
-use abi::layout::{FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
+use abi::layout::{COMMON_LEN, FIRST_TEXT, GRANULE, PAGE, SLICE_LEN, STACKS_LEN, UNNAMED_NODE, slice_base};
 use abi::rights::principal;
 use abi::section::kind;
 use abi::start::{START_MAGIC, StartInfo};

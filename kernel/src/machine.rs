@@ -6,7 +6,7 @@ use crate::task::Task;
 use crate::thread::Thread;
 use abi::Error;
 use abi::task::USER_SYSTEM;
-use abi::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
+use abi::layout::{COMMON_LEN, GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use abi::post::POSTS_LEN;
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
@@ -19,11 +19,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use quota::Resource;
 use spin::{Mutex, Once};
 
-/// Of the addresses one in so many is the system's.
+/// Of the addresses of stacks one in so many is the system's.
 const SYSTEMS_PART: u64 = 16;
-/// From the beginning of a node's slice: addresses for everybody, then those for the system alone, in one piece, or persons' sections among them would leave holes
-/// that are too short for it; posts; stacks.
-pub const COMMON_LEN: u64 = (SLICE_LEN - STACKS_LEN - POSTS_LEN) / SYSTEMS_PART * (SYSTEMS_PART - 1) / GRANULE * GRANULE;
+/// Behind those for everybody.
 pub const SYSTEMS_LEN: u64 = SLICE_LEN - STACKS_LEN - POSTS_LEN - COMMON_LEN;
 
 /// Objects by number. Numbers are never used again. Sharded, so that no lock is everybody's.

@@ -10,8 +10,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
-use musubi::abi::layout::{GRANULE, PAGE, RESERVE_MAX, SLICE_LEN, STACKS_LEN};
-use musubi::abi::post::POSTS_LEN;
+use musubi::abi::layout::{COMMON_LEN, GRANULE, PAGE, RESERVE_MAX, SLICE_LEN};
 use musubi::abi::section::kind;
 use musubi::rt::section::{self, Section};
 use musubi::rt::{Bound, Mutex, thread};
@@ -98,10 +97,10 @@ fn given(len: u64) -> Result<u64, String> {
     Ok(base)
 }
 
-/// Has all addresses given out that are left in the slice in which `at` is: the next ones are the lowest that are free.
+/// Has all addresses given out that are left to persons in the slice in which `at` is: the next ones are the lowest that are free.
 pub fn begin_anew(at: u64) -> Result<(), String> {
     const GIB: u64 = 1 << 30;
-    let end = at / SLICE_LEN * SLICE_LEN + SLICE_LEN - STACKS_LEN - POSTS_LEN;
+    let end = at / SLICE_LEN * SLICE_LEN + COMMON_LEN;
     let mut from = given(GRANULE)? + GRANULE;
     while from < end {
         // From a GiB on at multiples of a GiB.

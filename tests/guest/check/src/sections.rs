@@ -9,8 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 use musubi::abi::calls::stub;
-use musubi::abi::layout::{GRANULE, PAGE, RESERVE_MAX, SLICE_LEN, SPACE_BASE, SPACE_END};
-use musubi::abi::post;
+use musubi::abi::layout::{COMMON_LEN, GRANULE, PAGE, RESERVE_MAX, SLICE_LEN, SPACE_BASE, SPACE_END};
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::{Exit, exit};
@@ -101,8 +100,8 @@ fn far_apart() -> Outcome {
     // Two at a time, of what a program may reserve.
     const LEN: u64 = RESERVE_MAX / 2;
     let start = musubi::start().text() / SLICE_LEN * SLICE_LEN;
-    // Behind it lie posts, and then stacks; before those, a sixteenth, what is the system's.
-    let end = start + (post::base((start - SPACE_BASE) / SLICE_LEN) - start) / 16 * 15;
+    // Behind it lie what is the system's, posts, and then stacks.
+    let end = start + COMMON_LEN;
     let one = || data(LEN).map_err(doing("create"));
     let mut high = one()?.base();
     let low = loop {
