@@ -52,7 +52,7 @@ struct Loading<'a, M: Machine> {
 
 impl<M: Machine> Server<M> {
     /// # Errors
-    /// Why the program is not run. No section is left over.
+    /// Why the program is not run. No section is left over, but those of a task that has not begun, which go with it.
     pub fn load(&self, request: &Request<'_>) -> Result<Loaded, Refusal> {
         let mut loading = Loading {
             server: self,
@@ -68,7 +68,10 @@ impl<M: Machine> Server<M> {
                 text.map(|text| Loaded { map, frame, text }).ok_or(Refusal::Kernel(abi::Error::BadProgram))
             }
             Err(refusal) => {
-                loading.made.iter().for_each(|backing| self.machine.section_delete(&backing.section));
+                // Of a task that has not begun they go with it, which can be before this: others may have these addresses then.
+                if request.text.is_some() {
+                    loading.made.iter().for_each(|backing| self.machine.section_delete(&backing.section));
+                }
                 Err(refusal)
             }
         }
@@ -94,7 +97,8 @@ impl<M: Machine> Server<M> {
     /// What the kernel answers.
     pub fn window_set(&self, task: u64, range: &Range<u64>, piece: &Piece) -> Result<(), abi::Error> {
         let len = range.end - range.start;
-        if piece.rights.is_empty() {
+        // What is shared stays mapped, for nobody to use: whose it is may end, and only the mapping knows what it was.
+        if piece.rights.is_empty() && !piece.shared {
             return self.machine.window_unmap(task, range.start, len);
         }
         let (section, offset) = (&piece.backing.section, piece.offset(range.start));

@@ -69,6 +69,8 @@ pub trait Machine: Sync {
     fn section_delete(&self, section: &Section);
     fn section_name(&self, section: &Section, name: &[u8]);
     /// An ACL entry for (task, text).
+    /// Whose is what begins there.
+    fn section_owner(&self, section: &Section) -> Option<u64>;
     fn section_allow(&self, section: &Section, task: u64, text: u64, rights: Rights) -> Result<(), Error>;
     /// Lets a task pay for a section.
     fn section_give(&self, section: &Section, task: u64) -> Result<(), Error>;

@@ -186,6 +186,10 @@ impl Machine for Musubi {
         let _ = section.name(name);
     }
 
+    fn section_owner(&self, section: &Section) -> Option<u64> {
+        rt::section::owner(section.base()).ok()
+    }
+
     fn section_allow(&self, section: &Section, task: u64, text: u64, rights: Rights) -> Result<(), Error> {
         section.allow(task, text, rights)
     }

@@ -120,7 +120,7 @@ pub fn start(
     fault::copy_out(start.bytes_mut(), &record).map_err(at_step("start record"))?;
     let _ = section::name(start.base(), b"start");
 
-    hand_over(&parts, [text, data_base, start.base()], plan.entry).map_err(at_step("hand-over"))?;
+    hand_over(&mut parts, [text, data_base, start.base()], plan.entry).map_err(at_step("hand-over"))?;
     let task = parts.task;
     parts.bases.clear();
     parts.task = 0;
@@ -143,7 +143,7 @@ fn fill(data: &mut Section, original: &Original, text: u64) -> Result<(), Error>
 }
 
 /// Gives the sections to the task, with rights for its text alone, and starts its first thread.
-fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result<(), Error> {
+fn hand_over(parts: &mut Parts, [text, data, start]: [u64; 3], entry: u64) -> Result<(), Error> {
     let any = |rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text };
     // Threads of callers run in the text, too; only the program's own may change who is let in.
     let own = AclEntry { principal: principal::TASK, rights: Rights::CHANGE_ACL.bits(), id: parts.task, text };
@@ -156,11 +156,14 @@ fn hand_over(parts: &Parts, [text, data, start]: [u64; 3], entry: u64) -> Result
     section::grant(start, &any(Rights::READ))?;
     for base in [text, start] {
         section::give(base, parts.task)?;
+        // It goes with the task from now on, which somebody may end before we are through: then the address is another's.
+        parts.bases.retain(|one| *one != base);
     }
     task::start(parts.task, text, text + entry, start, 0)?;
     // From here on the loader has no more rights on the instance than anybody else.
     let nothing = AclEntry { principal: principal::ANY, rights: 0, id: 0, text: rt::start().text() };
-    for base in [text, data, start].into_iter().filter(|base| *base != 0) {
+    let is_its = |base: &u64| *base != 0 && section::owner(*base) == Ok(parts.task);
+    for base in [text, data, start].into_iter().filter(is_its) {
         let _ = section::grant(base, &nothing);
     }
     Ok(())

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::section::flag;
-use musubi::abi::task::USER_SYSTEM;
+use musubi::abi::task::{Limits, USER_SYSTEM};
 use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::loader::{Loader, PLACE, Place};
@@ -40,6 +40,31 @@ struct Stand {
 
 /// A copy of a file as it was when it was taken: others may be writing it.
 struct Snapshot(Section);
+
+/// The task that has what is laid out for a start: the caller's, which stays as long as its thread is in here; for a start on another one's behalf, who may be ended
+/// meanwhile, one of the system's that never begins. By then others may have the address of what was his.
+struct Keeper(u64);
+
+impl Keeper {
+    fn of(payer: u64) -> Result<Keeper, Error> {
+        match payer {
+            0 => Ok(Keeper(task::own())),
+            _ => task::create_for(payer, &Limits::default(), USER_SYSTEM, b"laid out").map(Keeper),
+        }
+    }
+
+    fn is_caller(&self) -> bool {
+        self.0 == task::own()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.is_caller() {
+            let _ = task::kill(self.0);
+        }
+    }
+}
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
@@ -137,14 +162,16 @@ impl Service {
         let bytes = section::view(snapshot.0.base(), info.len).ok_or(Error::Changed)?;
         let name = base_name(&request.path);
         // What a person has written is laid out in his memory, not in the system's: a file may say that it is as long as it likes.
-        let payer = if request.payer == 0 { task::own() } else { request.payer };
-        match image::read(name, bytes, Some(payer))? {
+        let keeper = Keeper::of(request.payer)?;
+        match image::read(name, bytes, Some(keeper.0))? {
             Kind::Native(original) => {
                 // What it is called says nothing: anybody may call a file as he likes.
                 let class = self.placements.of(request, Known { name: b"", is_put: true }, request.user);
                 let started = class.and_then(|class| instance::start(&original, request, name, class, None));
-                // Its instance has pages of its own; nothing else is ever made of this one.
-                let _ = section::delete(original.text);
+                // Its instance has pages of its own; nothing else is ever made of this one, which goes with a keeper.
+                if keeper.is_caller() {
+                    let _ = section::delete(original.text);
+                }
                 started
             }
             Kind::Linux => {

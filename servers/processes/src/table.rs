@@ -241,7 +241,8 @@ impl Table {
             if end.payer == 0 {
                 return end.began == 0;
             }
-            if !lives(end.payer) {
+            // (What the system has made for somebody and not begun was no process.)
+            if !lives(end.payer) || end.began == 0 && end.user == USER_SYSTEM {
                 return true;
             }
             self.adopt_in(self.group_of(end.payer), end.task, end.payer, end.user, end.name);

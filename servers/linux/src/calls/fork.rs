@@ -110,10 +110,12 @@ fn copy<M: Machine>(call: &Call<'_, M>, task: u64, begin: Begin) -> Result<(), E
     let code = Rights::READ | Rights::EXECUTE;
     // The text first: the other sections' ACLs name it.
     let text = copying.copy_of(&process.text, code, None)?;
-    let map = copying.map(begin)?;
-    server.machine.foreign_set(task, &text.section)?;
-    server.install(task, &map)?;
+    let map = copying.map(begin).and_then(|map| {
+        server.machine.foreign_set(task, &text.section)?;
+        server.install(task, &map).map(|()| map)
+    });
     copying.still_shares()?;
+    let map = map?;
     let child = Process {
         task,
         user: process.user,
@@ -159,7 +161,7 @@ impl<M: Machine> Copying<'_, M> {
         let (process, machine) = (self.call.process, self.call.machine());
         let old = process.map.lock();
         let mut most = BTreeMap::new();
-        for (_, piece) in old.iter() {
+        for (_, piece) in old.iter().filter(|(_, piece)| !piece.shared) {
             *most.entry(piece.backing.section.base()).or_insert(Rights::empty()) |= piece.most;
         }
         let mut new = Map::with_heap(old.heap.clone());
@@ -170,7 +172,7 @@ impl<M: Machine> Copying<'_, M> {
             let backing = if piece.shared {
                 let owner = piece.backing.owner;
                 if owner != process.task {
-                    if machine.task_state(owner).is_none() {
+                    if machine.section_owner(&piece.backing.section) != Some(owner) {
                         // It has gone with its task.
                         continue;
                     }
@@ -191,7 +193,7 @@ impl<M: Machine> Copying<'_, M> {
     /// Before the new task begins: whose section is shared was there all the while, or something else may be at its address by now, which is taken back.
     fn still_shares(&self) -> Result<(), Error> {
         let machine = self.call.machine();
-        let gone = self.shared.iter().filter(|backing| machine.task_state(backing.owner).is_none());
+        let gone = self.shared.iter().filter(|backing| machine.section_owner(&backing.section) != Some(backing.owner));
         gone.fold(Ok(()), |_, backing| {
             let _ = machine.section_allow(&backing.section, self.task, self.text, Rights::empty());
             Err(Error::Dead)

@@ -381,7 +381,7 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
     let known = call.file(file.number())?;
     // The table has it: who is ended while he waits for a stream keeps no file open here.
     drop(source);
-    let sent = send(call, &known, start, len, &target)?;
+    let sent = send(call, (from, &known), start, len, &target)?;
     if offset == 0 {
         *call.description(from)?.position.lock() = start + sent;
     } else {
@@ -390,7 +390,13 @@ pub fn sendfile<M: Machine>(call: &mut Call<'_, M>, to: i32, from: i32, offset: 
     Ok(sent)
 }
 
-fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, target: &Description) -> Answer {
+fn send<M: Machine>(
+    call: &Call<'_, M>,
+    (from, file): (i32, &File),
+    start: u64,
+    len: u64,
+    target: &Description,
+) -> Answer {
     let len = len.min(file.len.saturating_sub(start));
     if len == 0 {
         return Ok(0);
@@ -404,8 +410,12 @@ fn send<M: Machine>(call: &Call<'_, M>, file: &File, start: u64, len: u64, targe
         }
         let most = (len - sent).min(bytes.len() as u64);
         let chunk = &mut bytes[..most as usize];
-        // A copy: somebody may cut the file short meanwhile, and whoever is passed what is gone would not come back here.
-        if !call.machine().copied(file.address + start + sent, chunk) {
+        // Open while it is copied, whoever ends this program: not longer, since the stream may never come back. A copy: somebody may cut the file short
+        // meanwhile, and whoever is passed what is gone would not come back here.
+        let source = call.description(from)?;
+        let copied = call.machine().copied(file.address + start + sent, chunk);
+        drop(source);
+        if !copied {
             if sent > 0 {
                 break;
             }

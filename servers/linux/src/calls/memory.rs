@@ -254,7 +254,7 @@ pub fn mprotect<M: Machine>(call: &mut Call<'_, M>, address: u64, len: u64, prot
         if old.rights == rights {
             continue;
         }
-        if old.rights.is_empty() || rights.is_empty() {
+        if (old.rights.is_empty() || rights.is_empty()) && !old.shared {
             call.server.window_set(call.process.task, &range, &piece)?;
         } else {
             call.machine().window_protect(call.process.task, range.start, range.end - range.start, rights)?;

@@ -262,10 +262,12 @@ impl Machine for Played {
 
     fn section_name(&self, _section: &Section, _name: &[u8]) {}
 
-    fn section_allow(&self, section: &Section, _task: u64, _text: u64, _rights: Rights) -> Result<(), Error> {
+    fn section_owner(&self, section: &Section) -> Option<u64> {
+        self.live.lock().unwrap().get(&section.base())?.1
+    }
+    fn section_allow(&self, section: &Section, _: u64, _: u64, _: Rights) -> Result<(), Error> {
         self.base_of(section).map(drop)
     }
-
     fn section_give(&self, section: &Section, task: u64) -> Result<(), Error> {
         let mut live = self.live.lock().unwrap();
         live.get_mut(&section.base()).ok_or(Error::NotFound)?.1 = Some(task);
@@ -484,7 +486,6 @@ impl Machine for Played {
     }
 
     fn yield_now(&self) {}
-
     fn processors(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
