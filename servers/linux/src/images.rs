@@ -3,6 +3,7 @@
 
 use abi::Rights;
 use abi::layout::{PAGE, pages_up};
+use abi::task::{Limits, USER_SYSTEM};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -43,6 +44,8 @@ pub struct Image {
     pub base: Option<u64>,
     /// Path of its dynamic linker.
     pub interpreter: Option<Vec<u8>>,
+    /// The task that has it, if that is there for nothing else.
+    keeper: Option<u64>,
 }
 
 impl Image {
@@ -55,7 +58,17 @@ impl Image {
 
     fn delete<M: Machine>(&self, machine: &M) {
         self.segments.iter().for_each(|segment| machine.section_delete(&segment.original));
+        self.keeper.into_iter().for_each(|keeper| machine.task_drop(keeper));
     }
+}
+
+/// Who pays for what is read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// The task on whose thread this is: it stays meanwhile.
+    Running(u64),
+    /// One that has not begun, and may be ended meanwhile: what is read is in a task of the system's own for it, or others might have its addresses by then.
+    New(u64),
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +81,7 @@ impl Images {
     ///
     /// # Errors
     /// Why the file is no program, or what the machine refuses.
-    pub fn get<M: Machine>(&self, machine: &M, file: File, task: u64) -> Result<Arc<Image>, Refusal> {
+    pub fn get<M: Machine>(&self, machine: &M, file: File, payer: Payer) -> Result<Arc<Image>, Refusal> {
         // What may be written over is read each time.
         let key = Some((file.address, file.len)).filter(|_| file.fixed);
         let known = key.and_then(|_| self.kept.lock().iter().find(|image| image.file == key).cloned());
@@ -76,7 +89,7 @@ impl Images {
             return Ok(image);
         }
         // Two threads may read the same file at the same time: harmless, and better than a lock held so long.
-        let image = Arc::new(read(machine, file, task)?);
+        let image = Arc::new(read(machine, file, payer)?);
         if key.is_none() {
             return Ok(image);
         }
@@ -99,7 +112,7 @@ impl Images {
     }
 }
 
-fn read<M: Machine>(machine: &M, file: File, task: u64) -> Result<Image, Refusal> {
+fn read<M: Machine>(machine: &M, file: File, payer: Payer) -> Result<Image, Refusal> {
     if file.fixed || file.len == 0 {
         return read_at(machine, file, file.address, None);
     }
@@ -108,7 +121,21 @@ fn read<M: Machine>(machine: &M, file: File, task: u64) -> Result<Image, Refusal
         error if error.refusal().is_some() || error == abi::Error::NotFound => Refusal::NotReadable,
         error => Refusal::Kernel(error),
     })?;
-    let image = read_at(machine, file, snapshot.base(), Some((&snapshot, task)));
+    let keeper = match payer {
+        Payer::Running(_) => None,
+        Payer::New(task) => Some(machine.task_create(task, USER_SYSTEM, &Limits::default(), b"laid out")),
+    };
+    let image = keeper.transpose().map_err(Refusal::Kernel).and_then(|keeper| {
+        let (Payer::Running(task) | Payer::New(task)) = payer;
+        let image = read_at(machine, file, snapshot.base(), Some((&snapshot, keeper.unwrap_or(task))));
+        match (image, keeper) {
+            (Ok(image), _) => Ok(Image { keeper, ..image }),
+            (Err(refusal), keeper) => {
+                keeper.into_iter().for_each(|keeper| machine.task_drop(keeper));
+                Err(refusal)
+            }
+        }
+    });
     machine.section_delete(&snapshot);
     image
 }
@@ -125,6 +152,7 @@ fn read_at<M: Machine>(machine: &M, file: File, at: u64, snapshot: Option<(&Sect
         header_count: plan.phnum,
         base: plan.is_pie.then_some(plan.base_hint),
         interpreter: plan.interpreter.map(<[u8]>::to_vec),
+        keeper: None,
     };
     // The headers are known. From here on the bytes are only copied, and may go with the task; each page that is missing in the file
     // becomes one of the clone, and another one of the program.

@@ -10,7 +10,7 @@ use core::ops::Range;
 use linux_raw_sys::auxvec;
 use window::Section;
 
-use crate::images::Image;
+use crate::images::{Image, Payer};
 use crate::machine::Machine;
 use crate::map::{Backing, Map, Piece, STACK_LEN, STACK_TOP};
 use crate::server::{Refusal, Server};
@@ -32,6 +32,13 @@ pub struct Request<'a> {
     pub environment: &'a [Vec<u8>],
     /// The window's text; `None`: the first executable segment becomes it.
     pub text: Option<Arc<Backing>>,
+}
+
+impl Request<'_> {
+    /// Who pays for what is read for it.
+    fn payer(&self) -> Payer {
+        if self.text.is_some() { Payer::Running(self.task) } else { Payer::New(self.task) }
+    }
 }
 
 /// A program that is ready.
@@ -139,7 +146,7 @@ impl<M: Machine> Server<M> {
 impl<M: Machine> Loading<'_, M> {
     fn run(&mut self, request: &Request<'_>) -> Result<Frame, Refusal> {
         let Server { machine, images, .. } = self.server;
-        let image = images.get(machine, request.file, request.task)?;
+        let image = images.get(machine, request.file, request.payer())?;
         let begins = self.begin(request, &image);
         images.done(machine, image);
         begins
@@ -155,7 +162,7 @@ impl<M: Machine> Loading<'_, M> {
         let mut linker_base = 0;
         if let Some(path) = &image.interpreter {
             let file = self.linker(request, path).ok_or_else(|| Refusal::NoInterpreter(path.clone()))?;
-            let linker = images.get(machine, file, request.task)?;
+            let linker = images.get(machine, file, request.payer())?;
             let (placed, begins) = (self.place(&linker), linker.entry);
             images.done(machine, linker);
             linker_base = placed?;

@@ -46,6 +46,8 @@ pub trait Machine: Sync {
     /// Kills a task.
     fn task_kill(&self, task: u64) -> Result<(), Error>;
     /// `None` when it has ended.
+    /// Ends one that this program has made and that has not begun.
+    fn task_drop(&self, task: u64);
     fn task_state(&self, task: u64) -> Option<TaskState>;
     /// Who has started it, as the process server knows; 1 when that one has ended.
     fn parent(&self, task: u64) -> u64;

@@ -125,6 +125,10 @@ impl Machine for Musubi {
         rt::task::kill(task)
     }
 
+    fn task_drop(&self, task: u64) {
+        let _ = rt::abi::calls::stub::task_end(&rt::Trap, task, 0);
+    }
+
     fn task_state(&self, task: u64) -> Option<TaskState> {
         let info = rt::task::info(task)?;
         let memory = info.used.frames.saturating_mul(abi::layout::PAGE);

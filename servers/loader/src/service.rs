@@ -176,7 +176,7 @@ impl Service {
             }
             Kind::Linux => {
                 // That server takes its own.
-                drop(snapshot);
+                drop((snapshot, keeper));
                 self.start_linux(request, info.section, info.len)
             }
         }

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::abi::rights::principal;
-use musubi::abi::task::{Exit, exit};
+use musubi::abi::task::{Exit, TaskInfo, USER_SYSTEM, exit};
 use musubi::interfaces::processes::ProcessInfo;
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
@@ -36,6 +36,11 @@ pub fn look_again(post: Post) {
     let _ = post.send(END, [0; 6], None);
 }
 
+/// Whether it is one of the system's that never begins, in which a program is laid out for somebody: nobody's process, and in use until whoever has made it ends it.
+pub fn is_laid_out(one: &TaskInfo) -> bool {
+    one.user == USER_SYSTEM && one.threads == 0
+}
+
 impl Service {
     /// What the one before knew, and what has happened since it did.
     pub fn remember(&self, ledger: &Ledger) -> Result<(), Error> {
@@ -45,7 +50,7 @@ impl Service {
             Ok(())
         })?;
         // Whoever was being started when it ended.
-        for one in task::list().filter(|one| one.payer != 0) {
+        for one in task::list().filter(|one| one.payer != 0 && !is_laid_out(one)) {
             table.adopt(one.task, one.payer, one.user, one.name);
         }
         self.write_down(&mut table);
@@ -115,7 +120,7 @@ impl Service {
 
     /// Whoever started it has ended, with all its threads, so it is there by now or never comes.
     fn find_stray(&self, stray: Stray) {
-        for one in task::list().filter(|one| one.payer == stray.parent) {
+        for one in task::list().filter(|one| one.payer == stray.parent && !is_laid_out(one)) {
             let mut table = self.table.lock();
             let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
             self.write_down(&mut table);

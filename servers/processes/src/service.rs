@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use crate::ends::{lives, look_again};
+use crate::ends::{is_laid_out, lives, look_again};
 use crate::table::{By, Found, Table};
 use crate::waiting::Waiting;
 use alloc::collections::BTreeSet;
@@ -93,7 +93,7 @@ impl Service {
             return Ok(());
         }
         // It is there, or has ended and was not looked at yet (which takes the table); in this order, as it may end meanwhile.
-        let running = task::info(task).map(|info| (info.payer, info.user, info.name));
+        let running = task::info(task).filter(|info| !is_laid_out(info)).map(|info| (info.payer, info.user, info.name));
         let found = running.or_else(|| {
             let end = task::ended(task.checked_sub(1)?).ok().filter(|end| end.task == task && end.began != 0)?;
             Some((end.payer, end.user, end.name))

@@ -194,6 +194,9 @@ impl Machine for Played {
         Ok(())
     }
 
+    fn task_drop(&self, task: u64) {
+        let _ = self.task_kill(task);
+    }
     fn task_state(&self, task: u64) -> Option<TaskState> {
         self.task(task, |_| TaskState { time_ns: 20_000_000, memory: 1 << 20 }).ok()
     }
@@ -202,12 +205,10 @@ impl Machine for Played {
         self.pass(to::PROCESSES);
         1
     }
-
     fn task_adopt(&self, task: u64) -> Result<(), Error> {
         self.pass(to::PROCESSES);
         self.task(task, |_| ())
     }
-
     fn foreign_set(&self, task: u64, _text: &Section) -> Result<(), Error> {
         self.task(task, |_| ())
     }
@@ -472,7 +473,6 @@ impl Machine for Played {
     fn change(&self) {
         *self.changes.lock().unwrap() += 1;
     }
-
     fn await_change(&self, _seen: u64, until: u64) -> Result<(), Error> {
         assert_ne!(until, u64::MAX, "nobody is there who could change anything");
         let left = until.saturating_sub(self.clock(Clock::SinceBoot));
@@ -493,7 +493,6 @@ impl Machine for Played {
     fn memory(&self) -> MemoryState {
         MemoryState { total: 1 << 30, free: 1 << 29, tasks: 1 }
     }
-
     fn random(&self, to: &mut [u8]) {
         to.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8 ^ 0x5a);
     }
