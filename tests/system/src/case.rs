@@ -13,7 +13,7 @@ pub struct Case {
     pub stage: &'static str,
     pub name: &'static str,
     matrix: Matrix,
-    placed: Placed,
+    pub placed: Placed,
     by_name: bool,
     by_stage: bool,
     pub long: bool,
@@ -130,12 +130,6 @@ impl Case {
     pub fn placed_thoroughly(mut self) -> Self {
         self.placed = Placed::Thoroughly;
         self
-    }
-
-    /// Whether it runs in each placement, in a thorough run at least.
-    #[cfg(test)]
-    pub fn is_placed(&self) -> bool {
-        self.placed != Placed::Never
     }
 
     /// Runs only if its full name is asked for.

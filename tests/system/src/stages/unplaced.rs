@@ -1,6 +1,7 @@
 //! What is not run with the system's servers in each placement (SSS-61 to 68), and why: so that nothing is left out unsaid.
 
 use super::all;
+use crate::variant::Placed;
 
 /// A stage, the cases in it whose names begin so (none: all), and why.
 const WHY: &[(&str, &[&str], &str)] = &[
@@ -96,8 +97,11 @@ fn what_is_not_placed_says_why() {
         WHY.iter()
             .any(|(of, names, _)| *of == stage && (names.is_empty() || names.iter().any(|one| name.starts_with(one))))
     };
-    let unplaced: Vec<(&str, String)> =
-        all().iter().filter(|case| !case.is_placed()).map(|case| (case.stage, case.names()[0].to_string())).collect();
+    let unplaced: Vec<(&str, String)> = all()
+        .iter()
+        .filter(|case| case.placed == Placed::Never)
+        .map(|case| (case.stage, case.names()[0].to_string()))
+        .collect();
     let unsaid: Vec<_> = unplaced.iter().filter(|(stage, name)| !is_said(stage, name)).collect();
     assert!(unsaid.is_empty(), "neither placed nor said why not: {unsaid:?}");
     // Nor is a reason left behind.
