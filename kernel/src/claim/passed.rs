@@ -98,14 +98,20 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     };
     // Of a call by another record: should this one be refused, it is not told the same without being noted again.
     thread.inner.lock().passed.take_if(|passed| passed.call != call);
-    for (address, len) in ranges {
-        let (asks, (len, rights)) = (*len > 0, asked(*len));
+    let mut noted = ranges.map(|_| None);
+    for ((address, len), noted) in ranges.iter().zip(&mut noted).filter(|(range, _)| range.1 > 0) {
+        let (len, rights) = asked(*len);
         // To write nothing is no question: a length that looks like that is somebody's own, and too long.
-        if asks && (len == 0 || !may_be_passed(thread, &call, &[callee, &caller], (*address, len), rights)?) {
+        if len == 0 {
             return Ok(0);
         }
+        match may_be_passed(thread, &call, &[callee, &caller], (*address, len), rights)? {
+            Noted::Not => return Ok(0),
+            Noted::At(seen) => *noted = seen,
+        }
     }
-    let mut known = ranges.iter().filter(|range| range.1 > 0).filter_map(|(address, len)| known(callee, &caller, *address, asked(*len).0));
+    let all = ranges.iter().zip(&noted);
+    let mut known = all.filter_map(|((address, len), noted)| known(callee, &caller, *address, asked(*len).0, noted.as_ref()?));
     let found = [known.next(), known.next(), known.next()].into_iter().flatten();
     let inner = &mut *thread.inner.lock();
     let mut passed = match inner.passed.take() {
@@ -117,23 +123,32 @@ pub fn may_pass(thread: &Thread, callee: &Domain, ranges: &Ranges) -> Result<u64
     Ok(1)
 }
 
+/// What has come of a question.
+enum Noted {
+    /// Not all may.
+    Not,
+    /// They may; and what the list of the first section was when it heard of the call.
+    At(Option<Seen>),
+}
+
 /// Whether all may use what is there; each section knows of the call from now on: should it end, its addresses are nobody else's as long as this lasts.
-fn may_be_passed(thread: &Thread, call: &Call, all: &[&Domain], (address, len): (u64, u64), rights: Rights) -> Result<bool, Error> {
+fn may_be_passed(thread: &Thread, call: &Call, all: &[&Domain], (address, len): (u64, u64), rights: Rights) -> Result<Noted, Error> {
     // What lies in a window may be something else at the next moment: its personality says so, and may be the caller.
     if len > 0 && (address < WINDOW_END || all.iter().any(|domain| domain.in_window)) {
-        return Ok(false);
+        return Ok(Noted::Not);
     }
     let (this, mut uncounted) = ((call.depth, call.callee), false);
     loop {
-        let mut refused = None;
+        let (mut refused, mut first) = (None, None);
         let mut notes = |section: &Arc<Section>, state: &mut State| {
             let noted = passers::note(state, thread, this, uncounted);
+            first.get_or_insert_with(|| state.acl.seen());
             refused = noted.err().map(|why| (why, section.clone()));
             !state.deleted && refused.is_none()
         };
         let may = may_each(all, address, len, rights, &mut notes);
         match refused {
-            None => return Ok(may),
+            None => return Ok(if may { Noted::At(first) } else { Noted::Not }),
             Some((Error::Busy, section)) => uncounted = passers::make_room(&section, thread, this)?,
             Some((why, _)) => return Err(why),
         }
@@ -158,8 +173,9 @@ impl Passed {
     }
 }
 
-/// What both may do, if the whole range lies in one section whose list is all that decides.
-fn known(callee: &Domain, caller: &Domain, address: u64, len: u64) -> Option<Known> {
+/// What both may do, if the whole range lies in one section whose list is all that decides. `noted`: what it was when it heard of the call. Since then somebody may have
+/// begun to look for calls that are over, and may be about to forget this one, which might come back before that: then it is asked anew.
+fn known(callee: &Domain, caller: &Domain, address: u64, len: u64, noted: &Seen) -> Option<Known> {
     if address < WINDOW_END || callee.in_window || caller.in_window {
         return None;
     }
@@ -168,6 +184,9 @@ fn known(callee: &Domain, caller: &Domain, address: u64, len: u64) -> Option<Kno
         return None;
     }
     let mut state = section.state.lock();
+    if !noted.is_as_before() {
+        return None;
+    }
     let both_may = state.acl.rights(&callee.subject) & state.acl.rights(&caller.subject);
     // Once it goes its list says nothing more, and nobody is told of it either.
     let len = [Rights::READ, Rights::READ | Rights::WRITE].map(|rights| if both_may.contains(rights) { state.len } else { 0 });
