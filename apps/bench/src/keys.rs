@@ -114,15 +114,15 @@ fn hot(report: &Report, clients: &[MeasureClient], case: Case) -> Result<(), Err
     for _ in 0..EARNING / HOT {
         hot.iter().try_for_each(MeasureClient::null)?;
     }
-    let (mut outcome, next) = (Ok(()), Cell::new(0));
+    let (mut outcome, next, other) = (Ok(()), Cell::new(0), Cell::new(Ok(())));
     let another = || {
         let n = next.replace(next.get() + 1);
-        let _ = others[n % others.len()].null();
+        other.set(other.get().and_then(|()| others[n % others.len()].null()));
     };
     let measured = Plan::new(ROUNDS).first(&another).measure(|| {
         outcome = outcome.and_then(|()| hot.iter().try_for_each(MeasureClient::null));
     });
-    outcome?;
+    outcome.and(other.get())?;
     report.case(case, &measured, &[]);
     report.per_call(case, &measured, HOT as u64);
     report.longest(case, &measured);

@@ -77,7 +77,7 @@ fn lay_out(name: &[u8], plan: Native<'static>, payer: Option<u64>) -> Result<Ori
     let mut section = Section::create(plan.text_len, plan.text_len + PAGE, kind::DATA, flag::ANY_PRINCIPAL)?;
     let base = section.base();
     let made = (|| {
-        // Given first, so that what is filled is in the payer's quota, and goes with him if this call ends in the middle.
+        // Given first, so that what is filled is in the payer's quota, and goes with that task if this call ends in the middle.
         payer.map_or(Ok(()), |task| section::give(base, task))?;
         // A fault in the middle would end this call, and leave the section.
         fault::copy_out(&mut section.bytes_mut()[..plan.text.len()], plan.text)?;
