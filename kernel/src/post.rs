@@ -17,7 +17,7 @@ use abi::{Error, Rights};
 use ::acl::Subject;
 use ::sched::Phase;
 use ::post::{
-    Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, SHOWN, Sender, Shown, Step,
+    Body, By, Caller, Config, Hands, Holder, Letter, Lies, Permit, Pool, Question, Reserve, SHOWN, Sender, Sent, Shown, Step,
     Woken,
 };
 use alloc::sync::Arc;
@@ -208,7 +208,7 @@ impl Hands for Registered<'_> {
         &self.frame.words
     }
 
-    fn carry(&mut self, _: &Woken, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
         false
     }
 

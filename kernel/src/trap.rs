@@ -23,7 +23,9 @@ use arch::{log_out, machine_check};
 const GENERAL_PROTECTION: u64 = 13;
 
 arch::kernel! {
-    main: first_processor, processor: further_processor, own: Processor, call: called, trap: trap, post: short::enter, plain: short::enter_plain,
+    main: first_processor, processor: further_processor, own: Processor, call: called, trap: trap,
+    sends_and_receives: short::sends_and_receives, asks_for_answer: short::asks, answers_and_receives: short::answers_and_receives,
+    plain: short::enter_plain,
     asks: pager::again, answered: pager::back, light: light::TABLE, mbcf: mbcf::TABLE
 }
 

@@ -67,7 +67,7 @@ impl Face {
     fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         let kept = &self.permits[place(name, needed)];
         let (post, epoch) = (kept.post.load(Ordering::Relaxed), kept.epoch.load(Ordering::Relaxed));
-        (kept.name.load(Ordering::Relaxed) == name).then_some(Permit { post, epoch, rights: needed.bits() })
+        (kept.name.load(Ordering::Relaxed) == name).then(|| Permit::new(post, epoch, needed))
     }
 
     pub fn forget(&self) {
@@ -82,67 +82,90 @@ impl Face {
     }
 }
 
+/// A caller that was introduced. In two words, which travel in registers: in three it would be written down for calls that are hardly ever made.
+#[derive(Clone, Copy)]
+pub(crate) struct Who<'a> {
+    me: &'a Receiver,
+    /// Its record, the processor and the domain.
+    what: u64,
+}
+
+impl<'a> Who<'a> {
+    #[inline(always)]
+    fn new(me: &'a Receiver, receiver: u32, processor: usize, domain: u32) -> Who<'a> {
+        Who { me, what: u64::from(receiver) << 44 | (processor as u64 & 0xfff) << 32 | u64::from(domain) }
+    }
+
+    #[inline(always)]
+    fn face(&self) -> &'a Face {
+        &self.me.faces[self.domain() as usize % FACES]
+    }
+}
+
+const _: () = assert!(crate::receiver::RECEIVERS_MAX <= 1 << 20);
+
+impl By for Who<'_> {
+    #[inline(always)]
+    fn sender(&self) -> Sender {
+        self.face().sender()
+    }
+    #[inline(always)]
+    fn original(&self) -> u64 {
+        self.face().original.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    fn domain(&self) -> u32 {
+        self.what as u32
+    }
+    #[inline(always)]
+    fn receiver(&self) -> u32 {
+        (self.what >> 44) as u32
+    }
+    #[inline(always)]
+    fn account(&self) -> u32 {
+        self.face().account.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    fn processor(&self) -> usize {
+        (self.what >> 32 & 0xfff) as usize
+    }
+}
+
 /// A caller that was introduced, with what is known of it at hand.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     pool: &'a Pool,
-    me: &'a Receiver,
-    face: &'a Face,
-    domain: u32,
-    receiver: u32,
-    processor: usize,
-}
-
-impl By for Known<'_> {
-    #[inline(always)]
-    fn sender(&self) -> Sender {
-        self.face.sender()
-    }
-    #[inline(always)]
-    fn original(&self) -> u64 {
-        self.face.original.load(Ordering::Relaxed)
-    }
-    #[inline(always)]
-    fn domain(&self) -> u32 {
-        self.domain
-    }
-    #[inline(always)]
-    fn receiver(&self) -> u32 {
-        self.receiver
-    }
-    #[inline(always)]
-    fn account(&self) -> u32 {
-        self.face.account.load(Ordering::Relaxed)
-    }
-    #[inline(always)]
-    fn processor(&self) -> usize {
-        self.processor
-    }
+    pub(crate) by: Who<'a>,
 }
 
 impl Known<'_> {
+    /// Who pays for what it leaves in a post.
+    pub fn account(&self) -> u32 {
+        self.by.account()
+    }
+
     /// The permit for one right that it has had before, for the post that programs know by this name. It may be good no more.
     #[inline(always)]
     pub fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
-        self.face.permit(name, needed)
+        self.by.face().permit(name, needed)
     }
 
     /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
     #[inline]
     pub fn allowed(&self, name: u64, needed: Rights) -> Option<u32> {
-        self.permit(name, needed).filter(|permit| self.pool.is_good(permit)).map(|permit| permit.post)
+        self.permit(name, needed).filter(|permit| self.pool.is_good(permit)).map(|permit| permit.post())
     }
 
     /// [`Pool::limit`]. Whether the timer that is set is early enough.
     #[inline]
     pub fn limit(&self, until: u64) -> bool {
-        self.me.limit(until)
+        self.by.me.limit(until)
     }
 
     /// Whether it still is.
     #[inline]
     pub fn has_timer(&self, until: u64) -> bool {
-        self.me.has_timer(until)
+        self.by.me.has_timer(until)
     }
 
     /// [`Pool::send`] of what is in these hands, where whoever is to be woken is left.
@@ -151,31 +174,31 @@ impl Known<'_> {
     /// As that.
     #[inline]
     pub fn send(&self, to: Permit, back: u32, hands: &mut impl Hands) -> Result<(), Error> {
-        self.pool.send_with(to, self, back, hands)
+        self.pool.send_with(to, self.by, back, hands)
     }
 
     /// [`Pool::receive_with`] at one post.
     #[inline]
     pub fn receive(&self, at: Permit, waits: bool, hands: &mut impl Hands) -> Step {
-        self.pool.receive_with(&[at], self, waits, hands)
+        self.pool.receive_with(&[at], self.by, waits, hands)
     }
 
     /// [`Pool::send_and_receive_with`].
     #[inline]
     pub fn send_and_receive(&self, to: Permit, at: Permit, hands: &mut impl Hands) -> Step {
-        self.pool.step(self.me, to, at, self, hands)
+        self.pool.step(self.by.me, to, at, self.by, hands)
     }
 
     /// [`Pool::ask_with`].
     #[inline]
     pub fn ask(&self, to: Permit, hands: &mut impl Hands) -> Step {
-        self.pool.ask_as(self.me, to, self, hands)
+        self.pool.ask_as(self.by.me, to, self.by, hands)
     }
 
     /// [`Pool::answer_and_receive_with`].
     #[inline]
     pub fn answer_and_receive(&self, question: Question, at: Permit, hands: &mut impl Hands) -> Step {
-        self.pool.answer_as(self.me, question, at, self, hands)
+        self.pool.answer_as(self.by.me, question, at, self.by, hands)
     }
 }
 
@@ -201,7 +224,7 @@ impl Pool {
         if face.domain.load(Ordering::SeqCst) != domain + 1 {
             return None;
         }
-        Some(Known { pool: self, me, face, domain, receiver, processor })
+        Some(Known { pool: self, by: Who::new(me, receiver, processor, domain) })
     }
 
     /// The thread has no domain of this number any more.

@@ -25,7 +25,7 @@ mod sync;
 pub use account::Share;
 pub use face::Known;
 pub use limit::Rung;
-pub use message::{Back, Body, Hands, Letter, Lies, Message, Question, REGISTERS, Range, Sender};
+pub use message::{Back, Body, Hands, Letter, Lies, Message, Question, REGISTERS, Range, Sender, Sent};
 pub use notice::Notice;
 pub use part::{Reserve, Whose};
 pub use pool::{By, Caller, Config, KNOWN_MAX, Permit, Pool, Received, Woken};

@@ -46,6 +46,19 @@ impl Body {
     }
 }
 
+/// How a message was sent. Each way has code for itself on the short way of the kernel, where nothing is asked that this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Its sender goes on.
+    Alone,
+    /// Its sender waits for the answer and nothing else.
+    Asks,
+    /// Its sender waits at a post.
+    Calls,
+    /// It is an answer, and its sender waits at a post.
+    Answers,
+}
+
 /// A call by message that waits for its answer: the record of the thread that asks, and which of its waits that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -162,9 +175,17 @@ pub trait Hands {
     /// What is lent, as [`Body::lend`].
     fn lend(&self) -> u16;
     fn words(&self) -> &[u64; 6];
-    /// Their caller waits, and this one has received what is in them, at `post` (0: it is an answer): whether it takes that over
+    /// Their caller waits (never [`Sent::Alone`]), and this one has received what is in them, at `post` (0: it is an answer): whether it takes that over
     /// as it is, so that it need not be kept for it. Then nobody collects it.
-    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool;
+    fn carry(
+        &mut self,
+        woken: &Woken,
+        sent: Sent,
+        post: u32,
+        by: impl By,
+        back: u32,
+        question: Option<Question>,
+    ) -> bool;
     /// This one is to be woken: it has received what is in them, which is kept for it.
     fn wake(&mut self, woken: Woken);
     /// What is in them was written down, where it lies until it is received.
@@ -216,7 +237,7 @@ impl Hands for Own<'_> {
         &self.body.words
     }
 
-    fn carry(&mut self, _: &Woken, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
         false
     }
 

@@ -45,17 +45,17 @@ impl Pool {
     /// # Errors
     /// As [`Pool::send`].
     pub fn bind(&self, to: &Permit, by: &Caller, op: u64, from: Sender) -> Result<Notice, Error> {
-        let post = self.post(to.post)?;
+        let post = self.post(to.post())?;
         let queues = post.queues();
         to.check(queues.epoch(), Rights::READ)?;
         self.accounts.charge(by.account)?;
         let slot = self.slots.take(by.processor);
         let this = self.slots.at(slot);
         let body = Body { op, ..Body::default() };
-        this.letter.write(to.post, &Envelope { from, back: 0, question: None }, &Own::new(&body));
+        this.letter.write(to.post(), &Envelope { from, back: 0, question: None }, &Own::new(&body));
         this.account.store(by.account, Ordering::Relaxed);
         this.notice.store(FREE, Ordering::Relaxed);
-        Ok(Notice { slot, post: to.post, born: queues.born.load(Ordering::Relaxed) })
+        Ok(Notice { slot, post: to.post(), born: queues.born.load(Ordering::Relaxed) })
     }
 
     /// It has come. Who is to be woken for it.

@@ -136,20 +136,25 @@ pub enum Received {
 /// That the access list allows something, as long as it does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
-    pub(crate) post: u32,
     pub(crate) epoch: u64,
-    pub(crate) rights: u32,
+    /// The post, and above it the rights: two words travel in registers, three would not.
+    what: u64,
 }
 
 impl Permit {
     #[inline]
     pub fn post(&self) -> u32 {
-        self.post
+        self.what as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn new(post: u32, epoch: u64, rights: Rights) -> Permit {
+        Permit { epoch, what: u64::from(rights.bits()) << 32 | u64::from(post) }
     }
 
     #[inline(always)]
     pub(crate) fn allows(&self, needed: Rights) -> bool {
-        self.rights & needed.bits() != 0
+        (self.what >> 32) as u32 & needed.bits() != 0
     }
 
     /// Whether it is good for this in an epoch.
@@ -327,7 +332,7 @@ impl Pool {
             return Err(Error::NotFound);
         }
         check()?;
-        Ok(Permit { post, epoch, rights: rights.bits() })
+        Ok(Permit::new(post, epoch, rights))
     }
 
     /// The access list of a post has changed so that somebody may have lost a right. When this returns no permit is good any more,
@@ -352,7 +357,7 @@ impl Pool {
     /// Whether a permit is good.
     #[inline]
     pub fn is_good(&self, permit: &Permit) -> bool {
-        self.post(permit.post).is_ok_and(|post| post.epoch() == permit.epoch)
+        self.post(permit.post()).is_ok_and(|post| post.epoch() == permit.epoch)
     }
 
     /// A record for a thread that is going to wait, and the number of what else is kept of it ([`Woken::card`]).

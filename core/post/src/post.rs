@@ -1,7 +1,7 @@
 //! One post: who comes in, and its two queues, chains of slots and of places.
 
 use crate::lock::{EACH, Held, Lock, OPEN, Queues, get, set};
-use crate::message::{Envelope, Hands, Letter, Question};
+use crate::message::{Envelope, Hands, Letter, Question, Sent};
 use crate::notice::Popped;
 use crate::part::Whose;
 use crate::pool::{By, Permit, Pool, Woken};
@@ -215,24 +215,29 @@ impl Pool {
         }
     }
 
-    /// Gives a message to a receiver whose wait is claimed. `waits`: the caller waits.
+    /// Gives a message to a receiver whose wait is claimed.
     #[inline(always)]
     pub(crate) fn give(
         &self,
         to: Taken,
         post: u32,
         what: (impl By, u32, Option<Question>),
-        waits: bool,
+        sent: Sent,
         hands: &mut impl Hands,
     ) {
         let Taken { number, receiver } = to;
         // Mostly it has waited here only.
-        if receiver.count.load(Ordering::SeqCst) > u32::from(post != 0) {
+        let usual = match sent {
+            Sent::Answers => 0,
+            Sent::Asks | Sent::Calls => 1,
+            Sent::Alone => u32::from(post != 0),
+        };
+        if receiver.count.load(Ordering::SeqCst) > usual {
             self.leave_places(number);
         }
         let woken = receiver.woken(number);
         let (by, back, question) = what;
-        if waits && hands.carry(&woken, post, by, back, question) {
+        if sent != Sent::Alone && hands.carry(&woken, sent, post, by, back, question) {
             receiver.rest_claimed();
         } else {
             receiver.leave_message(post, &Envelope { from: by.sender(), back, question }, hands);

@@ -1,6 +1,6 @@
 //! Questions: who answers for one, what is lent with it, and what its asker hears if that one ends.
 
-use crate::message::{Body, Hands, Own, Question, Range};
+use crate::message::{Body, Hands, Own, Question, Range, Sent};
 use crate::pool::{By, Caller, Permit, Pool, Woken};
 use crate::post::Taken;
 use crate::receive::{Called, Step};
@@ -26,7 +26,7 @@ impl Pool {
     pub fn answer(&self, question: Question, by: &Caller, body: &Body) -> Result<Woken, Error> {
         let taken = self.take_asker(question, *by, body.lend)?;
         let mut own = Own::new(body);
-        self.give(taken, 0, (*by, 0, None), false, &mut own);
+        self.give(taken, 0, (*by, 0, None), Sent::Alone, &mut own);
         own.woken.ok_or(Error::NotFound)
     }
 
@@ -90,9 +90,9 @@ impl Pool {
             Err(error) => return Step::Refused(error),
         };
         let ticket = me.begin(by.domain());
-        let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post)), hands);
+        let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post())), hands);
         if arrived.is_wait() {
-            self.give(taken, 0, (by, 0, None), true, hands);
+            self.give(taken, 0, (by, 0, None), Sent::Answers, hands);
             return Step::Waits(ticket);
         }
         self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket), hands)

@@ -1,7 +1,7 @@
 //! Receiving, and sending and receiving in one step.
 
 use crate::lock::{Held, Queues};
-use crate::message::{Body, Envelope, Hands, Letter, Lies, Own, Question, is_well_formed};
+use crate::message::{Body, Envelope, Hands, Letter, Lies, Own, Question, Sent, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
 use crate::post::{Post, Taken};
@@ -76,7 +76,7 @@ impl Pool {
         if at.len() > SEVERAL_MAX {
             return Step::Refused(Error::TooBig);
         }
-        let twice = |i: usize| at[..i].iter().any(|other| other.post == at[i].post);
+        let twice = |i: usize| at[..i].iter().any(|other| other.post() == at[i].post());
         if at.is_empty() || (0..at.len()).any(twice) {
             return Step::Refused(Error::BadArgument);
         }
@@ -89,7 +89,7 @@ impl Pool {
         let me = self.receiver(by.receiver());
         let ticket = me.begin(by.domain());
         for (place, permit) in at.iter().enumerate() {
-            match self.register(me, by, ticket, place, (*permit, self.post(permit.post)), hands) {
+            match self.register(me, by, ticket, place, (*permit, self.post(permit.post())), hands) {
                 Registered::Waits => {}
                 Registered::Taken => break,
                 over => {
@@ -104,7 +104,7 @@ impl Pool {
 
     fn poll(&self, at: &[Permit], by: impl By, hands: &mut impl Hands) -> Result<Step, Error> {
         for permit in at {
-            let post = self.post(permit.post)?;
+            let post = self.post(permit.post())?;
             let popped = {
                 let queues = post.queues();
                 permit.check(queues.epoch(), Rights::READ)?;
@@ -120,7 +120,7 @@ impl Pool {
     /// Whether the permit must be asked for again, before anything is done. (What is wrong with the post otherwise comes out later.)
     #[inline(always)]
     pub(crate) fn is_stale(&self, permit: &Permit) -> bool {
-        self.post(permit.post).and_then(|post| post.check(*permit, Rights::READ)) == Err(Error::Changed)
+        self.post(permit.post()).and_then(|post| post.check(*permit, Rights::READ)) == Err(Error::Changed)
     }
 
     /// Enters a wait that has begun at one more post, with a permit that was not stale when the call began.
@@ -137,7 +137,7 @@ impl Pool {
         let Ok(post) = post else { return Registered::refused(me, ticket, Error::NotFound) };
         // First the place is known, then it is looked whether the wait is over: whoever ends it looks in the other order, and
         // takes it out of the queue, or it does not get in.
-        me.places[place].post.store(permit.post, Ordering::SeqCst);
+        me.places[place].post.store(permit.post(), Ordering::SeqCst);
         me.count.store(place as u32 + 1, Ordering::SeqCst);
         let queues = if place == 0 && permit.allows(Rights::READ) {
             match post.lock.enter_only(permit.epoch, by.receiver()) {
@@ -169,7 +169,7 @@ impl Pool {
             return self.enter(me, by, ticket, place, &queues);
         }
         drop(queues);
-        self.register_anew(me, by, ticket, place, (permit.post, permit.epoch), hands)
+        self.register_anew(me, by, ticket, place, (permit.post(), permit.epoch), hands)
     }
 
     /// The same where the list has changed in the middle of the call. Who waits already is looked at by whoever changes the list
@@ -188,7 +188,7 @@ impl Pool {
         let entered = self.post(at).and_then(|post| {
             loop {
                 let queues = post.queues();
-                let permit = Permit { post: at, epoch, rights: Rights::READ.bits() };
+                let permit = Permit::new(at, epoch, Rights::READ);
                 match permit.check(queues.epoch(), Rights::READ) {
                     Ok(()) => return Ok(self.enter(me, by, ticket, place, &queues)),
                     Err(Error::Changed) if queues.has_known(permit) => epoch = queues.epoch(),
@@ -278,24 +278,25 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn step(&self, me: &Receiver, to: Permit, at: Permit, by: impl By, hands: &mut impl Hands) -> Step {
         // Looked at once more under its lock; if it goes only then, that is as if it went during the wait.
-        let there = self.post(at.post);
+        let there = self.post(at.post());
         if let Err(error) = there.and_then(|post| post.check(at, Rights::READ)) {
             return Step::Refused(error);
         }
         if !is_well_formed(hands.lend()) {
             return Step::Refused(Error::BadArgument);
         }
-        let ticket = Pool::asking(me, by, at.post, hands);
-        let sent = match self.put(to, by, at.post, Some((me, ticket)), hands) {
+        let ticket = Pool::asking(me, by, (at.post(), Sent::Calls), hands);
+        let sent = match self.put(to, by, at.post(), Some((me, ticket)), hands) {
             Ok(sent) => sent,
             Err(error) => return Pool::unsent(me, ticket, error),
         };
         let arrived = self.register(me, by, ticket, 0, (at, there), hands);
         if !arrived.is_wait() {
-            return self.give_and_take(sent, to.post, (by, at.post, true), (me, arrived, ticket), hands);
+            return self.give_and_take(sent, to.post(), (by, at.post(), true), (me, arrived, ticket), hands);
         }
         if let Some(taken) = sent {
-            self.give(taken, to.post, (by, at.post, Some(Question { asker: by.receiver(), ticket })), true, hands);
+            let question = Some(Question { asker: by.receiver(), ticket });
+            self.give(taken, to.post(), (by, at.post(), question), Sent::Calls, hands);
         }
         Step::Waits(ticket)
     }
@@ -313,7 +314,7 @@ impl Pool {
     ) -> Step {
         let question = asks.then_some(Question { asker: by.receiver(), ticket });
         if let Some(taken) = sent {
-            self.give(taken, to, (by, back, question), false, hands);
+            self.give(taken, to, (by, back, question), Sent::Alone, hands);
         }
         self.over(me, arrived, by, ticket, hands)
     }
@@ -339,11 +340,11 @@ impl Pool {
         if !is_well_formed(hands.lend()) {
             return Step::Refused(Error::BadArgument);
         }
-        let ticket = Pool::asking(me, by, 0, hands);
+        let ticket = Pool::asking(me, by, (0, Sent::Asks), hands);
         match self.put(to, by, 0, Some((me, ticket)), hands) {
             Ok(Some(taken)) => {
                 let question = Some(Question { asker: by.receiver(), ticket });
-                self.give(taken, to.post, (by, 0, question), true, hands);
+                self.give(taken, to.post(), (by, 0, question), Sent::Asks, hands);
             }
             Ok(None) => {}
             Err(error) => return Pool::unsent(me, ticket, error),
@@ -353,8 +354,8 @@ impl Pool {
 
     /// Begins the wait of a question, or of a message with an answer at the post `back`: its ticket.
     #[inline(always)]
-    fn asking(me: &Receiver, by: impl By, back: u32, hands: &impl Hands) -> u32 {
-        let ticket = me.begin_as(by.domain(), back == 0);
+    fn asking(me: &Receiver, by: impl By, (back, sent): (u32, Sent), hands: &impl Hands) -> u32 {
+        let ticket = me.begin_as(by.domain(), sent == Sent::Asks);
         if hands.lend() != 0 {
             let question = Some(Question { asker: by.receiver(), ticket });
             me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);

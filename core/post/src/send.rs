@@ -1,7 +1,7 @@
 //! Sending.
 
 use crate::lock::{Held, Queues};
-use crate::message::{Body, Envelope, Hands, Own, Question};
+use crate::message::{Body, Envelope, Hands, Own, Question, Sent};
 use crate::notice::PLAIN;
 use crate::pool::{By, Caller, Permit, Pool, Woken};
 use crate::post::Taken;
@@ -29,7 +29,7 @@ impl Pool {
             return Err(Error::BadArgument);
         }
         if let Some(taken) = self.put(to, by, back, None, hands)? {
-            self.give(taken, to.post, (by, back, None), false, hands);
+            self.give(taken, to.post(), (by, back, None), Sent::Alone, hands);
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Pool {
         asker: Option<(&Receiver, u32)>,
         hands: &impl Hands,
     ) -> Result<Option<Taken<'_>>, Error> {
-        let post = self.post(to.post)?;
+        let post = self.post(to.post())?;
         if !to.allows(Rights::CALL) {
             return post.check(to, Rights::CALL).map(|()| None);
         }
@@ -102,7 +102,7 @@ impl Pool {
         let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {
             let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
-            self.queue(&queues, (to.post, by), &Envelope { from: by.sender(), back, question }, hands)?;
+            self.queue(&queues, (to.post(), by), &Envelope { from: by.sender(), back, question }, hands)?;
         }
         Ok(handed)
     }

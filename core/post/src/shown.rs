@@ -73,7 +73,7 @@ impl Pool {
         if error != Error::MessageQuota {
             return;
         }
-        let Ok(post) = self.post(to.post) else { return };
+        let Ok(post) = self.post(to.post()) else { return };
         let queues = post.queues();
         if to.check(queues.epoch(), Rights::CALL).is_ok() {
             count(queues.shown, REFUSED);

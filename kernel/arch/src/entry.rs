@@ -51,12 +51,14 @@ pub enum Trap {
 }
 
 /// Names the type that the kernel proper has one of for each processor, and the functions by which it is entered: on the first processor with the machine set up, on
-/// every further processor, on every call by the full entry, on every other trap of user code, by a message that may take the short way (sent or answered and received
-/// in one step, or only one of them), by a fault that a pager may be asked for by the short way and by its answer, by light calls and by memory operations.
+/// every further processor, on every call by the full entry, on every other trap of user code, by a message that may take the short way (sent and received, asked, answered and received
+/// in one step, or anything else), by a fault that a pager may be asked for by the short way and by its answer, by light calls and by memory operations.
 #[macro_export]
 macro_rules! kernel {
     (
-        main: $main:path, processor: $processor:path, own: $own:ty, call: $call:path, trap: $trap:path, post: $post:path, plain: $plain:path,
+        main: $main:path, processor: $processor:path, own: $own:ty, call: $call:path, trap: $trap:path,
+        sends_and_receives: $sends_and_receives:path, asks_for_answer: $asks_for_answer:path, answers_and_receives: $answers_and_receives:path,
+        plain: $plain:path,
         asks: $asks:path, answered: $answered:path, light: $light:path, mbcf: $mbcf:path
     ) => {
         #[expect(unsafe_code, reason = "the names by which arch finds the kernel")]
@@ -103,12 +105,30 @@ macro_rules! kernel {
             static kernel_mbcf: $crate::light::MbcfTable = $mbcf;
             // SAFETY: as above; `post.S` calls it.
             #[unsafe(no_mangle)]
-            extern "C" fn kernel_post(
+            extern "C" fn kernel_sends_and_receives(
                 frame: &mut $crate::post::Frame,
                 domain: u32,
                 card: &'static $crate::pass::Card,
             ) -> ! {
-                $post(frame, domain, card)
+                $sends_and_receives(frame, domain, card)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_asks_for_answer(
+                frame: &mut $crate::post::Frame,
+                domain: u32,
+                card: &'static $crate::pass::Card,
+            ) -> ! {
+                $asks_for_answer(frame, domain, card)
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            extern "C" fn kernel_answers_and_receives(
+                frame: &mut $crate::post::Frame,
+                domain: u32,
+                card: &'static $crate::pass::Card,
+            ) -> ! {
+                $answers_and_receives(frame, domain, card)
             }
             // SAFETY: as above.
             #[unsafe(no_mangle)]

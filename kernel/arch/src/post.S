@@ -65,7 +65,16 @@ post_on:
     mov %rsp, REST_SP(%rdx)
     mov %gs:STACK, %rsp
     put_frame REST_SP(%rdx), $-1
-    ask_kernel kernel_post
+    cmp $POST_CALL, %rax
+    jne 2f
+    test %rsi, %rsi                                 # where what comes next is expected; 0: it is an answer to this
+    jz 1f
+    ask_kernel kernel_sends_and_receives
+1:  ask_kernel kernel_asks_for_answer
+2:  test %rsi, %rsi
+    jz 3f
+    ask_kernel kernel_answers_and_receives
+3:  xor %eax, %eax                                  # an answer alone: by the kernel proper
 .globl post_done
 post_done:
     cmp $3, %rax

@@ -9,7 +9,7 @@ use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::thread::{Inner, Thread};
-use ::post::{By, Hands, Known, Letter, Lies, Question, Step, Woken};
+use ::post::{By, Hands, Known, Letter, Lies, Question, Sent, Step, Woken};
 use ::sched::Phase;
 use abi::post::{head, of_head};
 use abi::sched::{Event, event};
@@ -29,10 +29,6 @@ const ANSWER: u64 = abi::calls::number("post_answer");
 /// The registers of a thread on the short way: what is sent is in them, and whoever goes on in its place finds it there.
 struct Carrier<'a> {
     frame: &'a mut Frame,
-    /// Operation and what is lent: the register is needed otherwise.
-    head: u64,
-    /// Where the answer is expected; 0: nowhere, or it is asked for.
-    at: u64,
     next: Option<Next>,
     woken: Option<Woken>,
     /// Where the message lies that was there.
@@ -40,21 +36,20 @@ struct Carrier<'a> {
 }
 
 impl<'a> Carrier<'a> {
-    fn new(frame: &'a mut Frame, at: u64) -> Carrier<'a> {
-        let head = frame.r15;
-        Carrier { frame, head, at, next: None, woken: None, came: None }
+    fn new(frame: &'a mut Frame) -> Carrier<'a> {
+        Carrier { frame, next: None, woken: None, came: None }
     }
 }
 
 impl Hands for Carrier<'_> {
     #[inline(always)]
     fn op(&self) -> u64 {
-        of_head(self.head).0.into()
+        of_head(self.frame.r15).0.into()
     }
 
     #[inline(always)]
     fn lend(&self) -> u16 {
-        of_head(self.head).1
+        of_head(self.frame.r15).1
     }
 
     #[inline(always)]
@@ -63,22 +58,23 @@ impl Hands for Carrier<'_> {
     }
 
     #[inline(always)]
-    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, _: u32, question: Option<Question>) -> bool {
+    fn carry(&mut self, woken: &Woken, sent: Sent, post: u32, by: impl By, _: u32, question: Option<Question>) -> bool {
         if woken.touched {
             return false;
         }
-        self.next = card(woken.card).and_then(|card| card.next(woken.thread, by.processor()));
-        if self.next.is_some() {
-            self.frame.rdi = match question {
-                _ if post == 0 => 0,
-                Some(question) if self.at == 0 => question.word(),
-                _ => self.at,
-            };
-            say(self.frame, &by.sender());
-            self.frame.rdx = self.head & !HEAD_POST | u64::from(post) << 32;
-            arch::percpu::count_message();
-        }
-        self.next.is_some()
+        let Some(next) = card(woken.card).and_then(|card| card.next(woken.thread, by.processor())) else { return false };
+        self.next = Some(next);
+        // In the registers in which it was given: the head, and where the answer is expected.
+        let Frame { r15: head, rsi: at, .. } = *self.frame;
+        self.frame.rdi = match sent {
+            Sent::Calls => at,
+            Sent::Asks => question.map_or(0, Question::word),
+            Sent::Answers | Sent::Alone => 0,
+        };
+        say(self.frame, &by.sender());
+        self.frame.rdx = head & !HEAD_POST | u64::from(post) << 32;
+        arch::percpu::count_message();
+        true
     }
 
     fn wake(&mut self, woken: Woken) {
@@ -105,13 +101,20 @@ const HEAD_POST: u64 = head(0, 0, u16::MAX as u32);
 /// Called by `post.S` with interrupts off: the running thread, of this card and in this domain, calls with this frame. Each call has
 /// a function for itself, in which nothing is kept for the others.
 #[inline(always)]
-pub fn enter(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    match (frame.rax, frame.rsi) {
-        (CALL, 1..) => send_and_receive::<false>(frame, domain, own),
-        (CALL, 0) => ask::<false>(frame, domain, own),
-        (ANSWER, 1..) => answer_and_receive::<false>(frame, domain, own),
-        _ => Way::Refused.go(frame),
-    }
+pub fn sends_and_receives(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    send_and_receive::<false>(frame, domain, own)
+}
+
+/// The same where nothing is waited for but the answer.
+#[inline(always)]
+pub fn asks(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    ask::<false>(frame, domain, own)
+}
+
+/// The same for an answer, after which something else is received.
+#[inline(always)]
+pub fn answers_and_receives(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    answer_and_receive::<false>(frame, domain, own)
 }
 
 /// The same for what is sent or received alone, and for waits with a limit of time.
@@ -122,17 +125,32 @@ pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
         (RECEIVE, 1, 0 | u64::MAX) => receive::<false>(frame, domain, own),
         (RECEIVE, 1, _) => receive::<true>(frame, domain, own),
         (_, _, 0) => Way::Refused.go(frame),
-        (CALL, 1.., _) => send_and_receive::<true>(frame, domain, own),
-        (CALL, 0, _) => ask::<true>(frame, domain, own),
-        (ANSWER, 1.., _) => answer_and_receive::<true>(frame, domain, own),
+        (CALL, 1.., _) => send_and_receive_for(frame, domain, own),
+        (CALL, 0, _) => ask_for(frame, domain, own),
+        (ANSWER, 1.., _) => answer_and_receive_for(frame, domain, own),
         _ => Way::Refused.go(frame),
     }
+}
+
+#[inline(never)]
+fn send_and_receive_for(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    send_and_receive::<true>(frame, domain, own)
+}
+
+#[inline(never)]
+fn ask_for(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    ask::<true>(frame, domain, own)
+}
+
+#[inline(never)]
+fn answer_and_receive_for(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    answer_and_receive::<true>(frame, domain, own)
 }
 
 /// The sender goes on, with all that it had in registers.
 #[inline(never)]
 fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    let mut hands = Carrier::new(frame, 0);
+    let mut hands = Carrier::new(frame);
     let sent = sent(&mut hands, domain, own);
     let Carrier { frame, woken, .. } = hands;
     // Of what is refused nothing was done: the kernel proper says why.
@@ -156,28 +174,28 @@ fn sent(hands: &mut Carrier, domain: u32, own: &'static Card) -> Option<()> {
 #[inline(never)]
 fn receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: at, rdx: timeout, .. } = *frame;
-    make::<LIMITED, true>(frame, domain, own, 0, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
+    make::<LIMITED, true>(frame, domain, own, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
 }
 
-#[inline(never)]
+#[inline(always)]
 fn send_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: to, rsi: at, .. } = *frame;
-    make::<LIMITED, false>(frame, domain, own, at, |by, hands| {
+    make::<LIMITED, false>(frame, domain, own, |by, hands| {
         let (to, at) = (by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?);
         Some(by.send_and_receive(to, at, hands))
     })
 }
 
-#[inline(never)]
+#[inline(always)]
 fn ask<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let to = frame.rdi;
-    make::<LIMITED, false>(frame, domain, own, 0, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
+    make::<LIMITED, false>(frame, domain, own, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
 }
 
-#[inline(never)]
+#[inline(always)]
 fn answer_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: question, rsi: at, .. } = *frame;
-    make::<LIMITED, false>(frame, domain, own, at, |by, hands| {
+    make::<LIMITED, false>(frame, domain, own, |by, hands| {
         let (question, at) = (Question::from_word(question)?, by.permit(at, Rights::READ)?);
         Some(by.answer_and_receive(question, at, hands))
     })
@@ -190,7 +208,6 @@ fn make<const LIMITED: bool, const ALONE: bool>(
     frame: &mut Frame,
     domain: u32,
     own: &'static Card,
-    at: u64,
     call: impl FnOnce(&Known, &mut Carrier) -> Option<Step>,
 ) -> ! {
     let processor = arch::percpu::index();
@@ -202,7 +219,7 @@ fn make<const LIMITED: bool, const ALONE: bool>(
     }
     let dozes = ALONE && own.was_told();
     own.rest(processor);
-    let mut hands = Carrier::new(frame, at);
+    let mut hands = Carrier::new(frame);
     let step = call(&by, &mut hands);
     if let (Some(until), Some(Step::Waits(_))) = (until, &step)
         && !by.has_timer(until)

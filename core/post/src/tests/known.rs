@@ -18,9 +18,9 @@ fn permits_are_good_until_the_list_changes() {
         };
         let other = Caller { sender: Sender { place: 0x5000_0000, ..a.sender }, domain: 2, ..a.by() };
         let own = a.by();
-        assert_eq!(pool.known(a.receiver, 1, 0).map(|known| known.sender()), None, "nobody was introduced");
+        assert_eq!(pool.known(a.receiver, 1, 0).map(|known| known.by.sender()), None, "nobody was introduced");
         [&own, &other].into_iter().for_each(|by| pool.introduce(by));
-        assert_eq!(pool.known(a.receiver, 1, own.processor).map(|known| known.sender()), Some(own.sender));
+        assert_eq!(pool.known(a.receiver, 1, own.processor).map(|known| known.by.sender()), Some(own.sender));
         let get = |text, rights, result| {
             let by = if text == 0x4000 { &own } else { &other };
             pool.permit_for(by, (1, NAME), rights, || count(result))
@@ -51,8 +51,8 @@ fn permits_are_good_until_the_list_changes() {
         pool.introduce(&third);
         assert_eq!(
             (
-                pool.known(a.receiver, 1, 0).map(|known| known.sender()),
-                pool.known(a.receiver, 3, third.processor).map(|known| known.sender())
+                pool.known(a.receiver, 1, 0).map(|known| known.by.sender()),
+                pool.known(a.receiver, 3, third.processor).map(|known| known.by.sender())
             ),
             (None, Some(third.sender)),
             "in its place"
@@ -69,8 +69,8 @@ fn permits_are_good_until_the_list_changes() {
             assert_eq!(permits, [None; 2], "{name:#x}");
         }
         pool.forget_text(0x5000_0000);
-        assert_eq!(pool.known(a.receiver, 2, 0).map(|known| known.sender()), None, "whose text has another owner");
+        assert_eq!(pool.known(a.receiver, 2, 0).map(|known| known.by.sender()), None, "whose text has another owner");
         pool.forget_domain(a.receiver, 3);
-        assert_eq!(pool.known(a.receiver, 3, 0).map(|known| known.sender()), None, "whose domain is gone");
+        assert_eq!(pool.known(a.receiver, 3, 0).map(|known| known.by.sender()), None, "whose domain is gone");
     });
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::Envelope;
-use crate::{By, Called, Hands, Holder, Letter, Lies, Message, Question, Step, Woken};
+use crate::{By, Called, Hands, Holder, Letter, Lies, Message, Question, Sent, Step, Woken};
 use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread::{self, JoinHandle};
@@ -211,7 +211,7 @@ impl Hands for Carrying<'_> {
         &self.body.words
     }
 
-    fn carry(&mut self, woken: &Woken, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool {
+    fn carry(&mut self, woken: &Woken, _: Sent, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool {
         let carries = shuttle::rand::thread_rng().gen_bool(0.5);
         if carries {
             let back = Envelope { from: by.sender(), back, question }.back();

@@ -418,7 +418,7 @@ impl Both {
                 assert_eq!(real.is_ok(), may);
                 if let Ok(called) = real {
                     self.model.end(asker, Outcome::Got(0, letter));
-                    let expected = self.model.receive(who, &[permit.post], true);
+                    let expected = self.model.receive(who, &[permit.post()], true);
                     self.called(Ok(called), expected);
                 }
             }

@@ -27,7 +27,7 @@ fn a_list_that_changes_meanwhile_ends_no_wait() {
         let machine = Machine::new();
         let (post, back, paid) = (machine.post(1), machine.post(2), account(&machine.pool, 4));
         let (server, client) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
-        let fresh = |machine: &Machine, old: Permit| machine.pool.permit(old.post, Rights::all(), || Ok(())).unwrap();
+        let fresh = |machine: &Machine, old: Permit| machine.pool.permit(old.post(), Rights::all(), || Ok(())).unwrap();
         let serves = machine.run(move |machine| {
             let mut at = post;
             let mut served = 0;
@@ -205,7 +205,7 @@ fn a_later_wait_is_another_one() {
             Received::Message(1, _) => {}
             heard => {
                 assert_eq!(heard, Received::Ended(Error::Denied));
-                assert_eq!(machine.pool.depth(post.post).0, 1, "it is still there");
+                assert_eq!(machine.pool.depth(post.post()).0, 1, "it is still there");
             }
         }
     });
