@@ -354,7 +354,7 @@ calls! {
     0x52 Full port_write_bytes PortWriteBytes(section, port, from: read, len);
     /// From now on the device's interrupt is a message to `post` (0: no more) with this operation, whose first word says how often it came; it is sent where no handler is called (`irq_bind`). Once at once, as if one had come. The caller may receive there (`READ`), and the owner of the executing text pays for one slot. It comes from thread 0, with the device's section in the place of a text. Errors: `Busy` while another program that lives has it.
     0x53 Full irq_post IrqPost(section, post, op);
-    /// Appends text (UTF-8, what is none is replaced; at most 1024 bytes) to the kernel's log, behind the time and as a line by itself. User 0 only.
+    /// Appends text (UTF-8, what is none is replaced; at most 1024 bytes) to the kernel's log, behind the time and as a line by itself. Where the log is full that is lost, and the log says later how many lines were. User 0 only.
     0x54 Full log_write LogWrite(from: read, len);
     /// Switches the machine off. User 0 only.
     0x55 Full power_off PowerOff(code);

@@ -53,7 +53,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("fifo_read", "1024 bytes; lists of 1016 entries"),
     ("signal_take", "1024 bytes; lists of 1016 entries"),
     ("page_supply", "a page, copied"),
-    ("log_write", "1024 bytes, while the log has room"),
+    ("log_write", "1024 bytes; the port takes 256; the log is full here"),
     ("port_write_bytes", "64 KiB; not reached here"),
     ("trace_set", "130 pages, the first time: before it is on"),
 ];

@@ -15,8 +15,8 @@ type Done = Result<(), (&'static str, Error)>;
 
 /// Each has calls of its own to make when it starts.
 const RESTARTED: [&str; 5] = ["processes", "clock", "memory", "keyboard", "console"];
-/// Lines of the greatest length that are written to the log.
-const MARKS: usize = 4;
+/// Lines of the greatest length that are written to the log: more than it has room for, however much of that goes out meanwhile.
+const MARKS: usize = 64;
 /// Threads take turns so long under a scheduler.
 const UNDER_NS: u64 = 20_000_000;
 /// The keyboard's.

@@ -75,9 +75,12 @@ struct Kept {
     len: usize,
     /// When the first of them came.
     since: u64,
+    /// Lines that there was no room for since that was last told.
+    lost: u64,
 }
 
-/// A driver that says much while a program's line is not ended fills it; what is more then breaks that line.
+/// A driver that says much while a program's line is not ended, or faster than the chip sends, fills it. Nobody waits in the kernel until there is room:
+/// what is more is lost, line by line, and the log says how many were.
 const KEPT_MAX: usize = 32 * 1024;
 /// So many go out at most at a time.
 const PIECE: usize = 256;
@@ -92,6 +95,7 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
     first: 0,
     len: 0,
     since: 0,
+    lost: 0,
 });
 /// For [`look`]: there are some.
 static WAITS: AtomicBool = AtomicBool::new(false);
@@ -123,15 +127,40 @@ impl Kept {
             (0..part).for_each(|_| self.send(|byte| crate::ports::write(COM1, 1, u32::from(byte))));
             sent += part;
         }
+        if self.len == 0 {
+            self.owns_up(crate::time::now() / 1000);
+        }
         WAITS.store(self.len > 0, Ordering::Relaxed);
     }
 
     /// Everything goes out, however long that takes.
     fn finish(&mut self) {
-        while self.len > 0 {
-            self.send(put);
+        while self.len > 0 || self.lost > 0 {
+            while self.len > 0 {
+                self.send(put);
+            }
+            self.owns_up(crate::time::now() / 1000);
         }
         WAITS.store(false, Ordering::Relaxed);
+    }
+
+    /// A line behind the time in microseconds, as a whole or not at all. Whether there was room.
+    fn line(&mut self, us: u64, what: fmt::Arguments) -> bool {
+        let before = self.len;
+        let is_there = writeln!(self, "[{:>4}.{:06}] {what}", us / 1_000_000, us % 1_000_000).is_ok();
+        if !is_there {
+            self.len = before;
+        }
+        is_there
+    }
+
+    /// Says what was lost, before anything else is said. Whether nothing is left to say of that.
+    fn owns_up(&mut self, us: u64) -> bool {
+        let lost = self.lost;
+        if lost > 0 && self.line(us, format_args!("the log had no room for {lost} lines")) {
+            self.lost = 0;
+        }
+        self.lost == 0
     }
 
     /// Whether a program's line has to be waited for.
@@ -144,8 +173,7 @@ impl Write for Kept {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             if self.len == KEPT_MAX {
-                // Nothing is lost; whoever writes more than there is room for waits for as much.
-                self.send(put);
+                return Err(fmt::Error);
             }
             self.bytes[(self.first + self.len) % KEPT_MAX] = byte;
             self.len += 1;
@@ -232,7 +260,9 @@ impl log::Log for Logger {
             if kept.len == 0 {
                 kept.since = us * 1000;
             }
-            let _ = writeln!(kept, "[{:>4}.{:06}] {}", us / 1_000_000, us % 1_000_000, record.args());
+            if !(kept.owns_up(us) && kept.line(us, *record.args())) {
+                kept.lost += 1;
+            }
             if kept.in_line {
                 WAITS.store(true, Ordering::Relaxed);
             } else {
