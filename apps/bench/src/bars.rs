@@ -9,6 +9,7 @@ const BOUNDS: &[(&str, &str)] = &[
         "512 pages a stretch, in each view that has them (8 in 25 here); all structures there (256 here)",
     ),
     ("section_clone", "512 pages a stretch"),
+    ("section_create", "what is free in 1 GiB, and each GiB of the addresses (1500 holes here)"),
     ("section_info", "2048 pages a stretch"),
     ("section_list", "16 sections a stretch, or 2048 pages"),
     ("section_seal", "512 pages a stretch"),

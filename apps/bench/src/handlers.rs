@@ -3,7 +3,7 @@
 
 use crate::bars::{bound, held};
 use crate::report::{Longest, Report};
-use crate::{crowds, loans, short, system, thousands, worst};
+use crate::{crowds, holes, loans, short, system, thousands, worst};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -115,6 +115,7 @@ fn everything() -> Done {
     crowds::crowds()?;
     crowds::sleepers()?;
     crowds::viewers()?;
+    holes::holes()?;
     say("what is lent", loans::calls())?;
     say("thousands of threads", thousands::calls())?;
     programs()?;

@@ -13,6 +13,7 @@ mod entry;
 mod files;
 mod foreign;
 mod handlers;
+mod holes;
 mod info;
 mod ipc;
 mod jobs;

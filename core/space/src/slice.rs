@@ -30,8 +30,11 @@ pub struct Slice {
     cursor: u64,
     /// Base and end of each range that is taken; they never overlap.
     taken: BTreeMap<u64, u64>,
-    /// The same of each range that is free, between two that are not: who looks for room goes through these, not through all that is taken.
+    /// The same of each range that is free, between two that are not.
     free: BTreeMap<u64, u64>,
+    /// Of each GiB: how long the longest free range is that begins there. Who looks for room goes through these, and through what is free in the one
+    /// that has it, however many ranges are free.
+    longest: Vec<u64>,
     /// Bytes that are free.
     left: u64,
     /// Granules that stay taken when the range in which they are is given back: how many want that, and whether it is so.
@@ -44,7 +47,20 @@ impl Slice {
         let end = base.saturating_add(len) & !(GRANULE - 1);
         let base = round_up(base, GRANULE).unwrap_or(end).min(end);
         let free = if base < end { [(base, end)].into() } else { BTreeMap::new() };
-        Slice { base, end, cursor: base, taken: BTreeMap::new(), free, left: end - base, kept: BTreeMap::new() }
+        let mut longest: Vec<u64> = (base / GIB..end.div_ceil(GIB)).map(|_| 0).collect();
+        if let Some(first) = longest.first_mut() {
+            *first = end - base;
+        }
+        Slice {
+            base,
+            end,
+            cursor: base,
+            taken: BTreeMap::new(),
+            free,
+            longest,
+            left: end - base,
+            kept: BTreeMap::new(),
+        }
     }
 
     /// Takes `len` bytes, rounded up to whole granules, at an address that has not been taken since the search last
@@ -89,7 +105,11 @@ impl Slice {
                 base
             });
             let alone: Vec<u64> = alone.collect();
-            alone.into_iter().for_each(|base| self.occupy(base, base + GRANULE));
+            let Some(last) = alone.last() else { return };
+            let last = self.part(*last);
+            let around = self.free.range(..=extent.base).next_back().map_or(extent.base, |(&from, _)| from);
+            alone.into_iter().for_each(|base| _ = self.cover(base, base + GRANULE));
+            (self.part(around)..=last).for_each(|part| self.measure(part));
         }
     }
 
@@ -116,14 +136,56 @@ impl Slice {
         self.kept.contains_key(&base)
     }
 
+    /// In which GiB of the slice an address lies.
+    fn part(&self, address: u64) -> usize {
+        (address / GIB - self.base / GIB) as usize
+    }
+
+    /// The addresses of a GiB, as far as they lie in `[from, end)`.
+    fn addresses(&self, part: usize, from: u64, end: u64) -> (u64, u64) {
+        let begin = (self.base / GIB + part as u64) * GIB;
+        (begin.max(from), begin.saturating_add(GIB).min(end))
+    }
+
+    /// A range is free that begins there.
+    fn is_free(&mut self, from: u64, to: u64) {
+        let part = self.part(from);
+        self.longest[part] = self.longest[part].max(to - from);
+    }
+
+    /// Looks through what is free in a GiB.
+    fn measure(&mut self, part: usize) {
+        let (from, end) = self.addresses(part, self.base, self.end);
+        self.longest[part] = self.free.range(from..end).map(|(from, to)| to - from).max().unwrap_or(0);
+    }
+
+    /// What was a free range, from one address to another, is none.
+    fn was_free(&mut self, from: u64, to: u64) {
+        let part = self.part(from);
+        if self.longest[part] == to - from {
+            self.measure(part);
+        }
+    }
+
     /// What was free is taken.
     fn occupy(&mut self, base: u64, end: u64) {
+        if let Some((from, to)) = self.cover(base, end) {
+            self.was_free(from, to);
+        }
+    }
+
+    /// The same, and what was a free range until then: how much room is left in the GiB where it begins is looked at by the caller.
+    fn cover(&mut self, base: u64, end: u64) -> Option<(u64, u64)> {
         let around = self.free.range(..=base).next_back().map(|(&from, &to)| (from, to));
-        let Some((from, to)) = around.filter(|(_, to)| *to >= end) else { return };
+        let (from, to) = around.filter(|(_, to)| *to >= end)?;
         self.free.remove(&from);
-        self.free.extend([(from, base), (end, to)].into_iter().filter(|(from, to)| from < to));
+        for (from, to) in [(from, base), (end, to)].into_iter().filter(|(from, to)| from < to) {
+            self.free.insert(from, to);
+            self.is_free(from, to);
+        }
         self.taken.insert(base, end);
         self.left -= end - base;
+        Some((from, to))
     }
 
     /// What was taken is free, and one range with what is free beside it.
@@ -131,20 +193,40 @@ impl Slice {
         let Some(mut end) = self.taken.remove(&base) else { return };
         self.left += end - base;
         if let Some(behind) = self.free.remove(&end) {
+            self.was_free(end, behind);
             end = behind;
         }
-        match self.free.range_mut(..base).next_back() {
-            Some((_, before)) if *before == base => *before = end,
-            _ => drop(self.free.insert(base, end)),
-        }
+        let from = match self.free.range_mut(..base).next_back() {
+            Some((&from, before)) if *before == base => {
+                *before = end;
+                from
+            }
+            _ => {
+                self.free.insert(base, end);
+                base
+            }
+        };
+        self.is_free(from, end);
     }
 
     /// The first `unit`-aligned address in `[from, end)` with `len` free bytes after it.
     fn room(&self, from: u64, end: u64, len: u64, unit: u64) -> Option<u64> {
-        let there = self.free.range(..from).next_back().filter(|(_, free)| **free > from);
-        there.into_iter().chain(self.free.range(from..end)).find_map(|(&free, &until)| {
+        let fits = |(&free, &until): (&u64, &u64)| {
             let base = round_up(free.max(from), unit)?;
             base.checked_add(len).filter(|&after| after <= until.min(end)).map(|_| base)
+        };
+        if from >= end {
+            return None;
+        }
+        let there = self.free.range(..from).next_back().and_then(fits);
+        let parts = || (self.part(from)..=self.part(end - 1)).filter(|&part| self.longest[part] >= len);
+        there.or_else(|| {
+            parts().find_map(|part| {
+                let (from, end) = self.addresses(part, from, end);
+                let mut free = self.free.range(from..end);
+                // One as long as that reaches into the next part, and is the last one here. It may have no room behind a multiple of the unit.
+                if len >= GIB { free.next_back().and_then(fits) } else { free.find_map(fits) }
+            })
         })
     }
 }

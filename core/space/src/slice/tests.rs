@@ -127,6 +127,120 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Granules of a GiB.
+const A_GIB: u64 = GIB / GRANULE;
+
+/// It knows of each GiB the longest free range that begins there.
+fn knows_the_longest(slice: &Slice) -> bool {
+    let known = slice.longest.clone();
+    let mut anew = slice.clone();
+    (0..known.len()).for_each(|part| anew.measure(part));
+    known == anew.longest
+}
+
+#[test]
+fn room_is_found_behind_thousands_of_holes() {
+    let granules = 16 * A_GIB;
+    let mut slice = Slice::new(BASE, (granules + 3) * GRANULE);
+    let all: Vec<Extent> = (0..granules).map(|_| slice.take(GRANULE).unwrap()).collect();
+    all.iter().step_by(2).for_each(|one| slice.give(*one));
+    assert_eq!(slice.take(2 * GRANULE).unwrap().base, BASE + granules * GRANULE);
+    assert_eq!(slice.take(2 * GRANULE), None);
+    assert_eq!(slice.take(GRANULE).unwrap().base, BASE + (granules + 2) * GRANULE);
+    assert_eq!(slice.take(GRANULE).unwrap().base, BASE);
+    slice.give(all[4001]);
+    assert_eq!(slice.take(3 * GRANULE).unwrap().base, all[4000].base);
+    assert!(knows_the_longest(&slice));
+}
+
+#[test]
+fn much_that_is_kept_is_given_back_at_once() {
+    let mut slice = Slice::new(BASE, 4 * GIB);
+    let whole = slice.take(3 * GIB).unwrap();
+    (0..3 * A_GIB).step_by(2).for_each(|n| slice.keep(BASE + n * GRANULE));
+    slice.give(whole);
+    assert!(knows_the_longest(&slice));
+    assert_eq!(slice.take(2 * GRANULE).unwrap().base, BASE + 3 * GIB);
+    (0..3 * A_GIB).step_by(2).for_each(|n| slice.let_go(BASE + n * GRANULE));
+    assert!(knows_the_longest(&slice));
+    assert_eq!(slice.take(3 * GIB).unwrap().base, BASE);
+}
+
+/// In a slice of some GiB.
+#[derive(Clone, Debug)]
+enum Large {
+    Take(u64),
+    /// So many, of a granule each, of which every second one is given back.
+    Holes(u64),
+    Give(prop::sample::Index),
+}
+
+fn large() -> impl Strategy<Value = Large> {
+    prop_oneof![
+        3 => (1..40u64).prop_map(Large::Take),
+        2 => (A_GIB - 2..A_GIB * 2).prop_map(Large::Take),
+        2 => (1..200u64).prop_map(Large::Holes),
+        4 => any::<prop::sample::Index>().prop_map(Large::Give),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The same in one of several GiB that begins in the middle of one, of which long ranges are taken, too.
+    #[test]
+    fn long_ranges_agree_with_a_list_of_granules(steps in prop::collection::vec(large(), 0..60)) {
+        const BEGINS: u64 = 200;
+        const ALL: u64 = 5 * A_GIB;
+        let mut slice = Slice::new(BASE + BEGINS * GRANULE, (ALL - BEGINS) * GRANULE);
+        let mut taken = [false; ALL as usize];
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut cursor = BEGINS;
+        for step in steps {
+            let lens = match step {
+                Large::Take(len) => (1, len),
+                Large::Holes(count) => (count, 1),
+                Large::Give(which) => {
+                    if !extents.is_empty() {
+                        let extent = extents.swap_remove(which.index(extents.len()));
+                        slice.give(extent);
+                        let at = ((extent.base - BASE) / GRANULE) as usize;
+                        taken[at..at + (extent.len / GRANULE) as usize].fill(false);
+                    }
+                    (0, 0)
+                }
+            };
+            let (count, len) = lens;
+            let before = extents.len();
+            for _ in 0..count {
+                let unit = if len >= A_GIB { A_GIB } else { 1 };
+                let fits = |at: &u64| {
+                    let there = taken.get(*at as usize..(*at + len) as usize);
+                    at.is_multiple_of(unit) && there.is_some_and(|there| there.iter().all(|taken| !taken))
+                };
+                let expected = (cursor..ALL).chain(BEGINS..ALL).find(fits);
+                let got = slice.take(len * GRANULE);
+                prop_assert_eq!(got.map(|extent| (extent.base - BASE) / GRANULE), expected);
+                let Some(extent) = got else { break };
+                let at = expected.unwrap();
+                taken[at as usize..(at + len) as usize].fill(true);
+                cursor = at + len;
+                extents.push(extent);
+            }
+            if count > 1 {
+                let mut at = before;
+                while at < extents.len() {
+                    let extent = extents.swap_remove(at);
+                    slice.give(extent);
+                    taken[((extent.base - BASE) / GRANULE) as usize] = false;
+                    at += 1;
+                }
+            }
+            prop_assert!(knows_the_longest(&slice));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
