@@ -347,7 +347,7 @@ impl Section {
             }
             // Only the last part may end in the middle of what a clone has in common (`copies`).
             before = len.max(state.len.saturating_sub(1) / SLICE * SLICE);
-            let stale = self.set_len(&mut state, before);
+            let stale = self.set_len_some(&mut state, &mut before);
             drop(state);
             stale.flush();
             if before == len {
@@ -369,7 +369,7 @@ impl Section {
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
         state.charged -= freed;
-        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE) + state.structures.cut(self.base, len));
+        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE));
         stale.frames.extend(cut);
         state.len = len;
         state.acl.changed();

@@ -25,7 +25,6 @@ use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
 use arch::gate::{binding_of, domain_of, is_loose, records};
 use core::sync::atomic::Ordering;
-use quota::Resource;
 use scan::{Rules, Summary};
 
 /// Pages that are looked through with interrupts off.
@@ -171,9 +170,10 @@ impl Section {
             }
             state.sealing = true;
             state.give_up_making();
-            // Nothing is written there any more, by the kernel neither.
-            let paid = state.structures.cut(self.base, 0);
-            state.owner.release(Resource::Frames, paid);
+        }
+        // Nothing is written there any more, by the kernel neither.
+        while !self.cut_structures(&mut self.state.lock(), 0) {
+            sched::breathe();
         }
         // Faults wait for us.
         view::leave_all(self);

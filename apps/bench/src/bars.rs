@@ -3,16 +3,13 @@
 
 /// What a call does at most; `-`: it does not depend on how much there is of anything.
 const BOUNDS: &[(&str, &str)] = &[
-    ("section_delete", "512 pages a stretch"),
-    (
-        "section_resize",
-        "512 pages a stretch, in each view that has them (8 in 25 here); all structures there (256 here)",
-    ),
+    ("section_delete", "512 pages a stretch, or 64 structures"),
+    ("section_resize", "512 pages a stretch, in each view that has them (8 in 25 here), or 64 structures (4096 here)"),
     ("section_clone", "512 pages a stretch"),
     ("section_create", "what is free in 1 GiB, and each GiB of the addresses (1500 holes here)"),
     ("section_info", "2048 pages a stretch"),
     ("section_list", "16 sections a stretch, or 2048 pages"),
-    ("section_seal", "512 pages a stretch"),
+    ("section_seal", "512 pages a stretch, or 64 structures"),
     ("page_alloc", "512 pages"),
     ("page_free", "512 pages"),
     ("page_invalidate", "512 pages"),

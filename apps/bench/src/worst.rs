@@ -37,7 +37,7 @@ const AT: u64 = 0x50_0000;
 /// Sections in a row, which are asked about at once.
 const ROW: u64 = 96;
 /// Structures for memory operations that end with the part of a section in which they lie.
-const STRUCTURES: u64 = 256;
+const STRUCTURES: u64 = 4096;
 
 /// It has the kernel make the page valid.
 struct Validates;
@@ -349,16 +349,29 @@ fn others() -> Result<(), Error> {
     Ok(())
 }
 
-/// A section becomes shorter, in which many structures lie.
+/// A section in which many structures lie becomes shorter, is sealed, and is deleted; and one at whose end the buffers of all lie.
 fn structures() -> Result<(), Error> {
     let len = PAGE + STRUCTURES * STRUCTURE_ALIGN;
-    let mut section = Section::create(len, len, kind::DATA, 0)?;
-    let base = section.base();
+    let made = || {
+        let section = Section::create(len, len + PAGE, kind::DATA, 0)?;
+        let base = section.base();
+        for n in 0..STRUCTURES {
+            stub::fifo_init(&Trap, base + PAGE + n * STRUCTURE_ALIGN, base, base + PAGE, 0)?;
+        }
+        Ok(section)
+    };
+    let mut shorter = made()?;
+    shorter.resize(PAGE)?;
+    shorter.delete()?;
+    section::delete(made()?.seal()?)?;
+    made()?.delete()?;
+    let mut buffers = Section::create(len, len, kind::DATA, 0)?;
+    let (base, end) = (buffers.base(), buffers.base() + len);
     for n in 0..STRUCTURES {
-        stub::fifo_init(&Trap, base + PAGE + n * STRUCTURE_ALIGN, base, base + PAGE, 0)?;
+        stub::fifo_init(&Trap, base + n * STRUCTURE_ALIGN, end - PAGE, end, 0)?;
     }
-    section.resize(PAGE)?;
-    section.delete()
+    buffers.resize(len - PAGE)?;
+    buffers.delete()
 }
 
 /// The window of a task that never runs, full of mappings: each page of a section by itself.

@@ -1,11 +1,11 @@
 //! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
 
-use super::{SLICE, Section, passers};
+use super::{SLICE, Section, State, passers};
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched;
 use crate::task::Task;
-use crate::view::{self, Change};
+use crate::view::{self, Change, Stale};
 use crate::{post, text};
 
 use abi::section::kind;
@@ -15,6 +15,9 @@ use arch::cpu;
 use arch::shown::MACHINE;
 use core::sync::atomic::Ordering;
 use quota::Resource;
+
+/// Structures that end with interrupts off.
+const STRUCTURES_AT_ONCE: usize = 64;
 
 impl Section {
     /// Deletes the section for a domain that may: no access is possible any more when this returns.
@@ -79,8 +82,8 @@ impl Section {
         view::leave_all(self);
         let mut state = self.state.lock();
         while state.len > 0 {
-            let len = (state.len - 1) / SLICE * SLICE;
-            let stale = self.set_len(&mut state, len);
+            let mut len = (state.len - 1) / SLICE * SLICE;
+            let stale = self.set_len_some(&mut state, &mut len);
             drop(state);
             stale.flush();
             if len > 0 {
@@ -106,6 +109,22 @@ impl Section {
             sched::breathe();
         });
         owner.unused();
+    }
+
+    /// Sets the length; where there are many structures beyond it some of them end, and it stays as it is, which `len` says then.
+    pub(super) fn set_len_some(&self, state: &mut State, len: &mut u64) -> Stale {
+        if self.cut_structures(state, *len) {
+            return self.set_len(state, *len);
+        }
+        *len = state.len;
+        Stale::default()
+    }
+
+    /// Structures that do not lie in `len` bytes are none any more, as many as there is time for with interrupts off. Whether that was all.
+    pub fn cut_structures(&self, state: &mut State, len: u64) -> bool {
+        let (paid, is_all) = state.structures.cut(self.base, len, STRUCTURES_AT_ONCE);
+        state.owner.release(Resource::Frames, paid);
+        is_all
     }
 
     /// Its addresses are free.
