@@ -62,7 +62,7 @@ pub fn bound(name: &str) -> &'static str {
 }
 
 /// Instructions, at least twice what was measured and less than ten times that, and the ways that they are for; where 512 pages at a stretch are the
-/// bound, a fifth more at least. Rounds by a short way are held to theirs by what most of them take.
+/// bound, a fifth more at least. Rounds by a short way are held to theirs as well, each in the middle of which no interrupt came.
 const BARS: &[(u64, &[&str])] = &[
     (
         500,

@@ -23,6 +23,8 @@ const AVERAGE: &str = "-on-average";
 /// Behind a unit: what 99 of a hundred rounds do not exceed, if there are so many.
 const LATE: &str = "-p99";
 const MANY: usize = 100;
+/// Instructions that no round takes more of, on one processor, whatever comes in the middle of it (K1-44).
+const INTERRUPTED: u64 = 450_000;
 /// So long the rate of the ticks is measured at least: the clock has steps.
 const LEAST_NS: u64 = 20_000_000;
 
@@ -77,7 +79,7 @@ impl Report {
 
     /// Prints a case; `steps` are the names of the steps that it tells of itself.
     pub fn case(&self, case: Case, rounds: &Rounds, steps: &[&str]) {
-        self.length(case, rounds.ticks.summary());
+        self.rounds(case, rounds, 1);
         self.steps_and_counts(case, rounds, steps, 1);
     }
 
@@ -88,8 +90,29 @@ impl Report {
 
     /// Rounds of `calls` calls that are under way together: what one of them comes to, of all that was counted.
     pub fn posted(&self, case: Case, rounds: &Rounds, calls: u64) {
-        self.length(case, rounds.ticks.summary().part(calls));
+        self.rounds(case, rounds, calls);
         self.steps_and_counts(case, rounds, &[], calls);
+    }
+
+    /// How long rounds of so many calls were. Where the longest is told one in the middle of which an interrupt came is told by itself: that has a row
+    /// of its own, and whoever runs next has his.
+    fn rounds(&self, case: Case, rounds: &Rounds, calls: u64) {
+        if !self.longest || self.json {
+            return self.length(case, rounds.ticks.summary().part(calls));
+        }
+        let name = format!("{} by {}", case.case, case.way);
+        let bar = held(&name, self.cpus).unwrap_or(0);
+        let [quiet, others] = rounds.by_entries().map(|rounds| rounds.summary().part(calls));
+        self.round(&name, quiet, bar);
+        if others.n > 0 {
+            self.round(&format!("{name}, interrupted"), others, bar.max(self.cpus as u64 * INTERRUPTED));
+        }
+    }
+
+    /// A line for the rounds of a short way.
+    fn round(&self, name: &str, summary: Summary, bar: u64) {
+        let Summary { median: usual, greatest: ticks, n, .. } = summary;
+        self.handler(name, "a round, by a short way", Longest { ticks, usual, times: n as u64, bar });
     }
 
     /// How long rounds were that were looked at one by one; where that is time and there are many, how long one of a hundred is, too.
@@ -178,10 +201,8 @@ impl Report {
         let Case { case, way, bytes } = of;
         if self.longest && !self.json {
             if unit == self.unit && !case.contains('/') {
-                let Summary { median: usual, greatest: ticks, n, .. } = summary;
                 let name = format!("{case} by {way}");
-                let bar = held(&name, self.cpus).unwrap_or(0);
-                self.handler(&name, "a round, by a short way", Longest { ticks, usual, times: n as u64, bar });
+                self.round(&name, summary, held(&name, self.cpus).unwrap_or(0));
             }
             return;
         }

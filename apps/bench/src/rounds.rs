@@ -31,6 +31,11 @@ impl Rounds {
     pub fn entries(&self) -> u64 {
         self.counts[0].sum()
     }
+
+    /// How long those were that entered the kernel no more often than most, and the others, in the middle of which an interrupt came.
+    pub fn by_entries(&self) -> [Samples; 2] {
+        self.ticks.parted(&self.counts[0])
+    }
 }
 
 /// How rounds are measured.

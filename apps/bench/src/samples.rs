@@ -34,6 +34,14 @@ impl Samples {
         Samples(self.0.iter().map(|number| number.saturating_sub(alone)).collect())
     }
 
+    /// Those whose numbers in `by` are not greater than mostly, and the others.
+    pub fn parted(&self, by: &Samples) -> [Samples; 2] {
+        let most = by.summary().median;
+        let of =
+            |is_more: bool| self.0.iter().zip(&by.0).filter(move |(_, by)| (**by > most) == is_more).map(|all| *all.0);
+        [false, true].map(|is_more| Samples(of(is_more).collect()))
+    }
+
     pub fn summary(&self) -> Summary {
         let mut all = self.0.clone();
         all.sort_unstable();
@@ -81,6 +89,15 @@ mod tests {
         assert_eq!(samples.summary().part(2), Summary { median: 3, least: 1, greatest: 5, late: 5, n: 3 });
         assert_eq!(samples.sum(), 15);
         assert_eq!(samples.less(4).summary(), Summary { median: 1, least: 0, greatest: 5, late: 5, n: 3 });
+    }
+
+    #[test]
+    fn some_were_disturbed() {
+        let all = |numbers: &[u64]| Samples(numbers.to_vec());
+        let [quiet, others] = all(&[7, 90, 6, 8]).parted(&all(&[1, 2, 0, 1]));
+        assert_eq!((quiet.0, others.0), (Vec::from([7, 6, 8]), Vec::from([90])));
+        let [quiet, others] = all(&[7, 8]).parted(&all(&[3, 3]));
+        assert_eq!((quiet.0.len(), others.summary().n), (2, 0));
     }
 
     #[test]
