@@ -17,6 +17,12 @@ pub mod ask {
     /// A line of the greatest length that the kernel's log takes is written there, and nothing else is done: what stands before it and behind it can
     /// be told apart.
     pub const MARK: u64 = 3;
+    /// A driver's call reads the state of the keyboard's controller, and nothing else is done.
+    pub const PORT_READ: u64 = 4;
+    /// One writes to a port of it at which nothing answers.
+    pub const PORT_WRITE: u64 = 5;
+    /// One writes as many bytes there as a call does.
+    pub const PORT_BYTES: u64 = 6;
 }
 
 #[interface]
@@ -31,7 +37,7 @@ pub trait Devices {
     #[repeat]
     fn route(&self, caller: &Caller, number: u64, processor: u64) -> Result<(), Error>;
 
-    /// The trace of all processors: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then
+    /// The trace of all processors, and what else is of use to who looks how long the kernel takes: one of [`ask`]. For the system and the person at the machine; only the text that asks may read it then
     /// (`abi::trace`), where the info section says.
     #[repeat]
     fn trace(&self, caller: &Caller, what: u64) -> Result<(), Error>;

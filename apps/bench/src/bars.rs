@@ -52,7 +52,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("signal_take", "1024 bytes; lists of 1016 entries"),
     ("page_supply", "a page, copied"),
     ("log_write", "1024 bytes; the port takes 256; the log is full here"),
-    ("port_write_bytes", "64 KiB; not reached here"),
+    ("port_write_bytes", "512 bytes a stretch (64 KiB here)"),
     ("trace_set", "130 pages, the first time: before it is on"),
 ];
 
@@ -116,7 +116,9 @@ const BARS: &[(u64, &[&str])] = &[
             "irq_route",
             "ping-pong by woken",
             "port_read",
+            "port_read by light-of-a-driver",
             "port_write",
+            "port_write by light-of-a-driver",
             "power_off",
             "round-trip by validate-by-call",
             "running",

@@ -14,7 +14,8 @@ use musubi::abi::gate::GATES_MAX;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::post::{MANY_MAX, SEVERAL_MAX};
 use musubi::abi::rights::{ACL_MAX, principal};
-use musubi::abi::section::{kind, real};
+use musubi::abi::section::{class, kind, real};
+use musubi::abi::task::exit;
 use musubi::abi::trace::{Handler, handler};
 use musubi::command::Command;
 use musubi::interfaces::devices::{DevicesClient, ask};
@@ -411,8 +412,10 @@ fn faults() -> Done {
     exceptions()
 }
 
-/// What [`RAISED`] raises.
-const EXCEPTIONS: [u64; 6] = [0, 1, 3, 6, 13, 16];
+/// What [`RAISED`] raises, and [`vector`].
+const EXCEPTIONS: [u64; 7] = [0, 1, 3, 6, 13, 16, VECTOR];
+/// That of vector instructions, which the emulator does not raise: its number is asked for.
+const VECTOR: u64 = 19;
 const RAISED: [Instruction; 7] = [
     Instruction::Divide,
     Instruction::Step,
@@ -430,14 +433,23 @@ fn exceptions() -> Done {
             return Err(("an exception", Error::NotSupported));
         }
     }
-    Ok(())
+    let refused = |_| ("a program in supervisor mode", Error::Refused);
+    let asks = Command::new(b"bin/bench").args(["bench", "vector"]).placed(class::PSYS, 0).spawn().map_err(refused)?;
+    match say("a program in supervisor mode", asks.wait())? {
+        ended if (ended.kind, ended.address) == (exit::FAULT, VECTOR) => Ok(()),
+        _ => Err(("a vector exception", Error::NotSupported)),
+    }
 }
 
-/// Exceptions that no program raises here. The first one is measured from outside, by the emulator's monitor.
-const UNSEEN: [(&str, &str); 2] = [
-    ("exception-18", "a machine check is the machine's to raise (system::s38_trace::a_machine_check_is_measured)"),
-    ("exception-19", "the emulator raises no vector exception"),
-];
+/// The program, in supervisor mode, which may ask for the number. It ends by that.
+pub fn vector() -> i32 {
+    probe::instruction(Instruction::Vector);
+    0
+}
+
+/// Exceptions that no program raises here: measured from outside, by the emulator's monitor.
+const UNSEEN: [(&str, &str); 1] =
+    [("exception-18", "a machine check is the machine's to raise (system::s38_trace::a_machine_check_is_measured)")];
 
 /// A call, and why it is measured only as it is refused.
 type Refused = (&'static str, &'static str);

@@ -76,6 +76,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
+        ["vector"] => return handlers::vector(),
         ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),
         ["side-by-side"] => return side_by_side::run(),

@@ -8,12 +8,13 @@ use crate::{info, lap, pager};
 use alloc::format;
 use alloc::string::String;
 use core::cell::Cell;
-use musubi::Error;
 use musubi::abi::calls::{Entry, TABLE};
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::kind;
+use musubi::interfaces::devices::{DevicesClient, ask};
 use musubi::rt::Section;
 use musubi::rt::section::{alloc, free, invalidate, validate};
+use musubi::{Error, names};
 
 const PLAN: Plan = Plan::new(50).warm(4);
 /// Pages that one call goes through at most.
@@ -52,7 +53,19 @@ pub fn run(report: &Report) -> Result<(), String> {
         report.case(Case { case, way: "light", bytes: len as usize }, &rounds, &[]);
     }
     section.delete().map_err(failed)?;
+    of_a_driver(&report).map_err(|e| format!("a driver's calls: {e}"))?;
     pager::run(&report)?;
     lap::run(&report)?;
     info::run(&report)
+}
+
+/// Calls that a driver makes for this program: whoever has no right to a device's ports is refused.
+fn of_a_driver(report: &Report) -> Result<(), Error> {
+    let devices = names::lookup("devices").and_then(DevicesClient::bind)?;
+    for (case, what) in [("port_read", ask::PORT_READ), ("port_write", ask::PORT_WRITE)] {
+        devices.trace(what)?;
+        let rounds = PLAN.measure(|| devices.trace(what).expect("it was done before"));
+        report.case(Case { case, way: "light-of-a-driver", bytes: 0 }, &rounds, &[]);
+    }
+    devices.unbind()
 }

@@ -52,6 +52,9 @@ fn devices() -> Result<(), Error> {
     for _ in 0..MARKS {
         client.trace(ask::MARK)?;
     }
+    for what in [ask::PORT_READ, ask::PORT_WRITE, ask::PORT_BYTES] {
+        client.trace(what)?;
+    }
     client.unbind()
 }
 

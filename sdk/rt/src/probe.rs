@@ -70,12 +70,14 @@ pub enum Instruction {
     Step,
     /// A division by zero of the x87, which it is to tell of.
     X87,
+    /// `int 19`, which supervisor mode may: the number of what vector instructions raise.
+    Vector,
 }
 
 /// Executes the instruction.
 pub fn instruction(which: Instruction) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: each of these raises an exception in user mode, without another effect.
+    // SAFETY: each of these raises an exception in user mode, and the last one in supervisor mode, too, without another effect.
     unsafe {
         use core::arch::asm;
         match which {
@@ -86,6 +88,7 @@ pub fn instruction(which: Instruction) {
             Instruction::NonCanonical => asm!("mov {}, [{}]", out(reg) _, in(reg) 1u64 << 63),
             Instruction::Port => asm!("in al, dx", in("dx") 0x60u16, out("al") _),
             Instruction::Step => asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq", "nop", "nop"),
+            Instruction::Vector => asm!("int 19"),
             Instruction::X87 => {
                 asm!(
                     "fninit", "push 0x37b", "fldcw [rsp]", "pop {w}", "fld1", "fldz", "fdivp", "fwait", "fninit",

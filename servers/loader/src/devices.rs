@@ -2,10 +2,11 @@
 
 use crate::manifest::Manifest;
 use alloc::vec::Vec;
-use musubi::abi::boot::DeviceRecord;
+use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::rights::principal;
 use musubi::abi::task::{USER_PERSON, USER_SYSTEM};
 use musubi::interfaces::devices::{Devices, RECORD, ask};
+use musubi::rt::section::Ports;
 use musubi::rt::{Mutex, interrupt, section, task, trace};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
@@ -42,7 +43,24 @@ impl DeviceTable {
         *owner = text;
         Ok(*device)
     }
+
+    /// One of a driver's calls, whoever has the keyboard's controller.
+    fn at_ports(&self, what: u64) -> Result<(), Error> {
+        let record = self.devices.lock().iter().find(|d| d.0.kind == device::PS2).map(|d| d.0);
+        let ports = Ports(record.ok_or(Error::NotFound)?.section);
+        match what {
+            ask::PORT_READ => ports.read(STATE, 1).map(drop),
+            ask::PORT_WRITE => ports.write(NOTHING, 1, 0),
+            _ => ports.write_bytes(NOTHING, &BYTES),
+        }
+    }
 }
+
+/// Of the controller's ports: one that nothing answers at, and the state.
+const NOTHING: u64 = 2;
+const STATE: u64 = 4;
+/// What one call writes at most.
+static BYTES: [u8; 64 << 10] = [0; 64 << 10];
 
 /// As long as a line of the log may be.
 static MARK: [u8; 1024] = {
@@ -74,8 +92,11 @@ impl Devices for DeviceTable {
         if !matches!(caller.user, USER_SYSTEM | USER_PERSON) {
             return Err(Error::Denied);
         }
-        if what > ask::MARK {
+        if what > ask::PORT_BYTES {
             return Err(Error::BadArgument);
+        }
+        if what > ask::MARK {
+            return self.at_ports(what);
         }
         if what == ask::MARK {
             task::log(core::str::from_utf8(&MARK).unwrap_or_default());

@@ -81,8 +81,9 @@ fn is_a_list(out: &str) -> bool {
 const LONGEST: u64 = 450_000;
 
 /// Cases of short ways, of which the trace sees none.
-const SHORT: [&str; 7] = [
+const SHORT: [&str; 8] = [
     "get_taskid_light by light",
+    "port_read by light-of-a-driver",
     "page_free by light",
     "mbcf_write by mbcf",
     "NullProc by epc-s",
@@ -92,7 +93,7 @@ const SHORT: [&str; 7] = [
 ];
 
 /// What is said not to be measured here.
-const UNSEEN: [&str; 2] = ["exception-18", "exception-19"];
+const UNSEEN: [&str; 1] = ["exception-18"];
 
 /// A line for each way in, and for each short way; none has taken no time at all, and none longer than it may, be it once. (Rounds in the middle of which an
 /// interrupt came have a line of their own.) On several processors that is what they say themselves: each of them is as many times slower.
