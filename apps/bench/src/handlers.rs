@@ -3,7 +3,7 @@
 
 use crate::bars::{bound, held};
 use crate::report::{Longest, Report};
-use crate::{crowds, holes, loans, short, system, thousands, worst};
+use crate::{apart, crowds, holes, loans, short, system, thousands, worst};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -38,7 +38,7 @@ const CALLERS: usize = 96;
 /// Sections of the program that is killed.
 const SECTIONS: usize = 200;
 /// May call.
-const EVERYBODY: AclEntry = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: 0 };
+pub const EVERYBODY: AclEntry = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: 0 };
 /// So long others may take.
 pub const PATIENCE_NS: u64 = 60_000_000_000;
 
@@ -117,6 +117,7 @@ fn everything() -> Done {
     crowds::sleepers()?;
     crowds::viewers()?;
     holes::holes()?;
+    apart::programs()?;
     say("what is lent", loans::calls())?;
     say("thousands of threads", thousands::calls())?;
     programs()?;

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod apart;
 mod at_once;
 mod bars;
 mod calls;
@@ -76,6 +77,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
+        ["bound"] => return apart::bound(),
         ["vector"] => return handlers::vector(),
         ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),
