@@ -324,7 +324,7 @@ impl Section {
 
     /// Makes the section shorter or longer within its reserve.
     pub fn resize(&self, by: &Domain, len: u64) -> Result<(), Error> {
-        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        let mut state = self.lock_for_length(by, len)?;
         let len = pages_up(len).ok_or(Error::TooBig)?;
         let most = if self.is_text() { self.reserve - PAGE } else { self.reserve };
         if len > most {

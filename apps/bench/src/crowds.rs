@@ -20,8 +20,8 @@ const WAITING: usize = 500;
 /// Threads that sleep until the same moment: of each processor's timers many are due at once.
 const SLEEPERS: usize = 400;
 /// Programs that have the same pages in their views, and those pages.
-const VIEWERS: usize = 24;
-const VIEWED: u64 = 16;
+const VIEWERS: usize = 40;
+const VIEWED: u64 = 500;
 
 /// By the clock of an emulator each is as many times slower as there are of them.
 fn processors() -> u64 {

@@ -15,6 +15,7 @@ use arch::cpu;
 use arch::shown::MACHINE;
 use core::sync::atomic::Ordering;
 use quota::Resource;
+use spin::MutexGuard;
 
 /// Structures that end with interrupts off.
 const STRUCTURES_AT_ONCE: usize = 64;
@@ -109,6 +110,21 @@ impl Section {
             sched::breathe();
         });
         owner.unused();
+    }
+
+    /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
+    /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go.
+    pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        if len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
+            return Ok(state);
+        }
+        state.replacing += 1;
+        drop(state);
+        view::leave_all(self);
+        self.state.lock().replacing -= 1;
+        // The right may have been taken away meanwhile.
+        self.lock_for(by, Rights::CHANGE_ACL)
     }
 
     /// Sets the length; where there are many structures beyond it some of them end, and it stays as it is, which `len` says then.
