@@ -65,7 +65,15 @@ impl Section {
     /// Sets one ACL entry for a domain that may; effective everywhere when this returns. Call without locks: where many views have the section,
     /// interrupts are let in between them.
     pub fn set_entry_for(&self, domain: &Domain, entry: &AclEntry) -> Result<(), Error> {
-        let state = self.lock_for(domain, Rights::CHANGE_ACL)?;
+        self.set_entry_of(self.lock_for(domain, Rights::CHANGE_ACL)?, entry)
+    }
+
+    /// The same on the kernel's own behalf.
+    pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
+        self.set_entry_of(self.living(entry)?, entry)
+    }
+
+    fn set_entry_of(&self, state: MutexGuard<'_, State>, entry: &AclEntry) -> Result<(), Error> {
         if state.mapped.len() as u64 <= view::AT_ONCE {
             return self.set_entry_locked(state, entry, Acl::follows, Self::acl_changed).map(drop);
         }
@@ -80,12 +88,6 @@ impl Section {
             view::leave_all(self);
         }
         Ok(())
-    }
-
-    /// Sets one ACL entry on the kernel's own behalf. Call without locks.
-    pub fn set_entry(&self, entry: &AclEntry) -> Result<(), Error> {
-        let state = self.living(entry)?;
-        self.set_entry_locked(state, entry, Acl::follows, Self::acl_changed).map(drop)
     }
 
     /// Adds rights to an entry on the kernel's own behalf; those that it did not have, to be given to [`take_from_entry`](Self::take_from_entry). Nobody
